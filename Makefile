@@ -1,0 +1,1 @@
+# Holdfast. Every target makes its own virtual environment when there is none.

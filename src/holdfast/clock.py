@@ -1,0 +1,35 @@
+"""Time, behind one small port, so that tests and the simulator own it.
+
+Two clocks, never mixed: `now` is what people mean by time and may be set back or forth; `boot` only grows,
+counts suspended time too, and is the same for every process of a machine. Leases use `boot`.
+"""
+
+import time
+from datetime import UTC, datetime
+from typing import Protocol
+
+_BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+class Clock(Protocol):
+    """Where time comes from."""
+
+    def now(self) -> datetime:
+        """Return the wall-clock time, aware, in UTC."""
+        ...
+
+    def boot(self) -> float:
+        """Return seconds since this machine booted, suspended time included."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clocks."""
+
+    def now(self) -> datetime:
+        """Return the wall-clock time, aware, in UTC."""
+        return datetime.now(UTC)
+
+    def boot(self) -> float:
+        """Return seconds since this machine booted, suspended time included."""
+        return time.clock_gettime(_BOOT_CLOCK)

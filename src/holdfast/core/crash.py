@@ -1,0 +1,95 @@
+"""Who pays for the death of a worker. Pure.
+
+A crash touches only what had started. One job alone in the dead process is charged; of several, each becomes a
+suspect whose next run is in a child of its own. What was held and not started goes back as it was.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import StrEnum
+
+from holdfast.core.job import ClaimRef
+from holdfast.core.states import State
+
+CRASHES_ALONE_LIMIT = 3
+"""A job that brought down a process of its own this often is dead, whatever attempts it has left."""
+
+
+class DeathKind(StrEnum):
+    """How a worker's end became known."""
+
+    STOPPED = "stopped"
+    CRASHED = "crashed"
+    VANISHED = "vanished"
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """The end of a worker: seen by its supervisor (stopped, crashed) or inferred (vanished: no beats).
+
+    `started` are the claims whose code was running, as noted on disk; a vanished worker's are those marked
+    running in the store.
+    """
+
+    kind: DeathKind
+    started: frozenset[ClaimRef] = frozenset()
+    evidence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """A claim left behind by a dead worker. `crashes_alone` counts the earlier ones in its history."""
+
+    ref: ClaimRef
+    state: State
+    attempt: int
+    crashes: int
+    max_attempts: int
+    alone: bool
+    cancel_requested: bool
+    crashes_alone: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Aftermath:
+    """What becomes of an orphan: its next state, its numbers, and the word for its history."""
+
+    ref: ClaimRef
+    state: State
+    how: str
+    attempt: int
+    crashes: int
+    alone: bool
+
+
+def aftermath(death: Death, orphans: Collection[Orphan]) -> list[Aftermath]:
+    """Return what becomes of each claim that a dead worker left."""
+    if death.kind is DeathKind.VANISHED:
+        started = {orphan.ref for orphan in orphans if orphan.state is State.RUNNING}
+    elif death.kind is DeathKind.CRASHED:
+        started = {orphan.ref for orphan in orphans if orphan.ref in death.started}
+    else:
+        started = set()
+    return [_fate(death.kind, orphan, started) for orphan in orphans]
+
+
+def _fate(kind: DeathKind, orphan: Orphan, started: set[ClaimRef]) -> Aftermath:
+    had_started = orphan.ref in started
+    attempt, crashes, alone, how = orphan.attempt, orphan.crashes, orphan.alone, "released"
+    exhausted = False
+    if had_started:
+        crashes += 1
+        marked_last_chance = orphan.max_attempts == 1 and orphan.state is State.RUNNING
+        if len(started) == 1 or marked_last_chance:
+            how = "vanished" if kind is DeathKind.VANISHED else "crashed"
+            attempt += 1
+            alone = alone or how == "crashed"
+            hopeless = how == "crashed" and orphan.crashes_alone + 1 >= CRASHES_ALONE_LIMIT
+            exhausted = hopeless or attempt >= orphan.max_attempts
+        else:
+            how, alone = "suspected", True
+    elif kind is DeathKind.VANISHED:
+        how, crashes = "vanished", crashes + 1
+        alone = alone or crashes > 1
+    state = State.DEAD if exhausted else State.CANCELLED if orphan.cancel_requested else State.READY
+    return Aftermath(orphan.ref, state, how, attempt, crashes, alone)

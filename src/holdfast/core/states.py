@@ -1,0 +1,93 @@
+"""The life of a job as one table. Stores apply it; the conformance suite is written from it.
+
+            ┌────────── blocked(reason, until) ◄──┐
+            ▼                                     │
+scheduled ─► ready ─► held(fence, worker) ─► running ─► completed | dead | cancelled(reason)
+   ▲           ▲            │                   │
+   │           └─ released ─┴── buried ─────────┤
+   └──────────── retry after backoff ───────────┘
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+
+class State(StrEnum):
+    """Where a job is in its life."""
+
+    SCHEDULED = "scheduled"
+    READY = "ready"
+    BLOCKED = "blocked"
+    HELD = "held"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    DEAD = "dead"
+    CANCELLED = "cancelled"
+
+
+WAITING = frozenset({State.SCHEDULED, State.READY, State.BLOCKED})
+CLAIMED = frozenset({State.HELD, State.RUNNING})
+FINAL = frozenset({State.COMPLETED, State.DEAD, State.CANCELLED})
+
+
+class Move(StrEnum):
+    """What can happen to a job."""
+
+    CLAIM = "claim"
+    START = "start"
+    COMPLETE = "complete"
+    RETRY = "retry"
+    SNOOZE = "snooze"
+    RELEASE = "release"
+    BLOCK = "block"
+    DIE = "die"
+    CANCEL = "cancel"
+    REQUEUE = "requeue"
+    DISCARD = "discard"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """From which states a move may be made, where it leads, and whether it charges an attempt."""
+
+    sources: frozenset[State]
+    target: State
+    charges: bool = False
+
+
+MOVES: Mapping[Move, Rule] = MappingProxyType(
+    {
+        Move.CLAIM: Rule(WAITING, State.HELD),
+        Move.START: Rule(CLAIMED, State.RUNNING),
+        Move.COMPLETE: Rule(CLAIMED, State.COMPLETED),
+        Move.RETRY: Rule(CLAIMED, State.SCHEDULED, charges=True),
+        Move.SNOOZE: Rule(CLAIMED, State.SCHEDULED),
+        Move.RELEASE: Rule(CLAIMED, State.READY),
+        Move.BLOCK: Rule(CLAIMED, State.BLOCKED),
+        Move.DIE: Rule(CLAIMED, State.DEAD, charges=True),
+        Move.CANCEL: Rule(WAITING | CLAIMED, State.CANCELLED),
+        Move.REQUEUE: Rule(frozenset({State.DEAD}), State.READY),
+        Move.DISCARD: Rule(frozenset({State.DEAD}), State.CANCELLED),
+    }
+)
+
+ENDINGS = frozenset({Move.COMPLETE, Move.RETRY, Move.SNOOZE, Move.RELEASE, Move.BLOCK, Move.DIE, Move.CANCEL})
+"""The moves by which a worker ends its own claim."""
+
+RETURNS = frozenset({Move.RETRY, Move.SNOOZE, Move.RELEASE, Move.BLOCK})
+"""The endings after which a job waits again; a cancellation asked for meanwhile turns them into CANCEL."""
+
+
+def settle(move: Move, *, cancel_requested: bool) -> Move:
+    """Return the move to record for an ending, given that someone may have asked for cancellation."""
+    return Move.CANCEL if cancel_requested and move in RETURNS else move
+
+
+class Reason(StrEnum):
+    """Why a job is blocked or cancelled, where the reason is ours; a handler may give its own words."""
+
+    NO_WORKER = "no_worker"
+    REQUESTED = "requested"
+    DISCARDED = "discarded"

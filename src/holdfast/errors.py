@@ -1,0 +1,85 @@
+"""Every error that Holdfast raises, in one tree.
+
+HoldfastError
+├── ConfigurationError        a setting, URL or declaration is wrong
+│   └── UnknownTaskError      a name that no task was registered under
+├── ArgumentsError            a task was given arguments that it cannot take
+├── StoreError                the store refused or failed
+│   ├── StoreUnavailableError it may work later: locked, away, timed out
+│   ├── StoreFullError        no room left to write
+│   └── SchemaError           tables of another release
+├── WorkerBuriedError         this worker was declared dead; its claims are gone
+├── LostClaimError            this attempt no longer owns its job
+├── JobNotFoundError          no job has that id
+├── JobStateError             the job is in a state that does not allow this
+└── ResultError               there is no result to give
+    ├── ResultTimeoutError    not finished in the time given
+    ├── JobDeadError          the job failed for good
+    └── JobCancelledError     the job was cancelled
+
+A message names what is wrong and what to do about it.
+"""
+
+
+class HoldfastError(Exception):
+    """The root of all errors raised on purpose."""
+
+
+class ConfigurationError(HoldfastError):
+    """A setting, a URL or a task declaration is wrong."""
+
+
+class UnknownTaskError(ConfigurationError):
+    """No task of that name is registered."""
+
+
+class ArgumentsError(HoldfastError):
+    """Arguments do not fit the task's parameters; nothing was enqueued."""
+
+
+class StoreError(HoldfastError):
+    """The store refused or failed."""
+
+
+class StoreUnavailableError(StoreError):
+    """The store cannot be reached now; the same call may succeed later."""
+
+
+class StoreFullError(StoreError):
+    """The store has no room left; nothing of the call was written."""
+
+
+class SchemaError(StoreError):
+    """The store's tables belong to another release."""
+
+
+class WorkerBuriedError(HoldfastError):
+    """The worker was declared dead, and its claims were given to others."""
+
+
+class LostClaimError(HoldfastError):
+    """The claim is no longer valid: another worker may have the job."""
+
+
+class JobNotFoundError(HoldfastError):
+    """No job has that id."""
+
+
+class JobStateError(HoldfastError):
+    """The job's state does not allow what was asked."""
+
+
+class ResultError(HoldfastError):
+    """There is no result to give."""
+
+
+class ResultTimeoutError(ResultError, TimeoutError):
+    """The job did not finish in the time given; it goes on."""
+
+
+class JobDeadError(ResultError):
+    """The job failed for good and waits among the dead letters."""
+
+
+class JobCancelledError(ResultError):
+    """The job was cancelled before it completed."""

@@ -1,0 +1,1 @@
+"""Where jobs live. A store speaks domain verbs; drivers run them and own the transaction."""

@@ -1,0 +1,272 @@
+"""The contract of a store: its verbs, what each promises, and the values that they speak in.
+
+Rules that hold for every verb:
+- it is one atomic step: all of it happened, or nothing;
+- repeating it with the same arguments succeeds and changes nothing more;
+- time is the store's own; `run_at` and lease ages are never judged by a caller's clock;
+- a write of a claim (finish, start, progress) carries (worker, job, fence) and is refused as STALE, changing
+  nothing, unless that very claim is the job's valid one.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from holdfast.core.crash import Death
+from holdfast.core.job import (
+    Attempt,
+    Cancellation,
+    Claim,
+    ClaimRef,
+    Ending,
+    Job,
+    KnownTask,
+    NewJob,
+    Progress,
+    Verdict,
+)
+from holdfast.core.states import State
+from holdfast.store.verb import Verb
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerInfo:
+    """A worker incarnation as it registers. `supervisor` groups the children of one parent."""
+
+    id: str
+    supervisor: str
+    host: str
+    pid: int
+    lease: timedelta
+    queues: tuple[str, ...] | None = None
+    concurrency: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRequest:
+    """What a worker asks for: at most `limit` due jobs, and `ahead_limit` that become due within `look_ahead`.
+
+    `queues` are tried in the order given; None means every queue. `call` numbers the worker's claims upward.
+    `adopt` names blocked(no_worker) tasks that this worker knows. `alone` takes suspects and nothing else;
+    without it suspects are left where they are.
+    """
+
+    worker: str
+    call: int
+    limit: int
+    queues: tuple[str, ...] | None = None
+    look_ahead: timedelta = timedelta()
+    ahead_limit: int = 0
+    adopt: tuple[KnownTask, ...] = ()
+    alone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimAnswer:
+    """What a claim brought, by the store's time `now`.
+
+    `next_due_at` is when the next unclaimed job of these queues becomes due, or became due if more is left.
+    """
+
+    jobs: tuple[Claim, ...]
+    now: datetime
+    next_due_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerBeat:
+    """One worker is alive; its claim calls up to `closed_call` are over, and of those it still has `held`."""
+
+    worker: str
+    closed_call: int = 0
+    held: frozenset[ClaimRef] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class BeatAnswer:
+    """What a beat brings back.
+
+    accepted: workers whose lease is renewed; any other was buried or condemned and must stop.
+    revoked: claims whose job was asked to cancel, or whose queue was paused before they started.
+    unnamed: workers that own claims of closed calls which they did not name: call `reconcile` for each.
+    expired: workers without a beat for longer than their lease, or already condemned: `condemn`, then `bury`.
+    next_expiry: how long until the next lease of anyone else may run out, if there is anyone else.
+    blocked: what waits as blocked(no_worker).
+    suspects: how many suspects are due and unclaimed.
+    """
+
+    accepted: frozenset[str]
+    now: datetime
+    revoked: Mapping[str, tuple[ClaimRef, ...]] = field(default_factory=dict)
+    unnamed: frozenset[str] = frozenset()
+    expired: frozenset[str] = frozenset()
+    next_expiry: timedelta | None = None
+    blocked: frozenset[KnownTask] = frozenset()
+    suspects: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """Which jobs to list, newest first; `before` is the id after which the next page starts."""
+
+    states: tuple[State, ...] = ()
+    queue: str | None = None
+    task: str | None = None
+    limit: int = 50
+    before: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A queue and what is in it, by state (states that do not occur are left out)."""
+
+    name: str
+    paused_at: datetime | None
+    states: Mapping[State, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A registered worker as anyone may look at it. `beat_age` is the time since its last beat."""
+
+    info: WorkerInfo
+    started_at: datetime
+    beat_age: timedelta
+    condemned: bool
+    held: int
+    running: int
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """All that is needed to say why a job is where it is."""
+
+    job: Job
+    now: datetime
+    queue_paused_at: datetime | None
+    workers: tuple[Worker, ...]
+    ahead: int
+    """How many due jobs of its queue go first."""
+
+
+class Store(Protocol):
+    """The verbs."""
+
+    # -- clients ---------------------------------------------------------------------------------------------
+
+    def enqueue(self, jobs: Sequence[NewJob]) -> Verb[None]:
+        """Accept jobs. A job whose id is known already is left as it is."""
+        ...
+
+    def get(self, job_id: str) -> Verb[Job | None]:
+        """Return the job, or None."""
+        ...
+
+    def list_jobs(self, which: JobFilter) -> Verb[tuple[Job, ...]]:
+        """Return one page of jobs, newest id first."""
+        ...
+
+    def history(self, job_id: str) -> Verb[tuple[Attempt, ...]]:
+        """Return every claim of the job by fence, the present one included."""
+        ...
+
+    def cancel(self, job_id: str) -> Verb[Cancellation]:
+        """Cancel a waiting job now; ask for it where it is claimed; too late where it is final.
+
+        Raises JobNotFoundError.
+        """
+        ...
+
+    def requeue(self, job_id: str) -> Verb[None]:
+        """Make a dead job ready with attempt and crashes 0, or a scheduled one due now. The fence stays.
+
+        Raises JobNotFoundError, and JobStateError from any other state.
+        """
+        ...
+
+    def discard(self, job_id: str) -> Verb[None]:
+        """End a dead job as cancelled(discarded). Raises JobNotFoundError or JobStateError."""
+        ...
+
+    def pause(self, queue: str) -> Verb[None]:
+        """Let nothing of the queue be claimed or, if claimed but not started, start."""
+        ...
+
+    def resume(self, queue: str) -> Verb[None]:
+        """Undo `pause`."""
+        ...
+
+    def queues(self) -> Verb[tuple[Queue, ...]]:
+        """Return every queue that holds jobs or is paused, by name."""
+        ...
+
+    def workers(self) -> Verb[tuple[Worker, ...]]:
+        """Return the registered workers, oldest first."""
+        ...
+
+    def count(self) -> Verb[Mapping[State, int]]:
+        """Return how many jobs are in each state, zeros included."""
+        ...
+
+    def situation(self, job_id: str) -> Verb[Situation | None]:
+        """Return what there is to know about why a job does not run, or None without such a job."""
+        ...
+
+    def unsettled(self, queues: tuple[str, ...] | None) -> Verb[int]:
+        """Return how many jobs of these queues a drain still waits for.
+
+        These are ready (in queues not paused), held, running, or scheduled after an earlier claim.
+        """
+        ...
+
+    # -- workers ---------------------------------------------------------------------------------------------
+
+    def claim(self, request: ClaimRequest) -> Verb[ClaimAnswer]:
+        """Give jobs to a registered, living worker: fence + 1, state held.
+
+        Due jobs go by priority, then run_at, then order of arrival, queue by queue in the order asked for.
+        Paused queues give nothing. Raises WorkerBuriedError where the worker is not registered (any more).
+        """
+        ...
+
+    def start(self, worker: str, started: Sequence[tuple[ClaimRef, datetime]]) -> Verb[tuple[Verdict, ...]]:
+        """Mark claims as running since the given times, fenced."""
+        ...
+
+    def progress(self, worker: str, reports: Sequence[tuple[ClaimRef, Progress]]) -> Verb[tuple[Verdict, ...]]:
+        """Record progress, fenced."""
+        ...
+
+    def finish(self, worker: str, endings: Sequence[Ending]) -> Verb[tuple[Verdict, ...]]:
+        """End claims, fenced. An ending recorded before by this worker for this fence is accepted again."""
+        ...
+
+    # -- supervisors -----------------------------------------------------------------------------------------
+
+    def register(self, worker: WorkerInfo) -> Verb[None]:
+        """Make the worker known and alive from now on."""
+        ...
+
+    def beat(self, beats: Sequence[WorkerBeat]) -> Verb[BeatAnswer]:
+        """Renew leases: refused to a condemned or unregistered worker, granted to any other, however late."""
+        ...
+
+    def reconcile(self, beat: WorkerBeat) -> Verb[tuple[ClaimRef, ...]]:
+        """Release the worker's claims of calls up to `closed_call` that it does not name; return them."""
+        ...
+
+    def condemn(self, workers: frozenset[str]) -> Verb[frozenset[str]]:
+        """Mark those dead whose lease has run out *now*, atomically against their beats.
+
+        Return the marked ones, those marked before included.
+        """
+        ...
+
+    def bury(self, worker: str, death: Death) -> Verb[tuple[ClaimRef, ...]]:
+        """Remove the worker and give back all its claims as `crash.aftermath` says; return them.
+
+        After it, no claim or beat of that worker is accepted. Burying an unknown worker does nothing. A vanished
+        worker is buried only if it is condemned.
+        """
+        ...
