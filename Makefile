@@ -1,1 +1,58 @@
-# Holdfast. Every target makes its own virtual environment when there is none.
+# Holdfast. Every target makes its own virtual environment when there is none, so each works first and alone.
+#
+# .venv/.installed is the stamp: it is older than pyproject.toml when something has to be installed again.
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint prove simulate bench
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PYTHONS := python3 python3.14 python3.13 python3.12 python3.11
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+USABLE := import pip; $(NEW_ENOUGH)
+
+ARGS ?=
+NAME ?=
+SEEDS ?= 2000
+
+help: ## list the targets
+	@awk -F ' ## ' '/^[a-z]+:.* ## / { sub(/:.*/, "", $$1); printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+run: $(STAMP) ## watch an example shop work (ARGS=--once: tell the story and end)
+	@$(BIN)/python examples/demo.py $(ARGS)
+
+test: lint ## lint, then run all tests (ARGS="-k name" picks some)
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(STAMP) ## check style, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+prove: $(STAMP) ## run acceptance tests at full size: make prove NAME=kill
+	@test -n "$(NAME)" || { echo 'make: say which, as in: make prove NAME=kill' >&2; exit 2; }
+	HOLDFAST_PROVE=1 $(BIN)/python -m pytest tests/acceptance -k "$(NAME)" -v --timeout 3600 $(ARGS)
+
+simulate: $(STAMP) ## run the simulator over many seeds: make simulate SEEDS=2000
+	$(BIN)/python -m holdfast.testing.simulator --seeds $(SEEDS) $(ARGS)
+
+bench: $(STAMP) ## what the claim protocol costs beside bare sqlite3
+	$(BIN)/python bench/sqlite_drain.py $(ARGS)
+
+$(STAMP): pyproject.toml
+	@if ! $(BIN)/python -c '$(USABLE)' 2>/dev/null; then \
+	  found=; \
+	  for python in $(PYTHONS); do \
+	    if $$python -c '$(NEW_ENOUGH)' 2>/dev/null; then found=$$python; break; fi; \
+	  done; \
+	  if [ -z "$$found" ]; then \
+	    echo 'make: Holdfast needs Python 3.11 or newer, and none of these is: $(PYTHONS)' >&2; exit 1; \
+	  fi; \
+	  echo "Making a virtual environment in $(VENV) with $$($$found --version)"; \
+	  $$found -m venv --clear $(VENV) || exit 1; \
+	fi
+	@echo 'Installing Holdfast and its tools into $(VENV) (only when pyproject.toml changes)'
+	@$(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check --editable . --group dev
+	@touch $@

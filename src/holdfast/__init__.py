@@ -1,1 +1,74 @@
-"""Background jobs for Python that hold fast."""
+"""Background jobs for Python that hold fast.
+
+from holdfast import Holdfast
+
+app = Holdfast("sqlite:///holdfast.db")
+
+@app.task(queue="mail", max_attempts=5, timeout=30)
+async def send_email(to: str, subject: str) -> str:
+    return f"sent {subject} to {to}"
+
+handle = send_email.enqueue("a@example.com", subject="hi")
+print(handle.result(timeout=10))       # while `holdfast worker MODULE:app` runs
+"""
+
+from holdfast.app import Holdfast
+from holdfast.context import Context, Interrupted
+from holdfast.core.job import Cancellation, Job
+from holdfast.core.outcome import Cancel, Discard, Fail, Retry, Snooze, Success
+from holdfast.core.retry import Constant, Custom, Exponential, Linear
+from holdfast.core.states import State
+from holdfast.errors import (
+    ArgumentsError,
+    ConfigurationError,
+    HoldfastError,
+    JobCancelledError,
+    JobDeadError,
+    JobNotFoundError,
+    JobStateError,
+    LostClaimError,
+    ResultError,
+    ResultTimeoutError,
+    StoreError,
+    StoreUnavailableError,
+)
+from holdfast.handle import JobHandle
+from holdfast.ids import new_job_id
+from holdfast.task import Task
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ArgumentsError",
+    "Cancel",
+    "Cancellation",
+    "ConfigurationError",
+    "Constant",
+    "Context",
+    "Custom",
+    "Discard",
+    "Exponential",
+    "Fail",
+    "Holdfast",
+    "HoldfastError",
+    "Interrupted",
+    "Job",
+    "JobCancelledError",
+    "JobDeadError",
+    "JobHandle",
+    "JobNotFoundError",
+    "JobStateError",
+    "Linear",
+    "LostClaimError",
+    "ResultError",
+    "ResultTimeoutError",
+    "Retry",
+    "Snooze",
+    "State",
+    "StoreError",
+    "StoreUnavailableError",
+    "Success",
+    "Task",
+    "__version__",
+    "new_job_id",
+]

@@ -4,6 +4,8 @@ HoldfastError
 ├── ConfigurationError        a setting, URL or declaration is wrong
 │   └── UnknownTaskError      a name that no task was registered under
 ├── ArgumentsError            a task was given arguments that it cannot take
+├── PayloadError              a stored payload or result cannot be read
+├── ResultEncodingError       a handler returned what cannot be stored
 ├── StoreError                the store refused or failed
 │   ├── StoreUnavailableError it may work later: locked, away, timed out
 │   ├── StoreFullError        no room left to write
@@ -35,6 +37,14 @@ class UnknownTaskError(ConfigurationError):
 
 class ArgumentsError(HoldfastError):
     """Arguments do not fit the task's parameters; nothing was enqueued."""
+
+
+class PayloadError(HoldfastError):
+    """What is stored cannot be read: written by another version of the task, or damaged."""
+
+
+class ResultEncodingError(HoldfastError):
+    """What a handler returned cannot be stored as JSON, or is too large."""
 
 
 class StoreError(HoldfastError):

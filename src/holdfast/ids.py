@@ -1,8 +1,8 @@
 """Identifiers made by the client: job ids (UUIDv7, so that they sort by time) and worker incarnations."""
 
 import os
-import secrets
 import time
+from random import Random
 from uuid import UUID
 
 _VERSION_7 = 0x7 << 76
@@ -17,6 +17,6 @@ def new_job_id() -> str:
     return str(UUID(int=(milliseconds & 0xFFFF_FFFF_FFFF) << 80 | _VERSION_7 | high << 64 | _VARIANT | low))
 
 
-def new_worker_id() -> str:
+def new_worker_id(random: Random) -> str:
     """Return a fresh worker incarnation: never reused, not even by the same process."""
-    return secrets.token_hex(8)
+    return f"{random.getrandbits(64):016x}"

@@ -49,6 +49,11 @@ class Orphan:
     cancel_requested: bool
     crashes_alone: int = 0
 
+    @property
+    def last_chance(self) -> bool:
+        """Whether it was marked as running and must never start again."""
+        return self.max_attempts == 1 and self.state is State.RUNNING
+
 
 @dataclass(frozen=True, slots=True)
 class Aftermath:
@@ -74,13 +79,11 @@ def aftermath(death: Death, orphans: Collection[Orphan]) -> list[Aftermath]:
 
 
 def _fate(kind: DeathKind, orphan: Orphan, started: set[ClaimRef]) -> Aftermath:
-    had_started = orphan.ref in started
     attempt, crashes, alone, how = orphan.attempt, orphan.crashes, orphan.alone, "released"
     exhausted = False
-    if had_started:
+    if orphan.ref in started:
         crashes += 1
-        marked_last_chance = orphan.max_attempts == 1 and orphan.state is State.RUNNING
-        if len(started) == 1 or marked_last_chance:
+        if len(started) == 1 or orphan.last_chance:
             how = "vanished" if kind is DeathKind.VANISHED else "crashed"
             attempt += 1
             alone = alone or how == "crashed"
@@ -88,6 +91,8 @@ def _fate(kind: DeathKind, orphan: Orphan, started: set[ClaimRef]) -> Aftermath:
             exhausted = hopeless or attempt >= orphan.max_attempts
         else:
             how, alone = "suspected", True
+    elif orphan.last_chance:
+        attempt, exhausted = attempt + 1, True
     elif kind is DeathKind.VANISHED:
         how, crashes = "vanished", crashes + 1
         alone = alone or crashes > 1

@@ -80,9 +80,19 @@ RETURNS = frozenset({Move.RETRY, Move.SNOOZE, Move.RELEASE, Move.BLOCK})
 """The endings after which a job waits again; a cancellation asked for meanwhile turns them into CANCEL."""
 
 
-def settle(move: Move, *, cancel_requested: bool) -> Move:
-    """Return the move to record for an ending, given that someone may have asked for cancellation."""
-    return Move.CANCEL if cancel_requested and move in RETURNS else move
+def settle(move: Move, *, cancel_requested: bool, last_chance: bool = False) -> Move:
+    """Return the move to record for an ending.
+
+    Someone may have asked for cancellation; and a job with its `last_chance` (max_attempts=1, marked as running)
+    never starts twice, so it cannot be given back.
+    """
+    if cancel_requested and move in RETURNS:
+        return Move.CANCEL
+    return Move.DIE if last_chance and move is Move.RELEASE else move
+
+
+STARTED_ITS_LAST = "its worker ended while it ran, and a job with max_attempts=1 never starts twice"
+"""The error of a job that `last_chance` made dead."""
 
 
 class Reason(StrEnum):

@@ -88,10 +88,11 @@ class BeatAnswer:
     """What a beat brings back.
 
     accepted: workers whose lease is renewed; any other was buried or condemned and must stop.
-    revoked: claims whose job was asked to cancel, or whose queue was paused before they started.
+    revoked: claims whose job was asked to cancel.
+    paused: the paused queues: what is held of them and not started must go back.
     unnamed: workers that own claims of closed calls which they did not name: call `reconcile` for each.
     expired: workers without a beat for longer than their lease, or already condemned: `condemn`, then `bury`.
-    next_expiry: how long until the next lease of anyone else may run out, if there is anyone else.
+    next_expiry: how long until the next lease of someone else, not yet expired, runs out; None without anyone.
     blocked: what waits as blocked(no_worker).
     suspects: how many suspects are due and unclaimed.
     """
@@ -99,6 +100,7 @@ class BeatAnswer:
     accepted: frozenset[str]
     now: datetime
     revoked: Mapping[str, tuple[ClaimRef, ...]] = field(default_factory=dict)
+    paused: frozenset[str] = frozenset()
     unnamed: frozenset[str] = frozenset()
     expired: frozenset[str] = frozenset()
     next_expiry: timedelta | None = None

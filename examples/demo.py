@@ -1,0 +1,203 @@
+"""`make run`: enqueues three jobs of the example shop and lets a real worker run them while you watch.
+
+The database is new each time, in a folder of its own that is removed at the end, so nothing is left from the last
+time. At a terminal the worker goes on until Ctrl-C; with --once, or in a pipe, it ends when the story is told.
+"""
+
+import argparse
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+
+from holdfast import Job, JobHandle, State
+
+EXAMPLES = Path(__file__).resolve().parent
+HOLDFAST = Path(sys.executable).with_name("holdfast")
+LONGEST_STORY = 60.0
+GLANCE = 0.1
+
+console = Console(highlight=False, markup=True, emoji=False, soft_wrap=True)
+
+
+def main() -> int:
+    """Tell the story; return the exit code."""
+    parser = argparse.ArgumentParser(prog="demo", description="An example shop at work.")
+    parser.add_argument("--once", action="store_true", help="end when the story is told, also at a terminal")
+    parser.add_argument("--folder", type=Path, help="keep the database in this folder, which must be empty")
+    options = parser.parse_args()
+    watched = sys.stdin.isatty() and sys.stdout.isatty() and not options.once
+    with _place(options.folder) as folder:
+        return Demo(folder, watched=watched).run()
+
+
+@contextmanager
+def _place(folder: Path | None) -> Iterator[Path]:
+    """Give a folder for the database: the one asked for, or one that is gone afterwards."""
+    if folder is None:
+        with tempfile.TemporaryDirectory(prefix="holdfast-shop-", ignore_cleanup_errors=True) as made:
+            yield Path(made)
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        sys.exit(f"demo: {folder} is not empty; name a new folder, or leave --folder out")
+    yield folder.resolve()
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """The three jobs of the story."""
+
+    welcome: JobHandle[str]
+    report: JobHandle[str]
+    failing: JobHandle[str]
+
+    def __iter__(self) -> Iterator[JobHandle[str]]:
+        return iter((self.welcome, self.report, self.failing))
+
+
+class Demo:
+    """One run of the demo: the jobs, the worker, and what is said about them."""
+
+    def __init__(self, folder: Path, *, watched: bool) -> None:
+        self._url = f"sqlite:///{folder / 'shop.db'}"
+        self._watched = watched
+        self._stopping = False
+        self._worker: subprocess.Popen[bytes]
+
+    def run(self) -> int:
+        """Enqueue, work, tell, and stop."""
+        orders = self._enqueue()
+        say("\n[bold]Now a worker.[/] It tells each step on its own lines:\n")
+        with self._working():
+            told = self._tell_story(orders)
+            if told:
+                self._tell_end(orders)
+            if told and self._watched:
+                self._worker.wait()
+            else:
+                self._stop(signal.SIGTERM)
+        if not (told or self._stopping):
+            say("\n[bold red]The story did not end as it should.[/]")
+        return self._worker.returncode or (0 if told else 1)
+
+    def _enqueue(self) -> Orders:
+        os.environ["HOLDFAST_URL"] = self._url
+        from shop import monthly_report, send_mail  # noqa: PLC0415 - the app reads the URL when it is made
+
+        say("[bold]A small shop, on SQLite, with nothing else to start.[/] It enqueues three jobs:\n")
+        orders = Orders(
+            send_mail.enqueue("ada@example.com", subject="Welcome"),
+            monthly_report.options(delay=3, priority=1).enqueue("October"),
+            send_mail.options(max_attempts=2).enqueue("fail@example.com", subject="Your order"),
+        )
+        say(f"  welcome mail     {ending(orders.welcome)}  runs at once")
+        say(f"  monthly report   {ending(orders.report)}  in 3 s, before others (priority 1)")
+        say(f"  another mail     {ending(orders.failing)}  to fail@example.com, with 2 attempts")
+        return orders
+
+    @contextmanager
+    def _working(self) -> Iterator[None]:
+        """Run the worker as anyone would; signals reach it through us, one by one, and never from the terminal."""
+        command = [HOLDFAST, "worker", "shop:app", "--app-dir", EXAMPLES]
+        self._worker = subprocess.Popen(command, start_new_session=True)  # noqa: S603 - our own command
+        before = {number: signal.signal(number, self._pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            self._stop(signal.SIGTERM)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _pass_on(self, number: int, _frame: FrameType | None) -> None:
+        first, self._stopping = not self._stopping, True
+        if first:
+            say("\n[bold]Ctrl-C drains:[/] nothing new starts, what runs may finish. Once more stops at once.")
+        if self._worker.poll() is None:
+            self._worker.send_signal(number)
+
+    def _stop(self, number: int) -> None:
+        if self._worker.poll() is None and not self._stopping:
+            self._worker.send_signal(number)
+        self._worker.wait()
+
+    def _tell_story(self, orders: Orders) -> bool:
+        """Say what happens as it happens; return whether every job came to its end."""
+        chapters = list(self._chapters(orders))
+        give_up_at = time.monotonic() + LONGEST_STORY
+        while chapters and time.monotonic() < give_up_at:
+            if self._stopping or self._worker.poll() is not None:
+                return False
+            for chapter in [chapter for chapter in chapters if chapter.has_come()]:
+                chapters.remove(chapter)
+                say(f"    [italic dim]{chapter.words}[/]")
+            time.sleep(GLANCE)
+        return not chapters
+
+    def _chapters(self, orders: Orders) -> "Iterator[Chapter]":
+        welcome, report, failing = orders
+        yield Chapter(welcome, lambda job: job.state is State.COMPLETED, "The mail is sent, its result is stored.")
+        yield Chapter(failing, lambda job: job.attempt > 0, "That one failed. It waits a while, then tries again.")
+        yield Chapter(
+            report, lambda job: job.progress is not None, "The report began on time. It says how far it is."
+        )
+        yield Chapter(
+            failing,
+            lambda job: job.state is State.DEAD,
+            "No attempt is left: it is dead, and kept until you decide.",
+        )
+        yield Chapter(report, lambda job: job.state is State.COMPLETED, "The report is ready.")
+
+    def _tell_end(self, orders: Orders) -> None:
+        say("\n[bold]Where everything is now[/] (holdfast stats):\n")
+        subprocess.run([HOLDFAST, "stats"], check=False)  # noqa: S603 - our own command
+        say("\n[bold]Bring the dead one back[/]" + (" from another terminal:\n" if self._watched else ":\n"))
+        say(f"  {command('dead', 'retry', orders.failing.id, '--url', self._url)}\n")
+        say(f"Why it died:  {command('why', orders.failing.id, '--url', self._url)}\n")
+        if self._watched:
+            say("The worker goes on. [bold]Ctrl-C drains[/] and ends.\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """Something to say about a job once it has come so far."""
+
+    handle: JobHandle[str]
+    reached: Callable[[Job], bool]
+    words: str
+
+    def has_come(self) -> bool:
+        """Look at the job."""
+        job = self.handle.job()
+        return self.reached(job) or job.state is State.COMPLETED
+
+
+def say(words: str) -> None:
+    """Print a line of the narrator."""
+    console.print(words)
+
+
+def ending(handle: JobHandle[str]) -> str:
+    """Return the end of a job's id, by which the worker's lines name it."""
+    return f"[dim]{handle.id[-8:]}[/]"
+
+
+def command(*words: str) -> str:
+    """Return a holdfast command as one would type it here."""
+    here = Path.cwd()
+    program = HOLDFAST.relative_to(here) if HOLDFAST.is_relative_to(here) else HOLDFAST
+    return shlex.join([str(program), *words])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

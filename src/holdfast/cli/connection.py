@@ -1,0 +1,104 @@
+"""Which store a command means, and opening it. A store that is not there is an error, never a new empty one."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec
+
+import click
+
+from holdfast.cli.existing import refuse_missing_store
+from holdfast.cli.failures import DEBUG
+from holdfast.settings import Settings, load_settings
+from holdfast.store.backend import Backend
+from holdfast.store.open import open_backend
+
+P = ParamSpec("P")
+
+_URL, _NAMESPACE, _JSON = "holdfast.url", "holdfast.namespace", "holdfast.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which store a command is about, and whether its answer is for a program."""
+
+    url: str | None = None
+    namespace: str | None = None
+    as_json: bool = False
+
+    @property
+    def settings(self) -> Settings:
+        """The settings meant; a URL on the command line goes before the environment's."""
+        return load_settings({} if self.url else None, url=self.url, namespace=self.namespace)
+
+    @contextmanager
+    def store(self) -> Iterator[Backend]:
+        """Open the store, which must exist, and close it at the end."""
+        settings = self.settings
+        refuse_missing_store(settings)
+        backend = open_backend(settings)
+        try:
+            yield backend
+        finally:
+            backend.close()
+
+
+def _remembering(key: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    """Return an option's callback that keeps its value where the commands below find it; the last one wins."""
+
+    def remember(ctx: click.Context, _parameter: click.Parameter, value: Any) -> None:
+        if value:
+            ctx.meta[key] = value
+
+    return remember
+
+
+debug_option = click.option(
+    "--debug",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_remembering(DEBUG),
+    help="Show the traceback of an error.",
+)
+
+_store_options = (
+    click.option(
+        "--url",
+        metavar="URL",
+        expose_value=False,
+        callback=_remembering(_URL),
+        help="The store.  [default: $HOLDFAST_URL, else sqlite:///holdfast.db]",
+    ),
+    click.option(
+        "--namespace",
+        metavar="NAME",
+        expose_value=False,
+        callback=_remembering(_NAMESPACE),
+        help="The tenant inside the store.",
+    ),
+    click.option(
+        "--json",
+        is_flag=True,
+        expose_value=False,
+        callback=_remembering(_JSON),
+        help="Answer in JSON.",
+    ),
+    debug_option,
+)
+
+
+def about_a_store(command: Callable[Concatenate[Wanted, P], None]) -> Callable[P, None]:
+    """Give a command the options that every data command has; it receives them as one `Wanted`."""
+
+    @wraps(command)
+    def with_wanted(*args: P.args, **kwargs: P.kwargs) -> None:
+        memory = click.get_current_context().meta
+        wanted = Wanted(memory.get(_URL), memory.get(_NAMESPACE), memory.get(_JSON, False))
+        command(wanted, *args, **kwargs)
+
+    decorated: Callable[P, None] = with_wanted
+    for option in reversed(_store_options):
+        decorated = option(decorated)
+    return decorated

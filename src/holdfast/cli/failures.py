@@ -1,0 +1,75 @@
+"""How a command fails: one readable line on stderr, an exit code that means something, a traceback on demand."""
+
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import Any
+
+import click
+
+from holdfast.errors import ConfigurationError, HoldfastError, StoreError
+from holdfast.watch.words import one_line
+
+DEBUG = "holdfast.debug"
+"""The key, among what a context shares with its children, under which --debug is remembered."""
+
+
+class ExitCode(IntEnum):
+    """What a command's exit code says; the help of `holdfast` lists them."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    STORE = 3
+    INTERRUPTED = 130
+
+
+@contextmanager
+def told_to_people(memory: dict[str, Any]) -> Iterator[None]:
+    """Turn whatever goes wrong inside into one line on stderr and an exit code."""
+    try:
+        yield
+    except (click.exceptions.Exit, click.exceptions.NoArgsIsHelpError):
+        raise
+    except (Exception, KeyboardInterrupt) as error:
+        if memory.get(DEBUG):
+            click.echo("".join(traceback.format_exception(error)).rstrip(), err=True)
+        say_failed(_sentence(error))
+        raise click.exceptions.Exit(exit_code(error)) from error
+
+
+def say_failed(sentence: str) -> None:
+    """Write the one line."""
+    click.echo(f"holdfast: {one_line(sentence)}", err=True)
+
+
+def exit_code(error: BaseException) -> ExitCode:
+    """Return the exit code for an error."""
+    if _interrupted(error):
+        return ExitCode.INTERRUPTED
+    if isinstance(error, click.UsageError | ConfigurationError):
+        return ExitCode.USAGE
+    return ExitCode.STORE if isinstance(error, StoreError) else ExitCode.FAILED
+
+
+def _sentence(error: BaseException) -> str:
+    if _interrupted(error):
+        return "interrupted"
+    if isinstance(error, click.UsageError):
+        help_of = error.ctx.command_path if error.ctx else "holdfast"
+        return f"{error.format_message()} (see `{help_of} --help`)"
+    if isinstance(error, click.ClickException):
+        return error.format_message()
+    if isinstance(error, HoldfastError):
+        return str(error) or type(error).__name__
+    if isinstance(error, OSError):
+        return str(error)
+    return f"internal error: {type(error).__name__}: {error}; please report it with the output of --debug"
+
+
+def _interrupted(error: BaseException) -> bool:
+    """Return whether Ctrl-C is behind the error: a click prompt hides it in an Abort."""
+    return isinstance(error, KeyboardInterrupt) or (
+        isinstance(error, click.Abort) and isinstance(error.__context__, KeyboardInterrupt)
+    )

@@ -1,0 +1,122 @@
+"""`holdfast jobs`: list, cancel and retry jobs; `show` has a file of its own."""
+
+import click
+
+from holdfast.cli.bulk import act_on_each
+from holdfast.cli.connection import Wanted, about_a_store
+from holdfast.cli.helptext import examples
+from holdfast.cli.jobs_show import show
+from holdfast.cli.jobview import job_columns, job_fields
+from holdfast.cli.output import say, say_json, say_table
+from holdfast.clock import SystemClock
+from holdfast.core.job import Cancellation, Job
+from holdfast.core.states import State
+from holdfast.errors import JobStateError
+from holdfast.store.backend import Backend
+from holdfast.store.protocol import JobFilter
+from holdfast.watch.words import counted
+
+
+@click.group(
+    epilog=examples(
+        "holdfast jobs list --state running",
+        "holdfast jobs show 3c2d1e0f",
+        "holdfast jobs cancel 3c2d1e0f",
+        "holdfast jobs retry 3c2d1e0f",
+    )
+)
+def jobs() -> None:
+    """Look at jobs, cancel them, try them again."""
+
+
+jobs.add_command(show)
+
+
+@jobs.command(
+    "list",
+    epilog=examples(
+        "holdfast jobs list",
+        "holdfast jobs list --state ready --state running --queue mail",
+        "holdfast jobs list --task send_email --limit 200 --json",
+    ),
+)
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice([state.value for state in State]),
+    help="Only jobs in this state; may be given several times.",
+)
+@click.option("--queue", metavar="NAME", help="Only jobs of this queue.")
+@click.option("--task", metavar="NAME", help="Only jobs of this task.")
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many.")
+@click.option("--before", metavar="ID", help="Only jobs older than this one: the next page.")
+@about_a_store
+def list_command(
+    wanted: Wanted, *, states: tuple[str, ...], queue: str | None, task: str | None, limit: int, before: str | None
+) -> None:
+    """List jobs, newest first."""
+    which = JobFilter(tuple(State(state) for state in states), queue, task, limit, before)
+    list_jobs(wanted, which, nothing="No job is there." if which == JobFilter(limit=limit) else "No such job.")
+
+
+def list_jobs(wanted: Wanted, which: JobFilter, nothing: str) -> None:
+    """Print one page of jobs, and how to see the next."""
+    with wanted.store() as backend:
+        found = backend.run(backend.verbs.list_jobs(which))
+    if wanted.as_json:
+        say_json([job_fields(job) for job in found])
+    elif not found:
+        say(nothing)
+    else:
+        say_table(found, job_columns(SystemClock().now(), dead=which.states == (State.DEAD,)))
+        if len(found) == which.limit:
+            say(f"\nThe newest {counted(len(found), 'job')}; for older ones add --before {found[-1].id}")
+
+
+@jobs.command(
+    epilog=examples("holdfast jobs cancel 0197b1c2-7d1e-7c3a-9f60-5a4b3c2d1e0f", "holdfast jobs cancel 3c2d1e0f")
+)
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@about_a_store
+def cancel(wanted: Wanted, ids: tuple[str, ...]) -> None:
+    """Cancel jobs.
+
+    Waiting ones end at once; of running ones the worker is told, and their handlers may see it.
+
+    ID is a job's id, or its last characters as the worker shows them.
+    """
+    with wanted.store() as backend:
+        act_on_each(wanted, backend, ids, _cancel)
+
+
+def _cancel(backend: Backend, job: Job) -> str:
+    answer = backend.run(backend.verbs.cancel(job.id))
+    if answer is Cancellation.TOO_LATE and job.state is not State.CANCELLED:
+        latest = backend.run(backend.verbs.get(job.id)) or job
+        raise JobStateError(f"job {job.id} is {latest.state}: too late to cancel it")
+    return "cancelled" if answer is Cancellation.TOO_LATE else answer.value
+
+
+@jobs.command(
+    epilog=examples(
+        "holdfast jobs retry 0197b1c2-7d1e-7c3a-9f60-5a4b3c2d1e0f", "holdfast jobs retry 3c2d1e0f --json"
+    )
+)
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@about_a_store
+def retry(wanted: Wanted, ids: tuple[str, ...]) -> None:
+    """Run dead jobs again, and scheduled ones now.
+
+    A dead job gets all its attempts again.
+
+    ID is a job's id, or its last characters as the worker shows them.
+    """
+    with wanted.store() as backend:
+        act_on_each(wanted, backend, ids, requeue)
+
+
+def requeue(backend: Backend, job: Job) -> str:
+    """Make a dead or scheduled job ready."""
+    backend.run(backend.verbs.requeue(job.id))
+    return "requeued"

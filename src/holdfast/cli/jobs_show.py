@@ -1,0 +1,158 @@
+"""`holdfast jobs show`: everything about one job, its history and the reason why it is where it is."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import click
+import msgspec
+from rich.text import Text
+
+from holdfast.cli.connection import Wanted, about_a_store
+from holdfast.cli.helptext import examples
+from holdfast.cli.jobview import attempt_fields, indented, job_fields
+from holdfast.cli.lookup import find_job
+from holdfast.cli.output import Column, coloured, cut, say, say_block, say_fields, say_heading, say_json, say_table
+from holdfast.core.job import Attempt, Job, Progress
+from holdfast.errors import JobNotFoundError
+from holdfast.store.backend import Backend
+from holdfast.store.protocol import Situation
+from holdfast.watch.why import explain
+from holdfast.watch.words import counted, dated, one_line, span
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """A job with its history and its situation."""
+
+    situation: Situation
+    attempts: tuple[Attempt, ...]
+
+    @property
+    def job(self) -> Job:
+        """The job."""
+        return self.situation.job
+
+    @property
+    def why(self) -> str:
+        """Why the job is where it is."""
+        present = next((each for each in self.attempts if each.fence == self.job.fence), None)
+        return explain(self.situation, present.started_at if present else None)
+
+
+def read_story(backend: Backend, wanted_id: str) -> Story:
+    """Return all that the store knows of a job."""
+    job = find_job(backend, wanted_id)
+    situation = backend.run(backend.verbs.situation(job.id))
+    if situation is None:
+        raise JobNotFoundError(f"job {job.id} was removed just now")
+    return Story(situation, backend.run(backend.verbs.history(job.id)))
+
+
+@click.command(
+    epilog=examples(
+        "holdfast jobs show 0197b1c2-7d1e-7c3a-9f60-5a4b3c2d1e0f",
+        "holdfast jobs show 3c2d1e0f --json",
+    )
+)
+@click.argument("job_id", metavar="ID")
+@about_a_store
+def show(wanted: Wanted, job_id: str) -> None:
+    """Show everything about a job.
+
+    ID is a job's id, or its last characters as the worker shows them.
+    """
+    with wanted.store() as backend:
+        story = read_story(backend, job_id)
+    if wanted.as_json:
+        say_json({**job_fields(story.job), "attempts": attempt_fields(story.attempts), "why": story.why})
+    else:
+        _tell(story)
+
+
+def _tell(story: Story) -> None:
+    job, now = story.job, story.situation.now
+    fields = job_fields(job)
+    say(Text.assemble((one_line(job.task), "bold"), "  ", coloured(job.state), "  ", (job.id, "dim")))
+    say(story.why)
+    say("")
+    say_fields(_fields(job, now))
+    _tell_arguments(fields)
+    _tell_result(fields)
+    if story.attempts:
+        say_heading("History")
+        say_table(story.attempts, _attempt_columns(now), indent=2)
+    _tell_traceback(story.attempts)
+
+
+def _fields(job: Job, now: datetime) -> dict[str, str | Text]:
+    fields: dict[str, str | Text | None] = {
+        "queue": f"{job.queue} (priority {job.priority})",
+        "attempts": f"{job.attempt} of {job.max_attempts} charged, {counted(job.fence, 'claim')} so far",
+        "crashes": counted(job.crashes, "crash", "crashes") if job.crashes else None,
+        "alone": "in a process of its own, as a suspect" if job.alone else None,
+        "due": dated(job.run_at, now),
+        "enqueued": dated(job.created_at, now),
+        "finished": dated(job.finished_at, now) if job.finished_at else None,
+        "until": dated(job.until, now) if job.until else None,
+        "reason": job.reason,
+        "worker": job.worker,
+        "progress": _progress(job.progress) if job.progress else None,
+        "payload": f"version {job.version}, {counted(len(job.payload), 'byte')}",
+        "error": Text(one_line(job.error), style="red") if job.error else None,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _progress(progress: Progress) -> str:
+    if not progress.total:
+        return f"{progress.done:,g} done"
+    return f"{progress.done:,g} of {progress.total:,g} ({progress.done / progress.total:.0%})"
+
+
+def _tell_arguments(fields: Mapping[str, Any]) -> None:
+    say_heading("Arguments")
+    if "payload_error" in fields:
+        say_block(fields["payload_error"], style="red")
+    elif fields["args"]:
+        say_fields({one_line(name): _text(value) for name, value in fields["args"].items()})
+    else:
+        say_block("none", style="dim")
+
+
+def _text(encoded: msgspec.Raw) -> str:
+    return bytes(encoded).decode(errors="replace")
+
+
+def _tell_result(fields: Mapping[str, Any]) -> None:
+    if "result_error" in fields:
+        say_heading("Result")
+        say_block(fields["result_error"], style="red")
+    elif fields["result"] is not None:
+        say_heading("Result")
+        say_block(indented(fields["result"]))
+
+
+def _attempt_columns(now: datetime) -> list[Column[Attempt]]:
+    return [
+        Column("CLAIM", lambda each: str(each.fence), justify="right"),
+        Column("STARTED", lambda each: dated(each.started_at, now) if each.started_at else "not started"),
+        Column("TOOK", _took, justify="right"),
+        Column("ENDED", lambda each: each.how or "not yet"),
+        Column("WORKER", lambda each: each.worker, from_width=100),
+        Column("ERROR", lambda each: cut(each.error or "", "red"), whole=False),
+    ]
+
+
+def _took(attempt: Attempt) -> str:
+    if attempt.started_at is None or attempt.ended_at is None:
+        return ""
+    return span(attempt.ended_at - attempt.started_at)
+
+
+def _tell_traceback(attempts: Sequence[Attempt]) -> None:
+    last = next((each for each in reversed(attempts) if each.traceback), None)
+    if last is not None and last.traceback:
+        say_heading(f"Traceback of claim {last.fence}")
+        say_block(last.traceback)

@@ -1,0 +1,93 @@
+"""A job as the fields that `--json` prints, its bytes decoded; and the columns in which a list shows it."""
+
+from collections.abc import Sequence
+from dataclasses import fields as fields_of
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from rich.text import Text
+
+from holdfast.cli.output import Column, coloured, cut
+from holdfast.core.job import Attempt, Job
+from holdfast.core.states import FINAL, State
+from holdfast.watch.words import dated, relative
+
+_WIDE = 120
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_JOB_FIELDS = tuple(field.name for field in fields_of(Job) if field.name != "payload")
+_ATTEMPT_FIELDS = tuple(field.name for field in fields_of(Attempt))
+
+
+class _Envelope(msgspec.Struct):
+    args: dict[str, msgspec.Raw]
+
+
+def job_fields(job: Job) -> dict[str, Any]:
+    """Return everything there is about a job, ready for JSON."""
+    fields = {name: getattr(job, name) for name in _JOB_FIELDS}
+    progress = job.progress
+    fields["progress"] = progress and {"done": progress.done, "total": progress.total}
+    return {**fields, **_decoded_args(job.payload), **_decoded_result(job.result)}
+
+
+def _decoded_args(payload: bytes) -> dict[str, Any]:
+    try:
+        return {"args": msgspec.json.decode(_checked(payload), type=_Envelope).args}
+    except _UNREADABLE as error:
+        return {"args": None, "payload_error": f"the payload cannot be read: {error}"}
+
+
+def _decoded_result(result: bytes | None) -> dict[str, Any]:
+    try:
+        return {"result": None if result is None else _checked(result)}
+    except _UNREADABLE as error:
+        return {"result": None, "result_error": f"the result cannot be read: {error}"}
+
+
+def _checked(encoded: bytes) -> msgspec.Raw:
+    """Return JSON as it was stored; decoding first proves that it is JSON."""
+    msgspec.json.decode(encoded)
+    return msgspec.Raw(encoded)
+
+
+def attempt_fields(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
+    """Return a job's history, ready for JSON."""
+    return [{name: getattr(attempt, name) for name in _ATTEMPT_FIELDS} for attempt in attempts]
+
+
+def indented(value: msgspec.Raw) -> str:
+    """Return a decoded value as JSON for people."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode(errors="replace")
+
+
+def job_columns(now: datetime, *, dead: bool = False) -> list[Column[Job]]:
+    """Return the columns of a list of jobs; among the dead the error matters more than the state."""
+    states: list[Column[Job]] = [
+        Column("STATE", lambda job: coloured(job.state), below_width=_WIDE),
+        Column("STATE", _state_and_wish, from_width=_WIDE),
+    ]
+    return [
+        Column("ID", lambda job: job.id),
+        Column("TASK", lambda job: cut(job.task), whole=False),
+        Column("QUEUE", lambda job: cut(job.queue), from_width=100, whole=False),
+        *([] if dead else states),
+        Column("TRIES", lambda job: f"{job.attempt}/{job.max_attempts}", from_width=90, justify="right"),
+        Column("WHEN", lambda job: relative(_when(job), now), below_width=_WIDE),
+        Column("WHEN", lambda job: dated(_when(job), now), from_width=_WIDE),
+        Column("ERROR", lambda job: cut(job.error or "", "red"), from_width=0 if dead else _WIDE, whole=False),
+    ]
+
+
+def _state_and_wish(job: Job) -> Text:
+    text = coloured(job.state)
+    if job.cancel_requested and job.state not in FINAL:
+        text.append(" (cancelling)", style="yellow")
+    return text
+
+
+def _when(job: Job) -> datetime:
+    """Return the time that matters in the job's state: its end, or else when it is due."""
+    if job.state is State.BLOCKED and job.until is not None:
+        return job.until
+    return job.finished_at or job.run_at

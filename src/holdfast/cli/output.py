@@ -1,0 +1,135 @@
+"""All that commands print: JSON for programs, tables for people. The only module that knows rich.
+
+On a terminal a table fits its width: less important columns are left out, long texts are cut, ids never. In a
+pipe there is no width: every column is there, one row is one line, and no colour.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Generic, Literal, TypeVar
+
+import click
+import msgspec
+from rich import box
+from rich.console import Console
+from rich.padding import Padding
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from holdfast.core.states import State
+from holdfast.watch.words import one_line
+
+R = TypeVar("R")
+
+_NO_WIDTH = 10_000
+_LONGEST_CELL = 300
+
+STYLES: Mapping[State, str] = MappingProxyType(
+    {
+        State.SCHEDULED: "blue",
+        State.READY: "cyan",
+        State.BLOCKED: "yellow",
+        State.HELD: "magenta",
+        State.RUNNING: "bold cyan",
+        State.COMPLETED: "green",
+        State.DEAD: "bold red",
+        State.CANCELLED: "dim",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[R]):
+    """A column of a table. It is shown from a terminal width on; `whole` cells are never cut."""
+
+    header: str
+    cell: Callable[[R], str | Text]
+    from_width: int = 0
+    below_width: int = _NO_WIDTH + 1
+    whole: bool = True
+    justify: Literal["left", "right"] = "left"
+
+
+def say(sentence: str | Text) -> None:
+    """Print a sentence, broken between words where the terminal is too narrow."""
+    _console().print(sentence)
+
+
+def say_json(value: Any) -> None:
+    """Print a value as indented JSON."""
+    encoded = msgspec.json.format(msgspec.json.encode(value), indent=2)
+    click.echo(encoded.decode(errors="replace"))
+
+
+def say_table(rows: Sequence[R], columns: Sequence[Column[R]], indent: int = 0) -> None:
+    """Print rows as a table."""
+    console = _console()
+    shown = [column for column in columns if column.from_width <= console.width < column.below_width]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
+    for column in shown:
+        table.add_column(column.header, justify=column.justify, no_wrap=column.whole, overflow="ellipsis")
+    for row in rows:
+        table.add_row(*(_cell(column.cell(row)) for column in shown))
+    console.print(Padding(table, (0, 0, 0, indent), expand=False))
+
+
+def say_fields(fields: Mapping[str, str | Text]) -> None:
+    """Print names and values, one per line."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in fields.items():
+        grid.add_row(name, _cell(value))
+    _console().print(Padding(grid, (0, 0, 0, 2), expand=False))
+
+
+def say_heading(title: str) -> None:
+    """Print the title of what follows."""
+    _console().print(Text(f"\n{title}", style="bold"))
+
+
+def say_block(text: str, style: str = "") -> None:
+    """Print text of several lines as it is, indented; control characters are made visible."""
+    safe = "\n".join("  " + "".join(c if c.isprintable() else "�" for c in line) for line in text.splitlines())
+    _console().print(Text(safe, style=style), soft_wrap=True)
+
+
+def coloured(state: State) -> Text:
+    """Return a state in its colour."""
+    return Text(state.value, style=STYLES[state])
+
+
+def number(count: int, style: str = "") -> Text:
+    """Return a count; a zero stays in the background."""
+    return Text(f"{count:,}", style=style if count else "dim")
+
+
+def cut(text: str, style: str = "") -> Text:
+    """Return foreign text as a cell that may be cut to fit."""
+    return Text(one_line(text, _LONGEST_CELL), style=style, no_wrap=True, overflow="ellipsis")
+
+
+@contextmanager
+def bulk_progress(total: int) -> Iterator[Callable[[], None]]:
+    """Show a bar on stderr while bulk work goes on, on a terminal only; call what it gives for each step."""
+    console = Console(stderr=True)
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("", total=total)
+        yield lambda: progress.advance(task)
+
+
+def _cell(value: str | Text) -> Text:
+    return value if isinstance(value, Text) else Text(one_line(value))
+
+
+def _console() -> Console:
+    """Return the console of this moment's stdout: tests and pagers replace it."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = _NO_WIDTH
+    return console

@@ -1,0 +1,24 @@
+"""`holdfast why`: why a job is where it is, in plain words."""
+
+import click
+
+from holdfast.cli.connection import Wanted, about_a_store
+from holdfast.cli.helptext import examples
+from holdfast.cli.jobs_show import read_story
+from holdfast.cli.output import say, say_json
+
+
+@click.command(epilog=examples("holdfast why 0197b1c2-7d1e-7c3a-9f60-5a4b3c2d1e0f", "holdfast why 3c2d1e0f --json"))
+@click.argument("job_id", metavar="ID")
+@about_a_store
+def why(wanted: Wanted, job_id: str) -> None:
+    """Say why a job is where it is, and what would move it.
+
+    ID is a job's id, or its last characters as the worker shows them.
+    """
+    with wanted.store() as backend:
+        story = read_story(backend, job_id)
+    if wanted.as_json:
+        say_json({"id": story.job.id, "state": story.job.state, "why": story.why})
+    else:
+        say(story.why)

@@ -1,0 +1,127 @@
+"""What a running handler may ask and say about its own attempt.
+
+A handler receives it by annotating a parameter with `Context`. It knows its claim, and reaches what is alive (was
+the job cancelled, was it lost, where does progress go) through one small port that the worker implements.
+"""
+
+import logging
+import math
+from collections.abc import MutableMapping
+from functools import cached_property
+from typing import Any, Protocol
+
+from holdfast.core.job import Claim, Progress
+from holdfast.errors import ArgumentsError, LostClaimError
+
+_LOGGER = logging.getLogger("holdfast.job")
+
+
+class Interrupted(BaseException):
+    """The attempt should end now: its job was cancelled or lost, or its worker stops.
+
+    Like `asyncio.CancelledError` it is no `Exception`, so that a handler's `except Exception` cannot swallow it.
+    The worker knows which of the three it was and ends the attempt accordingly.
+    """
+
+
+class AttemptControl(Protocol):
+    """The live side of one attempt. Every member may be used from any thread."""
+
+    @property
+    def cancelled(self) -> bool:
+        """True once the handler should end: cancellation was asked for, or the worker stops."""
+        ...
+
+    @property
+    def lost(self) -> bool:
+        """True while the claim is not known to be valid any more."""
+        ...
+
+    def report(self, progress: Progress) -> None:
+        """Take note of how far the job is; never blocks."""
+        ...
+
+
+class JobLogger(logging.LoggerAdapter[logging.Logger]):
+    """Adds the job's fields to each record, and keeps the `extra` of the caller."""
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        """Return the message as it is, and the fields of the job beside those given."""
+        kwargs["extra"] = {**(self.extra or {}), **(kwargs.get("extra") or {})}
+        return msg, kwargs
+
+
+class Context:
+    """One attempt of a job, as its handler sees it."""
+
+    def __init__(self, claim: Claim, control: AttemptControl) -> None:
+        self._claim = claim
+        self._control = control
+
+    @property
+    def job_id(self) -> str:
+        """The id of the job."""
+        return self._claim.job_id
+
+    @property
+    def task(self) -> str:
+        """The name of the task."""
+        return self._claim.task
+
+    @property
+    def queue(self) -> str:
+        """The queue that the job came from."""
+        return self._claim.queue
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt this is: 1 for the first run."""
+        return self._claim.attempt + 1
+
+    @property
+    def max_attempts(self) -> int:
+        """After how many failed attempts the job is dead."""
+        return self._claim.max_attempts
+
+    @property
+    def fence(self) -> int:
+        """The fencing token of this claim: greater than that of any earlier claim of the job."""
+        return self._claim.fence
+
+    @property
+    def idempotency_key(self) -> str:
+        """A key for outside services: the same in every attempt of this job, and of no other."""
+        return f"holdfast-{self._claim.job_id}"
+
+    @property
+    def cancelled(self) -> bool:
+        """True once the handler should end: cancellation was asked for, or the worker stops."""
+        return self._control.cancelled
+
+    @property
+    def lost(self) -> bool:
+        """True while the claim is not known to be valid: another worker may have the job."""
+        return self._control.lost
+
+    @cached_property
+    def log(self) -> JobLogger:
+        """A logger whose records carry job_id, task, queue and attempt."""
+        fields = {"job_id": self.job_id, "task": self.task, "queue": self.queue, "attempt": self.attempt}
+        return JobLogger(_LOGGER, fields)
+
+    def progress(self, done: float, total: float | None = None) -> None:
+        """Say how far the job is; anyone may see it. Returns at once, from any thread.
+
+        Raises LostClaimError where the job is known to be lost.
+        """
+        if self._control.lost:
+            raise LostClaimError(f"job {self.job_id} was lost to another worker; end the handler")
+        for name, value in (("done", done), ("total", total)):
+            if value is not None and not (math.isfinite(value) and value >= 0):
+                raise ArgumentsError(f"progress {name} must be a finite number, zero or more, not {value!r}")
+        self._control.report(Progress(done, total))
+
+    def raise_if_cancelled(self) -> None:
+        """End the attempt here if its job was cancelled or lost, or its worker stops."""
+        if self._control.cancelled or self._control.lost:
+            raise Interrupted

@@ -1,0 +1,66 @@
+"""The `@app.task` decorator: bare or with arguments, for sync and async functions, with or without a Context.
+
+The overloads tell a type checker, for each kind of function, which arguments `enqueue` takes and what the result
+is. A Context in first position is not among the arguments; elsewhere it works, but a type checker asks for it.
+"""
+
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, TypeVar, overload
+
+from holdfast.context import Context
+from holdfast.core.retry import Backoff
+from holdfast.policy import ExceptionTypes, Policy, Seconds, declare_policy
+from holdfast.task import AsyncTask, SyncTask, Task
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Register = Callable[[Callable[..., Any], str | None, Policy], Task[..., Any]]
+"""Makes a task of a function, a name or None, and a policy, and remembers it."""
+
+
+class TaskDecorator:
+    """What `app.task` is: a decorator, and with arguments a maker of one that declares by another policy."""
+
+    def __init__(self, register: Register, name: str | None = None, policy: Policy | None = None) -> None:
+        self._register = register
+        self._name = name
+        self._policy = Policy() if policy is None else policy
+
+    # A coroutine function is also a function of some result: mypy cannot know that the first match is meant.
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
+    ) -> AsyncTask[P, R]: ...
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, fn: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> AsyncTask[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Context, P], R], /) -> SyncTask[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> SyncTask[P, R]: ...
+    @overload
+    def __call__(
+        self,
+        fn: None = None,
+        /,
+        *,
+        name: str | None = None,
+        queue: str = "default",
+        priority: int = 0,
+        max_attempts: int = 5,
+        backoff: Backoff | Seconds | None = None,
+        timeout: Seconds | None = None,
+        retry_on: ExceptionTypes | None = None,
+        discard_on: ExceptionTypes = (),
+        version: int = 1,
+    ) -> "TaskDecorator": ...
+    def __call__(self, fn: Callable[..., Any] | None = None, /, *, name: str | None = None, **declared: Any) -> Any:
+        """Make `fn` a task, or return a decorator that will, by the policy declared.
+
+        `name` is the function's own unless given. See `holdfast.policy.Policy` for the rest.
+        """
+        if fn is None:
+            return TaskDecorator(self._register, name, declare_policy(**declared))
+        return self._register(fn, self._name, self._policy)

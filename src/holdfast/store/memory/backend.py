@@ -1,0 +1,54 @@
+"""An open memory store: one lock makes each verb atomic, whichever thread or event loop runs it."""
+
+import threading
+from typing import TypeVar
+
+from holdfast.clock import Clock, SystemClock
+from holdfast.store.memory.bell import MemoryBell
+from holdfast.store.memory.store import MemoryStore
+from holdfast.store.verb import Verb
+
+T = TypeVar("T")
+
+
+class MemoryBackend:
+    """A store that lives and dies with this process."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._lock = threading.Lock()
+        self._store = MemoryStore(clock or SystemClock())
+        self._bell = MemoryBell()
+
+    @property
+    def verbs(self) -> MemoryStore:
+        """The verbs of this store."""
+        return self._store
+
+    @property
+    def bell(self) -> MemoryBell:
+        """The bell of this store."""
+        return self._bell
+
+    def run(self, verb: Verb[T]) -> T:
+        """Run the verb in one step and return its answer."""
+        with self._lock:
+            answer = _step(verb)
+        if verb.wakes:
+            self._bell.ring()
+        return answer
+
+    async def arun(self, verb: Verb[T]) -> T:
+        """Run the verb in one step, which takes no time worth leaving the event loop for."""
+        return self.run(verb)
+
+    def close(self) -> None:
+        """Let go of nothing: there are no connections and no threads."""
+
+
+def _step(verb: Verb[T]) -> T:
+    try:
+        statement = next(verb.steps)
+    except StopIteration as stop:
+        answer: T = stop.value
+        return answer
+    raise TypeError(f"{verb.name} is a verb of another store: memory cannot run {statement!r}")

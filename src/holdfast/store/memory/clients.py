@@ -1,0 +1,149 @@
+"""What clients and the curious ask of the memory store."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from holdfast.core.job import Attempt, Cancellation, Job, NewJob
+from holdfast.core.states import CLAIMED, FINAL, MOVES, WAITING, Move, Reason, State
+from holdfast.errors import JobStateError
+from holdfast.store.memory.rows import JobRow
+from holdfast.store.memory.tables import Tables, verb
+from holdfast.store.protocol import JobFilter, Queue, Situation, Worker
+from holdfast.store.verb import Access
+
+
+class ClientVerbs(Tables):
+    """Enqueue, look, cancel, requeue, pause."""
+
+    @verb(Access.WRITE, wakes=True)
+    def enqueue(self, jobs: Sequence[NewJob]) -> None:
+        """Accept jobs. A job whose id is known already is left as it is."""
+        now = self._clock.now()
+        for job in jobs:
+            run_at = now + job.delay if job.run_at is None else job.run_at
+            if job.id not in self._jobs:
+                self._jobs[job.id] = JobRow(job, next(self._arrivals), now, run_at)
+
+    @verb(Access.READ)
+    def get(self, job_id: str) -> Job | None:
+        """Return the job, or None."""
+        row = self._jobs.get(job_id)
+        return None if row is None else row.view(self._clock.now())
+
+    @verb(Access.READ)
+    def list_jobs(self, which: JobFilter) -> tuple[Job, ...]:
+        """Return one page of jobs, newest id first."""
+        now = self._clock.now()
+        newest_first = (self._jobs[job_id].view(now) for job_id in sorted(self._jobs, reverse=True))
+        return tuple(job for job in newest_first if _matches(job, which))[: which.limit]
+
+    @verb(Access.READ)
+    def history(self, job_id: str) -> tuple[Attempt, ...]:
+        """Return every claim of the job by fence, the present one included."""
+        row = self._jobs.get(job_id)
+        return () if row is None else tuple(claim.view() for claim in row.claims)
+
+    @verb(Access.WRITE)
+    def cancel(self, job_id: str) -> Cancellation:
+        """Cancel a waiting job now; ask for it where it is claimed; too late where it is final."""
+        row = self._job(job_id)
+        if row.state in FINAL:
+            return Cancellation.TOO_LATE
+        if row.state in CLAIMED:
+            row.cancel_requested = True
+            return Cancellation.REQUESTED
+        row.cancel(self._clock.now())
+        return Cancellation.CANCELLED
+
+    @verb(Access.WRITE, wakes=True)
+    def requeue(self, job_id: str) -> None:
+        """Make a dead job ready with attempt and crashes 0, or a scheduled one due now."""
+        row, now = self._job(job_id), self._clock.now()
+        state = row.state_at(now)
+        if state in MOVES[Move.REQUEUE].sources:
+            row.attempt = row.crashes = 0
+            row.error, row.cancel_requested = None, False
+        elif state is not State.SCHEDULED:
+            raise JobStateError(
+                f"job {job_id} is {state}: only a dead job can be requeued, and a scheduled one be made due now"
+            )
+        row.wait(now)
+
+    @verb(Access.WRITE)
+    def discard(self, job_id: str) -> None:
+        """End a dead job as cancelled(discarded)."""
+        row = self._job(job_id)
+        rule = MOVES[Move.DISCARD]
+        now = self._clock.now()
+        if row.state not in rule.sources:
+            raise JobStateError(
+                f"job {job_id} is {row.state_at(now)}: only a dead job can be discarded; cancel any other"
+            )
+        row.end(rule.target, now, Reason.DISCARDED)
+
+    @verb(Access.WRITE)
+    def pause(self, queue: str) -> None:
+        """Let nothing of the queue be claimed or, if claimed but not started, start."""
+        self._paused_at.setdefault(queue, self._clock.now())
+
+    @verb(Access.WRITE, wakes=True)
+    def resume(self, queue: str) -> None:
+        """Undo `pause`."""
+        self._paused_at.pop(queue, None)
+
+    @verb(Access.READ)
+    def queues(self) -> tuple[Queue, ...]:
+        """Return every queue that holds jobs or is paused, by name."""
+        now = self._clock.now()
+        states: dict[str, Counter[State]] = {name: Counter() for name in self._paused_at}
+        for row in self._jobs.values():
+            states.setdefault(row.new.queue, Counter())[row.state_at(now)] += 1
+        return tuple(Queue(name, self._paused_at.get(name), dict(states[name])) for name in sorted(states))
+
+    @verb(Access.READ)
+    def workers(self) -> tuple[Worker, ...]:
+        """Return the registered workers, oldest first."""
+        return self._view_workers()
+
+    @verb(Access.READ)
+    def count(self) -> Mapping[State, int]:
+        """Return how many jobs are in each state, zeros included."""
+        now = self._clock.now()
+        states = Counter(row.state_at(now) for row in self._jobs.values())
+        return {state: states[state] for state in State}
+
+    @verb(Access.READ)
+    def situation(self, job_id: str) -> Situation | None:
+        """Return what there is to know about why a job does not run, or None without such a job."""
+        row, now = self._jobs.get(job_id), self._clock.now()
+        if row is None:
+            return None
+        first = [
+            other
+            for other in self._jobs.values()
+            if other.new.queue == row.new.queue and other.state_at(now) is State.READY and other.order < row.order
+        ]
+        ahead = len(first) if row.state in WAITING else 0
+        paused_at = self._paused_at.get(row.new.queue)
+        return Situation(row.view(now), now, paused_at, self._view_workers(), ahead)
+
+    @verb(Access.READ)
+    def unsettled(self, queues: tuple[str, ...] | None) -> int:
+        """Return how many jobs of these queues a drain still waits for."""
+        rows = (row for row in self._jobs.values() if queues is None or row.new.queue in queues)
+        return sum(self._is_unsettled(row) for row in rows)
+
+    def _is_unsettled(self, row: JobRow) -> bool:
+        state = row.state_at(self._clock.now())
+        if state is State.READY:
+            return row.new.queue not in self._paused_at
+        return state in CLAIMED or (state is State.SCHEDULED and row.fence > 0)
+
+
+def _matches(job: Job, which: JobFilter) -> bool:
+    return (
+        (not which.states or job.state in which.states)
+        and which.queue in {None, job.queue}
+        and which.task in {None, job.task}
+        and (which.before is None or job.id < which.before)
+    )

@@ -1,0 +1,186 @@
+"""The rows of the memory store. Mutable, and never handed out: `view` makes the frozen value for others."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from holdfast.core.job import Attempt, Claim, ClaimRef, Job, NewJob, Progress
+from holdfast.core.states import CLAIMED, Reason, State
+from holdfast.store.protocol import Worker, WorkerInfo
+
+
+@dataclass(slots=True)
+class ClaimRow:
+    """One claim in a job's history. `by_finish`: its worker ended it, so a repeated finish is accepted."""
+
+    fence: int
+    worker: str
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    how: str | None = None
+    error: str | None = None
+    traceback: str | None = None
+    by_finish: bool = False
+
+    def view(self) -> Attempt:
+        """Return what others may see."""
+        return Attempt(
+            self.fence, self.worker, self.started_at, self.ended_at, self.how, self.error, self.traceback
+        )
+
+
+@dataclass(slots=True)
+class JobRow:
+    """A job. It is stored as SCHEDULED until claimed; READY is what that is called once its time has come."""
+
+    new: NewJob
+    arrival: int
+    created_at: datetime
+    run_at: datetime
+    state: State = State.SCHEDULED
+    reason: str | None = None
+    finished_at: datetime | None = None
+    fence: int = 0
+    attempt: int = 0
+    crashes: int = 0
+    alone: bool = False
+    cancel_requested: bool = False
+    worker: str | None = None
+    call: int = 0
+    result: bytes | None = None
+    error: str | None = None
+    progress: Progress | None = None
+    claims: list[ClaimRow] = field(default_factory=list)
+
+    @property
+    def ref(self) -> ClaimRef:
+        """The present claim, or the last one."""
+        return ClaimRef(self.new.id, self.fence)
+
+    @property
+    def last_chance(self) -> bool:
+        """Whether it was marked as running and must never start again."""
+        return self.new.max_attempts == 1 and self.state is State.RUNNING
+
+    @property
+    def order(self) -> tuple[int, datetime, int]:
+        """Which job goes first among the due ones of a queue."""
+        return (-self.new.priority, self.run_at, self.arrival)
+
+    def state_at(self, now: datetime) -> State:
+        """Return the state as it is at a time."""
+        due = self.state is State.SCHEDULED and self.run_at <= now
+        return State.READY if due else self.state
+
+    def is_claim_of(self, worker: str) -> bool:
+        """Tell whether the worker has this job."""
+        return self.state in CLAIMED and self.worker == worker
+
+    def is_claim(self, worker: str, ref: ClaimRef) -> bool:
+        """Tell whether this very claim is the valid one: the fence of every fenced write."""
+        return self.is_claim_of(worker) and self.fence == ref.fence
+
+    def was_finished(self, worker: str, ref: ClaimRef) -> bool:
+        """Tell whether the worker itself ended that claim earlier."""
+        return any(row.fence == ref.fence and row.worker == worker and row.by_finish for row in self.claims)
+
+    def give_to(self, worker: str, call: int) -> Claim:
+        """Make it a claim of the worker."""
+        self.state, self.reason = State.HELD, None
+        self.fence += 1
+        self.worker, self.call = worker, call
+        self.claims.append(ClaimRow(self.fence, worker))
+        new = self.new
+        return Claim(
+            job_id=new.id,
+            fence=self.fence,
+            task=new.task,
+            version=new.version,
+            payload=new.payload,
+            queue=new.queue,
+            priority=new.priority,
+            run_at=self.run_at,
+            attempt=self.attempt,
+            crashes=self.crashes,
+            max_attempts=new.max_attempts,
+        )
+
+    def close_claim(self, now: datetime, how: str, error: str | None = None) -> ClaimRow:
+        """Write the end of the present claim into the history."""
+        claim = self.claims[-1]
+        claim.ended_at, claim.how, claim.error = now, how, error
+        return claim
+
+    def wait(self, run_at: datetime) -> None:
+        """Let it wait for its time, claimed by nobody."""
+        self.run_at = run_at
+        self._leave_worker(State.SCHEDULED, None)
+
+    def block(self, reason: str | None) -> None:
+        """Let it wait for something else than time."""
+        self._leave_worker(State.BLOCKED, reason)
+
+    def end(self, state: State, now: datetime, reason: str | None = None) -> None:
+        """Make it final. Who had it last stays known."""
+        self.state, self.reason, self.finished_at = state, reason, now
+
+    def cancel(self, now: datetime) -> None:
+        """End it because someone asked for it."""
+        self.end(State.CANCELLED, now, Reason.REQUESTED)
+
+    def _leave_worker(self, state: State, reason: str | None) -> None:
+        self.state, self.reason = state, reason
+        self.worker = self.progress = self.finished_at = None
+
+    def view(self, now: datetime) -> Job:
+        """Return what others may see."""
+        new = self.new
+        return Job(
+            id=new.id,
+            task=new.task,
+            version=new.version,
+            queue=new.queue,
+            priority=new.priority,
+            state=self.state_at(now),
+            reason=self.reason,
+            until=None,
+            run_at=self.run_at,
+            created_at=self.created_at,
+            finished_at=self.finished_at,
+            fence=self.fence,
+            attempt=self.attempt,
+            crashes=self.crashes,
+            max_attempts=new.max_attempts,
+            alone=self.alone,
+            cancel_requested=self.cancel_requested,
+            worker=self.worker,
+            payload=new.payload,
+            result=self.result,
+            error=self.error,
+            progress=self.progress,
+        )
+
+
+@dataclass(slots=True)
+class WorkerRow:
+    """A registered worker. `beat_at` is on the boot clock."""
+
+    info: WorkerInfo
+    started_at: datetime
+    beat_at: float
+    condemned: bool = False
+
+    def lease_left(self, boot: float) -> timedelta:
+        """Return how long its lease still lasts; negative once it has run out."""
+        return self.info.lease - self.beat_age(boot)
+
+    def beat_age(self, boot: float) -> timedelta:
+        """Return the time since its last beat."""
+        return timedelta(seconds=boot - self.beat_at)
+
+    def is_expired(self, boot: float) -> bool:
+        """Tell whether its lease has run out or it is marked dead already."""
+        return self.condemned or self.lease_left(boot) < timedelta()
+
+    def view(self, boot: float, *, held: int, running: int) -> Worker:
+        """Return what others may see."""
+        return Worker(self.info, self.started_at, self.beat_age(boot), self.condemned, held, running)

@@ -1,0 +1,9 @@
+"""All verbs of the memory store in one object."""
+
+from holdfast.store.memory.clients import ClientVerbs
+from holdfast.store.memory.supervisors import SupervisorVerbs
+from holdfast.store.memory.workers import WorkerVerbs
+
+
+class MemoryStore(ClientVerbs, WorkerVerbs, SupervisorVerbs):
+    """The reference model of `Store`: a verb is one Python step over dicts, and so atomic under one lock."""

@@ -1,0 +1,133 @@
+"""What supervisors ask of the memory store: leases, and what becomes of the claims of the dead."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from holdfast.core.crash import Aftermath, Death, DeathKind, Orphan, aftermath
+from holdfast.core.job import ClaimRef, KnownTask
+from holdfast.core.states import MOVES, STARTED_ITS_LAST, Move, Reason, State, settle
+from holdfast.store.memory.rows import JobRow, WorkerRow
+from holdfast.store.memory.tables import Tables, verb
+from holdfast.store.protocol import BeatAnswer, WorkerBeat, WorkerInfo
+from holdfast.store.verb import Access
+
+_CHARGED_ALONE = "crashed"
+_UNHARMED = "released"
+
+
+class SupervisorVerbs(Tables):
+    """Register, beat, reconcile, condemn, bury."""
+
+    @verb(Access.WRITE)
+    def register(self, worker: WorkerInfo) -> None:
+        """Make the worker known and alive from now on."""
+        self._workers.setdefault(worker.id, WorkerRow(worker, self._clock.now(), self._clock.boot()))
+
+    @verb(Access.BEAT)
+    def beat(self, beats: Sequence[WorkerBeat]) -> BeatAnswer:
+        """Renew leases: refused to a condemned or unregistered worker, granted to any other, however late."""
+        boot = self._clock.boot()
+        accepted = [beat for beat in beats if self._is_alive(beat.worker)]
+        for beat in accepted:
+            self._workers[beat.worker].beat_at = boot
+        calling = {beat.worker for beat in beats}
+        others = [row for name, row in self._workers.items() if name not in calling]
+        living = [row for row in others if not row.is_expired(boot)]
+        revoked = {beat.worker: self._revoked(beat.worker) for beat in accepted}
+        return BeatAnswer(
+            accepted=frozenset(beat.worker for beat in accepted),
+            now=self._clock.now(),
+            revoked={worker: refs for worker, refs in revoked.items() if refs},
+            paused=frozenset(self._paused_at),
+            unnamed=frozenset(beat.worker for beat in accepted if self._unnamed(beat)),
+            expired=frozenset(row.info.id for row in others if row.is_expired(boot)),
+            next_expiry=min((row.lease_left(boot) for row in living), default=None),
+            blocked=self._blocked(),
+            suspects=self._suspects(),
+        )
+
+    def _is_alive(self, worker: str) -> bool:
+        row = self._workers.get(worker)
+        return row is not None and not row.condemned
+
+    def _revoked(self, worker: str) -> tuple[ClaimRef, ...]:
+        return tuple(row.ref for row in self._claims_of(worker) if row.cancel_requested)
+
+    def _unnamed(self, beat: WorkerBeat) -> list[JobRow]:
+        claims = self._claims_of(beat.worker)
+        return [row for row in claims if row.call <= beat.closed_call and row.ref not in beat.held]
+
+    def _blocked(self) -> frozenset[KnownTask]:
+        return frozenset(
+            KnownTask(row.new.task, row.new.version)
+            for row in self._jobs.values()
+            if row.state is State.BLOCKED and row.reason == Reason.NO_WORKER
+        )
+
+    def _suspects(self) -> int:
+        now = self._clock.now()
+        return sum(row.alone and row.state_at(now) is State.READY for row in self._jobs.values())
+
+    @verb(Access.WRITE, wakes=True)
+    def reconcile(self, beat: WorkerBeat) -> tuple[ClaimRef, ...]:
+        """Release the worker's claims of calls up to `closed_call` that it does not name; return them."""
+        now = self._clock.now()
+        rows = self._unnamed(beat)
+        for row in rows:
+            move = settle(Move.RELEASE, cancel_requested=row.cancel_requested, last_chance=row.last_chance)
+            row.attempt += MOVES[move].charges
+            error = STARTED_ITS_LAST if move is Move.DIE else None
+            row.close_claim(now, move, error)
+            _leave(row, MOVES[move].target, now, error)
+        return tuple(row.ref for row in rows)
+
+    @verb(Access.BEAT)
+    def condemn(self, workers: frozenset[str]) -> frozenset[str]:
+        """Mark those dead whose lease has run out *now*, atomically against their beats."""
+        boot = self._clock.boot()
+        asked = [row for name, row in self._workers.items() if name in workers]
+        for row in asked:
+            row.condemned = row.is_expired(boot)
+        return frozenset(row.info.id for row in asked if row.condemned)
+
+    @verb(Access.WRITE, wakes=True)
+    def bury(self, worker: str, death: Death) -> tuple[ClaimRef, ...]:
+        """Remove the worker and give back all its claims as `crash.aftermath` says; return them."""
+        row = self._workers.get(worker)
+        if row is None or (death.kind is DeathKind.VANISHED and not row.condemned):
+            return ()
+        del self._workers[worker]
+        now = self._clock.now()
+        fates = aftermath(death, [_orphan(claim) for claim in self._claims_of(worker)])
+        for fate in fates:
+            _suffer(self._jobs[fate.ref.job_id], fate, death.evidence, now)
+        return tuple(fate.ref for fate in fates)
+
+
+def _orphan(row: JobRow) -> Orphan:
+    return Orphan(
+        ref=row.ref,
+        state=row.state,
+        attempt=row.attempt,
+        crashes=row.crashes,
+        max_attempts=row.new.max_attempts,
+        alone=row.alone,
+        cancel_requested=row.cancel_requested,
+        crashes_alone=sum(claim.how == _CHARGED_ALONE for claim in row.claims),
+    )
+
+
+def _suffer(row: JobRow, fate: Aftermath, evidence: str, now: datetime) -> None:
+    row.attempt, row.crashes, row.alone = fate.attempt, fate.crashes, fate.alone
+    row.close_claim(now, fate.how, None if fate.how == _UNHARMED else evidence)
+    _leave(row, fate.state, now, evidence or STARTED_ITS_LAST)
+
+
+def _leave(row: JobRow, state: State, now: datetime, error: str | None) -> None:
+    if state is State.DEAD:
+        row.error = error
+        row.end(state, now)
+    elif state is State.CANCELLED:
+        row.cancel(now)
+    else:
+        row.wait(row.run_at)

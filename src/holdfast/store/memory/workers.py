@@ -1,0 +1,133 @@
+"""What workers ask of the memory store: claims, and the fenced writes of a claim."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from functools import partial
+
+from holdfast.core.job import ClaimRef, Ending, Progress, Verdict
+from holdfast.core.states import ENDINGS, FINAL, MOVES, RETURNS, STARTED_ITS_LAST, Move, Reason, State, settle
+from holdfast.errors import WorkerBuriedError
+from holdfast.store.memory.rows import JobRow
+from holdfast.store.memory.tables import Tables, in_one_step, verb
+from holdfast.store.protocol import ClaimAnswer, ClaimRequest
+from holdfast.store.verb import Access, Verb
+
+
+class WorkerVerbs(Tables):
+    """Claim, start, report, finish."""
+
+    @verb(Access.WRITE)
+    def claim(self, request: ClaimRequest) -> ClaimAnswer:
+        """Give jobs to a registered, living worker: fence + 1, state held."""
+        if request.worker not in self._workers:
+            raise WorkerBuriedError(f"worker {request.worker} is not registered, or was buried: register a new one")
+        now = self._clock.now()
+        chosen = [*self._due(request, now), *self._ahead(request, now)]
+        jobs = tuple(row.give_to(request.worker, request.call) for row in chosen)
+        left = (row.run_at for row in self._open_rows(request) if row.state is State.SCHEDULED)
+        return ClaimAnswer(jobs, now, min(left, default=None))
+
+    def _due(self, request: ClaimRequest, now: datetime) -> list[JobRow]:
+        rows = [row for row in self._open_rows(request) if row.run_at <= now]
+        rank = {queue: place for place, queue in enumerate(self._open_queues(request))}
+        return sorted(rows, key=lambda row: (rank[row.new.queue], row.order))[: request.limit]
+
+    def _ahead(self, request: ClaimRequest, now: datetime) -> list[JobRow]:
+        if request.alone:
+            return []
+        rows = [row for row in self._open_rows(request) if now < row.run_at <= now + request.look_ahead]
+        return sorted(rows, key=lambda row: (row.run_at, row.order))[: request.ahead_limit]
+
+    def _open_queues(self, request: ClaimRequest) -> list[str]:
+        every = sorted({row.new.queue for row in self._jobs.values()})
+        asked = every if request.queues is None else dict.fromkeys(request.queues)
+        return [queue for queue in asked if queue not in self._paused_at]
+
+    def _open_rows(self, request: ClaimRequest) -> Iterator[JobRow]:
+        queues = set(self._open_queues(request))
+        return (
+            row
+            for row in self._jobs.values()
+            if row.new.queue in queues and row.alone is request.alone and _is_open_to(request, row)
+        )
+
+    @verb(Access.WRITE)
+    def start(self, worker: str, started: Sequence[tuple[ClaimRef, datetime]]) -> tuple[Verdict, ...]:
+        """Mark claims as running since the given times, fenced."""
+        return tuple(self._start(worker, ref, started_at) for ref, started_at in started)
+
+    def _start(self, worker: str, ref: ClaimRef, started_at: datetime) -> Verdict:
+        row = self._claimed_by(worker, ref)
+        if row is None:
+            return Verdict.STALE
+        row.state = MOVES[Move.START].target
+        row.claims[-1].started_at = started_at
+        return Verdict.ACCEPTED
+
+    @verb(Access.WRITE)
+    def progress(self, worker: str, reports: Sequence[tuple[ClaimRef, Progress]]) -> tuple[Verdict, ...]:
+        """Record progress, fenced."""
+        return tuple(self._progress(worker, ref, progress) for ref, progress in reports)
+
+    def _progress(self, worker: str, ref: ClaimRef, progress: Progress) -> Verdict:
+        row = self._claimed_by(worker, ref)
+        if row is None:
+            return Verdict.STALE
+        row.progress = progress
+        return Verdict.ACCEPTED
+
+    def finish(self, worker: str, endings: Sequence[Ending]) -> Verb[tuple[Verdict, ...]]:
+        """End claims, fenced. An ending recorded before by this worker for this fence is accepted again."""
+        wakes = any(ending.move in RETURNS for ending in endings)
+        return Verb("finish", Access.WRITE, in_one_step(partial(self._finish_all, worker, endings)), wakes)
+
+    def _finish_all(self, worker: str, endings: Sequence[Ending]) -> tuple[Verdict, ...]:
+        for ending in endings:
+            if ending.move not in ENDINGS:
+                raise ValueError(
+                    f"{ending.move} does not end a claim; one of these does: {', '.join(sorted(ENDINGS))}"
+                )
+        return tuple(self._finish(worker, ending) for ending in endings)
+
+    def _finish(self, worker: str, ending: Ending) -> Verdict:
+        row = self._jobs.get(ending.ref.job_id)
+        if row is not None and row.is_claim(worker, ending.ref):
+            _end(row, ending, self._clock.now())
+            return Verdict.ACCEPTED
+        recorded = row is not None and row.was_finished(worker, ending.ref)
+        return Verdict.ACCEPTED if recorded else Verdict.STALE
+
+
+def _is_open_to(request: ClaimRequest, row: JobRow) -> bool:
+    if row.state is State.BLOCKED and row.reason == Reason.NO_WORKER:
+        return any(row.new.task == task.name and row.new.version <= task.version for task in request.adopt)
+    return row.state is State.SCHEDULED
+
+
+def _end(row: JobRow, ending: Ending, now: datetime) -> None:
+    move = settle(ending.move, cancel_requested=row.cancel_requested, last_chance=row.last_chance)
+    rule = MOVES[move]
+    _record(row, ending, move, now)
+    row.attempt += rule.charges
+    if move is Move.CANCEL and move is not ending.move:
+        row.cancel(now)
+    elif rule.target in FINAL:
+        row.end(rule.target, now, ending.reason)
+        row.result = ending.result
+    elif rule.target is State.BLOCKED:
+        row.block(ending.reason)
+    else:
+        row.wait(now + ending.delay if rule.target is State.SCHEDULED else row.run_at)
+
+
+def _record(row: JobRow, ending: Ending, move: Move, now: datetime) -> None:
+    failure = ending.failure
+    error = None if failure is None else str(failure)
+    if move is Move.DIE and move is not ending.move:
+        error = error or STARTED_ITS_LAST
+    claim = row.close_claim(now, move, error)
+    claim.by_finish = True
+    claim.traceback = None if failure is None else failure.traceback
+    claim.started_at = ending.started_at or claim.started_at
+    if error is not None or move is Move.COMPLETE:
+        row.error = error

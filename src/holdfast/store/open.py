@@ -1,0 +1,62 @@
+"""Which store a URL means. A URL may hold a password, so no error here ever repeats one."""
+
+import re
+
+from holdfast.clock import Clock, SystemClock
+from holdfast.errors import ConfigurationError
+from holdfast.settings import Settings
+from holdfast.store.backend import Backend
+
+_EXAMPLE = "write e.g. sqlite:///jobs.db, or sqlite:////var/lib/app/jobs.db for an absolute path"
+_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>.*)", re.DOTALL)
+_LATER = {
+    "postgresql": "PostgreSQL",
+    "postgres": "PostgreSQL",
+    "redis": "Redis",
+    "rediss": "Redis",
+    "valkey": "Redis",
+}
+
+
+def open_backend(settings: Settings, clock: Clock | None = None) -> Backend:
+    """Open the store that the settings name. Raises ConfigurationError for a URL that means none."""
+    clock = SystemClock() if clock is None else clock
+    match = _URL.fullmatch(settings.url)
+    if match is None:
+        raise ConfigurationError(f"the store URL has no scheme; {_EXAMPLE}")
+    scheme = match["scheme"].lower()
+    if scheme == "sqlite":
+        return _open_sqlite(sqlite_path(match["rest"]), settings, clock)
+    if scheme == "memory":
+        return _open_memory(match["rest"], clock)
+    if scheme in _LATER:
+        raise ConfigurationError(f"{_LATER[scheme]} is not part of this release yet; until it is, {_EXAMPLE}")
+    raise ConfigurationError(f"no store has the URL scheme {scheme!r}; {_EXAMPLE}")
+
+
+def sqlite_path(rest: str) -> str:
+    """Return the path in what follows `sqlite://`: after one slash, so that a second makes it absolute."""
+    host, slash, path = rest.partition("/")
+    if host or not slash:
+        raise ConfigurationError(f"a sqlite URL has three slashes before its path; {_EXAMPLE}")
+    if not path or path.endswith("/"):
+        raise ConfigurationError(f"the sqlite URL names no file; {_EXAMPLE}")
+    if path == ":memory:":
+        raise ConfigurationError("sqlite in memory would lose every job; use memory:// in tests, or name a file")
+    if "?" in path or "\0" in path:
+        raise ConfigurationError(f"a sqlite URL takes no options and no '?' in its path; {_EXAMPLE}")
+    return path
+
+
+def _open_sqlite(path: str, settings: Settings, clock: Clock) -> Backend:
+    from holdfast.store.sqlite.backend import SqliteBackend  # noqa: PLC0415 - only who uses it loads it
+
+    return SqliteBackend(path, clock=clock, namespace=settings.namespace)
+
+
+def _open_memory(rest: str, clock: Clock) -> Backend:
+    from holdfast.store.memory.backend import MemoryBackend  # noqa: PLC0415 - only who uses it loads it
+
+    if rest:
+        raise ConfigurationError("the memory store has no name or path; write memory://")
+    return MemoryBackend(clock)

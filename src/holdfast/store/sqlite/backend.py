@@ -1,0 +1,78 @@
+"""An open SQLite store.
+
+Nothing is opened before the first verb, and nothing opened before a fork is used after it: each process has an
+engine of its own.
+"""
+
+import os
+from pathlib import Path
+from typing import TypeVar
+
+from holdfast.clock import Clock, SystemClock
+from holdfast.errors import StoreError
+from holdfast.store.sqlite.bell import SqliteBell
+from holdfast.store.sqlite.connect import Files
+from holdfast.store.sqlite.engine import Engine
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.store.verb import Verb
+
+T = TypeVar("T")
+
+_INHERITED: list[Engine] = []
+"""Engines of a parent process: kept for ever, because closing a connection inherited by fork harms the parent's."""
+
+
+class SqliteBackend:
+    """Jobs in a file, shared by every process of this machine that opens it."""
+
+    def __init__(self, path: str | Path, *, clock: Clock | None = None, namespace: str | None = None) -> None:
+        self._files = Files.of(path)
+        self._namespace = namespace
+        self._store = SqliteStore(clock or SystemClock(), namespace)
+        self._bell = SqliteBell(self._files.bell, lambda: self._engine().open_reader())
+        self._engines: dict[int, Engine] = {}
+        self._closed = False
+
+    @property
+    def verbs(self) -> SqliteStore:
+        """The verbs of this store."""
+        return self._store
+
+    @property
+    def bell(self) -> SqliteBell:
+        """The bell of this store."""
+        return self._bell
+
+    def run(self, verb: Verb[T]) -> T:
+        """Run the verb in one transaction and return its answer."""
+        return self._engine().run(verb)
+
+    async def arun(self, verb: Verb[T]) -> T:
+        """Run the verb in one transaction, in a thread, and return its answer."""
+        return await self._engine().arun(verb)
+
+    def close(self) -> None:
+        """Let go of connections and threads; running verbs end first."""
+        self._closed = True
+        engine = self._engines.pop(os.getpid(), None)
+        if engine is not None:
+            engine.close()
+
+    def _engine(self) -> Engine:
+        pid = os.getpid()
+        engine = self._engines.get(pid)
+        if engine is None:
+            engine = self._new_engine(pid)
+        return engine
+
+    def _new_engine(self, pid: int) -> Engine:
+        if self._closed:
+            raise StoreError(f"{self._files.jobs} was closed: open a new store")
+        # No lock here, it might have been held during a fork: of two threads the first `setdefault` wins, and an
+        # engine that loses has opened nothing.
+        engine = self._engines.setdefault(pid, Engine(self._files, self._namespace, self._bell.ring))
+        for other in [other for other in self._engines if other != pid]:
+            inherited = self._engines.pop(other, None)
+            if inherited is not None:
+                _INHERITED.append(inherited)
+        return engine

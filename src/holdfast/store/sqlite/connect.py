@@ -1,0 +1,109 @@
+"""Connections: which files, how they are opened, and how they are made ready once per process."""
+
+import sqlite3
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from holdfast.errors import ConfigurationError, StoreError
+from holdfast.store.sqlite.filesystem import refuse_network_file_system
+from holdfast.store.sqlite.migrate import migrate
+from holdfast.store.sqlite.translate import BUSY_TIMEOUT, is_busy, translated
+
+WAL_LIMIT = 64 * 1024 * 1024
+"""Bytes that a write-ahead log keeps on disk after a checkpoint; it is cut back to this."""
+
+_OLDEST_SQLITE = (3, 35, 0)  # the first with RETURNING
+_CACHE_KIB = 16 * 1024
+_CHECKPOINT_PAGES = 4000
+_RETRY_EVERY = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The files of one store. Symbolic links are resolved: the beats belong beside the file itself."""
+
+    jobs: Path
+    beats: Path
+    bell: Path
+
+    @classmethod
+    def of(cls, path: str | Path) -> "Files":
+        """Return the files that belong to a path."""
+        if str(path) in {"", ":memory:"}:
+            raise ConfigurationError(f"the sqlite store needs a file, not {str(path)!r}: say sqlite:///holdfast.db")
+        jobs = Path(path).resolve()
+        return cls(jobs, jobs.with_name(jobs.name + "-beats"), jobs.with_name(jobs.name + "-bell"))
+
+
+def prepare(files: Files, namespace: str | None) -> None:
+    """Create or migrate both files. Cheap where nothing is to be done, and safe to do in many processes at once."""
+    if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
+        raise StoreError(
+            f"SQLite {sqlite3.sqlite_version} is too old: use a Python built with SQLite 3.35 or newer"
+        )
+    refuse_network_file_system(files.jobs)
+    for kind, path in (("jobs", files.jobs), ("beats", files.beats)):
+        with translated(path), closing(_connect(path, "rwc")) as connection:
+            _use_wal(connection)
+            migrate(connection, path, kind, namespace)
+
+
+def open_jobs(files: Files) -> sqlite3.Connection:
+    """Open the jobs file to write, with a read-only view of the beats."""
+    return _open(files.jobs, files.beats, "synchronous = FULL", f"wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+
+
+def open_beats(files: Files) -> sqlite3.Connection:
+    """Open the beats file to write, with a read-only view of the jobs."""
+    return _open(files.beats, files.jobs, "synchronous = NORMAL")
+
+
+def open_reader(files: Files) -> sqlite3.Connection:
+    """Open both files to read."""
+    return _open(files.jobs, files.beats, "query_only = ON")
+
+
+def _open(path: Path, beside: Path, *settings: str) -> sqlite3.Connection:
+    with translated(path):
+        connection = _connect(path, "rw")
+        try:
+            _set(connection, settings)
+            connection.execute("ATTACH DATABASE ?1 AS beside", (_uri(beside, "ro"),))
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _set(connection: sqlite3.Connection, settings: Sequence[str]) -> None:
+    common = (f"journal_size_limit = {WAL_LIMIT}", f"cache_size = -{_CACHE_KIB}", "temp_store = MEMORY")
+    for setting in (*common, *settings):
+        connection.execute(f"PRAGMA main.{setting}")
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    return sqlite3.connect(
+        _uri(path, mode), uri=True, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False
+    )
+
+
+def _uri(path: Path, mode: str) -> str:
+    return f"file:{quote(bytes(path))}?mode={mode}"
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """Switch to WAL. SQLite refuses two that switch at once without waiting, so the waiting is done here."""
+    give_up_at = time.monotonic() + BUSY_TIMEOUT
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if not is_busy(error) or time.monotonic() > give_up_at:
+                raise
+            time.sleep(_RETRY_EVERY)
+        else:
+            return

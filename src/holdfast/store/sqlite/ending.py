@@ -1,0 +1,56 @@
+"""How a claim leaves its worker's hands, whoever ends it: the two updates and the line in the history."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from holdfast.core.states import FINAL, Reason, State
+from holdfast.store.sqlite.rows import ClaimedRow
+from holdfast.store.verb import Command, Steps
+
+
+class EndedBy(StrEnum):
+    """Who ended a claim; only a worker's own finish may be repeated."""
+
+    FINISH = "finish"
+    RECONCILE = "reconcile"
+    BURIAL = "burial"
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The end of one claim: where its job goes, and what the history says. `row` has the job's new numbers."""
+
+    row: ClaimedRow
+    state: State
+    how: str
+    by: EndedBy
+    reason: str | None = None
+    result: bytes | None = None
+    attempt_error: str | None = None
+    traceback: str | None = None
+
+
+def write_end(sql: Mapping[str, str], end: End, now: int) -> Steps[None]:
+    """Write the end of a claim that was found valid in this same transaction."""
+    row = end.row
+    story = (row.started_at, now, end.how, end.attempt_error, end.traceback, end.by.value)
+    yield Command(sql["record_attempt"], (row.seq, row.fence, row.worker, *story))
+    numbers = (row.attempt, row.crashes, row.alone, row.error)
+    if end.state in FINAL:
+        last = (end.result, row.started_at)
+        yield Command(sql["end_for_good"], (row.seq, end.state.value, end.reason, now, *numbers, *last))
+    else:
+        state = _waiting_state(end.state, row.run_at, now)
+        yield Command(sql["give_back"], (row.seq, state.value, end.reason, row.run_at, *numbers))
+
+
+def reason_of(state: State) -> str | None:
+    """Return the reason of an end that was not the worker's own choice."""
+    return Reason.REQUESTED.value if state is State.CANCELLED else None
+
+
+def _waiting_state(state: State, run_at: int, now: int) -> State:
+    if state is State.BLOCKED:
+        return state
+    return State.READY if run_at <= now else State.SCHEDULED

@@ -1,0 +1,105 @@
+"""All that one process has open: a writer for each file, connections to read, and three threads for async callers.
+
+Jobs, beats and reads have a lane each, so that none waits for another.
+"""
+
+import asyncio
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TypeVar
+
+from holdfast.store.sqlite.connect import Files, open_beats, open_jobs, open_reader, prepare
+from holdfast.store.sqlite.group import GroupWriter
+from holdfast.store.sqlite.sql_files import load_statements
+from holdfast.store.sqlite.steps import run_steps
+from holdfast.store.sqlite.translate import translated
+from holdfast.store.verb import Access, Verb
+
+T = TypeVar("T")
+
+
+class Engine:
+    """The open files of one process. Making one opens nothing; the first verb does."""
+
+    def __init__(self, files: Files, namespace: str | None, ring: Callable[[], None]) -> None:
+        self._files = files
+        self._namespace = namespace
+        self._preparing = threading.Lock()
+        self._prepared = False
+        self._readers: deque[sqlite3.Connection] = deque()
+        lock_sql = load_statements(namespace)["take_write_lock"]
+        self._writers = {
+            Access.WRITE: GroupWriter(files.jobs, self._opener(open_jobs), lock_sql, ring),
+            Access.BEAT: GroupWriter(files.beats, self._opener(open_beats), lock_sql, ring),
+        }
+        self._threads = {
+            access: ThreadPoolExecutor(1, thread_name_prefix=f"holdfast-sqlite-{access.value}") for access in Access
+        }
+
+    def run(self, verb: Verb[T]) -> T:
+        """Run the verb in the caller's own thread."""
+        if verb.access is Access.READ:
+            return self._read(verb)
+        writer = self._writers[verb.access]
+        return writer.finish(writer.put_in_line(verb))
+
+    async def arun(self, verb: Verb[T]) -> T:
+        """Run the verb in the thread of its lane. It stands in line at once, so that a crowd shares a commit."""
+        loop, thread = asyncio.get_running_loop(), self._threads[verb.access]
+        if verb.access is Access.READ:
+            return await loop.run_in_executor(thread, self._read, verb)
+        writer = self._writers[verb.access]
+        entry = writer.put_in_line(verb)
+        try:
+            return await loop.run_in_executor(thread, writer.finish, entry)
+        except asyncio.CancelledError:
+            writer.withdraw(entry)
+            raise
+
+    def open_reader(self) -> sqlite3.Connection:
+        """Open a connection that reads both files; the caller closes it."""
+        return self._opener(open_reader)()
+
+    def close(self) -> None:
+        """Wait for what runs, then let go of threads and connections."""
+        for thread in self._threads.values():
+            thread.shutdown(wait=True)
+        for writer in self._writers.values():
+            writer.close()
+        while self._readers:
+            self._readers.pop().close()
+
+    def _opener(self, connect: Callable[[Files], sqlite3.Connection]) -> Callable[[], sqlite3.Connection]:
+        def open_prepared() -> sqlite3.Connection:
+            with self._preparing:
+                if not self._prepared:
+                    prepare(self._files, self._namespace)
+                    self._prepared = True
+            return connect(self._files)
+
+        return open_prepared
+
+    def _read(self, verb: Verb[T]) -> T:
+        with translated(self._files.jobs), self._reader() as connection:
+            connection.execute("BEGIN")
+            answer = run_steps(connection, verb.steps)
+            connection.execute("COMMIT")
+            return answer
+
+    @contextmanager
+    def _reader(self) -> Iterator[sqlite3.Connection]:
+        """Lend a connection that nobody else uses; after an error it is not used again."""
+        try:
+            connection = self._readers.pop()
+        except IndexError:
+            connection = self.open_reader()
+        try:
+            yield connection
+        except BaseException:
+            connection.close()
+            raise
+        self._readers.append(connection)

@@ -1,0 +1,170 @@
+"""One writer with group commit, without a thread of its own.
+
+A caller puts its verb in line and asks for the lock. Whoever gets it leads: it begins a transaction, takes all that
+stands in line by then, runs it, commits once, and notes each outcome. Those who get the lock after it find their
+outcome there. So a crowd pays for one fsync, and a single caller for no hop between threads.
+
+    in line ──► taken by a leader ──► outcome noted (after the commit, or an error)
+        └─────► withdrawn (its caller was cancelled)
+
+The order begin → write lock → take the line matters: everything that a verb's caller did before, in any file, was
+committed before any verb of the group reads (supervision_verbs.py builds on it).
+
+Of several verbs each has a savepoint: one that fails undoes itself and nothing else. If the commit fails, all fail.
+"""
+
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from holdfast.errors import StoreError, StoreUnavailableError
+from holdfast.store.sqlite.steps import run_steps
+from holdfast.store.sqlite.translate import translate
+from holdfast.store.verb import Verb
+
+GROUP_LIMIT = 200
+"""So many verbs share one transaction at most, so that the first in line does not wait for ever."""
+
+T = TypeVar("T")
+
+
+class Entry(Generic[T]):
+    """A verb in line and, later, its outcome."""
+
+    __slots__ = ("_answer", "_error", "done", "verb")
+
+    def __init__(self, verb: Verb[T]) -> None:
+        self.verb = verb
+        self.done = False
+        self._answer: Any = None
+        self._error: Exception | None = None
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the verb ran without an error so far."""
+        return self._error is None
+
+    def note(self, answer: T) -> None:
+        """Keep the answer; it counts once the transaction is committed."""
+        self._answer = answer
+
+    def fail(self, error: Exception) -> None:
+        """Keep the error, unless there is one already."""
+        self._error = self._error or error
+
+    def outcome(self) -> T:
+        """Return the answer or raise the error."""
+        if self._error is not None:
+            raise self._error
+        answer: T = self._answer
+        return answer
+
+
+class GroupWriter:
+    """The only writer of one file in this process."""
+
+    def __init__(
+        self, path: Path, connect: Callable[[], sqlite3.Connection], lock_sql: str, ring: Callable[[], None]
+    ) -> None:
+        self._path = path
+        self._connect = connect
+        self._lock_sql = lock_sql
+        self._ring = ring
+        self._line: deque[Entry[Any]] = deque()
+        self._lead = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+
+    def put_in_line(self, verb: Verb[T]) -> Entry[T]:
+        """Announce a verb; `finish` sees it through."""
+        entry = Entry(verb)
+        self._line.append(entry)
+        return entry
+
+    def withdraw(self, entry: Entry[Any]) -> None:
+        """Take a verb out of the line if nobody has begun it."""
+        try:
+            self._line.remove(entry)
+        except ValueError:
+            return
+        entry.verb.steps.close()
+
+    def finish(self, entry: Entry[T]) -> T:
+        """Lead, or wait for a leader, until the verb has its outcome; return or raise it."""
+        while not entry.done:
+            wakes = False
+            with self._lead:
+                if not entry.done:
+                    wakes = self._run_group()
+            if wakes:
+                self._ring()
+        return entry.outcome()
+
+    def close(self) -> None:
+        """Let go of the connection, after the transaction that runs now."""
+        with self._lead:
+            self._drop_connection()
+
+    def _run_group(self) -> bool:
+        """Run one transaction for all in line, and tell whether it may have made a job due."""
+        group: list[Entry[Any]] = []
+        try:
+            connection = self._begin()
+            group = self._take()
+            self._run_all(connection, group)
+            if connection.in_transaction:
+                connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._give_up(group, translate(error, self._path))
+        except StoreError as error:
+            self._give_up(group, error)
+        except BaseException:
+            # An interrupt of the leader's own thread; the others must not wait for ever.
+            self._give_up(group, StoreUnavailableError(f"{self._path}: the write was interrupted, try again"))
+            raise
+        for entry in group:
+            entry.done = True
+        return any(entry.succeeded and entry.verb.wakes for entry in group)
+
+    def _begin(self) -> sqlite3.Connection:
+        if self._connection is None:
+            self._connection = self._connect()
+        self._connection.execute("BEGIN")
+        self._connection.execute(self._lock_sql)
+        return self._connection
+
+    def _take(self) -> list[Entry[Any]]:
+        return [self._line.popleft() for _ in range(min(len(self._line), GROUP_LIMIT))]
+
+    def _run_all(self, connection: sqlite3.Connection, group: list[Entry[Any]]) -> None:
+        for entry in group:
+            if len(group) > 1:
+                connection.execute("SAVEPOINT verb")
+            try:
+                entry.note(run_steps(connection, entry.verb.steps))
+            except Exception as error:  # noqa: BLE001 - it is raised again in its caller's own thread
+                entry.fail(translate(error, self._path) if isinstance(error, sqlite3.Error) else error)
+                self._undo(connection, error, in_group=len(group) > 1)
+            if len(group) > 1:
+                connection.execute("RELEASE verb")
+
+    def _undo(self, connection: sqlite3.Connection, error: Exception, *, in_group: bool) -> None:
+        if not connection.in_transaction:
+            # Some errors, a full disk among them, make SQLite roll back everything: the whole group failed.
+            raise error
+        connection.execute("ROLLBACK TO verb" if in_group else "ROLLBACK")
+
+    def _give_up(self, group: list[Entry[Any]], error: StoreError) -> None:
+        """Fail everybody who was waiting for this transaction, and start afresh with the next."""
+        group += self._take() if not group else ()
+        for entry in group:
+            entry.fail(error)
+            entry.done = True
+        self._drop_connection()
+
+    def _drop_connection(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

@@ -1,0 +1,121 @@
+"""From rows to the values that others see, and the one row that verbs decide upon."""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from holdfast.core.job import Attempt, Claim, ClaimRef, Job, Progress
+from holdfast.core.states import Move, State, settle
+from holdfast.store.protocol import Worker, WorkerInfo
+from holdfast.store.sqlite.lease import Lease
+from holdfast.store.sqlite.times import from_micros, from_micros_or_none, span_from_micros
+
+Row = Sequence[Any]
+
+_BY_TIME = (State.READY, State.SCHEDULED)
+
+
+class ClaimedRow(NamedTuple):
+    """A claimed job, as `claimed_job` and `claims_of` select it."""
+
+    seq: int
+    id: str
+    fence: int
+    worker: str
+    call: int
+    state: str
+    run_at: int
+    attempt: int
+    crashes: int
+    max_attempts: int
+    alone: int
+    cancel_requested: int
+    started_at: int | None
+    error: str | None
+    queue: str
+
+    @property
+    def ref(self) -> ClaimRef:
+        """Which claim this is."""
+        return ClaimRef(self.id, self.fence)
+
+    def settle(self, move: Move) -> Move:
+        """Return the move to record when someone ends this claim with one."""
+        last_chance = self.max_attempts == 1 and self.state == State.RUNNING
+        return settle(move, cancel_requested=bool(self.cancel_requested), last_chance=last_chance)
+
+
+def to_claims(rows: Sequence[Row]) -> list[Claim]:
+    """Return the claims that `claim_due` and `claim_ahead` gave, in the order of the rows."""
+    return [
+        Claim(
+            id_, fence, task, version, payload, queue, priority, from_micros(run_at), attempt, crashes, max_attempts
+        )
+        for _, id_, fence, task, version, payload, queue, priority, run_at, attempt, crashes, max_attempts in rows
+    ]
+
+
+def shown_state(state: str, run_at: datetime, now: datetime) -> State:
+    """Return the state that people see: what waits for its time only is ready once that has come."""
+    stored = State(state)
+    if stored not in _BY_TIME:
+        return stored
+    return State.READY if run_at <= now else State.SCHEDULED
+
+
+def to_job(row: Row, now: datetime) -> Job:
+    """Return the job that `job` and `jobs` select."""
+    id_, task, version, queue, priority, state, reason, until, run_at, created_at, finished_at, *rest = row
+    fence, attempt, crashes, max_attempts, alone, cancel_requested, worker, payload, result, error, *progress = rest
+    done, total = progress
+    due_at = from_micros(run_at)
+    return Job(
+        id=id_,
+        task=task,
+        version=version,
+        queue=queue,
+        priority=priority,
+        state=shown_state(state, due_at, now),
+        reason=reason,
+        until=from_micros_or_none(until),
+        run_at=due_at,
+        created_at=from_micros(created_at),
+        finished_at=from_micros_or_none(finished_at),
+        fence=fence,
+        attempt=attempt,
+        crashes=crashes,
+        max_attempts=max_attempts,
+        alone=bool(alone),
+        cancel_requested=bool(cancel_requested),
+        worker=worker,
+        payload=payload,
+        result=result,
+        error=error,
+        progress=None if done is None else Progress(done, total),
+    )
+
+
+def to_attempt(row: Row) -> Attempt:
+    """Return the ended claim that `attempts` selects."""
+    fence, worker, started_at, ended_at, how, error, traceback = row
+    return Attempt(
+        fence, worker, from_micros_or_none(started_at), from_micros_or_none(ended_at), how, error, traceback
+    )
+
+
+def to_worker(row: Row, boot_at: int, boot_id: str) -> Worker:
+    """Return the worker that `workers` selects, seen at a time of the boot clock."""
+    id_, supervisor, host, pid, lease, queues, concurrency, started_at, *life, held, running = row
+    sign = Lease(id_, lease, *life)
+    info = WorkerInfo(
+        id=id_,
+        supervisor=supervisor,
+        host=host,
+        pid=pid,
+        lease=span_from_micros(lease),
+        queues=None if queues is None else tuple(json.loads(queues)),
+        concurrency=concurrency,
+    )
+    age = span_from_micros(sign.age(boot_at, boot_id))
+    return Worker(info, from_micros(started_at), age, bool(sign.condemned), held, running)

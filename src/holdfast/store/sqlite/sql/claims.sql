@@ -1,0 +1,109 @@
+-- How jobs come into a worker's hands. All of these run under the write lock of the jobs file. CROSS JOIN is how
+-- SQLite is told to look up the few known tasks among the blocked jobs, and not the other way round.
+
+-- name: promote
+-- Make scheduled jobs ready whose time has come: oldest first, so many at once at most.
+UPDATE holdfast_job SET state = {ready}
+WHERE seq IN (SELECT seq FROM holdfast_job WHERE state = {scheduled} AND run_at <= ?1 ORDER BY run_at LIMIT ?2);
+
+-- name: worker_exists
+-- Tell whether a worker is registered and not buried.
+SELECT count(*) FROM holdfast_worker WHERE id = ?1;
+
+-- name: asked_queues
+-- The queues asked for (?1, JSON) that are not paused, in that order.
+SELECT value FROM json_each(?1) WHERE value NOT IN (SELECT name FROM holdfast_queue) ORDER BY key;
+
+-- name: every_queue
+-- Queues with something ready, or adoptable (?1, JSON pairs of task and version), not paused, by name. Jumps from
+-- queue to queue in the index of ready jobs instead of walking them.
+WITH RECURSIVE ready (queue) AS (
+    SELECT min(queue) FROM holdfast_job WHERE state = {ready}
+    UNION ALL
+    SELECT (SELECT min(queue) FROM holdfast_job WHERE state = {ready} AND queue > ready.queue)
+    FROM ready WHERE ready.queue IS NOT NULL
+)
+SELECT queue FROM ready WHERE queue IS NOT NULL AND queue NOT IN (SELECT name FROM holdfast_queue)
+UNION
+SELECT job.queue FROM json_each(?1) AS known
+CROSS JOIN holdfast_job AS job
+    ON job.state = {blocked} AND job.reason = {no_worker} AND job.task = json_extract(known.value, '$[0]')
+    AND job.version <= json_extract(known.value, '$[1]')
+WHERE job.queue NOT IN (SELECT name FROM holdfast_queue)
+ORDER BY 1;
+
+-- name: claim_due
+-- Give the first due jobs of queue ?3 to worker ?1: ready ones, and adoptable ones (?7) that wait for such a worker.
+UPDATE holdfast_job
+SET state = {held}, fence = fence + 1, worker = ?1, call = ?2, started_at = NULL, reason = NULL
+WHERE seq IN (
+    SELECT seq FROM (
+        SELECT * FROM (
+            SELECT seq, priority, run_at FROM holdfast_job
+            WHERE state = {ready} AND queue = ?3 AND alone = ?4 AND run_at <= ?5
+            ORDER BY priority DESC, run_at, seq LIMIT ?6
+        )
+        UNION
+        SELECT job.seq, job.priority, job.run_at FROM json_each(?7) AS known
+        CROSS JOIN holdfast_job AS job
+            ON job.state = {blocked} AND job.reason = {no_worker} AND job.task = json_extract(known.value, '$[0]')
+            AND job.version <= json_extract(known.value, '$[1]')
+        WHERE job.queue = ?3 AND job.alone = ?4 AND job.run_at <= ?5
+    )
+    ORDER BY priority DESC, run_at, seq LIMIT ?6
+)
+RETURNING seq, id, fence, task, version, payload, queue, priority, run_at, attempt, crashes, max_attempts;
+
+-- name: claim_ahead
+-- Give jobs due after ?3 and until ?4 to worker ?1, soonest first, in the queues ?5 (JSON; NULL for every queue).
+UPDATE holdfast_job
+SET state = {held}, fence = fence + 1, worker = ?1, call = ?2, started_at = NULL, reason = NULL
+WHERE seq IN (
+    SELECT seq FROM (
+        SELECT * FROM (
+            SELECT seq, priority, run_at FROM holdfast_job
+            WHERE state = {scheduled} AND run_at > ?3 AND run_at <= ?4 AND alone = 0
+                AND (?5 IS NULL OR queue IN (SELECT value FROM json_each(?5)))
+                AND queue NOT IN (SELECT name FROM holdfast_queue)
+            ORDER BY run_at, priority DESC, seq LIMIT ?6
+        )
+        UNION
+        SELECT job.seq, job.priority, job.run_at FROM json_each(?7) AS known
+        CROSS JOIN holdfast_job AS job
+            ON job.state = {blocked} AND job.reason = {no_worker} AND job.task = json_extract(known.value, '$[0]')
+            AND job.version <= json_extract(known.value, '$[1]')
+        WHERE job.run_at > ?3 AND job.run_at <= ?4 AND job.alone = 0
+            AND (?5 IS NULL OR job.queue IN (SELECT value FROM json_each(?5)))
+            AND job.queue NOT IN (SELECT name FROM holdfast_queue)
+    )
+    ORDER BY run_at, priority DESC, seq LIMIT ?6
+)
+RETURNING seq, id, fence, task, version, payload, queue, priority, run_at, attempt, crashes, max_attempts;
+
+-- name: next_ready
+-- The earliest run_at among the ready jobs of the queues ?1 (JSON). Jumps from priority to priority in the index.
+WITH RECURSIVE level (queue, priority) AS (
+    SELECT asked.value, (
+        SELECT max(priority) FROM holdfast_job WHERE state = {ready} AND queue = asked.value AND alone = ?2
+    )
+    FROM json_each(?1) AS asked
+    UNION ALL
+    SELECT level.queue, (
+        SELECT max(priority) FROM holdfast_job
+        WHERE state = {ready} AND queue = level.queue AND alone = ?2 AND priority < level.priority
+    )
+    FROM level WHERE level.priority IS NOT NULL
+)
+SELECT min((
+    SELECT min(run_at) FROM holdfast_job
+    WHERE state = {ready} AND queue = level.queue AND alone = ?2 AND priority = level.priority
+))
+FROM level WHERE level.priority IS NOT NULL;
+
+-- name: next_scheduled
+-- The earliest run_at among the scheduled jobs of the queues ?1 (JSON; NULL for every queue).
+SELECT run_at FROM holdfast_job
+WHERE state = {scheduled} AND alone = ?2
+    AND (?1 IS NULL OR queue IN (SELECT value FROM json_each(?1)))
+    AND queue NOT IN (SELECT name FROM holdfast_queue)
+ORDER BY run_at LIMIT 1;

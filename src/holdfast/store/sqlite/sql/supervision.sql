@@ -1,0 +1,52 @@
+-- Workers: their registration, their beats and their end. holdfast_beat is in the beats file.
+
+-- name: register
+-- Make a worker known; repeated, it changes nothing.
+INSERT INTO holdfast_worker
+    (id, supervisor, host, pid, queues, concurrency, started_at, lease, boot_at, boot_id)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+ON CONFLICT (id) DO NOTHING;
+
+-- name: beat
+-- Renew a lease, unless the worker is condemned.
+INSERT INTO holdfast_beat (worker, beat_at, boot_id) VALUES (?1, ?2, ?3)
+ON CONFLICT (worker) DO UPDATE SET beat_at = excluded.beat_at, boot_id = excluded.boot_id WHERE condemned = 0;
+
+-- name: sweep_beats
+-- Forget the beats of workers that are buried or were never registered.
+DELETE FROM holdfast_beat WHERE worker NOT IN (SELECT id FROM holdfast_worker);
+
+-- name: leases
+-- Every registered worker with its last sign of life.
+SELECT worker.id, worker.lease, coalesce(beat.beat_at, worker.boot_at), coalesce(beat.boot_id, worker.boot_id),
+    coalesce(beat.condemned, 0)
+FROM holdfast_worker AS worker LEFT JOIN holdfast_beat AS beat ON beat.worker = worker.id
+ORDER BY worker.seq;
+
+-- name: condemn
+-- Mark a worker dead for ever.
+INSERT INTO holdfast_beat (worker, beat_at, boot_id, condemned) VALUES (?1, ?2, ?3, 1)
+ON CONFLICT (worker) DO UPDATE SET condemned = 1;
+
+-- name: is_condemned
+-- Tell whether a worker bears the mark.
+SELECT count(*) FROM holdfast_beat WHERE worker = ?1 AND condemned = 1;
+
+-- name: unregister
+-- Remove a worker: from here on it can neither claim nor beat.
+DELETE FROM holdfast_worker WHERE id = ?1;
+
+-- name: claims_of_many
+-- The claims of the workers ?1 (JSON) as a beat needs them.
+SELECT job.worker, job.id, job.fence, job.call, job.cancel_requested
+FROM json_each(?1) AS asked
+CROSS JOIN holdfast_job AS job ON job.worker = asked.value AND job.state IN {claimed}
+ORDER BY job.seq;
+
+-- name: unknown_tasks
+-- What waits for a worker that knows it.
+SELECT DISTINCT task, version FROM holdfast_job WHERE state = {blocked} AND reason = {no_worker};
+
+-- name: due_suspects
+-- How many suspects are due and unclaimed.
+SELECT count(*) FROM holdfast_job WHERE alone > 0 AND state IN ({ready}, {scheduled}) AND run_at <= ?1;

@@ -1,0 +1,41 @@
+"""Times as SQLite keeps them: whole microseconds, so that what is read is exactly what was written."""
+
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def to_micros(time: datetime) -> int:
+    """Return a time as microseconds since 1970."""
+    return (time - _EPOCH) // _MICROSECOND
+
+
+def to_micros_or_none(time: datetime | None) -> int | None:
+    """Return a time as microseconds since 1970, if there is one."""
+    return None if time is None else to_micros(time)
+
+
+def from_micros(micros: int) -> datetime:
+    """Return the time that so many microseconds since 1970 are."""
+    return _EPOCH + timedelta(microseconds=micros)
+
+
+def from_micros_or_none(micros: int | None) -> datetime | None:
+    """Return the time that so many microseconds since 1970 are, if there is one."""
+    return None if micros is None else from_micros(micros)
+
+
+def span_to_micros(span: timedelta) -> int:
+    """Return a span as microseconds."""
+    return span // _MICROSECOND
+
+
+def span_from_micros(micros: int) -> timedelta:
+    """Return the span that so many microseconds are."""
+    return timedelta(microseconds=micros)
+
+
+def seconds_to_micros(seconds: float) -> int:
+    """Return a reading of the boot clock as microseconds."""
+    return round(seconds * 1_000_000)

@@ -1,0 +1,104 @@
+"""What people and programs look at. Nothing here writes."""
+
+from collections.abc import Mapping
+
+from holdfast.core.job import Attempt, Job
+from holdfast.core.states import Move, State
+from holdfast.store.protocol import JobFilter, Queue, Situation, Worker
+from holdfast.store.sqlite.rows import Row, to_attempt, to_job, to_worker
+from holdfast.store.sqlite.times import from_micros, from_micros_or_none, to_micros
+from holdfast.store.sqlite.verbs import SqliteVerbs, to_json
+from holdfast.store.verb import Access, Query, Steps, verb
+
+
+class ViewVerbs(SqliteVerbs):
+    """The reads."""
+
+    @verb(Access.READ)
+    def get(self, job_id: str) -> Steps[Job | None]:
+        """Return the job, or None."""
+        return (yield from self._get(job_id))
+
+    @verb(Access.READ)
+    def list_jobs(self, which: JobFilter) -> Steps[tuple[Job, ...]]:
+        """Return one page of jobs, newest id first."""
+        now = self._clock.now()
+        if set(which.states) == {State.DEAD}:
+            rows = yield Query(self._sql["dead_jobs"], (which.queue, which.task, which.before, which.limit))
+        else:
+            states = to_json(which.states) if which.states else None
+            rows = yield Query(
+                self._sql["jobs"], (states, which.queue, which.task, which.before, to_micros(now), which.limit)
+            )
+        return tuple(to_job(row, now) for row in rows)
+
+    @verb(Access.READ)
+    def history(self, job_id: str) -> Steps[tuple[Attempt, ...]]:
+        """Return every claim of the job by fence, the present one included."""
+        rows = yield Query(self._sql["attempts"], (job_id,))
+        attempts = [to_attempt(row) for row in rows]
+        last = yield Query(self._sql["last_claim"], (job_id,))
+        recorded = {attempt.fence for attempt in attempts}
+        attempts += [_last_attempt(row) for row in last if row[0] not in recorded]
+        return tuple(attempts)
+
+    @verb(Access.READ)
+    def queues(self) -> Steps[tuple[Queue, ...]]:
+        """Return every queue that holds jobs or is paused, by name."""
+        paused_at = dict((yield Query(self._sql["paused_queues"])))
+        states: dict[str, dict[State, int]] = {name: {} for name in paused_at}
+        for queue, state, count in (yield Query(self._sql["queue_states"], (self._now(),))):
+            states.setdefault(queue, {})[State(state)] = count
+        return tuple(Queue(name, from_micros_or_none(paused_at.get(name)), states[name]) for name in sorted(states))
+
+    @verb(Access.READ)
+    def workers(self) -> Steps[tuple[Worker, ...]]:
+        """Return the registered workers, oldest first."""
+        return (yield from self._workers())
+
+    @verb(Access.READ)
+    def count(self) -> Steps[Mapping[State, int]]:
+        """Return how many jobs are in each state, zeros included."""
+        counts = dict((yield Query(self._sql["states"], (self._now(),))))
+        return {state: counts.get(state.value, 0) for state in State}
+
+    @verb(Access.READ)
+    def situation(self, job_id: str) -> Steps[Situation | None]:
+        """Return what there is to know about why a job does not run, or None without such a job."""
+        now = self._clock.now()
+        job = yield from self._get(job_id)
+        if job is None:
+            return None
+        paused = yield Query(self._sql["paused_at"], (job.queue,))
+        workers = yield from self._workers()
+        ahead = yield from self._ahead(job_id, to_micros(now))
+        return Situation(job, now, from_micros(paused[0][0]) if paused else None, workers, ahead)
+
+    @verb(Access.READ)
+    def unsettled(self, queues: tuple[str, ...] | None) -> Steps[int]:
+        """Return how many jobs of these queues a drain still waits for."""
+        [(count,)] = yield Query(self._sql["unsettled"], (to_json(queues), self._now()))
+        return int(count)
+
+    def _get(self, job_id: str) -> Steps[Job | None]:
+        rows = yield Query(self._sql["job"], (job_id,))
+        return to_job(rows[0], self._clock.now()) if rows else None
+
+    def _workers(self) -> Steps[tuple[Worker, ...]]:
+        rows = yield Query(self._sql["workers"])
+        return tuple(to_worker(row, self._boot(), self._boot_id) for row in rows)
+
+    def _ahead(self, job_id: str, now: int) -> Steps[int]:
+        places = yield Query(self._sql["place"], (job_id,))
+        if not places:
+            return 0
+        [(seq, queue, priority, run_at)] = places
+        [(ahead,)] = yield Query(self._sql["ahead"], (queue, priority, run_at, seq, now))
+        return int(ahead)
+
+
+def _last_attempt(row: Row) -> Attempt:
+    fence, worker, started_at, finished_at, state = row
+    how = Move.COMPLETE.value if state == State.COMPLETED else None
+    times = (from_micros_or_none(started_at), from_micros_or_none(finished_at))
+    return Attempt(fence, worker, *times, how, None, None)

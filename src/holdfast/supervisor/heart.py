@@ -1,0 +1,146 @@
+"""Beats for the children, and buries workers of others that have stopped beating.
+
+A beat must never wait for anything but the store's answer to it: reconciling and burying, which write where jobs
+live and may have to wait for a lock, run beside it, one at a time.
+
+Burying is earned. After an outage of the store every lease in the fleet looks expired; so nobody buries before its
+own beats have succeeded, unbroken, for a whole lease: by then the living have beaten too.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from holdfast.clock import Clock
+from holdfast.core.crash import Death, DeathKind
+from holdfast.errors import HoldfastError, StoreError
+from holdfast.events import Events, WorkerFound
+from holdfast.settings import Settings
+from holdfast.store.protocol import BeatAnswer, WorkerBeat
+from holdfast.supervisor.child import Child, Phase
+from holdfast.worker.messages import Adopt, Renewed, Revoke
+from holdfast.worker.storecalls import StoreCalls
+
+log = logging.getLogger(__name__)
+
+AFTER_EXPIRY = 0.05
+"""Seconds to wait beyond someone's lease before looking whether it has beaten."""
+
+VANISHED = Death(DeathKind.VANISHED, evidence="its worker stopped beating: its machine or processes are gone")
+
+
+class Heart:
+    """The beat of one supervisor."""
+
+    def __init__(
+        self,
+        calls: StoreCalls,
+        clock: Clock,
+        settings: Settings,
+        events: Events,
+        *,
+        children: Callable[[], Sequence[Child]],
+        part_with: Callable[[Child], None],
+        suspects_wait: Callable[[], None],
+    ) -> None:
+        self._calls = calls
+        self._clock = clock
+        self._settings = settings
+        self._events = events
+        self._children = children
+        self._part_with = part_with
+        self._suspects_wait = suspects_wait
+        self._unbroken_since: float | None = None
+        self._last_sent = 0.0
+        self._news = asyncio.Event()
+        self._chores: set[asyncio.Task[None]] = set()
+
+    def beat_now(self) -> None:
+        """Beat without waiting for the next turn."""
+        self._news.set()
+
+    async def run(self) -> None:
+        """Beat for as long as the supervisor lives."""
+        try:
+            while True:
+                self._news.clear()
+                pause = await self._beat()
+                try:
+                    async with asyncio.timeout(pause):
+                        await self._news.wait()
+                except TimeoutError:
+                    continue
+        finally:
+            for chore in self._chores:
+                chore.cancel()
+
+    async def _beat(self) -> float:
+        """Beat once; return how long to wait before the next time."""
+        children = [child for child in self._children() if child.phase is not Phase.STARTING and not child.lost]
+        beats = [child.beat() for child in children]
+        sent_at = self._clock.boot()
+        try:
+            answer = await self._calls.once(self._calls.verbs.beat(beats))
+        except StoreError:
+            self._unbroken_since = None
+            return min(1.0, self._settings.beat_every)
+        self._note_success(sent_at)
+        for child in children:
+            self._pass_on(child, answer, sent_at)
+        self._do_chores(beats, answer, sent_at)
+        return self._pause(answer, sent_at)
+
+    def _note_success(self, sent_at: float) -> None:
+        broken = self._unbroken_since is None or sent_at - self._last_sent > self._settings.lease
+        if broken:
+            self._unbroken_since = sent_at
+        self._last_sent = sent_at
+
+    def _pass_on(self, child: Child, answer: BeatAnswer, sent_at: float) -> None:
+        channel = child.process.channel
+        if child.worker not in answer.accepted:
+            self._part_with(child)
+            return
+        channel.send(Renewed(sent_at))
+        revoked = answer.revoked.get(child.worker, ())
+        if revoked or answer.paused:
+            claims = tuple((ref.job_id, ref.fence) for ref in revoked)
+            channel.send(Revoke(claims, tuple(sorted(answer.paused))))
+        if answer.blocked:
+            channel.send(Adopt(tuple(sorted((task.name, task.version) for task in answer.blocked))))
+
+    def _do_chores(self, beats: Sequence[WorkerBeat], answer: BeatAnswer, sent_at: float) -> None:
+        if answer.suspects:
+            self._suspects_wait()
+        if self._chores:
+            return
+        unnamed = [beat for beat in beats if beat.worker in answer.unnamed]
+        expired = answer.expired if self._may_bury(sent_at) else frozenset()
+        if unnamed or expired:
+            chore = asyncio.ensure_future(self._chore(unnamed, expired))
+            self._chores.add(chore)
+            chore.add_done_callback(self._chores.discard)
+
+    def _may_bury(self, sent_at: float) -> bool:
+        return self._unbroken_since is not None and sent_at - self._unbroken_since >= self._settings.lease
+
+    async def _chore(self, unnamed: Sequence[WorkerBeat], expired: frozenset[str]) -> None:
+        try:
+            for beat in unnamed:
+                await self._calls.once(self._calls.verbs.reconcile(beat))
+            if expired:
+                for worker in sorted(await self._calls.once(self._calls.verbs.condemn(expired))):
+                    released = await self._calls.once(self._calls.verbs.bury(worker, VANISHED))
+                    self._events.emit(WorkerFound(worker, 0, len(released)))
+        except HoldfastError as error:
+            log.warning("what the beat found could not be put right yet: %s", error)
+
+    def _pause(self, answer: BeatAnswer, sent_at: float) -> float:
+        """Return when to beat again: at the next turn, or as soon as there may be someone to bury."""
+        pause = self._settings.beat_every
+        if answer.next_expiry is not None:
+            pause = min(pause, answer.next_expiry.total_seconds() + AFTER_EXPIRY)
+        if answer.expired and self._unbroken_since is not None and not self._may_bury(sent_at):
+            earned_in = self._unbroken_since + self._settings.lease - sent_at
+            pause = min(pause, earned_in + AFTER_EXPIRY)
+        return pause

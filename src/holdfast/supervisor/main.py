@@ -1,0 +1,35 @@
+"""`holdfast worker`: a supervisor with real processes, real signals and the machine's clock."""
+
+import asyncio
+import signal
+import tempfile
+from pathlib import Path
+from random import Random
+
+from holdfast.clock import SystemClock
+from holdfast.events import Events
+from holdfast.store.open import open_backend
+from holdfast.supervisor.options import WorkerOptions
+from holdfast.supervisor.process import ProcessLauncher
+from holdfast.supervisor.supervisor import Plan, Ports, Supervisor
+from holdfast.watch.attach import attach_console
+
+
+def supervise(options: WorkerOptions) -> int:
+    """Run workers until told to stop; return the exit code. Raises HoldfastError when they cannot run."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
+        asyncio.run(_supervise(options, Path(folder)))
+    return 0
+
+
+async def _supervise(options: WorkerOptions, folder: Path) -> None:
+    events = Events()
+    if options.console:
+        attach_console(events)
+    ports = Ports(ProcessLauncher(options, folder), open_backend, SystemClock(), Random(), events)  # noqa: S311 - jitter
+    plan = Plan(options.processes, options.queues, options.drain)
+    supervisor = Supervisor(plan, ports)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, supervisor.stop)
+    await supervisor.run()

@@ -1,0 +1,330 @@
+"""Keeps the wished-for number of children alive, and puts things right when one ends.
+
+    starting ─► running ─► stopping ─► over
+                   └─(too many children die at start)──► over, loudly
+
+For each child one coroutine, `_tend`, hears what it says and waits for its end. Only after that end are its claims
+given back: the code can no longer run.
+"""
+
+import asyncio
+import socket as sockets
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from holdfast.clock import Clock
+from holdfast.core.crash import Death, DeathKind
+from holdfast.core.job import ClaimRef
+from holdfast.errors import ConfigurationError, HoldfastError, StoreError
+from holdfast.events import (
+    Events,
+    WorkerCrashed,
+    WorkerHung,
+    WorkerLost,
+    WorkerReady,
+    WorkerStopped,
+    WorkerStopping,
+)
+from holdfast.ids import new_worker_id
+from holdfast.settings import Settings
+from holdfast.store.backend import Backend
+from holdfast.store.protocol import WorkerInfo
+from holdfast.supervisor.child import Child, ChildSpec, Launcher, Phase
+from holdfast.supervisor.evidence import Exit
+from holdfast.supervisor.heart import Heart
+from holdfast.worker.messages import Buried, Failed, Hello, Message, Pulse, Retired, Stop, Stuck
+from holdfast.worker.storecalls import StoreCalls
+
+EARLY_DEATHS_LIMIT = 5
+"""So many children in a row that die before they work, and the supervisor gives up."""
+
+KILL_AFTER_GRACE = 5.0
+"""Seconds beyond the grace after which a child that was told to stop is killed."""
+
+DRAIN_CHECK = 0.1
+LONGEST_RESPAWN_PAUSE = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What a supervisor needs from the world: real in `supervise`, virtual in the simulator."""
+
+    launcher: Launcher
+    open_backend: Callable[[Settings], Backend]
+    clock: Clock
+    random: Random
+    events: Events
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the supervisor is to keep up."""
+
+    processes: int = 1
+    queues: tuple[str, ...] | None = None
+    drain: bool = False
+
+
+class Supervisor:
+    """One supervisor and its children."""
+
+    def __init__(self, plan: Plan, ports: Ports) -> None:
+        self._id = new_worker_id(ports.random)
+        self._plan = plan
+        self._ports = ports
+        self._children: dict[str, Child] = {}
+        self._early_deaths = 0
+        self._stopping = False
+        self._fatal: HoldfastError | None = None
+        self._over = asyncio.Event()
+        self._group: asyncio.TaskGroup
+        self._store: Link | None = None
+
+    async def run(self) -> None:
+        """Supervise until stopped. Raises the error that made it give up, if one did."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            tasks = [group.create_task(self._keep_one()) for _ in range(self._plan.processes)]
+            tasks.append(group.create_task(self._watch_for_hangs()))
+            await self._over.wait()
+            for task in (*tasks, *(self._store.loops if self._store else ())):
+                task.cancel()
+        if self._fatal is not None:
+            raise self._fatal
+
+    def stop(self) -> None:
+        """Stop gracefully; called again, at once."""
+        if self._stopping:
+            self._kill_all()
+        else:
+            self._begin_stop()
+
+    # -- children --------------------------------------------------------------------------------------------
+
+    async def _keep_one(self) -> None:
+        """Keep one child working, replacing it when it ends, is lost or cannot be stopped."""
+        quick_ends = 0
+        while not self._stopping:
+            child = await self._bring_up(ChildSpec(new_worker_id(self._ports.random)))
+            begun = self._ports.clock.boot()
+            await child.replace.wait()
+            settled = self._ports.clock.boot() - begun >= LONGEST_RESPAWN_PAUSE
+            quick_ends = 0 if settled else quick_ends + 1
+            if quick_ends > 1:
+                await asyncio.sleep(min(0.1 * 2**quick_ends, LONGEST_RESPAWN_PAUSE))
+
+    async def _bring_up(self, spec: ChildSpec) -> Child:
+        process = await self._ports.launcher.launch(spec)
+        child = Child(spec, process, pulse_at=self._ports.clock.boot())
+        self._children[spec.worker] = child
+        self._group.create_task(self._tend(child))
+        if self._stopping:
+            self._ask_to_leave(child)
+        return child
+
+    async def _tend(self, child: Child) -> None:
+        """Hear a child out, and after its end give back what it had."""
+        hearing = asyncio.ensure_future(self._hear(child))
+        end = await child.process.wait()
+        await hearing
+        child.process.channel.close()
+        if child.executioner is not None:
+            child.executioner.cancel()
+        del self._children[child.worker]
+        child.replace.set()
+        if child.phase is Phase.STARTING:
+            self._died_early(child, end)
+        else:
+            await self._bury(child, child.death(end))
+        child.process.forget()
+        if self._stopping and not self._children:
+            self._over.set()
+
+    async def _hear(self, child: Child) -> None:
+        while (message := await child.process.channel.receive()) is not None:
+            child.pulse_at = self._ports.clock.boot()
+            await self._heed(child, message)
+
+    async def _heed(self, child: Child, message: Message) -> None:
+        match message:
+            case Hello():
+                await self._greet(child, message)
+            case Pulse(store_wait=store_wait):
+                child.store_wait = store_wait
+            case Stuck(job_id=job_id, fence=fence, reason=reason):
+                child.stuck.add(ClaimRef(job_id, fence))
+                child.verdict = reason
+                self._ask_to_leave(child)
+            case Failed(reason=reason):
+                child.verdict = reason
+                if self._store is None:
+                    self._give_up(ConfigurationError(reason))
+                child.process.kill()
+            case _:
+                child.retired = isinstance(message, Retired)
+
+    async def _greet(self, child: Child, hello: Hello) -> None:
+        """Make a child known to the store; its first accepted beat lets it work."""
+        settings = hello.settings
+        try:
+            store = self._connect(settings)
+            info = WorkerInfo(
+                id=child.worker,
+                supervisor=self._id,
+                host=sockets.gethostname(),
+                pid=child.process.pid,
+                lease=settings.lease_span,
+                queues=self._plan.queues,
+                concurrency=settings.concurrency,
+            )
+            await store.calls.until_answered(lambda: store.calls.verbs.register(info))
+        except StoreError as error:
+            self._give_up(error)
+            return
+        self._early_deaths = 0
+        if child.phase is Phase.STARTING:
+            child.phase = Phase.WORKING
+        store.heart.beat_now()
+        self._ports.events.emit(WorkerReady(child.worker, child.process.pid, hello.tasks, settings.concurrency))
+
+    def _connect(self, settings: Settings) -> "Link":
+        """Open the store with the settings that the first child reports."""
+        if self._store is None:
+            ports = self._ports
+            calls = StoreCalls(
+                ports.open_backend(settings), ports.clock, ports.events, ports.random, settings.store_timeout
+            )
+            heart = Heart(
+                calls,
+                ports.clock,
+                settings,
+                ports.events,
+                children=lambda: list(self._children.values()),
+                part_with=self._part_with,
+                suspects_wait=self._run_suspect,
+            )
+            loops = [self._group.create_task(heart.run())]
+            if self._plan.drain:
+                loops.append(self._group.create_task(self._drain(calls)))
+            self._store = Link(settings, calls, heart, loops)
+        return self._store
+
+    def _run_suspect(self) -> None:
+        """Give a suspect a child of its own, one at a time."""
+        if not self._stopping and not any(child.spec.alone for child in self._children.values()):
+            self._group.create_task(self._bring_up(ChildSpec(new_worker_id(self._ports.random), alone=True)))
+
+    # -- ends ------------------------------------------------------------------------------------------------
+
+    def _died_early(self, child: Child, end: Exit) -> None:
+        self._early_deaths += 1
+        if self._early_deaths >= EARLY_DEATHS_LIMIT and not self._stopping:
+            why = child.verdict or str(end)
+            self._give_up(
+                ConfigurationError(f"{self._early_deaths} children in a row ended before they could work: {why}")
+            )
+
+    async def _bury(self, child: Child, death: Death) -> None:
+        store, events, pid = self._store, self._ports.events, child.process.pid
+        assert store is not None  # a child past STARTING has been registered
+        limit = 2 * store.settings.store_timeout if self._stopping else None
+        try:
+            async with asyncio.timeout(limit):
+                released = await store.calls.until_answered(lambda: store.calls.verbs.bury(child.worker, death))
+        except (TimeoutError, StoreError):
+            released = ()  # nobody beats for it any more: another worker will bury it
+        if death.kind is DeathKind.STOPPED:
+            events.emit(WorkerStopped(child.worker, pid, len(released)))
+        else:
+            events.emit(WorkerCrashed(child.worker, pid, death.evidence, len(death.started), len(released)))
+
+    async def _watch_for_hangs(self) -> None:
+        clock, tick = self._ports.clock, 1.0
+        looked_at = clock.boot()
+        while True:
+            await asyncio.sleep(tick)
+            slept = clock.boot() - looked_at
+            looked_at += slept
+            for child in list(self._children.values()):
+                if slept > 2 * tick:  # we were stopped ourselves, and could not hear
+                    child.pulse_at = looked_at
+                elif self._hangs(child, looked_at):
+                    await self._end_hung(child, looked_at - child.pulse_at)
+
+    def _hangs(self, child: Child, now: float) -> bool:
+        if self._store is None:
+            return False
+        return max(now - child.pulse_at, child.store_wait) > self._store.settings.hang_limit
+
+    async def _end_hung(self, child: Child, silent: float) -> None:
+        child.verdict = f"it gave no sign of life for {silent:.0f} s, here:\n{await child.process.stacks()}"
+        self._ports.events.emit(WorkerHung(child.worker, child.process.pid, silent))
+        child.process.kill()
+
+    # -- stopping --------------------------------------------------------------------------------------------
+
+    def _begin_stop(self) -> None:
+        self._stopping = True
+        for child in self._children.values():
+            self._ask_to_leave(child)
+        if not self._children:
+            self._over.set()
+
+    def _ask_to_leave(self, child: Child) -> None:
+        if self._store is None:
+            self._kill(child)
+            return
+        grace = self._store.settings.grace
+        child.phase = Phase.LEAVING
+        child.replace.set()
+        child.process.channel.send(Stop(grace))
+        self._ports.events.emit(WorkerStopping(child.worker, child.process.pid, grace))
+        self._kill_later(child, grace)
+
+    def _part_with(self, child: Child) -> None:
+        """Replace a child that others have buried: it starts nothing more, and its claims are gone."""
+        assert self._store is not None  # it has beaten
+        child.phase = Phase.LEAVING
+        child.lost = True
+        child.replace.set()
+        child.process.channel.send(Buried())
+        self._ports.events.emit(WorkerLost(child.worker, child.process.pid))
+        self._kill_later(child, self._store.settings.grace)
+
+    def _kill_later(self, child: Child, grace: float) -> None:
+        if child.executioner is None:
+            loop = asyncio.get_running_loop()
+            child.executioner = loop.call_later(grace + KILL_AFTER_GRACE, self._kill, child)
+
+    def _kill(self, child: Child) -> None:
+        child.killed_to_stop = True
+        child.process.kill()
+
+    def _kill_all(self) -> None:
+        for child in self._children.values():
+            self._kill(child)
+
+    def _give_up(self, error: HoldfastError) -> None:
+        self._fatal = self._fatal or error
+        if not self._stopping:
+            self._begin_stop()
+        self._kill_all()
+
+    async def _drain(self, calls: StoreCalls) -> None:
+        """Stop once nothing is left to do."""
+        while not self._stopping:
+            await asyncio.sleep(DRAIN_CHECK)
+            working = all(child.phase is Phase.WORKING for child in self._children.values())
+            if working and await calls.until_answered(lambda: calls.verbs.unsettled(self._plan.queues)) == 0:
+                self.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """The supervisor's connection to the store, made when its first child has told where that is."""
+
+    settings: Settings
+    calls: StoreCalls
+    heart: Heart
+    loops: list[asyncio.Task[None]]

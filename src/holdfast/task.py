@@ -1,0 +1,214 @@
+"""A task: a function with its name and policy, and the ways to enqueue jobs for it.
+
+Everything is bound, checked and encoded before anything is written; sync and async differ in one call only.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar, Generic, ParamSpec, TypeVar
+
+from holdfast.codec import Arguments
+from holdfast.core.job import KnownTask, NewJob
+from holdfast.errors import ArgumentsError, ConfigurationError
+from holdfast.handle import Caller, JobHandle
+from holdfast.ids import new_job_id
+from holdfast.policy import Options, Policy, Seconds, declare_options
+
+__all__ = ["AsyncTask", "BoundTask", "Policy", "SyncTask", "Task", "declare_task"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+JOBS_PER_CALL = 1000
+"""How many jobs of `enqueue_many` are written in one transaction."""
+
+_TASK_NAME = re.compile(r"[\w.:-]{1,128}")
+
+
+class Task(Generic[P, R]):
+    """A registered function. `P` are the arguments that callers give, without the Context; `R` its result.
+
+    Calling the task calls the function, with the Context if it takes one; nothing is enqueued. A type checker
+    knows the call without the Context: where you pass one by hand, as in a test, call `task.fn`.
+    """
+
+    is_async: ClassVar[bool]
+
+    def __init__(self, fn: Callable[..., Any], name: str, policy: Policy, caller: Caller) -> None:
+        self.fn = fn
+        self.name = name
+        self.policy = policy
+        self.arguments = Arguments(fn, task=name, version=policy.version)
+        self._caller = caller
+        # Not functools.update_wrapper, which would let attributes of the function replace ours.
+        self.__wrapped__ = fn
+        self.__name__ = fn.__name__
+        self.__doc__ = fn.__doc__
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name} on {self.policy.queue}>"
+
+    @property
+    def known(self) -> KnownTask:
+        """The name and payload version by which workers say that they can run it."""
+        return KnownTask(self.name, self.policy.version)
+
+    @property
+    def result_type(self) -> Any:
+        """What the function returns, from its annotation."""
+        return self.arguments.result_type
+
+    def options(
+        self,
+        *,
+        delay: Seconds | None = None,
+        at: datetime | None = None,
+        priority: int | None = None,
+        queue: str | None = None,
+        max_attempts: int | None = None,
+        job_id: str | None = None,
+    ) -> "BoundTask[P, R]":
+        """Return the task with options for the next enqueue; the task itself stays as it is.
+
+        The job runs `delay` (seconds or a timedelta) from now, or `at` an aware datetime. Enqueueing again with
+        the same `job_id` changes nothing.
+        """
+        given = declare_options(
+            delay=delay, at=at, priority=priority, queue=queue, max_attempts=max_attempts, job_id=job_id
+        )
+        return BoundTask(self, given, self._caller)
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+        """Enqueue a job and return its handle: when this returns, the job is stored."""
+        return self._plain.enqueue(*args, **kwargs)
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+        """Enqueue a job from async code."""
+        return await self._plain.aenqueue(*args, **kwargs)
+
+    def enqueue_many(self, jobs: Iterable[Mapping[str, Any]]) -> list[JobHandle[R]]:
+        """Enqueue a job for each mapping of arguments, a thousand per transaction; all are checked first."""
+        return self._plain.enqueue_many(jobs)
+
+    async def aenqueue_many(self, jobs: Iterable[Mapping[str, Any]]) -> list[JobHandle[R]]:
+        """Enqueue many jobs from async code."""
+        return await self._plain.aenqueue_many(jobs)
+
+    @property
+    def _plain(self) -> "BoundTask[P, R]":
+        return BoundTask(self, Options(), self._caller)
+
+
+class SyncTask(Task[P, R]):
+    """A task whose function is a plain `def`."""
+
+    is_async = False
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function here and now."""
+        result: R = self.fn(*args, **kwargs)
+        return result
+
+
+class AsyncTask(Task[P, R]):
+    """A task whose function is an `async def`."""
+
+    is_async = True
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        """Call the function here and now: await what this returns."""
+        result: Coroutine[Any, Any, R] = self.fn(*args, **kwargs)
+        return result
+
+
+@dataclass(frozen=True)  # slots and Generic do not go together in Python 3.11
+class BoundTask(Generic[P, R]):
+    """A task together with the options of its next jobs."""
+
+    task: Task[P, R]
+    given: Options
+    caller: Caller
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+        """Enqueue a job and return its handle: when this returns, the job is stored."""
+        job = self._new_job(self.task.arguments.encode(args, kwargs))
+        self.caller.call(self.caller.verbs.enqueue((job,)))
+        return self._handle(job)
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+        """Enqueue a job from async code."""
+        job = self._new_job(self.task.arguments.encode(args, kwargs))
+        await self.caller.acall(self.caller.verbs.enqueue((job,)))
+        return self._handle(job)
+
+    def enqueue_many(self, jobs: Iterable[Mapping[str, Any]]) -> list[JobHandle[R]]:
+        """Enqueue a job for each mapping of arguments, a thousand per transaction; all are checked first."""
+        new_jobs = self._new_jobs(jobs)
+        for chunk in _chunks(new_jobs):
+            self.caller.call(self.caller.verbs.enqueue(chunk))
+        return [self._handle(job) for job in new_jobs]
+
+    async def aenqueue_many(self, jobs: Iterable[Mapping[str, Any]]) -> list[JobHandle[R]]:
+        """Enqueue many jobs from async code."""
+        new_jobs = self._new_jobs(jobs)
+        for chunk in _chunks(new_jobs):
+            await self.caller.acall(self.caller.verbs.enqueue(chunk))
+        return [self._handle(job) for job in new_jobs]
+
+    def _new_job(self, payload: bytes) -> NewJob:
+        policy, given = self.task.policy, self.given
+        return NewJob(
+            id=given.job_id or new_job_id(),
+            task=self.task.name,
+            payload=payload,
+            version=policy.version,
+            queue=policy.queue if given.queue is None else given.queue,
+            priority=policy.priority if given.priority is None else given.priority,
+            run_at=given.run_at,
+            delay=given.delay,
+            max_attempts=policy.max_attempts if given.max_attempts is None else given.max_attempts,
+        )
+
+    def _new_jobs(self, jobs: Iterable[Mapping[str, Any]]) -> list[NewJob]:
+        new_jobs = [self._new_job(payload) for payload in self._payloads(jobs)]
+        if self.given.job_id is not None and len(new_jobs) > 1:
+            raise ArgumentsError("job_id names one job, and several were given; enqueue them one by one")
+        return new_jobs
+
+    def _payloads(self, jobs: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
+        for index, arguments in enumerate(jobs):
+            if not isinstance(arguments, Mapping):
+                raise ArgumentsError(
+                    f"jobs[{index}]: enqueue_many takes mappings of argument names to values,"
+                    f" not {type(arguments).__qualname__}"
+                )
+            try:
+                yield self.task.arguments.encode((), arguments)
+            except ArgumentsError as error:
+                raise ArgumentsError(f"jobs[{index}]: {error}") from error
+
+    def _handle(self, job: NewJob) -> JobHandle[R]:
+        return JobHandle(job.id, job.task, self.caller, self.task.result_type)
+
+
+def declare_task(fn: Callable[..., Any], name: str | None, policy: Policy, caller: Caller) -> Task[..., Any]:
+    """Return the task that a function is declared as. Raises ConfigurationError where it cannot be one."""
+    if not inspect.isroutine(fn):
+        raise ConfigurationError(f"a task must be a function, not {fn!r}; decorate a def or an async def")
+    if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+        raise ConfigurationError(f"{fn.__qualname__} yields, and a task must return; collect its values instead")
+    chosen = fn.__name__ if name is None else name
+    if not (isinstance(chosen, str) and _TASK_NAME.fullmatch(chosen)):
+        raise ConfigurationError(
+            f"a task's name must be 1 to 128 letters, digits, '_', '.', ':' or '-', not {chosen!r}; give name="
+        )
+    kind: type[Task[..., Any]] = AsyncTask if inspect.iscoroutinefunction(fn) else SyncTask
+    return kind(fn, chosen, policy, caller)
+
+
+def _chunks(jobs: Sequence[NewJob]) -> Iterator[Sequence[NewJob]]:
+    for start in range(0, len(jobs), JOBS_PER_CALL):
+        yield jobs[start : start + JOBS_PER_CALL]

@@ -1,0 +1,185 @@
+"""What a conformance test holds in its hands: an empty store, its clock, and short words for common acts."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from itertools import count
+from typing import Any, TypeVar
+
+from holdfast.core.crash import Death, DeathKind
+from holdfast.core.job import Attempt, Claim, ClaimRef, Ending, Failure, Job, KnownTask, NewJob, Verdict
+from holdfast.core.states import Move, Reason, State
+from holdfast.store.backend import Backend
+from holdfast.store.protocol import (
+    BeatAnswer,
+    ClaimAnswer,
+    ClaimRequest,
+    JobFilter,
+    Queue,
+    Store,
+    Worker,
+    WorkerBeat,
+    WorkerInfo,
+)
+from holdfast.store.verb import Verb
+from holdfast.testing.clock import FakeClock
+
+T = TypeVar("T")
+
+LEASE = 15.0
+TASK = "mail.send"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything a store shows: if two are equal, nothing was changed between them."""
+
+    jobs: tuple[Job, ...]
+    histories: tuple[tuple[Attempt, ...], ...]
+    queues: tuple[Queue, ...]
+    workers: tuple[Worker, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A job that was brought into some state, and the last claim of it (fence 0 if there was none)."""
+
+    job_id: str
+    worker: str
+    ref: ClaimRef
+
+
+class Harness:
+    """An empty store on a clock that the test moves."""
+
+    def __init__(self, backend: Backend, clock: FakeClock) -> None:
+        self.backend = backend
+        self.clock = clock
+        self._numbers = count(1)
+        self._calls = count(1)
+
+    @property
+    def verbs(self) -> Store:
+        """The verbs under test."""
+        return self.backend.verbs
+
+    def run(self, verb: Verb[T]) -> T:
+        """Run a verb and return its answer."""
+        return self.backend.run(verb)
+
+    # -- jobs ------------------------------------------------------------------------------------------------
+
+    def new_job(self, **fields: Any) -> NewJob:
+        """Return a job that is due now unless told otherwise; its ids grow as those of clients do."""
+        job = NewJob(id=f"01900000-0000-7000-8000-{next(self._numbers):012x}", task=TASK, payload=b"{}")
+        return replace(job, **fields)
+
+    def enqueue(self, **fields: Any) -> str:
+        """Enqueue one job and return its id."""
+        job = self.new_job(**fields)
+        self.run(self.verbs.enqueue([job]))
+        return job.id
+
+    def job(self, job_id: str) -> Job:
+        """Return a job that must be there."""
+        job = self.run(self.verbs.get(job_id))
+        assert job is not None
+        return job
+
+    def history(self, job_id: str) -> tuple[Attempt, ...]:
+        """Return the history of a job."""
+        return self.run(self.verbs.history(job_id))
+
+    def last_attempt(self, job_id: str) -> Attempt:
+        """Return the newest claim in the history of a job."""
+        return self.history(job_id)[-1]
+
+    def snapshot(self) -> Snapshot:
+        """Return everything that the store shows."""
+        jobs = self.run(self.verbs.list_jobs(JobFilter(limit=1000)))
+        histories = tuple(self.history(job.id) for job in jobs)
+        return Snapshot(jobs, histories, self.run(self.verbs.queues()), self.run(self.verbs.workers()))
+
+    # -- workers ---------------------------------------------------------------------------------------------
+
+    def register(self, lease: float = LEASE, queues: tuple[str, ...] | None = None) -> str:
+        """Register a worker and return its id."""
+        number = next(self._numbers)
+        info = WorkerInfo(f"worker-{number}", "supervisor-1", "host-1", number, timedelta(seconds=lease), queues, 4)
+        self.run(self.verbs.register(info))
+        return info.id
+
+    def ask(self, worker: str, limit: int = 100, **fields: Any) -> ClaimAnswer:
+        """Claim and return the whole answer; calls are numbered upward unless a test numbers them itself."""
+        call = fields.pop("call", None) or next(self._calls)
+        return self.run(self.verbs.claim(ClaimRequest(worker, call, limit, **fields)))
+
+    def claim(self, worker: str, limit: int = 100, **fields: Any) -> tuple[Claim, ...]:
+        """Claim and return the jobs."""
+        return self.ask(worker, limit, **fields).jobs
+
+    def claim_one(self, worker: str, **fields: Any) -> ClaimRef:
+        """Claim the one job there is."""
+        (claim,) = self.claim(worker, **fields)
+        return claim.ref
+
+    def claimed_ids(self, worker: str, limit: int = 100, **fields: Any) -> list[str]:
+        """Claim and return the job ids in the order given."""
+        return [claim.job_id for claim in self.claim(worker, limit, **fields)]
+
+    def start(self, worker: str, ref: ClaimRef, started_at: datetime | None = None) -> Verdict:
+        """Mark a claim as running."""
+        (verdict,) = self.run(self.verbs.start(worker, [(ref, started_at or self.clock.now())]))
+        return verdict
+
+    def finish(self, worker: str, ref: ClaimRef, move: Move, **fields: Any) -> Verdict:
+        """End a claim."""
+        (verdict,) = self.run(self.verbs.finish(worker, [Ending(ref, move, **fields)]))
+        return verdict
+
+    # -- supervisors -----------------------------------------------------------------------------------------
+
+    def beat(self, worker: str, closed_call: int = 0, held: frozenset[ClaimRef] = frozenset()) -> BeatAnswer:
+        """Beat for one worker."""
+        return self.run(self.verbs.beat([WorkerBeat(worker, closed_call, held)]))
+
+    def expire(self, worker: str) -> None:
+        """Let the worker's lease run out and mark it dead, as another worker's supervisor would."""
+        self.clock.advance(LEASE + 1)
+        assert self.run(self.verbs.condemn(frozenset({worker}))) == {worker}
+
+    def bury(
+        self, worker: str, kind: DeathKind, started: frozenset[ClaimRef] = frozenset(), evidence: str = ""
+    ) -> tuple[ClaimRef, ...]:
+        """Bury a worker; one that vanished is marked dead first."""
+        if kind is DeathKind.VANISHED:
+            self.expire(worker)
+        return self.run(self.verbs.bury(worker, Death(kind, started, evidence)))
+
+    # -- bringing a job into a state -------------------------------------------------------------------------
+
+    def place(self, state: State, **fields: Any) -> Placed:
+        """Enqueue a job and bring it into the state by lawful moves. Its queue must hold no other due job."""
+        worker = self.register()
+        delay = timedelta(hours=1 if state is State.SCHEDULED else 0)
+        job_id = self.enqueue(**{"delay": delay, **fields})
+        if state in {State.SCHEDULED, State.READY}:
+            return Placed(job_id, worker, ClaimRef(job_id, 0))
+        ref = self.claim_one(worker, queues=(self.job(job_id).queue,))
+        if state is State.RUNNING:
+            self.start(worker, ref)
+        elif state is not State.HELD:
+            self.run(self.verbs.finish(worker, [_ending_into(state, ref)]))
+        return Placed(job_id, worker, ref)
+
+
+KNOWN = KnownTask(TASK, 1)
+"""The task of every job that a harness makes, as a worker that knows it adopts it."""
+
+
+def _ending_into(state: State, ref: ClaimRef) -> Ending:
+    return {
+        State.BLOCKED: Ending(ref, Move.BLOCK, reason=Reason.NO_WORKER),
+        State.COMPLETED: Ending(ref, Move.COMPLETE, result=b"42"),
+        State.DEAD: Ending(ref, Move.DIE, failure=Failure("ValueError", "no")),
+        State.CANCELLED: Ending(ref, Move.CANCEL, reason="not wanted"),
+    }[state]

@@ -1,0 +1,126 @@
+"""Jobs that may not run now: paused queues, and tasks that nobody knows."""
+
+from datetime import timedelta
+from typing import Any
+
+from holdfast.core.job import KnownTask
+from holdfast.core.states import Move, Reason, State
+from holdfast.testing.conformance.harness import KNOWN, TASK, Harness
+
+
+class Pausing:
+    """A paused queue gives nothing; its jobs stay where they are."""
+
+    def test_a_paused_queue_gives_nothing(self, harness: Harness) -> None:
+        """Nothing of a paused queue is claimed, due or ahead, named or not; other queues go on."""
+        harness.run(harness.verbs.pause("mail"))
+        waiting = harness.enqueue(queue="mail")
+        harness.enqueue(queue="mail", delay=timedelta(seconds=1))
+        other = harness.enqueue(queue="other")
+        worker = harness.register()
+        ahead: dict[str, Any] = {"look_ahead": timedelta(seconds=10), "ahead_limit": 9}
+        assert harness.claim(worker, queues=("mail",), **ahead) == ()
+        assert harness.claimed_ids(worker, **ahead) == [other]
+        assert harness.job(waiting).state is State.READY
+
+    def test_a_paused_queue_has_no_next_due_time(self, harness: Harness) -> None:
+        """What cannot be claimed is not announced, or workers would ask again and again."""
+        harness.enqueue()
+        harness.run(harness.verbs.pause("default"))
+        assert harness.ask(harness.register()).next_due_at is None
+
+    def test_resume_lets_it_go_on(self, harness: Harness) -> None:
+        """After `resume` the jobs that waited are claimed."""
+        job_id = harness.enqueue()
+        harness.run(harness.verbs.pause("default"))
+        harness.run(harness.verbs.resume("default"))
+        assert harness.claimed_ids(harness.register()) == [job_id]
+
+    def test_resume_of_a_queue_that_is_not_paused(self, harness: Harness) -> None:
+        """Resuming what is not paused, or was never seen, does nothing."""
+        before = harness.snapshot()
+        harness.run(harness.verbs.resume("never seen"))
+        assert harness.snapshot() == before
+
+    def test_pause_keeps_its_first_time(self, harness: Harness) -> None:
+        """A queue paused again has been paused since the first time."""
+        paused_at = harness.clock.now()
+        harness.run(harness.verbs.pause("default"))
+        harness.clock.advance(5)
+        harness.run(harness.verbs.pause("default"))
+        (queue,) = harness.run(harness.verbs.queues())
+        assert queue.paused_at == paused_at
+
+    def test_the_beat_names_paused_queues(self, harness: Harness) -> None:
+        """A beat tells which queues are paused, so that what is held of them does not start."""
+        worker = harness.place(State.HELD).worker
+        assert harness.beat(worker).paused == frozenset()
+        harness.run(harness.verbs.pause("default"))
+        harness.run(harness.verbs.pause("empty"))
+        answer = harness.beat(worker)
+        assert answer.paused == {"default", "empty"}
+        assert answer.revoked == {}
+        harness.run(harness.verbs.resume("default"))
+        assert harness.beat(worker).paused == {"empty"}
+
+    def test_a_release_into_a_paused_queue_waits(self, harness: Harness) -> None:
+        """A claim given back to a paused queue is not handed out again."""
+        placed = harness.place(State.HELD)
+        harness.run(harness.verbs.pause("default"))
+        harness.finish(placed.worker, placed.ref, Move.RELEASE)
+        assert harness.job(placed.job_id).state is State.READY
+        assert harness.claim(placed.worker) == ()
+
+
+class Adopting:
+    """A job whose task nobody knew waits for a worker that knows it."""
+
+    def test_blocked_is_not_claimed_by_others(self, harness: Harness) -> None:
+        """A worker that does not adopt it leaves a blocked job alone."""
+        placed = harness.place(State.BLOCKED)
+        assert harness.job(placed.job_id).reason == Reason.NO_WORKER
+        answer = harness.ask(harness.register(), adopt=(KnownTask("other.task", 9),))
+        assert answer.jobs == ()
+        assert answer.next_due_at is None
+
+    def test_a_worker_that_knows_the_task_adopts_it(self, harness: Harness) -> None:
+        """A worker that names the task and at least its version claims it straight from blocked."""
+        placed = harness.place(State.BLOCKED, version=2)
+        worker = harness.register()
+        assert harness.claim(worker, adopt=(KnownTask(TASK, 1),)) == ()
+        (claim,) = harness.claim(worker, adopt=(KnownTask(TASK, 2),))
+        assert (claim.job_id, claim.fence, claim.attempt) == (placed.job_id, 2, 0)
+
+    def test_a_newer_worker_adopts_older_payloads(self, harness: Harness) -> None:
+        """Knowing version 3 is knowing what came before it."""
+        placed = harness.place(State.BLOCKED, version=2)
+        assert harness.claimed_ids(harness.register(), adopt=(KnownTask(TASK, 3),)) == [placed.job_id]
+
+    def test_only_no_worker_is_adopted(self, harness: Harness) -> None:
+        """A job blocked for another reason waits for that reason to go."""
+        placed = harness.place(State.HELD)
+        harness.finish(placed.worker, placed.ref, Move.BLOCK, reason="waits for a signal")
+        assert harness.claim(harness.register(), adopt=(KNOWN,)) == ()
+        assert harness.beat(placed.worker).blocked == frozenset()
+        assert harness.job(placed.job_id).reason == "waits for a signal"
+
+    def test_adoption_keeps_to_queues_pause_and_limit(self, harness: Harness) -> None:
+        """An adopted job counts in the limit and comes only from queues that were asked for and are not paused."""
+        worker = harness.place(State.BLOCKED, queue="mail").worker
+        assert harness.claim(worker, queues=("other",), adopt=(KNOWN,)) == ()
+        assert harness.claim(worker, 0, adopt=(KNOWN,)) == ()
+        harness.run(harness.verbs.pause("mail"))
+        assert harness.claim(worker, adopt=(KNOWN,)) == ()
+        harness.run(harness.verbs.resume("mail"))
+        harness.enqueue(queue="mail")
+        assert len(harness.claim(worker, 1, adopt=(KNOWN,))) == 1
+        assert len(harness.claim(worker, 9, adopt=(KNOWN,))) == 1
+
+    def test_the_beat_tells_what_is_blocked(self, harness: Harness) -> None:
+        """Every beat brings the names and versions that wait for a worker, so that one that knows them can come."""
+        harness.place(State.BLOCKED, queue="a", version=1)
+        harness.place(State.BLOCKED, queue="b", version=1)
+        harness.place(State.BLOCKED, queue="c", version=2)
+        harness.place(State.BLOCKED, queue="d", task="other")
+        worker = harness.register()
+        assert harness.beat(worker).blocked == {KnownTask(TASK, 1), KnownTask(TASK, 2), KnownTask("other", 1)}

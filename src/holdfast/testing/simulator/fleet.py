@@ -1,0 +1,159 @@
+"""The shipped supervisor and worker, each in a simulated process."""
+
+import asyncio
+from collections.abc import Coroutine
+from contextvars import copy_context
+from random import Random
+from typing import Any, TypeVar
+
+from holdfast.events import ClaimLost, Event, Events
+from holdfast.settings import Settings
+from holdfast.store.protocol import Store
+from holdfast.store.verb import Verb
+from holdfast.supervisor.child import ChildSpec
+from holdfast.supervisor.evidence import Exit
+from holdfast.supervisor.supervisor import Plan, Supervisor
+from holdfast.supervisor.supervisor import Ports as SupervisorPorts
+from holdfast.testing.simulator.handlers import tasks_of
+from holdfast.testing.simulator.loop import here
+from holdfast.testing.simulator.process import Process
+from holdfast.testing.simulator.wires import MemoryLog, WireEnd
+from holdfast.testing.simulator.world import World, WorldBell
+from holdfast.worker.messages import Hello
+from holdfast.worker.worker import Ports as WorkerPorts
+from holdfast.worker.worker import Worker
+
+T = TypeVar("T")
+
+IMPORT_TIME = 0.3
+KILLED = -9
+
+
+class WorldBackend:
+    """The store as a process of the world reaches it."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    @property
+    def verbs(self) -> Store:
+        """The verbs of the store."""
+        return self._world.store
+
+    @property
+    def bell(self) -> WorldBell:
+        """The bell of the store."""
+        return self._world.bell
+
+    def run(self, verb: Verb[T]) -> T:
+        """Nobody in the world blocks."""
+        raise TypeError(f"{verb.name} was called in the blocking way")
+
+    async def arun(self, verb: Verb[T]) -> T:
+        """Call the store as the weather allows."""
+        return await self._world.call(verb)
+
+    def close(self) -> None:
+        """Let go of nothing."""
+
+
+class SimulatedChild:
+    """A child process of the world."""
+
+    def __init__(self, process: Process, channel: WireEnd, notes: MemoryLog) -> None:
+        self.process = process
+        self.channel = channel
+        self.notes = notes
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        return self.process.pid
+
+    async def wait(self) -> Exit:
+        """Return how it ended, once it has."""
+        return Exit(await asyncio.shield(self.process.exit))
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.process.end(KILLED)
+
+    async def stacks(self) -> str:
+        """Nothing is known of where it is."""
+        return ""
+
+    def forget(self) -> None:
+        """It left nothing on disk."""
+
+
+class Tree:
+    """A supervisor and its children."""
+
+    def __init__(self, world: World, settings: Settings, processes: int) -> None:
+        self._world = world
+        self._settings = settings
+        self.children: list[Process] = []
+        self.process = world.new_process("supervisor")
+        self._random = Random(world.random.getrandbits(64))
+        ports = SupervisorPorts(self, lambda _: WorldBackend(world), world.clock, self._random, _events(world))
+        self._supervisor = Supervisor(Plan(processes), ports)
+        start_in(self.process, self._live())
+
+    async def _live(self) -> None:
+        try:
+            await self._supervisor.run()
+        except Exception as error:  # noqa: BLE001 - whatever breaks a supervisor is a finding
+            self._world.violate(f"a supervisor broke: {error!r}")
+        self.process.end(0)
+
+    def stop(self) -> None:
+        """Stop gracefully, as by SIGTERM."""
+        start_in(self.process, self._signal())
+
+    async def _signal(self) -> None:
+        self._supervisor.stop()
+
+    async def launch(self, spec: ChildSpec) -> SimulatedChild:
+        """Start a child, as the launcher port of the supervisor."""
+        process = self._world.new_process("alone" if spec.alone else "child")
+        self._world.worker_process[spec.worker] = process
+        self._world.say(f"launches {process.name} as {spec.worker[:4]}")
+        self.children.append(process)
+        ours, theirs = WireEnd.pair(self.process, process)
+        notes = MemoryLog()
+        start_in(process, self._child(process, theirs, notes, spec))
+        return SimulatedChild(process, ours, notes)
+
+    async def _child(self, process: Process, channel: WireEnd, notes: MemoryLog, spec: ChildSpec) -> None:
+        world = self._world
+        await asyncio.sleep(IMPORT_TIME)
+        ports = WorkerPorts(
+            WorldBackend(world), channel, notes, world.clock, Random(world.random.getrandbits(64)), _events(world)
+        )
+        tasks = tasks_of(world, process, spec.worker)
+        worker = Worker(spec.worker, tasks, self._settings, ports, alone=spec.alone)
+        channel.send(Hello(self._settings, len(tasks)))
+        try:
+            await worker.run()
+        except Exception as error:  # noqa: BLE001 - whatever breaks a worker is a finding
+            world.violate(f"a worker broke: {error!r}")
+        process.end(0)
+
+
+def start_in(process: Process, coroutine: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine as code of this process."""
+    context = copy_context()
+    context.run(here.set, process)
+    asyncio.get_running_loop().create_task(coroutine, context=context)
+
+
+def _events(world: World) -> Events:
+    events = Events()
+
+    def hear(event: Event) -> None:
+        world.say(f"{type(event).__name__}")
+        if isinstance(event, ClaimLost):
+            world.claims_lost += 1
+
+    events.subscribe(hear)
+    return events

@@ -1,0 +1,47 @@
+"""The tasks of the world. Each handler writes its first and last line into the ledger."""
+
+import asyncio
+from collections.abc import Mapping
+
+from holdfast.app import Holdfast
+from holdfast.context import Context
+from holdfast.core.job import ClaimRef
+from holdfast.core.outcome import Snooze
+from holdfast.core.retry import Constant
+from holdfast.testing.simulator.process import Process
+from holdfast.testing.simulator.world import World
+from holdfast.worker.attempt import AnyTask
+
+EXIT_OF_POISON = 9
+
+
+def tasks_of(world: World, process: Process, worker: str) -> Mapping[str, AnyTask]:
+    """Return the tasks as one process of the world has them."""
+    app = Holdfast("memory://")
+
+    @app.task(max_attempts=20, backoff=Constant(0.5))
+    async def work(ctx: Context, kind: str, seconds: float) -> str:
+        ref = ClaimRef(ctx.job_id, ctx.fence)
+        world.check_start(worker, ref)
+        world.ledger.started(world.clock.boot(), worker, ref)
+        try:
+            await asyncio.sleep(seconds)
+            await _act(world, process, ctx, kind)
+        finally:
+            world.ledger.returned(worker, ref)
+        return "done"
+
+    return app.tasks
+
+
+async def _act(world: World, process: Process, ctx: Context, kind: str) -> None:
+    first = ctx.attempt == 1
+    if kind == "poison" or (kind == "crash_once" and first):
+        world.say(f"{ctx.job_id} takes its process down")
+        process.end(EXIT_OF_POISON)
+        await asyncio.sleep(0)  # a dead process does not get beyond its next await
+    if kind == "fail" or (kind == "flaky" and first):
+        raise RuntimeError("as planned")
+    if kind == "snooze" and ctx.job_id not in world.snoozed:
+        world.snoozed.add(ctx.job_id)
+        raise Snooze(1.0)

@@ -1,0 +1,24 @@
+"""What the handlers of the world did, written by themselves: the evidence that no store can talk away."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from holdfast.core.job import ClaimRef
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Who runs what, and when each job first started."""
+
+    running: set[tuple[str, ClaimRef]] = field(default_factory=set)
+    starts: dict[str, list[tuple[float, str, int]]] = field(default_factory=dict)
+    latest_wall: datetime | None = None
+
+    def started(self, at: float, worker: str, ref: ClaimRef) -> None:
+        """Note the first line of a handler."""
+        self.running.add((worker, ref))
+        self.starts.setdefault(ref.job_id, []).append((at, worker, ref.fence))
+
+    def returned(self, worker: str, ref: ClaimRef) -> None:
+        """Note the last line of a handler; a killed one never gets there."""
+        self.running.discard((worker, ref))

@@ -1,0 +1,226 @@
+"""What happens in a world: jobs come, people interfere, things break; then all is calm and the checker looks."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from holdfast.core.job import NewJob
+from holdfast.core.states import FINAL, State
+from holdfast.errors import HoldfastError
+from holdfast.settings import Settings
+from holdfast.store.verb import Verb
+from holdfast.testing.simulator.fleet import KILLED, Tree
+from holdfast.testing.simulator.world import Weather, World
+
+STORM = 60.0
+SETTLED_WITHIN = 240.0
+PROBES = 3
+PROBE_WITHIN = 0.5
+
+SETTINGS = Settings(
+    url="memory://", lease=6.0, beat=2.0, grace=3.0, hang_limit=40.0, look_ahead=4.0, safety_poll=20.0,
+    store_timeout=3.0, concurrency=4,
+)  # fmt: skip
+
+KINDS = {"ok": 50, "flaky": 10, "fail": 3, "snooze": 5, "crash_once": 4, "poison": 2, "once": 8, "unknown": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A job and what it is to do."""
+
+    kind: str
+    job: NewJob
+
+
+class Story:
+    """One play in one world."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._random = world.random
+        self.wishes: dict[str, Wish] = {}
+        self._trees: list[Tree] = []
+        self._stormy = True
+
+    async def play(self) -> None:
+        """Play from the first enqueue to the last check."""
+        for _ in range(self._random.choice((2, 2, 3))):
+            self._start_tree()
+        acts = (self._enqueue_jobs(), self._meddle(), self._break_things(), self._change_weather())
+        await asyncio.gather(*acts)
+        await self._calm_down()
+        await self._settle()
+        await self._probe()
+
+    # -- people ----------------------------------------------------------------------------------------------
+
+    async def _enqueue_jobs(self) -> None:
+        kinds = self._random.choices(list(KINDS), list(KINDS.values()), k=self._random.randint(15, 45))
+        for number, kind in enumerate(kinds):
+            await self._pause(0, 2 * STORM / len(kinds))
+            await self._enqueue(f"job-{number:03}", kind)
+
+    async def _enqueue(self, job_id: str, kind: str) -> None:
+        seconds = self._random.choice((0.0, 0.01, 0.1, 0.5, 2.0, self._random.uniform(0, 8)))
+        job = NewJob(
+            id=job_id,
+            task="unheard_of" if kind == "unknown" else "work",
+            payload=msgspec.json.encode({"v": 1, "args": {"kind": kind, "seconds": seconds}}),
+            priority=self._random.randint(0, 3),
+            queue=self._random.choice(("default", "mail")),
+            delay=timedelta(seconds=self._random.choice((0, 0, 1, 6))),
+            max_attempts=1 if kind == "once" else 3 if kind == "fail" else 20,
+        )
+        self.wishes[job_id] = Wish(kind, job)
+        self._world.say(f"enqueues {job_id} ({kind}, {seconds:.2f} s)")
+        await self._insist(lambda: self._world.store.enqueue((job,)))
+
+    async def _meddle(self) -> None:
+        while self._stormy:
+            await self._pause(2, 12)
+            store = self._world.store
+            match self._random.choice(("cancel", "pause")):
+                case "cancel" if self.wishes:
+                    job_id = self._random.choice(list(self.wishes))
+                    self._world.cancelled.add(job_id)
+                    await self._insist(lambda job_id=job_id: store.cancel(job_id))  # type: ignore[misc]
+                case "pause":
+                    await self._insist(lambda: store.pause("mail"))
+                    await self._pause(0, 8)
+                    await self._insist(lambda: store.resume("mail"))
+
+    async def _insist(self, make: Callable[[], Verb[Any]]) -> None:
+        """Call as a stubborn client does: again with the same id until there is an answer."""
+        while True:
+            try:
+                async with asyncio.timeout(SETTINGS.store_timeout):
+                    await self._world.call(make())
+            except (TimeoutError, HoldfastError):
+                await asyncio.sleep(0.2)
+            else:
+                return
+
+    # -- faults ----------------------------------------------------------------------------------------------
+
+    async def _break_things(self) -> None:
+        while self._stormy:
+            await self._pause(0.5, 10)
+            tree = self._random.choice(self._trees)
+            act = self._random.choice((self._kill_tree, self._kill_child, self._kill_supervisor, self._freeze,
+                                       self._freeze, self._deploy, self._set_clock))  # fmt: skip
+            await act(tree)
+
+    async def _kill_tree(self, tree: Tree) -> None:
+        self._world.say("kill -9 of a whole tree")
+        for process in (tree.process, *tree.children):
+            process.end(KILLED)
+        await self._replace(tree)
+
+    async def _kill_child(self, tree: Tree) -> None:
+        living = [process for process in tree.children if process.alive]
+        if living:
+            victim = self._random.choice(living)
+            self._world.say(f"kill -9 of {victim.name}")
+            victim.end(KILLED)
+
+    async def _kill_supervisor(self, tree: Tree) -> None:
+        self._world.say(f"kill -9 of {tree.process.name} alone")
+        tree.process.end(KILLED)
+        await self._replace(tree)
+
+    async def _deploy(self, tree: Tree) -> None:
+        self._world.say(f"SIGTERM to {tree.process.name}")
+        tree.stop()
+        await self._replace(tree)
+
+    async def _freeze(self, tree: Tree) -> None:
+        frozen = [process for process in (tree.process, *tree.children) if process.alive]
+        if self._random.random() < 0.3:
+            frozen = frozen[1:]
+        self._world.say(f"SIGSTOP of {', '.join(process.name for process in frozen)}")
+        for process in frozen:
+            process.stop(self._world.clock.boot())
+        await self._pause(0, 3 * SETTINGS.lease)
+        self._world.say(f"SIGCONT of {', '.join(process.name for process in frozen)}")
+        for process in frozen:
+            process.resume()
+
+    async def _set_clock(self, _: Tree) -> None:
+        step = timedelta(seconds=self._random.choice((-3600, -5, 5, 3600)))
+        self._world.say(f"the wall clock is set by {step}")
+        self._world.clock.offset += step
+
+    async def _replace(self, tree: Tree) -> None:
+        await self._pause(0.1, 4)
+        self._trees.remove(tree)
+        self._start_tree()
+
+    def _start_tree(self) -> None:
+        self._trees.append(Tree(self._world, SETTINGS, self._random.choice((1, 1, 2))))
+
+    async def _change_weather(self) -> None:
+        while self._stormy:
+            await self._pause(1, 10)
+            chances = (0.0, 0.0, 0.02, 0.1, 0.3)
+            self._world.weather = Weather(
+                lose_request=self._random.choice(chances),
+                lose_answer=self._random.choice(chances),
+                delay=self._random.choice(chances),
+                lose_ring=self._random.choice((0.0, 0.5, 1.0)),
+            )
+            if self._random.random() < 0.2:
+                await self._outage()
+            if self._world.clock.boot() > STORM:
+                self._stormy = False
+
+    async def _outage(self) -> None:
+        seconds = self._random.uniform(0, 3 * SETTINGS.lease)
+        self._world.say(f"the store is away for {seconds:.1f} s")
+        self._world.weather.outage = True
+        await asyncio.sleep(seconds)
+        self._world.weather.outage = False
+        self._world.outage_over(seconds)
+        self._world.say("the store is back")
+
+    # -- calm ------------------------------------------------------------------------------------------------
+
+    async def _calm_down(self) -> None:
+        self._world.say("all is calm")
+        self._world.weather = Weather()
+        self._world.clock.offset = timedelta()
+
+    async def _settle(self) -> None:
+        """Wait until every job has come to its end; not forever."""
+        deadline = self._world.clock.boot() + SETTLED_WITHIN
+        while (open_jobs := self._open()) and self._world.clock.boot() < deadline:
+            await asyncio.sleep(0.5)
+        for job_id in open_jobs:
+            self._world.violate(f"{job_id} ({self.wishes[job_id].kind}) never ended: {self._world.store.look(job_id)}")
+
+    def _open(self) -> list[str]:
+        return [job_id for job_id, wish in self.wishes.items() if not self._ended(job_id, wish)]
+
+    def _ended(self, job_id: str, wish: Wish) -> bool:
+        state = self._world.store.look(job_id).state
+        return state in FINAL or (wish.kind == "unknown" and state is State.BLOCKED)
+
+    async def _probe(self) -> None:
+        """With nothing wrong and everyone idle, the bell alone must bring a job to its start at once."""
+        await asyncio.sleep(3 * SETTINGS.lease)
+        for number in range(PROBES):
+            job_id = f"probe-{number}"
+            self.wishes[job_id] = Wish("ok", NewJob(job_id, "work", b'{"v":1,"args":{"kind":"ok","seconds":0}}'))
+            enqueued_at = self._world.clock.boot()
+            await self._world.call(self._world.store.enqueue((self.wishes[job_id].job,)))
+            await asyncio.sleep(PROBE_WITHIN)
+            starts = self._world.ledger.starts.get(job_id)
+            if not starts:
+                self._world.violate(f"{job_id} did not start within {PROBE_WITHIN} s of its enqueue at {enqueued_at:.3f}")
+
+    async def _pause(self, least: float, most: float) -> None:
+        await asyncio.sleep(self._random.uniform(least, most))

@@ -1,0 +1,84 @@
+"""Channels and notes between simulated processes."""
+
+import asyncio
+from collections import deque
+from contextvars import Context
+
+from holdfast.testing.simulator.process import Process
+from holdfast.worker.messages import Message
+
+LATENCY = 0.002
+
+
+class WireEnd:
+    """One end of a line between two processes: ordered, a little slow, and cut when either side dies."""
+
+    def __init__(self, owner: Process) -> None:
+        self._owner = owner
+        self._peer: WireEnd
+        self._inbox: deque[Message | None] = deque()
+        self._mail = asyncio.Event()
+        self._cut = False
+
+    @staticmethod
+    def pair(one: Process, other: Process) -> "tuple[WireEnd, WireEnd]":
+        """Return both ends."""
+        ends = WireEnd(one), WireEnd(other)
+        ends[0]._peer, ends[1]._peer = ends[1], ends[0]
+        for owner, far in ((one, ends[1]), (other, ends[0])):
+            owner.exit.add_done_callback(far._hang_up, context=Context())
+        return ends
+
+    def send(self, message: Message) -> None:
+        """Say something; does nothing when the other side is gone."""
+        loop = asyncio.get_running_loop()
+        loop.call_later(LATENCY, self._peer._deliver, message, context=Context())
+
+    async def receive(self) -> Message | None:
+        """Return the next word of the other side, or None once it is gone."""
+        while not self._inbox:
+            if self._cut:
+                return None
+            self._mail.clear()
+            await self._mail.wait()
+        return self._inbox.popleft()
+
+    def close(self) -> None:
+        """Hang up."""
+        self._peer._hang_up()
+
+    def _deliver(self, message: Message) -> None:
+        if not self._cut:
+            self._inbox.append(message)
+            self._mail.set()
+
+    def _hang_up(self, _: object = None) -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_later(LATENCY, self._end, context=Context())
+
+    def _end(self) -> None:
+        self._cut = True
+        self._mail.set()
+
+
+class MemoryLog:
+    """Notes that outlive their writer, without a disk."""
+
+    def __init__(self) -> None:
+        self._data = b""
+        self._anew = True
+        self._offset = 0
+
+    def append(self, data: bytes) -> None:
+        """Add to the end."""
+        self._data += data
+
+    def replace(self, data: bytes) -> None:
+        """Start anew with this content."""
+        self._data, self._anew, self._offset = data, True, 0
+
+    def read(self) -> tuple[bool, bytes]:
+        """Return what was added since the last read, and whether the log was started anew before it."""
+        anew, data = self._anew, self._data[self._offset :]
+        self._anew, self._offset = False, len(self._data)
+        return anew, data

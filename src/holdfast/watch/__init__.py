@@ -1,0 +1,1 @@
+"""Watching: what happens and why, in words for people. Reads and listens; changes nothing."""

@@ -1,0 +1,84 @@
+"""Spans, times and numbers as people say them, and foreign text made safe to show on one line. Pure."""
+
+from datetime import datetime, timedelta
+
+_MINUTE = 60
+_HOUR = 60 * _MINUTE
+_DAY = 24 * _HOUR
+_WHOLE_SECONDS_FROM = 10
+_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+_TEENS = (11, 12, 13)
+_ENDINGS = {1: "st", 2: "nd", 3: "rd"}
+
+
+def span(length: timedelta) -> str:
+    """Return a span in its two largest units at most: 12 ms, 1.3 s, 42 s, 3 min 20 s, 2 h 5 min, 4 d."""
+    seconds = abs(length.total_seconds())
+    if seconds < 0.9995:  # noqa: PLR2004 - from here on 1,000 ms would be shown
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < _WHOLE_SECONDS_FROM:
+        return f"{float(f'{seconds:.1f}'):g} s"
+    whole = round(seconds)
+    if whole < _MINUTE:
+        return f"{whole} s"
+    if whole < _HOUR:
+        return _two_units(whole, _MINUTE, "min", 1, "s")
+    if whole < _DAY:
+        return _two_units(whole, _HOUR, "h", _MINUTE, "min")
+    return _two_units(whole, _DAY, "d", _HOUR, "h")
+
+
+def _two_units(seconds: int, large: int, large_name: str, small: int, small_name: str) -> str:
+    many, rest = divmod(seconds, large)
+    few = rest // small
+    return f"{many} {large_name} {few} {small_name}" if few else f"{many} {large_name}"
+
+
+def relative(at: datetime, now: datetime) -> str:
+    """Return a time as its distance from now: `12 s ago`, `in 3 s`, or `now` for less than a second."""
+    distance = at - now
+    if abs(distance) < timedelta(seconds=1):
+        return "now"
+    return f"in {_coarse(distance)}" if distance > timedelta() else f"{_coarse(distance)} ago"
+
+
+def _coarse(distance: timedelta) -> str:
+    """Leave out the smaller unit: an age is read at a glance, its exact time stands beside it."""
+    value, unit, *_ = span(distance).split(" ")
+    return f"{value} {unit}"
+
+
+def moment(at: datetime, now: datetime) -> str:
+    """Return a time of this machine's zone, with its date unless that is today's."""
+    local = at.astimezone()
+    return f"{local:%H:%M:%S}" if local.date() == now.astimezone().date() else f"{local:%Y-%m-%d %H:%M:%S}"
+
+
+def dated(at: datetime, now: datetime) -> str:
+    """Return a time with its distance: `14:03:07 (in 3 s)`."""
+    return f"{moment(at, now)} ({relative(at, now)})"
+
+
+def ordinal(number: int) -> str:
+    """Return `first`, `second` … `tenth`, then `11th`, `12th` …."""
+    if 1 <= number <= len(_ORDINALS):
+        return _ORDINALS[number - 1]
+    ending = "th" if number % 100 in _TEENS else _ENDINGS.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """Return a number with its noun: `1 job`, `1,200 jobs`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def one_line(text: str, limit: int | None = None) -> str:
+    """Return foreign text as one line without control characters, which could repaint a terminal."""
+    joined = " ".join(text.split())
+    safe = "".join(character if character.isprintable() else "�" for character in joined)
+    return safe if limit is None or len(safe) <= limit else safe[: limit - 1] + "…"
+
+
+def short_id(job_id: str) -> str:
+    """Return the end of a job id: ids begin with the time, so only their ends tell neighbours apart."""
+    return job_id[-8:]

@@ -1,0 +1,43 @@
+"""The line between supervisor and child: a socket pair, one JSON message per line."""
+
+import asyncio
+import socket
+
+import msgspec
+
+from holdfast.worker.messages import Message
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
+
+LINE_LIMIT = 16 * 1024 * 1024
+
+
+class SocketChannel:
+    """One end of the line, inside a running event loop."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def over(cls, end: socket.socket) -> "SocketChannel":
+        """Return a channel over this end of a socket pair, which it then owns."""
+        return cls(*await asyncio.open_connection(sock=end, limit=LINE_LIMIT))
+
+    def send(self, message: Message) -> None:
+        """Say something; does nothing when the other side is gone."""
+        if not self._writer.is_closing():
+            self._writer.write(_encoder.encode(message) + b"\n")
+
+    async def receive(self) -> Message | None:
+        """Return the next word of the other side, or None once it is gone."""
+        try:
+            line = await self._reader.readline()
+        except ConnectionError:
+            return None
+        return _decoder.decode(line) if line.endswith(b"\n") else None
+
+    def close(self) -> None:
+        """Hang up."""
+        self._writer.close()

@@ -1,0 +1,168 @@
+"""Fetches jobs: in batches, ahead of their time, never more than can be started soon.
+
+    idle ──(bell, next due, safety poll)──► claim ──► more than asked for? claim again
+     ▲                                        │
+     └────────── enough in hand ◄─────────────┘
+
+Claim calls are numbered and each is closed in the notes, answered or given up, before the next one is made: so the
+beat can name what this worker holds, and anything else of a closed call is released by the store.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection
+from datetime import timedelta
+
+from holdfast.clock import Clock
+from holdfast.core.job import Claim, KnownTask
+from holdfast.errors import StoreError, WorkerBuriedError
+from holdfast.settings import Settings
+from holdfast.store.backend import Bell
+from holdfast.store.protocol import ClaimAnswer, ClaimRequest
+from holdfast.worker.lease import Lease
+from holdfast.worker.load import Load
+from holdfast.worker.notes import Notes
+from holdfast.worker.storecalls import FIRST_PAUSE, LONGEST_PAUSE, StoreCalls
+
+BATCH = 500
+SHORTEST_NAP = 0.01
+
+
+class Claimer:
+    """The only place where a worker takes jobs."""
+
+    def __init__(
+        self,
+        *,
+        calls: StoreCalls,
+        bell: Bell,
+        clock: Clock,
+        settings: Settings,
+        worker: str,
+        queues: tuple[str, ...] | None,
+        lease: Lease,
+        load: Load,
+        notes: Notes,
+        take: Callable[[Collection[Claim]], None],
+        buried: Callable[[], None],
+    ) -> None:
+        self._calls = calls
+        self._bell = bell
+        self._clock = clock
+        self._settings = settings
+        self._worker = worker
+        self._queues = queues
+        self._lease = lease
+        self._load = load
+        self._notes = notes
+        self._take = take
+        self._buried = buried
+        self._call = 0
+        self._adopt: tuple[KnownTask, ...] = ()
+        self._news = asyncio.Event()
+
+    def wake(self) -> None:
+        """Look again soon: a slot came free, the bell rang, or something else changed."""
+        self._news.set()
+
+    def adopt(self, tasks: Collection[KnownTask]) -> None:
+        """Take these blocked tasks, known here, with the next claim."""
+        self._adopt = tuple(tasks)
+        self.wake()
+
+    async def run(self) -> None:
+        """Claim for as long as the worker lives."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._heed_bell())
+            await self._claim_forever()
+
+    async def claim_alone(self) -> int:
+        """Take one suspect, in a child of its own; return how many came."""
+        while not self._lease.fresh:
+            await self._lease.renewal()
+        answer = await self._ask(
+            ClaimRequest(worker=self._worker, call=self._next_call(), limit=1, queues=self._queues, alone=True)
+        )
+        return len(answer.jobs) if answer is not None else 0
+
+    async def _heed_bell(self) -> None:
+        listener = self._bell.listen()
+        try:
+            while True:
+                if await listener.wait(self._settings.safety_poll):
+                    self.wake()
+        finally:
+            listener.close()
+
+    async def _claim_forever(self) -> None:
+        pause = FIRST_PAUSE
+        while True:
+            if not self._lease.fresh:
+                await self._lease.renewal()
+                continue
+            request = self._request()
+            if request is None:
+                await self._rest(self._settings.safety_poll)
+                continue
+            self._news.clear()
+            try:
+                answer = await self._ask(request)
+            except StoreError:
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE)
+                continue
+            pause = FIRST_PAUSE
+            if answer is None:
+                return
+            if len(answer.jobs) < request.limit:
+                await self._rest(self._nap(answer))
+
+    def _request(self) -> ClaimRequest | None:
+        """Return what to ask for now, or None with enough in hand."""
+        limit = min(self._load.wanted, BATCH)
+        if limit <= 0 and not self._adopt:
+            return None
+        adopt, self._adopt = self._adopt, ()
+        return ClaimRequest(
+            worker=self._worker,
+            call=self._next_call(),
+            limit=max(limit, 1 if adopt else 0),
+            queues=self._queues,
+            look_ahead=timedelta(seconds=self._settings.look_ahead),
+            ahead_limit=self._load.wanted_ahead,
+            adopt=adopt,
+        )
+
+    def _next_call(self) -> int:
+        self._call += 1
+        return self._call
+
+    async def _ask(self, request: ClaimRequest) -> ClaimAnswer | None:
+        """Make one claim call and close it; None once this worker is buried."""
+        try:
+            answer = await self._calls.once(self._calls.verbs.claim(request))
+        except WorkerBuriedError:
+            self._buried()
+            return None
+        except StoreError:
+            self._notes.given_up(request.call)
+            raise
+        self._notes.answered(request.call, [claim.ref for claim in answer.jobs])
+        self._take(answer.jobs)
+        return answer
+
+    def _nap(self, answer: ClaimAnswer) -> float:
+        """Return how long nothing new can be due, at most the safety poll."""
+        longest = self._settings.safety_poll
+        if answer.next_due_at is None:
+            return longest
+        due_in = (answer.next_due_at - answer.now).total_seconds()
+        in_reach = due_in - self._settings.look_ahead
+        return min(max(in_reach if in_reach > 0 else due_in, SHORTEST_NAP), longest)
+
+    async def _rest(self, seconds: float) -> None:
+        """Sleep until news, but no longer than this."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+        except TimeoutError:
+            return

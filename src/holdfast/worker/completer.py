@@ -1,0 +1,86 @@
+"""Sends endings to the store: fenced, batched, repeated until they are answered.
+
+While one batch is on its way the next one gathers, so batches grow with the load and a lone ending never waits.
+An answer that does not come is asked for again: `finish` is idempotent, so a lost reply harms nothing.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from holdfast.core.job import Ending, Verdict
+from holdfast.errors import HoldfastError
+from holdfast.worker.notes import Notes
+from holdfast.worker.storecalls import StoreCalls
+
+log = logging.getLogger(__name__)
+
+BATCH = 500
+BACKLOG_LIMIT = 2_000
+
+
+class Completer:
+    """The only place where claims are ended by a worker."""
+
+    def __init__(
+        self,
+        calls: StoreCalls,
+        worker: str,
+        notes: Notes,
+        settled: Callable[[Ending, Verdict], None],
+    ) -> None:
+        self._calls = calls
+        self._worker = worker
+        self._notes = notes
+        self._settled = settled
+        self._waiting: list[Ending] = []
+        self._news = asyncio.Event()
+        self._empty = asyncio.Event()
+        self._empty.set()
+
+    @property
+    def crowded(self) -> bool:
+        """Whether so much waits to be sent that no more jobs should be taken."""
+        return len(self._waiting) >= BACKLOG_LIMIT
+
+    def add(self, ending: Ending) -> None:
+        """Send this ending as soon as possible."""
+        self._waiting.append(ending)
+        self._empty.clear()
+        self._news.set()
+
+    async def flushed(self) -> None:
+        """Wait until every ending was answered."""
+        await self._empty.wait()
+
+    async def run(self) -> None:
+        """Send for as long as the worker lives."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            while self._waiting:
+                batch, self._waiting = self._waiting[:BATCH], self._waiting[BATCH:]
+                await self._send(batch)
+            self._empty.set()
+
+    async def _send(self, batch: Sequence[Ending]) -> None:
+        try:
+            verdicts = await self._calls.until_answered(lambda: self._calls.verbs.finish(self._worker, batch))
+        except HoldfastError as error:
+            await self._send_apart(batch, error)
+            return
+        self._answered(batch, verdicts)
+
+    async def _send_apart(self, batch: Sequence[Ending], error: HoldfastError) -> None:
+        """One ending that the store cannot take must not hold up the others."""
+        if len(batch) > 1:
+            for ending in batch:
+                await self._send([ending])
+            return
+        log.error("job %s: its outcome cannot be stored and it will run again: %s", batch[0].ref.job_id, error)
+        self._answered(batch, [Verdict.STALE])
+
+    def _answered(self, batch: Sequence[Ending], verdicts: Sequence[Verdict]) -> None:
+        self._notes.ended(ending.ref for ending in batch)
+        for ending, verdict in zip(batch, verdicts, strict=True):
+            self._settled(ending, verdict)

@@ -1,0 +1,65 @@
+"""The live side of one attempt: what its handler can ask, and how it is told to stop."""
+
+import asyncio
+from collections.abc import Callable
+from enum import Enum
+
+from holdfast.core.job import Claim, Progress
+from holdfast.worker.lease import Lease
+
+
+class StopReason(Enum):
+    """Why an attempt is told to stop."""
+
+    CANCEL = "cancel"
+    STOP = "stop"
+    LOST = "lost"
+    TIMEOUT = "timeout"
+
+
+class Control:
+    """One attempt in progress. Read from any thread; changed on the event loop only."""
+
+    def __init__(self, claim: Claim, lease: Lease, report: Callable[["Control", Progress], None]) -> None:
+        self.claim = claim
+        self.started_boot: float = 0.0
+        self.marked = False
+        self.why: StopReason | None = None
+        self.attempt: asyncio.Task[None] | None = None
+        self._lease = lease
+        self._report = report
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the handler should end soon."""
+        return self.why is not None
+
+    @property
+    def may_start(self) -> bool:
+        """Whether the handler may begin: nobody wants the job back, and the lease is fresh."""
+        return self.why is None and self._lease.fresh
+
+    @property
+    def lost(self) -> bool:
+        """Whether the claim may belong to someone else."""
+        return self.why is StopReason.LOST or self._lease.lost
+
+    def report(self, progress: Progress) -> None:
+        """Pass on how far the handler is."""
+        self._report(self, progress)
+
+    def tell(self, why: StopReason) -> None:
+        """Ask the handler to end; the first reason given stays, but a lost claim overrules."""
+        if self.why is None or why is StopReason.LOST:
+            self.why = why
+
+    def interrupt(self, why: StopReason) -> None:
+        """Ask the handler to end and, where it is a coroutine in progress, cancel it."""
+        self.tell(why)
+        if self._task is not None:
+            self._task.cancel()
+
+    def enter(self, task: asyncio.Task[None] | None) -> None:
+        """From now on, `interrupt` cancels this task (None: nothing)."""
+        self._task = task

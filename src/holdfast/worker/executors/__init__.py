@@ -1,0 +1,1 @@
+"""How handlers run: coroutines on the event loop, plain functions in threads."""

@@ -1,0 +1,64 @@
+"""How much this worker has in hand and how much more it should fetch."""
+
+from collections.abc import Callable
+
+from holdfast.clock import Clock
+from holdfast.worker.completer import Completer
+
+HORIZON = 0.1
+"""Seconds of work, at the measured rate of starts, that may wait in hand."""
+
+SMOOTHING = 0.5
+
+
+class Load:
+    """Counts slots and starts. Prefetches no more than starts within a tenth of a second at the measured rate."""
+
+    def __init__(self, clock: Clock, concurrency: int, completer: Completer) -> None:
+        self._clock = clock
+        self._concurrency = concurrency
+        self._completer = completer
+        self._rate = 0.0
+        self._starts = 0
+        self._since = clock.boot()
+        self.running = 0
+        self.due: Callable[[], int] = lambda: 0
+        self.ahead: Callable[[], int] = lambda: 0
+
+    @property
+    def free_slots(self) -> int:
+        """How many more attempts may start now."""
+        return self._concurrency - self.running
+
+    @property
+    def wanted(self) -> int:
+        """How many due jobs to fetch now; 0 while there is enough in hand."""
+        if self._completer.crowded:
+            return 0
+        prefetch = int(self._measured_rate() * HORIZON)
+        waiting = self.due()
+        if waiting and waiting > prefetch // 2:
+            return 0
+        return max(0, self.free_slots + prefetch - waiting)
+
+    @property
+    def wanted_ahead(self) -> int:
+        """How many jobs that are not yet due to hold in addition."""
+        return max(0, self._concurrency - self.ahead())
+
+    def started(self) -> None:
+        """Count a start."""
+        self.running += 1
+        self._starts += 1
+
+    def ended(self) -> None:
+        """Count the end of an attempt."""
+        self.running -= 1
+
+    def _measured_rate(self) -> float:
+        now = self._clock.boot()
+        elapsed = now - self._since
+        if elapsed >= HORIZON:
+            self._rate += SMOOTHING * (self._starts / elapsed - self._rate)
+            self._starts, self._since = 0, now
+        return self._rate

@@ -1,0 +1,104 @@
+"""What supervisor and child say to each other, over a channel that outlives neither of them."""
+
+from typing import Protocol
+
+import msgspec
+
+from holdfast.settings import Settings
+
+
+class Configure(msgspec.Struct, frozen=True, tag=True):
+    """The supervisor's first word: which app to load, as which worker, with what set differently."""
+
+    worker: str
+    target: str
+    app_dir: str
+    notes: str
+    dump: str
+    concurrency: int | None = None
+    queues: tuple[str, ...] | None = None
+    lease: float | None = None
+    grace: float | None = None
+    alone: bool = False
+    console: bool = True
+
+
+class Renewed(msgspec.Struct, frozen=True, tag=True):
+    """The beat sent at this boot time was accepted."""
+
+    sent_at: float
+
+
+class Revoke(msgspec.Struct, frozen=True, tag=True):
+    """Cancellation was asked for these claims (job id, fence), and these queues are paused."""
+
+    claims: tuple[tuple[str, int], ...]
+    paused: tuple[str, ...]
+
+
+class Adopt(msgspec.Struct, frozen=True, tag=True):
+    """These tasks (name, version) wait for a worker that knows them."""
+
+    tasks: tuple[tuple[str, int], ...]
+
+
+class Stop(msgspec.Struct, frozen=True, tag=True):
+    """Take nothing more; end within `grace` seconds."""
+
+    grace: float
+
+
+class Buried(msgspec.Struct, frozen=True, tag=True):
+    """The store has declared this worker dead: all its claims are gone for good."""
+
+
+class Hello(msgspec.Struct, frozen=True, tag=True):
+    """The child's first word: its app is loaded; these are its settings."""
+
+    settings: Settings
+    tasks: int
+
+
+class Failed(msgspec.Struct, frozen=True, tag=True):
+    """The child cannot start, for this reason."""
+
+    reason: str
+
+
+class Pulse(msgspec.Struct, frozen=True, tag=True):
+    """The child's event loop turns; its oldest unanswered store call has waited this long."""
+
+    store_wait: float
+
+
+class Stuck(msgspec.Struct, frozen=True, tag=True):
+    """A handler ignores its timeout and cannot be stopped: this child must be replaced."""
+
+    job_id: str
+    fence: int
+    reason: str
+
+
+class Retired(msgspec.Struct, frozen=True, tag=True):
+    """The child is done of its own accord and is about to exit."""
+
+
+ToChild = Configure | Renewed | Revoke | Adopt | Stop | Buried
+ToParent = Hello | Failed | Pulse | Stuck | Retired
+Message = ToChild | ToParent
+
+
+class Channel(Protocol):
+    """One end of the line between supervisor and child."""
+
+    def send(self, message: Message) -> None:
+        """Say something; does nothing when the other side is gone."""
+        ...
+
+    async def receive(self) -> Message | None:
+        """Return the next word of the other side, or None once it is gone."""
+        ...
+
+    def close(self) -> None:
+        """Hang up."""
+        ...

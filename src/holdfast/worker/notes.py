@@ -1,0 +1,213 @@
+"""What a child has in hand, written down where its supervisor can read it without the child's help.
+
+A child notes each answered claim call (or one given up), each start, each return of a handler and each ending
+that the store took. The log is a few bytes per job in a file that outlives the child, so the supervisor can
+name the held claims in its beats even while a handler hogs the interpreter, and knows after a crash which jobs
+had started.
+
+    C <call> <claim>…   call answered with these claims       S <claim>   its handler is about to run
+    X <call>            call given up                         R <claim>   its handler has returned
+    E <claim>…          the store took the ending             (a claim is <job id>:<fence>)
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from holdfast.core.job import ClaimRef
+
+COMPACT_AT = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What the notes say now. `running` are the claims whose handler started and has not returned."""
+
+    closed_call: int = 0
+    held: frozenset[ClaimRef] = frozenset()
+    running: frozenset[ClaimRef] = frozenset()
+
+
+class Log(Protocol):
+    """The append-only medium of the notes."""
+
+    def append(self, data: bytes) -> None:
+        """Add to the end."""
+        ...
+
+    def replace(self, data: bytes) -> None:
+        """Start anew with this content, atomically."""
+        ...
+
+
+class LogReader(Protocol):
+    """The supervisor's eye on the medium."""
+
+    def read(self) -> tuple[bool, bytes]:
+        """Return what was added since the last read, and whether the log was started anew before it."""
+        ...
+
+
+class _Ledger:
+    """The notes added up: call number, and for each claim in hand whether its handler runs."""
+
+    def __init__(self) -> None:
+        self.closed_call = 0
+        self.claims: dict[str, bool] = {}
+
+    def apply(self, kind: str, words: Sequence[str]) -> None:
+        match kind:
+            case "C":
+                self.closed_call = int(words[0])
+                self.claims.update(dict.fromkeys(words[1:], False))
+            case "X":
+                self.closed_call = int(words[0])
+            case "S" | "R":
+                for claim in words:
+                    if claim in self.claims:
+                        self.claims[claim] = kind == "S"
+            case _:
+                for claim in words:
+                    self.claims.pop(claim, None)
+
+
+def _word(ref: ClaimRef) -> str:
+    return f"{ref.job_id}:{ref.fence}"
+
+
+def _ref(word: str) -> ClaimRef:
+    job_id, _, fence = word.rpartition(":")
+    return ClaimRef(job_id, int(fence))
+
+
+class Notes:
+    """The child's pen."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._ledger = _Ledger()
+        self._size = 0
+
+    def answered(self, call: int, claims: Iterable[ClaimRef]) -> None:
+        """Note a claim call's answer, before anything is done with it."""
+        self._note("C", [str(call), *map(_word, claims)])
+
+    def given_up(self, call: int) -> None:
+        """Note that a claim call's answer will not be waited for."""
+        self._note("X", [str(call)])
+
+    def started(self, ref: ClaimRef) -> None:
+        """Note that a handler is about to run."""
+        self._note("S", [_word(ref)])
+
+    def returned(self, ref: ClaimRef) -> None:
+        """Note that a handler has returned, or will not run after all."""
+        self._note("R", [_word(ref)])
+
+    def ended(self, refs: Iterable[ClaimRef]) -> None:
+        """Note that the store took (or refused) the endings of these claims: they are not ours any more."""
+        self._note("E", list(map(_word, refs)))
+
+    def _note(self, kind: str, words: Sequence[str]) -> None:
+        self._ledger.apply(kind, words)
+        line = f"{kind} {' '.join(words)}\n".encode()
+        self._size += len(line)
+        if self._size < COMPACT_AT:
+            self._log.append(line)
+        else:
+            summary = self._summary()
+            self._size = len(summary)
+            self._log.replace(summary)
+
+    def _summary(self) -> bytes:
+        claims = self._ledger.claims
+        running = [claim for claim, runs in claims.items() if runs]
+        lines = [f"C {self._ledger.closed_call} {' '.join(claims)}", f"S {' '.join(running)}"]
+        return ("\n".join(lines) + "\n").encode()
+
+
+class NotesReader:
+    """The supervisor's reading of a child's notes; cheap, because only what is new is read."""
+
+    def __init__(self, log: LogReader) -> None:
+        self._log = log
+        self._ledger = _Ledger()
+        self._rest = b""
+
+    def read(self) -> Noted:
+        """Return what the child has in hand. A line still being written is left for the next time."""
+        anew, data = self._log.read()
+        if anew:
+            self._ledger, self._rest = _Ledger(), b""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            kind, *words = line.decode().split(" ")
+            self._ledger.apply(kind, [word for word in words if word])
+        claims = self._ledger.claims
+        return Noted(
+            self._ledger.closed_call,
+            frozenset(map(_ref, claims)),
+            frozenset(_ref(claim) for claim, runs in claims.items() if runs),
+        )
+
+
+_HEADER = 8
+"""A file opens with its generation: an inode number may come back, a generation does not."""
+
+
+class FileLog:
+    """Notes in a file: a plain write each, kept by the kernel whatever happens to the process."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._generation = 0
+        self._file = self._create(path)
+
+    def _create(self, path: Path) -> int:
+        self._generation += 1
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        os.write(file, self._generation.to_bytes(_HEADER, "big"))
+        return file
+
+    def append(self, data: bytes) -> None:
+        """Add to the end."""
+        os.write(self._file, data)
+
+    def replace(self, data: bytes) -> None:
+        """Start anew with this content, atomically."""
+        fresh = self._path.with_suffix(".new")
+        file = self._create(fresh)
+        os.write(file, data)
+        fresh.replace(self._path)
+        os.close(self._file)
+        self._file = file
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+
+class FileLogReader:
+    """Reads a `FileLog` of another process."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._generation = b""
+        self._offset = 0
+
+    def read(self) -> tuple[bool, bytes]:
+        """Return what was added since the last read, and whether the log was started anew before it."""
+        try:
+            with self._path.open("rb") as file:
+                generation = file.read(_HEADER)
+                anew = generation != self._generation
+                if anew:
+                    self._generation, self._offset = generation, _HEADER
+                file.seek(self._offset)
+                data = file.read()
+        except FileNotFoundError:
+            return False, b""
+        self._offset += len(data)
+        return anew, data

@@ -1,0 +1,91 @@
+"""Tells the store about attempts in progress: that they run, and how far they are.
+
+Most jobs are over before the first report; only those still running after a moment cost a write, and all of
+them together cost one.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+from holdfast.clock import Clock
+from holdfast.core.job import ClaimRef, Progress, Verdict
+from holdfast.errors import HoldfastError
+from holdfast.store.verb import Verb
+from holdfast.worker.control import Control, StopReason
+from holdfast.worker.storecalls import StoreCalls
+
+MARK_AFTER = 0.2
+ROUND = 0.1
+
+
+class Reporter:
+    """Marks long attempts as running and passes progress on, both fenced and batched."""
+
+    def __init__(
+        self, calls: StoreCalls, clock: Clock, worker: str, running: Callable[[], Sequence[Control]]
+    ) -> None:
+        self._calls = calls
+        self._clock = clock
+        self._worker = worker
+        self._running = running
+        self._progress: dict[ClaimRef, tuple[Control, Progress]] = {}
+        self._awake = asyncio.Event()
+
+    def something_runs(self) -> None:
+        """Look at the running attempts from now on."""
+        self._awake.set()
+
+    def progressed(self, control: Control, progress: Progress) -> None:
+        """Pass this on with the next round; only the latest counts."""
+        self._progress[control.claim.ref] = control, progress
+        self._awake.set()
+
+    async def mark(self, control: Control) -> bool:
+        """Mark one attempt as running before it starts; return whether the claim is still ours."""
+        started = [(control.claim.ref, self._clock.now())]
+        verdicts = await self._calls.until_answered(lambda: self._calls.verbs.start(self._worker, started))
+        control.marked = True
+        return verdicts[0] is Verdict.ACCEPTED
+
+    async def run(self) -> None:
+        """Report, round after round, while anything runs."""
+        while True:
+            await self._awake.wait()
+            await asyncio.sleep(ROUND)
+            if not self._running() and not self._progress:
+                self._awake.clear()
+                continue
+            await self._mark_long_ones()
+            await self._send_progress()
+
+    async def _mark_long_ones(self) -> None:
+        boot, now = self._clock.boot(), self._clock.now()
+        long = [
+            control
+            for control in self._running()
+            if not control.marked and boot - control.started_boot >= MARK_AFTER
+        ]
+        started = [(c.claim.ref, now - timedelta(seconds=boot - c.started_boot)) for c in long]
+        if long and await self._told(long, self._calls.verbs.start(self._worker, started)):
+            for control in long:
+                control.marked = True
+
+    async def _send_progress(self) -> None:
+        reports, self._progress = self._progress, {}
+        if reports:
+            controls = [control for control, _ in reports.values()]
+            pairs = [(ref, progress) for ref, (_, progress) in reports.items()]
+            await self._told(controls, self._calls.verbs.progress(self._worker, pairs))
+
+    async def _told(self, controls: Sequence[Control], verb: Verb[tuple[Verdict, ...]]) -> bool:
+        """Tell the store; where it answers that a claim is stale, tell the handler."""
+        try:
+            verdicts = await self._calls.once(verb)
+        except HoldfastError:
+            return False
+        still_running = set(self._running())
+        for control, verdict in zip(controls, verdicts, strict=True):
+            if verdict is Verdict.STALE and control in still_running:
+                control.interrupt(StopReason.LOST)
+        return True

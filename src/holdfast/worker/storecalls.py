@@ -1,0 +1,87 @@
+"""Calls of the store by a worker or supervisor: bounded in time, repeated where that is right, watched.
+
+The store being away is said once when it goes and once when it is back, not at every try.
+"""
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+from typing import TypeVar
+
+from holdfast.clock import Clock
+from holdfast.errors import StoreFullError, StoreUnavailableError
+from holdfast.events import Events, StoreAway, StoreBack
+from holdfast.store.backend import Backend
+from holdfast.store.protocol import Store
+from holdfast.store.verb import Verb
+
+T = TypeVar("T")
+
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 2.0
+
+PASSING = (StoreUnavailableError, StoreFullError)
+"""Errors after which the same call may succeed."""
+
+
+class StoreCalls:
+    """The way of one process to its store."""
+
+    def __init__(self, backend: Backend, clock: Clock, events: Events, random: Random, timeout: float) -> None:
+        self._backend = backend
+        self._clock = clock
+        self._events = events
+        self._random = random
+        self._timeout = timeout
+        self._away_since: float | None = None
+        self._asked_at: dict[object, float] = {}
+
+    @property
+    def verbs(self) -> Store:
+        """The store's verbs."""
+        return self._backend.verbs
+
+    @property
+    def oldest_wait(self) -> float:
+        """How long the oldest unanswered call has waited, in seconds."""
+        return self._clock.boot() - min(self._asked_at.values()) if self._asked_at else 0.0
+
+    async def once(self, verb: Verb[T]) -> T:
+        """Call, and give up after the timeout with StoreUnavailableError. A given-up call may still commit."""
+        mark = object()
+        self._asked_at[mark] = self._clock.boot()
+        try:
+            async with asyncio.timeout(self._timeout):
+                answer = await self._backend.arun(verb)
+        except TimeoutError as error:
+            away = StoreUnavailableError(f"the store did not answer {verb.name} within {self._timeout:g} s")
+            self._went_away(away)
+            raise away from error
+        except PASSING as error:
+            self._went_away(error)
+            raise
+        finally:
+            del self._asked_at[mark]
+        self._came_back()
+        return answer
+
+    async def until_answered(self, make: Callable[[], Verb[T]]) -> T:
+        """Call, again and again with growing pauses, until the store answers."""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                return await self.once(make())
+            except PASSING:
+                await asyncio.sleep(pause * self._random.uniform(0.5, 1.0))
+                pause = min(pause * 2, LONGEST_PAUSE)
+
+    def _went_away(self, error: Exception) -> None:
+        if self._away_since is None:
+            self._away_since = self._clock.boot()
+            self._events.emit(StoreAway(str(error)))
+
+    def _came_back(self) -> None:
+        if self._away_since is not None:
+            away = self._clock.boot() - self._away_since
+            self._away_since = None
+            self._events.emit(StoreBack(away))

@@ -1,0 +1,120 @@
+"""Claimed jobs that have not started: a heap of those not yet due, and a queue of those that wait for a slot.
+
+claimed ─► ahead (heap by run_at) ─► due (by priority) ─► started
+                    │                    │
+                    └──── given back ◄───┘   on revocation, stop, or a long wait for a slot
+
+A job starts only through `_start_due`, which asks the lease first. It is never early by the store's clock.
+"""
+
+import asyncio
+import heapq
+from collections.abc import Callable, Iterable
+from itertools import count
+
+from holdfast.clock import Clock
+from holdfast.core.job import Claim, ClaimRef
+from holdfast.worker.lease import Lease
+
+RECHECK = 1.0
+"""Seconds at most between two looks at the clock, so that a step of the wall clock is noticed."""
+
+PATIENCE = 1.0
+"""Seconds that a due job waits for a slot here before others may have it."""
+
+
+class Timers:
+    """Holds claims until their time and a slot have come."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        lease: Lease,
+        free_slots: Callable[[], int],
+        start: Callable[[Claim], None],
+        give_back: Callable[[Claim], None],
+    ) -> None:
+        self._clock = clock
+        self._lease = lease
+        self._free_slots = free_slots
+        self._start = start
+        self._give_back = give_back
+        self._order = count()
+        self._ahead: list[tuple[float, int, Claim]] = []
+        self._due: list[tuple[int, float, int, float, Claim]] = []
+        self._alarm: asyncio.TimerHandle | None = None
+
+    @property
+    def ahead(self) -> int:
+        """How many claims are not yet due."""
+        return len(self._ahead)
+
+    @property
+    def due(self) -> int:
+        """How many claims are due and wait for a slot."""
+        return len(self._due)
+
+    def hold(self, claims: Iterable[Claim]) -> None:
+        """Take claims in, and start those that can start."""
+        for claim in claims:
+            heapq.heappush(self._ahead, (claim.run_at.timestamp(), next(self._order), claim))
+        self.pump()
+
+    def pump(self) -> None:
+        """Start what is due, has a slot and is covered by the lease; set the alarm for the rest."""
+        now = self._clock.now().timestamp()
+        boot = self._clock.boot()
+        while self._ahead and self._ahead[0][0] <= now:
+            run_at, order, claim = heapq.heappop(self._ahead)
+            heapq.heappush(self._due, (-claim.priority, run_at, order, boot, claim))
+        self._start_due()
+        self._give_back_overdue(boot)
+        self._set_alarm(now)
+
+    def revoke(self, refs: frozenset[ClaimRef], paused: frozenset[str] = frozenset()) -> None:
+        """Give back those of these claims, and of these queues, that have not started."""
+        self._give_back_where(lambda claim: claim.ref in refs or claim.queue in paused)
+
+    def give_back_all(self) -> None:
+        """Give back every claim that has not started."""
+        self._give_back_where(lambda _: True)
+
+    def forget_all(self) -> None:
+        """Drop every claim that has not started: they are not ours any more."""
+        self._ahead.clear()
+        self._due.clear()
+        self._set_alarm(0.0)
+
+    def _start_due(self) -> None:
+        while self._due and self._free_slots() > 0 and self._lease.fresh:
+            self._start(heapq.heappop(self._due)[-1])
+
+    def _give_back_overdue(self, boot: float) -> None:
+        if self._due and self._free_slots() <= 0:
+            overdue = {entry[-1].ref for entry in self._due if boot - entry[3] >= PATIENCE}
+            if overdue:
+                self.revoke(frozenset(overdue))
+
+    def _give_back_where(self, condition: Callable[[Claim], bool]) -> None:
+        held = [*(entry[-1] for entry in self._ahead), *(entry[-1] for entry in self._due)]
+        returned = [claim for claim in held if condition(claim)]
+        if not returned:
+            return
+        self._ahead = [entry for entry in self._ahead if not condition(entry[-1])]
+        self._due = [entry for entry in self._due if not condition(entry[-1])]
+        heapq.heapify(self._ahead)
+        heapq.heapify(self._due)
+        for claim in returned:
+            self._give_back(claim)
+
+    def _set_alarm(self, now: float) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        if self._due:
+            delay = PATIENCE / 4
+        elif self._ahead:
+            delay = min(max(self._ahead[0][0] - now, 0.0), RECHECK)
+        else:
+            return
+        self._alarm = asyncio.get_running_loop().call_later(delay, self.pump)

@@ -1,0 +1,274 @@
+"""A worker: the parts of the child process put together, and the order in which it stops.
+
+    waiting for its first beat ─► working ─► stopping ─► over
+                                     └────► buried ─────►┘
+
+Stopping: no new claims; what has not started goes back; running handlers are told, and given the grace; coroutines
+are then cancelled; endings are flushed. What still runs after that is released by the supervisor once this process
+is gone: never earlier.
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from holdfast.clock import Clock
+from holdfast.core.job import Claim, ClaimRef, Ending, KnownTask, Progress, Verdict
+from holdfast.core.states import RETURNS, Move
+from holdfast.events import Events
+from holdfast.settings import Settings
+from holdfast.store.backend import Backend
+from holdfast.worker.announce import Announcer
+from holdfast.worker.attempt import AnyTask, Attempts
+from holdfast.worker.claimer import Claimer
+from holdfast.worker.completer import Completer
+from holdfast.worker.control import Control, StopReason
+from holdfast.worker.executors.threads import ThreadExecutor
+from holdfast.worker.judge import describe
+from holdfast.worker.lease import Lease
+from holdfast.worker.load import Load
+from holdfast.worker.messages import Adopt, Buried, Channel, Message, Pulse, Renewed, Retired, Revoke, Stop, Stuck
+from holdfast.worker.notes import Log, Notes
+from holdfast.worker.reporter import Reporter
+from holdfast.worker.storecalls import StoreCalls
+from holdfast.worker.timers import Timers
+
+log = logging.getLogger(__name__)
+
+LAST_WORDS = 0.5
+"""Seconds for cancelled coroutines to end."""
+
+FLUSH_LIMIT = 2.0
+"""Seconds for the last endings to reach the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What a worker needs from the world: real in a child process, virtual in the simulator."""
+
+    backend: Backend
+    channel: Channel
+    notes: Log
+    clock: Clock
+    random: Random
+    events: Events
+
+
+class Worker:
+    """One worker incarnation."""
+
+    def __init__(
+        self,
+        worker: str,
+        tasks: Mapping[str, AnyTask],
+        settings: Settings,
+        ports: Ports,
+        *,
+        queues: tuple[str, ...] | None = None,
+        alone: bool = False,
+    ) -> None:
+        self._tasks = tasks
+        self._settings = settings
+        self._ports = ports
+        self._alone = alone
+        self._running: dict[ClaimRef, Control] = {}
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self._over = asyncio.Event()
+        self._stopping = False
+        self._group: asyncio.TaskGroup
+        self._loop = asyncio.get_running_loop()
+        clock, events = ports.clock, ports.events
+        self._announcer = Announcer(events, clock)
+        self._notes = Notes(ports.notes)
+        self._lease = Lease(clock, settings.lease, settings.margin, settings.beat_every)
+        self._calls = StoreCalls(ports.backend, clock, events, ports.random, settings.store_timeout)
+        self._completer = Completer(self._calls, worker, self._notes, self._settled)
+        self._load = Load(clock, settings.concurrency, self._completer)
+        self._timers = Timers(clock, self._lease, lambda: self._load.free_slots, self._start, self._give_back)
+        self._load.due, self._load.ahead = lambda: self._timers.due, lambda: self._timers.ahead
+        self._reporter = Reporter(self._calls, clock, worker, lambda: list(self._running.values()))
+        self._threads = ThreadExecutor(settings.concurrency)
+        self._attempts = Attempts(
+            tasks=tasks,
+            clock=clock,
+            random=ports.random,
+            events=events,
+            notes=self._notes,
+            reporter=self._reporter,
+            threads=self._threads,
+            stuck=self._stuck,
+        )
+        self._claimer = Claimer(
+            calls=self._calls,
+            bell=ports.backend.bell,
+            clock=clock,
+            settings=settings,
+            worker=worker,
+            queues=queues,
+            lease=self._lease,
+            load=self._load,
+            notes=self._notes,
+            take=self._take,
+            buried=self._buried,
+        )
+
+    async def run(self) -> None:
+        """Work until stopped. Raises what broke one of the loops: a bug must not look like a quiet worker."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            loops = (
+                self._listen(),
+                self._completer.run(),
+                self._reporter.run(),
+                self._pulse(),
+                self._work_alone() if self._alone else self._claimer.run(),
+            )
+            tasks = [group.create_task(loop) for loop in loops]
+            await self._over.wait()
+            for task in tasks:
+                task.cancel()
+        self._threads.abandon()
+
+    def stop(self, grace: float) -> None:
+        """Begin to stop; the first call counts."""
+        if not self._stopping:
+            self._stopping = True
+            self._group.create_task(self._stop(grace))
+
+    # -- what the supervisor says ----------------------------------------------------------------------------
+
+    async def _listen(self) -> None:
+        while (message := await self._ports.channel.receive()) is not None:
+            self._heed(message)
+        self.stop(min(self._settings.grace, self._lease.remaining))
+
+    def _heed(self, message: Message) -> None:
+        match message:
+            case Renewed(sent_at=sent_at):
+                self._lease.renewed(sent_at)
+                self._timers.pump()
+            case Revoke(claims=claims, paused=paused):
+                self._revoke(frozenset(ClaimRef(*claim) for claim in claims), frozenset(paused))
+            case Adopt(tasks=tasks):
+                self._adopt(KnownTask(*task) for task in tasks)
+            case Stop(grace=grace):
+                self.stop(grace)
+            case Buried():
+                self._buried()
+            case _:
+                log.warning("unexpected word from the supervisor: %s", type(message).__name__)
+
+    def _revoke(self, refs: frozenset[ClaimRef], paused: frozenset[str]) -> None:
+        self._timers.revoke(refs, paused)
+        for ref, control in list(self._running.items()):
+            if ref in refs:
+                control.interrupt(StopReason.CANCEL)
+
+    def _adopt(self, waiting: Iterable[KnownTask]) -> None:
+        ours = [self._tasks[task.name].known for task in waiting if self._knows(task)]
+        if ours:
+            self._claimer.adopt(list(dict.fromkeys(ours)))
+
+    def _knows(self, task: KnownTask) -> bool:
+        return task.name in self._tasks and task.version <= self._tasks[task.name].policy.version
+
+    async def _pulse(self) -> None:
+        every = min(1.0, self._settings.hang_limit / 10)
+        while True:
+            self._ports.channel.send(Pulse(self._calls.oldest_wait))
+            await asyncio.sleep(every)
+
+    # -- the way of a claim ----------------------------------------------------------------------------------
+
+    def _take(self, claims: Collection[Claim]) -> None:
+        self._timers.hold(claims)
+        if self._stopping:
+            self._timers.give_back_all()
+
+    def _start(self, claim: Claim) -> None:
+        control = Control(claim, self._lease, self._progressed)
+        self._running[claim.ref] = control
+        self._load.started()
+        self._quiet.clear()
+        self._reporter.something_runs()
+        control.attempt = asyncio.ensure_future(self._attempt(control))
+
+    async def _attempt(self, control: Control) -> None:
+        claim = control.claim
+        try:
+            ending = await self._attempts.run(control)
+        except Exception as error:
+            log.exception("job %s: its attempt broke outside its handler", claim.job_id)
+            move = Move.DIE if claim.attempt + 1 >= claim.max_attempts else Move.RETRY
+            ending = Ending(claim.ref, move, failure=describe(error))
+        del self._running[claim.ref]
+        self._load.ended()
+        if ending is None:
+            self._notes.ended([claim.ref])
+        else:
+            self._announcer.ended(claim, control.started_boot)
+            self._completer.add(ending)
+        if not self._running:
+            self._quiet.set()
+        self._timers.pump()
+        self._claimer.wake()
+
+    def _give_back(self, claim: Claim) -> None:
+        self._announcer.ended(claim)
+        self._completer.add(Ending(claim.ref, Move.RELEASE))
+
+    def _settled(self, ending: Ending, verdict: Verdict) -> None:
+        self._announcer.settled(ending, verdict)
+        if ending.move in RETURNS:
+            self._claimer.wake()
+
+    def _progressed(self, control: Control, progress: Progress) -> None:
+        self._loop.call_soon_threadsafe(self._reporter.progressed, control, progress)
+        self._loop.call_soon_threadsafe(self._announcer.progressed, control.claim, progress)
+
+    def _stuck(self, control: Control, why: str) -> None:
+        log.error("job %s cannot be stopped: %s", control.claim.job_id, why)
+        self._ports.channel.send(Stuck(control.claim.job_id, control.claim.fence, why))
+
+    # -- ends ------------------------------------------------------------------------------------------------
+
+    async def _work_alone(self) -> None:
+        await self._claimer.claim_alone()
+        await self._quiet.wait()
+        await self._completer.flushed()
+        self._ports.channel.send(Retired())
+        self._over.set()
+
+    async def _stop(self, grace: float) -> None:
+        self._timers.give_back_all()
+        for control in self._running.values():
+            control.tell(StopReason.STOP)
+        if not await _within(grace, self._quiet.wait()):
+            for control in list(self._running.values()):
+                control.interrupt(StopReason.STOP)
+            await _within(LAST_WORDS, self._quiet.wait())
+        await _within(FLUSH_LIMIT, self._completer.flushed())
+        self._over.set()
+
+    def _buried(self) -> None:
+        if self._lease.buried:
+            return
+        self._lease.bury()
+        self._timers.forget_all()
+        for control in list(self._running.values()):
+            control.interrupt(StopReason.LOST)
+        self.stop(0.0)
+
+
+async def _within(seconds: float, waiting: Coroutine[Any, Any, Any]) -> bool:
+    """Wait, but no longer than this; return whether it happened."""
+    try:
+        async with asyncio.timeout(seconds):
+            await waiting
+    except TimeoutError:
+        return False
+    return True

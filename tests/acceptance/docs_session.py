@@ -1,0 +1,120 @@
+"""Runs a page of the documentation as a reader would, in a folder of its own, from top to bottom.
+
+    ```python title="jobs.py"     is saved under that name
+    ```python                     is run
+    ```console                    its `$ commands` are run; what they print must be what the page shows
+
+A page shows real output, but times, spans, worker ids and pids differ each time and match any of their kind. The
+job ids that a page shows stand for the real ones, in later commands too. `…` matches anything; where lines break
+does not matter. Other blocks are for reading.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(sys.executable).parent
+COLUMNS = 100
+
+_FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+_TITLE = re.compile(r'title="(?P<title>[^"]+)"')
+_ID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b")
+_VARIABLE = (
+    (re.compile(r"\b(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d(\.\d{3})?\b"), "TIME"),
+    (re.compile(r"\b\d+(\.\d+)? (ms|s|min|h|d)( \d+ (s|min|h))?\b"), "SPAN"),
+    (re.compile(r"\bin SPAN\b|\bSPAN ago\b|\bnow\b"), "DISTANCE"),
+    (re.compile(r"\b[0-9a-f]{16}\b"), "WORKER"),
+    (re.compile(r"(?<![-\w])[0-9a-f]{8}(?![-\w])"), "JOB"),
+    (re.compile(r"\bpid \d+\b"), "PID"),
+    (re.compile(r"─+"), "─"),
+    (re.compile(r"\s+"), " "),
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page."""
+
+    language: str
+    title: str | None
+    body: str
+    line: int
+
+
+def blocks_of(page):
+    text = page.read_text()
+    return [
+        Block(
+            language=fence["info"].split(" ")[0],
+            title=title["title"] if (title := _TITLE.search(fence["info"])) else None,
+            body=fence["body"],
+            line=text[: fence.start()].count("\n") + 1,
+        )
+        for fence in _FENCE.finditer(text)
+    ]
+
+
+@dataclass
+class Session:
+    """One reader at one page."""
+
+    folder: Path
+    ids: dict[str, str] = field(default_factory=dict)
+    """The ids that the page shows, with the real ones that they stand for."""
+
+    def follow(self, block):
+        if block.language == "console":
+            self._console(block)
+        elif block.language == "python" and block.title:
+            (self.folder / block.title).write_text(block.body)
+        elif block.language == "python":
+            ended = self._run([sys.executable, "-c", block.body])
+            assert ended.returncode == 0, f"the example at line {block.line} fails:\n{ended.stdout}"
+
+    def _console(self, block):
+        for shown in re.split(r"^\$ ", block.body, flags=re.MULTILINE)[1:]:
+            command, _, expected = shown.partition("\n")
+            for ours, real in self.ids.items():
+                command = command.replace(ours, real)
+            printed = self._run(["/bin/sh", "-c", command]).stdout
+            self._learn_ids(expected, printed)
+            assert self._matches(expected, printed), (
+                f"line {block.line}: $ {command}\nshould print\n{expected}\nand printed\n{printed}"
+            )
+
+    def _run(self, command):
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST")}
+        environment = {**kept, "PATH": f"{BIN}{os.pathsep}{kept['PATH']}", "COLUMNS": str(COLUMNS)}
+        return subprocess.run(
+            command,
+            cwd=self.folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def _learn_ids(self, expected, printed):
+        real = [each for each in dict.fromkeys(_ID.findall(printed)) if each not in self.ids.values()]
+        ours = [each for each in dict.fromkeys(_ID.findall(expected)) if each not in self.ids]
+        for shown, meant in zip(ours, real, strict=False):
+            self.ids[shown] = meant
+
+    def _matches(self, expected, printed):
+        for shown, meant in self.ids.items():
+            printed = printed.replace(meant, shown)
+        pattern = ".*?".join(re.escape(part) for part in _plain(expected).split("…"))
+        return re.fullmatch(pattern, _plain(printed)) is not None
+
+
+def _plain(text):
+    for pattern, word in _VARIABLE:
+        text = pattern.sub(word, text)
+    return text.strip()

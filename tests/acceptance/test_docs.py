@@ -1,0 +1,198 @@
+"""The documentation says what the program does: examples are run, and the reference is held against the code."""
+
+import inspect
+import re
+from dataclasses import fields
+from typing import Any
+
+import click
+import msgspec
+import pytest
+from docs_session import ROOT, Session, blocks_of
+
+import holdfast
+from holdfast import Context, Holdfast, JobHandle, errors, events
+from holdfast.cli.failures import ExitCode
+from holdfast.cli.jobview import job_fields
+from holdfast.cli.main import cli
+from holdfast.core.outcome import Outcome
+from holdfast.core.states import CLAIMED, FINAL, MOVES, WAITING, Reason, State
+from holdfast.policy import declare_options, declare_policy
+from holdfast.settings import Settings
+
+REFERENCE = ROOT / "docs" / "reference"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+LINK = re.compile(r"\[[^\]]+\]\((?!https?:)(?P<target>[^)#]+)(#[^)]*)?\)")
+
+
+def name_of(page):
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_the_examples_of_a_page_work_as_shown(page, tmp_path):
+    """Each Python block runs and each command prints what the page shows, in the order of the page."""
+    session = Session(tmp_path)
+    for block in blocks_of(page):
+        session.follow(block)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_the_links_of_a_page_lead_somewhere(page):
+    """Every link to a file of ours has that file behind it."""
+    targets = [match["target"] for match in LINK.finditer(page.read_text())]
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_the_source_files_that_a_page_names_exist(page):
+    """A map of the code that leads nowhere is worse than none."""
+    named = re.findall(r"`((?:\w+/)+\w*(?:\.py|\.sql)?)`", page.read_text())
+    roots = (ROOT, ROOT / "src" / "holdfast")
+    assert [path for path in named if not any((root / path).exists() for root in roots)] == []
+
+
+def test_every_setting_is_documented_with_its_default():
+    """The table of settings is the Settings class."""
+    documented = {row[0]: row[1] for row in table_of("settings.md", "setting")}
+    defaults = {field.name: field.default for field in msgspec.structs.fields(Settings)}
+    assert documented == {f"`{name}`": f"`{default}`" for name, default in defaults.items()}
+
+
+def test_every_option_of_a_task_is_documented_with_its_default():
+    """The table of task options is the decorator's signature."""
+    documented = {row[0].strip("`"): row[1].strip("`") for row in table_of("tasks.md", "option")}
+    declared = inspect.signature(declare_policy).parameters
+    assert documented.keys() == {"name", *declared}
+    for name in declared.keys() - {"backoff"}:  # declared as None, which means Exponential()
+        assert documented[name] == repr(declared[name].default).replace("'", '"')
+
+
+@pytest.mark.parametrize(
+    ("header", "names"),
+    [
+        ("option of `task.options`", set(inspect.signature(declare_options).parameters)),
+        ("outcome", {outcome.__name__ for outcome in Outcome.__subclasses__()}),
+        ("backoff", {"Constant", "Custom", "Exponential", "Linear"}),
+    ],
+)
+def test_the_tables_about_tasks_are_complete(header, names):
+    """Nothing is missing from them and nothing is in them that does not exist."""
+    assert {re.split(r"[`(]", row[0].lstrip("`"))[0] for row in table_of("tasks.md", header)} == names
+
+
+@pytest.mark.parametrize("kind", [Context, JobHandle])
+def test_every_member_of_what_users_hold_is_documented(kind):
+    """Whatever a context or a handle offers stands on the page about tasks."""
+    text = (REFERENCE / "tasks.md").read_text()
+    members = [name for name, member in vars(kind).items() if not name.startswith("_") and member is not Any]
+    assert [name for name in members if not re.search(rf"`{name}\b", text)] == []
+
+
+def test_every_state_move_and_reason_is_documented_as_the_code_has_it():
+    """The page about states is the transition table."""
+    kinds = {"waiting": WAITING, "claimed": CLAIMED, "final": FINAL}
+    assert {row[0]: row[1] for row in table_of("states.md", "state")} == {
+        f"`{state}`": next(kind for kind, states in kinds.items() if state in states) for state in State
+    }
+    assert [row[:4] for row in table_of("states.md", "move")] == [
+        [
+            f"`{move}`",
+            ", ".join(sorted(rule.sources)),
+            f"`{rule.target}`",
+            "yes" if rule.charges else "no",
+        ]
+        for move, rule in MOVES.items()
+    ]
+    assert {row[0] for row in table_of("states.md", "reason")} == {f"`{reason}`" for reason in Reason}
+
+
+def test_every_error_is_documented_with_its_place_in_the_tree():
+    """The table of errors is the tree of errors.py, and marks what `holdfast` exports."""
+    documented = {row[0]: (row[1], row[2]) for row in table_of("errors.md", "error")}
+    assert documented == {
+        f"`{error.__name__}`": (
+            f"`{error.__bases__[0].__name__}`",
+            "●" if error.__name__ in holdfast.__all__ else "",
+        )
+        for error in family(errors.HoldfastError)
+    }
+
+
+def test_every_event_is_documented_with_its_fields():
+    """The tables of events name each event and what it adds to its kind."""
+    tables = table_of("events.md", "event")
+    assert {row[0]: set(re.findall(r"`(\w+)`", row[1])) for row in tables} == {
+        f"`{event.__name__}`": own_fields(event) for event in told_events()
+    }
+
+
+def test_every_command_and_option_is_documented():
+    """The page about the command line has each command, and under its heading each of its options."""
+    text = (REFERENCE / "cli.md").read_text()
+    common = text.partition("\n## ")[0]
+    for path, command in commands(cli, "holdfast"):
+        assert f"`{path}" in text or f"## {path}\n" in text, path
+        top = " ".join(path.split(" ")[:2])
+        section = text.partition(f"## {top}\n")[2].partition("\n## ")[0]
+        options = [option for option in command.params if isinstance(option, click.Option)]
+        assert [name for option in options for name in option.opts if name not in common + section] == []
+
+
+def test_the_fields_and_exit_codes_of_the_command_line_are_documented():
+    """What programs rely on stands there in full."""
+    text = (REFERENCE / "cli.md").read_text()
+    with Holdfast("memory://") as app:
+        handle = app.task(lambda_free).enqueue()
+        missing = [name for name in job_fields(handle.job()) if f"`{name}`" not in text]
+    assert missing == []
+    assert {row[0] for row in table_of("cli.md", "code")} == {f"`{code.value}`" for code in ExitCode}
+
+
+def lambda_free() -> None:
+    """Serve as a task."""
+
+
+def table_of(page, first_header):
+    """Return the rows of every table on the page whose first column is headed so."""
+    rows = []
+    inside = False
+    for line in (REFERENCE / page).read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if not line.startswith("|"):
+            inside = False
+        elif inside and not set(line) <= set("|- :"):
+            rows.append(cells)
+        elif cells[0] == first_header:
+            inside = True
+    assert rows, f"{page} has no table headed {first_header!r}"
+    return rows
+
+
+def family(kind):
+    yield kind
+    for child in kind.__subclasses__():
+        yield from family(child)
+
+
+KINDS_OF_EVENT = (events.Event, events.JobEvent, events.WorkerEvent)
+
+
+def told_events():
+    classes = [member for member in vars(events).values() if isinstance(member, type)]
+    return [each for each in classes if issubclass(each, events.Event) and each not in KINDS_OF_EVENT]
+
+
+def own_fields(event):
+    """Return the names of the fields that the event adds to its kind."""
+    inherited = {field.name for kind in KINDS_OF_EVENT if issubclass(event, kind) for field in fields(kind)}
+    return {field.name for field in fields(event)} - inherited
+
+
+def commands(command, path):
+    """Yield each command with the words that call it; a group that does nothing alone is left out."""
+    children = command.commands if isinstance(command, click.Group) else {}
+    if not children or command.invoke_without_command:
+        yield path, command
+    for name, child in children.items():
+        yield from commands(child, f"{path} {name}")

@@ -1,0 +1,140 @@
+"""What goes wrong is one line on stderr with a meaningful exit code, and nothing is written."""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import click
+import pytest
+from cli_world import World, answer, assert_refused, bare, leaf_commands
+
+from holdfast.cli import bulk, connection
+from holdfast.errors import SchemaError, StoreFullError, StoreUnavailableError
+
+DATA_COMMANDS = [
+    (*path, *(["some-id"] if any(isinstance(each, click.Argument) for each in command.params) else []))
+    for path, command in leaf_commands()
+    if path != ("worker",)
+]
+
+
+class TestWhichStore:
+    @pytest.mark.parametrize("command", DATA_COMMANDS, ids=" ".join)
+    def test_a_missing_database_is_an_error_and_stays_missing(self, tmp_path, command):
+        result = bare(*command, "--url", "sqlite:///typo.db")
+        assert_refused(result, 3, f"there is no database {tmp_path}/typo.db")
+        assert "--url" in result.stderr
+        assert list(tmp_path.iterdir()) == []
+
+    def test_without_a_url_it_is_the_default_file_here(self, tmp_path):
+        assert_refused(bare("stats"), 3, f"{tmp_path}/holdfast.db")
+
+    def test_the_environment_names_the_store(self, world):
+        world.enqueue()
+        assert len(answer(bare("jobs", "list", "--json", env={"HOLDFAST_URL": world.url}))) == 1
+
+    def test_the_command_line_goes_before_the_environment(self, world):
+        result = bare("jobs", "list", "--json", "--url", world.url, env={"HOLDFAST_URL": "sqlite:///other.db"})
+        assert answer(result) == []
+
+    @pytest.mark.parametrize(
+        ("url", "words"),
+        [
+            ("jobs.db", "no scheme"),
+            ("sqlite://jobs.db", "three slashes"),
+            ("sqlite:///", "names no file"),
+            ("mysql://u:secret@h/d", "no store has the URL scheme"),
+            ("memory://", "inside one process"),
+        ],
+    )
+    def test_a_url_that_means_no_store_is_refused(self, tmp_path, url, words):
+        result = bare("jobs", "list", "--url", url)
+        assert_refused(result, 2, words)
+        assert "secret" not in result.stderr
+        assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize("command", DATA_COMMANDS, ids=" ".join)
+    def test_a_database_of_something_else_is_refused_and_left_as_it_is(self, tmp_path, command):
+        with closing(sqlite3.connect("shop.db")) as connection:
+            connection.execute("CREATE TABLE orders (id)")
+        before = Path("shop.db").read_bytes()
+        assert_refused(bare(*command, "--url", "sqlite:///shop.db"), 3, "holds no jobs of Holdfast;")
+        assert Path("shop.db").read_bytes() == before
+        assert list(tmp_path.iterdir()) == [tmp_path / "shop.db"]
+
+    def test_an_unknown_namespace_is_refused_and_not_made(self, world, holdfast):
+        assert_refused(holdfast("stats", "--namespace", "typo"), 3, "holds no jobs of Holdfast in namespace 'typo'")
+        with closing(sqlite3.connect(world.path)) as connection:
+            tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master")]
+        assert not [name for name in tables if "typo" in name]
+
+    def test_what_is_no_database_is_refused_and_left_as_it_is(self):
+        Path("notes.txt").write_text("hello")
+        assert_refused(bare("stats", "--url", "sqlite:///notes.txt"), 3, "is no sound SQLite database")
+        assert Path("notes.txt").read_text() == "hello"
+
+    def test_a_namespace_is_a_store_of_its_own(self, world, holdfast):
+        world.enqueue()
+        World(world.path, namespace="tenant").close()
+        assert answer(holdfast("jobs", "list", "--json", "--namespace", "tenant")) == []
+
+    def test_a_bad_namespace_is_refused(self, holdfast):
+        assert_refused(holdfast("jobs", "list", "--namespace", "No!"), 2, "namespace")
+
+    def test_a_directory_is_no_database(self, tmp_path):
+        assert_refused(bare("stats", "--url", f"sqlite:///{tmp_path}"), 3, "there is no database")
+
+    @pytest.mark.parametrize("error", [StoreUnavailableError, StoreFullError, SchemaError])
+    def test_a_store_that_cannot_be_used_is_its_own_exit_code(self, holdfast, monkeypatch, error):
+        def fail(_settings):
+            raise error("the store\nis away")
+
+        monkeypatch.setattr(connection, "open_backend", fail)
+        assert_refused(holdfast("stats"), 3, "the store is away")
+
+
+class TestFailures:
+    def test_a_traceback_only_with_debug(self, holdfast):
+        assert "Traceback" not in holdfast("jobs", "show", "nope").stderr
+        for args in (("--debug", "jobs", "show", "nope"), ("jobs", "show", "nope", "--debug")):
+            result = holdfast(*args)
+            assert result.exit_code == 1
+            assert result.stderr.startswith("Traceback")
+            assert result.stderr.splitlines()[-1].startswith("holdfast: there is no job")
+
+    @pytest.mark.parametrize(
+        ("error", "code", "words"),
+        [
+            (KeyboardInterrupt(), 130, "interrupted"),
+            (ZeroDivisionError("oops"), 1, "internal error: ZeroDivisionError: oops"),
+            (PermissionError(13, "Permission denied", "x.db"), 1, "Permission denied"),
+        ],
+    )
+    def test_whatever_goes_wrong_is_one_line(self, holdfast, monkeypatch, error, code, words):
+        def fail(_settings):
+            raise error
+
+        monkeypatch.setattr(connection, "open_backend", fail)
+        assert_refused(holdfast("stats"), code, words)
+
+    @pytest.mark.parametrize(
+        "args",
+        [("bogus",), ("--bogus",), ("jobs", "bogus"), ("jobs", "list", "--state", "odd"), ("jobs", "cancel")],
+    )
+    def test_wrong_usage_names_the_help(self, args):
+        assert_refused(bare(*args), 2, "--help`")
+
+    def test_a_store_that_fails_half_way_still_tells_what_was_done(self, world, holdfast, monkeypatch):
+        first, second = world.enqueue(), world.enqueue()
+        find = bulk.find_job
+
+        def find_one_only(backend, wanted):
+            if wanted == second:
+                raise StoreUnavailableError("database is locked")
+            return find(backend, wanted)
+
+        monkeypatch.setattr(bulk, "find_job", find_one_only)
+        result = holdfast("jobs", "cancel", first, second, "--json")
+        assert result.exit_code == 3
+        assert json.loads(result.stdout) == [{"id": first, "answer": "cancelled"}]

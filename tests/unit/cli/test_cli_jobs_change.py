@@ -1,0 +1,65 @@
+"""`jobs cancel` and `jobs retry`: what can be done is done, and the rest is refused one by one."""
+
+import json
+from datetime import timedelta
+
+import pytest
+from cli_world import answer, assert_refused
+
+from holdfast.core.states import State
+
+
+class TestJobsCancel:
+    def test_a_waiting_job_is_cancelled_and_a_claimed_one_asked_to_stop(self, world, holdfast):
+        running, waiting = world.running(), world.enqueue()
+        result = holdfast("jobs", "cancel", running, waiting)
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert result.stdout == f"{running}  requested\n{waiting}  cancelled\n"
+        assert world.state(waiting) is State.CANCELLED
+        assert world.do(world.verbs.get(running)).cancel_requested
+
+    def test_cancelling_twice_is_no_error(self, world, holdfast):
+        job_id = world.enqueue()
+        for _ in range(2):
+            assert answer(holdfast("jobs", "cancel", job_id, "--json")) == [{"id": job_id, "answer": "cancelled"}]
+
+    @pytest.mark.parametrize("state", [State.COMPLETED, State.DEAD])
+    def test_a_finished_job_is_refused(self, world, holdfast, state):
+        job_id = world.one_of_each()[state]
+        assert_refused(holdfast("jobs", "cancel", job_id), 1, f"is {state}: too late")
+        assert world.state(job_id) is state
+
+    def test_one_that_fails_does_not_stop_the_others(self, world, holdfast):
+        job_id = world.enqueue()
+        result = holdfast("jobs", "cancel", "nope", job_id)
+        assert result.exit_code == 1
+        assert result.stdout == f"{job_id}  cancelled\n"
+        assert result.stderr.count("\n") == 1
+
+    def test_json_tells_of_each(self, world, holdfast):
+        job_id = world.enqueue()
+        result = holdfast("jobs", "cancel", "nope", job_id, "--json")
+        assert result.exit_code == 1
+        bad, good = json.loads(result.stdout)
+        assert bad["id"] == "nope"
+        assert "there is no job" in bad["error"]
+        assert good == {"id": job_id, "answer": "cancelled"}
+
+
+class TestJobsRetry:
+    def test_a_dead_job_is_ready_again_with_all_its_attempts(self, world, holdfast):
+        job_id = world.dead()
+        assert holdfast("jobs", "retry", job_id).stdout == f"{job_id}  requeued\n"
+        job = world.do(world.verbs.get(job_id))
+        assert (job.state, job.attempt) == (State.READY, 0)
+
+    def test_a_scheduled_job_becomes_due(self, world, holdfast):
+        job_id = world.enqueue(delay=timedelta(hours=1))
+        assert holdfast("jobs", "retry", job_id).exit_code == 0
+        assert world.state(job_id) is State.READY
+
+    @pytest.mark.parametrize("state", [State.COMPLETED, State.CANCELLED, State.RUNNING])
+    def test_any_other_is_refused(self, world, holdfast, state):
+        job_id = world.one_of_each()[state]
+        assert_refused(holdfast("jobs", "retry", job_id), 1, job_id)
+        assert world.state(job_id) is state

@@ -1,0 +1,68 @@
+"""`jobs list`: every job, in the order and the width that were asked for."""
+
+import pytest
+from cli_world import CONTRACT, answer
+
+from holdfast.core.states import State
+
+
+class TestJobsList:
+    def test_json_is_an_array_newest_first_with_the_promised_fields(self, world, holdfast):
+        jobs = world.one_of_each()
+        listed = answer(holdfast("jobs", "list", "--json"))
+        assert [job["id"] for job in listed] == sorted(jobs.values(), reverse=True)
+        assert {job["state"]: job["id"] for job in listed} == {state.value: jobs[state] for state in State}
+        assert all(job.keys() >= CONTRACT for job in listed)
+
+    @pytest.mark.parametrize(
+        ("options", "expected"),
+        [
+            (["--state", "dead"], {State.DEAD}),
+            (["--state", "dead", "--state", "ready"], {State.DEAD, State.READY}),
+            (["--queue", "other"], {State.HELD}),
+            (["--task", "mystery"], {State.BLOCKED}),
+            (["--task", "mystery", "--state", "dead"], set()),
+        ],
+    )
+    def test_filters_narrow_it(self, world, holdfast, options, expected):
+        world.one_of_each()
+        assert {State(job["state"]) for job in answer(holdfast("jobs", "list", "--json", *options))} == expected
+
+    def test_pages_follow_each_other_by_id(self, world, holdfast):
+        ids = sorted((world.enqueue() for _ in range(5)), reverse=True)
+        first = answer(holdfast("jobs", "list", "--json", "--limit", "3"))
+        second = answer(holdfast("jobs", "list", "--json", "--limit", "3", "--before", first[-1]["id"]))
+        assert [job["id"] for job in first + second] == ids
+
+    def test_a_full_page_tells_how_to_see_the_next(self, world, holdfast):
+        ids = sorted((world.enqueue() for _ in range(3)), reverse=True)
+        assert f"--before {ids[1]}" in holdfast("jobs", "list", "--limit", "2").stdout
+
+    def test_in_a_pipe_each_job_is_one_line_with_every_column(self, world, holdfast):
+        jobs = world.one_of_each()
+        lines = holdfast("jobs", "list").stdout.splitlines()
+        assert len(lines) == 2 + len(jobs)
+        (dead,) = (line for line in lines if jobs[State.DEAD] in line)
+        assert {"send_email", "mail", "dead", "1/1", "SMTPError:"} <= set(dead.split())
+
+    @pytest.mark.parametrize("width", [80, 100, 160])
+    @pytest.mark.parametrize("command", [("jobs", "list"), ("dead", "list")])
+    def test_on_a_terminal_lines_fit_and_ids_are_whole(self, world, holdfast, width, command):
+        long = world.dead(task="a.very.long.name.of.a.task.in.some.package", queue="a-queue-with-a-long-name")
+        result = holdfast(*command, env={"COLUMNS": str(width)})
+        assert long in result.stdout
+        assert all(len(line) <= width for line in result.stdout.splitlines())
+
+    def test_colours_are_for_terminals(self, world, holdfast):
+        world.one_of_each()
+        assert "\x1b" not in holdfast("jobs", "list").stdout
+        assert "\x1b[1;31mdead" in holdfast("jobs", "list", env={"FORCE_COLOR": "1", "TERM": "xterm"}).stdout
+
+    def test_an_empty_answer_says_so(self, holdfast):
+        assert holdfast("jobs", "list").stdout == "No job is there.\n"
+        assert holdfast("jobs", "list", "--queue", "x").stdout == "No such job.\n"
+        assert answer(holdfast("jobs", "list", "--json")) == []
+
+    def test_a_wish_to_cancel_shows(self, world, holdfast):
+        world.do(world.verbs.cancel(world.running()))
+        assert "running (cancelling)" in holdfast("jobs", "list").stdout

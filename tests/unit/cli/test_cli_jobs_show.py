@@ -1,0 +1,93 @@
+"""`jobs show`: everything about one job, whatever is in it."""
+
+import json
+from datetime import datetime
+
+import pytest
+from cli_world import CONTRACT, WORKER, answer, assert_refused
+
+from holdfast.core.job import Failure
+from holdfast.core.states import Move, State
+
+
+class TestJobsShow:
+    def test_json_is_an_object_with_everything(self, world, holdfast):
+        shown = answer(holdfast("jobs", "show", world.running(), "--json"))
+        assert shown.keys() >= CONTRACT | {
+            *("reason", "until", "created_at", "finished_at", "fence", "crashes", "alone", "cancel_requested"),
+            *("worker", "priority", "version", "args", "result", "progress", "attempts", "why"),
+        }
+        assert shown["args"] == {"to": "a@example.com", "n": [1, 2]}
+        assert shown["progress"] == {"done": 42.0, "total": 100.0}
+        assert shown["why"].startswith(f"It runs on worker {WORKER}")
+        assert datetime.fromisoformat(shown["run_at"]).tzinfo is not None
+
+    def test_json_tells_the_history(self, world, holdfast):
+        (attempt,) = answer(holdfast("jobs", "show", world.dead(), "--json"))["attempts"]
+        assert attempt.keys() == {"fence", "worker", "started_at", "ended_at", "how", "error", "traceback"}
+        assert (attempt["fence"], attempt["how"], attempt["error"]) == (1, "die", "SMTPError: 451 try again")
+
+    def test_a_result_is_decoded(self, world, holdfast):
+        done = world.end(world.enqueue(), Move.COMPLETE, result=b'{"sent":123456789012345678901234567890}')
+        assert answer(holdfast("jobs", "show", done, "--json"))["result"] == {
+            "sent": 123456789012345678901234567890
+        }
+        assert '"sent": 123456789012345678901234567890' in holdfast("jobs", "show", done).stdout
+
+    def test_for_people_it_tells_state_reason_arguments_history_and_traceback(self, world, holdfast):
+        job_id = world.dead()
+        text = holdfast("jobs", "show", job_id).stdout
+        for part in (
+            job_id,
+            "dead",
+            "its only attempt failed",
+            '"a@example.com"',
+            "1 of 1 charged",
+            "die",
+            "  in send",
+        ):
+            assert part in text
+
+    @pytest.mark.parametrize("state", list(State))
+    def test_every_state_can_be_shown(self, world, holdfast, state):
+        job_id = world.one_of_each()[state]
+        assert holdfast("jobs", "show", job_id).exit_code == 0
+        assert answer(holdfast("jobs", "show", job_id, "--json"))["state"] == state
+
+    @pytest.mark.parametrize("payload", [b"", b"\xff\xfe", b"{", b"[]", b'{"v":1}', b'{"v":1,"args":{"a":"\xff"}}'])
+    def test_a_corrupted_payload_does_not_hide_the_job(self, world, holdfast, payload):
+        job_id = world.enqueue(payload=payload)
+        shown = answer(holdfast("jobs", "show", job_id, "--json"))
+        assert shown["args"] is None
+        assert shown["payload_error"].startswith("the payload cannot be read: ")
+        assert "the payload cannot be read: " in holdfast("jobs", "show", job_id).stdout
+
+    def test_a_corrupted_result_does_not_hide_the_job(self, world, holdfast):
+        job_id = world.end(world.enqueue(), Move.COMPLETE, result=b"{")
+        assert answer(holdfast("jobs", "show", job_id, "--json"))["result_error"]
+        assert "the result cannot be read: " in holdfast("jobs", "show", job_id).stdout
+
+    def test_what_a_job_says_cannot_drive_the_terminal(self, world, holdfast):
+        evil = "\x1b[2J\x1b]0;owned\x07"
+        payload = json.dumps({"v": 1, "args": {"a": "\x7f\x9b[2J"}}, ensure_ascii=False).encode()
+        job_id = world.enqueue(task=f"t{evil}", queue=f"q{evil}", payload=payload)
+        world.end(job_id, Move.DIE, failure=Failure("E", evil, f"line one\n{evil}\n"))
+        for command in (("jobs", "list"), ("jobs", "show", job_id), ("why", job_id), ("queues",), ("dead", "list")):
+            printed = holdfast(*command).stdout.replace("\n", "")
+            assert printed.isprintable(), command
+
+    def test_the_end_of_an_id_finds_it(self, world, holdfast):
+        job_id = world.enqueue()
+        world.enqueue()
+        assert answer(holdfast("jobs", "show", job_id[-8:], "--json"))["id"] == job_id
+
+    def test_an_end_of_two_ids_is_refused(self, world, holdfast):
+        for first in "01":
+            world.enqueue(id=f"{first}197b1c2-7d1e-7c3a-9f60-5a4b3c2d1e0f")
+        assert_refused(holdfast("jobs", "show", "3c2d1e0f"), 1, "is the end of 2 ids")
+
+    @pytest.mark.parametrize("job_id", ["nope", "0197b1c2-7d1e-7c3a-9f60-5a4b3c2d1e0f", "'; drop table jobs", ""])
+    @pytest.mark.parametrize("command", [("jobs", "show"), ("why",), ("jobs", "show", "--json")])
+    def test_an_unknown_id_is_refused(self, world, holdfast, command, job_id):
+        world.enqueue()
+        assert_refused(holdfast(*command, job_id), 1, "there is no job")

@@ -1,0 +1,209 @@
+"""An app declares tasks and opens its store when it is first needed, and never tells a password."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from importlib.metadata import version
+
+import pytest
+
+import holdfast
+from holdfast import ConfigurationError, Holdfast
+from holdfast.app import open_backend as real_open_backend
+from holdfast.core.states import State
+from holdfast.settings import load_settings
+from holdfast.store.memory.backend import MemoryBackend
+from holdfast.store.open import open_backend, sqlite_path
+from holdfast.testing.clock import FakeClock
+
+
+@pytest.fixture(autouse=True)
+def _no_url_from_outside(monkeypatch):
+    monkeypatch.delenv("HOLDFAST_URL", raising=False)
+
+
+@pytest.fixture
+def app():
+    with Holdfast("memory://") as app:
+        yield app
+
+
+def test_tasks_are_declared_bare_or_with_arguments_under_their_names(app):
+    @app.task
+    def plain() -> None: ...
+
+    @app.task(queue="mail")
+    async def mail() -> None: ...
+
+    @app.task(name="reports:daily")
+    def report() -> None: ...
+
+    assert dict(app.tasks) == {"plain": plain, "mail": mail, "reports:daily": report}
+    assert (plain.is_async, mail.is_async) == (False, True)
+
+
+def test_the_tasks_cannot_be_changed_from_outside(app):
+    with pytest.raises(TypeError):
+        app.tasks["x"] = None
+
+
+def test_two_tasks_of_one_name_are_refused_and_the_first_stays(app):
+    first = app.task(name="same")(lambda: None)
+    with pytest.raises(ConfigurationError, match="two tasks are named 'same'; give one of them another name="):
+        app.task(name="same")(lambda: None)
+    assert app.tasks["same"] is first
+
+
+def test_one_decorator_declares_several_tasks_by_one_policy(app):
+    bulk = app.task(queue="bulk")
+
+    @bulk
+    def one() -> None: ...
+
+    @bulk
+    def two() -> None: ...
+
+    assert {task.policy.queue for task in (one, two)} == {"bulk"}
+
+
+def test_apps_share_nothing(app):
+    other = Holdfast("memory://")
+    app.task(name="mine")(lambda: None)
+    assert other.tasks == {}
+    assert other.backend is not app.backend
+
+
+def test_nothing_is_opened_until_it_is_needed(tmp_path):
+    app = Holdfast(f"sqlite:///{tmp_path}/jobs.db")
+
+    @app.task
+    def idle() -> None: ...
+
+    app.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_store_is_opened_once_however_many_threads_ask(app, monkeypatch):
+    opened = []
+    together = threading.Barrier(8)
+
+    def slow_open(*args):
+        opened.append(real_open_backend(*args))
+        return opened[-1]
+
+    def ask():
+        together.wait()
+        seen.append(app.backend)
+
+    seen: list[object] = []
+    monkeypatch.setattr("holdfast.app.open_backend", slow_open)
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(opened) == 1
+    assert seen == opened * 8
+
+
+def test_any_verb_can_be_called_sync_and_async(app):
+    app.call(app.verbs.pause("mail"))
+    (queue,) = asyncio.run(app.acall(app.verbs.queues()))
+    assert queue.name == "mail"
+    assert set(app.call(app.verbs.count())) == set(State)
+
+
+def test_closing_twice_is_harmless_and_a_closed_app_opens_again():
+    app = Holdfast("memory://")
+    first = app.backend
+    app.close()
+    app.close()
+    assert app.backend is not first
+
+
+def test_the_clock_given_is_the_store_s_clock():
+    clock = FakeClock()
+    app = Holdfast("memory://", clock=clock)
+
+    @app.task
+    def now() -> None: ...
+
+    assert now.enqueue().job().created_at == clock.now()
+
+
+def test_the_environment_overrides_the_url(monkeypatch):
+    monkeypatch.setenv("HOLDFAST_URL", "memory://")
+    assert isinstance(Holdfast("sqlite:///never.db").backend, MemoryBackend)
+
+
+def test_settings_are_checked_when_the_app_is_made():
+    with pytest.raises(ConfigurationError, match=r"lease must be above 0 seconds.*concurrency must be 1 or more"):
+        Holdfast("memory://", lease=-1, concurrency=0)
+
+
+@pytest.mark.parametrize(
+    ("rest", "path"),
+    [
+        ("/jobs.db", "jobs.db"),
+        ("//var/lib/jobs.db", "/var/lib/jobs.db"),
+        ("/./a b/jöbs.db", "./a b/jöbs.db"),
+    ],
+)
+def test_the_path_of_a_sqlite_url_is_what_follows_three_slashes(rest, path):
+    assert sqlite_path(rest) == path
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("jobs.db", "has no scheme; write e.g. sqlite:///jobs.db"),
+        ("sqlite:jobs.db", "has no scheme"),
+        ("sqlite://", "three slashes before its path; write e.g. sqlite:///jobs.db"),
+        ("sqlite://jobs.db", "three slashes before its path"),
+        ("sqlite://user:hunter2@host/jobs.db", "three slashes before its path"),
+        ("sqlite:///", "names no file"),
+        ("sqlite:///data/", "names no file"),
+        ("sqlite:///:memory:", "would lose every job; use memory:// in tests"),
+        ("sqlite:///jobs.db?mode=ro", "takes no options"),
+        ("memory://somewhere", "write memory://"),
+        ("postgresql://user:hunter2@host/db", "PostgreSQL is not part of this release yet"),
+        ("postgres://user:hunter2@host/db", "PostgreSQL is not part of this release yet"),
+        ("redis://:hunter2@host", "Redis is not part of this release yet"),
+        ("REDISS://:hunter2@host", "Redis is not part of this release yet"),
+        ("mysql://user:hunter2@host/db", "no store has the URL scheme 'mysql'"),
+        ("user:hunter2@host", "has no scheme"),
+    ],
+)
+def test_a_url_that_means_no_store_is_refused_without_repeating_a_password(url, said):
+    with pytest.raises(ConfigurationError, match=said) as refused:
+        open_backend(load_settings({}, url=url))
+    assert "hunter2" not in str(refused.value)
+
+
+def test_the_memory_store_needs_no_clock():
+    assert isinstance(open_backend(load_settings({}, url="memory://")), MemoryBackend)
+
+
+def test_the_version_is_the_installed_one():
+    assert holdfast.__version__ == version("holdfast")
+
+
+def test_every_exported_name_exists_and_the_list_is_sorted():
+    assert all(hasattr(holdfast, name) for name in holdfast.__all__)
+    assert holdfast.__all__ == sorted(holdfast.__all__)
+
+
+def test_importing_holdfast_loads_no_store_and_opens_nothing(tmp_path):
+    seen = subprocess.run(
+        [sys.executable, "-c", "import sys, holdfast; print('\\n'.join(sys.modules))"],
+        cwd=tmp_path,
+        env={**os.environ, "HOLDFAST_URL": "sqlite:///never.db"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    assert "holdfast.app" in seen
+    assert not {"holdfast.store.sqlite.backend", "holdfast.store.memory.backend", "sqlite3"} & set(seen)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,121 @@
+"""The console: one event is one line, one write, in words; colours only where there is a terminal."""
+
+import io
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from rich.console import Console
+
+from holdfast import events
+from holdfast.core.job import Failure, Progress
+from holdfast.watch.console import ConsoleSubscriber, tell
+
+JOB = ("0197b1c2-7d1e-7c3a-9f60-5a4b3c2d1e0f", "send_email", "mail", 1, 2)
+WORKER = ("w1", 4242)
+SMTP = Failure("SMTPError", "451 try\nagain\x1b[2J")
+AT = datetime(2026, 5, 4, 14, 3, 7, 123000, tzinfo=UTC)
+
+CASES = [
+    (events.JobStarted(*JOB, AT, timedelta(milliseconds=2)), "started"),
+    (events.JobStarted(*JOB[:3], 2, 2, AT, timedelta(seconds=3)), "started (attempt 2 of 2), 3 s late"),
+    (events.JobProgressed(*JOB, Progress(42, 100)), "████████░░░░░░░░░░░░ 42% (42 of 100)"),
+    (events.JobProgressed(*JOB, Progress(150, 100)), "████████████████████ 100% (150 of 100)"),
+    (events.JobProgressed(*JOB, Progress(1500)), "1,500 done"),
+    (events.JobCompleted(*JOB, timedelta(milliseconds=12)), "completed in 12 ms"),
+    (
+        events.JobRetrying(*JOB, SMTP, timedelta(seconds=1.3)),
+        "failed (1/2): SMTPError: 451 try again�[2J — next try in 1.3 s",
+    ),
+    (events.JobSnoozed(*JOB, timedelta(minutes=1)), "snoozed for 1 min"),
+    (events.JobDied(*JOB[:3], 2, 2, SMTP), "dead after 2 attempts: SMTPError: 451 try again�[2J"),
+    (events.JobCancelled(*JOB, "requested"), "cancelled: requested"),
+    (events.JobReleased(*JOB), "given back, no attempt charged"),
+    (events.JobBlocked(*JOB, "no_worker"), "blocked: no_worker"),
+    (events.ClaimLost(*JOB), "lost: the job belongs to another worker now, what this run did is not recorded"),
+    (events.WorkerReady(*WORKER, 3, 20), "ready: 3 tasks, 20 jobs at a time"),
+    (events.WorkerStopping(*WORKER, 30.0), "stopping: running jobs have 30 s to finish"),
+    (events.WorkerStopped(*WORKER, 1), "stopped, 1 job given back"),
+    (
+        events.WorkerCrashed(*WORKER, "killed by signal 9", 1, 4),
+        "crashed: killed by signal 9; 1 job had started, 4 jobs given back",
+    ),
+    (events.WorkerHung(*WORKER, 120.4), "hangs: no sign of life for 120 s, it is killed"),
+    (events.WorkerLost(*WORKER), "was declared dead by others; it starts nothing more"),
+    (events.WorkerFound(*WORKER, 2), "vanished; 2 jobs given back"),
+    (events.StoreAway("database is locked"), "store away: database is locked; trying on"),
+    (events.StoreBack(2.5), "store back after 2.5 s"),
+]
+
+
+class FixedClock:
+    def now(self):
+        return AT
+
+    def boot(self):
+        return 0.0
+
+
+class Pen(io.StringIO):
+    """Remembers each write."""
+
+    def __init__(self):
+        super().__init__()
+        self.writes = []
+
+    def write(self, text):
+        self.writes.append(text)
+        return super().write(text)
+
+
+def written(event, **console):
+    pen = Pen()
+    ConsoleSubscriber(Console(file=pen, **console), FixedClock())(event)
+    assert len(pen.writes) == 1
+    return pen.writes[0]
+
+
+@pytest.mark.parametrize(("event", "words"), CASES, ids=lambda value: type(value).__name__)
+def test_each_event_is_one_plain_line_in_one_write(event, words):
+    line = written(event)
+    assert line.endswith(f" {words}\n")
+    assert line.count("\n") == 1
+    assert "\x1b" not in line
+
+
+def test_every_event_has_words_of_its_own():
+    kinds = [each for each in vars(events).values() if isinstance(each, type) and issubclass(each, events.Event)]
+    families = {events.Event, events.JobEvent, events.WorkerEvent}
+    wordless = [each for each in kinds if tell.dispatch(each) is tell.dispatch(object)]
+    assert set(wordless) == families
+
+
+def test_an_event_of_a_plugin_is_told_by_its_name():
+    event = type("SomethingElse", (), {})()
+    assert tell(event).words == "SomethingElse"
+
+
+def test_a_job_line_names_time_task_and_the_end_of_the_id():
+    local = AT.astimezone()
+    line = written(events.JobCompleted(*JOB, timedelta(milliseconds=12)))
+    assert line == f"{local:%H:%M:%S}.123 ✔ send_email 3c2d1e0f completed in 12 ms\n"
+
+
+def test_a_worker_line_names_the_worker_and_its_pid():
+    assert " worker w1 pid 4242 stopped" in written(events.WorkerStopped(*WORKER, 0))
+
+
+def test_a_terminal_gets_colours_and_still_one_write():
+    line = written(events.JobDied(*JOB, SMTP), force_terminal=True, color_system="standard")
+    assert "\x1b[1;31m✘\x1b[0m" in line
+    assert "\x1b[2J" not in line
+
+
+def test_no_color_is_respected():
+    line = written(events.JobDied(*JOB, SMTP), force_terminal=True, color_system="standard", no_color=True)
+    assert "\x1b" not in line
+
+
+def test_a_long_error_is_cut_and_never_wrapped():
+    line = written(events.JobDied(*JOB, Failure("E", "x" * 5000)), width=40)
+    assert len(line) < 300
+    assert line.endswith("…\n")

@@ -1,0 +1,100 @@
+"""A handler can ask about its own attempt, and hears when it should end."""
+
+import logging
+import math
+from datetime import UTC, datetime
+
+import pytest
+
+from holdfast import ArgumentsError, Context, Interrupted, LostClaimError
+from holdfast.core.job import Claim, Progress
+
+
+class Control:
+    def __init__(self, *, cancelled: bool = False, lost: bool = False) -> None:
+        self.cancelled = cancelled
+        self.lost = lost
+        self.reports: list[Progress] = []
+
+    def report(self, progress: Progress) -> None:
+        self.reports.append(progress)
+
+
+def claim(fence: int = 4, attempt: int = 2) -> Claim:
+    return Claim(
+        job_id="j1",
+        fence=fence,
+        task="pay",
+        version=1,
+        payload=b"",
+        queue="money",
+        priority=0,
+        run_at=datetime(2030, 1, 1, tzinfo=UTC),
+        attempt=attempt,
+        crashes=0,
+        max_attempts=5,
+    )
+
+
+def test_a_context_knows_its_attempt():
+    ctx = Context(claim(), Control())
+    assert (ctx.job_id, ctx.task, ctx.queue, ctx.fence) == ("j1", "pay", "money", 4)
+    assert (ctx.attempt, ctx.max_attempts) == (3, 5)
+
+
+def test_the_idempotency_key_is_the_same_in_every_attempt():
+    first, second = (Context(claim(fence=n, attempt=n - 1), Control()) for n in (1, 2))
+    assert first.idempotency_key == second.idempotency_key == "holdfast-j1"
+
+
+def test_progress_goes_to_the_worker():
+    control = Control()
+    ctx = Context(claim(), control)
+    ctx.progress(3)
+    ctx.progress(4, total=10)
+    assert control.reports == [Progress(3, None), Progress(4, 10)]
+
+
+@pytest.mark.parametrize(("done", "total"), [(-1, None), (math.nan, None), (1, math.inf), (1, -1)])
+def test_progress_that_is_no_amount_is_refused(done, total):
+    control = Control()
+    with pytest.raises(ArgumentsError, match=r"progress (done|total) must be a finite number"):
+        Context(claim(), control).progress(done, total)
+    assert control.reports == []
+
+
+def test_progress_of_a_lost_job_tells_the_handler():
+    control = Control(lost=True)
+    with pytest.raises(LostClaimError, match="job j1 was lost"):
+        Context(claim(), control).progress(1)
+    assert control.reports == []
+
+
+def test_a_handler_goes_on_until_it_is_told_to_end():
+    control = Control()
+    ctx = Context(claim(), control)
+    ctx.raise_if_cancelled()
+    control.cancelled = True
+    assert ctx.cancelled
+    with pytest.raises(Interrupted):
+        ctx.raise_if_cancelled()
+
+
+def test_a_lost_job_ends_its_handler_too():
+    ctx = Context(claim(), Control(lost=True))
+    assert ctx.lost
+    with pytest.raises(Interrupted):
+        ctx.raise_if_cancelled()
+
+
+def test_a_handler_that_catches_exceptions_does_not_swallow_the_signal():
+    assert not issubclass(Interrupted, Exception)
+
+
+def test_log_records_carry_the_job_and_the_caller_s_own_fields(caplog):
+    with caplog.at_level(logging.INFO, logger="holdfast.job"):
+        Context(claim(), Control()).log.info("paid %d", 7, extra={"order": 42})
+    (record,) = caplog.records
+    assert record.getMessage() == "paid 7"
+    assert (record.job_id, record.task, record.queue, record.attempt) == ("j1", "pay", "money", 3)
+    assert record.order == 42

@@ -1,0 +1,132 @@
+"""Who pays for a dead worker: the table, row by row."""
+
+from dataclasses import replace
+
+import pytest
+
+from holdfast.core.crash import CRASHES_ALONE_LIMIT, Death, DeathKind, Orphan, aftermath
+from holdfast.core.job import ClaimRef
+from holdfast.core.states import State
+
+ONE = Orphan(
+    ClaimRef("one", 4), State.RUNNING, attempt=1, crashes=0, max_attempts=5, alone=False, cancel_requested=False
+)
+TWO = replace(ONE, ref=ClaimRef("two", 1))
+HELD = replace(ONE, ref=ClaimRef("held", 2), state=State.HELD)
+LAST_CHANCE = replace(ONE, ref=ClaimRef("last", 1), attempt=0, max_attempts=1)
+
+Row = tuple[State, str, int, int, bool]
+
+
+def _row(death: Death, *orphans: Orphan) -> list[Row]:
+    fates = aftermath(death, orphans)
+    assert [fate.ref for fate in fates] == [orphan.ref for orphan in orphans]
+    return [(fate.state, fate.how, fate.attempt, fate.crashes, fate.alone) for fate in fates]
+
+
+def _crash(*started: Orphan) -> Death:
+    return Death(DeathKind.CRASHED, frozenset(orphan.ref for orphan in started))
+
+
+STOPPED = Death(DeathKind.STOPPED, frozenset({ONE.ref}))
+VANISHED = Death(DeathKind.VANISHED)
+UNTOUCHED = (State.READY, "released", 1, 0, False)
+
+
+def test_a_stop_charges_nobody() -> None:
+    """What an orderly stop left goes back as it was, marked running or not."""
+    assert _row(STOPPED, ONE, HELD) == [UNTOUCHED, UNTOUCHED]
+
+
+def test_a_crash_charges_the_one_that_ran() -> None:
+    """One alone is charged and next runs alone; what was held is untouched."""
+    assert _row(_crash(ONE), ONE, HELD) == [(State.READY, "crashed", 2, 1, True), UNTOUCHED]
+
+
+def test_a_noted_start_counts_before_the_store_knows() -> None:
+    """A job that started and was not yet marked running is charged all the same."""
+    assert _row(_crash(HELD), HELD) == [(State.READY, "crashed", 2, 1, True)]
+
+
+def test_of_several_each_is_a_suspect() -> None:
+    """Several that ran are each suspected, and none is charged."""
+    suspected = (State.READY, "suspected", 1, 1, True)
+    assert _row(_crash(ONE, TWO), ONE, TWO, HELD) == [suspected, suspected, UNTOUCHED]
+
+
+def test_a_last_chance_once_marked_never_starts_again() -> None:
+    """A job with one attempt that was marked running is dead, however many ran beside it."""
+    dead = (State.DEAD, "crashed", 1, 1, True)
+    assert _row(_crash(LAST_CHANCE, ONE), LAST_CHANCE, ONE) == [dead, (State.READY, "suspected", 1, 1, True)]
+
+
+@pytest.mark.parametrize("kind", [DeathKind.STOPPED, DeathKind.CRASHED])
+def test_a_last_chance_is_not_given_back(kind: DeathKind) -> None:
+    """Marked running, it is dead even if its worker stopped in order or noted no start; held, it goes back."""
+    held = replace(LAST_CHANCE, state=State.HELD)
+    assert _row(Death(kind), LAST_CHANCE) == [(State.DEAD, "released", 1, 0, False)]
+    assert _row(Death(kind), held) == [(State.READY, "released", 0, 0, False)]
+
+
+def test_the_marks_of_a_vanished_worker_count_as_starts() -> None:
+    """One marked running is charged; what was held is noted once and forgiven."""
+    running = (State.READY, "vanished", 2, 1, False)
+    held = (State.READY, "vanished", 1, 1, False)
+    assert _row(VANISHED, ONE, HELD) == [running, held]
+
+
+def test_held_by_a_vanished_worker_twice_is_a_suspect() -> None:
+    """The second time its worker vanishes, a held job is to run alone."""
+    assert _row(VANISHED, replace(HELD, crashes=1)) == [(State.READY, "vanished", 1, 2, True)]
+
+
+def test_several_running_on_a_vanished_worker_are_suspects() -> None:
+    """Nobody can tell which of them did it."""
+    suspected = (State.READY, "suspected", 1, 1, True)
+    assert _row(VANISHED, ONE, TWO) == [suspected, suspected]
+
+
+@pytest.mark.parametrize("death", [_crash(ONE), VANISHED])
+def test_the_last_attempt_is_the_end(death: Death) -> None:
+    """A charge that uses up the attempts makes the job dead."""
+    ((state, _, attempt, _, _),) = _row(death, replace(ONE, attempt=4))
+    assert (state, attempt) == (State.DEAD, 5)
+
+
+def test_crashes_alone_are_limited() -> None:
+    """A job that killed a process of its own for the third time is dead with attempts left."""
+    patient = replace(ONE, max_attempts=100)
+    before = replace(patient, crashes_alone=CRASHES_ALONE_LIMIT - 2)
+    assert _row(_crash(ONE), before)[0][0] is State.READY
+    hopeless = replace(patient, crashes_alone=CRASHES_ALONE_LIMIT - 1)
+    assert _row(_crash(ONE), hopeless)[0][0] is State.DEAD
+    assert _row(VANISHED, hopeless)[0][0] is State.READY
+
+
+@pytest.mark.parametrize("death", [STOPPED, _crash(ONE), VANISHED])
+def test_a_wish_to_cancel_is_kept(death: Death) -> None:
+    """A job that was asked to cancel does not come back."""
+    assert _row(death, replace(ONE, cancel_requested=True))[0][0] is State.CANCELLED
+
+
+def test_death_goes_before_cancellation() -> None:
+    """A job that used up its attempts is a dead letter even if someone asked to cancel it."""
+    orphan = replace(ONE, attempt=4, cancel_requested=True)
+    assert _row(_crash(ONE), orphan)[0][0] is State.DEAD
+
+
+def test_starts_of_others_do_not_count() -> None:
+    """A note about a claim that the worker no longer has makes nobody a suspect."""
+    assert _row(_crash(ONE, TWO), ONE) == [(State.READY, "crashed", 2, 1, True)]
+
+
+def test_suspicion_is_not_lifted() -> None:
+    """A suspect stays one, whatever its worker died of."""
+    suspect = replace(HELD, alone=True)
+    for death in (STOPPED, _crash(), VANISHED):
+        assert aftermath(death, [suspect])[0].alone
+
+
+def test_nothing_left_behind() -> None:
+    """A worker that had nothing leaves nothing."""
+    assert aftermath(_crash(ONE), []) == []

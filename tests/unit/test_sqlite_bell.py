@@ -1,0 +1,198 @@
+"""The bell wakes who waits, loses nothing between two waits, and never raises."""
+
+import asyncio
+import socket
+import sqlite3
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from holdfast.core.job import NewJob
+from holdfast.store.sqlite import SqliteBackend, bell
+from holdfast.store.sqlite.bell import SqliteListener
+
+LONG = 30.0
+"""Longer than any test: who waits so long and returns was woken."""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "jobs.db"
+
+
+@pytest.fixture
+def backend(path: Path) -> Iterator[SqliteBackend]:
+    backend = SqliteBackend(path)
+    yield backend
+    backend.close()
+
+
+@pytest.fixture
+def deaf_counter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let only the socket wake a listener."""
+    monkeypatch.setattr(SqliteListener, "_changed", lambda _: False)
+
+
+@asynccontextmanager
+async def listening(backend: SqliteBackend) -> AsyncIterator[SqliteListener]:
+    listener = backend.bell.listen()
+    try:
+        yield listener
+    finally:
+        listener.close()
+
+
+def enqueue(backend: SqliteBackend, name: str = "job") -> None:
+    backend.run(backend.verbs.enqueue([NewJob(name, "task", b"")]))
+
+
+@pytest.mark.usefixtures("deaf_counter")
+def test_an_enqueue_wakes_a_waiting_listener(backend: SqliteBackend) -> None:
+    """Who waits is woken by the commit of an enqueue in the same process."""
+
+    async def scene() -> bool:
+        async with listening(backend) as listener:
+            waiting = asyncio.create_task(listener.wait(LONG))
+            await asyncio.sleep(0)
+            await backend.arun(backend.verbs.enqueue([NewJob("a", "task", b"")]))
+            return await waiting
+
+    assert asyncio.run(scene())
+
+
+@pytest.mark.usefixtures("deaf_counter")
+def test_a_ring_between_two_waits_is_not_lost(backend: SqliteBackend) -> None:
+    """A ring is kept for the next wait, and heard once however often it rang."""
+
+    async def scene() -> list[bool]:
+        async with listening(backend) as listener:
+            enqueue(backend, "a")
+            enqueue(backend, "b")
+            return [await listener.wait(LONG), await listener.wait(0)]
+
+    assert asyncio.run(scene()) == [True, False]
+
+
+@pytest.mark.usefixtures("deaf_counter")
+def test_every_listener_is_woken(backend: SqliteBackend) -> None:
+    """One ring reaches all."""
+
+    async def scene() -> list[bool]:
+        async with listening(backend) as one, listening(backend) as other:
+            backend.bell.ring()
+            return [await one.wait(LONG), await other.wait(LONG)]
+
+    assert asyncio.run(scene()) == [True, True]
+
+
+RING = """
+import sys
+from holdfast.core.job import NewJob
+from holdfast.store.sqlite import SqliteBackend
+backend = SqliteBackend(sys.argv[1])
+backend.run(backend.verbs.enqueue([NewJob("from-afar", "task", b"")]))
+backend.close()
+"""
+
+
+@pytest.mark.usefixtures("deaf_counter")
+def test_another_process_rings_across_a_long_path(tmp_path: Path) -> None:
+    """A socket's address holds about 100 bytes; a path may be longer and the bell is heard all the same."""
+    folder = tmp_path / ("deep" * 30)
+    folder.mkdir()
+    backend = SqliteBackend(folder / "jobs.db")
+
+    async def scene() -> bool:
+        async with listening(backend) as listener:
+            command = [sys.executable, "-W", "error", "-c", RING, folder / "jobs.db"]
+            await asyncio.to_thread(subprocess.run, command, check=True, timeout=60)
+            return await listener.wait(LONG)
+
+    assert asyncio.run(scene())
+    backend.close()
+
+
+def test_verbs_that_make_nothing_due_do_not_ring(backend: SqliteBackend) -> None:
+    """A pause wakes nobody; a resume does."""
+    rings: list[None] = []
+    backend.run(backend.verbs.count())
+    writers = backend._engine()._writers.values()
+    for writer in writers:
+        writer._ring = lambda: rings.append(None)
+    backend.run(backend.verbs.pause("mail"))
+    assert rings == []
+    backend.run(backend.verbs.resume("mail"))
+    assert rings == [None]
+
+
+def test_without_a_poke_the_change_counter_wakes(
+    path: Path, backend: SqliteBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit that rang no bell, such as of a user's own transaction, is noticed all the same."""
+    monkeypatch.setattr(bell, "LOOK_EVERY", 0.01)
+
+    async def scene() -> list[bool]:
+        async with listening(backend) as listener:
+            silent = await listener.wait(0.05)
+            raw = sqlite3.connect(path)
+            raw.execute("INSERT INTO holdfast_queue VALUES ('x', 1)")
+            raw.commit()
+            raw.close()
+            return [silent, await listener.wait(LONG), await listener.wait(0.05)]
+
+    assert asyncio.run(scene()) == [False, True, False]
+
+
+def test_where_sockets_cannot_be_used_the_counter_must_do(
+    backend: SqliteBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder that cannot be made leaves a listener that hears more slowly, and a bell that does not raise."""
+    monkeypatch.setattr(bell, "LOOK_EVERY", 0.01)
+    backend._files.bell.write_text("in the way")
+
+    async def scene() -> list[bool]:
+        async with listening(backend) as listener:
+            enqueue(backend)
+            return [await listener.wait(LONG), await listener.wait(0.05)]
+
+    assert asyncio.run(scene()) == [True, False]
+
+
+@pytest.mark.usefixtures("deaf_counter")
+def test_sockets_of_the_dead_are_cleared_away(backend: SqliteBackend) -> None:
+    """A ring removes what a killed listener left, and still reaches the living."""
+    folder = backend._files.bell
+
+    async def scene() -> bool:
+        async with listening(backend) as listener:
+            left = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            left.bind(str(folder / "left"))
+            left.close()
+            backend.bell.ring()
+            assert not (folder / "left").exists()
+            return await listener.wait(LONG)
+
+    assert asyncio.run(scene())
+    assert list(folder.iterdir()) == []
+
+
+def test_a_full_ear_does_not_stop_the_bell(backend: SqliteBackend) -> None:
+    """Nobody listening for long fills a socket's buffer; ringing on is harmless and never blocks."""
+
+    async def scene() -> bool:
+        async with listening(backend) as listener:
+            for _ in range(2000):
+                backend.bell.ring()
+            return await listener.wait(LONG)
+
+    assert asyncio.run(scene())
+
+
+def test_ringing_without_listeners_is_harmless(backend: SqliteBackend) -> None:
+    """Before anyone ever listened there is not even a folder."""
+    backend.bell.ring()
+    assert not backend._files.bell.exists()

@@ -1,0 +1,194 @@
+"""Group commit: a crowd of writers shares one transaction, and each still succeeds or fails by itself."""
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.core.job import NewJob
+from holdfast.core.states import State
+from holdfast.errors import JobNotFoundError, StoreError, StoreFullError, StoreUnavailableError
+from holdfast.store.sqlite import SqliteBackend
+from holdfast.store.sqlite.group import GROUP_LIMIT, GroupWriter
+from holdfast.store.verb import Access, Command, Steps, Verb
+
+
+@pytest.fixture
+def backend(tmp_path: Path) -> Iterator[SqliteBackend]:
+    backend = SqliteBackend(tmp_path / "jobs.db")
+    yield backend
+    backend.close()
+
+
+def writer_of(backend: SqliteBackend) -> GroupWriter:
+    backend.run(backend.verbs.count())
+    return backend._engine()._writers[Access.WRITE]
+
+
+def new_jobs(*names: str) -> list[NewJob]:
+    return [NewJob(name, "task", b"") for name in names]
+
+
+def total(backend: SqliteBackend) -> int:
+    return sum(backend.run(backend.verbs.count()).values())
+
+
+def statements_of(writer: GroupWriter) -> list[str]:
+    seen: list[str] = []
+    connection = writer._connect()
+    connection.set_trace_callback(seen.append)
+    writer._connection = connection
+    return seen
+
+
+def test_those_in_line_share_one_commit(backend: SqliteBackend) -> None:
+    """Whoever leads runs all that stands in line, in one transaction."""
+    writer = writer_of(backend)
+    seen = statements_of(writer)
+    entries = [writer.put_in_line(backend.verbs.enqueue(new_jobs(str(number)))) for number in range(5)]
+    writer.finish(entries[-1])
+    assert all(entry.done for entry in entries)
+    assert seen.count("COMMIT") == 1
+    assert total(backend) == 5
+
+
+def test_one_verb_that_fails_harms_no_other(backend: SqliteBackend) -> None:
+    """An error in one verb undoes that verb alone and is raised to its own caller alone."""
+
+    def half_done() -> Steps[None]:
+        yield from backend.verbs.enqueue(new_jobs("half")).steps
+        raise JobNotFoundError("no such job")
+
+    writer = writer_of(backend)
+    first = writer.put_in_line(backend.verbs.enqueue(new_jobs("first")))
+    bad = writer.put_in_line(Verb("half_done", Access.WRITE, half_done()))
+    last = writer.put_in_line(backend.verbs.enqueue(new_jobs("last")))
+    writer.finish(first)
+    writer.finish(last)
+    with pytest.raises(JobNotFoundError):
+        writer.finish(bad)
+    assert backend.run(backend.verbs.get("half")) is None
+    assert total(backend) == 2
+
+
+def test_a_single_verb_that_fails_leaves_nothing(backend: SqliteBackend) -> None:
+    """Alone in its transaction, a verb that fails is undone too, and the next one runs."""
+
+    def half_done() -> Steps[None]:
+        yield from backend.verbs.enqueue(new_jobs("half")).steps
+        raise JobNotFoundError("no such job")
+
+    with pytest.raises(JobNotFoundError):
+        backend.run(Verb("half_done", Access.WRITE, half_done()))
+    backend.run(backend.verbs.enqueue(new_jobs("next")))
+    assert total(backend) == 1
+
+
+def test_a_failed_commit_fails_everybody(backend: SqliteBackend) -> None:
+    """If the commit fails, no verb of the group reports success, and nothing of it is there."""
+
+    class Refusing(sqlite3.Connection):
+        def execute(self, sql: str, *args: Any) -> sqlite3.Cursor:
+            if sql == "COMMIT":
+                self.set_authorizer(None)
+                error = sqlite3.OperationalError("database or disk is full")
+                error.sqlite_errorcode = sqlite3.SQLITE_FULL
+                raise error
+            return super().execute(sql, *args)
+
+    writer = writer_of(backend)
+    writer._connection = sqlite3.connect(backend._files.jobs, isolation_level=None, factory=Refusing)
+    entries = [writer.put_in_line(backend.verbs.enqueue(new_jobs(str(number)))) for number in range(3)]
+    for entry in entries:
+        with pytest.raises(StoreFullError):
+            writer.finish(entry)
+    assert total(backend) == 0
+    backend.run(backend.verbs.enqueue(new_jobs("later")))
+    assert total(backend) == 1
+
+
+def test_an_interrupted_leader_leaves_nobody_waiting(backend: SqliteBackend) -> None:
+    """Ctrl-C in the thread that leads raises there, and tells the others to try again."""
+
+    def interrupted() -> Steps[None]:
+        yield Command("SELECT 1")
+        raise KeyboardInterrupt
+
+    writer = writer_of(backend)
+    other = writer.put_in_line(backend.verbs.enqueue(new_jobs("other")))
+    leader = writer.put_in_line(Verb("interrupted", Access.WRITE, interrupted()))
+    with pytest.raises(KeyboardInterrupt):
+        writer.finish(leader)
+    with pytest.raises(StoreUnavailableError):
+        writer.finish(other)
+    assert total(backend) == 0
+
+
+def test_a_long_line_is_served_in_several_transactions(backend: SqliteBackend) -> None:
+    """More verbs than fit one transaction are all run."""
+    writer = writer_of(backend)
+    entries = [writer.put_in_line(backend.verbs.enqueue(new_jobs(str(n)))) for n in range(GROUP_LIMIT + 1)]
+    for entry in entries:
+        writer.finish(entry)
+    assert total(backend) == GROUP_LIMIT + 1
+
+
+def test_many_threads_write_at_once(backend: SqliteBackend) -> None:
+    """Threads that write together lose nothing."""
+
+    def write(thread: int) -> None:
+        for number in range(20):
+            backend.run(backend.verbs.enqueue(new_jobs(f"{thread}-{number}")))
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert total(backend) == 160
+
+
+def test_async_callers_share_commits(backend: SqliteBackend) -> None:
+    """Verbs awaited together stand in line at once."""
+    writer = writer_of(backend)
+    seen = statements_of(writer)
+
+    async def crowd() -> None:
+        verbs = [backend.verbs.enqueue(new_jobs(str(number))) for number in range(100)]
+        await asyncio.gather(*(backend.arun(verb) for verb in verbs))
+
+    asyncio.run(crowd())
+    assert total(backend) == 100
+    assert seen.count("COMMIT") < 50
+
+
+def test_a_cancelled_caller_withdraws_its_verb(backend: SqliteBackend) -> None:
+    """A verb that nobody has begun does not run once its caller was cancelled."""
+    writer = writer_of(backend)
+
+    async def cancelled() -> None:
+        task = asyncio.ensure_future(backend.arun(backend.verbs.enqueue(new_jobs("withdrawn"))))
+        with writer._lead:
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        await backend.arun(backend.verbs.enqueue(new_jobs("later")))
+
+    asyncio.run(cancelled())
+    assert backend.run(backend.verbs.get("withdrawn")) is None
+    assert backend.run(backend.verbs.count())[State.READY] == 1
+
+
+def test_a_closed_store_says_so(tmp_path: Path) -> None:
+    """A verb after close is refused with a clear word; closing twice is harmless."""
+    backend = SqliteBackend(tmp_path / "jobs.db")
+    backend.run(backend.verbs.count())
+    backend.close()
+    backend.close()
+    with pytest.raises(StoreError, match="closed"):
+        backend.run(backend.verbs.count())

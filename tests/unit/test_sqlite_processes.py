@@ -1,0 +1,234 @@
+"""One file, many processes and connections: forks, first starts, long transactions, namespaces."""
+
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from holdfast.core.crash import Death, DeathKind
+from holdfast.core.job import NewJob
+from holdfast.core.states import State
+from holdfast.store.protocol import ClaimRequest, WorkerBeat, WorkerInfo
+from holdfast.store.sqlite import SqliteBackend
+from holdfast.store.sqlite.sql_files import load_migrations, load_statements
+from holdfast.testing import FakeClock
+
+LEASE = timedelta(seconds=15)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "jobs.db"
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def backend(path: Path, clock: FakeClock) -> Iterator[SqliteBackend]:
+    backend = SqliteBackend(path, clock=clock)
+    yield backend
+    backend.close()
+
+
+def register(backend: SqliteBackend, worker: str) -> None:
+    backend.run(backend.verbs.register(WorkerInfo(worker, "supervisor", "host", 1, LEASE)))
+
+
+def run_script(script: str, path: Path) -> None:
+    subprocess.run([sys.executable, "-W", "error", "-c", script, path], check=True, timeout=60)
+
+
+FORK = """
+import os, sys
+from holdfast.core.job import NewJob
+from holdfast.store.sqlite import SqliteBackend, backend as module
+backend = SqliteBackend(sys.argv[1])
+backend.run(backend.verbs.enqueue([NewJob("parent", "task", b"")]))
+inherited = backend._engine()
+child = os.fork()
+if child == 0:
+    backend.run(backend.verbs.enqueue([NewJob("child", "task", b"")]))
+    assert sum(backend.run(backend.verbs.count()).values()) == 2
+    assert backend._engine() is not inherited
+    assert module._INHERITED == [inherited]
+    backend.close()
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+assert backend._engine() is inherited
+backend.run(backend.verbs.enqueue([NewJob("later", "task", b"")]))
+assert sum(backend.run(backend.verbs.count()).values()) == 3
+backend.close()
+"""
+
+
+def test_a_fork_reopens(path: Path) -> None:
+    """A child never uses, nor closes, what its parent had open, and both go on working."""
+    run_script(FORK, path)
+
+
+FIRST_START = """
+import os, sys
+from holdfast.core.job import NewJob
+from holdfast.store.sqlite import SqliteBackend
+backend = SqliteBackend(sys.argv[1])
+sys.stdin.readline()
+backend.run(backend.verbs.enqueue([NewJob(str(os.getpid()), "task", b"")]))
+backend.close()
+"""
+
+
+def test_processes_that_start_at_once_do_no_harm(path: Path, backend: SqliteBackend) -> None:
+    """Several processes create, migrate and use the same new file at the same moment."""
+    command = [sys.executable, "-W", "error", "-c", FIRST_START, path]
+    children = [subprocess.Popen(command, stdin=subprocess.PIPE) for _ in range(6)]
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write(b"go\n")
+        child.stdin.close()
+    assert [child.wait(60) for child in children] == [0] * 6
+    assert backend.run(backend.verbs.count())[State.READY] == 6
+
+
+def test_migrations_leave_all_or_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A migration that fails half-way leaves no table behind, and the next start begins anew."""
+    whole = load_migrations("jobs", None)
+    broken = ((*whole[0], "CREATE TABLE nonsense ("),)
+    with monkeypatch.context() as patch:
+        patch.setattr("holdfast.store.sqlite.migrate.load_migrations", lambda *_: broken)
+        first = SqliteBackend(path)
+        with pytest.raises(Exception, match="incomplete input"):
+            first.run(first.verbs.count())
+        first.close()
+    second = SqliteBackend(path)
+    assert sum(second.run(second.verbs.count()).values()) == 0
+    second.close()
+
+
+def test_a_long_write_transaction_does_not_delay_beats(path: Path, backend: SqliteBackend) -> None:
+    """While a user holds the write lock of the jobs file, beats, condemnations and reads go on at once."""
+    register(backend, "alive")
+    user = sqlite3.connect(path, isolation_level=None)
+    user.execute("BEGIN IMMEDIATE")
+    user.execute("CREATE TABLE users (name)")
+    began = time.monotonic()
+    for _ in range(20):
+        assert backend.run(backend.verbs.beat([WorkerBeat("alive")])).accepted == {"alive"}
+        assert backend.run(backend.verbs.condemn(frozenset({"alive"}))) == frozenset()
+        backend.run(backend.verbs.workers())
+    assert time.monotonic() - began < 2
+    user.execute("COMMIT")
+    user.close()
+
+
+def test_a_locked_beats_file_does_not_delay_jobs(path: Path, backend: SqliteBackend) -> None:
+    """The other way round: no write of jobs takes, or waits for, the lock of the beats file."""
+    register(backend, "alive")
+    beats = sqlite3.connect(f"{path}-beats", isolation_level=None)
+    beats.execute("BEGIN IMMEDIATE")
+    began = time.monotonic()
+    backend.run(backend.verbs.enqueue([NewJob("a", "task", b"")]))
+    assert len(backend.run(backend.verbs.claim(ClaimRequest("alive", 1, 10))).jobs) == 1
+    assert len(backend.run(backend.verbs.bury("alive", Death(DeathKind.STOPPED)))) == 1
+    assert time.monotonic() - began < 2
+    beats.execute("ROLLBACK")
+    beats.close()
+
+
+def test_beats_of_another_boot_are_worth_nothing(
+    path: Path, backend: SqliteBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a reboot the boot clock starts again; whoever beat before it has expired at once."""
+    register(backend, "before")
+    backend.run(backend.verbs.beat([WorkerBeat("before")]))
+    register(backend, "silent")
+    monkeypatch.setattr("holdfast.store.sqlite.verbs.this_boot", lambda: "another boot")
+    rebooted = SqliteBackend(path, clock=FakeClock(boot=3.0))
+    register(rebooted, "after")
+    answer = rebooted.run(rebooted.verbs.beat([WorkerBeat("after")]))
+    assert answer.expired == {"before", "silent"}
+    ages = {worker.info.id: worker.beat_age for worker in rebooted.run(rebooted.verbs.workers())}
+    assert ages["before"] > LEASE
+    assert rebooted.run(rebooted.verbs.condemn(frozenset({"before", "after"}))) == {"before"}
+    rebooted.close()
+
+
+def test_marks_of_the_buried_are_swept(path: Path, backend: SqliteBackend, clock: FakeClock) -> None:
+    """A later beat of anyone clears away what the buried left in the beats file."""
+    register(backend, "gone")
+    clock.advance(16)
+    register(backend, "alive")
+    backend.run(backend.verbs.condemn(frozenset({"gone"})))
+    backend.run(backend.verbs.bury("gone", Death(DeathKind.VANISHED)))
+    assert backend.run(backend.verbs.beat([WorkerBeat("gone"), WorkerBeat("alive")])).accepted == {"alive"}
+    raw = sqlite3.connect(f"{path}-beats")
+    assert raw.execute("SELECT worker FROM holdfast_beat").fetchall() == [("alive",)]
+    raw.close()
+
+
+def test_namespaces_do_not_see_each_other(path: Path) -> None:
+    """Two namespaces and the nameless one share the files and nothing else."""
+    stores = [SqliteBackend(path, namespace=name) for name in (None, "job", "a_b")]
+    for number, store in enumerate(stores):
+        register(store, "worker")
+        store.run(store.verbs.enqueue([NewJob(str(n), "task", b"") for n in range(number + 1)]))
+        store.run(store.verbs.beat([WorkerBeat("worker")]))
+    assert [sum(store.run(store.verbs.count()).values()) for store in stores] == [1, 2, 3]
+    assert [len(store.run(store.verbs.workers())) for store in stores] == [1, 1, 1]
+    for store in stores:
+        store.close()
+
+
+def test_a_link_leads_to_the_same_store(path: Path, backend: SqliteBackend) -> None:
+    """Opened through a symbolic link, a store still has its beats beside the file itself."""
+    register(backend, "worker")
+    link = path.with_name("link.db")
+    link.symlink_to(path)
+    linked = SqliteBackend(link)
+    assert linked.run(linked.verbs.beat([WorkerBeat("worker")])).accepted == {"worker"}
+    linked.close()
+    assert not path.with_name("link.db-beats").exists()
+
+
+def test_nothing_is_opened_before_the_first_verb(tmp_path: Path) -> None:
+    """Making a store, or a verb of it, touches no file."""
+    backend = SqliteBackend(tmp_path / "jobs.db")
+    verb = backend.verbs.count()
+    verb.steps.close()
+    backend.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+INDEXES = {
+    "claim_due": "holdfast_ready (queue=? AND alone=?)",
+    "every_queue": "holdfast_ready (queue>?)",
+    "next_ready": "holdfast_ready (queue=? AND alone=? AND priority=?)",
+    "promote": "holdfast_due (run_at<?)",
+    "next_scheduled": "holdfast_due",
+    "claim_ahead": "holdfast_due (run_at>? AND run_at<?)",
+    "claims_of": "holdfast_claims (worker=?)",
+    "claims_of_many": "holdfast_claims (worker=?)",
+    "unknown_tasks": "holdfast_blocked (reason=?)",
+    "due_suspects": "holdfast_suspects (run_at<?)",
+    "dead_jobs": "holdfast_dead",
+    "complete": "sqlite_autoindex_holdfast_job_1 (id=?)",
+}
+
+
+@pytest.mark.parametrize("name", sorted(INDEXES))
+def test_hot_statements_use_their_index(backend: SqliteBackend, name: str) -> None:
+    """A partial index serves only a query whose text proves that it may; each of these does."""
+    connection = backend._engine().open_reader()
+    connection.execute("PRAGMA query_only = OFF")
+    sql = load_statements(None)[name]
+    parameters = [None] * sum(f"?{number}" in sql for number in range(1, 20))
+    plan = connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters).fetchall()
+    connection.close()
+    assert any(INDEXES[name] in step for *_, step in plan), plan

@@ -1,0 +1,312 @@
+"""A declaration or an enqueue that cannot be honoured is refused at once, by name, and writes nothing."""
+
+import asyncio
+import math
+from datetime import UTC, datetime, timedelta, timezone
+from random import Random
+
+import pytest
+
+from holdfast import (
+    ArgumentsError,
+    ConfigurationError,
+    Constant,
+    Context,
+    Exponential,
+    Holdfast,
+    Linear,
+    State,
+    new_job_id,
+)
+from holdfast.core.job import Job, KnownTask
+from holdfast.store.protocol import JobFilter
+from holdfast.task import JOBS_PER_CALL, Policy
+from holdfast.testing.clock import FakeClock
+
+NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+@pytest.fixture
+def app(monkeypatch):
+    monkeypatch.delenv("HOLDFAST_URL", raising=False)
+    with Holdfast("memory://", clock=FakeClock(NOW)) as app:
+        yield app
+
+
+@pytest.fixture
+def add(app):
+    @app.task(queue="sums", priority=3, max_attempts=7, version=2)
+    def add(a: int, b: int = 1) -> int:
+        """Add two numbers."""
+        return a + b
+
+    return add
+
+
+def stored(app: Holdfast) -> tuple[Job, ...]:
+    return app.call(app.verbs.list_jobs(JobFilter(limit=10_000)))
+
+
+def test_a_task_is_called_like_its_function(add):
+    assert add(2, b=3) == 5
+    assert (add.__name__, add.__doc__, add.__wrapped__) == ("add", "Add two numbers.", add.fn)
+
+
+def test_an_async_task_is_awaited_like_its_function(app):
+    @app.task
+    async def twice(n: int) -> int:
+        return 2 * n
+
+    assert twice.is_async
+    assert asyncio.run(twice(4)) == 8
+
+
+def test_calling_a_task_enqueues_nothing(app, add):
+    add(1)
+    assert stored(app) == ()
+
+
+def test_a_context_can_be_passed_by_hand(app):
+    @app.task
+    def whose(ctx: Context) -> str:
+        return ctx
+
+    assert whose.fn("mine") == "mine"
+
+
+def test_an_enqueued_job_carries_the_policy_of_its_task(app, add):
+    handle = add.enqueue(1, b=2)
+    (job,) = stored(app)
+    assert (job.id, job.task, job.queue, job.priority) == (handle.id, "add", "sums", 3)
+    assert (job.max_attempts, job.version, job.state, job.run_at) == (7, 2, State.READY, NOW)
+    assert add.arguments.decode(job.payload) == {"a": 1, "b": 2}
+
+
+def test_async_code_enqueues_the_same_job(app, add):
+    handle = asyncio.run(add.aenqueue(1, b=2))
+    (job,) = stored(app)
+    assert (job.id, job.queue, add.arguments.decode(job.payload)) == (handle.id, "sums", {"a": 1, "b": 2})
+
+
+def test_options_differ_for_one_job_and_leave_the_task_alone(app, add):
+    job_id = new_job_id()
+    bound = add.options(delay=60, priority=-1, queue="late", max_attempts=1, job_id=job_id)
+    assert bound.enqueue(1).id == job_id
+    add.enqueue(2)
+    plain, special = sorted(stored(app), key=lambda job: job.run_at)
+    assert (special.queue, special.priority, special.max_attempts) == ("late", -1, 1)
+    assert (special.state, special.run_at) == (State.SCHEDULED, NOW + timedelta(minutes=1))
+    assert (plain.queue, plain.priority, plain.max_attempts) == ("sums", 3, 7)
+
+
+@pytest.mark.parametrize("delay", [90, 90.0, timedelta(seconds=90)])
+def test_a_delay_is_seconds_or_a_timedelta(app, add, delay):
+    add.options(delay=delay).enqueue(1)
+    assert stored(app)[0].run_at == NOW + timedelta(seconds=90)
+
+
+def test_at_is_kept_as_the_same_moment_in_utc(app, add):
+    asyncio.run(add.options(at=datetime(2031, 1, 1, 8, tzinfo=timezone(timedelta(hours=8)))).aenqueue(1))
+    assert stored(app)[0].run_at == datetime(2031, 1, 1, tzinfo=UTC)
+
+
+def test_a_priority_and_a_delay_of_zero_are_options_too(app, add):
+    add.options(priority=0, delay=0).enqueue(1)
+    assert (stored(app)[0].priority, stored(app)[0].state) == (0, State.READY)
+
+
+def test_repeating_a_job_id_changes_nothing(app, add):
+    same = add.options(job_id=new_job_id())
+    same.enqueue(1)
+    same.enqueue(2)
+    assert [add.arguments.decode(job.payload) for job in stored(app)] == [{"a": 1}]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"delay": -1}, "delay must be .* not -1"),
+        ({"delay": timedelta(seconds=-1)}, "delay must be"),
+        ({"delay": math.nan}, "delay must be .* not nan"),
+        ({"delay": math.inf}, "delay must be .* not inf"),
+        ({"delay": 1e12}, "delay must be .* a hundred years"),
+        ({"delay": "60"}, "delay must be .* not '60'"),
+        ({"delay": True}, "delay must be .* not True"),
+        ({"at": datetime(2030, 1, 1)}, r"at must have a time zone, .* at.replace\(tzinfo=UTC\)"),  # noqa: DTZ001
+        ({"at": "tomorrow"}, "at must be a datetime with a time zone, not 'tomorrow'"),
+        ({"at": datetime.min.replace(tzinfo=timezone(timedelta(hours=1)))}, "at must lie within"),
+        ({"delay": 1, "at": NOW}, "delay and at are both given; keep one"),
+        ({"priority": 32768}, "priority must be .* not 32768"),
+        ({"priority": True}, "priority must be .* not True"),
+        ({"queue": ""}, "queue must be 1 to 64 .* not ''"),
+        ({"queue": "a b"}, "queue must be .* not 'a b'"),
+        ({"max_attempts": 0}, "max_attempts must be .* not 0"),
+        ({"job_id": "42"}, r"job_id must be a UUIDv7 .* holdfast.new_job_id\(\)"),
+        ({"job_id": "6fa459ea-ee8a-4ca4-894e-db77e160355e"}, "job_id must be a UUIDv7"),
+        ({"job_id": new_job_id().upper()}, "job_id must be a UUIDv7 in small letters"),
+        ({"job_id": 42}, "job_id must be a UUIDv7"),
+    ],
+)
+def test_bad_options_are_refused_by_name(app, add, options, said):
+    with pytest.raises(ConfigurationError, match=said):
+        add.options(**options)
+    assert stored(app) == ()
+
+
+def test_all_that_is_wrong_with_options_is_said_at_once(add):
+    with pytest.raises(ConfigurationError, match=r"delay must.*; queue must.*; priority must.*; max_attempts must"):
+        add.options(delay=-1, queue="?", priority=1.5, max_attempts=0)
+
+
+@pytest.mark.parametrize("send", [lambda bound: bound.enqueue, lambda bound: bound.aenqueue])
+def test_bad_arguments_write_nothing(app, add, send):
+    async def enqueue():
+        return await send(add)("one")
+
+    with pytest.raises(ArgumentsError, match="argument 'a' of add does not fit"):
+        asyncio.run(enqueue())
+    assert stored(app) == ()
+
+
+def test_many_jobs_are_enqueued_in_the_order_given(app, add):
+    handles = add.enqueue_many([{"a": n} for n in range(3)])
+    jobs = {job.id: add.arguments.decode(job.payload) for job in stored(app)}
+    assert [jobs[handle.id] for handle in handles] == [{"a": 0}, {"a": 1}, {"a": 2}]
+
+
+def test_more_jobs_than_one_call_takes_are_all_enqueued(app, add):
+    many = JOBS_PER_CALL + 1
+    handles = asyncio.run(add.options(queue="bulk").aenqueue_many({"a": n} for n in range(many)))
+    assert {job.id for job in stored(app)} == {handle.id for handle in handles}
+    assert len(handles) == many
+    assert {job.queue for job in stored(app)} == {"bulk"}
+
+
+def test_no_jobs_are_enqueued_for_an_empty_list(app, add):
+    assert add.enqueue_many([]) == []
+    assert stored(app) == ()
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ({"a": "one"}, r"jobs\[1000\]: argument 'a' of add does not fit"),
+        ({}, r"jobs\[1000\]: add needs 'a'"),
+        ({"a": 1, "c": 2}, r"jobs\[1000\]: add has no parameter 'c'"),
+        ({"a": object()}, r"jobs\[1000\]: argument 'a' of add cannot be stored"),
+        ((1, 2), r"jobs\[1000\]: enqueue_many takes mappings .* not tuple"),
+    ],
+)
+def test_one_bad_job_among_many_writes_none(app, add, bad, said):
+    with pytest.raises(ArgumentsError, match=said):
+        add.enqueue_many([*({"a": n} for n in range(JOBS_PER_CALL)), bad])
+    assert stored(app) == ()
+
+
+def test_one_id_does_not_name_many_jobs(app, add):
+    with pytest.raises(ArgumentsError, match="job_id names one job"):
+        add.options(job_id=new_job_id()).enqueue_many([{"a": 1}, {"a": 2}])
+    assert stored(app) == ()
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        ({"queue": ""}, "queue must be .* not ''"),
+        ({"queue": "a" * 65}, "queue must be 1 to 64"),
+        ({"queue": "mail/bulk"}, "queue must be .* not 'mail/bulk'"),
+        ({"queue": None}, "queue must be .* not None"),
+        ({"priority": -32769}, "priority must be an integer from -32768 to 32767"),
+        ({"priority": 1.0}, "priority must be .* not 1.0"),
+        ({"max_attempts": 0}, "max_attempts must be .* not 0"),
+        ({"max_attempts": "5"}, "max_attempts must be .* not '5'"),
+        ({"timeout": 0}, "timeout must be .* not 0"),
+        ({"timeout": -1.5}, "timeout must be .* not -1.5"),
+        ({"timeout": math.inf}, "timeout must be .* or None for no limit, not inf"),
+        ({"timeout": timedelta()}, "timeout must be"),
+        ({"backoff": "slow"}, "backoff must be a Backoff or a number of seconds, not 'slow'"),
+        ({"backoff": -1}, "backoff base must be .* not -1"),
+        ({"retry_on": ()}, "retry_on names no exception type; leave it out"),
+        ({"retry_on": (int,)}, "retry_on must be an exception type"),
+        ({"retry_on": "OSError"}, "retry_on must be an exception type"),
+        ({"discard_on": (ValueError(),)}, "discard_on must be an exception type"),
+        ({"version": 0}, "version must be an integer, 1 or more, not 0"),
+        ({"name": ""}, "task's name must be .* not ''"),
+        ({"name": "a task"}, "task's name must be .* not 'a task'"),
+    ],
+)
+def test_a_bad_declaration_is_refused_by_name_and_declares_nothing(app, declared, said):
+    with pytest.raises(ConfigurationError, match=said):
+        app.task(**declared)(lambda: None)
+    assert app.tasks == {}
+
+
+def test_all_that_is_wrong_with_a_declaration_is_said_at_once(app):
+    with pytest.raises(ConfigurationError, match=r"queue must.*; priority must.*; timeout must.*; version must"):
+        app.task(queue="", priority="high", timeout=0, version=0)
+
+
+@pytest.mark.parametrize("timeout", [90, timedelta(minutes=1.5)])
+def test_a_timeout_is_kept_in_seconds(app, timeout):
+    assert app.task(name="t", timeout=timeout)(lambda: None).policy.timeout == 90
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        (None, Exponential()),
+        (2, Constant(2)),
+        (timedelta(seconds=2), Constant(2)),
+        (Linear(3), Linear(3)),
+    ],
+)
+def test_a_number_as_backoff_is_a_constant_wait(app, given, meant):
+    policy = app.task(name="t", backoff=given)(lambda: None).policy
+    assert policy.backoff == meant
+    assert policy.backoff.delay(1, Random(1)) == meant.delay(1, Random(1))
+
+
+@pytest.mark.parametrize("given", [OSError, (OSError,), [OSError]])
+def test_exception_types_are_kept_as_a_tuple(app, given):
+    policy = app.task(name="t", retry_on=given, discard_on=given)(lambda: None).policy
+    assert (policy.retry_on, policy.discard_on) == ((OSError,), (OSError,))
+
+
+def test_the_plain_policy_is_the_documented_one(app):
+    assert app.task(name="t")(lambda: None).policy == Policy(
+        "default", 0, 5, Exponential(), None, None, (), version=1
+    )
+
+
+def test_a_task_says_what_a_worker_must_know(add):
+    assert add.known == KnownTask("add", 2)
+    assert add.result_type is int
+    assert repr(add) == "<SyncTask add on sums>"
+
+
+def yields():
+    yield 1
+
+
+async def yields_async():
+    yield 1
+
+
+class NotAFunction:
+    def __call__(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("fn", "said"),
+    [
+        (yields, "yields yields, and a task must return"),
+        (yields_async, "yields_async yields, and a task must return"),
+        (NotAFunction(), "a task must be a function, not .*NotAFunction"),
+        (lambda: None, "not '<lambda>'; give name="),
+        (7, "a task must be a function, not 7"),
+    ],
+)
+def test_what_cannot_be_a_task_is_refused(app, fn, said):
+    with pytest.raises(ConfigurationError, match=said):
+        app.task(fn)
+    assert app.tasks == {}
