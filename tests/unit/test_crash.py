@@ -30,7 +30,7 @@ def _crash(*started: Orphan) -> Death:
 
 STOPPED = Death(DeathKind.STOPPED, frozenset({ONE.ref}))
 VANISHED = Death(DeathKind.VANISHED)
-UNTOUCHED = (State.READY, "released", 1, 0, False)
+UNTOUCHED = (State.READY, "release", 1, 0, False)
 
 
 def test_a_stop_charges_nobody() -> None:
@@ -64,8 +64,8 @@ def test_a_last_chance_once_marked_never_starts_again() -> None:
 def test_a_last_chance_is_not_given_back(kind: DeathKind) -> None:
     """Marked running, it is dead even if its worker stopped in order or noted no start; held, it goes back."""
     held = replace(LAST_CHANCE, state=State.HELD)
-    assert _row(Death(kind), LAST_CHANCE) == [(State.DEAD, "released", 1, 0, False)]
-    assert _row(Death(kind), held) == [(State.READY, "released", 0, 0, False)]
+    assert _row(Death(kind), LAST_CHANCE) == [(State.DEAD, "release", 1, 0, False)]
+    assert _row(Death(kind), held) == [(State.READY, "release", 0, 0, False)]
 
 
 def test_the_marks_of_a_vanished_worker_count_as_starts() -> None:

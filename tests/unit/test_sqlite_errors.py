@@ -211,6 +211,9 @@ import os, sys
 from holdfast.errors import StoreError
 from holdfast.core.job import NewJob
 from holdfast.store.sqlite import SqliteBackend
+writable = SqliteBackend(sys.argv[2])
+writable.run(writable.verbs.count())
+writable.close()
 if os.geteuid() == 0:
     os.setuid(65534)
 backend = SqliteBackend(sys.argv[1])
@@ -222,7 +225,7 @@ backend.close()
 """
 
 
-def test_a_file_that_may_not_be_written() -> None:
+def test_a_file_that_may_not_be_written(tmp_path: Path) -> None:
     """Without write permission, the error says that and nothing else goes wrong."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -232,7 +235,7 @@ def test_a_file_that_may_not_be_written() -> None:
         for file in folder.iterdir():
             file.chmod(0o444)
         folder.chmod(0o555)
-        command = [sys.executable, "-W", "error", "-c", READ_ONLY, folder / "jobs.db"]
+        command = [sys.executable, "-W", "error", "-c", READ_ONLY, folder / "jobs.db", tmp_path / "warm-up.db"]
         done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
         folder.chmod(0o755)
     assert "permission" in done.stdout

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,9 @@ from holdfast.core.job import NewJob
 from holdfast.core.states import State
 from holdfast.store.protocol import ClaimRequest, WorkerBeat, WorkerInfo
 from holdfast.store.sqlite import SqliteBackend
+from holdfast.store.sqlite.group import Entry
 from holdfast.store.sqlite.sql_files import load_migrations, load_statements
+from holdfast.store.verb import Access
 from holdfast.testing import FakeClock
 
 LEASE = timedelta(seconds=15)
@@ -171,6 +174,31 @@ def test_marks_of_the_buried_are_swept(path: Path, backend: SqliteBackend, clock
     raw = sqlite3.connect(f"{path}-beats")
     assert raw.execute("SELECT worker FROM holdfast_beat").fetchall() == [("alive",)]
     raw.close()
+
+
+def test_a_burial_that_joins_a_begun_transaction_sees_the_mark(
+    backend: SqliteBackend, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who condemned and then buries finds the mark, even if a leader began its transaction in between."""
+    register(backend, "gone")
+    backend.run(backend.verbs.enqueue([NewJob("a", "task", b"")]))
+    backend.run(backend.verbs.claim(ClaimRequest("gone", 1, 10)))
+    clock.advance(16)
+    writer = backend._engine()._writers[Access.WRITE]
+    entries = [writer.put_in_line(backend.verbs.pause("mail"))]
+    take = writer._take
+
+    def condemn_and_join() -> list[Entry[Any]]:
+        monkeypatch.undo()
+        assert backend.run(backend.verbs.condemn(frozenset({"gone"}))) == {"gone"}
+        entries.append(writer.put_in_line(backend.verbs.bury("gone", Death(DeathKind.VANISHED))))
+        return take()
+
+    monkeypatch.setattr(writer, "_take", condemn_and_join)
+    writer.finish(entries[0])
+    assert entries[1].done
+    assert [ref.job_id for ref in writer.finish(entries[1])] == ["a"]
+    assert backend.run(backend.verbs.workers()) == ()
 
 
 def test_namespaces_do_not_see_each_other(path: Path) -> None:

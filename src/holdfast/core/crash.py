@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from holdfast.core.job import ClaimRef
-from holdfast.core.states import State
+from holdfast.core.states import Move, State
 
 CRASHES_ALONE_LIMIT = 3
 """A job that brought down a process of its own this often is dead, whatever attempts it has left."""
@@ -38,7 +38,10 @@ class Death:
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """A claim left behind by a dead worker. `crashes_alone` counts the earlier ones in its history."""
+    """A claim left behind by a dead worker. `crashes_alone` counts the earlier ones in its history.
+
+    A requeue resets `crashes`, and with it what of that history still counts.
+    """
 
     ref: ClaimRef
     state: State
@@ -79,7 +82,7 @@ def aftermath(death: Death, orphans: Collection[Orphan]) -> list[Aftermath]:
 
 
 def _fate(kind: DeathKind, orphan: Orphan, started: set[ClaimRef]) -> Aftermath:
-    attempt, crashes, alone, how = orphan.attempt, orphan.crashes, orphan.alone, "released"
+    attempt, crashes, alone, how = orphan.attempt, orphan.crashes, orphan.alone, Move.RELEASE.value
     exhausted = False
     if orphan.ref in started:
         crashes += 1
@@ -87,7 +90,7 @@ def _fate(kind: DeathKind, orphan: Orphan, started: set[ClaimRef]) -> Aftermath:
             how = "vanished" if kind is DeathKind.VANISHED else "crashed"
             attempt += 1
             alone = alone or how == "crashed"
-            hopeless = how == "crashed" and orphan.crashes_alone + 1 >= CRASHES_ALONE_LIMIT
+            hopeless = how == "crashed" and min(orphan.crashes_alone, orphan.crashes) + 1 >= CRASHES_ALONE_LIMIT
             exhausted = hopeless or attempt >= orphan.max_attempts
         else:
             how, alone = "suspected", True
@@ -96,5 +99,5 @@ def _fate(kind: DeathKind, orphan: Orphan, started: set[ClaimRef]) -> Aftermath:
     elif kind is DeathKind.VANISHED:
         how, crashes = "vanished", crashes + 1
         alone = alone or crashes > 1
-    state = State.DEAD if exhausted else State.CANCELLED if orphan.cancel_requested else State.READY
+    state = State.CANCELLED if orphan.cancel_requested else State.DEAD if exhausted else State.READY
     return Aftermath(orphan.ref, state, how, attempt, crashes, alone)

@@ -247,7 +247,7 @@ class Store(Protocol):
     # -- supervisors -----------------------------------------------------------------------------------------
 
     def register(self, worker: WorkerInfo) -> Verb[None]:
-        """Make the worker known and alive from now on."""
+        """Make the worker known and alive from now on; who is buried stays so, however late this call arrives."""
         ...
 
     def beat(self, beats: Sequence[WorkerBeat]) -> Verb[BeatAnswer]:

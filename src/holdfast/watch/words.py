@@ -43,9 +43,15 @@ def relative(at: datetime, now: datetime) -> str:
 
 
 def _coarse(distance: timedelta) -> str:
-    """Leave out the smaller unit: an age is read at a glance, its exact time stands beside it."""
-    value, unit, *_ = span(distance).split(" ")
-    return f"{value} {unit}"
+    """Round to one unit: an age is read at a glance, its exact time stands beside it."""
+    seconds = abs(distance.total_seconds())
+    if round(seconds) < _MINUTE:
+        return span(distance)
+    if round(seconds / _MINUTE) * _MINUTE < _HOUR:
+        return f"{round(seconds / _MINUTE)} min"
+    if round(seconds / _HOUR) * _HOUR < _DAY:
+        return f"{round(seconds / _HOUR)} h"
+    return f"{round(seconds / _DAY)} d"
 
 
 def moment(at: datetime, now: datetime) -> str:

@@ -148,11 +148,13 @@ class Attempts:
         return self._stopped(control, judge) if isinstance(error, Interrupted) else judge.raised(error)
 
     def _stopped(self, control: Control, judge: Judge) -> Ending | None:
-        """End an attempt that was told to stop and did: given back, unless it ran out of time or was lost."""
+        """End an attempt that was told to stop and did."""
         match control.why:
             case StopReason.LOST:
                 return None
             case StopReason.TIMEOUT:
                 return judge.timed_out()
+            case StopReason.CANCEL:
+                return judge.cancelled()
             case _:
                 return judge.released()

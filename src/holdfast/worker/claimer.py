@@ -75,14 +75,18 @@ class Claimer:
             group.create_task(self._heed_bell())
             await self._claim_forever()
 
-    async def claim_alone(self) -> int:
-        """Take one suspect, in a child of its own; return how many came."""
-        while not self._lease.fresh:
-            await self._lease.renewal()
-        answer = await self._ask(
-            ClaimRequest(worker=self._worker, call=self._next_call(), limit=1, queues=self._queues, alone=True)
-        )
-        return len(answer.jobs) if answer is not None else 0
+    async def claim_alone(self) -> None:
+        """Take one suspect, if there is any left, in a child of its own."""
+        while True:
+            while not self._lease.fresh:
+                await self._lease.renewal()
+            call = self._next_call()
+            try:
+                await self._ask(ClaimRequest(self._worker, call, limit=1, queues=self._queues, alone=True))
+            except StoreError:
+                await asyncio.sleep(FIRST_PAUSE)
+            else:
+                return
 
     async def _heed_bell(self) -> None:
         listener = self._bell.listen()
@@ -99,11 +103,11 @@ class Claimer:
             if not self._lease.fresh:
                 await self._lease.renewal()
                 continue
+            self._news.clear()
             request = self._request()
             if request is None:
                 await self._rest(self._settings.safety_poll)
                 continue
-            self._news.clear()
             try:
                 answer = await self._ask(request)
             except StoreError:

@@ -9,7 +9,7 @@ from typing import Any
 from holdfast.codec import encode_result
 from holdfast.core.job import Claim, Ending, Failure
 from holdfast.core.outcome import Cancel, Discard, Fail, Outcome, Retry, Snooze, Success
-from holdfast.core.states import Move, Reason
+from holdfast.core.states import STARTED_ITS_LAST, Move, Reason
 from holdfast.errors import HoldfastError
 from holdfast.task import Policy
 
@@ -89,8 +89,14 @@ class Judge:
         return self._ending(Move.SNOOZE)
 
     def released(self) -> Ending:
-        """Give the job back as it was; a cancellation asked for meanwhile ends it."""
+        """Give the job back as it was, unless it must not start twice."""
+        if self.claim.max_attempts == 1:
+            return self.dead(Failure("Interrupted", STARTED_ITS_LAST))
         return self._ending(Move.RELEASE)
+
+    def cancelled(self) -> Ending:
+        """End a job whose cancellation was asked for."""
+        return self._ending(Move.CANCEL, reason=Reason.REQUESTED)
 
     def _ending(self, move: Move, **details: Any) -> Ending:
         return Ending(self.claim.ref, move, started_at=self.started_at, **details)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from itertools import count
 
 from holdfast.clock import Clock
-from holdfast.core.job import Claim, ClaimRef
+from holdfast.core.job import Claim
 from holdfast.worker.lease import Lease
 
 RECHECK = 1.0
@@ -71,19 +71,16 @@ class Timers:
         self._give_back_overdue(boot)
         self._set_alarm(now)
 
-    def revoke(self, refs: frozenset[ClaimRef], paused: frozenset[str] = frozenset()) -> None:
-        """Give back those of these claims, and of these queues, that have not started."""
-        self._give_back_where(lambda claim: claim.ref in refs or claim.queue in paused)
-
-    def give_back_all(self) -> None:
-        """Give back every claim that has not started."""
-        self._give_back_where(lambda _: True)
-
-    def forget_all(self) -> None:
-        """Drop every claim that has not started: they are not ours any more."""
-        self._ahead.clear()
-        self._due.clear()
-        self._set_alarm(0.0)
+    def take_out(self, wanted: Callable[[Claim], bool]) -> list[Claim]:
+        """Return those of the claims that have not started and are wanted; they are held here no more."""
+        held = [*(entry[-1] for entry in self._ahead), *(entry[-1] for entry in self._due)]
+        out = [claim for claim in held if wanted(claim)]
+        if out:
+            self._ahead = [entry for entry in self._ahead if not wanted(entry[-1])]
+            self._due = [entry for entry in self._due if not wanted(entry[-1])]
+            heapq.heapify(self._ahead)
+            heapq.heapify(self._due)
+        return out
 
     def _start_due(self) -> None:
         while self._due and self._free_slots() > 0 and self._lease.fresh:
@@ -92,20 +89,8 @@ class Timers:
     def _give_back_overdue(self, boot: float) -> None:
         if self._due and self._free_slots() <= 0:
             overdue = {entry[-1].ref for entry in self._due if boot - entry[3] >= PATIENCE}
-            if overdue:
-                self.revoke(frozenset(overdue))
-
-    def _give_back_where(self, condition: Callable[[Claim], bool]) -> None:
-        held = [*(entry[-1] for entry in self._ahead), *(entry[-1] for entry in self._due)]
-        returned = [claim for claim in held if condition(claim)]
-        if not returned:
-            return
-        self._ahead = [entry for entry in self._ahead if not condition(entry[-1])]
-        self._due = [entry for entry in self._due if not condition(entry[-1])]
-        heapq.heapify(self._ahead)
-        heapq.heapify(self._due)
-        for claim in returned:
-            self._give_back(claim)
+            for claim in self.take_out(lambda claim: claim.ref in overdue):
+                self._give_back(claim)
 
     def _set_alarm(self, now: float) -> None:
         if self._alarm is not None:

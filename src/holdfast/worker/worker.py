@@ -17,7 +17,7 @@ from typing import Any
 
 from holdfast.clock import Clock
 from holdfast.core.job import Claim, ClaimRef, Ending, KnownTask, Progress, Verdict
-from holdfast.core.states import RETURNS, Move
+from holdfast.core.states import RETURNS, Move, Reason
 from holdfast.events import Events
 from holdfast.settings import Settings
 from holdfast.store.backend import Backend
@@ -163,7 +163,10 @@ class Worker:
                 log.warning("unexpected word from the supervisor: %s", type(message).__name__)
 
     def _revoke(self, refs: frozenset[ClaimRef], paused: frozenset[str]) -> None:
-        self._timers.revoke(refs, paused)
+        for claim in self._timers.take_out(lambda claim: claim.ref in refs):
+            self._end_unstarted(claim, Move.CANCEL, Reason.REQUESTED)
+        for claim in self._timers.take_out(lambda claim: claim.queue in paused):
+            self._give_back(claim)
         for ref, control in list(self._running.items()):
             if ref in refs:
                 control.interrupt(StopReason.CANCEL)
@@ -187,7 +190,7 @@ class Worker:
     def _take(self, claims: Collection[Claim]) -> None:
         self._timers.hold(claims)
         if self._stopping:
-            self._timers.give_back_all()
+            self._give_back_all()
 
     def _start(self, claim: Claim) -> None:
         control = Control(claim, self._lease, self._progressed)
@@ -218,8 +221,15 @@ class Worker:
         self._claimer.wake()
 
     def _give_back(self, claim: Claim) -> None:
+        self._end_unstarted(claim, Move.RELEASE)
+
+    def _give_back_all(self) -> None:
+        for claim in self._timers.take_out(lambda _: True):
+            self._give_back(claim)
+
+    def _end_unstarted(self, claim: Claim, move: Move, reason: Reason | None = None) -> None:
         self._announcer.ended(claim)
-        self._completer.add(Ending(claim.ref, Move.RELEASE))
+        self._completer.add(Ending(claim.ref, move, reason=reason))
 
     def _settled(self, ending: Ending, verdict: Verdict) -> None:
         self._announcer.settled(ending, verdict)
@@ -244,7 +254,7 @@ class Worker:
         self._over.set()
 
     async def _stop(self, grace: float) -> None:
-        self._timers.give_back_all()
+        self._give_back_all()
         for control in self._running.values():
             control.tell(StopReason.STOP)
         if not await _within(grace, self._quiet.wait()):
@@ -258,7 +268,7 @@ class Worker:
         if self._lease.buried:
             return
         self._lease.bury()
-        self._timers.forget_all()
+        self._timers.take_out(lambda _: True)
         for control in list(self._running.values()):
             control.interrupt(StopReason.LOST)
         self.stop(0.0)

@@ -69,11 +69,11 @@ class TestDead:
         assert world.state(job_id) is State.DEAD
 
     def test_an_interrupted_question_is_an_interruption(self, world, holdfast, monkeypatch):
-        def interrupted(*_args, **_how):  # as click does it; a real Ctrl-C may come before the read and be lost
-            try:
-                raise KeyboardInterrupt
-            except KeyboardInterrupt:
-                raise click.Abort from None
+        aborted = click.Abort()  # as click raises it; a real Ctrl-C may come just before the read and be lost
+        aborted.__context__ = KeyboardInterrupt()
+
+        def interrupted(*_args, **_how):
+            raise aborted
 
         job_id = world.dead()
         monkeypatch.setattr(click, "confirm", interrupted)

@@ -12,7 +12,7 @@ from holdfast.store.protocol import BeatAnswer, WorkerBeat, WorkerInfo
 from holdfast.store.verb import Access
 
 _CHARGED_ALONE = "crashed"
-_UNHARMED = "released"
+_UNHARMED = Move.RELEASE.value
 
 
 class SupervisorVerbs(Tables):
@@ -21,7 +21,8 @@ class SupervisorVerbs(Tables):
     @verb(Access.WRITE)
     def register(self, worker: WorkerInfo) -> None:
         """Make the worker known and alive from now on."""
-        self._workers.setdefault(worker.id, WorkerRow(worker, self._clock.now(), self._clock.boot()))
+        if worker.id not in self._buried:
+            self._workers.setdefault(worker.id, WorkerRow(worker, self._clock.now(), self._clock.boot()))
 
     @verb(Access.BEAT)
     def beat(self, beats: Sequence[WorkerBeat]) -> BeatAnswer:
@@ -97,6 +98,7 @@ class SupervisorVerbs(Tables):
         if row is None or (death.kind is DeathKind.VANISHED and not row.condemned):
             return ()
         del self._workers[worker]
+        self._buried.add(worker)
         now = self._clock.now()
         fates = aftermath(death, [_orphan(claim) for claim in self._claims_of(worker)])
         for fate in fates:

@@ -41,12 +41,13 @@ def verb(
 
 
 class Tables:
-    """Jobs by id, workers by id, and since when which queue is paused."""
+    """Jobs by id, workers by id, who is buried, and since when which queue is paused."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._jobs: dict[str, JobRow] = {}
         self._workers: dict[str, WorkerRow] = {}
+        self._buried = set[str]()
         self._paused_at = dict[str, datetime]()
         self._arrivals = count()
 

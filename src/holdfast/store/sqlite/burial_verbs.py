@@ -13,7 +13,7 @@ from holdfast.store.sqlite.verbs import SqliteVerbs
 from holdfast.store.verb import Access, Command, Query, Steps, verb
 
 _CHARGED_ALONE = "crashed"
-_UNHARMED = "released"
+_UNHARMED = Move.RELEASE.value
 
 
 class BurialVerbs(SqliteVerbs):
@@ -36,10 +36,9 @@ class BurialVerbs(SqliteVerbs):
             [(condemned,)] = yield Query(self._sql["is_condemned"], (worker,))
             if not condemned:
                 return ()
-        removed = yield Command(self._sql["unregister"], (worker,))
-        if not removed:
-            return ()
         now = self._now()
+        if not (yield Command(self._sql["unregister"], (worker, now))):
+            return ()
         claims = {row.ref: row for row in (yield from self._claims_of(worker))}
         crashes = dict((yield Query(self._sql["crashes_alone"], (worker, _CHARGED_ALONE))))
         fates = aftermath(death, [_orphan(row, crashes.get(row.id, 0)) for row in claims.values()])

@@ -90,6 +90,9 @@ class GroupWriter:
         except ValueError:
             return
         entry.verb.steps.close()
+        # A thread may be about to see it through already.
+        entry.fail(StoreUnavailableError(f"{self._path}: the call was withdrawn before it began"))
+        entry.done = True
 
     def finish(self, entry: Entry[T]) -> T:
         """Lead, or wait for a leader, until the verb has its outcome; return or raise it."""

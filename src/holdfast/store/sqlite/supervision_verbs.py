@@ -1,7 +1,7 @@
 """Beats, and the end of workers. Two files, two write locks; here is why that is safe.
 
 State of a worker:
-    registered (a row in holdfast_worker, jobs file) ──► condemned (mark in holdfast_beat) ──► buried (row gone)
+    registered (a row in holdfast_worker, jobs file) ──► condemned (mark in holdfast_beat) ──► buried (row marked)
     A supervisor that saw its child die buries without the mark.
 
 What each verb holds:
@@ -11,8 +11,8 @@ What each verb holds:
 
 Facts that follow from the statements:
     F1  A mark is never undone: a beat changes only unmarked rows. A row of holdfast_beat disappears only in a sweep
-        that finds no worker row.
-    F2  A worker row, once gone, stays gone: incarnations are not reused.
+        that finds no living worker row.
+    F2  A worker row, once marked as buried, stays so: a late registration finds it and changes nothing.
     F3  A sweep never takes the row of a living worker. It sees a beat row only if that was committed before the
         lock was taken; the registration preceded it; and the sweep's view of the jobs file is younger still.
 
@@ -39,6 +39,7 @@ Interleavings:
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from holdfast.core.job import ClaimRef, KnownTask
 from holdfast.store.protocol import BeatAnswer, WorkerBeat, WorkerInfo
@@ -46,6 +47,9 @@ from holdfast.store.sqlite.lease import Lease
 from holdfast.store.sqlite.times import span_from_micros, span_to_micros, to_micros
 from holdfast.store.sqlite.verbs import SqliteVerbs, to_json
 from holdfast.store.verb import Access, Bulk, Command, Query, Steps, verb
+
+BURIED_KEPT = timedelta(days=1)
+"""How long a buried worker is remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,7 @@ class SupervisionVerbs(SqliteVerbs):
         """Make the worker known and alive from now on."""
         who = (worker.id, worker.supervisor, worker.host, worker.pid, to_json(worker.queues), worker.concurrency)
         life = (self._now(), span_to_micros(worker.lease), self._boot(), self._boot_id)
+        yield Command(self._sql["forget_buried"], (self._now() - span_to_micros(BURIED_KEPT),))
         yield Command(self._sql["register"], who + life)
 
     @verb(Access.BEAT)

@@ -28,7 +28,7 @@ class Process:
 
     def end(self, code: int) -> None:
         """End: nothing of it runs any more."""
-        if self.alive:
+        if not self.exit.done():
             self.alive = False
             self.exit.set_result(code)
 

@@ -46,6 +46,7 @@ class Story:
         self.wishes: dict[str, Wish] = {}
         self._trees: list[Tree] = []
         self._stormy = True
+        self._latest = timedelta()
 
     async def play(self) -> None:
         """Play from the first enqueue to the last check."""
@@ -154,6 +155,7 @@ class Story:
         step = timedelta(seconds=self._random.choice((-3600, -5, 5, 3600)))
         self._world.say(f"the wall clock is set by {step}")
         self._world.clock.offset += step
+        self._latest = max(self._latest, self._world.clock.offset)
 
     async def _replace(self, tree: Tree) -> None:
         await self._pause(0.1, 4)
@@ -192,7 +194,9 @@ class Story:
     async def _calm_down(self) -> None:
         self._world.say("all is calm")
         self._world.weather = Weather()
-        self._world.clock.offset = timedelta()
+        await asyncio.sleep(2 * self._world.weather.longest_delay)  # what is under way arrives
+        await self._insist(lambda: self._world.store.resume("mail"))
+        self._world.clock.offset = self._latest  # whatever was put off by a step of the clock is due
 
     async def _settle(self) -> None:
         """Wait until every job has come to its end; not forever."""
@@ -200,7 +204,9 @@ class Story:
         while (open_jobs := self._open()) and self._world.clock.boot() < deadline:
             await asyncio.sleep(0.5)
         for job_id in open_jobs:
-            self._world.violate(f"{job_id} ({self.wishes[job_id].kind}) never ended: {self._world.store.look(job_id)}")
+            self._world.violate(
+                f"{job_id} ({self.wishes[job_id].kind}) never ended: {self._world.store.look(job_id)}"
+            )
 
     def _open(self) -> list[str]:
         return [job_id for job_id, wish in self.wishes.items() if not self._ended(job_id, wish)]
@@ -220,7 +226,9 @@ class Story:
             await asyncio.sleep(PROBE_WITHIN)
             starts = self._world.ledger.starts.get(job_id)
             if not starts:
-                self._world.violate(f"{job_id} did not start within {PROBE_WITHIN} s of its enqueue at {enqueued_at:.3f}")
+                self._world.violate(
+                    f"{job_id} did not start within {PROBE_WITHIN} s of its enqueue at {enqueued_at:.3f}"
+                )
 
     async def _pause(self, least: float, most: float) -> None:
         await asyncio.sleep(self._random.uniform(least, most))

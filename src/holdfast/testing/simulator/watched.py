@@ -141,7 +141,9 @@ class WatchedStore(MemoryStore):
         def check(before: Snapshot, verdicts: tuple[Verdict, ...]) -> None:
             for (ref, _), verdict in zip(started, verdicts, strict=True):
                 valid = before[ref.job_id].is_claim(worker, ref)
-                if (verdict is Verdict.ACCEPTED) != valid or (before[ref.job_id] != self.look(ref.job_id) and not valid):
+                if (verdict is Verdict.ACCEPTED) != valid or (
+                    before[ref.job_id] != self.look(ref.job_id) and not valid
+                ):
                     self._world.violate(f"start of {ref.job_id}:{ref.fence} was {verdict}, valid {valid}")
 
         return self._watch(super().start(worker, started), check)
@@ -204,7 +206,11 @@ class WatchedStore(MemoryStore):
                 self._world.check_burial(worker, death)
             for ref in released:
                 self._world.check_fate(worker, death, ref, before[ref.job_id], self.look(ref.job_id))
-            left = [job_id for job_id, seen in self.snapshot().items() if seen.state in CLAIMED and seen.worker == worker]
+            left = [
+                job_id
+                for job_id, seen in self.snapshot().items()
+                if seen.state in CLAIMED and seen.worker == worker
+            ]
             if worker in self._buried and left:
                 self._world.violate(f"{left} still belong to {worker[:4]}, which is buried")
 

@@ -18,9 +18,9 @@ from holdfast.core.states import State
 from holdfast.errors import HoldfastError, StoreUnavailableError
 from holdfast.store.backend import Listener
 from holdfast.store.verb import Verb
+from holdfast.testing.simulator.ledger import Ledger
 from holdfast.testing.simulator.loop import here
 from holdfast.testing.simulator.process import Process
-from holdfast.testing.simulator.ledger import Ledger
 from holdfast.testing.simulator.watched import Seen, WatchedStore
 
 T = TypeVar("T")

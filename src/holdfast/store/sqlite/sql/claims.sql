@@ -8,7 +8,7 @@ WHERE seq IN (SELECT seq FROM holdfast_job WHERE state = {scheduled} AND run_at 
 
 -- name: worker_exists
 -- Tell whether a worker is registered and not buried.
-SELECT count(*) FROM holdfast_worker WHERE id = ?1;
+SELECT count(*) FROM holdfast_worker WHERE id = ?1 AND buried_at IS NULL;
 
 -- name: asked_queues
 -- The queues asked for (?1, JSON) that are not paused, in that order.

@@ -14,14 +14,14 @@ ON CONFLICT (worker) DO UPDATE SET beat_at = excluded.beat_at, boot_id = exclude
 
 -- name: sweep_beats
 -- Forget the beats of workers that are buried or were never registered.
-DELETE FROM holdfast_beat WHERE worker NOT IN (SELECT id FROM holdfast_worker);
+DELETE FROM holdfast_beat WHERE worker NOT IN (SELECT id FROM holdfast_worker WHERE buried_at IS NULL);
 
 -- name: leases
 -- Every registered worker with its last sign of life.
 SELECT worker.id, worker.lease, coalesce(beat.beat_at, worker.boot_at), coalesce(beat.boot_id, worker.boot_id),
     coalesce(beat.condemned, 0)
 FROM holdfast_worker AS worker LEFT JOIN holdfast_beat AS beat ON beat.worker = worker.id
-ORDER BY worker.seq;
+WHERE worker.buried_at IS NULL ORDER BY worker.seq;
 
 -- name: condemn
 -- Mark a worker dead for ever.
@@ -34,7 +34,11 @@ SELECT count(*) FROM holdfast_beat WHERE worker = ?1 AND condemned = 1;
 
 -- name: unregister
 -- Remove a worker: from here on it can neither claim nor beat.
-DELETE FROM holdfast_worker WHERE id = ?1;
+UPDATE holdfast_worker SET buried_at = ?2 WHERE id = ?1 AND buried_at IS NULL;
+
+-- name: forget_buried
+-- Forget who was buried before ?1: nothing of theirs can still be under way.
+DELETE FROM holdfast_worker WHERE buried_at < ?1;
 
 -- name: claims_of_many
 -- The claims of the workers ?1 (JSON) as a beat needs them.

@@ -60,7 +60,7 @@ SELECT worker.id, worker.supervisor, worker.host, worker.pid, worker.lease, work
     (SELECT count(*) FROM holdfast_job AS job
      WHERE job.worker = worker.id AND job.state IN {claimed} AND job.state = {running})
 FROM holdfast_worker AS worker LEFT JOIN holdfast_beat AS beat ON beat.worker = worker.id
-ORDER BY worker.seq;
+WHERE worker.buried_at IS NULL ORDER BY worker.seq;
 
 -- name: paused_at
 -- Since when a queue is paused.

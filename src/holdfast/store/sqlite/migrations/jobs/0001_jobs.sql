@@ -38,11 +38,13 @@
 -- holdfast_queue: one row per paused queue; an ordinary queue has none.
 --   name, paused_at
 --
--- holdfast_worker: one row per registered worker; its removal is the burial.
+-- holdfast_worker: one row per registered worker. A buried one stays for a day, so that a registration which was
+-- under way when it died cannot bring it back.
 --   seq                order of registration
 --   id                 the incarnation
 --   supervisor, host, pid, queues (JSON array, NULL for all), concurrency, started_at   for people
 --   lease              microseconds that its claims stay valid without a beat
+--   buried_at          NULL while it lives
 --   boot_at, boot_id   registration on the boot clock (microseconds) and of which boot: its age until its first beat
 
 CREATE TABLE holdfast_schema (version INTEGER NOT NULL);
@@ -114,6 +116,7 @@ CREATE TABLE holdfast_worker (
     concurrency INTEGER NOT NULL,
     started_at INTEGER NOT NULL,
     lease INTEGER NOT NULL,
+    buried_at INTEGER,
     boot_at INTEGER NOT NULL,
     boot_id TEXT NOT NULL
 );
