@@ -129,7 +129,8 @@ class Heart:
             for beat in unnamed:
                 await self._calls.once(self._calls.verbs.reconcile(beat))
             if expired:
-                for worker in sorted(await self._calls.once(self._calls.verbs.condemn(expired))):
+                condemned = await self._calls.once(self._calls.verbs.condemn(expired))
+                for worker in sorted(condemned):
                     released = await self._calls.once(self._calls.verbs.bury(worker, VANISHED))
                     self._events.emit(WorkerFound(worker, 0, len(released)))
         except HoldfastError as error:

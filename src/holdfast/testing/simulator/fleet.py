@@ -83,7 +83,7 @@ class SimulatedChild:
         return ""
 
     def forget(self) -> None:
-        """It left nothing on disk."""
+        """Remove nothing: there is no disk."""
 
 
 class Tree:

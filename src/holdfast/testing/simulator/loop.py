@@ -57,7 +57,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Return virtual seconds since the world began."""
         return self._virtual
 
-    def call_soon(
+    def call_soon(  # type: ignore[override]  # the supertype's variadic generics add nothing here
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
         """Schedule a callback in its process."""
@@ -65,7 +65,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         guard.handle = super().call_soon(guard, context=guard.context)
         return guard.handle
 
-    def call_at(
+    def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """Schedule a callback in its process at a virtual time."""

@@ -84,16 +84,18 @@ class Story:
     async def _meddle(self) -> None:
         while self._stormy:
             await self._pause(2, 12)
-            store = self._world.store
-            match self._random.choice(("cancel", "pause")):
-                case "cancel" if self.wishes:
-                    job_id = self._random.choice(list(self.wishes))
-                    self._world.cancelled.add(job_id)
-                    await self._insist(lambda job_id=job_id: store.cancel(job_id))  # type: ignore[misc]
-                case "pause":
-                    await self._insist(lambda: store.pause("mail"))
-                    await self._pause(0, 8)
-                    await self._insist(lambda: store.resume("mail"))
+            await self._random.choice((self._cancel_one, self._pause_queue))()
+
+    async def _cancel_one(self) -> None:
+        if self.wishes:
+            job_id = self._random.choice(list(self.wishes))
+            self._world.cancelled.add(job_id)
+            await self._insist(lambda: self._world.store.cancel(job_id))
+
+    async def _pause_queue(self) -> None:
+        await self._insist(lambda: self._world.store.pause("mail"))
+        await self._pause(0, 8)
+        await self._insist(lambda: self._world.store.resume("mail"))
 
     async def _insist(self, make: Callable[[], Verb[Any]]) -> None:
         """Call as a stubborn client does: again with the same id until there is an answer."""
@@ -201,7 +203,7 @@ class Story:
     async def _settle(self) -> None:
         """Wait until every job has come to its end; not forever."""
         deadline = self._world.clock.boot() + SETTLED_WITHIN
-        while (open_jobs := self._open()) and self._world.clock.boot() < deadline:
+        while (open_jobs := self._open()) and self._world.clock.boot() < deadline:  # noqa: ASYNC110 - virtual time
             await asyncio.sleep(0.5)
         for job_id in open_jobs:
             self._world.violate(
@@ -221,14 +223,10 @@ class Story:
         for number in range(PROBES):
             job_id = f"probe-{number}"
             self.wishes[job_id] = Wish("ok", NewJob(job_id, "work", b'{"v":1,"args":{"kind":"ok","seconds":0}}'))
-            enqueued_at = self._world.clock.boot()
             await self._world.call(self._world.store.enqueue((self.wishes[job_id].job,)))
             await asyncio.sleep(PROBE_WITHIN)
-            starts = self._world.ledger.starts.get(job_id)
-            if not starts:
-                self._world.violate(
-                    f"{job_id} did not start within {PROBE_WITHIN} s of its enqueue at {enqueued_at:.3f}"
-                )
+            if job_id not in self._world.ledger.starts:
+                self._world.violate(f"{job_id} did not start within {PROBE_WITHIN} s of its enqueue")
 
     async def _pause(self, least: float, most: float) -> None:
         await asyncio.sleep(self._random.uniform(least, most))

@@ -51,11 +51,11 @@ class WatchedStore(MemoryStore):
     def __init__(self, clock: Clock, world: "World") -> None:
         super().__init__(clock)
         self._world = world
-        self._fences: dict[str, int] = {}
-        self._finished: dict[tuple[str, ClaimRef], Move] = {}
-        self._beat_at: dict[str, float] = {}
-        self._leases: dict[str, float] = {}
-        self._buried: set[str] = set()
+        self._seen_fences: dict[str, int] = {}
+        self._seen_finished: dict[tuple[str, ClaimRef], Move] = {}
+        self._seen_beat_at: dict[str, float] = {}
+        self._seen_leases: dict[str, float] = {}
+        self._seen_buried: set[str] = set()
 
     def apply(self, verb: Verb[T]) -> T:
         """Commit a verb."""
@@ -102,11 +102,11 @@ class WatchedStore(MemoryStore):
         broken = self._world.violate
         if before.state in CLAIMED or before.state in FINAL:
             broken(f"{claim.job_id} was claimed while {before.state}")
-        if claim.fence <= self._fences.get(claim.job_id, 0):
+        if claim.fence <= self._seen_fences.get(claim.job_id, 0):
             broken(f"fence {claim.fence} of {claim.job_id} was used before")
-        if worker in self._buried:
+        if worker in self._seen_buried:
             broken(f"{claim.job_id} was claimed by {worker[:4]}, which is buried")
-        self._fences[claim.job_id] = max(claim.fence, self._fences.get(claim.job_id, 0))
+        self._seen_fences[claim.job_id] = max(claim.fence, self._seen_fences.get(claim.job_id, 0))
 
     def finish(self, worker: str, endings: Sequence[Ending]) -> Verb[tuple[Verdict, ...]]:
         """Watch: only the valid claim changes its job, once, and charges what it should."""
@@ -122,13 +122,13 @@ class WatchedStore(MemoryStore):
         after = self.look(ref.job_id)
         self._world.say(f"finish {ending.move} {ref.job_id}:{ref.fence} of {worker[:4]}: {verdict}, {after.state}")
         valid = before.is_claim(worker, ref)
-        recorded = (worker, ref) in self._finished
+        recorded = (worker, ref) in self._seen_finished
         if after != before and not valid:
             broken(f"a stale finish of {ref.job_id}:{ref.fence} changed the job")
         if (verdict is Verdict.ACCEPTED) != (valid or recorded):
             broken(f"finish of {ref.job_id}:{ref.fence} was {verdict}, valid {valid}, recorded {recorded}")
         if valid:
-            self._finished[worker, ref] = ending.move
+            self._seen_finished[worker, ref] = ending.move
             may_charge = ending.move in CHARGED or (before.state is State.RUNNING and before.max_attempts == 1)
             if after.attempt > before.attempt and not may_charge:
                 broken(f"{ending.move} of {ref.job_id} charged an attempt")
@@ -154,8 +154,8 @@ class WatchedStore(MemoryStore):
         """Watch: a registration counts as a beat."""
 
         def check(_: Snapshot, __: None) -> None:
-            self._beat_at.setdefault(worker.id, self._clock.boot())
-            self._leases[worker.id] = worker.lease.total_seconds()
+            self._seen_beat_at.setdefault(worker.id, self._clock.boot())
+            self._seen_leases[worker.id] = worker.lease.total_seconds()
 
         return self._watch(super().register(worker), check)
 
@@ -164,8 +164,8 @@ class WatchedStore(MemoryStore):
 
         def check(_: Snapshot, answer: BeatAnswer) -> None:
             for worker in answer.accepted:
-                self._beat_at[worker] = self._clock.boot()
-                if worker in self._buried:
+                self._seen_beat_at[worker] = self._clock.boot()
+                if worker in self._seen_buried:
                     self._world.violate(f"a beat of {worker[:4]} was accepted after its burial")
 
         return self._watch(super().beat(beats), check)
@@ -188,9 +188,9 @@ class WatchedStore(MemoryStore):
 
         def check(_: Snapshot, marked: frozenset[str]) -> None:
             for worker in sorted(marked):
-                age = self._clock.boot() - self._beat_at[worker]
+                age = self._clock.boot() - self._seen_beat_at[worker]
                 self._world.say(f"condemn {worker[:4]}, silent for {age:.3f}")
-                if age <= self._leases[worker]:
+                if age <= self._seen_leases[worker]:
                     self._world.violate(f"{worker[:4]} was condemned {age:.3f} s after an accepted beat")
 
         return self._watch(super().condemn(workers), check)
@@ -199,9 +199,9 @@ class WatchedStore(MemoryStore):
         """Watch: only the dead, or those silent for good reason, and only the guilty are charged."""
 
         def check(before: Snapshot, released: tuple[ClaimRef, ...]) -> None:
-            registered = worker in self._beat_at and worker not in self._buried
+            registered = worker in self._seen_beat_at and worker not in self._seen_buried
             if registered and (death.kind is not DeathKind.VANISHED or worker not in self._workers):
-                self._buried.add(worker)
+                self._seen_buried.add(worker)
                 self._world.say(f"bury {worker[:4]} ({death.kind}), {len(released)} claims")
                 self._world.check_burial(worker, death)
             for ref in released:
@@ -211,7 +211,7 @@ class WatchedStore(MemoryStore):
                 for job_id, seen in self.snapshot().items()
                 if seen.state in CLAIMED and seen.worker == worker
             ]
-            if worker in self._buried and left:
+            if worker in self._seen_buried and left:
                 self._world.violate(f"{left} still belong to {worker[:4]}, which is buried")
 
         return self._watch(super().bury(worker, death), check)

@@ -13,9 +13,8 @@ LATENCY = 0.002
 class WireEnd:
     """One end of a line between two processes: ordered, a little slow, and cut when either side dies."""
 
-    def __init__(self, owner: Process) -> None:
-        self._owner = owner
-        self._peer: WireEnd
+    def __init__(self) -> None:
+        self.peer: WireEnd
         self._inbox: deque[Message | None] = deque()
         self._mail = asyncio.Event()
         self._cut = False
@@ -23,16 +22,16 @@ class WireEnd:
     @staticmethod
     def pair(one: Process, other: Process) -> "tuple[WireEnd, WireEnd]":
         """Return both ends."""
-        ends = WireEnd(one), WireEnd(other)
-        ends[0]._peer, ends[1]._peer = ends[1], ends[0]
+        ends = WireEnd(), WireEnd()
+        ends[0].peer, ends[1].peer = ends[1], ends[0]
         for owner, far in ((one, ends[1]), (other, ends[0])):
-            owner.exit.add_done_callback(far._hang_up, context=Context())
+            owner.exit.add_done_callback(far.hang_up, context=Context())
         return ends
 
     def send(self, message: Message) -> None:
         """Say something; does nothing when the other side is gone."""
         loop = asyncio.get_running_loop()
-        loop.call_later(LATENCY, self._peer._deliver, message, context=Context())
+        loop.call_later(LATENCY, self.peer.deliver, message, context=Context())
 
     async def receive(self) -> Message | None:
         """Return the next word of the other side, or None once it is gone."""
@@ -45,14 +44,16 @@ class WireEnd:
 
     def close(self) -> None:
         """Hang up."""
-        self._peer._hang_up()
+        self.peer.hang_up()
 
-    def _deliver(self, message: Message) -> None:
+    def deliver(self, message: Message) -> None:
+        """Take what the other side said."""
         if not self._cut:
             self._inbox.append(message)
             self._mail.set()
 
-    def _hang_up(self, _: object = None) -> None:
+    def hang_up(self, _: object = None) -> None:
+        """Hear that the other side is gone, after a moment."""
         loop = asyncio.get_running_loop()
         loop.call_later(LATENCY, self._end, context=Context())
 

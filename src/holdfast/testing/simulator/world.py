@@ -154,7 +154,7 @@ class World:
             self._long_outage_ended_at = self.clock.boot()
 
     def check_start(self, worker: str, ref: ClaimRef) -> None:
-        """A handler starts under the valid claim of its job, and not before its time."""
+        """See that a handler starts under the valid claim of its job, and not before its time."""
         seen = self.store.look(ref.job_id)
         self.say(f"{ref.job_id}:{ref.fence} starts")
         if not seen.is_claim(worker, ref):
@@ -163,17 +163,18 @@ class World:
             self.violate(f"{ref.job_id} has max_attempts=1 and started twice")
 
     def check_burial(self, worker: str, death: Death) -> None:
-        """Nobody is given up who could not beat because the store was away, nor while its code can run."""
-        process = self.worker_process[worker]
+        """See that nobody is given up while its code can run, nor because only the store was away."""
+        process, now = self.worker_process[worker], self.clock.boot()
+        since_outage = now - self._long_outage_ended_at
+        if not process.alive:
+            return
         if death.kind is not DeathKind.VANISHED:
-            if process.alive:
-                self.violate(f"claims of {process.name} were given back while it ran")
-        elif process.alive and self.clock.boot() - self._long_outage_ended_at < process.calm_for(self.clock.boot()):
-            if self.clock.boot() - self._long_outage_ended_at < LEASE:
-                self.violate(f"{process.name} was buried though only the store had been away")
+            self.violate(f"claims of {process.name} were given back while it ran")
+        elif since_outage < LEASE and since_outage < process.calm_for(now):
+            self.violate(f"{process.name} was buried though only the store had been away")
 
     def check_fate(self, worker: str, death: Death, ref: ClaimRef, before: Seen, after: Seen) -> None:
-        """Only what had started pays for a crash; nothing pays for a stop."""
+        """See that only what had started pays for a crash, and nothing for a stop."""
         if (after.attempt, after.crashes) == (before.attempt, before.crashes) or death.kind is DeathKind.VANISHED:
             return
         last_chance = before.state is State.RUNNING and before.max_attempts == 1

@@ -1,0 +1,175 @@
+"""Ways to break the protocol, each of which the simulator must notice: a checker that finds nothing proves nothing.
+
+A mutant replaces one method of the shipped code for as long as its `with` block lasts. The first eleven are those
+that the design names; a simulator that lets any of them live is a defect.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from functools import wraps
+from typing import Any
+
+from holdfast.core import crash
+from holdfast.core.job import Claim, Ending, Verdict
+from holdfast.core.states import MOVES, Move
+from holdfast.store.memory import supervisors, workers
+from holdfast.store.memory.rows import JobRow, WorkerRow
+from holdfast.store.memory.supervisors import SupervisorVerbs
+from holdfast.store.memory.tables import verb
+from holdfast.store.memory.workers import WorkerVerbs
+from holdfast.store.protocol import BeatAnswer, ClaimAnswer, ClaimRequest
+from holdfast.store.verb import Access
+from holdfast.supervisor.heart import Heart
+from holdfast.testing.simulator.world import WorldBell
+from holdfast.worker.lease import Lease
+
+
+@contextmanager
+def replaced(owner: object, name: str, value: object) -> Iterator[None]:
+    """Put something else in a place for a while."""
+    original = vars(owner)[name]
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
+
+
+def reused_fence() -> AbstractContextManager[None]:
+    """A claim after a release gets the fence of the claim before it."""
+    give_to: Callable[..., Claim] = JobRow.give_to
+
+    @wraps(give_to)
+    def broken(self: JobRow, worker: str, call: int) -> Claim:
+        if self.fence and self.claims[-1].how == Move.RELEASE:
+            self.fence -= 1
+        return give_to(self, worker, call)
+
+    return replaced(JobRow, "give_to", broken)
+
+
+def unfenced_finish() -> AbstractContextManager[None]:
+    """A finish goes by the job's id alone."""
+
+    def broken(self: WorkerVerbs, worker: str, ending: Ending) -> Verdict:
+        row = self._jobs[ending.ref.job_id]
+        if row.claims and not row.was_finished(worker, ending.ref):
+            workers._end(row, ending, self._clock.now())
+        return Verdict.ACCEPTED
+
+    return replaced(WorkerVerbs, "_finish", broken)
+
+
+def lost_claim_reply() -> AbstractContextManager[None]:
+    """A claim whose reply was lost is never asked about."""
+    return replaced(SupervisorVerbs, "_unnamed", lambda _self, _beat: [])
+
+
+def claim_during_burial() -> AbstractContextManager[None]:
+    """A claim does not ask whether its worker is still registered."""
+    claim = WorkerVerbs.__dict__["claim"].__wrapped__
+
+    @verb(Access.WRITE)
+    def broken(self: WorkerVerbs, request: ClaimRequest) -> ClaimAnswer:
+        ghost = request.worker not in self._workers
+        if ghost:
+            self._workers[request.worker] = next(iter(self._workers.values()), None)  # type: ignore[assignment]
+        try:
+            answer: ClaimAnswer = claim(self, request)
+        finally:
+            if ghost:
+                del self._workers[request.worker]
+        return answer
+
+    broken.__name__ = "claim"
+    return replaced(WorkerVerbs, "claim", broken)
+
+
+def mass_burial() -> AbstractContextManager[None]:
+    """Anyone may bury at once, also right after an outage."""
+    return replaced(Heart, "_may_bury", lambda _self, _sent_at: True)
+
+
+def start_after_lost_lease() -> AbstractContextManager[None]:
+    """A job starts whatever the lease says."""
+    return replaced(Lease, "fresh", property(lambda self: not self.buried))
+
+
+def release_burns_attempt() -> AbstractContextManager[None]:
+    """Giving a job back counts as a failure."""
+    moves = dict(MOVES)
+    moves[Move.RELEASE] = replace(moves[Move.RELEASE], charges=True)
+    return replaced(workers, "MOVES", moves)
+
+
+def unrung_bell() -> AbstractContextManager[None]:
+    """Commits wake nobody."""
+    return replaced(WorldBell, "ring", lambda _self: None)
+
+
+def innocents_charged() -> AbstractContextManager[None]:
+    """Whatever a dead process held pays for the crash, started or not."""
+    aftermath = crash.aftermath
+
+    def broken(death: crash.Death, orphans: list[crash.Orphan]) -> list[crash.Aftermath]:
+        return aftermath(replace(death, started=frozenset(orphan.ref for orphan in orphans)), orphans)
+
+    return replaced(supervisors, "aftermath", broken)
+
+
+def repeated_finish() -> AbstractContextManager[None]:
+    """A finish that was recorded is not recognised when it comes again."""
+    return replaced(JobRow, "was_finished", lambda _self, _worker, _ref: False)
+
+
+def beat_during_burial() -> AbstractContextManager[None]:
+    """Burial trusts the age that was read earlier, not the age now."""
+
+    @verb(Access.BEAT)
+    def broken(self: SupervisorVerbs, workers: frozenset[str]) -> frozenset[str]:
+        asked = [row for name, row in self._workers.items() if name in workers]
+        for row in asked:
+            row.condemned = True
+        return frozenset(row.info.id for row in asked)
+
+    broken.__name__ = "condemn"
+    return replaced(SupervisorVerbs, "condemn", broken)
+
+
+def resurrection() -> AbstractContextManager[None]:
+    """A registration that arrives late brings a buried worker back."""
+
+    @verb(Access.WRITE)
+    def broken(self: SupervisorVerbs, worker: Any) -> None:
+        self._workers.setdefault(worker.id, WorkerRow(worker, self._clock.now(), self._clock.boot()))
+
+    broken.__name__ = "register"
+    return replaced(SupervisorVerbs, "register", broken)
+
+
+def deaf_to_burial() -> AbstractContextManager[None]:
+    """A supervisor whose beat is refused tells its child nothing and goes on."""
+    pass_on = Heart._pass_on
+
+    def broken(self: Heart, child: Any, answer: BeatAnswer, sent_at: float) -> None:
+        pass_on(self, child, replace(answer, accepted=answer.accepted | {child.worker}), sent_at)
+
+    return replaced(Heart, "_pass_on", broken)
+
+
+MUTANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
+    "reused-fence": reused_fence,
+    "unfenced-finish": unfenced_finish,
+    "lost-claim-reply": lost_claim_reply,
+    "claim-during-burial": claim_during_burial,
+    "mass-burial": mass_burial,
+    "start-after-lost-lease": start_after_lost_lease,
+    "release-burns-attempt": release_burns_attempt,
+    "unrung-bell": unrung_bell,
+    "innocents-charged": innocents_charged,
+    "repeated-finish": repeated_finish,
+    "beat-during-burial": beat_during_burial,
+    "resurrection": resurrection,
+    "deaf-to-burial": deaf_to_burial,
+}

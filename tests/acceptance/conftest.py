@@ -1,0 +1,16 @@
+"""Fixtures that acceptance tests share."""
+
+import pytest
+from fleet import Fleet
+
+
+@pytest.fixture
+def fleet(tmp_path):
+    """Give an empty fleet; afterwards every process is gone, and none has said that it met a bug."""
+    fleet = Fleet(tmp_path)
+    try:
+        yield fleet
+    finally:
+        fleet.close()
+    told = {tree.log.name: tree.told for tree in fleet.trees}
+    assert {name: text for name, text in told.items() if "Traceback (most recent call last)" in text} == {}

@@ -1,0 +1,236 @@
+"""A fleet of real `holdfast worker` processes on one SQLite file, and the means to harm it.
+
+Each worker is a tree, a supervisor and its children, in a process group of its own. Only processes that the fleet has
+started are ever signalled, and all of them are gone when it closes.
+"""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fleet_app import make_app, variable_of
+from ledger import VARIABLE, Ledger
+
+from holdfast.core.job import Attempt, Job
+from holdfast.core.states import State
+from holdfast.store.protocol import JobFilter, Worker
+
+PROVE = os.environ.get("HOLDFAST_PROVE") == "1"
+HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
+HERE = Path(__file__).parent
+PATIENCE = 60.0
+"""Seconds after which what should have happened is a failure: long, because others use the machine too."""
+
+POLL = 0.02
+
+
+def sizes(*, short: Any, full: Any) -> Any:
+    """Return the size of a test: full by `make prove`, else short."""
+    return full if PROVE else short
+
+
+def wait_until(predicate: Callable[[], Any], within: float = PATIENCE, what: str = "it") -> Any:
+    """Return what the predicate says as soon as that is true."""
+    give_up_at = time.monotonic() + within
+    while not (answer := predicate()):
+        assert time.monotonic() < give_up_at, f"{what} did not happen within {within:g} s"
+        time.sleep(POLL)
+    return answer
+
+
+def now() -> datetime:
+    """Return the time as the store tells it."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A supervisor with its children: one process group."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    @property
+    def told(self) -> str:
+        """What it has said on its console so far."""
+        return self.log.read_text(errors="replace")
+
+    def signal_supervisor(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def signal_tree(self, number: int) -> None:
+        os.killpg(self.process.pid, number)
+
+    def kill_tree(self) -> datetime:
+        """End supervisor and children at once; return when."""
+        killed_at = now()
+        self.signal_tree(signal.SIGKILL)
+        self.process.wait()
+        return killed_at
+
+    def members(self) -> list[int]:
+        """Return the processes of the tree that have not ended; a zombie has."""
+        listed = subprocess.run(["ps", "-eo", "pid=,pgid=,stat="], check=True, capture_output=True, text=True)
+        rows = [line.split() for line in listed.stdout.splitlines()]
+        return [int(pid) for pid, group, stat in rows if int(group) == self.process.pid and stat[0] != "Z"]
+
+    def exit_code(self, within: float = PATIENCE) -> int:
+        return self.process.wait(within)
+
+
+class Fleet:
+    """One store, one ledger, and the workers on them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "jobs.db"
+        self.url = f"sqlite:///{self.path}"
+        self.ledger = Ledger(folder / "ledger")
+        self.app = make_app(self.url)
+        self.trees: list[Tree] = []
+        self._folder = folder
+        self._temporary = folder / "tmp"
+        self._temporary.mkdir()
+
+    # -- workers ---------------------------------------------------------------------------------------------
+
+    def start(self, **options: Any) -> Tree:
+        """Start a worker tree: hang_limit and store_timeout are settings, anything else is a --option."""
+        settings = {name: options.pop(name) for name in ("hang_limit", "store_timeout") if name in options}
+        given = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+        log = self._folder / f"worker-{len(self.trees)}.log"
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                [HOLDFAST, "worker", "fleet_app:app", "--app-dir", str(HERE), "--url", self.url, *given],
+                env={**self._environment(), **{variable_of(name): str(value) for name, value in settings.items()}},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
+        self.trees.append(Tree(process, log))
+        return self.trees[-1]
+
+    def start_workers(self, count: int, **options: Any) -> list[Tree]:
+        """Start worker trees and wait until each has a worker that beats."""
+        trees = [self.start(**options) for _ in range(count)]
+        for tree in trees:
+            self.worker_of(tree)
+        return trees
+
+    def workers(self) -> tuple[Worker, ...]:
+        return self.app.call(self.app.verbs.workers())
+
+    def worker_of(self, tree: Tree, *, other_than: Sequence[str] = ()) -> Worker:
+        """Return the first worker of the tree that is registered, once there is one."""
+
+        def found() -> Worker | None:
+            assert tree.process.poll() is None, f"the worker ended:\n{tree.told}"
+            mine = [worker for worker in self.workers() if group_of(worker.info.pid) == tree.process.pid]
+            return next((worker for worker in mine if worker.info.id not in other_than), None)
+
+        return wait_until(found, what="a worker's registration")
+
+    def child_pid_of(self, tree: Tree) -> int:
+        return self.worker_of(tree).info.pid
+
+    def wait_until_it_may_bury(self, tree: Tree) -> None:
+        """Wait until a tree has beaten for a whole lease, which entitles it to bury others."""
+        worker = self.worker_of(tree)
+        entitled_at = worker.started_at + worker.info.lease * 1.2
+        wait_until(lambda: now() >= entitled_at)
+
+    # -- jobs ------------------------------------------------------------------------------------------------
+
+    def enqueue(self, task: str, *, options: Mapping[str, Any] | None = None, **arguments: Any) -> str:
+        return self.app.tasks[task].options(**options or {}).enqueue(**arguments).id
+
+    def job(self, job_id: str) -> Job:
+        found = self.app.call(self.app.verbs.get(job_id))
+        assert found is not None
+        return found
+
+    def jobs(self) -> tuple[Job, ...]:
+        return self.app.call(self.app.verbs.list_jobs(JobFilter(limit=1_000_000)))
+
+    def history(self, job_id: str) -> tuple[Attempt, ...]:
+        return self.app.call(self.app.verbs.history(job_id))
+
+    def count(self, state: State) -> int:
+        return self.app.call(self.app.verbs.count())[state]
+
+    def wait_for(self, job_id: str, *states: State, within: float = PATIENCE) -> Job:
+        wait_until(lambda: self.job(job_id).state in states, within, f"job {job_id} in {', '.join(states)}")
+        return self.job(job_id)
+
+    def wait_for_completed(self, count: int, within: float = PATIENCE) -> None:
+        try:
+            wait_until(lambda: self.count(State.COMPLETED) >= count, within, f"the completion of {count} jobs")
+        except AssertionError as error:
+            error.add_note(str(self.app.call(self.app.verbs.count())))
+            error.add_note("\n".join(map(str, self.workers())))
+            raise
+
+    def wait_for_start(self, job_id: str, runs: int = 1) -> None:
+        """Wait until the handler itself says that it has started so many times."""
+        wait_until(lambda: len(self.ledger.runs_of(job_id)) >= runs, what=f"start {runs} of job {job_id}")
+
+    # -- the world outside -----------------------------------------------------------------------------------
+
+    def holdfast(self, *words: str) -> str:
+        """Return what a command says on stdout."""
+        return subprocess.run(
+            [HOLDFAST, *words, "--url", self.url],
+            env=self._environment(),
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        ).stdout
+
+    def holdfast_json(self, *words: str) -> Any:
+        return json.loads(self.holdfast(*words, "--json"))
+
+    @contextmanager
+    def user_transaction(self) -> Iterator[None]:
+        """Hold a write transaction of a user's own on the jobs file."""
+        connection = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None)
+        try:
+            connection.execute("CREATE TABLE IF NOT EXISTS orders (id INTEGER PRIMARY KEY)")
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("INSERT INTO orders DEFAULT VALUES")
+            yield
+            connection.execute("COMMIT")
+        finally:
+            connection.close()
+
+    def close(self) -> None:
+        """End every process that was started here, and what it has started."""
+        self.app.close()
+        for tree in self.trees:
+            with suppress(ProcessLookupError):
+                tree.signal_tree(signal.SIGKILL)
+            tree.process.wait()
+        wait_until(lambda: not [pid for tree in self.trees for pid in tree.members()], what="the end of all workers")
+
+    def _environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+        ours = {VARIABLE: str(self.ledger.path), "TMPDIR": str(self._temporary), "COLUMNS": "200"}
+        return {**kept, **ours, "PYTHONUNBUFFERED": "1"}
+
+
+def group_of(pid: int) -> int | None:
+    """Return the process group of a process, or None where there is no such process."""
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return None

@@ -1,0 +1,65 @@
+"""The app that the fleets of the acceptance tests run: handlers that note in the ledger what they do, or misbehave."""
+
+import asyncio
+import ctypes
+import os
+import time
+from pathlib import Path
+
+from ledger import VARIABLE, Ledger
+
+from holdfast import Context, Holdfast
+
+SETTINGS = ("hang_limit", "store_timeout")
+"""Settings without an option on the command line; a worker of a test finds them in the environment."""
+
+
+def variable_of(setting: str) -> str:
+    return f"HOLDFAST_TEST_{setting.upper()}"
+
+
+def make_app(url: str | None = None) -> Holdfast:
+    given = {name: float(os.environ[variable_of(name)]) for name in SETTINGS if variable_of(name) in os.environ}
+    app = Holdfast(url, **given)
+    for handler in (nap, nap_in_thread, hold_interpreter, block_first_time, exit_nine):
+        app.task(handler)
+    return app
+
+
+def ledger() -> Ledger:
+    return Ledger(Path(os.environ[VARIABLE]))
+
+
+async def nap(ctx: Context, seconds: float) -> None:
+    ledger().write("start", ctx)
+    await asyncio.sleep(seconds)
+    ledger().write("end", ctx)
+
+
+def nap_in_thread(ctx: Context, seconds: float) -> None:
+    ledger().write("start", ctx)
+    time.sleep(seconds)
+    ledger().write("end", ctx)
+
+
+def hold_interpreter(ctx: Context, seconds: float) -> None:
+    """Sleep in C without letting go of the GIL: nothing else of this process runs meanwhile."""
+    ledger().write("start", ctx)
+    ctypes.PyDLL(None).usleep(round(seconds * 1e6))
+    ledger().write("end", ctx)
+
+
+async def block_first_time(ctx: Context, seconds: float) -> None:
+    """Block the event loop, but only in the first run."""
+    ledger().write("start", ctx)
+    if ctx.fence == 1:
+        time.sleep(seconds)  # noqa: ASYNC251 - this is the mistake that the hang limit is for
+    ledger().write("end", ctx)
+
+
+async def exit_nine(ctx: Context) -> None:
+    ledger().write("start", ctx)
+    os._exit(9)
+
+
+app = make_app()
