@@ -36,7 +36,7 @@ class ProcessLauncher:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
-                "holdfast.worker.process",
+                "holdfast.child",
                 str(theirs.fileno()),
                 pass_fds=[theirs.fileno()],
                 env=self._environment(),

@@ -8,6 +8,7 @@ Each step either goes on or returns the ending. None means that the claim is not
 """
 
 import asyncio
+import traceback
 from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random
@@ -28,11 +29,8 @@ from holdfast.worker.reporter import Reporter
 
 AnyTask = Task[..., Any]
 
-HANDLER_RAISES = (Exception, Interrupted, SystemExit, KeyboardInterrupt)
-"""All that a handler may raise; every one of them is the outcome of its attempt and of nothing else."""
-
 STUCK_AFTER = 10.0
-"""Seconds that a thread is given to heed its timeout before its process is replaced."""
+"""Seconds that a handler is given to heed its timeout before its process is replaced."""
 
 
 class Attempts:
@@ -85,12 +83,9 @@ class Attempts:
         self._notes.started(claim.ref)
         control.started_boot = self._clock.boot()
         self._tell_started(claim, judge)
-        try:
-            if task.is_async:
-                return await self._run_coroutine(control, task, arguments, judge)
-            return await self._run_thread(control, task, arguments, judge)
-        finally:
-            self._notes.returned(claim.ref)
+        if task.is_async:
+            return await self._run_coroutine(control, task, arguments, judge)
+        return await self._run_thread(control, task, arguments, judge)
 
     def _tell_started(self, claim: Claim, judge: Judge) -> None:
         late = judge.started_at - claim.run_at
@@ -105,6 +100,7 @@ class Attempts:
     ) -> Ending | None:
         current = asyncio.current_task()
         control.enter(current)
+        watch = self._watch_timeout(control, task.policy.timeout, current)
         try:
             async with asyncio.timeout(task.policy.timeout) as limit:
                 value = await task.fn(**arguments)
@@ -116,22 +112,42 @@ class Attempts:
             return self._stopped(control, judge)
         except TimeoutError as error:
             return judge.timed_out() if limit.expired() else judge.raised(error)
-        except HANDLER_RAISES as error:
+        except BaseException as error:  # noqa: BLE001 - whatever a handler raises is the outcome of its attempt only
             return self._raised(control, judge, error)
         finally:
             control.enter(None)
+            if watch is not None:
+                watch.cancel()
+            self._notes.returned(control.claim.ref)
         return judge.returned(value)
+
+    def _watch_timeout(
+        self, control: Control, timeout: float | None, task: asyncio.Task[Any] | None
+    ) -> asyncio.TimerHandle | None:
+        """See to it that a coroutine which swallows its cancellation does not run for ever."""
+        if timeout is None:
+            return None
+
+        def ignored() -> None:
+            frames = task.get_stack() if task is not None else []
+            where = "".join(traceback.format_stack(frames[-1])) if frames else ""
+            self._stuck(control, f"it ignores its timeout of {timeout:g} s, here:\n{where}")
+
+        return asyncio.get_running_loop().call_later(timeout + STUCK_AFTER, ignored)
 
     async def _run_thread(
         self, control: Control, task: AnyTask, arguments: dict[str, Any], judge: Judge
     ) -> Ending | None:
         call = self._threads.submit(partial(task.fn, **arguments))
         timed_out = await self._outlived(control, call, task.policy.timeout)
-        try:
-            value = await call.done
-        except HANDLER_RAISES as error:
-            return judge.timed_out() if timed_out else self._raised(control, judge, error)
-        return judge.timed_out() if timed_out else judge.returned(value)
+        returned = await call.done
+        # Not in a `finally`: when this process gives up waiting, the thread is still running, and its notes say so.
+        self._notes.returned(control.claim.ref)
+        if timed_out:
+            return judge.timed_out()
+        if returned.error is not None:
+            return self._raised(control, judge, returned.error)
+        return judge.returned(returned.value)
 
     async def _outlived(self, control: Control, call: ThreadCall, timeout: float | None) -> bool:
         """Wait for the thread; return whether it ran past its timeout, after telling it to stop."""

@@ -1,7 +1,7 @@
 """Turns what a handler did into how its claim ends. Pure, but for the random source of the backoff."""
 
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any
@@ -9,12 +9,16 @@ from typing import Any
 from holdfast.codec import encode_result
 from holdfast.core.job import Claim, Ending, Failure
 from holdfast.core.outcome import Cancel, Discard, Fail, Outcome, Retry, Snooze, Success
+from holdfast.core.retry import Exponential
 from holdfast.core.states import STARTED_ITS_LAST, Move, Reason
 from holdfast.errors import HoldfastError
-from holdfast.task import Policy
+from holdfast.policy import MAX_DELAY, Policy
 
 TRACEBACK_LIMIT = 16_000
 """Characters kept of a traceback: its end says most."""
+
+MESSAGE_LIMIT = 10_000
+"""Characters kept of an error's message: its beginning says most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,29 +56,40 @@ class Judge:
         return self.failed(failure)
 
     def said(self, outcome: Outcome) -> Ending:
-        """Do as the handler decided."""
+        """Do as the handler decided; a decision that cannot be carried out is a failure."""
+        try:
+            return self._said(outcome)
+        except (TypeError, ValueError, OverflowError) as error:
+            return self.failed(describe(error))
+
+    def _said(self, outcome: Outcome) -> Ending:
         match outcome:
             case Retry(reason=reason, delay=delay):
-                return self.failed(Failure("Retry", reason), delay)
+                return self.failed(Failure("Retry", _text(reason)), None if delay is None else _span(delay))
             case Snooze(delay=delay):
                 return self._ending(Move.SNOOZE, delay=_span(delay))
             case Discard(reason=reason):
-                failure = Failure("Discard", reason) if reason else None
+                failure = Failure("Discard", _text(reason)) if reason else None
                 return self._ending(Move.CANCEL, reason=Reason.DISCARDED, failure=failure)
             case Cancel(reason=reason):
-                return self._ending(Move.CANCEL, reason=reason)
+                return self._ending(Move.CANCEL, reason=_text(reason))
             case Fail(reason=reason):
-                return self.dead(Failure("Fail", reason))
+                return self.dead(Failure("Fail", _text(reason)))
             case _:
                 return self.failed(describe(outcome))
 
-    def failed(self, failure: Failure, delay: timedelta | float | None = None) -> Ending:
+    def failed(self, failure: Failure, delay: timedelta | None = None) -> Ending:
         """Charge an attempt: another try after the delay, or death when none is left."""
         charged = self.claim.attempt + 1
         if charged >= self.claim.max_attempts:
             return self.dead(failure)
-        wait = self.policy.backoff.delay(charged, self.random) if delay is None else _span(delay)
-        return self._ending(Move.RETRY, delay=wait, failure=failure)
+        if delay is None:
+            try:
+                delay = _span(self.policy.backoff.delay(charged, self.random))
+            except Exception as error:  # noqa: BLE001 - a user's own backoff may raise anything
+                delay = Exponential().delay(charged, self.random)
+                failure = replace(failure, message=f"{failure.message} (its backoff failed too: {_text(error)})")
+        return self._ending(Move.RETRY, delay=delay, failure=failure)
 
     def timed_out(self) -> Ending:
         """Judge a handler that ran longer than it may."""
@@ -103,9 +118,23 @@ class Judge:
 
 
 def describe(error: BaseException) -> Failure:
-    """Return an exception as text."""
-    text = "".join(traceback.format_exception(error))
-    return Failure(_name(type(error)), str(error), text[-TRACEBACK_LIMIT:])
+    """Return an exception as text that every store can hold."""
+    trace = "".join(traceback.format_exception(error))
+    return Failure(_name(type(error)), _text(error), _legible(trace[-TRACEBACK_LIMIT:]))
+
+
+def _text(words: object) -> str:
+    """Return what a handler said: never too long, never unreadable, also where saying it fails."""
+    try:
+        said = str(words)
+    except Exception:  # noqa: BLE001 - the handler's own class decides what it raises
+        return "it cannot say what it is: its __str__ raises"
+    return _legible(said if len(said) <= MESSAGE_LIMIT else f"{said[:MESSAGE_LIMIT]}…")
+
+
+def _legible(text: str) -> str:
+    """Escape what some store cannot hold: lone surrogates, as in undecodable file names, and zero bytes."""
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
 def _name(kind: type[BaseException]) -> str:
@@ -113,5 +142,8 @@ def _name(kind: type[BaseException]) -> str:
 
 
 def _span(delay: timedelta | float) -> timedelta:
+    """Return a wait; what lies in the past is now. Raises where it is no wait at all, or a mistake in units."""
     span = delay if isinstance(delay, timedelta) else timedelta(seconds=delay)
+    if span > MAX_DELAY:
+        raise ValueError(f"delay must be a timedelta or seconds, at most a hundred years, not {delay!r}")
     return max(span, timedelta())

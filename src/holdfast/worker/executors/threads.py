@@ -7,8 +7,17 @@ import threading
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """What a handler in a thread came to: its value, or what it raised."""
+
+    value: Any = None
+    error: BaseException | None = None
 
 
 class ThreadExecutor:
@@ -35,9 +44,13 @@ class ThreadCall:
         loop = asyncio.get_running_loop()
         self.done = loop.run_in_executor(pool, context.run, partial(self._run, handler))
 
-    def _run(self, handler: Callable[[], Any]) -> Any:
+    def _run(self, handler: Callable[[], Any]) -> Returned:
+        """Run the handler. What it raises is passed on as a value: a future cannot carry every exception."""
         self._thread_id = threading.get_ident()
-        return handler()
+        try:
+            return Returned(handler())
+        except BaseException as error:  # noqa: BLE001 - it is the outcome of this attempt, whatever it is
+            return Returned(error=error)
 
     def stack(self) -> str:
         """Return where the handler is now."""

@@ -1,4 +1,4 @@
-"""The child process itself: `python -m holdfast.worker.process FD`, started by a supervisor.
+"""The child process itself: `python -m holdfast.child FD`, started by a supervisor.
 
 It hears on the inherited socket which app to load, says hello, and works until it is told to stop. It always ends
 by `os._exit`: a handler's thread that does not stop must not keep the process, whose claims wait to be released.
@@ -24,7 +24,7 @@ from holdfast.errors import HoldfastError
 from holdfast.settings import Settings, load_settings
 from holdfast.watch.attach import attach_console
 from holdfast.worker.channel import SocketChannel
-from holdfast.worker.loading import load_app
+from holdfast.child.loading import load_app
 from holdfast.worker.messages import Configure, Failed, Hello
 from holdfast.worker.notes import FileLog
 from holdfast.worker.worker import Ports, Worker

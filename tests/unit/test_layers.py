@@ -1,0 +1,53 @@
+"""The direction of imports: a file may use what is below it, never what is above."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import holdfast
+
+ROOT = Path(holdfast.__file__).parent
+
+LAYERS = [
+    {"core", "errors", "clock", "ids"},
+    {"settings", "events", "codec", "context", "policy"},
+    {"store"},
+    {"handle", "task", "decorator"},
+    {"worker", "watch"},
+    {"supervisor"},
+    {"app"},
+    {"child", "cli"},
+    {"testing"},
+]
+RANK = {part: rank for rank, layer in enumerate(LAYERS) for part in layer}
+
+
+def test_imports_go_down_only() -> None:
+    """core ← store ← task ← worker ← supervisor ← app ← child, cli: no file imports from above itself."""
+    upward = [
+        f"{file.relative_to(ROOT)} imports {imported}"
+        for file in ROOT.rglob("*.py")
+        for imported in _imported(file)
+        if _part(file) in RANK and RANK[imported] > RANK[_part(file)]
+    ]
+    assert upward == []
+
+
+def test_every_part_has_its_layer() -> None:
+    """A new package or module must be given a place in the order."""
+    parts = {_part(file) for file in ROOT.rglob("*.py")} - {"__init__"}
+    assert parts == RANK.keys()
+
+
+def _part(file: Path) -> str:
+    return file.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def _imported(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_text())):
+        names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        for name in names:
+            _, _, rest = name.partition("holdfast.")
+            if name.startswith("holdfast."):
+                yield rest.split(".")[0]

@@ -1,0 +1,128 @@
+"""Claims wait for their time and for a slot, and start through one gate."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+
+from holdfast.core.job import Claim
+from holdfast.testing.simulator.loop import VirtualLoop
+from holdfast.testing.simulator.world import VirtualClock
+from holdfast.worker.lease import Lease
+from holdfast.worker.timers import PATIENCE, Timers
+
+
+class Bench:
+    """Timers with a virtual clock, a lease that is renewed by hand, and a number of slots."""
+
+    def __init__(self, slots: int = 10) -> None:
+        self.clock = VirtualClock()
+        self.lease = Lease(self.clock, lease=1000.0, margin=1.0, beat_every=400.0)
+        self.lease.renewed(0.0)
+        self.slots = slots
+        self.started: list[tuple[float, str]] = []
+        self.returned: list[str] = []
+        self.timers = Timers(self.clock, self.lease, lambda: self.slots, self._start, self._give_back)
+
+    def _start(self, claim: Claim) -> None:
+        self.slots -= 1
+        self.started.append((self.clock.boot(), claim.job_id))
+
+    def _give_back(self, claim: Claim) -> None:
+        self.returned.append(claim.job_id)
+
+    def claim(self, name: str, after: float = 0.0, priority: int = 0) -> Claim:
+        run_at = self.clock.now() + timedelta(seconds=after)
+        return Claim(name, 1, "task", 1, b"", "default", priority, run_at, attempt=0, crashes=0, max_attempts=5)
+
+    @property
+    def names(self) -> list[str]:
+        return [name for _, name in self.started]
+
+
+def play(scenario: Callable[[], object]) -> None:
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(scenario())
+
+
+def test_due_claims_start_by_priority() -> None:
+    """What is due starts at once, the more important first, then in order of time."""
+
+    async def scenario() -> None:
+        bench = Bench()
+        bench.timers.hold([bench.claim("low"), bench.claim("old", -5), bench.claim("high", priority=9)])
+        assert bench.names == ["high", "old", "low"]
+
+    play(scenario)
+
+
+def test_a_claim_ahead_of_its_time_starts_at_its_time_and_never_early() -> None:
+    """Each starts at its own instant."""
+
+    async def scenario() -> None:
+        bench = Bench()
+        bench.timers.hold([bench.claim("b", 5.25), bench.claim("a", 0.125), bench.claim("c", 9)])
+        await asyncio.sleep(20)
+        assert bench.started == [(0.125, "a"), (5.25, "b"), (9.0, "c")]
+
+    play(scenario)
+
+
+def test_the_wall_clock_decides_even_if_it_is_set() -> None:
+    """Set back, the clock keeps a job waiting; set forth, it is noticed within a second."""
+
+    async def scenario() -> None:
+        bench = Bench()
+        bench.timers.hold([bench.claim("job", 10)])
+        bench.clock.offset = timedelta(seconds=-100)
+        await asyncio.sleep(60)
+        assert bench.names == []
+        bench.clock.offset = timedelta(seconds=100)
+        await asyncio.sleep(1.0)
+        assert bench.names == ["job"]
+
+    play(scenario)
+
+
+def test_nothing_starts_under_a_stale_lease() -> None:
+    """A due job waits for the next beat rather than start unsure; then it starts."""
+
+    async def scenario() -> None:
+        bench = Bench()
+        await asyncio.sleep(900)
+        bench.timers.hold([bench.claim("job")])
+        assert bench.names == []
+        bench.lease.renewed(bench.clock.boot())
+        bench.timers.pump()
+        assert bench.names == ["job"]
+
+    play(scenario)
+
+
+def test_what_finds_no_slot_for_long_goes_back() -> None:
+    """A due job does not wait behind a slow one while others may be idle."""
+
+    async def scenario() -> None:
+        bench = Bench(slots=1)
+        bench.timers.hold([bench.claim("first"), bench.claim("second")])
+        assert bench.names == ["first"]
+        await asyncio.sleep(PATIENCE / 2)
+        assert bench.returned == []
+        await asyncio.sleep(PATIENCE)
+        assert bench.returned == ["second"]
+        assert bench.timers.due == 0
+
+    play(scenario)
+
+
+def test_claims_taken_out_do_not_start() -> None:
+    """A revoked claim is gone from the heap; the others keep their times."""
+
+    async def scenario() -> None:
+        bench = Bench()
+        bench.timers.hold([bench.claim("keep", 2), bench.claim("revoke", 1), bench.claim("also", 3)])
+        out = bench.timers.take_out(lambda claim: claim.job_id == "revoke")
+        assert [claim.job_id for claim in out] == ["revoke"]
+        await asyncio.sleep(5)
+        assert bench.names == ["keep", "also"]
+
+    play(scenario)
