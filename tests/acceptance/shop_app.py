@@ -5,6 +5,7 @@ Each effect is one line in a ledger, a file of its own: what was done is judged 
 
 import asyncio
 import concurrent.futures
+import contextlib
 import json
 import logging
 import os
@@ -175,7 +176,7 @@ def dawdle_by_hand(ctx: Context) -> None:
     ctx.raise_if_cancelled()
 
 
-@app.task(timeout=0.3, max_attempts=1)
+@app.task(timeout=0.3, max_attempts=2, backoff=0)
 def dawdle_deaf(ctx: Context) -> None:
     """Outlive a timeout in a thread, and listen to nobody."""
     note(ctx, "began")
@@ -183,10 +184,12 @@ def dawdle_deaf(ctx: Context) -> None:
 
 
 @app.task(timeout=0.3, max_attempts=2, backoff=0)
-def dawdle_deaf_twice(ctx: Context) -> None:
-    """Outlive a timeout in a thread, and listen to nobody, as often as it may."""
+async def dawdle_stubborn(ctx: Context) -> None:
+    """Outlive a timeout and swallow every cancellation."""
     note(ctx, "began")
-    time.sleep(3600)
+    while True:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(3600)
 
 
 @app.task(max_attempts=2, backoff=Constant(30))
@@ -254,7 +257,9 @@ def trouble(kind: str) -> object:  # noqa: C901, PLR0911, PLR0912 - a list of tr
         case "bad outcome":
             return Snooze("soon")  # type: ignore[arg-type]
         case "endless outcome":
-            return Retry(delay=float("inf"))
+            return Snooze(float("inf"))
+        case "far outcome":
+            return Snooze(1e12)
         case "odd outcome":
             return Cancel(object())  # type: ignore[arg-type]
         case "logs":

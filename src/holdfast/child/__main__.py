@@ -13,18 +13,19 @@ import socket
 import sys
 import threading
 import time
+import traceback
 from pathlib import Path
 from random import Random
 
 import msgspec
 
 from holdfast.app import Holdfast
+from holdfast.child.loading import load_app
 from holdfast.clock import SystemClock
 from holdfast.errors import HoldfastError
 from holdfast.settings import Settings, load_settings
 from holdfast.watch.attach import attach_console
 from holdfast.worker.channel import SocketChannel
-from holdfast.child.loading import load_app
 from holdfast.worker.messages import Configure, Failed, Hello
 from holdfast.worker.notes import FileLog
 from holdfast.worker.worker import Ports, Worker
@@ -39,6 +40,8 @@ def main() -> None:
     code = 1
     try:
         code = asyncio.run(_child(end))
+    except BaseException:  # noqa: BLE001 - said here, because os._exit says nothing
+        traceback.print_exc()
     finally:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):

@@ -47,8 +47,8 @@ class WorkerInfo:
 class ClaimRequest:
     """What a worker asks for: at most `limit` due jobs, and `ahead_limit` that become due within `look_ahead`.
 
-    `queues` are tried in the order given; None means every queue. `call` numbers the worker's claims upward.
-    `adopt` names blocked(no_worker) tasks that this worker knows. `alone` takes suspects and nothing else;
+    `queues` are tried in the order given; None means every queue by name, each in its turn the first, so that none
+    starves. `call` numbers the worker's claims upward. `adopt` names blocked(no_worker) tasks that this worker knows. `alone` takes suspects and nothing else;
     without it suspects are left where they are.
     """
 
@@ -60,6 +60,11 @@ class ClaimRequest:
     ahead_limit: int = 0
     adopt: tuple[KnownTask, ...] = ()
     alone: bool = False
+
+    def in_turn(self, queues: Sequence[str]) -> list[str]:
+        """Return the open queues in the order in which this call tries them."""
+        first = (self.call - 1) % len(queues) if queues and self.queues is None else 0
+        return [*queues[first:], *queues[:first]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ class Child:
     retired: bool = False
     refusal: str | None = None
     verdict: str = ""
-    store_wait: float = 0.0
+    unanswered_for: float = 0.0
     stuck: set[ClaimRef] = field(default_factory=set)
     executioner: asyncio.TimerHandle | None = None
     replace: asyncio.Event = field(default_factory=asyncio.Event)

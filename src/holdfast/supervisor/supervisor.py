@@ -8,6 +8,7 @@ given back: the code can no longer run.
 """
 
 import asyncio
+import logging
 import socket as sockets
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ from holdfast.supervisor.evidence import Exit
 from holdfast.supervisor.heart import Heart
 from holdfast.worker.messages import Buried, Failed, Hello, Message, Pulse, Retired, Stop, Stuck
 from holdfast.worker.storecalls import StoreCalls
+
+log = logging.getLogger(__name__)
 
 EARLY_DEATHS_LIMIT = 5
 """So many children in a row that die before they work, and the supervisor gives up."""
@@ -150,8 +153,8 @@ class Supervisor:
         match message:
             case Hello():
                 await self._greet(child, message)
-            case Pulse(store_wait=store_wait):
-                child.store_wait = store_wait
+            case Pulse(unanswered_for=seconds):
+                child.unanswered_for = seconds
             case Stuck(job_id=job_id, fence=fence, reason=reason):
                 child.stuck.add(ClaimRef(job_id, fence))
                 child.verdict = reason
@@ -161,8 +164,10 @@ class Supervisor:
                 if self._store is None:
                     self._give_up(ConfigurationError(reason))
                 child.process.kill()
+            case Retired():
+                child.retired = True
             case _:
-                child.retired = isinstance(message, Retired)
+                log.warning("unexpected word from a child: %s", type(message).__name__)
 
     async def _greet(self, child: Child, hello: Hello) -> None:
         """Make a child known to the store; its first accepted beat lets it work."""
@@ -250,12 +255,15 @@ class Supervisor:
                 if slept > 2 * tick:  # we were stopped ourselves, and could not hear
                     child.pulse_at = looked_at
                 elif self._hangs(child, looked_at):
-                    await self._end_hung(child, looked_at - child.pulse_at)
+                    await self._end_hung(child, max(looked_at - child.pulse_at, child.unanswered_for))
 
     def _hangs(self, child: Child, now: float) -> bool:
+        """Tell whether a child gives no sign of life, or gets no answer from a store that answers us."""
         if self._store is None:
             return False
-        return max(now - child.pulse_at, child.store_wait) > self._store.settings.hang_limit
+        limit = self._store.settings.hang_limit
+        cut_off = child.unanswered_for > limit and self._store.calls.unanswered_for < limit / 2
+        return cut_off or now - child.pulse_at > limit
 
     async def _end_hung(self, child: Child, silent: float) -> None:
         child.verdict = f"it gave no sign of life for {silent:.0f} s, here:\n{await child.process.stacks()}"

@@ -59,6 +59,7 @@ class Claimer:
         self._call = 0
         self._adopt: tuple[KnownTask, ...] = ()
         self._news = asyncio.Event()
+        self._stopped = False
 
     def wake(self) -> None:
         """Look again soon: a slot came free, the bell rang, or something else changed."""
@@ -69,17 +70,23 @@ class Claimer:
         self._adopt = tuple(tasks)
         self.wake()
 
+    def stop(self) -> None:
+        """Claim no more. A call that is under way is still answered."""
+        self._stopped = True
+        self.wake()
+
     async def run(self) -> None:
-        """Claim for as long as the worker lives."""
+        """Claim until stopped."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._heed_bell())
             await self._claim_forever()
 
     async def claim_alone(self) -> None:
         """Take one suspect, if there is any left, in a child of its own."""
-        while True:
-            while not self._lease.fresh:
+        while not self._stopped:
+            if not self._lease.fresh:
                 await self._lease.renewal()
+                continue
             call = self._next_call()
             try:
                 await self._ask(ClaimRequest(self._worker, call, limit=1, queues=self._queues, alone=True))
@@ -99,7 +106,7 @@ class Claimer:
 
     async def _claim_forever(self) -> None:
         pause = FIRST_PAUSE
-        while True:
+        while not self._stopped:
             if not self._lease.fresh:
                 await self._lease.renewal()
                 continue

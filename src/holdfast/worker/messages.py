@@ -66,9 +66,9 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Pulse(msgspec.Struct, frozen=True, tag=True):
-    """The child's event loop turns; its oldest unanswered store call has waited this long."""
+    """The child's event loop turns; for so many seconds the store has not answered it."""
 
-    store_wait: float
+    unanswered_for: float
 
 
 class Stuck(msgspec.Struct, frozen=True, tag=True):

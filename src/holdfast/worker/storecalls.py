@@ -42,23 +42,24 @@ class StoreCalls:
         return self._backend.verbs
 
     @property
-    def oldest_wait(self) -> float:
-        """How long the oldest unanswered call has waited, in seconds."""
-        return self._clock.boot() - min(self._asked_at.values()) if self._asked_at else 0.0
+    def unanswered_for(self) -> float:
+        """For how many seconds no call has been answered though some were made; 0 while all is well."""
+        since = [self._away_since] if self._away_since is not None else list(self._asked_at.values())
+        return self._clock.boot() - min(since) if since else 0.0
 
     async def once(self, verb: Verb[T]) -> T:
         """Call, and give up after the timeout with StoreUnavailableError. A given-up call may still commit."""
-        mark = object()
-        self._asked_at[mark] = self._clock.boot()
+        mark, asked_at = object(), self._clock.boot()
+        self._asked_at[mark] = asked_at
         try:
             async with asyncio.timeout(self._timeout):
                 answer = await self._backend.arun(verb)
         except TimeoutError as error:
             away = StoreUnavailableError(f"the store did not answer {verb.name} within {self._timeout:g} s")
-            self._went_away(away)
+            self._went_away(away, asked_at)
             raise away from error
         except PASSING as error:
-            self._went_away(error)
+            self._went_away(error, asked_at)
             raise
         finally:
             del self._asked_at[mark]
@@ -75,9 +76,9 @@ class StoreCalls:
                 await asyncio.sleep(pause * self._random.uniform(0.5, 1.0))
                 pause = min(pause * 2, LONGEST_PAUSE)
 
-    def _went_away(self, error: Exception) -> None:
+    def _went_away(self, error: Exception, since: float) -> None:
         if self._away_since is None:
-            self._away_since = self._clock.boot()
+            self._away_since = since
             self._events.emit(StoreAway(str(error)))
 
     def _came_back(self) -> None:

@@ -182,15 +182,17 @@ class Worker:
     async def _pulse(self) -> None:
         every = min(1.0, self._settings.hang_limit / 10)
         while True:
-            self._ports.channel.send(Pulse(self._calls.oldest_wait))
+            self._ports.channel.send(Pulse(self._calls.unanswered_for))
             await asyncio.sleep(every)
 
     # -- the way of a claim ----------------------------------------------------------------------------------
 
     def _take(self, claims: Collection[Claim]) -> None:
-        self._timers.hold(claims)
         if self._stopping:
-            self._give_back_all()
+            for claim in claims:
+                self._give_back(claim)
+        else:
+            self._timers.hold(claims)
 
     def _start(self, claim: Claim) -> None:
         control = Control(claim, self._lease, self._progressed)
@@ -254,6 +256,7 @@ class Worker:
         self._over.set()
 
     async def _stop(self, grace: float) -> None:
+        self._claimer.stop()
         self._give_back_all()
         for control in self._running.values():
             control.tell(StopReason.STOP)

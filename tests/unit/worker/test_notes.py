@@ -24,7 +24,7 @@ def pen(log: FileLog) -> Notes:
 
 
 @pytest.fixture
-def eye(log: FileLog, tmp_path: Path) -> NotesReader:
+def eye(tmp_path: Path) -> NotesReader:
     return NotesReader(FileLogReader(tmp_path / "child.notes"))
 
 

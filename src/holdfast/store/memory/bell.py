@@ -17,7 +17,8 @@ class MemoryListener:
         """Return True as soon as the bell rings, False after `timeout` seconds."""
         if not self._rung.is_set():
             try:
-                await asyncio.wait_for(self._rung.wait(), timeout)
+                async with asyncio.timeout(timeout):  # wait_for of Python 3.11 may swallow a cancellation
+                    await self._rung.wait()
             except TimeoutError:
                 return False
         self._rung.clear()

@@ -41,7 +41,7 @@ class WorkerVerbs(Tables):
     def _open_queues(self, request: ClaimRequest) -> list[str]:
         every = sorted({row.new.queue for row in self._jobs.values()})
         asked = every if request.queues is None else dict.fromkeys(request.queues)
-        return [queue for queue in asked if queue not in self._paused_at]
+        return request.in_turn([queue for queue in asked if queue not in self._paused_at])
 
     def _open_rows(self, request: ClaimRequest) -> Iterator[JobRow]:
         queues = set(self._open_queues(request))

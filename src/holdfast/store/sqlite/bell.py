@@ -128,7 +128,8 @@ class _Ear:
             return True
         self._rung.clear()
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._rung.wait(), timeout)
+            async with asyncio.timeout(timeout):  # wait_for of Python 3.11 may swallow a cancellation
+                await self._rung.wait()
         return self._drain()
 
     def close(self) -> None:

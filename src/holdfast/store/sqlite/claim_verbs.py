@@ -45,7 +45,7 @@ class ClaimVerbs(SqliteVerbs):
             rows = yield Query(self._sql["every_queue"], (_adoptable(request),))
         else:
             rows = yield Query(self._sql["asked_queues"], (to_json(dict.fromkeys(request.queues)),))
-        return [queue for (queue,) in rows]
+        return request.in_turn([queue for (queue,) in rows])
 
     def _claim_due(self, request: ClaimRequest, queues: Sequence[str], now: int) -> Steps[list[Claim]]:
         claims: list[Claim] = []

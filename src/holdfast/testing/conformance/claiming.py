@@ -84,6 +84,14 @@ class Claiming:
         first = harness.enqueue(queue="a")
         assert harness.claimed_ids(harness.register()) == [first, second]
 
+    def test_every_queue_has_its_turn(self, harness: Harness) -> None:
+        """However long one queue is, a worker that serves all of them starts a call with each in turn."""
+        worker = harness.register()
+        for queue in "abc" * 3:
+            harness.enqueue(queue=queue)
+        first = [harness.claim(worker, 1, call=call)[0].queue for call in (1, 2, 3, 4, 5, 6)]
+        assert first == ["a", "b", "c", "a", "b", "c"]
+
     def test_no_queue_gives_nothing(self, harness: Harness) -> None:
         """An empty list of queues is not the same as every queue."""
         harness.enqueue()

@@ -72,6 +72,19 @@ class Burying:
         with pytest.raises(WorkerBuriedError):
             harness.claim(placed.worker)
 
+    @pytest.mark.parametrize("kind", list(DeathKind))
+    def test_a_late_registration_raises_nobody(self, harness: Harness, kind: DeathKind) -> None:
+        """A registration that was under way when its worker was buried changes nothing."""
+        worker, info = harness.register(), harness.run(harness.verbs.workers())[0].info
+        harness.enqueue()
+        harness.expire(worker)
+        harness.run(harness.verbs.bury(worker, Death(kind)))
+        harness.run(harness.verbs.register(info))
+        assert harness.run(harness.verbs.workers()) == ()
+        assert harness.beat(worker).accepted == frozenset()
+        with pytest.raises(WorkerBuriedError):
+            harness.claim(worker)
+
     def test_an_unmarked_worker_is_not_buried_as_vanished(self, harness: Harness) -> None:
         """Burying a vanished worker without the mark does nothing, even if its lease has run out."""
         placed = harness.place(State.RUNNING)

@@ -1,5 +1,6 @@
 -- How jobs come into a worker's hands. All of these run under the write lock of the jobs file. CROSS JOIN is how
--- SQLite is told to look up the few known tasks among the blocked jobs, and not the other way round.
+-- SQLite is told to look up the few known tasks among the blocked jobs, and not the other way round. The casts are for
+-- what someone changed by hand: a text that is no UTF-8 would fail the claim of every job beside it.
 
 -- name: promote
 -- Make scheduled jobs ready whose time has come: oldest first, so many at once at most.
@@ -52,7 +53,7 @@ WHERE seq IN (
     )
     ORDER BY priority DESC, run_at, seq LIMIT ?6
 )
-RETURNING seq, id, fence, task, version, payload, queue, priority, run_at, attempt, crashes, max_attempts;
+RETURNING seq, id, fence, task, version, CAST(payload AS BLOB), queue, priority, run_at, attempt, crashes, max_attempts;
 
 -- name: claim_ahead
 -- Give jobs due after ?3 and until ?4 to worker ?1, soonest first, in the queues ?5 (JSON; NULL for every queue).
@@ -78,7 +79,7 @@ WHERE seq IN (
     )
     ORDER BY run_at, priority DESC, seq LIMIT ?6
 )
-RETURNING seq, id, fence, task, version, payload, queue, priority, run_at, attempt, crashes, max_attempts;
+RETURNING seq, id, fence, task, version, CAST(payload AS BLOB), queue, priority, run_at, attempt, crashes, max_attempts;
 
 -- name: next_ready
 -- The earliest run_at among the ready jobs of the queues ?1 (JSON). Jumps from priority to priority in the index.

@@ -1,15 +1,18 @@
 -- What people look at. A job that is stored as ready or scheduled is shown by its time: READY once that has come.
+-- The casts are for what someone changed by hand: whatever the column holds, readers get bytes.
 
 -- name: job
 -- One job.
 SELECT id, task, version, queue, priority, state, reason, until_at, run_at, created_at, finished_at, fence, attempt,
-    crashes, max_attempts, alone, cancel_requested, worker, payload, result, error, progress_done, progress_total
+    crashes, max_attempts, alone, cancel_requested, worker, CAST(payload AS BLOB), CAST(result AS BLOB), error,
+    progress_done, progress_total
 FROM holdfast_job WHERE id = ?1;
 
 -- name: jobs
 -- A page of jobs, newest id first: of the states ?1 (JSON as shown; NULL for all), queue ?2, task ?3, before id ?4.
 SELECT id, task, version, queue, priority, state, reason, until_at, run_at, created_at, finished_at, fence, attempt,
-    crashes, max_attempts, alone, cancel_requested, worker, payload, result, error, progress_done, progress_total
+    crashes, max_attempts, alone, cancel_requested, worker, CAST(payload AS BLOB), CAST(result AS BLOB), error,
+    progress_done, progress_total
 FROM holdfast_job
 WHERE (?4 IS NULL OR id < ?4) AND (?2 IS NULL OR queue = ?2) AND (?3 IS NULL OR task = ?3)
     AND (?1 IS NULL OR iif(
@@ -20,7 +23,8 @@ ORDER BY id DESC LIMIT ?6;
 -- name: dead_jobs
 -- The same page where only dead jobs are asked for: read from their own small index.
 SELECT id, task, version, queue, priority, state, reason, until_at, run_at, created_at, finished_at, fence, attempt,
-    crashes, max_attempts, alone, cancel_requested, worker, payload, result, error, progress_done, progress_total
+    crashes, max_attempts, alone, cancel_requested, worker, CAST(payload AS BLOB), CAST(result AS BLOB), error,
+    progress_done, progress_total
 FROM holdfast_job
 WHERE state = {dead} AND (?3 IS NULL OR id < ?3) AND (?1 IS NULL OR queue = ?1) AND (?2 IS NULL OR task = ?2)
 ORDER BY id DESC LIMIT ?4;

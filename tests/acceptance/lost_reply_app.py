@@ -1,0 +1,90 @@
+"""The shop's app over a store whose answers get lost on the way back: the call is committed, the caller never knows.
+
+LOSE says which, as `verb:how:first,last`: the answers of these calls of the verb (counted from 1; of claims only
+those that brought jobs) are lost; `how` is `error` (as a broken connection) or `silence` (as a dropped packet).
+"""
+
+import asyncio
+import os
+from pathlib import Path
+
+from holdfast import Context, Holdfast, StoreUnavailableError
+
+FOLDER = Path(__file__).resolve().parent
+
+
+class Wire:
+    """The store as it is, and the way to it that loses answers."""
+
+    def __init__(self, backend):
+        self._backend = backend
+        self.verbs, self.bell, self.close, self.run = backend.verbs, backend.bell, backend.close, backend.run
+        self._verb, self._how, calls = os.environ["LOSE"].split(":")
+        self._calls = range(int(calls.split(",")[0]), int(calls.split(",")[1]) + 1)
+        self._count = 0
+
+    async def arun(self, verb):
+        answer = await self._backend.arun(verb)
+        if verb.name == self._verb and (verb.name != "claim" or answer.jobs):
+            self._count += 1
+            if self._count in self._calls:
+                await self._lose(verb.name)
+        return answer
+
+    async def _lose(self, name):
+        with (FOLDER / "lost").open("a") as file:
+            file.write(f"{name}\n")
+        if self._how == "error":
+            raise StoreUnavailableError(f"the answer to {name} was lost")
+        await asyncio.sleep(3600)
+
+
+class WiredApp(Holdfast):
+    """An app that reaches its store over the wire, in a worker's child only."""
+
+    @property
+    def backend(self):
+        backend = super().backend
+        if "LOSE" not in os.environ:
+            return backend
+        if not hasattr(self, "_wire"):
+            self._wire = Wire(backend)
+        return self._wire
+
+
+app = WiredApp(
+    f"sqlite:///{FOLDER}/jobs.db", lease=10, beat=0.25, grace=5, store_timeout=1, concurrency=5, safety_poll=0.5
+)
+
+
+def note(ctx, what):
+    """Write one effect into the ledger."""
+    line = f'{{"job": "{ctx.job_id}", "fence": {ctx.fence}, "what": "{what}"}}\n'
+    file = os.open(FOLDER / "ledger", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    try:
+        os.write(file, line.encode())
+    finally:
+        os.close(file)
+
+
+@app.task
+async def pack(ctx: Context, order: int) -> int:
+    """Done at once."""
+    note(ctx, "packed")
+    return order
+
+
+@app.task(max_attempts=1)
+async def ship(ctx: Context, order: int) -> int:
+    """Done at once, and never twice."""
+    note(ctx, "shipped")
+    return order
+
+
+@app.task(max_attempts=3, backoff=0)
+async def knock(ctx: Context, order: int) -> int:
+    """Fail once, then succeed."""
+    note(ctx, "knocked")
+    if ctx.attempt == 1:
+        raise ConnectionError("nobody is in")
+    return order

@@ -1,0 +1,102 @@
+"""A worker is stopped, paused or told to go: what it had is never lost, and never done under a claim that is over."""
+
+import signal
+
+import pytest
+from fleet import now, sizes, wait_until
+
+from holdfast.core.states import State
+
+LEASE = sizes(short=2, full=15)
+NAP = sizes(short=10, full=10)
+GRACE = 2
+
+
+@pytest.mark.timeout(sizes(short=120, full=600))
+def test_sigstop_past_lease(fleet):
+    """A worker stopped past its lease starts nothing stale when it goes on: its work is done elsewhere, its late finish
+    is refused, and a new incarnation takes its place."""
+    stopped = fleet.start(lease=LEASE, concurrency=2)
+    old = fleet.worker_of(stopped)
+    running = fleet.enqueue("nap_in_thread", seconds=LEASE)
+    ahead = [fleet.enqueue("nap", seconds=0, options={"delay": LEASE}) for _ in range(2)]
+    fleet.wait_for(running, State.RUNNING)
+    for job in ahead:
+        fleet.wait_for(job, State.HELD)
+    other = fleet.start(lease=LEASE)
+    fleet.worker_of(other)
+    stopped_at = now()
+    stopped.signal_tree(signal.SIGSTOP)
+
+    jobs = [running, *ahead]
+    for job in jobs:
+        fleet.wait_for(job, State.COMPLETED, within=10 * LEASE)
+    done = {job: fleet.job(job) for job in jobs}
+    stopped.signal_tree(signal.SIGCONT)
+    new = fleet.worker_of(stopped, other_than=[old.info.id])
+    wait_until(lambda: old.info.pid not in stopped.members(), what="the end of the old incarnation")
+
+    runs = fleet.ledger.runs()
+    assert {job: [run.fence for run in runs[job]] for job in jobs} == {running: [1, 2], ahead[0]: [2], ahead[1]: [2]}
+    assert [run.start for job in jobs for run in runs[job] if run.start.pid == old.info.pid] == [runs[running][0].start]
+    assert runs[running][0].start.at < stopped_at
+    late = runs[running][0].end
+    assert late is not None, "the handler of the stopped worker went on to its end"
+    assert late.at > done[running].finished_at
+    assert late.lost, "the handler was told"
+    assert {job: fleet.job(job) for job in jobs} == done, "the late finish has changed something"
+    assert f"nap_in_thread {running[-8:]} lost: the job belongs to another worker now" in stopped.told
+    assert "was declared dead by others" in stopped.told
+    listed = {each["id"]: each for each in fleet.holdfast_json("workers")}
+    assert old.info.id not in listed
+    assert listed[new.info.id]["supervisor"] == old.info.supervisor
+    assert listed[new.info.id]["live"]
+    other.signal_supervisor(signal.SIGTERM)
+    assert other.exit_code() == 0
+    assert fleet.wait_for(fleet.enqueue("nap", seconds=0), State.COMPLETED).worker == new.info.id
+
+
+@pytest.mark.parametrize("task", ["nap", "nap_in_thread"])
+def test_sigterm_grace(fleet, task):
+    """SIGTERM in the middle of a job longer than the grace: it is ready at once after that, uncharged, and exit is 0."""
+    tree = fleet.start(grace=GRACE)
+    job = fleet.enqueue(task, seconds=NAP)
+    fleet.wait_for(job, State.RUNNING)
+
+    told_at = now()
+    tree.signal_supervisor(signal.SIGTERM)
+
+    assert tree.exit_code() == 0
+    left = fleet.job(job)
+    assert (left.state, left.attempt, left.crashes, left.alone, left.error) == (State.READY, 0, 0, False, None)
+    [attempt] = fleet.history(job)
+    assert attempt.how == "release"
+    assert GRACE <= (attempt.ended_at - told_at).total_seconds() <= GRACE + 2
+    [run] = fleet.ledger.runs_of(job)
+    assert run.end is None
+    assert tree.members() == []
+    assert fleet.workers() == ()
+    fleet.start()
+    assert fleet.wait_for(job, State.COMPLETED).attempt == 0
+
+
+@pytest.mark.parametrize("task", ["nap", "nap_in_thread"])
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+def test_sigterm_grace_ends_with_a_second_signal(fleet, task, second):
+    """A second signal does not wait for the grace: the job is ready at once, uncharged, and exit is 0."""
+    tree = fleet.start(grace=60)
+    job = fleet.enqueue(task, seconds=60)
+    fleet.wait_for(job, State.RUNNING)
+    tree.signal_supervisor(signal.SIGTERM)
+    wait_until(lambda: "stopping" in tree.told, what="the first signal's effect")
+
+    told_at = now()
+    tree.signal_supervisor(second)
+
+    assert tree.exit_code() == 0
+    left = fleet.job(job)
+    assert (left.state, left.attempt, left.crashes, left.alone) == (State.READY, 0, 0, False)
+    [attempt] = fleet.history(job)
+    assert attempt.how == "release"
+    assert (attempt.ended_at - told_at).total_seconds() <= 2
+    assert tree.members() == []

@@ -1,0 +1,76 @@
+"""Handlers and users that get in a worker's way: who only delays keeps all it has, who hangs is ended with evidence."""
+
+from contextlib import ExitStack
+
+import pytest
+from fleet import now, sizes, wait_until
+
+from holdfast.core.states import State
+
+pytestmark = pytest.mark.timeout(sizes(short=120, full=600))
+
+
+def test_gil_hog_keeps_claim(fleet):
+    """A handler that holds the interpreter for three leases keeps its claim: it runs once and is not charged."""
+    lease = sizes(short=2, full=15)
+    hog, other = fleet.start_workers(2, lease=lease)
+    fleet.wait_until_it_may_bury(other)
+    before = {worker.info.id for worker in fleet.workers()}
+    job = fleet.enqueue("hold_interpreter", seconds=3 * lease)
+
+    fleet.wait_for(job, State.COMPLETED, within=30 + 3 * lease)
+
+    [run] = fleet.ledger.runs_of(job)
+    assert run.end is not None
+    assert run.end.boot - run.start.boot >= 3 * lease
+    assert not run.end.lost
+    done = fleet.job(job)
+    assert (done.fence, done.attempt, done.crashes) == (1, 0, 0)
+    assert {worker.info.id for worker in fleet.workers()} == before
+    assert hog.process.poll() is None
+
+
+def test_long_user_transaction(fleet):
+    """A user's own long write transaction on the same file buries and replaces no worker, and then work goes on."""
+    lease, store_timeout, held_for = sizes(short=(2, 1.2, 6), full=(15, 10, 30))
+    trees = fleet.start_workers(3, lease=lease, store_timeout=store_timeout)
+    for tree in trees:
+        fleet.wait_until_it_may_bury(tree)
+    before = {worker.info.id: worker.info.pid for worker in fleet.workers()}
+    crossing = [fleet.enqueue(task, seconds=lease) for task in ("nap", "nap_in_thread")]
+    for job in crossing:
+        fleet.wait_for_start(job)
+
+    with fleet.user_transaction():
+        begun_at = now()
+        wait_until(lambda: (now() - begun_at).total_seconds() >= held_for)
+        during = fleet.workers()
+    after = [fleet.enqueue("nap", seconds=0) for _ in range(20)]
+    for job in [*crossing, *after]:
+        fleet.wait_for(job, State.COMPLETED)
+
+    assert {worker.info.id: worker.info.pid for worker in fleet.workers()} == before
+    assert [worker.info.id for worker in during if worker.condemned or worker.beat_age > worker.info.lease] == []
+    for job in [*crossing, *after]:
+        assert (fleet.job(job).attempt, fleet.job(job).crashes) == (0, 0)
+    for job in crossing:
+        assert fleet.job(job).fence == 1
+        assert len(fleet.ledger.runs_of(job)) == 1
+    assert [tree.process.poll() for tree in trees] == [None, None, None]
+
+
+@pytest.mark.parametrize("companions", [0, 2])
+def test_hang_limit(fleet, companions):
+    """A handler that blocks the event loop past the hang limit loses its process: its stack is the evidence, and it is
+    charged only where it was alone."""
+    limit = sizes(short=2, full=10)
+    with ExitStack() as stack:
+        if companions:  # all in one claim, so that they run together
+            stack.enter_context(fleet.user_transaction())
+        tree = fleet.start(lease=sizes(short=2, full=15), hang_limit=limit)
+    hung = fleet.enqueue("block_first_time", seconds=60)
+    others = [fleet.enqueue("nap_in_thread", seconds=4 * limit) for _ in range(companions)]
+    for job in others:
+        fleet.wait_for_start(job)
+    fleet.wait_for_start(hung)
+    fleet.wait_for(hung, State.COMPLETED)
