@@ -1,7 +1,8 @@
 """Handlers and users that get in a worker's way: who only delays keeps all it has, who hangs is ended with evidence."""
 
-from contextlib import ExitStack
+from pathlib import Path
 
+import fleet_app
 import pytest
 from fleet import now, sizes, wait_until
 
@@ -59,18 +60,50 @@ def test_long_user_transaction(fleet):
     assert [tree.process.poll() for tree in trees] == [None, None, None]
 
 
-@pytest.mark.parametrize("companions", [0, 2])
-def test_hang_limit(fleet, companions):
-    """A handler that blocks the event loop past the hang limit loses its process: its stack is the evidence, and it is
-    charged only where it was alone."""
+def test_hang_limit(fleet):
+    """A handler that blocks the event loop past the hang limit loses its process, charged, with its stack as evidence."""
     limit = sizes(short=2, full=10)
-    with ExitStack() as stack:
-        if companions:  # all in one claim, so that they run together
-            stack.enter_context(fleet.user_transaction())
-        tree = fleet.start(lease=sizes(short=2, full=15), hang_limit=limit)
-    hung = fleet.enqueue("block_first_time", seconds=60)
-    others = [fleet.enqueue("nap_in_thread", seconds=4 * limit) for _ in range(companions)]
-    for job in others:
+    [tree] = fleet.start_workers(1, lease=2, hang_limit=limit)
+    child = fleet.child_pid_of(tree)
+    hung = fleet.enqueue("block_first_time", seconds=600)
+
+    done = fleet.wait_for(hung, State.COMPLETED)
+
+    assert (done.attempt, done.crashes, done.alone) == (1, 1, True)
+    first, *_, last = fleet.history(hung)
+    assert (first.how, last.how) == ("crashed", "complete")
+    assert "no sign of life" in first.error
+    assert f'fleet_app.py", line {line_of("time.sleep(seconds)  # noqa")} in block_first_time' in first.error
+    run, again = fleet.ledger.runs_of(hung)
+    assert (run.start.pid, run.end) == (child, None)
+    assert (first.ended_at - run.start.at).total_seconds() >= limit
+    assert again.start.pid != child
+    assert child not in tree.members()
+    assert "hangs: no sign of life" in tree.told
+    assert tree.process.poll() is None
+
+
+def test_hang_limit_among_innocents(fleet):
+    """Who ran beside a handler that hangs is not charged, and neither is the one that hung: each then runs alone."""
+    [tree] = fleet.start_workers(1, lease=2, hang_limit=2)
+    child = fleet.child_pid_of(tree)
+    innocents = [fleet.enqueue("nap_in_thread", seconds=3) for _ in range(2)]
+    for job in innocents:
         fleet.wait_for_start(job)
-    fleet.wait_for_start(hung)
-    fleet.wait_for(hung, State.COMPLETED)
+    hung = fleet.enqueue("block_first_time", seconds=600)
+
+    for job in [hung, *innocents]:
+        done = fleet.wait_for(job, State.COMPLETED)
+        assert (done.attempt, done.crashes, done.alone) == (0, 1, True)
+        first = fleet.history(job)[0]
+        assert first.how == "suspected"
+        assert "in block_first_time" in first.error
+    pids = [run.start.pid for job in [hung, *innocents] for run in fleet.ledger.runs_of(job)]
+    assert pids.count(child) == 3
+    assert len(set(pids)) == 4
+
+
+def line_of(code):
+    """Return the number of the line of the app that has this in it."""
+    lines = Path(fleet_app.__file__).read_text().splitlines()
+    return next(number for number, line in enumerate(lines, 1) if code in line)

@@ -96,9 +96,9 @@ def test_the_last_attempt_is_the_end(death: Death) -> None:
 def test_crashes_alone_are_limited() -> None:
     """A job that killed a process of its own for the third time is dead with attempts left."""
     patient = replace(ONE, max_attempts=100)
-    before = replace(patient, crashes_alone=CRASHES_ALONE_LIMIT - 2)
+    before = replace(patient, crashes=5, crashes_alone=CRASHES_ALONE_LIMIT - 2)
     assert _row(_crash(ONE), before)[0][0] is State.READY
-    hopeless = replace(patient, crashes_alone=CRASHES_ALONE_LIMIT - 1)
+    hopeless = replace(patient, crashes=5, crashes_alone=CRASHES_ALONE_LIMIT - 1)
     assert _row(_crash(ONE), hopeless)[0][0] is State.DEAD
     assert _row(VANISHED, hopeless)[0][0] is State.READY
 
@@ -109,10 +109,17 @@ def test_a_wish_to_cancel_is_kept(death: Death) -> None:
     assert _row(death, replace(ONE, cancel_requested=True))[0][0] is State.CANCELLED
 
 
-def test_death_goes_before_cancellation() -> None:
-    """A job that used up its attempts is a dead letter even if someone asked to cancel it."""
+def test_cancellation_goes_before_death() -> None:
+    """A job that someone asked to cancel is no dead letter, even if this was its last attempt or chance."""
     orphan = replace(ONE, attempt=4, cancel_requested=True)
-    assert _row(_crash(ONE), orphan)[0][0] is State.DEAD
+    assert _row(_crash(ONE), orphan)[0][0] is State.CANCELLED
+    assert _row(STOPPED, replace(LAST_CHANCE, cancel_requested=True))[0][0] is State.CANCELLED
+
+
+def test_a_requeue_gives_new_chances() -> None:
+    """With `crashes` reset, the crashes alone before that do not count any more."""
+    requeued = replace(ONE, max_attempts=100, crashes=0, crashes_alone=CRASHES_ALONE_LIMIT)
+    assert _row(_crash(ONE), requeued)[0][0] is State.READY
 
 
 def test_starts_of_others_do_not_count() -> None:

@@ -48,8 +48,8 @@ class ClaimRequest:
     """What a worker asks for: at most `limit` due jobs, and `ahead_limit` that become due within `look_ahead`.
 
     `queues` are tried in the order given; None means every queue by name, each in its turn the first, so that none
-    starves. `call` numbers the worker's claims upward. `adopt` names blocked(no_worker) tasks that this worker knows. `alone` takes suspects and nothing else;
-    without it suspects are left where they are.
+    starves. `call` numbers the worker's claims upward. `adopt` names blocked(no_worker) tasks that this worker
+    knows. `alone` takes suspects and nothing else; without it suspects are left where they are.
     """
 
     worker: str

@@ -1,0 +1,51 @@
+"""A handler that takes its whole process with it, among many that do nothing wrong."""
+
+import random
+
+import pytest
+from fleet import sizes, wait_until
+
+from holdfast.core.crash import CRASHES_ALONE_LIMIT
+from holdfast.core.states import State
+
+INNOCENTS = sizes(short=100, full=500)
+
+pytestmark = pytest.mark.timeout(sizes(short=120, full=600))
+
+
+def test_poison_among_innocents(fleet):
+    """A handler that calls os._exit(9) ends dead with the evidence; the innocents beside it all complete uncharged."""
+    naps = [{"seconds": random.uniform(0.01, 0.1)} for _ in range(INNOCENTS // 2)]
+    innocents = [handle.id for handle in fleet.app.tasks["nap"].enqueue_many(naps)]
+    poison = fleet.enqueue("exit_nine")
+    innocents += [handle.id for handle in fleet.app.tasks["nap_in_thread"].enqueue_many(naps)]
+    [tree] = fleet.start_workers(1, lease=2, concurrency=8)
+
+    dead = fleet.wait_for(poison, State.DEAD)
+    fleet.wait_for_completed(INNOCENTS)
+
+    assert {fleet.job(job).attempt for job in innocents} == {0}
+    hows = {attempt.how for job in innocents for attempt in fleet.history(job)}
+    assert hows == {"complete", "suspected"} | hows & {"release"}
+    assert "its process exited with status 9" in dead.error
+    judge_the_story(fleet, poison)
+    assert tree.process.poll() is None
+    wait_until(lambda: len(fleet.workers()) == 1, what="the leave of the children that ran suspects")
+
+
+def judge_the_story(fleet, poison):
+    """The commands say what happened: how often, by what, and what to do now."""
+    shown = fleet.holdfast_json("jobs", "show", poison)
+    hows = [attempt["how"] for attempt in shown["attempts"]]
+    assert shown["state"] == "dead"
+    assert shown["crashes"] == hows.count("crashed") + hows.count("suspected")
+    assert shown["attempt"] == hows.count("crashed") == CRASHES_ALONE_LIMIT
+    assert hows[0] == "suspected", "it was not alone the first time"
+    assert {attempt["error"] for attempt in shown["attempts"]} == {"its process exited with status 9"}
+    assert len({attempt["worker"] for attempt in shown["attempts"]}) == len(hows), "each run had a process of its own"
+    assert len({run.start.pid for run in fleet.ledger.runs_of(poison)}) == len(hows)
+    why = fleet.holdfast("why", poison)
+    assert f"it crashed the process that ran it {shown['crashes']} times" in why
+    assert "its process exited with status 9" in why
+    assert f"holdfast dead retry {poison}" in why
+    assert [job["id"] for job in fleet.holdfast_json("dead", "list")] == [poison]
