@@ -101,11 +101,11 @@ class Heart:
         if child.worker not in answer.accepted:
             self._part_with(child)
             return
-        channel.send(Renewed(sent_at))
         revoked = answer.revoked.get(child.worker, ())
         if revoked or answer.paused:
             claims = tuple((ref.job_id, ref.fence) for ref in revoked)
             channel.send(Revoke(claims, tuple(sorted(answer.paused))))
+        channel.send(Renewed(sent_at))  # last: it lets held jobs start, unless the word before took them back
         if answer.blocked:
             channel.send(Adopt(tuple(sorted((task.name, task.version) for task in answer.blocked))))
 

@@ -14,7 +14,7 @@ from holdfast.errors import HoldfastError
 from holdfast.settings import Settings
 from holdfast.store.verb import Verb
 from holdfast.testing.simulator.fleet import KILLED, Tree
-from holdfast.testing.simulator.world import Weather, World
+from holdfast.testing.simulator.world import BEAT, LEASE, Weather, World
 
 STORM = 60.0
 SETTLED_WITHIN = 240.0
@@ -22,7 +22,7 @@ PROBES = 3
 PROBE_WITHIN = 0.5
 
 SETTINGS = Settings(
-    url="memory://", lease=6.0, beat=2.0, grace=3.0, hang_limit=40.0, look_ahead=4.0, safety_poll=20.0,
+    url="memory://", lease=LEASE, beat=BEAT, grace=3.0, hang_limit=40.0, look_ahead=12.0, safety_poll=20.0,
     store_timeout=3.0, concurrency=4,
 )  # fmt: skip
 
@@ -74,7 +74,7 @@ class Story:
             payload=msgspec.json.encode({"v": 1, "args": {"kind": kind, "seconds": seconds}}),
             priority=self._random.randint(0, 3),
             queue=self._random.choice(("default", "mail")),
-            delay=timedelta(seconds=self._random.choice((0, 0, 1, 6))),
+            delay=timedelta(seconds=self._random.choice((0, 0, 1, 6, 15))),
             max_attempts=1 if kind == "once" else 3 if kind == "fail" else 20,
         )
         self.wishes[job_id] = Wish(kind, job)
@@ -83,8 +83,8 @@ class Story:
 
     async def _meddle(self) -> None:
         while self._stormy:
-            await self._pause(2, 12)
-            await self._random.choice((self._cancel_one, self._pause_queue))()
+            await self._pause(1, 8)
+            await self._random.choice((self._cancel_one, self._cancel_one, self._pause_queue))()
 
     async def _cancel_one(self) -> None:
         if self.wishes:

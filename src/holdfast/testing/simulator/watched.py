@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.clock import Clock
 from holdfast.core.crash import Death, DeathKind
-from holdfast.core.job import Claim, ClaimRef, Ending, Verdict
+from holdfast.core.job import Cancellation, Claim, ClaimRef, Ending, Verdict
 from holdfast.core.states import CLAIMED, FINAL, Move, State
 from holdfast.store.memory.store import MemoryStore
 from holdfast.store.protocol import BeatAnswer, ClaimAnswer, ClaimRequest, WorkerBeat, WorkerInfo
@@ -56,6 +56,7 @@ class WatchedStore(MemoryStore):
         self._seen_beat_at: dict[str, float] = {}
         self._seen_leases: dict[str, float] = {}
         self._seen_buried: set[str] = set()
+        self.cancel_asked_at: dict[str, float] = {}
 
     def apply(self, verb: Verb[T]) -> T:
         """Commit a verb."""
@@ -147,6 +148,16 @@ class WatchedStore(MemoryStore):
                     self._world.violate(f"start of {ref.job_id}:{ref.fence} was {verdict}, valid {valid}")
 
         return self._watch(super().start(worker, started), check)
+
+    def cancel(self, job_id: str) -> Verb[Cancellation]:
+        """Remember since when a claimed job is wanted back."""
+
+        def check(_: Snapshot, answer: Cancellation) -> None:
+            self._world.say(f"cancel {job_id}: {answer}")
+            if answer is Cancellation.REQUESTED:
+                self.cancel_asked_at.setdefault(job_id, self._clock.boot())
+
+        return self._watch(super().cancel(job_id), check)
 
     # -- supervisors -----------------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from holdfast.testing.simulator.watched import Seen, WatchedStore
 T = TypeVar("T")
 
 LEASE = 6.0
+BEAT = 2.0
 SAFE_OUTAGE = 2 * LEASE
 """Seconds of outage during which the beat of every supervisor must have failed."""
 
@@ -159,6 +160,9 @@ class World:
         self.say(f"{ref.job_id}:{ref.fence} starts")
         if not seen.is_claim(worker, ref):
             self.violate(f"{ref.job_id}:{ref.fence} started though the store says {seen}")
+        asked_for = self.clock.boot() - self.store.cancel_asked_at.get(ref.job_id, math.inf)
+        if asked_for > 3 * BEAT:
+            self.violate(f"{ref.job_id} started {asked_for:.3f} s after its cancellation was asked for")
         if seen.max_attempts == 1 and self.ledger.starts.get(ref.job_id):
             self.violate(f"{ref.job_id} has max_attempts=1 and started twice")
 
