@@ -129,8 +129,7 @@ class Attempts:
             return None
 
         def ignored() -> None:
-            frames = task.get_stack() if task is not None else []
-            where = "".join(traceback.format_stack(frames[-1])) if frames else ""
+            where = _stack_of(task.get_coro() if task is not None else None)
             self._stuck(control, f"it ignores its timeout of {timeout:g} s, here:\n{where}")
 
         return asyncio.get_running_loop().call_later(timeout + STUCK_AFTER, ignored)
@@ -174,3 +173,12 @@ class Attempts:
                 return judge.cancelled()
             case _:
                 return judge.released()
+
+
+def _stack_of(coroutine: Any) -> str:
+    """Return where a suspended coroutine is; a task's own `get_stack` tells its outermost frame only."""
+    frames = []
+    while (frame := getattr(coroutine, "cr_frame", None)) is not None:
+        frames.append((frame, frame.f_lineno))
+        coroutine = coroutine.cr_await
+    return "".join(traceback.StackSummary.extract(frames).format())

@@ -61,15 +61,10 @@ class Timers:
         self.pump()
 
     def pump(self) -> None:
-        """Start what is due, has a slot and is covered by the lease; set the alarm for the rest."""
-        now = self._clock.now().timestamp()
-        boot = self._clock.boot()
-        while self._ahead and self._ahead[0][0] <= now:
-            run_at, order, claim = heapq.heappop(self._ahead)
-            heapq.heappush(self._due, (-claim.priority, run_at, order, boot, claim))
+        """Start what is due, has a slot and is covered by the lease; see to it that the rest is looked at in time."""
+        self._note_due()
         self._start_due()
-        self._give_back_overdue(boot)
-        self._set_alarm(now)
+        self._set_alarm()
 
     def take_out(self, wanted: Callable[[Claim], bool]) -> list[Claim]:
         """Return those of the claims that have not started and are wanted; they are held here no more."""
@@ -82,24 +77,41 @@ class Timers:
             heapq.heapify(self._due)
         return out
 
+    def _note_due(self) -> None:
+        if not self._ahead:
+            return
+        now, boot = self._clock.now().timestamp(), self._clock.boot()
+        while self._ahead and self._ahead[0][0] <= now:
+            run_at, order, claim = heapq.heappop(self._ahead)
+            heapq.heappush(self._due, (-claim.priority, run_at, order, boot, claim))
+
     def _start_due(self) -> None:
         while self._due and self._free_slots() > 0 and self._lease.fresh:
             self._start(heapq.heappop(self._due)[-1])
 
-    def _give_back_overdue(self, boot: float) -> None:
-        if self._due and self._free_slots() <= 0:
-            overdue = {entry[-1].ref for entry in self._due if boot - entry[3] >= PATIENCE}
-            for claim in self.take_out(lambda claim: claim.ref in overdue):
-                self._give_back(claim)
-
-    def _set_alarm(self, now: float) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
+    def _set_alarm(self) -> None:
+        """Set the alarm, unless it goes off early enough already."""
         if self._due:
             delay = PATIENCE / 4
         elif self._ahead:
-            delay = min(max(self._ahead[0][0] - now, 0.0), RECHECK)
+            delay = min(max(self._ahead[0][0] - self._clock.now().timestamp(), 0.0), RECHECK)
         else:
             return
-        self._alarm = asyncio.get_running_loop().call_later(delay, self.pump)
+        loop = asyncio.get_running_loop()
+        if self._alarm is not None:
+            if self._alarm.when() <= loop.time() + delay:
+                return
+            self._alarm.cancel()
+        self._alarm = loop.call_later(delay, self._go_off)
+
+    def _go_off(self) -> None:
+        self._alarm = None
+        self.pump()
+        self._give_back_overdue()
+
+    def _give_back_overdue(self) -> None:
+        if self._due and self._free_slots() <= 0:
+            long_ago = self._clock.boot() - PATIENCE
+            overdue = {entry[-1].ref for entry in self._due if entry[3] <= long_ago}
+            for claim in self.take_out(lambda claim: claim.ref in overdue):
+                self._give_back(claim)
