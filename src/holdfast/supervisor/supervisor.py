@@ -93,6 +93,8 @@ class Supervisor:
             await self._over.wait()
             for task in (*tasks, *(self._store.loops if self._store else ())):
                 task.cancel()
+        if self._store is not None:
+            self._store.backend.close()
         if self._fatal is not None:
             raise self._fatal
 
@@ -197,9 +199,8 @@ class Supervisor:
         """Open the store with the settings that the first child reports."""
         if self._store is None:
             ports = self._ports
-            calls = StoreCalls(
-                ports.open_backend(settings), ports.clock, ports.events, ports.random, settings.store_timeout
-            )
+            backend = ports.open_backend(settings)
+            calls = StoreCalls(backend, ports.clock, ports.events, ports.random, settings.store_timeout)
             heart = Heart(
                 calls,
                 ports.clock,
@@ -212,7 +213,7 @@ class Supervisor:
             loops = [self._group.create_task(heart.run())]
             if self._plan.drain:
                 loops.append(self._group.create_task(self._drain(calls)))
-            self._store = Link(settings, calls, heart, loops)
+            self._store = Link(settings, backend, calls, heart, loops)
         return self._store
 
     def _run_suspect(self) -> None:
@@ -333,6 +334,7 @@ class Link:
     """The supervisor's connection to the store, made when its first child has told where that is."""
 
     settings: Settings
+    backend: Backend
     calls: StoreCalls
     heart: Heart
     loops: list[asyncio.Task[None]]

@@ -3,7 +3,7 @@
 import sqlite3
 import time
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -50,6 +50,17 @@ def prepare(files: Files, namespace: str | None) -> None:
         with translated(path), closing(_connect(path, "rwc")) as connection:
             _use_wal(connection)
             migrate(connection, path, kind, namespace)
+
+
+def leave_tidy(files: Files) -> None:
+    """Fold the logs into their files if nobody else has them open.
+
+    SQLite does that when the last connection closes, but not if that one is a read-only view, as ours may be.
+    """
+    for path in (files.jobs, files.beats):
+        with suppress(sqlite3.Error), closing(_connect(path, "rw")) as connection:
+            connection.execute("PRAGMA busy_timeout = 0")
+            connection.execute("SELECT count(*) FROM sqlite_master")
 
 
 def open_jobs(files: Files) -> sqlite3.Connection:

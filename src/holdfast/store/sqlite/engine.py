@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
 
-from holdfast.store.sqlite.connect import Files, open_beats, open_jobs, open_reader, prepare
+from holdfast.store.sqlite.connect import Files, leave_tidy, open_beats, open_jobs, open_reader, prepare
 from holdfast.store.sqlite.group import GroupWriter
 from holdfast.store.sqlite.sql_files import load_statements
 from holdfast.store.sqlite.steps import run_steps
@@ -72,6 +72,8 @@ class Engine:
             writer.close()
         while self._readers:
             self._readers.pop().close()
+        if self._prepared:
+            leave_tidy(self._files)
 
     def _opener(self, connect: Callable[[Files], sqlite3.Connection]) -> Callable[[], sqlite3.Connection]:
         def open_prepared() -> sqlite3.Connection:
