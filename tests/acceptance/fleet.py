@@ -1,7 +1,7 @@
 """A fleet of real `holdfast worker` processes on one SQLite file, and the means to harm it.
 
-Each worker is a tree, a supervisor and its children, in a process group of its own. Only processes that the fleet has
-started are ever signalled, and all of them are gone when it closes.
+Each worker is a tree, a supervisor and its children, in a process group of its own. Only processes that the fleet
+has started are ever signalled, and all of them are gone when it closes.
 """
 
 import json
@@ -220,7 +220,9 @@ class Fleet:
             with suppress(ProcessLookupError):
                 tree.signal_tree(signal.SIGKILL)
             tree.process.wait()
-        wait_until(lambda: not [pid for tree in self.trees for pid in tree.members()], what="the end of all workers")
+        wait_until(
+            lambda: not [pid for tree in self.trees for pid in tree.members()], what="the end of all workers"
+        )
 
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}

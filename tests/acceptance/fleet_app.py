@@ -1,4 +1,4 @@
-"""The app that the fleets of the acceptance tests run: handlers that note in the ledger what they do, or misbehave."""
+"""The app that the fleets of acceptance tests run: handlers that note in the ledger what they do, or misbehave."""
 
 import asyncio
 import ctypes
@@ -21,7 +21,7 @@ def variable_of(setting: str) -> str:
 def make_app(url: str | None = None) -> Holdfast:
     given = {name: float(os.environ[variable_of(name)]) for name in SETTINGS if variable_of(name) in os.environ}
     app = Holdfast(url, **given)
-    for handler in (nap, nap_in_thread, hold_interpreter, block_first_time, exit_nine):
+    for handler in (nap, nap_in_thread, fork_and_nap, hold_interpreter, block_first_time, exit_nine):
         app.task(handler)
     return app
 
@@ -38,6 +38,18 @@ async def nap(ctx: Context, seconds: float) -> None:
 
 def nap_in_thread(ctx: Context, seconds: float) -> None:
     ledger().write("start", ctx)
+    time.sleep(seconds)
+    ledger().write("end", ctx)
+
+
+def fork_and_nap(ctx: Context, seconds: float) -> None:
+    """Leave a process behind that has everything open which this one has, as multiprocessing does."""
+    ledger().write("start", ctx)
+    if os.fork() == 0:
+        try:
+            time.sleep(seconds)
+        finally:
+            os._exit(0)
     time.sleep(seconds)
     ledger().write("end", ctx)
 

@@ -1,7 +1,7 @@
 """What handlers did, by their own word: one line per event in a file that has nothing to do with the store.
 
-A line is one write to a file opened for appending, so lines of many processes never mix and outlive `kill -9`. Times
-are of the boot clock, which is the same in every process, and of the wall clock, which is the store's.
+A line is one write to a file opened for appending, so lines of many processes never mix and outlive `kill -9`.
+Times are of the boot clock, which is the same in every process, and of the wall clock, which is the store's.
 """
 
 import json

@@ -65,6 +65,12 @@ def weigh(ctx: Context, order: int) -> int:
 
 
 @app.task
+async def read_aloud(text: str) -> int:
+    """Take up room."""
+    return len(text)
+
+
+@app.task
 async def guard(ctx: Context, until: str) -> str:
     """Runs until a file of that name is there, or until it is cancelled."""
     note(ctx, "began")
@@ -99,6 +105,15 @@ def guard_deaf(ctx: Context, until: str) -> str:
         time.sleep(0.02)
     note(ctx, "ended")
     return until
+
+
+@app.task
+def guard_then_fail(ctx: Context, until: str) -> str:
+    """Runs until a file of that name is there, listens to nobody, and fails."""
+    note(ctx, "began")
+    while not (FOLDER / until).exists():
+        time.sleep(0.02)
+    raise ConnectionError("the till is locked")
 
 
 @app.task
@@ -198,7 +213,7 @@ async def break_constant() -> None:
     raise ConnectionError("the till is locked")
 
 
-@app.task(max_attempts=9, backoff=Exponential(base=30, factor=2, max_delay=100))
+@app.task(max_attempts=9, backoff=Exponential(base=30, factor=4, max_delay=100))
 async def break_capped() -> None:
     """Fail; wait 70 to 100 seconds: the cap is reached at once."""
     raise ConnectionError("the till is locked")

@@ -103,6 +103,7 @@ class Shop:
     """A folder with an app and its database, and the workers started on them."""
 
     def __init__(self, folder, source="shop_app.py"):
+        folder.mkdir(exist_ok=True)
         self.folder = folder
         self.module = folder / "shop.py"
         shutil.copy(HERE / source, self.module)
@@ -158,6 +159,9 @@ class Shop:
             for line in lines
             if (job is None or line["job"] == job.id) and (what is None or line["what"] == what)
         ]
+
+    def job(self, handle):
+        return handle.job()
 
     def history(self, handle):
         return self.app.call(self.app.verbs.history(handle.id))

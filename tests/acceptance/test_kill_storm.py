@@ -8,6 +8,7 @@ import random
 import signal
 from collections import Counter, defaultdict
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 from fleet import PATIENCE, PROVE, sizes, wait_until
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.timeout(900 if PROVE else 120)
 
 
 def test_kill_tree(fleet):
-    """Whole workers die by `kill -9`, supervisor and children: each job completes, under one valid claim at a time."""
+    """Whole worker trees die by `kill -9`: each job completes, under one valid claim at a time."""
     enqueue_naps(fleet)
     trees = fleet.start_workers(WORKERS, **OPTIONS)
     for kill in range(KILLS):
@@ -90,9 +91,9 @@ def judge(fleet):
     assert len(jobs) == JOBS
     assert Counter(job.state for job in jobs.values()) == {State.COMPLETED: JOBS}
     assert [tree.log.name for tree in fleet.trees if "declared dead by others" in tree.told] == []
-    for job_id in jobs:
-        judge_claims(jobs[job_id], history[job_id])
-        judge_runs(jobs[job_id], history[job_id], runs[job_id])
+    for job_id, job in jobs.items():
+        judge_claims(job, history[job_id])
+        judge_runs(job, history[job_id], runs[job_id])
     assert stale_finishes_refused(fleet, history) > 0
     assert {job.id: job for job in fleet.jobs()} == jobs, "a refused finish has changed something"
 
@@ -101,7 +102,7 @@ def judge_claims(job, history):
     """Each claim has a fence of its own, ended before the next began, and only the last one completed the job."""
     assert [attempt.fence for attempt in history] == list(range(1, job.fence + 1))
     assert [attempt.fence for attempt in history if attempt.how == "complete"] == [job.fence]
-    for earlier, later in zip(history, history[1:], strict=False):
+    for earlier, later in pairwise(history):
         assert earlier.ended_at is not None
         assert later.started_at is None or earlier.ended_at <= later.started_at, history
 
@@ -110,7 +111,7 @@ def judge_runs(job, history, runs):
     """No handler ran while another did, or after a younger claim had run; the completed claim ran to its end."""
     fences = [run.fence for run in runs]
     assert fences == sorted(set(fences)), f"a stale start: {runs}"
-    for earlier, later in zip(runs, runs[1:], strict=False):
+    for earlier, later in pairwise(runs):
         assert earlier.end is None or earlier.end.boot <= later.start.boot, f"two at once: {earlier} {later}"
     ended = {attempt.fence: attempt.ended_at for attempt in history}
     for run in runs:
@@ -133,7 +134,7 @@ def stale_finishes_refused(fleet, history):
 
 
 def judge_who_paid(fleet, killed):
-    """A job that ran alone in a killed child is charged; of several each is suspected; what had not started is not."""
+    """Who ran alone in a killed child is charged; of several each is suspected; what had not started is not."""
     jobs = {job.id: job for job in fleet.jobs()}
     started = {(job_id, run.fence): run for job_id, runs in fleet.ledger.runs().items() for run in runs}
     by_worker = defaultdict(Counter)

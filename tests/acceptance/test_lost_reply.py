@@ -1,9 +1,12 @@
 """An answer that is lost on the wire, after the store has committed, neither loses a job nor doubles one."""
 
+import asyncio
 from itertools import pairwise
 
 import pytest
 from shopfloor import PROVE, Shop
+
+from holdfast import new_job_id
 
 JOBS = 300 if PROVE else 30
 LOST = {
@@ -62,10 +65,6 @@ def assert_every_claim_is_accounted_for(shop, handles):
 @pytest.mark.parametrize("how", ["sync", "async"])
 def test_lost_reply_of_an_enqueue(tmp_path, how):
     """A client that did not hear the answer enqueues again with the same id: there is one job, and it runs once."""
-    import asyncio  # noqa: PLC0415 - one of the two forms
-
-    from holdfast import new_job_id  # noqa: PLC0415
-
     with Shop(tmp_path, "lost_reply_app.py") as shop:
         job_id = new_job_id()
         for _ in range(3):

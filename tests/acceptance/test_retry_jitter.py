@@ -15,7 +15,7 @@ def test_retry_jitter_spread(tmp_path, task, earliest, latest):
     """The retry instants of 100 failing jobs are uniform over the whole jitter, and the cap does not erase it."""
     with Shop(tmp_path) as shop:
         handles = getattr(shop.tasks, task).enqueue_many({} for _ in range(JOBS))
-        worker = shop.worker("--quiet")
+        worker = shop.start("--quiet")
         for handle in handles:
             shop.become(handle, "scheduled")
         assert worker.stop() == 0

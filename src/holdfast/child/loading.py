@@ -20,7 +20,7 @@ def load_app(target: str, app_dir: str) -> Holdfast:
                 f"there is no module {module_name!r}: run from the folder that holds it, or give --app-dir"
             ) from error
         raise ConfigurationError(f"{module_name} cannot be imported: {error}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ConfigurationError(f"{module_name} cannot be imported: {type(error).__name__}: {error}") from error
     found: object = module
     for part in attribute.split("."):

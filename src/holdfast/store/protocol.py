@@ -99,7 +99,7 @@ class BeatAnswer:
     expired: workers without a beat for longer than their lease, or already condemned: `condemn`, then `bury`.
     next_expiry: how long until the next lease of someone else, not yet expired, runs out; None without anyone.
     blocked: what waits as blocked(no_worker).
-    suspects: how many suspects are due and unclaimed.
+    suspects: how many suspects are due and unclaimed, in queues that are not paused.
     """
 
     accepted: frozenset[str]

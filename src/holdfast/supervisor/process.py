@@ -83,7 +83,9 @@ class RealChild:
 
     async def wait(self) -> Exit:
         """Return how it ended, once it has."""
-        return Exit(await self._process.wait())
+        end = Exit(await self._process.wait())
+        self.channel.hear_out()  # a process that a handler has forked may live on, with our line in its hands
+        return end
 
     def kill(self) -> None:
         """End it at once."""

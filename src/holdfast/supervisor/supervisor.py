@@ -132,7 +132,11 @@ class Supervisor:
         """Hear a child out, and after its end give back what it had."""
         hearing = asyncio.ensure_future(self._hear(child))
         end = await child.process.wait()
-        await hearing
+        if self._stopping and child.phase is Phase.STARTING:
+            hearing.cancel()  # the store may not answer its registration for a long time, and nobody waits for it
+        await asyncio.wait([hearing])
+        if not hearing.cancelled():
+            hearing.result()
         child.process.channel.close()
         if child.executioner is not None:
             child.executioner.cancel()
@@ -281,7 +285,7 @@ class Supervisor:
             self._over.set()
 
     def _ask_to_leave(self, child: Child) -> None:
-        if self._store is None:
+        if self._store is None or child.phase is Phase.STARTING:  # it has nothing to give back
             self._kill(child)
             return
         grace = self._store.settings.grace

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from contextlib import suppress
 
 import msgspec
 
@@ -37,6 +38,11 @@ class SocketChannel:
         except ConnectionError:
             return None
         return _decoder.decode(line) if line.endswith(b"\n") else None
+
+    def hear_out(self) -> None:
+        """Receive what was said so far and then None, whoever still keeps the other end open."""
+        with suppress(OSError):  # the other side may have hung up
+            self._writer.get_extra_info("socket").shutdown(socket.SHUT_RD)
 
     def close(self) -> None:
         """Hang up."""

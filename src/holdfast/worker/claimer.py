@@ -16,7 +16,7 @@ from holdfast.clock import Clock
 from holdfast.core.job import Claim, KnownTask
 from holdfast.errors import StoreError, WorkerBuriedError
 from holdfast.settings import Settings
-from holdfast.store.backend import Bell
+from holdfast.store.backend import Bell, Listener
 from holdfast.store.protocol import ClaimAnswer, ClaimRequest
 from holdfast.worker.lease import Lease
 from holdfast.worker.load import Load
@@ -96,13 +96,21 @@ class Claimer:
                 return
 
     async def _heed_bell(self) -> None:
-        listener = self._bell.listen()
+        listener = await self._listener()
         try:
             while True:
                 if await listener.wait(self._settings.safety_poll):
                     self.wake()
         finally:
             listener.close()
+
+    async def _listener(self) -> Listener:
+        """Open the bell. It is a hint only: while it cannot be opened, the claims say what is wrong with the store."""
+        while True:
+            try:
+                return self._bell.listen()
+            except StoreError:
+                await asyncio.sleep(self._settings.safety_poll)
 
     async def _claim_forever(self) -> None:
         pause = FIRST_PAUSE

@@ -61,7 +61,7 @@ class Timers:
         self.pump()
 
     def pump(self) -> None:
-        """Start what is due, has a slot and is covered by the lease; see to it that the rest is looked at in time."""
+        """Start what is due, has a slot and is covered by the lease; set the alarm for the rest."""
         self._note_due()
         self._start_due()
         self._set_alarm()

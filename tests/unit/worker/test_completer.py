@@ -63,6 +63,9 @@ class Scene:
         )
         self._running = asyncio.ensure_future(self.completer.run())
 
+    def _note(self, ending: Ending, verdict: Verdict) -> None:
+        self.settled.append((ending.ref, verdict))
+
     def complete(self, refs: Sequence[ClaimRef]) -> None:
         for ref in refs:
             self.completer.add(Ending(ref, Move.COMPLETE, result=b"1"))

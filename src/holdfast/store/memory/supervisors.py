@@ -67,7 +67,8 @@ class SupervisorVerbs(Tables):
 
     def _suspects(self) -> int:
         now = self._clock.now()
-        return sum(row.alone and row.state_at(now) is State.READY for row in self._jobs.values())
+        open_rows = (row for row in self._jobs.values() if row.new.queue not in self._paused_at)
+        return sum(row.alone and row.state_at(now) is State.READY for row in open_rows)
 
     @verb(Access.WRITE, wakes=True)
     def reconcile(self, beat: WorkerBeat) -> tuple[ClaimRef, ...]:

@@ -228,7 +228,7 @@ class Suspects:
             assert harness.job(suspect).alone
 
     def test_the_beat_counts_suspects(self, harness: Harness) -> None:
-        """A beat tells how many suspects are due and unclaimed."""
+        """A beat tells how many suspects could be claimed now, so that nobody starts a child for nothing."""
         _make_suspect(harness)
         _make_suspect(harness)
         harness.enqueue()
@@ -239,4 +239,8 @@ class Suspects:
         harness.finish(worker, ref, Move.RETRY, delay=timedelta(seconds=5))
         assert harness.beat(worker).suspects == 0
         harness.clock.advance(5)
+        assert harness.beat(worker).suspects == 1
+        harness.run(harness.verbs.pause("default"))
+        assert harness.beat(worker).suspects == 0
+        harness.run(harness.verbs.resume("default"))
         assert harness.beat(worker).suspects == 1
