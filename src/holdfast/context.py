@@ -119,7 +119,7 @@ class Context:
         for name, value in (("done", done), ("total", total)):
             if value is not None and not (math.isfinite(value) and value >= 0):
                 raise ArgumentsError(f"progress {name} must be a finite number, zero or more, not {value!r}")
-        self._control.report(Progress(done, total))
+        self._control.report(Progress(float(done), None if total is None else float(total)))
 
     def raise_if_cancelled(self) -> None:
         """End the attempt here if its job was cancelled or lost, or its worker stops."""

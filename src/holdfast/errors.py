@@ -9,6 +9,7 @@ HoldfastError
 ├── StoreError                the store refused or failed
 │   ├── StoreUnavailableError it may work later: locked, away, timed out
 │   ├── StoreFullError        no room left to write
+│   ├── ValueNotStoredError   a value that this store cannot keep
 │   └── SchemaError           tables of another release
 ├── WorkerBuriedError         this worker was declared dead; its claims are gone
 ├── LostClaimError            this attempt no longer owns its job
@@ -57,6 +58,10 @@ class StoreUnavailableError(StoreError):
 
 class StoreFullError(StoreError):
     """The store has no room left; nothing of the call was written."""
+
+
+class ValueNotStoredError(StoreError):
+    """The store cannot keep a value of the call; trying again does not help."""
 
 
 class SchemaError(StoreError):

@@ -12,6 +12,9 @@ from holdfast.errors import ConfigurationError
 DEFAULT_URL = "sqlite:///holdfast.db"
 URL_VARIABLE = "HOLDFAST_URL"
 
+LONGEST_SPAN = 365 * 86_400.0
+"""Seconds beyond which a span is a mistake; infinity would not even reach the worker."""
+
 _NAMESPACE = re.compile(r"[a-z][a-z0-9_]{0,30}")
 
 
@@ -78,14 +81,14 @@ def _seconds(value: object) -> object:
 
 def _problems(settings: Settings) -> "list[str]":
     problems = [
-        f"{name} must be above 0 seconds, not {getattr(settings, name):g}"
+        f"{name} must be above 0 seconds and at most a year, not {getattr(settings, name):g}"
         for name in ("lease", "hang_limit", "safety_poll", "store_timeout")
-        if not getattr(settings, name) > 0
+        if not 0 < getattr(settings, name) <= LONGEST_SPAN
     ]
     problems += [
-        f"{name} must be 0 seconds or more, not {getattr(settings, name):g}"
+        f"{name} must be from 0 seconds to a year, not {getattr(settings, name):g}"
         for name in ("grace", "look_ahead")
-        if not getattr(settings, name) >= 0
+        if not 0 <= getattr(settings, name) <= LONGEST_SPAN
     ]
     if not 0 < settings.beat_every <= settings.lease / 2:
         problems.append(f"beat ({settings.beat_every:g} s) must be above 0 and at most half the lease")

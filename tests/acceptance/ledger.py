@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from holdfast.clock import SystemClock
+
 VARIABLE = "HOLDFAST_TEST_LEDGER"
 
-
-def boot_time() -> float:
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
+CLOCK = SystemClock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Entry:
     fence: int
     lost: bool = False
     pid: int = field(default_factory=os.getpid)
-    boot: float = field(default_factory=boot_time)
+    boot: float = field(default_factory=CLOCK.boot)
     wall: float = field(default_factory=time.time)
 
     @property

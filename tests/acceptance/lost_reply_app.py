@@ -1,4 +1,4 @@
-"""The shop's app over a store whose answers get lost on the way back: the call is committed, the caller never knows.
+"""An app over a store whose answers get lost on the way back: the call is committed, the caller never knows.
 
 LOSE says which, as `verb:how:first,last`: the answers of these calls of the verb (counted from 1; of claims only
 those that brought jobs) are lost; `how` is `error` (as a broken connection) or `silence` (as a dropped packet).

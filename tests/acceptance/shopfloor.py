@@ -1,9 +1,9 @@
 """A shop with a database, an app and real workers, in a folder of its own; whatever it started, it ends.
 
-    with Shop(tmp_path) as shop:
-        handle = shop.tasks.pack.enqueue(order=1)
-        shop.worker()
-        handle.result(timeout=30)
+with Shop(tmp_path) as shop:
+    handle = shop.tasks.pack.enqueue(order=1)
+    shop.worker()
+    handle.result(timeout=30)
 """
 
 import importlib.util
@@ -135,7 +135,7 @@ class Shop:
         """Start a worker."""
         command = [*through, HOLDFAST, "worker", target, "--app-dir", str(self.folder), *options]
         words = self.folder / f"worker-{len(self.workers)}.log"
-        self.workers.append(Worker(command, words, environment(**env)))
+        self.workers.append(Worker(command, words, environment(TMPDIR=str(self.folder), **env)))
         return self.workers[-1]
 
     def drain(self, *options, target="shop:app", **env):

@@ -30,36 +30,40 @@ def test_cancel_waiting(tmp_path):
     """A job that nobody has claimed is cancelled at once and never runs; a second wish comes too late."""
     with Shop(tmp_path) as shop:
         handles = [shop.tasks.pack.options(delay=3600 * (number % 2)).enqueue(order=number) for number in range(8)]
-        assert [cancel(shop, handle, way) for handle, way in zip(handles, WAYS * 2, strict=True)] == ["cancelled"] * 8
+        assert [cancel(shop, handle, way) for handle, way in zip(handles, WAYS * 2, strict=True)] == [
+            "cancelled"
+        ] * 8
         assert {handle.cancel() for handle in handles} == {"too_late"}
         shop.drain()
-        assert {(job.state, job.reason, job.fence) for job in map(shop.job, handles)} == {("cancelled", "requested", 0)}
+        assert {(job.state, job.reason, job.fence) for job in map(shop.job, handles)} == {
+            ("cancelled", "requested", 0)
+        }
         assert shop.ledger() == []
         assert "someone asked for it" in shop.why(handles[0])
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_cancel_held(tmp_path, way):
+def test_cancel_held(tmp_path):
     """A job claimed ahead of its time and cancelled well before it never starts; its neighbours start on time."""
     with Shop(tmp_path) as shop:
-        handles = [shop.tasks.pack.options(delay=4).enqueue(order=number) for number in range(4)]
+        unwanted = [shop.tasks.pack.options(delay=5).enqueue(order=number) for number in range(4)]
+        wanted = [shop.tasks.pack.options(delay=5).enqueue(order=number) for number in range(4)]
         shop.worker()
-        for handle in handles:
+        for handle in unwanted + wanted:
             shop.become(handle, "held")
 
-        assert {cancel(shop, handle, way) for handle in handles[:2]} == {"requested"}
+        assert {cancel(shop, handle, way) for handle, way in zip(unwanted, WAYS, strict=True)} == {"requested"}
 
-        for handle in handles[:2]:
+        for handle in unwanted:
             job = shop.become(handle, "cancelled")
             assert (job.reason, job.attempt) == ("requested", 0)
             assert [attempt.how for attempt in shop.history(handle)] == ["cancel"]
-        assert [handle.result(timeout=30) for handle in handles[2:]] == [2, 3]
-        assert {line["job"] for line in shop.ledger()} == {handle.id for handle in handles[2:]}
+        assert [handle.result(timeout=30) for handle in wanted] == [0, 1, 2, 3]
+        assert {line["job"] for line in shop.ledger()} == {handle.id for handle in wanted}
 
 
 @pytest.mark.parametrize("rounds", [20 if PROVE else 1])
 def test_cancel_well_before_the_start_always_wins(tmp_path, rounds):
-    """A worker that cannot hear of a cancellation starts nothing: not even with its supervisor stopped past the time."""
+    """A worker that cannot hear of a cancellation starts nothing, even with its supervisor stopped."""
     with Shop(tmp_path) as shop:
         worker = shop.worker()
         for _ in range(rounds):
@@ -77,27 +81,28 @@ def test_cancel_well_before_the_start_always_wins(tmp_path, rounds):
             assert shop.ledger(handle) == []
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_cancel_running(tmp_path, way):
-    """A running coroutine is cancelled, a thread is told, one that does not listen runs to its end and completes."""
+def test_cancel_running(tmp_path):
+    """A running coroutine is cancelled, a thread is told, one that does not listen runs to its end."""
     with Shop(tmp_path) as shop:
         shop.worker()
-        tasks = (shop.tasks.guard, shop.tasks.guard_by_hand, shop.tasks.guard_deaf)
-        handles = [task.enqueue(until="never" if task is not shop.tasks.guard_deaf else "end") for task in tasks]
-        for handle in handles:
+        coroutines = [shop.tasks.guard.enqueue(until="never") for _ in WAYS]
+        threads = [shop.tasks.guard_by_hand.enqueue(until="never") for _ in WAYS]
+        deaf = [shop.tasks.guard_deaf.enqueue(until="end") for _ in WAYS]
+        for handle in coroutines + threads + deaf:
             shop.become(handle, "running")
 
-        assert {cancel(shop, handle, way) for handle in handles} == {"requested"}
+        for handles in (coroutines, threads, deaf):
+            assert {cancel(shop, handle, way) for handle, way in zip(handles, WAYS, strict=True)} == {"requested"}
 
-        for handle in handles[:2]:
-            job = shop.become(handle, "cancelled")
-            assert (job.reason, job.attempt) == ("requested", 0)
-            assert [attempt.how for attempt in shop.history(handle)] == ["cancel"]
-        assert [line["what"] for line in shop.ledger(handles[0])] == ["began", "cancelled"]
-        assert [line["what"] for line in shop.ledger(handles[1])] == ["began", "told"]
-        assert "cancellation was requested" in shop.why(handles[2])
+        for handles, heard in ((coroutines, "cancelled"), (threads, "told")):
+            for handle in handles:
+                job = shop.become(handle, "cancelled")
+                assert (job.reason, job.attempt) == ("requested", 0)
+                assert [attempt.how for attempt in shop.history(handle)] == ["cancel"]
+                assert [line["what"] for line in shop.ledger(handle)] == ["began", heard]
+        assert "cancellation was requested" in shop.why(deaf[0])
         shop.put("end")
-        assert handles[2].result(timeout=30) == "end"
+        assert [handle.result(timeout=30) for handle in deaf] == ["end"] * 4
         assert shop.tasks.pack.enqueue(order=1).result(timeout=30) == 1
 
 

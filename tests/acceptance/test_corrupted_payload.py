@@ -44,7 +44,7 @@ def test_corrupted_payload(tmp_path, task):
             assert shop.ledger(handle) == []
             [attempt] = shop.history(handle)
             assert (attempt.how, attempt.error) == ("die", job.error)
-        for name in TOLD:
+        for name in TOLD if task == "pack" else ():
             handle = damaged[name]
             told = shop.holdfast("jobs", "show", handle.id)
             assert told.returncode == 0, (name, told.stderr)

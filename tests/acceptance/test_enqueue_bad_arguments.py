@@ -9,7 +9,7 @@ from shopfloor import Shop
 
 from holdfast import ArgumentsError, ConfigurationError
 
-APP = '''
+APP = """
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -28,7 +28,7 @@ async def send(ctx: Context, to: str, copies: int = 1, at: Address | None = None
 
 @app.task
 def keep(thing: object) -> None: ...
-'''
+"""
 
 BAD = {
     "missing": ("send", {}, "'to'"),
@@ -77,7 +77,7 @@ def shop(tmp_path):
 
 @pytest.mark.parametrize("how", ["sync", "async", "many", "async many"])
 def test_enqueue_bad_arguments(shop, how):
-    """Missing, extra, mistyped, unserialisable and huge arguments are refused with the field named; none is written."""
+    """Missing, extra, mistyped, unserialisable and huge arguments are refused by name; none is written."""
     for name, (task, arguments, words) in BAD.items():
         with pytest.raises(ArgumentsError) as refused:
             enqueue(getattr(shop.tasks, task), arguments, how)

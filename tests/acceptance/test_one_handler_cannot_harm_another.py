@@ -59,7 +59,7 @@ def test_one_handler_cannot_harm_another(tmp_path, task):
 
 
 def test_hanging_handlers_cannot_harm_another(tmp_path):
-    """Handlers that never return keep their own places and nothing else; a stop gives their jobs back, uncharged."""
+    """Handlers that never return keep their own places only; a stop gives their jobs back, uncharged."""
     with Shop(tmp_path) as shop:
         worker = shop.worker("--concurrency", "6", "--grace", "0.3")
         hanging = [task.enqueue() for task in (shop.tasks.hang, shop.tasks.hang_by_hand) for _ in range(2)]
@@ -79,7 +79,10 @@ def test_hanging_handlers_cannot_harm_another(tmp_path):
 def test_deaf_handlers_cost_their_process_and_nothing_else(tmp_path):
     """A handler that ignores its timeout, thread or coroutine, is charged, and its process is replaced."""
     with Shop(tmp_path / "thread") as threads, Shop(tmp_path / "coroutine") as coroutines:
-        stuck = [(threads, threads.tasks.dawdle_deaf.enqueue()), (coroutines, coroutines.tasks.dawdle_stubborn.enqueue())]
+        stuck = [
+            (threads, threads.tasks.dawdle_deaf.enqueue()),
+            (coroutines, coroutines.tasks.dawdle_stubborn.enqueue()),
+        ]
         for shop, _ in stuck:
             shop.worker("--grace", "0.3")
         for shop, handle in stuck:

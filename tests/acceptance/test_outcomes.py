@@ -12,7 +12,7 @@ WAYS = ["say", "say_by_hand", "throw", "throw_by_hand"]
 
 
 def test_outcomes_said_by_the_handler(tmp_path):
-    """Success, retry, snooze, discard, cancel and fail mean the same returned and raised, on the loop and in threads."""
+    """Success, retry, snooze, discard, cancel and fail mean the same returned and raised, async and in threads."""
     with Shop(tmp_path) as shop:
         told = {
             (way, how): getattr(shop.tasks, way).enqueue(how=how)
@@ -24,7 +24,9 @@ def test_outcomes_said_by_the_handler(tmp_path):
             assert told[way, "success"].result(timeout=0) == {"fence": 1}
             assert told[way, "retry"].result(timeout=0) == {"fence": 2}
             assert told[way, "snooze"].result(timeout=0) == {"fence": 2}
-            jobs = {how: told[way, how].job() for how in ("success", "retry", "snooze", "discard", "cancel", "fail")}
+            jobs = {
+                how: told[way, how].job() for how in ("success", "retry", "snooze", "discard", "cancel", "fail")
+            }
             assert {how: (job.state, job.attempt, job.reason) for how, job in jobs.items()} == {
                 "success": ("completed", 0, None),
                 "retry": ("completed", 1, None),

@@ -26,7 +26,7 @@ def test_pause_and_resume(tmp_path):
 
 
 def test_pause_gives_back_what_is_held(tmp_path):
-    """What was claimed ahead of its time goes back when its queue is paused, uncharged, and runs after the resume."""
+    """What was claimed ahead of its time goes back when its queue is paused, and runs after the resume."""
     with Shop(tmp_path) as shop:
         shop.worker()
         handles = [shop.tasks.pack.options(queue="mail", delay=3).enqueue(order=number) for number in range(3)]

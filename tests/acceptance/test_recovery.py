@@ -57,20 +57,19 @@ def test_recovery_after_kill_of_a_tree(fleet, task):
 @pytest.mark.parametrize("task", ["nap", "nap_in_thread"])
 def test_parent_death(fleet, task):
     """A child whose supervisor dies ends within its lease: others do what it had, and no process stays behind."""
-    [tree] = fleet.start_workers(1, lease=LEASE, grace=60)
+    lease = sizes(short=4, full=15)
+    [tree] = fleet.start_workers(1, lease=lease, grace=60)
     child = fleet.child_pid_of(tree)
     job = fleet.enqueue(task, seconds=60)
     fleet.wait_for(job, State.RUNNING)
-    [other] = fleet.start_workers(1, lease=LEASE)
-    fleet.wait_until_it_may_bury(other)
+    [other] = fleet.start_workers(1, lease=lease)
 
     killed_at = now()
     tree.signal_supervisor(signal.SIGKILL)
     tree.process.wait()
-    wait_until(lambda: child not in tree.members(), LEASE + 30, "the end of the orphan")
-    ended_after = now() - killed_at
+    wait_until(lambda: child not in tree.members(), lease + 30, "the end of the orphan")
 
-    assert ended_after <= timedelta(seconds=LEASE)
+    assert now() - killed_at <= timedelta(seconds=lease)
     assert tree.members() == []
     fleet.wait_for_start(job, runs=2)
     first, second = fleet.ledger.runs_of(job)

@@ -35,9 +35,7 @@ def test_retry_jitter_spread(tmp_path, task, earliest, latest):
 def kolmogorov_smirnov(shares):
     """Return the greatest distance between the shares' distribution and the uniform one."""
     count = len(shares)
-    return max(
-        max((rank + 1) / count - share, share - rank / count) for rank, share in enumerate(sorted(shares))
-    )
+    return max(max((rank + 1) / count - share, share - rank / count) for rank, share in enumerate(sorted(shares)))
 
 
 def bound(count):

@@ -33,9 +33,7 @@ class Deploy(Shop):
         self.new.app.close()
 
     def blocked(self, handles):
-        eventually(
-            lambda: all(handle.status() == "blocked" for handle in handles), f"all blocked: {self.counts()}"
-        )
+        eventually(lambda: all(handle.status() == "blocked" for handle in handles), f"all blocked: {self.counts()}")
 
     def assert_ran_once(self, handles):
         """Each ran once and nothing was charged, whatever the old workers did meanwhile."""
@@ -70,7 +68,7 @@ def test_unknown_task(tmp_path):
 
 @pytest.mark.parametrize("old_workers", [1, 3] if PROVE else [1])
 def test_rolling_deploy_new_code_enqueues_first(tmp_path, old_workers):
-    """New code enqueues while old workers run: its jobs run once the new worker starts, though the old ones stay."""
+    """New code enqueues while old workers run: its jobs run once the new worker starts, the old ones staying."""
     with Deploy(tmp_path) as shop:
         for _ in range(old_workers):
             shop.worker(target=OLD)

@@ -1,6 +1,7 @@
 """A worker is stopped or told to go: what it had is never lost, and never done under a claim that is over."""
 
 import signal
+from datetime import timedelta
 
 import pytest
 from fleet import now, sizes, wait_until
@@ -8,6 +9,8 @@ from fleet import now, sizes, wait_until
 from holdfast.core.states import State
 
 LEASE = sizes(short=2, full=15)
+NAP = sizes(short=4, full=9)
+"""Long enough to start another worker meanwhile, and within the ten seconds that a worker claims ahead."""
 GRACE = 2
 
 
@@ -17,8 +20,8 @@ def test_sigstop_past_lease(fleet):
     finish is refused, and a new incarnation takes its place."""
     stopped = fleet.start(lease=LEASE, concurrency=2)
     old = fleet.worker_of(stopped)
-    running = fleet.enqueue("nap_in_thread", seconds=LEASE)
-    ahead = [fleet.enqueue("nap", seconds=0, options={"delay": LEASE}) for _ in range(2)]
+    running = fleet.enqueue("nap_in_thread", seconds=NAP)
+    ahead = [fleet.enqueue("nap", seconds=0, options={"delay": NAP}) for _ in range(2)]
     fleet.wait_for(running, State.RUNNING)
     for job in ahead:
         fleet.wait_for(job, State.HELD)
@@ -54,6 +57,26 @@ def test_sigstop_past_lease(fleet):
     other.signal_supervisor(signal.SIGTERM)
     assert other.exit_code() == 0
     assert fleet.wait_for(fleet.enqueue("nap", seconds=0), State.COMPLETED).worker == new.info.id
+
+
+def test_sigstop_past_lease_of_the_supervisor_alone(fleet):
+    """A child that nobody beats for starts nothing, though it could; once beats go on, so does it, uncharged."""
+    [tree] = fleet.start_workers(1, lease=2)
+    worker = fleet.worker_of(tree)
+    ahead = [fleet.enqueue("nap", seconds=0, options={"delay": 4}) for _ in range(2)]
+    for job in ahead:
+        fleet.wait_for(job, State.HELD)
+
+    tree.signal_supervisor(signal.SIGSTOP)
+    overdue_at = fleet.job(ahead[-1]).run_at + timedelta(seconds=0.5)
+    wait_until(lambda: now() >= overdue_at)
+    started = fleet.ledger.entries()
+    tree.signal_supervisor(signal.SIGCONT)
+
+    assert started == []
+    for job in ahead:
+        done = fleet.wait_for(job, State.COMPLETED)
+        assert (done.worker, done.fence, done.attempt, done.crashes) == (worker.info.id, 1, 0, 0)
 
 
 @pytest.mark.parametrize("task", ["nap", "nap_in_thread"])

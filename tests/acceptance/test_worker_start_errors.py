@@ -72,7 +72,7 @@ def test_worker_start_errors_of_options(tmp_path, options, words):
 
 
 def test_worker_start_errors_of_another_release(tmp_path):
-    """A store of a newer release is refused in one line that says to upgrade, with exit code 3, and left as it is."""
+    """A store of a newer release is refused in one line that says to upgrade, with exit code 3, and left alone."""
     with Shop(tmp_path) as shop:
         handle = shop.tasks.pack.enqueue(order=1)
         shop.sql("UPDATE holdfast_schema SET version = 99")

@@ -69,7 +69,7 @@ class Pen(io.StringIO):
 
 def written(event, **console):
     pen = Pen()
-    ConsoleSubscriber(Console(file=pen, **console), FixedClock())(event)
+    ConsoleSubscriber(Console(file=pen, **console), pen.write, FixedClock())(event)
     assert len(pen.writes) == 1
     return pen.writes[0]
 

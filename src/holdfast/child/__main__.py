@@ -16,6 +16,7 @@ import time
 import traceback
 from pathlib import Path
 from random import Random
+from typing import NoReturn
 
 import msgspec
 
@@ -24,58 +25,63 @@ from holdfast.child.loading import load_app
 from holdfast.clock import SystemClock
 from holdfast.errors import HoldfastError
 from holdfast.settings import Settings, load_settings
+from holdfast.store.open import absolute_url, open_backend
 from holdfast.watch.attach import attach_console
 from holdfast.worker.channel import SocketChannel
 from holdfast.worker.messages import Configure, Failed, Hello
 from holdfast.worker.notes import FileLog
 from holdfast.worker.worker import Ports, Worker
 
-ORPHAN_CHECK = 1.0
+ORPHAN_CHECK = 0.2
+
+LAST_LINES = 1.0
+"""Seconds for what was said last to reach the terminal."""
 
 
 def main() -> None:
     """Run the child; never returns."""
     end = socket.socket(fileno=int(sys.argv[1]))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the supervisor decides
-    code = 1
+    # Ctrl-C reaches the whole group, and the supervisor decides. Not SIG_IGN, which subprocesses would inherit.
+    signal.signal(signal.SIGINT, lambda *_: None)
     try:
-        code = asyncio.run(_child(end))
-    except BaseException:  # noqa: BLE001 - said here, because os._exit says nothing
+        asyncio.run(_child(end))
+    except BaseException:  # noqa: BLE001 - said here, because leaving says nothing
         traceback.print_exc()
-    finally:
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError):
-                stream.flush()
-        os._exit(code)
+    _leave(1)
 
 
-async def _child(end: socket.socket) -> int:
+def _leave(code: int) -> NoReturn:
+    """End at once: no thread, and nothing that waits for one, may keep a process whose claims wait for release."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
+async def _child(end: socket.socket) -> None:
     channel = await SocketChannel.over(end)
     configure = await channel.receive()
     if not isinstance(configure, Configure):
-        return 1
+        return
     try:
         app = load_app(configure.target, configure.app_dir)
         settings = _settings(app, configure)
-        backend = app.backend
+        backend = open_backend(settings)  # not the app's own, which a handler may close
     except HoldfastError as error:
         channel.send(Failed(str(error)))
         await channel.receive()  # the supervisor hangs up when it has heard
-        return 1
-    with Path(configure.dump).open("w") as dump:  # noqa: ASYNC230 - before there is anything to block
-        faulthandler.register(signal.SIGUSR1, file=dump, all_threads=True)
-        threading.Thread(target=_end_when_orphaned, args=(os.getppid(), settings), daemon=True).start()
-        if configure.console:
-            attach_console(app.events)
-        ports = Ports(backend, channel, FileLog(Path(configure.notes)), SystemClock(), Random(), app.events)  # noqa: S311 - jitter
-        worker = Worker(
-            configure.worker, app.tasks, settings, ports, queues=configure.queues, alone=configure.alone
-        )
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGTERM, lambda: worker.stop(settings.grace))
-        channel.send(Hello(settings, len(app.tasks)))
-        await worker.run()
-    return 0
+        return
+    faulthandler.register(signal.SIGUSR1, file=Path(configure.dump).open("w"), all_threads=True)  # noqa: ASYNC230, SIM115 - open as long as the process
+    lines = attach_console(app.events) if configure.console else None
+    ports = Ports(backend, channel, FileLog(Path(configure.notes)), SystemClock(), Random(), app.events)  # noqa: S311 - jitter
+    worker = Worker(configure.worker, app.tasks, settings, ports, queues=configure.queues, alone=configure.alone)
+    threading.Thread(target=_end_when_orphaned, args=(os.getppid(), worker), daemon=True).start()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: worker.retire(settings.grace))
+    channel.send(Hello(settings, len(app.tasks)))
+    await worker.run()
+    if lines is not None:
+        lines.flush(LAST_LINES)
+    _leave(0)
 
 
 def _settings(app: Holdfast, configure: Configure) -> Settings:
@@ -83,14 +89,14 @@ def _settings(app: Holdfast, configure: Configure) -> Settings:
     given = {
         name: value for name in ("lease", "grace", "concurrency") if (value := getattr(configure, name)) is not None
     }
-    return load_settings({}, **{**msgspec.structs.asdict(app.settings), **given})
+    settings = load_settings({}, **{**msgspec.structs.asdict(app.settings), **given})
+    return msgspec.structs.replace(settings, url=absolute_url(settings.url))
 
 
-def _end_when_orphaned(parent: int, settings: Settings) -> None:
-    """End a child that hangs so badly that it does not even notice the death of its supervisor."""
-    while os.getppid() == parent:
+def _end_when_orphaned(parent: int, worker: Worker) -> None:
+    """End a child that hangs so badly that it does not notice the death of its supervisor, before others start."""
+    while os.getppid() == parent or not worker.lost:
         time.sleep(ORPHAN_CHECK)
-    time.sleep(settings.grace + settings.lease)
     os._exit(1)
 
 

@@ -32,11 +32,19 @@ def told_to_people(memory: dict[str, Any]) -> Iterator[None]:
         yield
     except (click.exceptions.Exit, click.exceptions.NoArgsIsHelpError):
         raise
-    except (Exception, KeyboardInterrupt) as error:
+    except (Exception, KeyboardInterrupt) as raised:  # noqa: BLE001 - everything is told
+        error = _alone(raised)
         if memory.get(DEBUG):
             click.echo("".join(traceback.format_exception(error)).rstrip(), err=True)
         say_failed(_sentence(error))
         raise click.exceptions.Exit(exit_code(error)) from error
+
+
+def _alone(error: BaseException) -> BaseException:
+    """Return what a group of one holds: the group itself says nothing to people."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
 
 
 def say_failed(sentence: str) -> None:

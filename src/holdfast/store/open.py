@@ -1,6 +1,7 @@
 """Which store a URL means. A URL may hold a password, so no error here ever repeats one."""
 
 import re
+from pathlib import Path
 
 from holdfast.clock import Clock, SystemClock
 from holdfast.errors import ConfigurationError
@@ -32,6 +33,14 @@ def open_backend(settings: Settings, clock: Clock | None = None) -> Backend:
     if scheme in _LATER:
         raise ConfigurationError(f"{_LATER[scheme]} is not part of this release yet; until it is, {_EXAMPLE}")
     raise ConfigurationError(f"no store has the URL scheme {scheme!r}; {_EXAMPLE}")
+
+
+def absolute_url(url: str) -> str:
+    """Return the URL as it reads from any folder: another process may work elsewhere."""
+    match = _URL.fullmatch(url)
+    if match is None or match["scheme"].lower() != "sqlite":
+        return url
+    return f"sqlite:///{Path(sqlite_path(match['rest'])).absolute()}"
 
 
 def sqlite_path(rest: str) -> str:

@@ -41,7 +41,7 @@ class Heart:
         *,
         children: Callable[[], Sequence[Child]],
         part_with: Callable[[Child], None],
-        suspects_wait: Callable[[], None],
+        suspects_wait: Callable[[frozenset[str]], None],
     ) -> None:
         self._calls = calls
         self._clock = clock
@@ -111,7 +111,7 @@ class Heart:
 
     def _do_chores(self, beats: Sequence[WorkerBeat], answer: BeatAnswer, sent_at: float) -> None:
         if answer.suspects:
-            self._suspects_wait()
+            self._suspects_wait(answer.suspects)
         if self._chores:
             return
         unnamed = [beat for beat in beats if beat.worker in answer.unnamed]

@@ -14,6 +14,9 @@ from holdfast.supervisor.process import ProcessLauncher
 from holdfast.supervisor.supervisor import Plan, Ports, Supervisor
 from holdfast.watch.attach import attach_console
 
+LAST_LINES = 1.0
+"""Seconds for what was said last to reach the terminal."""
+
 
 def supervise(options: WorkerOptions) -> int:
     """Run workers until told to stop; return the exit code. Raises HoldfastError when they cannot run."""
@@ -24,12 +27,16 @@ def supervise(options: WorkerOptions) -> int:
 
 async def _supervise(options: WorkerOptions, folder: Path) -> None:
     events = Events()
-    if options.console:
-        attach_console(events)
+    lines = attach_console(events) if options.console else None
     ports = Ports(ProcessLauncher(options, folder), open_backend, SystemClock(), Random(), events)  # noqa: S311 - jitter
     plan = Plan(options.processes, options.queues, options.drain)
     supervisor = Supervisor(plan, ports)
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, supervisor.stop)
-    await supervisor.run()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means that a closed terminal is no reason
+            loop.add_signal_handler(number, supervisor.stop)
+    try:
+        await supervisor.run()
+    finally:
+        if lines is not None:
+            lines.flush(LAST_LINES)

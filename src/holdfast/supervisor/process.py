@@ -33,14 +33,18 @@ class ProcessLauncher:
         options = self._options
         ours, theirs = socket.socketpair()
         with theirs:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "holdfast.child",
-                str(theirs.fileno()),
-                pass_fds=[theirs.fileno()],
-                env=self._environment(),
-            )
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    sys.executable,
+                    "-m",
+                    "holdfast.child",
+                    str(theirs.fileno()),
+                    pass_fds=[theirs.fileno()],
+                    env=self._environment(),
+                )
+            except BaseException:
+                ours.close()
+                raise
         notes = self._folder / f"{spec.worker}.notes"
         dump = self._folder / f"{spec.worker}.stacks"
         child = RealChild(process, await SocketChannel.over(ours), notes, dump)

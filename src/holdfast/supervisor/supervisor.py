@@ -10,9 +10,10 @@ given back: the code can no longer run.
 import asyncio
 import logging
 import socket as sockets
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 from holdfast.clock import Clock
 from holdfast.core.crash import Death, DeathKind
@@ -45,7 +46,11 @@ EARLY_DEATHS_LIMIT = 5
 KILL_AFTER_GRACE = 5.0
 """Seconds beyond the grace after which a child that was told to stop is killed."""
 
+LAST_WORDS = 1.0
+"""Seconds for what a dead child said to be heard."""
+
 DRAIN_CHECK = 0.1
+DRAIN_LOOKS = 3
 LONGEST_RESPAWN_PAUSE = 5.0
 
 
@@ -81,8 +86,10 @@ class Supervisor:
         self._stopping = False
         self._fatal: HoldfastError | None = None
         self._over = asyncio.Event()
+        self._hurry = asyncio.Event()
         self._group: asyncio.TaskGroup
         self._store: Link | None = None
+        self._tending: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """Supervise until stopped. Raises the error that made it give up, if one did."""
@@ -91,6 +98,7 @@ class Supervisor:
             tasks = [group.create_task(self._keep_one()) for _ in range(self._plan.processes)]
             tasks.append(group.create_task(self._watch_for_hangs()))
             await self._over.wait()
+            await self._await_last_burials()
             for task in (*tasks, *(self._store.loops if self._store else ())):
                 task.cancel()
         if self._store is not None:
@@ -111,19 +119,27 @@ class Supervisor:
         """Keep one child working, replacing it when it ends, is lost or cannot be stopped."""
         quick_ends = 0
         while not self._stopping:
-            child = await self._bring_up(ChildSpec(new_worker_id(self._ports.random)))
             begun = self._ports.clock.boot()
-            await child.replace.wait()
+            child = await self._bring_up(ChildSpec(new_worker_id(self._ports.random)))
+            if child is not None:
+                await child.replace.wait()
             settled = self._ports.clock.boot() - begun >= LONGEST_RESPAWN_PAUSE
             quick_ends = 0 if settled else quick_ends + 1
             if quick_ends > 1:
-                await asyncio.sleep(min(0.1 * 2**quick_ends, LONGEST_RESPAWN_PAUSE))
+                await asyncio.sleep(min(0.1 * 2 ** min(quick_ends, 6), LONGEST_RESPAWN_PAUSE))
 
-    async def _bring_up(self, spec: ChildSpec) -> Child:
-        process = await self._ports.launcher.launch(spec)
+    async def _bring_up(self, spec: ChildSpec) -> Child | None:
+        """Start a child; None where the machine cannot now, and it will be tried again."""
+        try:
+            process = await self._ports.launcher.launch(spec)
+        except OSError as error:
+            log.warning("a child could not be started, trying again: %s", error)
+            return None
         child = Child(spec, process, pulse_at=self._ports.clock.boot())
         self._children[spec.worker] = child
-        self._group.create_task(self._tend(child))
+        task = self._group.create_task(self._tend(child))
+        self._tending.add(task)
+        task.add_done_callback(self._tending.discard)
         if self._stopping:
             self._ask_to_leave(child)
         return child
@@ -131,24 +147,28 @@ class Supervisor:
     async def _tend(self, child: Child) -> None:
         """Hear a child out, and after its end give back what it had."""
         hearing = asyncio.ensure_future(self._hear(child))
-        end = await child.process.wait()
-        if self._stopping and child.phase is Phase.STARTING:
-            hearing.cancel()  # the store may not answer its registration for a long time, and nobody waits for it
-        await asyncio.wait([hearing])
-        if not hearing.cancelled():
-            hearing.result()
+        ending = asyncio.ensure_future(child.process.wait())
+        await asyncio.wait([hearing, ending], return_when=asyncio.FIRST_COMPLETED)
+        if hearing.done() and hearing.exception() is not None:
+            self._give_up(HoldfastError(f"a child cannot be understood: {hearing.exception()!r}"))
+        end = await ending
+        # What it said last is heard; but a registration that the store does not answer is not waited for.
+        await asyncio.wait([hearing], timeout=LAST_WORDS)
+        hearing.cancel()
         child.process.channel.close()
         if child.executioner is not None:
             child.executioner.cancel()
         del self._children[child.worker]
         child.replace.set()
+        if self._stopping and not self._children:
+            self._over.set()
         if child.phase is Phase.STARTING:
             self._died_early(child, end)
         else:
             await self._bury(child, child.death(end))
         child.process.forget()
-        if self._stopping and not self._children:
-            self._over.set()
+        if child.spec.alone and self._store is not None:
+            self._store.heart.beat_now()  # there may be another suspect
 
     async def _hear(self, child: Child) -> None:
         while (message := await child.process.channel.receive()) is not None:
@@ -220,9 +240,11 @@ class Supervisor:
             self._store = Link(settings, backend, calls, heart, loops)
         return self._store
 
-    def _run_suspect(self) -> None:
-        """Give a suspect a child of its own, one at a time."""
-        if not self._stopping and not any(child.spec.alone for child in self._children.values()):
+    def _run_suspect(self, queues: frozenset[str]) -> None:
+        """Give a suspect of a queue that is served here a child of its own, one at a time."""
+        served = self._plan.queues is None or queues & set(self._plan.queues)
+        busy = any(child.spec.alone for child in self._children.values())
+        if served and not busy and not self._stopping:
             self._group.create_task(self._bring_up(ChildSpec(new_worker_id(self._ports.random), alone=True)))
 
     # -- ends ------------------------------------------------------------------------------------------------
@@ -238,11 +260,9 @@ class Supervisor:
     async def _bury(self, child: Child, death: Death) -> None:
         store, events, pid = self._store, self._ports.events, child.process.pid
         assert store is not None  # a child past STARTING has been registered
-        limit = 2 * store.settings.store_timeout if self._stopping else None
         try:
-            async with asyncio.timeout(limit):
-                released = await store.calls.until_answered(lambda: store.calls.verbs.bury(child.worker, death))
-        except (TimeoutError, StoreError):
+            released = await store.calls.until_answered(lambda: store.calls.verbs.bury(child.worker, death))
+        except StoreError:
             released = ()  # nobody beats for it any more: another worker will bury it
         if death.kind is DeathKind.STOPPED:
             events.emit(WorkerStopped(child.worker, pid, len(released)))
@@ -259,16 +279,21 @@ class Supervisor:
             for child in list(self._children.values()):
                 if slept > 2 * tick:  # we were stopped ourselves, and could not hear
                     child.pulse_at = looked_at
-                elif self._hangs(child, looked_at):
+                elif self._store is not None and await self._hangs(child, self._store, looked_at):
                     await self._end_hung(child, max(looked_at - child.pulse_at, child.unanswered_for))
 
-    def _hangs(self, child: Child, now: float) -> bool:
-        """Tell whether a child gives no sign of life, or gets no answer from a store that answers us."""
-        if self._store is None:
+    async def _hangs(self, child: Child, store: "Link", now: float) -> bool:
+        """Tell whether a child gives no sign of life, or gets no answer from a store that does answer us."""
+        limit = store.settings.hang_limit
+        if now - child.pulse_at > limit:
+            return True
+        if child.unanswered_for <= limit:
             return False
-        limit = self._store.settings.hang_limit
-        cut_off = child.unanswered_for > limit and self._store.calls.unanswered_for < limit / 2
-        return cut_off or now - child.pulse_at > limit
+        try:
+            await store.calls.once(store.calls.verbs.reconcile(child.beat()))  # a write like those of the child
+        except StoreError:
+            return False
+        return True
 
     async def _end_hung(self, child: Child, silent: float) -> None:
         child.verdict = f"it gave no sign of life for {silent:.0f} s, here:\n{await child.process.stacks()}"
@@ -317,6 +342,22 @@ class Supervisor:
     def _kill_all(self) -> None:
         for child in self._children.values():
             self._kill(child)
+        self._hurry.set()
+
+    async def _await_last_burials(self) -> None:
+        """Wait for what is still to be given back, but not for a store that is away: others will see to it."""
+        if self._tending and self._store is not None:
+            await self._until_hurried(asyncio.wait(self._tending), 2 * self._store.settings.store_timeout)
+            for task in self._tending:
+                task.cancel()
+
+    async def _until_hurried(self, waiting: Coroutine[Any, Any, object], seconds: float) -> None:
+        """Wait, but not beyond this time, nor much beyond a second signal to stop."""
+        tasks = [asyncio.ensure_future(waiting), asyncio.ensure_future(self._hurry.wait())]
+        await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(tasks[:1], timeout=LAST_WORDS)
+        for task in tasks:
+            task.cancel()
 
     def _give_up(self, error: HoldfastError) -> None:
         self._fatal = self._fatal or error
@@ -325,11 +366,14 @@ class Supervisor:
         self._kill_all()
 
     async def _drain(self, calls: StoreCalls) -> None:
-        """Stop once nothing is left to do."""
+        """Stop once nothing is left to do, and still not a moment later: a child may be about to adopt more."""
+        quiet = 0
         while not self._stopping:
             await asyncio.sleep(DRAIN_CHECK)
             working = all(child.phase is Phase.WORKING for child in self._children.values())
-            if working and await calls.until_answered(lambda: calls.verbs.unsettled(self._plan.queues)) == 0:
+            left = await calls.until_answered(lambda: calls.verbs.unsettled(self._plan.queues))
+            quiet = quiet + 1 if working and left == 0 else 0
+            if quiet == DRAIN_LOOKS:
                 self.stop()
 
 

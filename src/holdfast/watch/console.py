@@ -3,6 +3,7 @@
 Supervisor and children share one stderr, so every line is one write and nothing on the screen is redrawn.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import singledispatch
@@ -39,10 +40,10 @@ class Telling:
 
 
 class ConsoleSubscriber:
-    """Writes one line per event to the console's file, coloured where it is a terminal."""
+    """Makes one line of each event, coloured as the console can show it, and hands it to `write`."""
 
-    def __init__(self, console: Console, clock: Clock | None = None) -> None:
-        self._console = console
+    def __init__(self, console: Console, write: Callable[[str], object], clock: Clock | None = None) -> None:
+        self._write = write
         self._clock = clock or SystemClock()
         system = None if console.no_color else console.color_system
         self._colours = None if system is None else COLOR_SYSTEMS[system]
@@ -50,8 +51,7 @@ class ConsoleSubscriber:
     def __call__(self, event: events.Event) -> None:
         """Tell the event."""
         # The console's own print costs ten times as much and may write a line in pieces.
-        self._console.file.write(self._line(event))
-        self._console.file.flush()
+        self._write(self._line(event))
 
     def _line(self, event: events.Event) -> str:
         telling = tell(event)

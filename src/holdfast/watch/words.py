@@ -56,7 +56,10 @@ def _coarse(distance: timedelta) -> str:
 
 def moment(at: datetime, now: datetime) -> str:
     """Return a time of this machine's zone, with its date unless that is today's."""
-    local = at.astimezone()
+    try:
+        local = at.astimezone()
+    except OverflowError:  # at the very ends of the calendar there is no local time
+        return f"{at:%Y-%m-%d %H:%M:%S} UTC"
     return f"{local:%H:%M:%S}" if local.date() == now.astimezone().date() else f"{local:%Y-%m-%d %H:%M:%S}"
 
 

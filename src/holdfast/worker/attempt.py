@@ -18,7 +18,7 @@ from holdfast.clock import Clock
 from holdfast.context import Context, Interrupted
 from holdfast.core.job import Claim, Ending
 from holdfast.core.states import Move, Reason
-from holdfast.errors import PayloadError
+from holdfast.errors import LostClaimError, PayloadError
 from holdfast.events import Events, JobStarted
 from holdfast.task import Task
 from holdfast.worker.control import Control, StopReason
@@ -160,7 +160,9 @@ class Attempts:
         return True
 
     def _raised(self, control: Control, judge: Judge, error: BaseException) -> Ending | None:
-        return self._stopped(control, judge) if isinstance(error, Interrupted) else judge.raised(error)
+        """Judge what was raised; a handler that ends because it was told to is not to blame."""
+        told = isinstance(error, Interrupted | LostClaimError)
+        return self._stopped(control, judge) if told else judge.raised(error)
 
     def _stopped(self, control: Control, judge: Judge) -> Ending | None:
         """End an attempt that was told to stop and did."""

@@ -105,7 +105,7 @@ class Claimer:
             listener.close()
 
     async def _listener(self) -> Listener:
-        """Open the bell. It is a hint only: while it cannot be opened, the claims say what is wrong with the store."""
+        """Open the bell. It is a hint only: while it cannot be opened, the claims say what is wrong."""
         while True:
             try:
                 return self._bell.listen()
@@ -132,19 +132,21 @@ class Claimer:
             pause = FIRST_PAUSE
             if answer is None:
                 return
-            if len(answer.jobs) < request.limit:
+            if len(answer.jobs) >= request.limit:
+                self._adopt = self._adopt or request.adopt  # there may be more of them
+            else:
                 await self._rest(self._nap(answer))
 
     def _request(self) -> ClaimRequest | None:
         """Return what to ask for now, or None with enough in hand."""
         limit = min(self._load.wanted, BATCH)
-        if limit <= 0 and not self._adopt:
+        if limit <= 0:
             return None
         adopt, self._adopt = self._adopt, ()
         return ClaimRequest(
             worker=self._worker,
             call=self._next_call(),
-            limit=max(limit, 1 if adopt else 0),
+            limit=limit,
             queues=self._queues,
             look_ahead=timedelta(seconds=self._settings.look_ahead),
             ahead_limit=self._load.wanted_ahead,

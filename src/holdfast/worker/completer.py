@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from holdfast.core.job import Ending, Verdict
-from holdfast.errors import HoldfastError
+from holdfast.errors import StoreError, ValueNotStoredError
 from holdfast.worker.notes import Notes
 from holdfast.worker.storecalls import StoreCalls
 
@@ -65,13 +65,15 @@ class Completer:
 
     async def _send(self, batch: Sequence[Ending]) -> None:
         try:
-            verdicts = await self._calls.until_answered(lambda: self._calls.verbs.finish(self._worker, batch))
-        except HoldfastError as error:
+            verdicts = await self._calls.until_answered(
+                lambda: self._calls.verbs.finish(self._worker, batch), passing=(StoreError,)
+            )
+        except ValueNotStoredError as error:
             await self._send_apart(batch, error)
             return
         self._answered(batch, verdicts)
 
-    async def _send_apart(self, batch: Sequence[Ending], error: HoldfastError) -> None:
+    async def _send_apart(self, batch: Sequence[Ending], error: ValueNotStoredError) -> None:
         """One ending that the store cannot take must not hold up the others."""
         if len(batch) > 1:
             for ending in batch:

@@ -5,11 +5,12 @@ them together cost one.
 """
 
 import asyncio
+import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from holdfast.clock import Clock
-from holdfast.core.job import ClaimRef, Progress, Verdict
+from holdfast.core.job import Claim, ClaimRef, Progress, Verdict
 from holdfast.errors import HoldfastError
 from holdfast.store.verb import Verb
 from holdfast.worker.control import Control, StopReason
@@ -23,23 +24,34 @@ class Reporter:
     """Marks long attempts as running and passes progress on, both fenced and batched."""
 
     def __init__(
-        self, calls: StoreCalls, clock: Clock, worker: str, running: Callable[[], Sequence[Control]]
+        self,
+        calls: StoreCalls,
+        clock: Clock,
+        worker: str,
+        running: Callable[[], Sequence[Control]],
+        announce: Callable[[Claim, Progress], None],
     ) -> None:
         self._calls = calls
         self._clock = clock
         self._worker = worker
         self._running = running
+        self._announce = announce
         self._progress: dict[ClaimRef, tuple[Control, Progress]] = {}
+        self._progressing = threading.Lock()
         self._awake = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
 
     def something_runs(self) -> None:
         """Look at the running attempts from now on."""
         self._awake.set()
 
     def progressed(self, control: Control, progress: Progress) -> None:
-        """Pass this on with the next round; only the latest counts."""
-        self._progress[control.claim.ref] = control, progress
-        self._awake.set()
+        """Pass this on with the next round, from any thread and however often: only the latest counts."""
+        with self._progressing:
+            first = not self._progress
+            self._progress[control.claim.ref] = control, progress
+        if first:
+            self._loop.call_soon_threadsafe(self._awake.set)
 
     async def mark(self, control: Control) -> bool:
         """Mark one attempt as running before it starts; return whether the claim is still ours."""
@@ -64,7 +76,7 @@ class Reporter:
         long = [
             control
             for control in self._running()
-            if not control.marked and boot - control.started_boot >= MARK_AFTER
+            if control.started_boot and not control.marked and boot - control.started_boot >= MARK_AFTER
         ]
         started = [(c.claim.ref, now - timedelta(seconds=boot - c.started_boot)) for c in long]
         if long and await self._told(long, self._calls.verbs.start(self._worker, started)):
@@ -72,7 +84,10 @@ class Reporter:
                 control.marked = True
 
     async def _send_progress(self) -> None:
-        reports, self._progress = self._progress, {}
+        with self._progressing:
+            reports, self._progress = self._progress, {}
+        for control, progress in reports.values():
+            self._announce(control.claim, progress)
         if reports:
             controls = [control for control, _ in reports.values()]
             pairs = [(ref, progress) for ref, (_, progress) in reports.items()]
@@ -86,6 +101,6 @@ class Reporter:
             return False
         still_running = set(self._running())
         for control, verdict in zip(controls, verdicts, strict=True):
-            if verdict is Verdict.STALE and control in still_running:
+            if verdict is Verdict.STALE and control in still_running and control.why is not StopReason.LOST:
                 control.interrupt(StopReason.LOST)
         return True

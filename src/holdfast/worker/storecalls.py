@@ -1,6 +1,7 @@
 """Calls of the store by a worker or supervisor: bounded in time, repeated where that is right, watched.
 
-The store being away is said once when it goes and once when it is back, not at every try.
+The store being away is said once when it goes and once when it is back, not at every try. It may be away for one
+kind of call and not for another: a long write of someone else holds up jobs and not beats.
 """
 
 import asyncio
@@ -9,11 +10,11 @@ from random import Random
 from typing import TypeVar
 
 from holdfast.clock import Clock
-from holdfast.errors import StoreFullError, StoreUnavailableError
+from holdfast.errors import StoreError, StoreFullError, StoreUnavailableError, ValueNotStoredError
 from holdfast.events import Events, StoreAway, StoreBack
 from holdfast.store.backend import Backend
 from holdfast.store.protocol import Store
-from holdfast.store.verb import Verb
+from holdfast.store.verb import Access, Verb
 
 T = TypeVar("T")
 
@@ -33,7 +34,7 @@ class StoreCalls:
         self._events = events
         self._random = random
         self._timeout = timeout
-        self._away_since: float | None = None
+        self._away_since: dict[Access, float] = {}
         self._asked_at: dict[object, float] = {}
 
     @property
@@ -44,7 +45,7 @@ class StoreCalls:
     @property
     def unanswered_for(self) -> float:
         """For how many seconds no call has been answered though some were made; 0 while all is well."""
-        since = [self._away_since] if self._away_since is not None else list(self._asked_at.values())
+        since = list((self._away_since or self._asked_at).values())
         return self._clock.boot() - min(since) if since else 0.0
 
     async def once(self, verb: Verb[T]) -> T:
@@ -56,33 +57,38 @@ class StoreCalls:
                 answer = await self._backend.arun(verb)
         except TimeoutError as error:
             away = StoreUnavailableError(f"the store did not answer {verb.name} within {self._timeout:g} s")
-            self._went_away(away, asked_at)
+            self._went_away(verb.access, away, asked_at)
             raise away from error
-        except PASSING as error:
-            self._went_away(error, asked_at)
+        except StoreError as error:
+            self._went_away(verb.access, error, asked_at)
             raise
         finally:
             del self._asked_at[mark]
-        self._came_back()
+        self._came_back(verb.access)
         return answer
 
-    async def until_answered(self, make: Callable[[], Verb[T]]) -> T:
-        """Call, again and again with growing pauses, until the store answers."""
+    async def until_answered(
+        self, make: Callable[[], Verb[T]], passing: tuple[type[StoreError], ...] = PASSING
+    ) -> T:
+        """Call, again and again with growing pauses, until the store answers or fails for good."""
         pause = FIRST_PAUSE
         while True:
             try:
                 return await self.once(make())
-            except PASSING:
+            except ValueNotStoredError:
+                raise
+            except passing:
                 await asyncio.sleep(pause * self._random.uniform(0.5, 1.0))
                 pause = min(pause * 2, LONGEST_PAUSE)
 
-    def _went_away(self, error: Exception, since: float) -> None:
-        if self._away_since is None:
-            self._away_since = since
+    def _went_away(self, access: Access, error: Exception, since: float) -> None:
+        if isinstance(error, ValueNotStoredError):
+            return
+        if not self._away_since:
             self._events.emit(StoreAway(str(error)))
+        self._away_since.setdefault(access, since)
 
-    def _came_back(self) -> None:
-        if self._away_since is not None:
-            away = self._clock.boot() - self._away_since
-            self._away_since = None
-            self._events.emit(StoreBack(away))
+    def _came_back(self, access: Access) -> None:
+        since = self._away_since.pop(access, None)
+        if since is not None and not self._away_since:
+            self._events.emit(StoreBack(self._clock.boot() - since))

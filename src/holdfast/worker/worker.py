@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 from holdfast.clock import Clock
-from holdfast.core.job import Claim, ClaimRef, Ending, KnownTask, Progress, Verdict
+from holdfast.core.job import Claim, ClaimRef, Ending, KnownTask, Verdict
 from holdfast.core.states import RETURNS, Move, Reason
 from holdfast.events import Events
 from holdfast.settings import Settings
@@ -42,7 +42,7 @@ LAST_WORDS = 0.5
 """Seconds for cancelled coroutines to end."""
 
 FLUSH_LIMIT = 2.0
-"""Seconds for the last endings to reach the store."""
+"""Seconds for the last endings to reach the store, even if the grace is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,6 @@ class Worker:
         self._over = asyncio.Event()
         self._stopping = False
         self._group: asyncio.TaskGroup
-        self._loop = asyncio.get_running_loop()
         clock, events = ports.clock, ports.events
         self._announcer = Announcer(events, clock)
         self._notes = Notes(ports.notes)
@@ -90,7 +89,9 @@ class Worker:
         self._load = Load(clock, settings.concurrency, self._completer)
         self._timers = Timers(clock, self._lease, lambda: self._load.free_slots, self._start, self._give_back)
         self._load.due, self._load.ahead = lambda: self._timers.due, lambda: self._timers.ahead
-        self._reporter = Reporter(self._calls, clock, worker, lambda: list(self._running.values()))
+        self._reporter = Reporter(
+            self._calls, clock, worker, lambda: list(self._running.values()), self._announcer.progressed
+        )
         self._threads = ThreadExecutor(settings.concurrency)
         self._attempts = Attempts(
             tasks=tasks,
@@ -133,6 +134,16 @@ class Worker:
                 task.cancel()
         self._threads.abandon()
 
+    @property
+    def lost(self) -> bool:
+        """Whether its jobs may belong to others by now."""
+        return self._lease.lost
+
+    def retire(self, grace: float) -> None:
+        """Stop of its own accord: the supervisor is told that this is no crash."""
+        self._ports.channel.send(Retired())
+        self.stop(grace)
+
     def stop(self, grace: float) -> None:
         """Begin to stop; the first call counts."""
         if not self._stopping:
@@ -169,7 +180,7 @@ class Worker:
         for claim in self._timers.take_out(lambda claim: claim.queue in paused):
             self._give_back(claim)
         for ref, control in list(self._running.items()):
-            if ref in refs:
+            if ref in refs and control.why is None:  # said at every beat, heard once: it may tidy up
                 control.interrupt(StopReason.CANCEL)
 
     def _adopt(self, waiting: Iterable[KnownTask]) -> None:
@@ -196,7 +207,7 @@ class Worker:
             self._timers.hold(claims)
 
     def _start(self, claim: Claim) -> None:
-        control = Control(claim, self._lease, self._progressed)
+        control = Control(claim, self._lease, self._reporter.progressed)
         self._running[claim.ref] = control
         self._load.started()
         self._quiet.clear()
@@ -239,10 +250,6 @@ class Worker:
         if ending.move in RETURNS:
             self._claimer.wake()
 
-    def _progressed(self, control: Control, progress: Progress) -> None:
-        self._loop.call_soon_threadsafe(self._reporter.progressed, control, progress)
-        self._loop.call_soon_threadsafe(self._announcer.progressed, control.claim, progress)
-
     def _stuck(self, control: Control, why: str) -> None:
         log.error("job %s cannot be stopped: %s", control.claim.job_id, why)
         self._ports.channel.send(Stuck(control.claim.job_id, control.claim.fence, why))
@@ -257,6 +264,7 @@ class Worker:
         self._over.set()
 
     async def _stop(self, grace: float) -> None:
+        ends_at = self._ports.clock.boot() + grace
         self._claimer.stop()
         self._give_back_all()
         for control in self._running.values():
@@ -265,7 +273,7 @@ class Worker:
             for control in list(self._running.values()):
                 control.interrupt(StopReason.STOP)
             await _within(LAST_WORDS, self._quiet.wait())
-        await _within(FLUSH_LIMIT, self._completer.flushed())
+        await _within(max(FLUSH_LIMIT, ends_at - self._ports.clock.boot()), self._completer.flushed())
         self._over.set()
 
     def _buried(self) -> None:

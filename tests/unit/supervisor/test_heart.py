@@ -54,7 +54,7 @@ class Scene:
         self.register("ours")
         self._beating = asyncio.ensure_future(self.heart.run())
 
-    def _count_suspects(self) -> None:
+    def _count_suspects(self, _queues: frozenset[str]) -> None:
         self.suspects += 1
 
     def register(self, worker: str) -> None:

@@ -7,7 +7,7 @@ from random import Random
 
 from holdfast.core.job import ClaimRef, Ending, NewJob, Verdict
 from holdfast.core.states import Move, State
-from holdfast.errors import StoreError, StoreUnavailableError
+from holdfast.errors import StoreUnavailableError, ValueNotStoredError
 from holdfast.events import Event, Events, StoreAway, StoreBack
 from holdfast.store.memory.backend import MemoryBackend
 from holdfast.store.protocol import ClaimRequest, WorkerInfo
@@ -137,7 +137,7 @@ def test_one_outcome_that_cannot_be_stored_holds_up_nobody() -> None:
 
         def picky(worker: str, endings: Sequence[Ending]) -> Verb[tuple[Verdict, ...]]:
             if any(ending.ref == refused for ending in endings):
-                raise StoreError("this value cannot be stored")
+                raise ValueNotStoredError("this value cannot be stored")
             return finish(worker, endings)
 
         scene.backend.verbs.finish = picky  # type: ignore[method-assign]
