@@ -106,7 +106,7 @@ class Fleet:
     def start(self, **options: Any) -> Tree:
         """Start a worker tree: hang_limit and store_timeout are settings, anything else is a --option."""
         settings = {name: options.pop(name) for name in ("hang_limit", "store_timeout") if name in options}
-        given = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+        given = [word for name, value in options.items() for word in _option(name, value)]
         log = self._folder / f"worker-{len(self.trees)}.log"
         with log.open("wb") as out:
             process = subprocess.Popen(
@@ -228,6 +228,10 @@ class Fleet:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
         ours = {VARIABLE: str(self.ledger.path), "TMPDIR": str(self._temporary), "COLUMNS": "200"}
         return {**kept, **ours, "PYTHONUNBUFFERED": "1"}
+
+
+def _option(name: str, value: Any) -> tuple[str, ...]:
+    return (f"--{name}",) if value is True else (f"--{name}", str(value))
 
 
 def group_of(pid: int) -> int | None:

@@ -21,8 +21,14 @@ def variable_of(setting: str) -> str:
 def make_app(url: str | None = None) -> Holdfast:
     given = {name: float(os.environ[variable_of(name)]) for name in SETTINGS if variable_of(name) in os.environ}
     app = Holdfast(url, **given)
-    for handler in (nap, nap_in_thread, fork_and_nap, hold_interpreter, block_first_time, exit_nine):
+    for handler in HANDLERS:
         app.task(handler)
+
+    @app.task
+    def close_the_app() -> None:
+        """Let go of what the handler's own enqueues use; the worker's is another."""
+        app.close()
+
     return app
 
 
@@ -73,5 +79,26 @@ async def exit_nine(ctx: Context) -> None:
     ledger().write("start", ctx)
     os._exit(9)
 
+
+async def nap_in_helper_thread(ctx: Context, seconds: float) -> None:
+    """Leave the work to a thread that nothing can stop."""
+    await asyncio.to_thread(nap_in_thread, ctx, seconds)
+
+
+def say_progress_often(ctx: Context, times: int) -> None:
+    for number in range(times):
+        ctx.progress(number, times)
+
+
+HANDLERS = (
+    nap,
+    nap_in_thread,
+    nap_in_helper_thread,
+    fork_and_nap,
+    hold_interpreter,
+    block_first_time,
+    exit_nine,
+    say_progress_often,
+)
 
 app = make_app()
