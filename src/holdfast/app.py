@@ -4,9 +4,10 @@ It declares and connects; it neither works jobs nor administers them. Whatever a
 `app.verbs`, run by `app.call` or `await app.acall`.
 """
 
+import os
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from threading import Lock
+from threading import RLock, get_ident
 from types import MappingProxyType, TracebackType
 from typing import Any, Self, TypeVar
 
@@ -24,6 +25,40 @@ from holdfast.task import Task, declare_task
 
 T = TypeVar("T")
 Span = float | timedelta
+
+
+class _Opening:
+    """The lock under which apps open their stores; a fork waits for it.
+
+    To open a store is to import it, and a child forked meanwhile would wait for ever for the thread that does: for
+    our lock, or for Python's lock of the module.
+    """
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def before_fork(self) -> None:
+        if self.lock.acquire(timeout=_FORK_PATIENCE):
+            self._forking.append(get_ident())
+
+    def after_in_parent(self) -> None:
+        if get_ident() in self._forking:
+            self._forking.remove(get_ident())
+            self.lock.release()
+
+    def after_in_child(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        self.lock = RLock()
+        self._forking = list[int]()
+
+
+_FORK_PATIENCE = 5.0
+_OPENING = _Opening()
+os.register_at_fork(
+    before=_OPENING.before_fork, after_in_parent=_OPENING.after_in_parent, after_in_child=_OPENING.after_in_child
+)
 
 
 class Holdfast:
@@ -65,7 +100,6 @@ class Holdfast:
         self.events = Events()
         self._tasks: dict[str, Task[..., Any]] = {}
         self._backend: Backend | None = None
-        self._opening = Lock()
 
     @property
     def tasks(self) -> Mapping[str, Task[..., Any]]:
@@ -80,7 +114,10 @@ class Holdfast:
     @property
     def backend(self) -> Backend:
         """The open store; the first use opens it."""
-        with self._opening:
+        backend = self._backend
+        if backend is not None:
+            return backend
+        with _OPENING.lock:
             if self._backend is None:
                 self._backend = open_backend(self.settings, self.clock)
             return self._backend
@@ -100,7 +137,7 @@ class Holdfast:
 
     def close(self) -> None:
         """Let go of the store; the next use opens it again."""
-        with self._opening:
+        with _OPENING.lock:
             backend, self._backend = self._backend, None
         if backend is not None:
             backend.close()

@@ -37,6 +37,11 @@ class AttemptControl(Protocol):
         """True while the claim is not known to be valid any more."""
         ...
 
+    @property
+    def taken(self) -> bool:
+        """True once it is known that the claim belongs to someone else."""
+        ...
+
     def report(self, progress: Progress) -> None:
         """Take note of how far the job is; never blocks."""
         ...
@@ -114,7 +119,7 @@ class Context:
 
         Raises LostClaimError where the job is known to be lost.
         """
-        if self._control.lost:
+        if self._control.taken:
             raise LostClaimError(f"job {self.job_id} was lost to another worker; end the handler")
         for name, value in (("done", done), ("total", total)):
             if value is not None and not (math.isfinite(value) and value >= 0):
@@ -122,6 +127,6 @@ class Context:
         self._control.report(Progress(float(done), None if total is None else float(total)))
 
     def raise_if_cancelled(self) -> None:
-        """End the attempt here if its job was cancelled or lost, or its worker stops."""
-        if self._control.cancelled or self._control.lost:
+        """End the attempt here if its job was cancelled or is another's by now, or if its worker stops."""
+        if self._control.cancelled or self._control.taken:
             raise Interrupted

@@ -6,6 +6,7 @@ Everything is bound, checked and encoded before anything is written; sync and as
 import inspect
 import re
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar, Generic, ParamSpec, TypeVar
@@ -145,17 +146,22 @@ class BoundTask(Generic[P, R]):
         return self._handle(job)
 
     def enqueue_many(self, jobs: Iterable[Mapping[str, Any]]) -> list[JobHandle[R]]:
-        """Enqueue a job for each mapping of arguments, a thousand per transaction; all are checked first."""
+        """Enqueue a job for each mapping of arguments, a thousand per transaction; all are checked first.
+
+        If the store fails after the first thousand, what is stored stays; a note on the error says how many.
+        """
         new_jobs = self._new_jobs(jobs)
-        for chunk in _chunks(new_jobs):
-            self.caller.call(self.caller.verbs.enqueue(chunk))
+        for start, chunk in _chunks(new_jobs):
+            with _noting_stored(start):
+                self.caller.call(self.caller.verbs.enqueue(chunk))
         return [self._handle(job) for job in new_jobs]
 
     async def aenqueue_many(self, jobs: Iterable[Mapping[str, Any]]) -> list[JobHandle[R]]:
         """Enqueue many jobs from async code."""
         new_jobs = self._new_jobs(jobs)
-        for chunk in _chunks(new_jobs):
-            await self.caller.acall(self.caller.verbs.enqueue(chunk))
+        for start, chunk in _chunks(new_jobs):
+            with _noting_stored(start):
+                await self.caller.acall(self.caller.verbs.enqueue(chunk))
         return [self._handle(job) for job in new_jobs]
 
     def _new_job(self, payload: bytes) -> NewJob:
@@ -209,6 +215,17 @@ def declare_task(fn: Callable[..., Any], name: str | None, policy: Policy, calle
     return kind(fn, chosen, policy, caller)
 
 
-def _chunks(jobs: Sequence[NewJob]) -> Iterator[Sequence[NewJob]]:
+def _chunks(jobs: Sequence[NewJob]) -> Iterator[tuple[int, Sequence[NewJob]]]:
     for start in range(0, len(jobs), JOBS_PER_CALL):
-        yield jobs[start : start + JOBS_PER_CALL]
+        yield start, jobs[start : start + JOBS_PER_CALL]
+
+
+@contextmanager
+def _noting_stored(count: int) -> Iterator[None]:
+    """Let an error tell what went well before it: to repeat the whole call would enqueue that twice."""
+    try:
+        yield
+    except BaseException as error:
+        if count:
+            error.add_note(f"the first {count} of these jobs are stored: do not enqueue them again")
+        raise

@@ -1,5 +1,7 @@
 """Fixtures that acceptance tests share."""
 
+import signal
+
 import pytest
 from fleet import Fleet
 
@@ -8,9 +10,11 @@ from fleet import Fleet
 def fleet(tmp_path):
     """Give an empty fleet; afterwards every process is gone, and none has said that it met a bug."""
     fleet = Fleet(tmp_path)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a worker heeds what its parent does
     try:
         yield fleet
     finally:
+        signal.signal(signal.SIGINT, before)
         fleet.close()
     told = {tree.log.name: tree.told for tree in fleet.trees}
     assert {name: text for name, text in told.items() if "Traceback (most recent call last)" in text} == {}

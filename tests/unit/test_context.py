@@ -11,9 +11,10 @@ from holdfast.core.job import Claim, Progress
 
 
 class Control:
-    def __init__(self, *, cancelled: bool = False, lost: bool = False) -> None:
+    def __init__(self, *, cancelled: bool = False, lost: bool = False, taken: bool = False) -> None:
         self.cancelled = cancelled
-        self.lost = lost
+        self.lost = lost or taken
+        self.taken = taken
         self.reports: list[Progress] = []
 
     def report(self, progress: Progress) -> None:
@@ -64,10 +65,20 @@ def test_progress_that_is_no_amount_is_refused(done, total):
 
 
 def test_progress_of_a_lost_job_tells_the_handler():
-    control = Control(lost=True)
+    control = Control(taken=True)
     with pytest.raises(LostClaimError, match="job j1 was lost"):
         Context(claim(), control).progress(1)
     assert control.reports == []
+
+
+def test_a_job_that_may_be_lost_goes_on():
+    """Not to have heard from the supervisor for a lease says nothing sure: a handler that wants to know asks `lost`."""
+    control = Control(lost=True)
+    ctx = Context(claim(), control)
+    assert ctx.lost
+    ctx.progress(1)
+    ctx.raise_if_cancelled()
+    assert control.reports == [Progress(1.0)]
 
 
 def test_a_handler_goes_on_until_it_is_told_to_end():
@@ -81,7 +92,7 @@ def test_a_handler_goes_on_until_it_is_told_to_end():
 
 
 def test_a_lost_job_ends_its_handler_too():
-    ctx = Context(claim(), Control(lost=True))
+    ctx = Context(claim(), Control(taken=True))
     assert ctx.lost
     with pytest.raises(Interrupted):
         ctx.raise_if_cancelled()

@@ -13,6 +13,7 @@ from holdfast.core.job import NewJob
 from holdfast.core.states import State
 from holdfast.errors import JobNotFoundError, StoreError, StoreFullError, StoreUnavailableError
 from holdfast.store.sqlite import SqliteBackend
+from holdfast.store.sqlite.forks import Connection
 from holdfast.store.sqlite.group import GROUP_LIMIT, GroupWriter
 from holdfast.store.verb import Access, Command, Steps, Verb
 
@@ -39,7 +40,7 @@ def total(backend: SqliteBackend) -> int:
 
 def statements_of(writer: GroupWriter) -> list[str]:
     seen: list[str] = []
-    connection = writer._connect()
+    connection = writer._renew(None)
     connection.set_trace_callback(seen.append)
     writer._connection = connection
     return seen
@@ -91,7 +92,7 @@ def test_a_single_verb_that_fails_leaves_nothing(backend: SqliteBackend) -> None
 def test_a_failed_commit_fails_everybody(backend: SqliteBackend) -> None:
     """If the commit fails, no verb of the group reports success, and nothing of it is there."""
 
-    class Refusing(sqlite3.Connection):
+    class Refusing(Connection):
         def execute(self, sql: str, *args: Any) -> sqlite3.Cursor:
             if sql == "COMMIT":
                 self.set_authorizer(None)
@@ -101,7 +102,11 @@ def test_a_failed_commit_fails_everybody(backend: SqliteBackend) -> None:
             return super().execute(sql, *args)
 
     writer = writer_of(backend)
-    writer._connection = sqlite3.connect(backend._files.jobs, isolation_level=None, factory=Refusing)
+    backend.run(backend.verbs.pause("x"))
+    assert writer._connection is not None
+    refusing = Refusing(backend._files.jobs, isolation_level=None)
+    refusing.leads_to = writer._connection.leads_to
+    writer._connection = refusing
     entries = [writer.put_in_line(backend.verbs.enqueue(new_jobs(str(number)))) for number in range(3)]
     for entry in entries:
         with pytest.raises(StoreFullError):

@@ -52,7 +52,7 @@ def run_script(script: str, path: Path) -> None:
 FORK = """
 import os, sys
 from holdfast.core.job import NewJob
-from holdfast.store.sqlite import SqliteBackend, backend as module
+from holdfast.store.sqlite import SqliteBackend
 backend = SqliteBackend(sys.argv[1])
 backend.run(backend.verbs.enqueue([NewJob("parent", "task", b"")]))
 inherited = backend._engine()
@@ -61,7 +61,7 @@ if child == 0:
     backend.run(backend.verbs.enqueue([NewJob("child", "task", b"")]))
     assert sum(backend.run(backend.verbs.count()).values()) == 2
     assert backend._engine() is not inherited
-    assert module._INHERITED == [inherited]
+    assert list(backend._engines) == [os.getpid()]
     backend.close()
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
@@ -238,6 +238,7 @@ INDEXES = {
     "claim_due": "holdfast_ready (queue=? AND alone=?)",
     "every_queue": "holdfast_ready (queue>?)",
     "next_ready": "holdfast_ready (queue=? AND alone=? AND priority=?)",
+    "unblock_suspects": "holdfast_blocked (reason=? AND task=? AND version<?)",
     "promote": "holdfast_due (run_at<?)",
     "next_scheduled": "holdfast_due",
     "claim_ahead": "holdfast_due (run_at>? AND run_at<?)",
@@ -253,7 +254,7 @@ INDEXES = {
 @pytest.mark.parametrize("name", sorted(INDEXES))
 def test_hot_statements_use_their_index(backend: SqliteBackend, name: str) -> None:
     """A partial index serves only a query whose text proves that it may; each of these does."""
-    connection = backend._engine().open_reader()
+    connection = backend._engine().renew_reader(None)
     connection.execute("PRAGMA query_only = OFF")
     sql = load_statements(None)[name]
     parameters = [None] * sum(f"?{number}" in sql for number in range(1, 20))

@@ -49,7 +49,8 @@ class ClaimRequest:
 
     `queues` are tried in the order given; None means every queue by name, each in its turn the first, so that none
     starves. `call` numbers the worker's claims upward. `adopt` names blocked(no_worker) tasks that this worker
-    knows. `alone` takes suspects and nothing else; without it suspects are left where they are.
+    knows. `alone` takes suspects and nothing else; without it suspects are left where they are. Suspects that it
+    adopts are blocked no more even so: the next beat tells of them.
     """
 
     worker: str
@@ -99,7 +100,7 @@ class BeatAnswer:
     expired: workers without a beat for longer than their lease, or already condemned: `condemn`, then `bury`.
     next_expiry: how long until the next lease of someone else, not yet expired, runs out; None without anyone.
     blocked: what waits as blocked(no_worker).
-    suspects: how many suspects are due and unclaimed, in queues that are not paused.
+    suspects: the queues, paused ones left out, in which suspects are due and unclaimed.
     """
 
     accepted: frozenset[str]
@@ -110,7 +111,7 @@ class BeatAnswer:
     expired: frozenset[str] = frozenset()
     next_expiry: timedelta | None = None
     blocked: frozenset[KnownTask] = frozenset()
-    suspects: int = 0
+    suspects: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,7 @@ class Child:
     lost: bool = False
     killed_to_stop: bool = False
     retired: bool = False
+    worked: bool = False
     refusal: str | None = None
     verdict: str = ""
     unanswered_for: float = 0.0

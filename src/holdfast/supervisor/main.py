@@ -32,9 +32,10 @@ async def _supervise(options: WorkerOptions, folder: Path) -> None:
     plan = Plan(options.processes, options.queues, options.drain)
     supervisor = Supervisor(plan, ports)
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means that a closed terminal is no reason
-            loop.add_signal_handler(number, supervisor.stop)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, supervisor.stop)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup says that a closed terminal is no reason
+        loop.add_signal_handler(signal.SIGHUP, supervisor.stop)
     try:
         await supervisor.run()
     finally:

@@ -93,16 +93,21 @@ class RealChild:
 
     def kill(self) -> None:
         """End it at once."""
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
+        self._signal(signal.SIGKILL)
 
     async def stacks(self) -> str:
         """Return where its threads are, as well as that can be known."""
-        with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(signal.SIGUSR1)
+        self._signal(signal.SIGUSR1)
         _, dump = self._files
         await asyncio.sleep(STACKS_WITHIN)
         return dump.read_text(errors="replace") if dump.exists() else ""
+
+    def _signal(self, number: signal.Signals) -> None:
+        # Not by the process object: it first looks whether the process has ended, and would take its status away
+        # from the event loop, which then reports 255.
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._process.pid, number)
 
     def forget(self) -> None:
         """Remove what it left behind on disk."""

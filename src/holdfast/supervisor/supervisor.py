@@ -167,8 +167,6 @@ class Supervisor:
         else:
             await self._bury(child, child.death(end))
         child.process.forget()
-        if child.spec.alone and self._store is not None:
-            self._store.heart.beat_now()  # there may be another suspect
 
     async def _hear(self, child: Child) -> None:
         while (message := await child.process.channel.receive()) is not None:
@@ -190,8 +188,8 @@ class Supervisor:
                 if self._store is None:
                     self._give_up(ConfigurationError(reason))
                 child.process.kill()
-            case Retired():
-                child.retired = True
+            case Retired(worked=worked):
+                child.retired, child.worked = True, worked
             case _:
                 log.warning("unexpected word from a child: %s", type(message).__name__)
 
@@ -264,6 +262,8 @@ class Supervisor:
             released = await store.calls.until_answered(lambda: store.calls.verbs.bury(child.worker, death))
         except StoreError:
             released = ()  # nobody beats for it any more: another worker will bury it
+        if death.kind is DeathKind.CRASHED or child.worked:
+            store.heart.beat_now()  # there may be suspects, and they need not wait for the next turn
         if death.kind is DeathKind.STOPPED:
             events.emit(WorkerStopped(child.worker, pid, len(released)))
         else:

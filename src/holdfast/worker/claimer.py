@@ -81,19 +81,20 @@ class Claimer:
             group.create_task(self._heed_bell())
             await self._claim_forever()
 
-    async def claim_alone(self) -> None:
-        """Take one suspect, if there is any left, in a child of its own."""
+    async def claim_alone(self) -> bool:
+        """Take one suspect, in a child of its own; return whether there was any left."""
         while not self._stopped:
             if not self._lease.fresh:
                 await self._lease.renewal()
                 continue
             call = self._next_call()
             try:
-                await self._ask(ClaimRequest(self._worker, call, limit=1, queues=self._queues, alone=True))
+                answer = await self._ask(ClaimRequest(self._worker, call, limit=1, queues=self._queues, alone=True))
             except StoreError:
                 await asyncio.sleep(FIRST_PAUSE)
             else:
-                return
+                return answer is not None and bool(answer.jobs)
+        return False
 
     async def _heed_bell(self) -> None:
         listener = await self._listener()

@@ -41,6 +41,11 @@ class Control:
         return self.why is None and self._lease.fresh
 
     @property
+    def taken(self) -> bool:
+        """Whether the claim is known to belong to someone else."""
+        return self.why is StopReason.LOST or self._lease.buried
+
+    @property
     def lost(self) -> bool:
         """Whether the claim may belong to someone else."""
         return self.why is StopReason.LOST or self._lease.lost

@@ -80,7 +80,9 @@ class Stuck(msgspec.Struct, frozen=True, tag=True):
 
 
 class Retired(msgspec.Struct, frozen=True, tag=True):
-    """The child is done of its own accord and is about to exit."""
+    """The child is done of its own accord and is about to exit; `worked`: it had something to do."""
+
+    worked: bool = False
 
 
 ToChild = Configure | Renewed | Revoke | Adopt | Stop | Buried

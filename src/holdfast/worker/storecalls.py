@@ -48,8 +48,11 @@ class StoreCalls:
         since = list((self._away_since or self._asked_at).values())
         return self._clock.boot() - min(since) if since else 0.0
 
-    async def once(self, verb: Verb[T]) -> T:
-        """Call, and give up after the timeout with StoreUnavailableError. A given-up call may still commit."""
+    async def once(self, verb: Verb[T], passing: tuple[type[StoreError], ...] = (StoreError,)) -> T:
+        """Call, and give up after the timeout with StoreUnavailableError. A given-up call may still commit.
+
+        `passing` are the errors after which the caller tries on: only these mean that the store is away.
+        """
         mark, asked_at = object(), self._clock.boot()
         self._asked_at[mark] = asked_at
         try:
@@ -59,7 +62,7 @@ class StoreCalls:
             away = StoreUnavailableError(f"the store did not answer {verb.name} within {self._timeout:g} s")
             self._went_away(verb.access, away, asked_at)
             raise away from error
-        except StoreError as error:
+        except passing as error:
             self._went_away(verb.access, error, asked_at)
             raise
         finally:
@@ -74,7 +77,7 @@ class StoreCalls:
         pause = FIRST_PAUSE
         while True:
             try:
-                return await self.once(make())
+                return await self.once(make(), passing)
             except ValueNotStoredError:
                 raise
             except passing:

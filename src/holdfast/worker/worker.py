@@ -257,10 +257,10 @@ class Worker:
     # -- ends ------------------------------------------------------------------------------------------------
 
     async def _work_alone(self) -> None:
-        await self._claimer.claim_alone()
+        worked = await self._claimer.claim_alone()
         await self._quiet.wait()
         await self._completer.flushed()
-        self._ports.channel.send(Retired())
+        self._ports.channel.send(Retired(worked))
         self._over.set()
 
     async def _stop(self, grace: float) -> None:

@@ -65,10 +65,10 @@ class SupervisorVerbs(Tables):
             if row.state is State.BLOCKED and row.reason == Reason.NO_WORKER
         )
 
-    def _suspects(self) -> int:
+    def _suspects(self) -> frozenset[str]:
         now = self._clock.now()
-        open_rows = (row for row in self._jobs.values() if row.new.queue not in self._paused_at)
-        return sum(row.alone and row.state_at(now) is State.READY for row in open_rows)
+        suspects = (row for row in self._jobs.values() if row.alone and row.state_at(now) is State.READY)
+        return frozenset(row.new.queue for row in suspects) - self._paused_at.keys()
 
     @verb(Access.WRITE, wakes=True)
     def reconcile(self, beat: WorkerBeat) -> tuple[ClaimRef, ...]:

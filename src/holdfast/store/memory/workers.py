@@ -22,10 +22,17 @@ class WorkerVerbs(Tables):
         if request.worker not in self._workers:
             raise WorkerBuriedError(f"worker {request.worker} is not registered, or was buried: register a new one")
         now = self._clock.now()
+        self._unblock_suspects(request)
         chosen = [*self._due(request, now), *self._ahead(request, now)]
         jobs = tuple(row.give_to(request.worker, request.call) for row in chosen)
         left = (row.run_at for row in self._open_rows(request) if row.state is State.SCHEDULED)
         return ClaimAnswer(jobs, now, min(left, default=None))
+
+    def _unblock_suspects(self, request: ClaimRequest) -> None:
+        queues = set(self._open_queues(request))
+        for row in self._jobs.values():
+            if row.alone and row.new.queue in queues and _is_adopted(request, row):
+                row.wait(row.run_at)
 
     def _due(self, request: ClaimRequest, now: datetime) -> list[JobRow]:
         rows = [row for row in self._open_rows(request) if row.run_at <= now]
@@ -99,9 +106,13 @@ class WorkerVerbs(Tables):
 
 
 def _is_open_to(request: ClaimRequest, row: JobRow) -> bool:
-    if row.state is State.BLOCKED and row.reason == Reason.NO_WORKER:
-        return any(row.new.task == task.name and row.new.version <= task.version for task in request.adopt)
-    return row.state is State.SCHEDULED
+    return row.state is State.SCHEDULED or _is_adopted(request, row)
+
+
+def _is_adopted(request: ClaimRequest, row: JobRow) -> bool:
+    if row.state is not State.BLOCKED or row.reason != Reason.NO_WORKER:
+        return False
+    return any(row.new.task == task.name and row.new.version <= task.version for task in request.adopt)
 
 
 def _end(row: JobRow, ending: Ending, now: datetime) -> None:

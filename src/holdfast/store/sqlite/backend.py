@@ -1,7 +1,7 @@
 """An open SQLite store.
 
-Nothing is opened before the first verb, and nothing opened before a fork is used after it: each process has an
-engine of its own.
+Nothing is opened before the first verb, and nothing stays open across a fork: each process has an engine of its
+own.
 """
 
 import os
@@ -18,9 +18,6 @@ from holdfast.store.verb import Verb
 
 T = TypeVar("T")
 
-_INHERITED: list[Engine] = []
-"""Engines of a parent process: kept for ever, because closing a connection inherited by fork harms the parent's."""
-
 
 class SqliteBackend:
     """Jobs in a file, shared by every process of this machine that opens it."""
@@ -29,7 +26,7 @@ class SqliteBackend:
         self._files = Files.of(path)
         self._namespace = namespace
         self._store = SqliteStore(clock or SystemClock(), namespace)
-        self._bell = SqliteBell(self._files.bell, lambda: self._engine().open_reader())
+        self._bell = SqliteBell(self._files.bell, lambda previous: self._engine().renew_reader(previous))
         self._engines: dict[int, Engine] = {}
         self._closed = False
 
@@ -71,8 +68,7 @@ class SqliteBackend:
         # No lock here, it might have been held during a fork: of two threads the first `setdefault` wins, and an
         # engine that loses has opened nothing.
         engine = self._engines.setdefault(pid, Engine(self._files, self._namespace, self._bell.ring))
-        for other in [other for other in self._engines if other != pid]:
-            inherited = self._engines.pop(other, None)
-            if inherited is not None:
-                _INHERITED.append(inherited)
+        for inherited in [other for other in self._engines if other != pid]:
+            # A parent's: it has nothing open here (forks.py), and its threads did not come along.
+            self._engines.pop(inherited, None)
         return engine

@@ -16,6 +16,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from holdfast.errors import StoreError
+from holdfast.store.sqlite.forks import GATE, Connection
+
+Renew = Callable[[Connection | None], Connection]
+"""Returns a connection to read: the one given if it is of use still."""
+
 LOOK_EVERY = 0.5
 """Seconds between two looks at the database's change counter."""
 
@@ -26,9 +32,11 @@ _BUFFER = 4096
 class SqliteListener:
     """One idle worker's ear."""
 
-    def __init__(self, ear: "_Ear | None", connection: sqlite3.Connection) -> None:
+    def __init__(self, ear: "_Ear | None", connection: Connection, renew: Renew) -> None:
         self._ear = ear
         self._connection = connection
+        self._renew = renew
+        self._seen: tuple[Connection, int] | None = None
         self._seen = self._version()
 
     async def wait(self, timeout: float) -> bool:
@@ -48,7 +56,8 @@ class SqliteListener:
         """Stop listening."""
         if self._ear is not None:
             self._ear.close()
-        self._connection.close()
+        with GATE:
+            self._connection.close()
 
     async def _poked(self, timeout: float) -> bool:
         if self._ear is None:
@@ -60,20 +69,25 @@ class SqliteListener:
         before, self._seen = self._seen, self._version()
         return self._seen != before
 
-    def _version(self) -> int | None:
+    def _version(self) -> tuple[Connection, int] | None:
+        if GATE.is_shut:
+            # A thread forks, and may have to wait for a slow call. The event loop does not: it looks again later.
+            return self._seen
         # A database that cannot be read now has not rung; the claims of its worker will say what is wrong with it.
-        with suppress(sqlite3.Error):
+        with suppress(sqlite3.Error, StoreError), GATE:
+            self._connection = self._renew(self._connection)
             [(version,)] = self._connection.execute("PRAGMA data_version")
-            return int(version)
+            # Each connection counts for itself: what a new one says cannot be compared, and may be news.
+            return self._connection, int(version)
         return None
 
 
 class SqliteBell:
     """Wakes every listener on this machine."""
 
-    def __init__(self, folder: Path, open_reader: Callable[[], sqlite3.Connection]) -> None:
+    def __init__(self, folder: Path, renew: Renew) -> None:
         self._folder = folder
-        self._open_reader = open_reader
+        self._renew = renew
 
     def ring(self) -> None:
         """Wake every listener, in this process and in others. Never raises."""
@@ -84,13 +98,14 @@ class SqliteBell:
 
     def listen(self) -> SqliteListener:
         """Start listening, inside a running event loop."""
-        connection = self._open_reader()
+        with GATE:
+            connection = self._renew(None)
         try:
             ear = _Ear(self._folder)
         except (OSError, NotImplementedError, AttributeError):
             # No unix sockets here, or no room for them, or a loop that cannot watch them: the counter must do.
             ear = None
-        return SqliteListener(ear, connection)
+        return SqliteListener(ear, connection, self._renew)
 
     def _poke(self, names: list[str]) -> None:
         with _addresses(self._folder) as address, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
@@ -101,7 +116,11 @@ class SqliteBell:
                 except OSError as error:
                     # A full buffer has pokes enough; a socket without a process behind it is litter.
                     if error.errno in _DEAD:
-                        (self._folder / name).unlink(missing_ok=True)
+                        self._clear_away(name)
+
+    def _clear_away(self, name: str) -> None:
+        with suppress(OSError):  # it may belong to another user, who has to do it
+            (self._folder / name).unlink()
 
 
 class _Ear:

@@ -34,6 +34,9 @@ class ClaimVerbs(SqliteVerbs):
         if not registered:
             raise WorkerBuriedError(f"worker {request.worker} is not registered, or was buried: register a new one")
         yield Command(self._sql["promote"], (now_micros, PROMOTED_AT_ONCE))
+        if request.adopt:
+            adopted = (now_micros, _adoptable(request), to_json(request.queues))
+            yield Command(self._sql["unblock_suspects"], adopted)
         queues = yield from self._open_queues(request)
         due = yield from self._claim_due(request, queues, now_micros)
         ahead = yield from self._claim_ahead(request, now_micros)

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from holdfast.errors import ConfigurationError, StoreError
 from holdfast.store.sqlite.filesystem import refuse_network_file_system
+from holdfast.store.sqlite.forks import Connection
 from holdfast.store.sqlite.migrate import migrate
 from holdfast.store.sqlite.translate import BUSY_TIMEOUT, is_busy, translated
 
@@ -39,15 +40,18 @@ class Files:
         return cls(jobs, jobs.with_name(jobs.name + "-beats"), jobs.with_name(jobs.name + "-bell"))
 
 
-def prepare(files: Files, namespace: str | None) -> None:
-    """Create or migrate both files. Cheap where nothing is to be done, and safe to do in many processes at once."""
+def prepare(files: Files, namespace: str | None, *, create: bool = True) -> None:
+    """Create or migrate both files. Cheap where nothing is to be done, and safe to do in many processes at once.
+
+    Without `create` the jobs file must be there.
+    """
     if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
         raise StoreError(
             f"SQLite {sqlite3.sqlite_version} is too old: use a Python built with SQLite 3.35 or newer"
         )
     refuse_network_file_system(files.jobs)
-    for kind, path in (("jobs", files.jobs), ("beats", files.beats)):
-        with translated(path), closing(_connect(path, "rwc")) as connection:
+    for kind, path, mode in (("jobs", files.jobs, "rwc" if create else "rw"), ("beats", files.beats, "rwc")):
+        with translated(path), closing(_connect(path, mode)) as connection:
             _use_wal(connection)
             migrate(connection, path, kind, namespace)
 
@@ -63,22 +67,22 @@ def leave_tidy(files: Files) -> None:
             connection.execute("SELECT count(*) FROM sqlite_master")
 
 
-def open_jobs(files: Files) -> sqlite3.Connection:
+def open_jobs(files: Files) -> Connection:
     """Open the jobs file to write, with a read-only view of the beats."""
     return _open(files.jobs, files.beats, "synchronous = FULL", f"wal_autocheckpoint = {_CHECKPOINT_PAGES}")
 
 
-def open_beats(files: Files) -> sqlite3.Connection:
+def open_beats(files: Files) -> Connection:
     """Open the beats file to write, with a read-only view of the jobs."""
     return _open(files.beats, files.jobs, "synchronous = NORMAL")
 
 
-def open_reader(files: Files) -> sqlite3.Connection:
+def open_reader(files: Files) -> Connection:
     """Open both files to read."""
     return _open(files.jobs, files.beats, "query_only = ON")
 
 
-def _open(path: Path, beside: Path, *settings: str) -> sqlite3.Connection:
+def _open(path: Path, beside: Path, *settings: str) -> Connection:
     with translated(path):
         connection = _connect(path, "rw")
         try:
@@ -96,8 +100,8 @@ def _set(connection: sqlite3.Connection, settings: Sequence[str]) -> None:
         connection.execute(f"PRAGMA main.{setting}")
 
 
-def _connect(path: Path, mode: str) -> sqlite3.Connection:
-    return sqlite3.connect(
+def _connect(path: Path, mode: str) -> Connection:
+    return Connection(
         _uri(path, mode), uri=True, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False
     )
 

@@ -4,16 +4,16 @@ Jobs, beats and reads have a lane each, so that none waits for another.
 """
 
 import asyncio
-import sqlite3
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
 
-from holdfast.store.sqlite.connect import Files, leave_tidy, open_beats, open_jobs, open_reader, prepare
+from holdfast.store.sqlite.connect import Files, leave_tidy, open_beats, open_jobs, open_reader
+from holdfast.store.sqlite.forks import GATE, Connection
 from holdfast.store.sqlite.group import GroupWriter
+from holdfast.store.sqlite.opening import Opener
 from holdfast.store.sqlite.sql_files import load_statements
 from holdfast.store.sqlite.steps import run_steps
 from holdfast.store.sqlite.translate import translated
@@ -27,14 +27,12 @@ class Engine:
 
     def __init__(self, files: Files, namespace: str | None, ring: Callable[[], None]) -> None:
         self._files = files
-        self._namespace = namespace
-        self._preparing = threading.Lock()
-        self._prepared = False
-        self._readers: deque[sqlite3.Connection] = deque()
+        self._opener = Opener(files, namespace)
+        self._readers: deque[Connection] = deque()
         lock_sql = load_statements(namespace)["take_write_lock"]
         self._writers = {
-            Access.WRITE: GroupWriter(files.jobs, self._opener(open_jobs), lock_sql, ring),
-            Access.BEAT: GroupWriter(files.beats, self._opener(open_beats), lock_sql, ring),
+            Access.WRITE: GroupWriter(files.jobs, self._renewer(open_jobs), lock_sql, ring),
+            Access.BEAT: GroupWriter(files.beats, self._renewer(open_beats), lock_sql, ring),
         }
         self._threads = {
             access: ThreadPoolExecutor(1, thread_name_prefix=f"holdfast-sqlite-{access.value}") for access in Access
@@ -60,9 +58,9 @@ class Engine:
             writer.withdraw(entry)
             raise
 
-    def open_reader(self) -> sqlite3.Connection:
-        """Open a connection that reads both files; the caller closes it."""
-        return self._opener(open_reader)()
+    def renew_reader(self, previous: Connection | None) -> Connection:
+        """Return a connection that reads both files: the one given if it is of use still. The caller closes it."""
+        return self._opener.renew(previous, open_reader)
 
     def close(self) -> None:
         """Wait for what runs, then let go of threads and connections."""
@@ -70,35 +68,30 @@ class Engine:
             thread.shutdown(wait=True)
         for writer in self._writers.values():
             writer.close()
-        while self._readers:
-            self._readers.pop().close()
-        if self._prepared:
-            leave_tidy(self._files)
+        with GATE:
+            while self._readers:
+                self._readers.pop().close()
+            if self._opener.has_opened:
+                leave_tidy(self._files)
 
-    def _opener(self, connect: Callable[[Files], sqlite3.Connection]) -> Callable[[], sqlite3.Connection]:
-        def open_prepared() -> sqlite3.Connection:
-            with self._preparing:
-                if not self._prepared:
-                    prepare(self._files, self._namespace)
-                    self._prepared = True
-            return connect(self._files)
-
-        return open_prepared
+    def _renewer(self, connect: Callable[[Files], Connection]) -> Callable[[Connection | None], Connection]:
+        return lambda previous: self._opener.renew(previous, connect)
 
     def _read(self, verb: Verb[T]) -> T:
-        with translated(self._files.jobs), self._reader() as connection:
+        with translated(self._files.jobs), GATE, self._reader() as connection:
             connection.execute("BEGIN")
             answer = run_steps(connection, verb.steps)
             connection.execute("COMMIT")
             return answer
 
     @contextmanager
-    def _reader(self) -> Iterator[sqlite3.Connection]:
+    def _reader(self) -> Iterator[Connection]:
         """Lend a connection that nobody else uses; after an error it is not used again."""
         try:
-            connection = self._readers.pop()
+            idle = self._readers.pop()
         except IndexError:
-            connection = self.open_reader()
+            idle = None
+        connection = self.renew_reader(idle)
         try:
             yield connection
         except BaseException:

@@ -11,16 +11,20 @@ The order begin → write lock → take the line matters: everything that a verb
 committed before any verb of the group reads (supervision_verbs.py builds on it).
 
 Of several verbs each has a savepoint: one that fails undoes itself and nothing else. If the commit fails, all fail.
+If the transaction cannot begin, those fail who stood in line when it was tried; who came later tries anew.
 """
 
 import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from copy import copy
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from holdfast.errors import StoreError, StoreUnavailableError
+from holdfast.store.sqlite.forks import GATE, Connection
 from holdfast.store.sqlite.steps import run_steps
 from holdfast.store.sqlite.translate import translate
 from holdfast.store.verb import Verb
@@ -67,15 +71,15 @@ class GroupWriter:
     """The only writer of one file in this process."""
 
     def __init__(
-        self, path: Path, connect: Callable[[], sqlite3.Connection], lock_sql: str, ring: Callable[[], None]
+        self, path: Path, renew: Callable[[Connection | None], Connection], lock_sql: str, ring: Callable[[], None]
     ) -> None:
         self._path = path
-        self._connect = connect
+        self._renew = renew
         self._lock_sql = lock_sql
         self._ring = ring
         self._line: deque[Entry[Any]] = deque()
         self._lead = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
+        self._connection: Connection | None = None
 
     def put_in_line(self, verb: Verb[T]) -> Entry[T]:
         """Announce a verb; `finish` sees it through."""
@@ -85,9 +89,7 @@ class GroupWriter:
 
     def withdraw(self, entry: Entry[Any]) -> None:
         """Take a verb out of the line if nobody has begun it."""
-        try:
-            self._line.remove(entry)
-        except ValueError:
+        if not self._leave_line(entry):
             return
         entry.verb.steps.close()
         # A thread may be about to see it through already.
@@ -100,19 +102,21 @@ class GroupWriter:
             wakes = False
             with self._lead:
                 if not entry.done:
-                    wakes = self._run_group()
+                    with GATE:
+                        wakes = self._run_group()
             if wakes:
                 self._ring()
         return entry.outcome()
 
     def close(self) -> None:
         """Let go of the connection, after the transaction that runs now."""
-        with self._lead:
+        with self._lead, GATE:
             self._drop_connection()
 
     def _run_group(self) -> bool:
         """Run one transaction for all in line, and tell whether it may have made a job due."""
         group: list[Entry[Any]] = []
+        in_line = list(self._line)
         try:
             connection = self._begin()
             group = self._take()
@@ -120,26 +124,31 @@ class GroupWriter:
             if connection.in_transaction:
                 connection.execute("COMMIT")
         except sqlite3.Error as error:
-            self._give_up(group, translate(error, self._path))
+            self._give_up(group or in_line, translate(error, self._path))
         except StoreError as error:
-            self._give_up(group, error)
+            self._give_up(group or in_line, error)
         except BaseException:
             # An interrupt of the leader's own thread; the others must not wait for ever.
-            self._give_up(group, StoreUnavailableError(f"{self._path}: the write was interrupted, try again"))
+            self._give_up(
+                group or in_line, StoreUnavailableError(f"{self._path}: the write was interrupted, try again")
+            )
             raise
         for entry in group:
             entry.done = True
         return any(entry.succeeded and entry.verb.wakes for entry in group)
 
-    def _begin(self) -> sqlite3.Connection:
-        if self._connection is None:
-            self._connection = self._connect()
+    def _begin(self) -> Connection:
+        self._connection = self._renew(self._connection)
         self._connection.execute("BEGIN")
         self._connection.execute(self._lock_sql)
         return self._connection
 
     def _take(self) -> list[Entry[Any]]:
-        return [self._line.popleft() for _ in range(min(len(self._line), GROUP_LIMIT))]
+        taken: list[Entry[Any]] = []
+        with suppress(IndexError):  # the line may be shorter than it was: a caller withdraws without the lock
+            while len(taken) < GROUP_LIMIT:
+                taken.append(self._line.popleft())
+        return taken
 
     def _run_all(self, connection: sqlite3.Connection, group: list[Entry[Any]]) -> None:
         for entry in group:
@@ -159,13 +168,20 @@ class GroupWriter:
             raise error
         connection.execute("ROLLBACK TO verb" if in_group else "ROLLBACK")
 
-    def _give_up(self, group: list[Entry[Any]], error: StoreError) -> None:
-        """Fail everybody who was waiting for this transaction, and start afresh with the next."""
-        group += self._take() if not group else ()
-        for entry in group:
-            entry.fail(error)
+    def _give_up(self, waiting: list[Entry[Any]], error: StoreError) -> None:
+        """Fail who waited for this transaction when it began, and nobody else; start afresh with the next."""
+        for entry in waiting:
+            self._leave_line(entry)
+            entry.fail(copy(error))  # each caller raises, and may note on, one of its own
             entry.done = True
         self._drop_connection()
+
+    def _leave_line(self, entry: Entry[Any]) -> bool:
+        try:
+            self._line.remove(entry)
+        except ValueError:
+            return False
+        return True
 
     def _drop_connection(self) -> None:
         if self._connection is not None:

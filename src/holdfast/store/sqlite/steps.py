@@ -3,7 +3,7 @@
 import sqlite3
 from typing import Any, TypeVar
 
-from holdfast.errors import StoreError
+from holdfast.errors import UnstorableValueError
 from holdfast.store.verb import Bulk, Query, Statement, Steps
 
 T = TypeVar("T")
@@ -31,4 +31,20 @@ def _answer(connection: sqlite3.Connection, statement: Statement) -> Any:
         return connection.execute(statement.sql, statement.params).rowcount
     except (OverflowError, UnicodeEncodeError) as error:
         # Values that Python can hold and SQLite cannot: integers over 64 bits, lone surrogates.
-        raise StoreError(f"SQLite cannot store a value of this call ({error})") from error
+        raise _unstorable(error) from error
+    except sqlite3.Error as error:
+        if _is_unbindable(error):
+            raise _unstorable(error) from error
+        raise
+
+
+def _unstorable(error: Exception) -> UnstorableValueError:
+    return UnstorableValueError(f"SQLite cannot store a value of this call ({error})")
+
+
+def _is_unbindable(error: sqlite3.Error) -> bool:
+    """Tell whether a parameter was of a type without a place in SQLite, or over its limit of a billion bytes."""
+    if isinstance(error, sqlite3.InterfaceError | sqlite3.ProgrammingError):
+        # The module raises these by itself, without a code, for other mistakes too; its words alone tell.
+        return "binding parameter" in str(error)
+    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_TOOBIG

@@ -85,7 +85,7 @@ class SupervisionVerbs(SqliteVerbs):
         claims = yield from self._claims_held([beat for beat in beats if beat.worker in accepted])
         paused = yield Query(self._sql["paused_queues"])
         blocked = yield Query(self._sql["unknown_tasks"])
-        [(suspects,)] = yield Query(self._sql["due_suspects"], (to_micros(now),))
+        suspects = yield Query(self._sql["due_suspects"], (to_micros(now),))
         return BeatAnswer(
             accepted=frozenset(accepted),
             now=now,
@@ -95,7 +95,7 @@ class SupervisionVerbs(SqliteVerbs):
             expired=frozenset(lease.worker for lease in others if lease.is_over(boot, self._boot_id)),
             next_expiry=min(map(span_from_micros, left), default=None),
             blocked=frozenset(KnownTask(task, version) for task, version in blocked),
-            suspects=suspects,
+            suspects=frozenset(queue for (queue,) in suspects),
         )
 
     @verb(Access.BEAT)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from holdfast.core.crash import CRASHES_ALONE_LIMIT, Death, DeathKind, Orphan, aftermath
-from holdfast.core.job import ClaimRef
+from holdfast.core.job import ClaimRef, KnownTask
 from holdfast.core.states import STARTED_ITS_LAST, Move, Reason, State
-from holdfast.testing.conformance.harness import Harness
+from holdfast.testing.conformance.harness import KNOWN, TASK, Harness
 
 EVIDENCE = "child 4711 was killed by signal 9"
 
@@ -227,20 +227,61 @@ class Suspects:
             harness.finish(worker, harness.claim_one(worker, alone=True), move)
             assert harness.job(suspect).alone
 
-    def test_the_beat_counts_suspects(self, harness: Harness) -> None:
-        """A beat tells how many suspects could be claimed now, so that nobody starts a child for nothing."""
+    def test_the_beat_names_the_queues_of_suspects(self, harness: Harness) -> None:
+        """A beat tells where suspects could be claimed now, so that nobody starts a child for nothing."""
         _make_suspect(harness)
-        _make_suspect(harness)
-        harness.enqueue()
+        _make_suspect(harness, queue="mail")
+        harness.enqueue(queue="other")
         worker = harness.register()
-        assert harness.beat(worker).suspects == 2
+        assert harness.beat(worker).suspects == {"default", "mail"}
         (ref, _) = (claim.ref for claim in harness.claim(worker, alone=True))
-        assert harness.beat(worker).suspects == 0
+        assert harness.beat(worker).suspects == frozenset()
         harness.finish(worker, ref, Move.RETRY, delay=timedelta(seconds=5))
-        assert harness.beat(worker).suspects == 0
+        assert harness.beat(worker).suspects == frozenset()
         harness.clock.advance(5)
-        assert harness.beat(worker).suspects == 1
+        assert harness.beat(worker).suspects == {"default"}
         harness.run(harness.verbs.pause("default"))
-        assert harness.beat(worker).suspects == 0
+        assert harness.beat(worker).suspects == frozenset()
         harness.run(harness.verbs.resume("default"))
-        assert harness.beat(worker).suspects == 1
+        assert harness.beat(worker).suspects == {"default"}
+
+    def test_a_blocked_suspect_is_found_again(self, harness: Harness) -> None:
+        """A suspect that nobody knew waits for a child of its own as soon as a worker knows its task."""
+        suspect = _block_suspect(harness)
+        worker = harness.register()
+        assert harness.beat(worker).suspects == frozenset()
+        assert harness.claim(worker, adopt=(KNOWN,)) == ()
+        job = harness.job(suspect)
+        assert (job.state, job.reason, job.alone) == (State.READY, None, True)
+        answer = harness.beat(worker)
+        assert answer.suspects == {"default"}
+        assert answer.blocked == frozenset()
+        assert harness.claimed_ids(worker, alone=True) == [suspect]
+
+    def test_a_lone_child_adopts_a_blocked_suspect(self, harness: Harness) -> None:
+        """A claim for suspects takes those that it adopts at once."""
+        suspect = _block_suspect(harness)
+        worker = harness.register()
+        assert harness.claim(worker, alone=True) == ()
+        assert harness.claimed_ids(worker, alone=True, adopt=(KNOWN,)) == [suspect]
+
+    def test_a_blocked_suspect_is_found_by_who_can_take_it(self, harness: Harness) -> None:
+        """Another task, an older version, another queue and a paused queue leave a suspect blocked."""
+        suspect = _block_suspect(harness, version=2)
+        worker = harness.register()
+        known = (KnownTask(TASK, 2),)
+        harness.claim(worker, adopt=(KnownTask(TASK, 1), KnownTask("other", 9)))
+        harness.claim(worker, queues=("other",), adopt=known)
+        harness.run(harness.verbs.pause("default"))
+        harness.claim(worker, adopt=known)
+        assert harness.job(suspect).state is State.BLOCKED
+        harness.run(harness.verbs.resume("default"))
+        harness.claim(worker, adopt=known)
+        assert harness.job(suspect).state is State.READY
+
+
+def _block_suspect(harness: Harness, **fields: object) -> str:
+    suspect = _make_suspect(harness, **fields)
+    worker = harness.register()
+    harness.finish(worker, harness.claim_one(worker, alone=True), Move.BLOCK, reason=Reason.NO_WORKER)
+    return suspect

@@ -33,6 +33,21 @@ CROSS JOIN holdfast_job AS job
 WHERE job.queue NOT IN (SELECT name FROM holdfast_queue)
 ORDER BY 1;
 
+-- name: unblock_suspects
+-- Let suspects wait for a child of their own that wait for a worker which knows their task, as the one that asks does
+-- (?2, JSON pairs of task and version), in the queues ?3 (JSON; NULL for every queue). ?1 is the time.
+UPDATE holdfast_job
+SET state = CASE WHEN run_at <= ?1 THEN {ready} ELSE {scheduled} END, reason = NULL
+WHERE seq IN (
+    SELECT job.seq FROM json_each(?2) AS known
+    CROSS JOIN holdfast_job AS job
+        ON job.state = {blocked} AND job.reason = {no_worker} AND job.task = json_extract(known.value, '$[0]')
+        AND job.version <= json_extract(known.value, '$[1]')
+    WHERE job.alone > 0
+        AND (?3 IS NULL OR job.queue IN (SELECT value FROM json_each(?3)))
+        AND job.queue NOT IN (SELECT name FROM holdfast_queue)
+);
+
 -- name: claim_due
 -- Give the first due jobs of queue ?3 to worker ?1: ready ones, and adoptable ones (?7) that wait for such a worker.
 UPDATE holdfast_job

@@ -52,6 +52,6 @@ ORDER BY job.seq;
 SELECT DISTINCT task, version FROM holdfast_job WHERE state = {blocked} AND reason = {no_worker};
 
 -- name: due_suspects
--- How many suspects of queues that are not paused are due and unclaimed.
-SELECT count(*) FROM holdfast_job WHERE alone > 0 AND state IN ({ready}, {scheduled}) AND run_at <= ?1
+-- The queues, paused ones left out, in which suspects are due and unclaimed.
+SELECT DISTINCT queue FROM holdfast_job WHERE alone > 0 AND state IN ({ready}, {scheduled}) AND run_at <= ?1
     AND queue NOT IN (SELECT name FROM holdfast_queue);
