@@ -11,11 +11,14 @@ import pytest
 
 import holdfast
 from holdfast import ConfigurationError, Holdfast
+from holdfast import app as app_module
 from holdfast.app import open_backend as real_open_backend
 from holdfast.core.states import State
+from holdfast.errors import StoreFullError
 from holdfast.settings import load_settings
 from holdfast.store.memory.backend import MemoryBackend
 from holdfast.store.open import open_backend, sqlite_path
+from holdfast.task import JOBS_PER_CALL
 from holdfast.testing.clock import FakeClock
 
 
@@ -108,11 +111,95 @@ def test_the_store_is_opened_once_however_many_threads_ask(app, monkeypatch):
     assert seen == opened * 8
 
 
+FORK = """
+import os, signal, sys, threading
+from holdfast import Holdfast, app as module
+
+app, real, begun, rest = Holdfast("memory://"), module.open_backend, threading.Event(), threading.Event()
+
+def slow(*args):
+    begun.set()
+    rest.wait(float(sys.argv[1]))
+    return real(*args)
+
+def fork():
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        app.backend
+        os._exit(0)
+    return os.waitpid(child, 0)[1]
+
+module.open_backend = slow
+module._FORK_PATIENCE = 0.2
+opening = threading.Thread(target=lambda: app.backend)
+opening.start()
+begun.wait()
+module.open_backend = real
+assert fork() == 0
+rest.set()
+opening.join()
+opened = app.backend
+assert fork() == 0
+with module._OPENING.lock:
+    assert app.backend is opened
+    assert fork() == 0
+app.close()
+app.backend
+"""
+
+
+@pytest.mark.parametrize("seconds", ["0.05", "30"])
+def test_a_fork_while_the_store_is_opened_hangs_nobody(seconds):
+    """A fork waits for who opens, but not for ever, and the child opens its own."""
+    command = [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", "-c", FORK, seconds]
+    subprocess.run(command, check=True, timeout=60)
+
+
+def test_an_open_store_is_had_without_a_lock(app):
+    """Who holds the lock of opening is in nobody's way once the store is open."""
+    opened, seen = app.backend, []
+    with app_module._OPENING.lock:
+        asking = threading.Thread(target=lambda: seen.append(app.backend), daemon=True)
+        asking.start()
+        asking.join(10)
+    assert seen == [opened]
+
+
 def test_any_verb_can_be_called_sync_and_async(app):
     app.call(app.verbs.pause("mail"))
     (queue,) = asyncio.run(app.acall(app.verbs.queues()))
     assert queue.name == "mail"
     assert set(app.call(app.verbs.count())) == set(State)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_an_error_in_a_later_transaction_tells_what_is_stored(app, monkeypatch, is_async):
+    """A failure after the first thousand says how many are stored; one before them says nothing of the kind."""
+
+    @app.task
+    def add(a: int) -> None: ...
+
+    def enqueue_many():
+        many = [{"a": n} for n in range(JOBS_PER_CALL + 1)]
+        return asyncio.run(add.aenqueue_many(many)) if is_async else add.enqueue_many(many)
+
+    def failing(verb):
+        if not room:
+            raise StoreFullError("no room")
+        room.pop()
+        return run(verb)
+
+    run, room = app.backend.run, [1]
+    monkeypatch.setattr(app.backend, "run", failing)
+    with pytest.raises(StoreFullError) as second:
+        enqueue_many()
+    assert second.value.__notes__ == ["the first 1000 of these jobs are stored: do not enqueue them again"]
+    with pytest.raises(StoreFullError) as first:
+        enqueue_many()
+    assert not hasattr(first.value, "__notes__")
+    room.append(1)
+    assert sum(app.call(app.verbs.count()).values()) == JOBS_PER_CALL
 
 
 def test_closing_twice_is_harmless_and_a_closed_app_opens_again():

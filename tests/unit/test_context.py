@@ -72,7 +72,7 @@ def test_progress_of_a_lost_job_tells_the_handler():
 
 
 def test_a_job_that_may_be_lost_goes_on():
-    """Not to have heard from the supervisor for a lease says nothing sure: a handler that wants to know asks `lost`."""
+    """Not to have heard of a beat for a lease says nothing sure: a handler that wants to know asks `lost`."""
     control = Control(lost=True)
     ctx = Context(claim(), control)
     assert ctx.lost

@@ -1,6 +1,8 @@
 """The bell wakes who waits, loses nothing between two waits, and never raises."""
 
 import asyncio
+import errno
+import os
 import socket
 import sqlite3
 import subprocess
@@ -178,6 +180,31 @@ def test_sockets_of_the_dead_are_cleared_away(backend: SqliteBackend) -> None:
 
     assert asyncio.run(scene())
     assert list(folder.iterdir()) == []
+
+
+@pytest.mark.usefixtures("deaf_counter")
+def test_a_dead_socket_that_cannot_be_removed_stops_no_poke(
+    backend: SqliteBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a user left in a shared folder, others may not remove; those listed after it are woken all the same."""
+    folder = backend._files.bell
+
+    def forbidden(self: Path, *, missing_ok: bool = False) -> None:
+        raise PermissionError(errno.EPERM, f"not yours ({missing_ok})", str(self))
+
+    async def scene() -> bool:
+        async with listening(backend) as listener:
+            living = os.listdir(folder)  # noqa: PTH208 - as the bell lists them
+            left = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            left.bind(str(folder / "left"))
+            left.close()
+            with monkeypatch.context() as patch:
+                patch.setattr(Path, "unlink", forbidden)
+                patch.setattr("holdfast.store.sqlite.bell.os.listdir", lambda _: ["left", *living])
+                backend.bell.ring()
+            return await listener.wait(1)
+
+    assert asyncio.run(scene())
 
 
 def test_a_full_ear_does_not_stop_the_bell(backend: SqliteBackend) -> None:

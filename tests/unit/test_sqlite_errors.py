@@ -6,16 +6,25 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from holdfast.core.job import NewJob
-from holdfast.errors import ConfigurationError, SchemaError, StoreError, StoreFullError, StoreUnavailableError
+from holdfast.errors import (
+    ConfigurationError,
+    SchemaError,
+    StoreError,
+    StoreFullError,
+    StoreUnavailableError,
+    UnstorableValueError,
+)
 from holdfast.store.sqlite import SqliteBackend, connect
 from holdfast.store.sqlite.filesystem import file_system_of, refuse_network_file_system
 from holdfast.store.sqlite.translate import translate
-from holdfast.store.verb import Access
+from holdfast.store.verb import Access, Query, Steps, Verb
 
 PATH = Path("/data/jobs.db")
 CODES = sorted(
@@ -169,12 +178,41 @@ def test_a_full_database_in_a_group_fails_only_who_needs_the_room(backend: Sqlit
     assert (outcomes, stored) in [(["stored", "full"], 1), (["full", "full"], 0)]
 
 
-@pytest.mark.parametrize("job", [NewJob("a", "task", b"", priority=2**70), NewJob("a", "bad \udcff", b"")])
+UNSTORABLE: list[NewJob] = [
+    NewJob("a", "task", b"", priority=2**70),
+    NewJob("a", "bad \udcff", b""),
+    NewJob("a", "task", cast("bytes", object())),
+    NewJob("a", "task", b"", priority=cast("int", Decimal(1))),
+]
+
+
+@pytest.mark.parametrize("job", UNSTORABLE)
 def test_values_that_sqlite_cannot_hold_are_refused(backend: SqliteBackend, job: NewJob) -> None:
-    """A value that does not fit is refused by our own error, and the jobs beside it are not stored."""
-    with pytest.raises(StoreError):
+    """A value that does not fit is refused by an error of its own, and the jobs beside it are not stored."""
+    with pytest.raises(UnstorableValueError, match="cannot store a value"):
         backend.run(backend.verbs.enqueue([NewJob("good", "task", b""), job]))
     assert sum(backend.run(backend.verbs.count()).values()) == 0
+
+
+def test_a_value_over_the_limit_of_sqlite_is_refused(backend: SqliteBackend) -> None:
+    """A payload that is too big cannot be stored however often it is tried."""
+    backend.run(backend.verbs.pause("x"))
+    connection = backend._engine()._writers[Access.WRITE]._connection
+    assert connection is not None
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 1000)
+    with pytest.raises(UnstorableValueError, match="too big"):
+        backend.run(backend.verbs.enqueue(new_jobs(1, b"x" * 2000)))
+
+
+def test_a_wrong_statement_is_not_taken_for_a_wrong_value(backend: SqliteBackend) -> None:
+    """Other mistakes that the module itself finds keep their own error."""
+
+    def steps() -> Steps[None]:
+        yield Query("SELECT ?1, ?2", (1,))
+
+    with pytest.raises(StoreError) as caught:
+        backend.run(Verb("wrong", Access.READ, steps()))
+    assert type(caught.value) is StoreError
 
 
 FILE_SIZE_LIMIT = """

@@ -164,7 +164,7 @@ backend.close()
 
 
 def test_a_fork_inside_a_call_neither_hangs_nor_harms(tmp_path: Path) -> None:
-    """A thread that forks in the middle of its own call goes on with it; the child is told that it came too early."""
+    """A thread that forks in the middle of its own call goes on with it; the child is told why it cannot."""
     run_script(INSIDE, tmp_path / "jobs.db")
 
 
@@ -196,17 +196,28 @@ def test_a_fork_does_not_wait_for_ever(tmp_path: Path) -> None:
 
 
 UNANNOUNCED = """
+import ctypes
 enqueue("first")
-forks.GATE.before_fork = None
-inherited = forks.GATE
-assert inherited.connections
-inherited.after_in_child()
-refused()
+for tell_python in (True, False):
+    child = ctypes.PyDLL(None).fork()
+    if child == 0:
+        try:
+            if tell_python:
+                ctypes.pythonapi.PyOS_AfterFork_Child()
+            refused()
+        except BaseException as error:
+            print(f"in the child: {error!r}", flush=True)
+            os._exit(1)
+        os._exit(0)
+    assert well(child)
+enqueue("second")
+assert total() == 2
+backend.close()
 """
 
 
-def test_a_fork_without_handlers_is_noticed(tmp_path: Path) -> None:
-    """Where a server forks by itself and only tells Python afterwards, the child does not use what it inherited."""
+def test_a_fork_without_our_handlers_is_noticed(tmp_path: Path) -> None:
+    """Where a server written in C forks, and tells Python afterwards or never, the child is kept from harm."""
     run_script(UNANNOUNCED, tmp_path / "jobs.db")
 
 

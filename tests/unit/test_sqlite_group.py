@@ -133,6 +133,50 @@ def test_an_interrupted_leader_leaves_nobody_waiting(backend: SqliteBackend) -> 
     assert total(backend) == 0
 
 
+def test_who_came_later_does_not_fail_with_the_first(
+    tmp_path: Path, backend: SqliteBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transaction that cannot begin fails those who waited for it from the start; who came later tries anew."""
+    writer = writer_of(backend)
+    other = sqlite3.connect(tmp_path / "jobs.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    late = []
+
+    def comes_later(connection: Connection | None) -> Connection:
+        monkeypatch.undo()
+        late.append(writer.put_in_line(backend.verbs.enqueue(new_jobs("late"))))
+        connection = writer._renew(connection)
+        connection.execute("PRAGMA busy_timeout = 10")
+        return connection
+
+    monkeypatch.setattr(writer, "_renew", comes_later)
+    early = [writer.put_in_line(backend.verbs.enqueue(new_jobs(name))) for name in ("early", "also")]
+    for entry in early:
+        with pytest.raises(StoreUnavailableError, match="locked by another writer"):
+            writer.finish(entry)
+    assert not late[0].done
+    other.execute("ROLLBACK")
+    other.close()
+    writer.finish(late[0])
+    assert total(backend) == 1
+
+
+def test_each_caller_has_an_error_of_its_own(backend: SqliteBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one caller notes on its error is not seen by another."""
+    writer = writer_of(backend)
+
+    def away(_: Connection | None) -> Connection:
+        raise StoreUnavailableError("the disk is away")
+
+    monkeypatch.setattr(writer, "_renew", away)
+    errors = []
+    for entry in [writer.put_in_line(backend.verbs.pause(queue)) for queue in "ab"]:
+        with pytest.raises(StoreUnavailableError, match="the disk is away") as caught:
+            writer.finish(entry)
+        errors.append(caught.value)
+    assert errors[0] is not errors[1]
+
+
 def test_a_long_line_is_served_in_several_transactions(backend: SqliteBackend) -> None:
     """More verbs than fit one transaction are all run."""
     writer = writer_of(backend)

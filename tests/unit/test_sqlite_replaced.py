@@ -106,7 +106,7 @@ def test_a_removed_file_is_missed_and_not_made_anew(path: Path, backend: SqliteB
 
 
 def test_lost_beats_are_made_anew(path: Path, backend: SqliteBackend) -> None:
-    """The beats file holds nothing that must survive: without it, workers beat into a new one, seen by everybody."""
+    """The beats file holds nothing that must survive: without it, workers beat into a new one."""
     files = Files.of(path)
     for end in ("", "-wal", "-shm"):
         Path(f"{files.beats}{end}").unlink(missing_ok=True)

@@ -61,7 +61,6 @@ class Heart:
 
     async def run(self) -> None:
         """Beat for as long as the supervisor lives."""
-        await self._news.wait()  # until a child is registered there is nobody to beat for
         try:
             while True:
                 self._news.clear()

@@ -214,6 +214,7 @@ class Supervisor:
         self._early_deaths = 0
         if child.phase is Phase.STARTING:
             child.phase = Phase.WORKING
+        self._begin_to_beat(store)
         store.heart.beat_now()
         self._ports.events.emit(WorkerReady(child.worker, child.process.pid, hello.tasks, settings.concurrency))
 
@@ -232,11 +233,15 @@ class Supervisor:
                 part_with=self._part_with,
                 suspects_wait=self._run_suspect,
             )
-            loops = [self._group.create_task(heart.run())]
-            if self._plan.drain:
-                loops.append(self._group.create_task(self._drain(calls)))
-            self._store = Link(settings, backend, calls, heart, loops)
+            self._store = Link(settings, backend, calls, heart, loops=[])
         return self._store
+
+    def _begin_to_beat(self, store: "Link") -> None:
+        """Beat from the first registered child on; what is wrong with the store before it, `_greet` says once."""
+        if not store.loops:
+            store.loops.append(self._group.create_task(store.heart.run()))
+            if self._plan.drain:
+                store.loops.append(self._group.create_task(self._drain(store.calls)))
 
     def _run_suspect(self, queues: frozenset[str]) -> None:
         """Give a suspect of a queue that is served here a child of its own, one at a time."""

@@ -79,6 +79,8 @@ class Gate:
 
     def refuse_crossed(self) -> None:
         """Raise StoreError if connections of a parent process came into this one."""
+        if self._pid != os.getpid():  # forked past all handlers
+            self.after_in_child()
         if self._crossed:
             raise StoreError(
                 "this process was forked in the middle of a call to the SQLite store, and cannot use it: fork where"
@@ -109,6 +111,7 @@ class Gate:
         self._begin()
 
     def _begin(self) -> None:
+        self._pid = os.getpid()
         self._changed = threading.Condition()
         self._inside = Counter[int]()
         self._forking = Counter[int]()

@@ -3,7 +3,6 @@
 import os
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
 from holdfast.errors import StoreUnavailableError
 from holdfast.store.sqlite.connect import Files, prepare
@@ -20,6 +19,7 @@ class Opener:
     def __init__(self, files: Files, namespace: str | None) -> None:
         self._files = files
         self._namespace = namespace
+        self._names = (str(files.jobs), str(files.beats))  # a Path is slow to look up
         self._preparing = threading.Lock()
         self._prepared: Identity = ()
 
@@ -30,7 +30,7 @@ class Opener:
 
     def renew(self, previous: Connection | None, connect: Callable[[Files], Connection]) -> Connection:
         """Return the connection if it is of use still; else close it and open another. To be called in the gate."""
-        if previous is not None and previous.is_open and previous.leads_to == _identity(self._files):
+        if previous is not None and previous.is_open and previous.leads_to == self._identity():
             return previous
         if previous is not None:
             previous.close()
@@ -43,7 +43,7 @@ class Opener:
 
     def _prepare(self) -> Identity:
         with self._preparing:
-            found = _identity(self._files)
+            found = self._identity()
             if self._prepared and found[0] is None:
                 # Not to be made anew: an empty file would hide that all jobs are gone.
                 raise StoreUnavailableError(
@@ -52,17 +52,17 @@ class Opener:
                 )
             if found != self._prepared:
                 prepare(self._files, self._namespace, create=not self._prepared)
-                self._prepared = found = _identity(self._files)
+                self._prepared = found = self._identity()
             return found
 
+    def _identity(self) -> Identity:
+        jobs, beats = self._names
+        return (_inode(jobs), _inode(beats))
 
-def _identity(files: Files) -> Identity:
-    return (_inode(files.jobs), _inode(files.beats))
 
-
-def _inode(path: Path) -> tuple[int, int] | None:
+def _inode(name: str) -> tuple[int, int] | None:
     try:
-        found = os.stat(path)  # noqa: PTH116 - the hot path
+        found = os.stat(name)  # noqa: PTH116 - the hot path
     except OSError:
         return None
     return (found.st_dev, found.st_ino)
