@@ -9,7 +9,6 @@ HoldfastError
 ├── StoreError                the store refused or failed
 │   ├── StoreUnavailableError it may work later: locked, away, timed out
 │   ├── StoreFullError        no room left to write
-│   ├── UnstorableValueError  a value that the store has no way to keep
 │   ├── ValueNotStoredError   a value that this store cannot keep
 │   └── SchemaError           tables of another release
 ├── WorkerBuriedError         this worker was declared dead; its claims are gone
@@ -63,10 +62,6 @@ class StoreFullError(StoreError):
 
 class ValueNotStoredError(StoreError):
     """The store cannot keep a value of the call; trying again does not help."""
-
-
-class UnstorableValueError(StoreError):
-    """A value of the call cannot be stored, however often it is tried; nothing of the call was written."""
 
 
 class SchemaError(StoreError):

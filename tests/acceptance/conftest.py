@@ -3,7 +3,14 @@
 import signal
 
 import pytest
-from fleet import Fleet
+from fleet import PROVE, Fleet
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out what has no short form, a `make test` within `make test` above all, unless it is to be proved."""
+    left_out = [item for item in items if item.get_closest_marker("full_size") and not PROVE]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture

@@ -93,7 +93,7 @@ def test_without_a_new_enough_python_it_says_so(clone, tmp_path):
     assert not (clone / ".venv").exists()
 
 
-@pytest.mark.skipif(not PROVE, reason="minutes long: make prove NAME=fresh_clone")
+@pytest.mark.full_size
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("target", "expected"), [("run", "Bring the dead one back"), ("test", " passed")])
 def test_proof_a_target_works_first_and_alone(clone, target, expected):

@@ -19,7 +19,7 @@ from holdfast.errors import (
     StoreError,
     StoreFullError,
     StoreUnavailableError,
-    UnstorableValueError,
+    ValueNotStoredError,
 )
 from holdfast.store.sqlite import SqliteBackend, connect
 from holdfast.store.sqlite.filesystem import file_system_of, refuse_network_file_system
@@ -189,7 +189,7 @@ UNSTORABLE: list[NewJob] = [
 @pytest.mark.parametrize("job", UNSTORABLE)
 def test_values_that_sqlite_cannot_hold_are_refused(backend: SqliteBackend, job: NewJob) -> None:
     """A value that does not fit is refused by an error of its own, and the jobs beside it are not stored."""
-    with pytest.raises(UnstorableValueError, match="cannot store a value"):
+    with pytest.raises(ValueNotStoredError, match="cannot store a value"):
         backend.run(backend.verbs.enqueue([NewJob("good", "task", b""), job]))
     assert sum(backend.run(backend.verbs.count()).values()) == 0
 
@@ -200,7 +200,7 @@ def test_a_value_over_the_limit_of_sqlite_is_refused(backend: SqliteBackend) -> 
     connection = backend._engine()._writers[Access.WRITE]._connection
     assert connection is not None
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 1000)
-    with pytest.raises(UnstorableValueError, match="too big"):
+    with pytest.raises(ValueNotStoredError, match="too big"):
         backend.run(backend.verbs.enqueue(new_jobs(1, b"x" * 2000)))
 
 

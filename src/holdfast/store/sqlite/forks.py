@@ -19,7 +19,6 @@ and is told so.
 import os
 import sqlite3
 import threading
-from collections import Counter
 from typing import Any
 from weakref import WeakSet
 
@@ -59,15 +58,15 @@ class Gate:
 
     def __enter__(self) -> None:
         me = threading.get_ident()
-        with self._changed:
+        with self._lock:
             # Neither who is inside already nor a forking thread itself may wait: the fork would wait for them.
             if self._forking and not (me in self._inside or me in self._forking):
                 self._changed.wait_for(lambda: not self._forking)
-            self._inside[me] += 1
+            _count_up(self._inside, me)
 
     def __exit__(self, *_: object) -> None:
         me = threading.get_ident()
-        with self._changed:
+        with self._lock:
             _count_down(self._inside, me)
             if self._forking:
                 self._changed.notify_all()
@@ -90,8 +89,8 @@ class Gate:
     def before_fork(self) -> None:
         """Let nobody in, wait for those inside, and close what is open."""
         me = threading.get_ident()
-        with self._changed:
-            self._forking[me] += 1
+        with self._lock:
+            _count_up(self._forking, me)
             if me not in self._inside:  # or else the others may be waiting for this thread
                 self._changed.wait_for(lambda: not self._inside, FORK_PATIENCE)
             if not self._inside:
@@ -101,7 +100,7 @@ class Gate:
 
     def after_in_parent(self) -> None:
         """Go on."""
-        with self._changed:
+        with self._lock:
             _count_down(self._forking, threading.get_ident())
             self._changed.notify_all()
 
@@ -112,16 +111,21 @@ class Gate:
 
     def _begin(self) -> None:
         self._pid = os.getpid()
-        self._changed = threading.Condition()
-        self._inside = Counter[int]()
-        self._forking = Counter[int]()
+        self._lock = threading.RLock()  # a signal may be handled, and its handler fork, while this thread has it
+        self._changed = threading.Condition(self._lock)
+        self._inside: dict[int, int] = {}
+        self._forking: dict[int, int] = {}
         self.connections = WeakSet[Connection]()
 
 
-def _count_down(counter: Counter[int], key: int) -> None:
-    counter[key] -= 1
-    if counter[key] <= 0:
-        del counter[key]
+def _count_up(counts: dict[int, int], thread: int) -> None:
+    counts[thread] = counts.get(thread, 0) + 1
+
+
+def _count_down(counts: dict[int, int], thread: int) -> None:
+    count = counts.pop(thread, 0) - 1
+    if count > 0:
+        counts[thread] = count
 
 
 GATE = Gate()

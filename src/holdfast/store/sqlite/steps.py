@@ -3,7 +3,7 @@
 import sqlite3
 from typing import Any, TypeVar
 
-from holdfast.errors import UnstorableValueError
+from holdfast.errors import ValueNotStoredError
 from holdfast.store.verb import Bulk, Query, Statement, Steps
 
 T = TypeVar("T")
@@ -31,15 +31,15 @@ def _answer(connection: sqlite3.Connection, statement: Statement) -> Any:
         return connection.execute(statement.sql, statement.params).rowcount
     except (OverflowError, UnicodeEncodeError) as error:
         # Values that Python can hold and SQLite cannot: integers over 64 bits, lone surrogates.
-        raise _unstorable(error) from error
+        raise _not_stored(error) from error
     except sqlite3.Error as error:
         if _is_unbindable(error):
-            raise _unstorable(error) from error
+            raise _not_stored(error) from error
         raise
 
 
-def _unstorable(error: Exception) -> UnstorableValueError:
-    return UnstorableValueError(f"SQLite cannot store a value of this call ({error})")
+def _not_stored(error: Exception) -> ValueNotStoredError:
+    return ValueNotStoredError(f"SQLite cannot store a value of this call ({error})")
 
 
 def _is_unbindable(error: sqlite3.Error) -> bool:
