@@ -1,14 +1,8 @@
 """No connection crosses a fork: parent and child both go on, whatever ran meanwhile, and no fork waits for ever."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
-
-import pytest
-
-if not hasattr(os, "fork"):
-    pytest.skip("there is no fork here", allow_module_level=True)
 
 PRELUDE = """
 import asyncio, os, signal, sqlite3, sys, threading
