@@ -12,6 +12,7 @@ import logging
 import socket as sockets
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -36,7 +37,7 @@ from holdfast.supervisor.child import Child, ChildSpec, Launcher, Phase
 from holdfast.supervisor.evidence import Exit
 from holdfast.supervisor.heart import Heart
 from holdfast.worker.messages import Buried, Failed, Hello, Message, Pulse, Retired, Stop, Stuck
-from holdfast.worker.storecalls import StoreCalls
+from holdfast.worker.storecalls import PASSING, StoreCalls
 
 log = logging.getLogger(__name__)
 
@@ -207,7 +208,9 @@ class Supervisor:
                 queues=self._plan.queues,
                 concurrency=settings.concurrency,
             )
-            await store.calls.until_answered(lambda: store.calls.verbs.register(info))
+            # At first, what does not pass is a reason not to start; later, to try on.
+            passing = (StoreError,) if store.loops else PASSING
+            await store.calls.until_answered(lambda: store.calls.verbs.register(info), passing)
         except StoreError as error:
             self._give_up(error)
             return
@@ -263,10 +266,8 @@ class Supervisor:
     async def _bury(self, child: Child, death: Death) -> None:
         store, events, pid = self._store, self._ports.events, child.process.pid
         assert store is not None  # a child past STARTING has been registered
-        try:
-            released = await store.calls.until_answered(lambda: store.calls.verbs.bury(child.worker, death))
-        except StoreError:
-            released = ()  # nobody beats for it any more: another worker will bury it
+        bury = partial(store.calls.verbs.bury, child.worker, death)
+        released = await store.calls.until_answered(bury, passing=(StoreError,))
         if death.kind is DeathKind.CRASHED or child.worked:
             store.heart.beat_now()  # there may be suspects, and they need not wait for the next turn
         if death.kind is DeathKind.STOPPED:
@@ -376,7 +377,8 @@ class Supervisor:
         while not self._stopping:
             await asyncio.sleep(DRAIN_CHECK)
             working = all(child.phase is Phase.WORKING for child in self._children.values())
-            left = await calls.until_answered(lambda: calls.verbs.unsettled(self._plan.queues))
+            unsettled = partial(calls.verbs.unsettled, self._plan.queues)
+            left = await calls.until_answered(unsettled, passing=(StoreError,))
             quiet = quiet + 1 if working and left == 0 else 0
             if quiet == DRAIN_LOOKS:
                 self.stop()
