@@ -1,7 +1,7 @@
 """`make run`: enqueues three jobs of the example shop and lets a real worker run them while you watch.
 
-The database is new each time, in a folder of its own that is removed at the end, so nothing is left from the last
-time. At a terminal the worker goes on until Ctrl-C; with --once, or in a pipe, it ends when the story is told.
+The database is new each time, in a temporary folder of its own. At a terminal the worker goes on until Ctrl-C; with
+--once, or in a pipe, it ends when the story is told, and the folder stays for you to look at.
 """
 
 import argparse
@@ -37,13 +37,18 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, help="keep the database in this folder, which must be empty")
     options = parser.parse_args()
     watched = sys.stdin.isatty() and sys.stdout.isatty() and not options.once
-    with _place(options.folder) as folder:
+    with _place(options.folder, kept=not watched) as folder:
         return Demo(folder, watched=watched).run()
 
 
 @contextmanager
-def _place(folder: Path | None) -> Iterator[Path]:
-    """Give a folder for the database: the one asked for, or one that is gone afterwards."""
+def _place(folder: Path | None, *, kept: bool) -> Iterator[Path]:
+    """Give a folder for the database: the one asked for, or a temporary one.
+
+    Who watched is done with it; else it stays, so that the commands at the end of the story work.
+    """
+    if folder is None and kept:
+        folder = Path(tempfile.mkdtemp(prefix="holdfast-shop-"))
     if folder is None:
         with tempfile.TemporaryDirectory(prefix="holdfast-shop-", ignore_cleanup_errors=True) as made:
             yield Path(made)

@@ -18,7 +18,7 @@ from holdfast.events import Events
 from holdfast.policy import Policy
 from holdfast.settings import load_settings
 from holdfast.store.backend import Backend
-from holdfast.store.open import open_backend
+from holdfast.store.open import check_url, open_backend
 from holdfast.store.protocol import Store
 from holdfast.store.verb import Verb
 from holdfast.task import Task, declare_task
@@ -96,6 +96,7 @@ class Holdfast:
             store_timeout=store_timeout,
             concurrency=concurrency,
         )
+        check_url(self.settings.url)
         self.clock: Clock = SystemClock() if clock is None else clock
         self.events = Events()
         self._tasks: dict[str, Task[..., Any]] = {}

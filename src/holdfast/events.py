@@ -1,11 +1,12 @@
 """What happens, as typed values, emitted once. Logs, the console and metrics are subscribers."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from holdfast.core.job import Failure, Progress
+from holdfast.core.states import State
 
 log = logging.getLogger(__name__)
 
@@ -104,10 +105,13 @@ class WorkerEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class WorkerReady(WorkerEvent):
-    """A child has imported its tasks, is registered and may claim."""
+    """A child has imported its tasks, is registered and may claim. To stop it, signal its supervisor."""
 
     tasks: int
     concurrency: int
+    store: str
+    queues: tuple[str, ...] | None
+    supervisor_pid: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +154,13 @@ class WorkerFound(WorkerEvent):
     """A vanished worker of someone else was buried by us. `released` is how many claims went back."""
 
     released: int
+
+
+@dataclass(frozen=True, slots=True)
+class Drained(Event):
+    """A drain has nothing left to do. `left` counts what waits for something else than a worker, by state."""
+
+    left: Mapping[State, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,20 +1,61 @@
 """Identifiers made by the client: job ids (UUIDv7, so that they sort by time) and worker incarnations."""
 
 import os
+import threading
 import time
 from random import Random
 from uuid import UUID
 
 _VERSION_7 = 0x7 << 76
 _VARIANT = 0b10 << 62
+_RANDOM_BITS = 74
+_STEP_BITS = 32
+
+
+class _Sequence:
+    """Ids of one process in the order in which they were made, also within a millisecond."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._millisecond = 0
+        self._random = 0
+
+    def next(self) -> tuple[int, int]:
+        """Return a millisecond and 74 random bits, together greater than ever before."""
+        now = time.time_ns() // 1_000_000
+        with self._lock:
+            if now > self._millisecond:
+                self._millisecond = now
+                self._random = _bits(_RANDOM_BITS - 1)  # half of the room, so that steps seldom overflow it
+            else:
+                self._random += 1 + _bits(_STEP_BITS)
+                if self._random >> _RANDOM_BITS:
+                    self._millisecond += 1
+                    self._random = _bits(_RANDOM_BITS - 1)
+            return self._millisecond, self._random
+
+
+def _bits(number: int) -> int:
+    return int.from_bytes(os.urandom((number + 7) // 8), "big") >> (-number % 8)
+
+
+_sequence = _Sequence()
+
+
+def _begin_anew() -> None:
+    """Let a forked child make ids of its own: neither the parent's lock nor its place in the sequence."""
+    global _sequence  # noqa: PLW0603 - one sequence per process
+    _sequence = _Sequence()
+
+
+os.register_at_fork(after_in_child=_begin_anew)
 
 
 def new_job_id() -> str:
-    """Return a fresh UUIDv7 in its usual text form."""
-    milliseconds = time.time_ns() // 1_000_000
-    random = int.from_bytes(os.urandom(10), "big")
-    high, low = random >> 68, random & 0x3FFF_FFFF_FFFF_FFFF
-    return str(UUID(int=(milliseconds & 0xFFFF_FFFF_FFFF) << 80 | _VERSION_7 | high << 64 | _VARIANT | low))
+    """Return a fresh UUIDv7 in its usual text form, greater than any made before by this process."""
+    millisecond, random = _sequence.next()
+    high, low = random >> 62, random & 0x3FFF_FFFF_FFFF_FFFF
+    return str(UUID(int=(millisecond & 0xFFFF_FFFF_FFFF) << 80 | _VERSION_7 | high << 64 | _VARIANT | low))
 
 
 def new_worker_id(random: Random) -> str:

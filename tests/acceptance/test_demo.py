@@ -83,7 +83,7 @@ def test_at_a_terminal_the_dead_job_comes_back_and_ctrl_c_drains(environment):
         subprocess.run(shlex.split(retry[1]), cwd=ROOT, env=environment, check=True, capture_output=True)
         terminal.expect(r"dead after 2 attempts(?s:.*)dead after 2 attempts")
         terminal.type("\x03")
-        terminal.expect("stopped, 0 jobs given back")
+        terminal.expect("pid [0-9]+ stopped")
         assert terminal.exit_code() == 0
 
 

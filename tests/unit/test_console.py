@@ -8,6 +8,7 @@ from rich.console import Console
 
 from holdfast import events
 from holdfast.core.job import Failure, Progress
+from holdfast.core.states import State
 from holdfast.watch.console import ConsoleSubscriber, tell
 
 JOB = ("0197b1c2-7d1e-7c3a-9f60-5a4b3c2d1e0f", "send_email", "mail", 1, 2)
@@ -32,9 +33,18 @@ CASES = [
     (events.JobReleased(*JOB), "given back, no attempt charged"),
     (events.JobBlocked(*JOB, "no_worker"), "blocked: no_worker"),
     (events.ClaimLost(*JOB), "lost: the job belongs to another worker now, what this run did is not recorded"),
-    (events.WorkerReady(*WORKER, 3, 20), "ready: 3 tasks, 20 jobs at a time"),
+    (
+        events.WorkerReady(*WORKER, 3, 20, "shop.db", None, 7),
+        "ready: 3 tasks, 20 jobs at a time, from shop.db; stop it by pid 7",
+    ),
+    (
+        events.WorkerReady(*WORKER, 1, 1, "shop.db", ("mail", "low"), 7),
+        "ready: 1 task, 1 job at a time, from shop.db (only mail, low); stop it by pid 7",
+    ),
+    (events.Drained({}), "drained; nothing is left"),
+    (events.Drained({State.SCHEDULED: 1, State.READY: 1200}), "drained; not for now: 1 scheduled, 1,200 ready"),
     (events.WorkerStopping(*WORKER, 30.0), "stopping: running jobs have 30 s to finish"),
-    (events.WorkerStopped(*WORKER, 1), "stopped, 1 job given back"),
+    (events.WorkerStopped(*WORKER, 1), "stopped; 1 unfinished job given back"),
     (
         events.WorkerCrashed(*WORKER, "killed by signal 9", 1, 4),
         "crashed: killed by signal 9; 1 job had started, 4 jobs given back",

@@ -178,7 +178,8 @@ class TestClaimed:
         other = replace(WORKER, info=replace(WORKER.info, id="w2"))
         text = why(state=State.RUNNING, worker="w1", workers=[silent(20), other])
         assert (
-            "silent for 20 s, longer than its lease of 15 s: another worker is about to give the job back" in text
+            "silent for 20 s, longer than its lease of 15 s: a worker gives the job back once it has been alive"
+            " for a lease" in text
         )
 
     def test_without_another_worker_someone_must_start_one(self):

@@ -68,7 +68,7 @@ async def _child(end: socket.socket) -> None:
         settings = _settings(app, configure)
         backend = open_backend(settings)  # not the app's own, which a handler may close
     except HoldfastError as error:
-        channel.send(Failed(str(error)))
+        channel.send(Failed(str(error), "".join(traceback.format_exception(error))))
         await channel.receive()  # the supervisor hangs up when it has heard
         return
     faulthandler.register(signal.SIGUSR1, file=Path(configure.dump).open("w"), all_threads=True)  # noqa: ASYNC230, SIM115 - open as long as the process

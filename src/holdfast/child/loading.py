@@ -2,6 +2,8 @@
 
 import importlib
 import sys
+import traceback
+from types import ModuleType
 
 from holdfast.app import Holdfast
 from holdfast.errors import ConfigurationError
@@ -16,17 +18,30 @@ def load_app(target: str, app_dir: str) -> Holdfast:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is not None and (module_name + ".").startswith(error.name + "."):
-            raise ConfigurationError(
-                f"there is no module {module_name!r}: run from the folder that holds it, or give --app-dir"
-            ) from error
-        raise ConfigurationError(f"{module_name} cannot be imported: {error}") from error
+            remedy = "run from the folder that holds it, or give --app-dir"
+            if module_name.endswith(".py"):
+                remedy = f"write {module_name.removesuffix('.py')}:{attribute}"
+            raise ConfigurationError(f"there is no module {module_name!r}: {remedy}") from error
+        raise ConfigurationError(f"{module_name} cannot be imported: {error}{_where(error)}") from error
     except (Exception, SystemExit) as error:
-        raise ConfigurationError(f"{module_name} cannot be imported: {type(error).__name__}: {error}") from error
+        what = f"{type(error).__name__}: {error}{_where(error)}"
+        raise ConfigurationError(f"{module_name} cannot be imported: {what}") from error
+    return _app_in(module, attribute)
+
+
+def _app_in(module: ModuleType, attribute: str) -> Holdfast:
     found: object = module
     for part in attribute.split("."):
         found = getattr(found, part, None)
     if not isinstance(found, Holdfast):
         apps = [name for name, value in vars(module).items() if isinstance(value, Holdfast)]
-        remedy = f"did you mean {module_name}:{apps[0]}?" if apps else "it must be a Holdfast(...) object"
-        raise ConfigurationError(f"{module_name} has no app named {attribute!r}: {remedy}")
+        remedy = f"did you mean {module.__name__}:{apps[0]}?" if apps else "it must be a Holdfast(...) object"
+        raise ConfigurationError(f"{module.__name__} has no app named {attribute!r}: {remedy}")
     return found
+
+
+def _where(error: BaseException) -> str:
+    """Return where in the user's code an import failed: the last line that is not the import system's own."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
+    last = frames[-1] if frames[1:] else None
+    return f" ({last.filename}, line {last.lineno})" if last is not None else ""

@@ -57,7 +57,7 @@ def list_command(
 ) -> None:
     """List jobs, newest first."""
     which = JobFilter(tuple(State(state) for state in states), queue, task, limit, before)
-    list_jobs(wanted, which, nothing="No job is there." if which == JobFilter(limit=limit) else "No such job.")
+    list_jobs(wanted, which, nothing="No job is there." if which == JobFilter(limit=limit) else "No job matches.")
 
 
 def list_jobs(wanted: Wanted, which: JobFilter, nothing: str) -> None:

@@ -72,7 +72,7 @@ def job_columns(now: datetime, *, dead: bool = False) -> list[Column[Job]]:
         Column("TASK", lambda job: cut(job.task), whole=False),
         Column("QUEUE", lambda job: cut(job.queue), from_width=100, whole=False),
         *([] if dead else states),
-        Column("TRIES", lambda job: f"{job.attempt}/{job.max_attempts}", from_width=90, justify="right"),
+        Column("FAILS", lambda job: f"{job.attempt}/{job.max_attempts}", from_width=90, justify="right"),
         Column("WHEN", lambda job: relative(_when(job), now), below_width=_WIDE),
         Column("WHEN", lambda job: dated(_when(job), now), from_width=_WIDE),
         Column("ERROR", lambda job: cut(job.error or "", "red"), from_width=0 if dead else _WIDE, whole=False),

@@ -22,17 +22,33 @@ _LATER = {
 def open_backend(settings: Settings, clock: Clock | None = None) -> Backend:
     """Open the store that the settings name. Raises ConfigurationError for a URL that means none."""
     clock = SystemClock() if clock is None else clock
-    match = _URL.fullmatch(settings.url)
+    path = check_url(settings.url)
+    return _open_memory(clock) if path is None else _open_sqlite(path, settings, clock)
+
+
+def check_url(url: str) -> str | None:
+    """Return the path that a sqlite URL names, or None for memory. Raises ConfigurationError for any other."""
+    match = _URL.fullmatch(url)
     if match is None:
         raise ConfigurationError(f"the store URL has no scheme; {_EXAMPLE}")
-    scheme = match["scheme"].lower()
+    scheme, rest = match["scheme"].lower(), match["rest"]
     if scheme == "sqlite":
-        return _open_sqlite(sqlite_path(match["rest"]), settings, clock)
+        return sqlite_path(rest)
     if scheme == "memory":
-        return _open_memory(match["rest"], clock)
+        if rest:
+            raise ConfigurationError("the memory store has no name or path; write memory://")
+        return None
     if scheme in _LATER:
         raise ConfigurationError(f"{_LATER[scheme]} is not part of this release yet; until it is, {_EXAMPLE}")
     raise ConfigurationError(f"no store has the URL scheme {scheme!r}; {_EXAMPLE}")
+
+
+def public_name(url: str) -> str:
+    """Return what to call a store in front of people: never with a password."""
+    match = _URL.fullmatch(url)
+    if match is None or match["scheme"].lower() != "sqlite":
+        return url.partition(":")[0]
+    return sqlite_path(match["rest"])
 
 
 def absolute_url(url: str) -> str:
@@ -63,9 +79,7 @@ def _open_sqlite(path: str, settings: Settings, clock: Clock) -> Backend:
     return SqliteBackend(path, clock=clock, namespace=settings.namespace)
 
 
-def _open_memory(rest: str, clock: Clock) -> Backend:
+def _open_memory(clock: Clock) -> Backend:
     from holdfast.store.memory.backend import MemoryBackend  # noqa: PLC0415 - only who uses it loads it
 
-    if rest:
-        raise ConfigurationError("the memory store has no name or path; write memory://")
     return MemoryBackend(clock)

@@ -9,6 +9,7 @@ given back: the code can no longer run.
 
 import asyncio
 import logging
+import os
 import socket as sockets
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -19,8 +20,10 @@ from typing import Any
 from holdfast.clock import Clock
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import ClaimRef
+from holdfast.core.states import WAITING
 from holdfast.errors import ConfigurationError, HoldfastError, StoreError
 from holdfast.events import (
+    Drained,
     Events,
     WorkerCrashed,
     WorkerHung,
@@ -32,6 +35,7 @@ from holdfast.events import (
 from holdfast.ids import new_worker_id
 from holdfast.settings import Settings
 from holdfast.store.backend import Backend
+from holdfast.store.open import public_name
 from holdfast.store.protocol import WorkerInfo
 from holdfast.supervisor.child import Child, ChildSpec, Launcher, Phase
 from holdfast.supervisor.evidence import Exit
@@ -184,10 +188,12 @@ class Supervisor:
                 child.stuck.add(ClaimRef(job_id, fence))
                 child.verdict = reason
                 self._ask_to_leave(child)
-            case Failed(reason=reason):
+            case Failed(reason=reason, trace=trace):
                 child.verdict = reason
                 if self._store is None:
-                    self._give_up(ConfigurationError(reason))
+                    error = ConfigurationError(reason)
+                    error.add_note(f"In the child process:\n{trace}")
+                    self._give_up(error)
                 child.process.kill()
             case Retired(worked=worked):
                 child.retired, child.worked = True, worked
@@ -219,7 +225,17 @@ class Supervisor:
             child.phase = Phase.WORKING
         self._begin_to_beat(store)
         store.heart.beat_now()
-        self._ports.events.emit(WorkerReady(child.worker, child.process.pid, hello.tasks, settings.concurrency))
+        self._ports.events.emit(
+            WorkerReady(
+                child.worker,
+                child.process.pid,
+                hello.tasks,
+                settings.concurrency,
+                store=public_name(settings.url),
+                queues=self._plan.queues,
+                supervisor_pid=os.getpid(),
+            )
+        )
 
     def _connect(self, settings: Settings) -> "Link":
         """Open the store with the settings that the first child reports."""
@@ -381,6 +397,9 @@ class Supervisor:
             left = await calls.until_answered(unsettled, passing=(StoreError,))
             quiet = quiet + 1 if working and left == 0 else 0
             if quiet == DRAIN_LOOKS:
+                counts = await calls.until_answered(calls.verbs.count, passing=(StoreError,))
+                waiting = {state: counts[state] for state in sorted(WAITING) if counts[state]}
+                self._ports.events.emit(Drained(waiting))
                 self.stop()
 
 

@@ -15,7 +15,7 @@ from rich.style import Style
 from holdfast import events
 from holdfast.clock import Clock, SystemClock
 from holdfast.core.job import Progress
-from holdfast.watch.words import counted, one_line, short_id, span
+from holdfast.watch.words import counted, near, one_line, short_id, span
 
 _GOOD: Final = Style.parse("green")
 _BUSY: Final = Style.parse("cyan")
@@ -64,7 +64,8 @@ class ConsoleSubscriber:
         if isinstance(event, events.JobEvent):
             return f"{self._paint(one_line(event.task), _NAME)} {self._paint(short_id(event.job_id), _CALM)}"
         if isinstance(event, events.WorkerEvent):
-            return f"{self._paint('worker', _NAME)} {self._paint(f'{event.worker} pid {event.pid}', _CALM)}"
+            pid = f" pid {event.pid}" if event.pid else ""
+            return f"{self._paint('worker', _NAME)} {self._paint(f'{event.worker}{pid}', _CALM)}"
         return ""
 
     def _paint(self, text: str, style: Style) -> str:
@@ -144,8 +145,10 @@ def _(_event: events.ClaimLost) -> Telling:
 
 @tell.register
 def _(event: events.WorkerReady) -> Telling:
+    served = "" if event.queues is None else f" (only {', '.join(event.queues)})"
+    work = f"{counted(event.tasks, 'task')}, {counted(event.concurrency, 'job')} at a time"
     return Telling(
-        "●", _GOOD, f"ready: {counted(event.tasks, 'task')}, {counted(event.concurrency, 'job')} at a time"
+        "●", _GOOD, f"ready: {work}, from {near(event.store)}{served}; stop it by pid {event.supervisor_pid}"
     )
 
 
@@ -156,7 +159,8 @@ def _(event: events.WorkerStopping) -> Telling:
 
 @tell.register
 def _(event: events.WorkerStopped) -> Telling:
-    return Telling("○", _CALM, f"stopped, {counted(event.released, 'job')} given back")
+    unfinished = f"; {counted(event.released, 'unfinished job')} given back" if event.released else ""
+    return Telling("○", _CALM, f"stopped{unfinished}")
 
 
 @tell.register
@@ -178,6 +182,14 @@ def _(_event: events.WorkerLost) -> Telling:
 @tell.register
 def _(event: events.WorkerFound) -> Telling:
     return Telling("⚠", _LATER, f"vanished; {counted(event.released, 'job')} given back")
+
+
+@tell.register
+def _(event: events.Drained) -> Telling:
+    left = ", ".join(f"{count:,} {state}" for state, count in event.left.items())
+    return Telling(
+        "○", _LATER if left else _CALM, f"drained; {f'not for now: {left}' if left else 'nothing is left'}"
+    )
 
 
 @tell.register

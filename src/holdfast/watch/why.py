@@ -162,7 +162,7 @@ def _silence_note(situation: Situation) -> str:
         return f" That worker has been silent for {span(silent)}; its lease ends in {span(lease - silent)}."
     gone = f" That worker has been silent for {span(silent)}, longer than its lease of {span(lease)}:"
     if any(is_live(other) for other in situation.workers):
-        return f"{gone} another worker is about to give the job back."
+        return f"{gone} a worker gives the job back once it has been alive for a lease."
     return f"{gone} the job goes back when a worker runs again; {START_A_WORKER}."
 
 

@@ -1,6 +1,7 @@
 """Spans, times and numbers as people say them, and foreign text made safe to show on one line. Pure."""
 
 from datetime import datetime, timedelta
+from pathlib import Path
 
 _MINUTE = 60
 _HOUR = 60 * _MINUTE
@@ -66,6 +67,12 @@ def moment(at: datetime, now: datetime) -> str:
 def dated(at: datetime, now: datetime) -> str:
     """Return a time with its distance: `14:03:07 (in 3 s)`."""
     return f"{moment(at, now)} ({relative(at, now)})"
+
+
+def near(path: str) -> str:
+    """Return a path as it reads from here, if it is below this folder."""
+    here, there = Path.cwd(), Path(path)
+    return str(there.relative_to(here)) if there.is_relative_to(here) else path
 
 
 def ordinal(number: int) -> str:

@@ -60,9 +60,10 @@ class Hello(msgspec.Struct, frozen=True, tag=True):
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):
-    """The child cannot start, for this reason."""
+    """The child cannot start, for this reason; the traceback is for those who ask for it."""
 
     reason: str
+    trace: str = ""
 
 
 class Pulse(msgspec.Struct, frozen=True, tag=True):

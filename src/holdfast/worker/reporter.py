@@ -53,6 +53,14 @@ class Reporter:
         if first:
             self._loop.call_soon_threadsafe(self._awake.set)
 
+    def ended(self, control: Control) -> None:
+        """Say at once what an attempt that is over said last; its ending tells the store the rest."""
+        if self._progress:
+            with self._progressing:
+                _, progress = self._progress.pop(control.claim.ref, (control, None))
+            if progress is not None:
+                self._announce(control.claim, progress)
+
     async def mark(self, control: Control) -> bool:
         """Mark one attempt as running before it starts; return whether the claim is still ours."""
         started = [(control.claim.ref, self._clock.now())]

@@ -223,6 +223,7 @@ class Worker:
             move = Move.DIE if claim.attempt + 1 >= claim.max_attempts else Move.RETRY
             ending = Ending(claim.ref, move, failure=describe(error))
         del self._running[claim.ref]
+        self._reporter.ended(control)
         self._load.ended()
         if ending is None:
             self._notes.ended([claim.ref])

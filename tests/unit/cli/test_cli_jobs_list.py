@@ -60,7 +60,7 @@ class TestJobsList:
 
     def test_an_empty_answer_says_so(self, holdfast):
         assert holdfast("jobs", "list").stdout == "No job is there.\n"
-        assert holdfast("jobs", "list", "--queue", "x").stdout == "No such job.\n"
+        assert holdfast("jobs", "list", "--queue", "x").stdout == "No job matches.\n"
         assert answer(holdfast("jobs", "list", "--json")) == []
 
     def test_a_wish_to_cancel_shows(self, world, holdfast):
