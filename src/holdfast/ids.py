@@ -10,6 +10,8 @@ _VERSION_7 = 0x7 << 76
 _VARIANT = 0b10 << 62
 _RANDOM_BITS = 74
 _STEP_BITS = 32
+_SET_BACK = 10_000
+"""Milliseconds by which a clock that goes back is corrected rather than set; ids then follow it."""
 
 
 class _Sequence:
@@ -21,10 +23,10 @@ class _Sequence:
         self._random = 0
 
     def next(self) -> tuple[int, int]:
-        """Return a millisecond and 74 random bits, together greater than ever before."""
+        """Return a millisecond and 74 random bits, together greater than before, unless the clock was set back."""
         now = time.time_ns() // 1_000_000
         with self._lock:
-            if now > self._millisecond:
+            if now > self._millisecond or now < self._millisecond - _SET_BACK:
                 self._millisecond = now
                 self._random = _bits(_RANDOM_BITS - 1)  # half of the room, so that steps seldom overflow it
             else:

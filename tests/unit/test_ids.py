@@ -31,6 +31,25 @@ def test_job_ids_sort_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ids == sorted(ids)
 
 
+def test_job_ids_of_one_moment_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within a millisecond, and while the clock is corrected backwards, ids sort in the order they were made."""
+    now = 1_800_000_000_000
+    ids = []
+    for number in range(3000):
+        monkeypatch.setattr(time, "time_ns", lambda now=now - number % 7: now * 1_000_000)
+        ids.append(new_job_id())
+    assert ids == sorted(ids)
+
+
+def test_job_ids_follow_a_clock_that_was_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that was an hour ahead for a moment does not date the ids of the next hour."""
+    now = 1_800_000_000_000
+    monkeypatch.setattr(time, "time_ns", lambda: (now + 3_600_000) * 1_000_000)
+    new_job_id()
+    monkeypatch.setattr(time, "time_ns", lambda: now * 1_000_000)
+    assert UUID(new_job_id()).int >> 80 == now
+
+
 def test_job_ids_are_never_the_same() -> None:
     """Ids made in one moment differ."""
     assert len({new_job_id() for _ in range(5000)}) == 5000
