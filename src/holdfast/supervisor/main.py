@@ -10,8 +10,9 @@ from holdfast.clock import SystemClock
 from holdfast.events import Events
 from holdfast.store.open import open_backend
 from holdfast.supervisor.options import WorkerOptions
+from holdfast.supervisor.plan import Plan, Ports
 from holdfast.supervisor.process import ProcessLauncher
-from holdfast.supervisor.supervisor import Plan, Ports, Supervisor
+from holdfast.supervisor.supervisor import Supervisor
 from holdfast.watch.attach import attach_console
 
 LAST_LINES = 1.0

@@ -11,20 +11,16 @@ import asyncio
 import logging
 import os
 import socket as sockets
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import Coroutine
 from functools import partial
-from random import Random
 from typing import Any
 
-from holdfast.clock import Clock
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import ClaimRef
 from holdfast.core.states import WAITING
 from holdfast.errors import ConfigurationError, HoldfastError, StoreError
 from holdfast.events import (
     Drained,
-    Events,
     WorkerCrashed,
     WorkerHung,
     WorkerLost,
@@ -34,12 +30,12 @@ from holdfast.events import (
 )
 from holdfast.ids import new_worker_id
 from holdfast.settings import Settings
-from holdfast.store.backend import Backend
 from holdfast.store.open import public_name
 from holdfast.store.protocol import WorkerInfo
-from holdfast.supervisor.child import Child, ChildSpec, Launcher, Phase
+from holdfast.supervisor.child import Child, ChildSpec, Phase
 from holdfast.supervisor.evidence import Exit
 from holdfast.supervisor.heart import Heart
+from holdfast.supervisor.plan import Link, Plan, Ports
 from holdfast.worker.messages import Buried, Failed, Hello, Message, Pulse, Retired, Stop, Stuck
 from holdfast.worker.storecalls import PASSING, StoreCalls
 
@@ -57,26 +53,6 @@ LAST_WORDS = 1.0
 DRAIN_CHECK = 0.1
 DRAIN_LOOKS = 3
 LONGEST_RESPAWN_PAUSE = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Ports:
-    """What a supervisor needs from the world: real in `supervise`, virtual in the simulator."""
-
-    launcher: Launcher
-    open_backend: Callable[[Settings], Backend]
-    clock: Clock
-    random: Random
-    events: Events
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What the supervisor is to keep up."""
-
-    processes: int = 1
-    queues: tuple[str, ...] | None = None
-    drain: bool = False
 
 
 class Supervisor:
@@ -237,7 +213,7 @@ class Supervisor:
             )
         )
 
-    def _connect(self, settings: Settings) -> "Link":
+    def _connect(self, settings: Settings) -> Link:
         """Open the store with the settings that the first child reports."""
         if self._store is None:
             ports = self._ports
@@ -255,7 +231,7 @@ class Supervisor:
             self._store = Link(settings, backend, calls, heart, loops=[])
         return self._store
 
-    def _begin_to_beat(self, store: "Link") -> None:
+    def _begin_to_beat(self, store: Link) -> None:
         """Beat from the first registered child on; what is wrong with the store before it, `_greet` says once."""
         if not store.loops:
             store.loops.append(self._group.create_task(store.heart.run()))
@@ -304,7 +280,7 @@ class Supervisor:
                 elif self._store is not None and await self._hangs(child, self._store, looked_at):
                     await self._end_hung(child, max(looked_at - child.pulse_at, child.unanswered_for))
 
-    async def _hangs(self, child: Child, store: "Link", now: float) -> bool:
+    async def _hangs(self, child: Child, store: Link, now: float) -> bool:
         """Tell whether a child gives no sign of life, or gets no answer from a store that does answer us."""
         limit = store.settings.hang_limit
         if now - child.pulse_at > limit:
@@ -401,14 +377,3 @@ class Supervisor:
                 waiting = {state: counts[state] for state in sorted(WAITING) if counts[state]}
                 self._ports.events.emit(Drained(waiting))
                 self.stop()
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """The supervisor's connection to the store, made when its first child has told where that is."""
-
-    settings: Settings
-    backend: Backend
-    calls: StoreCalls
-    heart: Heart
-    loops: list[asyncio.Task[None]]

@@ -12,8 +12,9 @@ from holdfast.store.protocol import Store
 from holdfast.store.verb import Verb
 from holdfast.supervisor.child import ChildSpec
 from holdfast.supervisor.evidence import Exit
-from holdfast.supervisor.supervisor import Plan, Supervisor
-from holdfast.supervisor.supervisor import Ports as SupervisorPorts
+from holdfast.supervisor.plan import Plan
+from holdfast.supervisor.plan import Ports as SupervisorPorts
+from holdfast.supervisor.supervisor import Supervisor
 from holdfast.testing.simulator.handlers import tasks_of
 from holdfast.testing.simulator.loop import here
 from holdfast.testing.simulator.process import Process

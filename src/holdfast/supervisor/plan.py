@@ -1,0 +1,45 @@
+"""What a supervisor is given: its plan, its ports to the world and, later, its link to the store."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from holdfast.clock import Clock
+from holdfast.events import Events
+from holdfast.settings import Settings
+from holdfast.store.backend import Backend
+from holdfast.supervisor.child import Launcher
+from holdfast.supervisor.heart import Heart
+from holdfast.worker.storecalls import StoreCalls
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What a supervisor needs from the world: real in `supervise`, virtual in the simulator."""
+
+    launcher: Launcher
+    open_backend: Callable[[Settings], Backend]
+    clock: Clock
+    random: Random
+    events: Events
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the supervisor is to keep up."""
+
+    processes: int = 1
+    queues: tuple[str, ...] | None = None
+    drain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """The supervisor's connection to the store, made when its first child has told where that is."""
+
+    settings: Settings
+    backend: Backend
+    calls: StoreCalls
+    heart: Heart
+    loops: list[asyncio.Task[None]]
