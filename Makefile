@@ -37,8 +37,8 @@ prove: $(STAMP) ## run acceptance tests at full size: make prove NAME=kill
 simulate: $(STAMP) ## run the simulator over many seeds: make simulate SEEDS=2000
 	$(BIN)/python -m holdfast.testing.simulator --seeds $(SEEDS) $(ARGS)
 
-bench: $(STAMP) ## what the claim protocol costs beside bare sqlite3
-	$(BIN)/python bench/sqlite_drain.py $(ARGS)
+bench: $(STAMP) ## measure beside bare sqlite3 and huey (ARGS="--jobs 3000 --rounds 1": a quick look)
+	$(BIN)/python bench $(ARGS)
 
 $(STAMP): pyproject.toml
 	@if ! $(BIN)/python -c '$(USABLE)' 2>/dev/null; then \

@@ -114,7 +114,7 @@ class Demo:
     @contextmanager
     def _working(self) -> Iterator[None]:
         """Run the worker as anyone would; signals reach it through us, one by one, and never from the terminal."""
-        command = [str(HOLDFAST), "worker", "shop:app", "--app-dir", str(EXAMPLES)]
+        command = [str(HOLDFAST), "worker", "shop:app", "--app-dir", str(EXAMPLES), "--verbose"]
         self._worker = subprocess.Popen(command, start_new_session=True)  # noqa: S603 - our own command
         before = {number: signal.signal(number, self._pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
         try:

@@ -13,8 +13,9 @@ print(handle.result(timeout=10))       # while `holdfast worker MODULE:app` runs
 """
 
 from holdfast.app import Holdfast
+from holdfast.codec import Secret
 from holdfast.context import Context, Interrupted
-from holdfast.core.job import Cancellation, Job
+from holdfast.core.job import Cancellation, Job, Progress
 from holdfast.core.outcome import Cancel, Discard, Fail, Retry, Snooze, Success
 from holdfast.core.retry import Constant, Custom, Exponential, Linear
 from holdfast.core.states import State
@@ -26,8 +27,10 @@ from holdfast.errors import (
     JobDeadError,
     JobNotFoundError,
     JobStateError,
+    KeyTakenError,
     LostClaimError,
     ResultError,
+    ResultExpiredError,
     ResultTimeoutError,
     StoreError,
     StoreUnavailableError,
@@ -58,11 +61,15 @@ __all__ = [
     "JobHandle",
     "JobNotFoundError",
     "JobStateError",
+    "KeyTakenError",
     "Linear",
     "LostClaimError",
+    "Progress",
     "ResultError",
+    "ResultExpiredError",
     "ResultTimeoutError",
     "Retry",
+    "Secret",
     "Snooze",
     "State",
     "StoreError",

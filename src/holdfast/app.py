@@ -5,25 +5,33 @@ It declares and connects; it neither works jobs nor administers them. Whatever a
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from threading import RLock, get_ident
 from types import MappingProxyType, TracebackType
 from typing import Any, Self, TypeVar
 
+from msgspec import UNSET, UnsetType
+
 from holdfast.clock import Clock, SystemClock
 from holdfast.decorator import TaskDecorator
 from holdfast.errors import ConfigurationError
 from holdfast.events import Events
+from holdfast.handle import JobHandle
+from holdfast.hooks import Lifespan, Middleware, check_lifespan, check_middleware
 from holdfast.policy import Policy
-from holdfast.settings import load_settings
+from holdfast.settings import read_settings
 from holdfast.store.backend import Backend
 from holdfast.store.open import check_url, open_backend
 from holdfast.store.protocol import Store
 from holdfast.store.verb import Verb
 from holdfast.task import Task, declare_task
+from holdfast.waiter import Waiter
 
 T = TypeVar("T")
+M = TypeVar("M", bound=Middleware)
+L = TypeVar("L", bound=Lifespan)
 Span = float | timedelta
 
 
@@ -64,9 +72,10 @@ os.register_at_fork(
 class Holdfast:
     """An app: its tasks and the store that their jobs live in.
 
-    `url` is the store's, and the environment variable HOLDFAST_URL overrides it. Spans are seconds or timedeltas;
-    what each means and its default is in `holdfast.settings.Settings`. Nothing is opened until it is needed; as a
-    context manager the app closes what it opened.
+    `url` is the store's. Spans are seconds or timedeltas; what each setting means and its default is in
+    `holdfast.settings.Settings`. What is given here goes before the settings file, and HOLDFAST_URL and its like go
+    before it; `settings_from` tells where each came from. Nothing is opened until it is needed;
+    as a context manager the app closes what it opened.
     """
 
     def __init__(
@@ -82,25 +91,33 @@ class Holdfast:
         safety_poll: Span | None = None,
         store_timeout: Span | None = None,
         concurrency: int | None = None,
+        max_wait: Span | UnsetType | None = UNSET,
         clock: Clock | None = None,
     ) -> None:
-        self.settings = load_settings(
-            url=url,
-            namespace=namespace,
-            lease=lease,
-            beat=beat,
-            grace=grace,
-            hang_limit=hang_limit,
-            look_ahead=look_ahead,
-            safety_poll=safety_poll,
-            store_timeout=store_timeout,
-            concurrency=concurrency,
-        )
-        check_url(self.settings.url)
+        given: dict[str, object] = {
+            "url": url,
+            "namespace": namespace,
+            "lease": lease,
+            "beat": beat,
+            "grace": grace,
+            "hang_limit": hang_limit,
+            "look_ahead": look_ahead,
+            "safety_poll": safety_poll,
+            "store_timeout": store_timeout,
+            "concurrency": concurrency,
+            "max_wait": max_wait,
+        }
+        loaded = read_settings(given, url_check=check_url)
+        self.settings = loaded.settings
+        self.settings_from = loaded.where
         self.clock: Clock = SystemClock() if clock is None else clock
         self.events = Events()
         self._tasks: dict[str, Task[..., Any]] = {}
+        self._middlewares: list[Middleware] = []
+        self._lifespans: list[Lifespan] = []
         self._backend: Backend | None = None
+        self._waiter: Waiter | None = None
+        self._stand_in: tuple[Backend, Waiter] | None = None
 
     @property
     def tasks(self) -> Mapping[str, Task[..., Any]]:
@@ -120,28 +137,98 @@ class Holdfast:
             return backend
         with _OPENING.lock:
             if self._backend is None:
-                self._backend = open_backend(self.settings, self.clock)
+                self._backend = self._stand_in[0] if self._stand_in else open_backend(self.settings, self.clock)
             return self._backend
+
+    @property
+    def waiter(self) -> Waiter:
+        """The one through which every handle of this app waits; the first use makes it."""
+        waiter = self._waiter
+        if waiter is not None:
+            return waiter
+        with _OPENING.lock:
+            if self._waiter is None:
+                self._waiter = self._stand_in[1] if self._stand_in else Waiter(self.backend)
+            return self._waiter
 
     @property
     def verbs(self) -> Store:
         """What the store can do; run it with `call` or `acall`."""
         return self.backend.verbs
 
-    def call(self, verb: Verb[T]) -> T:
-        """Run a verb, as in `app.call(app.verbs.pause("mail"))`."""
-        return self.backend.run(verb)
+    @property
+    def middlewares(self) -> Sequence[Middleware]:
+        """The middleware declared so far, the outermost first."""
+        return tuple(self._middlewares)
 
-    async def acall(self, verb: Verb[T]) -> T:
+    def middleware(self, around: M) -> M:
+        """Put `async def around(ctx, call_next)` around each attempt; the first declared is the outermost.
+
+        It awaits `call_next()`, which runs the handler, and returns or raises the outcome.
+        """
+        check_middleware(around)
+        self._middlewares.append(around)
+        return around
+
+    @property
+    def lifespans(self) -> Sequence[Lifespan]:
+        """The lifespans declared so far."""
+        return tuple(self._lifespans)
+
+    def lifespan(self, lifespan: L) -> L:
+        """Let each worker process run an `async def` with one `yield`: until then before its jobs, the rest after.
+
+        It takes the app. Several are entered in the order of their declaration and left in reverse.
+        """
+        check_lifespan(lifespan)
+        self._lifespans.append(lifespan)
+        return lifespan
+
+    def call(self, verb: Verb[T], tx: Any = None) -> T:
+        """Run a verb, as in `app.call(app.verbs.pause("mail"))`; inside the transaction of `tx`, if it is given."""
+        return self.backend.run(verb) if tx is None else self.backend.run_in(verb, tx)
+
+    async def acall(self, verb: Verb[T], tx: Any = None) -> T:
         """Run a verb without blocking the event loop."""
-        return await self.backend.arun(verb)
+        return await (self.backend.arun(verb) if tx is None else self.backend.arun_in(verb, tx))
+
+    def handle(self, job_id: str) -> JobHandle[Any]:
+        """Return a handle for a job whose id was kept; `task.handle` knows the type of its result too."""
+        return JobHandle(job_id, "", self)
+
+    def prepare(self) -> None:
+        """Open the store and make its tables ready, which the first use does otherwise.
+
+        A transaction of your own, on whose connection you enqueue, may find them missing, and cannot make them.
+        """
+        self.call(self.verbs.glance(()))
 
     def close(self) -> None:
-        """Let go of the store; the next use opens it again."""
+        """Let go of the store; the next use opens it again. Whoever waits for a job is told so by a StoreError."""
         with _OPENING.lock:
             backend, self._backend = self._backend, None
+            waiter, self._waiter = self._waiter, None
+        if waiter is not None:
+            waiter.close()
         if backend is not None:
             backend.close()
+
+    @contextmanager
+    def elsewhere(self, backend: Backend, waiter: Waiter, clock: Clock) -> Iterator[None]:
+        """Live on another store and by another clock within the block, however often it is closed: for tests.
+
+        The app's own store, if it is open, stays so, and is not touched.
+        """
+        with _OPENING.lock:
+            own = self.clock, self._stand_in, self._backend, self._waiter
+            self.clock, self._stand_in = clock, (backend, waiter)
+            self._backend = self._waiter = None
+        try:
+            yield
+        finally:
+            self.close()
+            with _OPENING.lock:
+                self.clock, self._stand_in, self._backend, self._waiter = own
 
     def __enter__(self) -> Self:
         return self

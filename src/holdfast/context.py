@@ -6,14 +6,19 @@ the job cancelled, was it lost, where does progress go) through one small port t
 
 import logging
 import math
-from collections.abc import MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from functools import cached_property
-from typing import Any, Protocol
+from types import TracebackType
+from typing import Any, Protocol, Self
 
 from holdfast.core.job import Claim, Progress
 from holdfast.errors import ArgumentsError, LostClaimError
 
 _LOGGER = logging.getLogger("holdfast.job")
+_SCRUB = "holdfast_scrub"
+
+Scrub = Callable[[logging.LogRecord], None]
+"""Takes the secrets of a job out of a log record."""
 
 
 class Interrupted(BaseException):
@@ -22,6 +27,32 @@ class Interrupted(BaseException):
     Like `asyncio.CancelledError` it is no `Exception`, so that a handler's `except Exception` cannot swallow it.
     The worker knows which of the three it was and ends the attempt accordingly.
     """
+
+
+class Transaction(Protocol):
+    """A transaction of the handler's own that completes its job: `with` it, or `async with` an async connection.
+
+    The end of the block completes the job and commits, both or neither; an exception rolls back and goes on.
+    """
+
+    result: Any
+    """What the job results in; None unless it is set."""
+
+    def complete(self, value: Any = None) -> None:
+        """Set what the job results in; the end of the block completes it."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
 
 
 class AttemptControl(Protocol):
@@ -46,6 +77,14 @@ class AttemptControl(Protocol):
         """Take note of how far the job is; never blocks."""
         ...
 
+    def transaction(self, connection: Any) -> Transaction:
+        """Return a transaction on a connection of the handler's own, not yet begun."""
+        ...
+
+    def fault_point(self, name: str) -> None:
+        """Pass a place in a handler that has a name; tests may let it fail there."""
+        ...
+
 
 class JobLogger(logging.LoggerAdapter[logging.Logger]):
     """Adds the job's fields to each record, and keeps the `extra` of the caller."""
@@ -56,12 +95,24 @@ class JobLogger(logging.LoggerAdapter[logging.Logger]):
         return msg, kwargs
 
 
-class Context:
-    """One attempt of a job, as its handler sees it."""
+def _clean(record: logging.LogRecord) -> bool:
+    """Keep the secrets of its job out of a record, before anyone hears it."""
+    scrub: Scrub | None = record.__dict__.pop(_SCRUB, None)
+    if scrub is not None:
+        scrub(record)
+    return True
 
-    def __init__(self, claim: Claim, control: AttemptControl) -> None:
+
+_LOGGER.addFilter(_clean)
+
+
+class Context:
+    """One attempt of a job, as its handler sees it. `scrub` cleans what it logs."""
+
+    def __init__(self, claim: Claim, control: AttemptControl, scrub: Scrub | None = None) -> None:
         self._claim = claim
         self._control = control
+        self._scrub = scrub
 
     @property
     def job_id(self) -> str:
@@ -99,6 +150,11 @@ class Context:
         return f"holdfast-{self._claim.job_id}"
 
     @property
+    def metadata(self) -> Mapping[str, str]:
+        """What was noted about the job when it was enqueued."""
+        return self._claim.metadata
+
+    @property
     def cancelled(self) -> bool:
         """True once the handler should end: cancellation was asked for, or the worker stops."""
         return self._control.cancelled
@@ -112,7 +168,7 @@ class Context:
     def log(self) -> JobLogger:
         """A logger whose records carry job_id, task, queue and attempt."""
         fields = {"job_id": self.job_id, "task": self.task, "queue": self.queue, "attempt": self.attempt}
-        return JobLogger(_LOGGER, fields)
+        return JobLogger(_LOGGER, fields if self._scrub is None else {**fields, _SCRUB: self._scrub})
 
     def progress(self, done: float, total: float | None = None) -> None:
         """Say how far the job is; anyone may see it. Returns at once, from any thread.
@@ -130,3 +186,20 @@ class Context:
         """End the attempt here if its job was cancelled or is another's by now, or if its worker stops."""
         if self._control.cancelled or self._control.taken:
             raise Interrupted
+
+    def transaction(self, connection: Any) -> Transaction:
+        """Write rows of your own and complete the job in one transaction, on a connection to the store's database.
+
+        `with ctx.transaction(connection) as tx:` begins (with the write lock) unless a transaction is open; the end
+        of the block completes the job, with `tx.result`, and commits. After that the outcome is fixed: whatever
+        the handler does then changes nothing. An exception in the block rolls back and goes on.
+
+        Raises ConfigurationError, before anything is done, for a connection that cannot be used;
+        LostClaimError, after rolling back, where the job is another's by now; and JobStateError where a
+        transaction has completed the job before.
+        """
+        return self._control.transaction(connection)
+
+    def fault_point(self, name: str) -> None:
+        """Name this place, so that a test can let the handler fail here; does nothing otherwise."""
+        self._control.fault_point(name)

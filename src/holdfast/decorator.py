@@ -4,12 +4,14 @@ The overloads tell a type checker, for each kind of function, which arguments `e
 is. A Context in first position is not among the arguments; elsewhere it works, but a type checker asks for it.
 """
 
-from collections.abc import Callable, Coroutine
+import inspect
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from holdfast.context import Context
 from holdfast.core.retry import Backoff
-from holdfast.policy import ExceptionTypes, Policy, Seconds, declare_policy
+from holdfast.policy import ExceptionTypes, OnLateWord, Policy, Seconds, declare_policy
+from holdfast.spelling import refuse_unknown
 from holdfast.task import AsyncTask, SyncTask, Task
 
 P = ParamSpec("P")
@@ -17,6 +19,8 @@ R = TypeVar("R")
 
 Register = Callable[[Callable[..., Any], str | None, Policy], Task[..., Any]]
 """Makes a task of a function, a name or None, and a policy, and remembers it."""
+
+_OPTIONS = ("name", *inspect.signature(declare_policy).parameters)
 
 
 class TaskDecorator:
@@ -55,6 +59,10 @@ class TaskDecorator:
         retry_on: ExceptionTypes | None = None,
         discard_on: ExceptionTypes = (),
         version: int = 1,
+        start_within: Seconds | None = None,
+        on_late: OnLateWord = "run",
+        tags: Iterable[str] = (),
+        keep_result: Seconds | None = None,
     ) -> "TaskDecorator": ...
     def __call__(self, fn: Callable[..., Any] | None = None, /, *, name: str | None = None, **declared: Any) -> Any:
         """Make `fn` a task, or return a decorator that will, by the policy declared.
@@ -62,5 +70,6 @@ class TaskDecorator:
         `name` is the function's own unless given. See `holdfast.policy.Policy` for the rest.
         """
         if fn is None:
+            refuse_unknown("app.task", declared, _OPTIONS)
             return TaskDecorator(self._register, name, declare_policy(**declared))
         return self._register(fn, self._name, self._policy)

@@ -15,8 +15,10 @@ HoldfastError
 ├── LostClaimError            this attempt no longer owns its job
 ├── JobNotFoundError          no job has that id
 ├── JobStateError             the job is in a state that does not allow this
+├── KeyTakenError             another job of the task has this key
 └── ResultError               there is no result to give
     ├── ResultTimeoutError    not finished in the time given
+    ├── ResultExpiredError    it was kept for a time, which is over
     ├── JobDeadError          the job failed for good
     └── JobCancelledError     the job was cancelled
 
@@ -84,6 +86,10 @@ class JobStateError(HoldfastError):
     """The job's state does not allow what was asked."""
 
 
+class KeyTakenError(HoldfastError):
+    """Another job of the same task has this key; nothing was written."""
+
+
 class ResultError(HoldfastError):
     """There is no result to give."""
 
@@ -92,9 +98,42 @@ class ResultTimeoutError(ResultError, TimeoutError):
     """The job did not finish in the time given; it goes on."""
 
 
+class ResultExpiredError(ResultError):
+    """The job completed, and its result was kept no longer than its task says."""
+
+
 class JobDeadError(ResultError):
-    """The job failed for good and waits among the dead letters."""
+    """The job failed for good and waits among the dead letters.
+
+    `failure_type` and `failure_message` are of what killed it, an exception's name with its module and its words;
+    `remote_traceback` is where that was raised, as text, "" where there is none. It is also the cause of this
+    error, so that a printed traceback shows both.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        failure_type: str | None = None,
+        failure_message: str | None = None,
+        remote_traceback: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.failure_type = failure_type
+        self.failure_message = failure_message
+        self.remote_traceback = remote_traceback
 
 
 class JobCancelledError(ResultError):
-    """The job was cancelled before it completed."""
+    """The job was cancelled before it completed; `reason` says why."""
+
+    def __init__(self, message: str, *, reason: str | None = None) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class RemoteTraceback(Exception):  # noqa: N818 - it is never raised, only shown
+    """What a handler raised in a worker, as text: the cause of a JobDeadError. It is never raised itself."""
+
+    def __str__(self) -> str:
+        return f"in the worker\n{self.args[0]}"

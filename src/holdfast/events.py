@@ -2,8 +2,9 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+import msgspec
 
 from holdfast.core.job import Failure, Progress
 from holdfast.core.states import State
@@ -11,13 +12,11 @@ from holdfast.core.states import State
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True):
     """Something that happened in this process."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobEvent(Event):
+class JobEvent(Event, frozen=True):
     """Something that happened to a job in this process. `attempt` counts from 1 for the run meant."""
 
     job_id: str
@@ -27,109 +26,106 @@ class JobEvent(Event):
     max_attempts: int
 
 
-@dataclass(frozen=True, slots=True)
-class JobStarted(JobEvent):
+class JobStarted(JobEvent, frozen=True):
     """Its handler is about to run."""
 
     run_at: datetime
     late: timedelta
 
 
-@dataclass(frozen=True, slots=True)
-class JobProgressed(JobEvent):
+class JobLate(JobEvent, frozen=True):
+    """It comes to its first start `late`, after `start_by`: now it expires, or runs all the same."""
+
+    late: timedelta
+    start_by: datetime
+    expires: bool
+
+
+class JobProgressed(JobEvent, frozen=True):
     """Its handler said how far it is."""
 
     progress: Progress
 
 
-@dataclass(frozen=True, slots=True)
-class JobCompleted(JobEvent):
+class JobCompleted(JobEvent, frozen=True):
     """It succeeded, and the store knows."""
 
     took: timedelta
 
 
-@dataclass(frozen=True, slots=True)
-class JobRetrying(JobEvent):
+class JobRetrying(JobEvent, frozen=True):
     """It failed and will be tried again."""
 
     failure: Failure
     delay: timedelta
 
 
-@dataclass(frozen=True, slots=True)
-class JobSnoozed(JobEvent):
+class JobSnoozed(JobEvent, frozen=True):
     """Its handler asked to be run later."""
 
     delay: timedelta
 
 
-@dataclass(frozen=True, slots=True)
-class JobDied(JobEvent):
+class JobDied(JobEvent, frozen=True):
     """It failed for good and is a dead letter."""
 
     failure: Failure
 
 
-@dataclass(frozen=True, slots=True)
-class JobCancelled(JobEvent):
+class JobCancelled(JobEvent, frozen=True):
     """It ended as cancelled."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class JobReleased(JobEvent):
+class JobReleased(JobEvent, frozen=True):
     """It was given back, nothing charged."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobBlocked(JobEvent):
+class JobBlocked(JobEvent, frozen=True):
     """It cannot run here now."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimLost(JobEvent):
+class ClaimLost(JobEvent, frozen=True):
     """A write of this attempt was refused: the job belongs to someone else now."""
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerEvent(Event):
+class WorkerEvent(Event, frozen=True):
     """Something that happened to a worker."""
 
     worker: str
     pid: int
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerReady(WorkerEvent):
-    """A child has imported its tasks, is registered and may claim. To stop it, signal its supervisor."""
+class WorkerReady(WorkerEvent, frozen=True):
+    """A child has imported its tasks, is registered and may claim. To stop it, signal its supervisor.
+
+    `weights` are those of the `queues`; without, they are served in the order given.
+    """
 
     tasks: int
     concurrency: int
     store: str
     queues: tuple[str, ...] | None
+    weights: tuple[int, ...] | None
     supervisor_pid: int
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerStopping(WorkerEvent):
+class WorkerStopping(WorkerEvent, frozen=True):
     """A child takes no more jobs and waits for those it has."""
 
     grace: float
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerStopped(WorkerEvent):
+class WorkerStopped(WorkerEvent, frozen=True):
     """A child ended as it should. `released` is how many claims went back."""
 
     released: int
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerCrashed(WorkerEvent):
+class WorkerCrashed(WorkerEvent, frozen=True):
     """A child died."""
 
     evidence: str
@@ -137,41 +133,35 @@ class WorkerCrashed(WorkerEvent):
     released: int
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerHung(WorkerEvent):
+class WorkerHung(WorkerEvent, frozen=True):
     """A child gave no sign of life for too long and is killed."""
 
     silent: float
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerLost(WorkerEvent):
+class WorkerLost(WorkerEvent, frozen=True):
     """A worker of ours was buried by others; it starts nothing more."""
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerFound(WorkerEvent):
+class WorkerFound(WorkerEvent, frozen=True):
     """A vanished worker of someone else was buried by us. `released` is how many claims went back."""
 
     released: int
 
 
-@dataclass(frozen=True, slots=True)
-class Drained(Event):
+class Drained(Event, frozen=True):
     """A drain has nothing left to do. `left` counts what waits for something else than a worker, by state."""
 
     left: Mapping[State, int]
 
 
-@dataclass(frozen=True, slots=True)
-class StoreAway(Event):
+class StoreAway(Event, frozen=True):
     """The store stopped answering; we go on trying."""
 
     error: str
 
 
-@dataclass(frozen=True, slots=True)
-class StoreBack(Event):
+class StoreBack(Event, frozen=True):
     """The store answers again."""
 
     away: float

@@ -1,25 +1,31 @@
 """What an enqueue returns: a job's id and the way to ask about it. It holds no copy of the job and no store."""
 
-import asyncio
-import time
-from collections.abc import Iterator
+import math
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from holdfast.clock import Clock
 from holdfast.codec import decode_result
-from holdfast.core.job import Cancellation, Job
+from holdfast.core.job import Attempt, Cancellation, Glance, Job, Progress
 from holdfast.core.states import FINAL, State
-from holdfast.errors import JobCancelledError, JobDeadError, JobNotFoundError, ResultTimeoutError
+from holdfast.errors import (
+    JobCancelledError,
+    JobDeadError,
+    RemoteTraceback,
+    ResultExpiredError,
+    ResultTimeoutError,
+    StoreUnavailableError,
+)
 from holdfast.store.protocol import Store
 from holdfast.store.verb import Verb
+from holdfast.waiter import Until, Waiter, Watch, job_not_found
 
 R = TypeVar("R")
 T = TypeVar("T")
 
-_FIRST_PAUSE = 0.01
-_LONGEST_PAUSE = 0.25
-_GROWTH = 1.5
+LONGEST_SLEEP = 1.0
+"""Seconds until a wait looks at the clock again: it may be a test's, or have gone on while the machine slept."""
 
 
 class Caller(Protocol):
@@ -35,31 +41,88 @@ class Caller(Protocol):
         """Where time comes from."""
         ...
 
-    def call(self, verb: Verb[T]) -> T:
-        """Run a verb, blocking."""
+    @property
+    def waiter(self) -> Waiter:
+        """Where to wait for jobs."""
         ...
 
-    async def acall(self, verb: Verb[T]) -> T:
+    def call(self, verb: Verb[T], tx: Any = None) -> T:
+        """Run a verb, blocking; inside the transaction of the connection `tx`, if one is given."""
+        ...
+
+    async def acall(self, verb: Verb[T], tx: Any = None) -> T:
         """Run a verb without blocking the event loop."""
         ...
 
 
+class _Way(Protocol):
+    """How a handle asks: it blocks, or it awaits. So what it asks is written once."""
+
+    async def run(self, verb: Verb[T]) -> T:
+        """Run a verb on the store."""
+        ...
+
+    async def ended(self, watch: Watch, within: float) -> bool:
+        """Wait for the end of a watch for so many seconds at most; return whether it came."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Blocking:
+    """Never lets go of the thread, so that a coroutine that asks like this is done in one go."""
+
+    caller: Caller
+
+    async def run(self, verb: Verb[T]) -> T:
+        return self.caller.call(verb)
+
+    async def ended(self, watch: Watch, within: float) -> bool:
+        return watch.ended(within)
+
+
+@dataclass(frozen=True, slots=True)
+class _Awaiting:
+    """Lets the event loop go on meanwhile."""
+
+    caller: Caller
+
+    async def run(self, verb: Verb[T]) -> T:
+        return await self.caller.acall(verb)
+
+    async def ended(self, watch: Watch, within: float) -> bool:
+        return await watch.aended(within)
+
+
+def _done(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Return what a coroutine returns that asks by blocking."""
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        return cast("T", stop.value)
+    raise RuntimeError(f"{coroutine!r} let go of the thread")
+
+
 @dataclass(frozen=True)  # slots and Generic do not go together in Python 3.11
 class JobHandle(Generic[R]):
-    """A job that was enqueued. `R` is what its task returns."""
+    """A job that was enqueued. `R` is what its task returns.
+
+    `task` is empty where only the id is known. `created` is False where the key was taken, and this is the job
+    that has it.
+    """
 
     id: str
-    task: str
+    task: str = field(compare=False)
     caller: Caller = field(repr=False, compare=False)
     result_type: Any = field(default=Any, repr=False, compare=False)
+    created: bool = field(default=True, compare=False)
 
     def job(self) -> Job:
         """Return the job as it is now. Raises JobNotFoundError."""
-        return self._found(self.caller.call(self.caller.verbs.get(self.id)))
+        return _done(self._job(_Blocking(self.caller)))
 
     async def ajob(self) -> Job:
         """Return the job as it is now. Raises JobNotFoundError."""
-        return self._found(await self.caller.acall(self.caller.verbs.get(self.id)))
+        return await self._job(_Awaiting(self.caller))
 
     def status(self) -> State:
         """Return the state that the job is in now. Raises JobNotFoundError."""
@@ -80,45 +143,134 @@ class JobHandle(Generic[R]):
     def result(self, timeout: float | None = None) -> R:
         """Wait for the job and return what its handler returned; None waits for ever.
 
-        Raises ResultTimeoutError after `timeout` seconds, JobDeadError with the error that killed it, and
-        JobCancelledError with the reason.
+        Raises ResultTimeoutError after `timeout` seconds, JobDeadError with the error that killed it and, as its
+        cause, the worker's traceback, JobCancelledError with the reason, and ResultExpiredError where the job
+        completed, but its result is kept no longer. A store that is away for a while is waited for.
         """
-        pauses = _pauses(self.caller.clock, timeout)
-        while (job := self.job()).state not in FINAL:
-            time.sleep(self._next_pause(pauses, job, timeout))
-        return self._read(job)
+        return _done(self._result(_Blocking(self.caller), self._deadline(timeout)))
 
     async def aresult(self, timeout: float | None = None) -> R:
         """Wait for the job as `result` does, without blocking the event loop."""
-        pauses = _pauses(self.caller.clock, timeout)
-        while (job := await self.ajob()).state not in FINAL:  # noqa: ASYNC110 - it ends in another process
-            await asyncio.sleep(self._next_pause(pauses, job, timeout))
-        return self._read(job)
+        return await self._result(_Awaiting(self.caller), self._deadline(timeout))
 
-    def _found(self, job: Job | None) -> Job:
+    def progress(self, timeout: float | None = None) -> Iterator[Progress]:
+        """Yield what the handler says about its progress, the latest each time, until the job has ended.
+
+        Raises ResultTimeoutError if that takes longer than `timeout` seconds. How the job ended, `result` tells.
+        """
+        way, deadline, last = _Blocking(self.caller), self._deadline(timeout), None
+        while (last := _done(self._next_progress(way, last, deadline))) is not None:
+            yield last
+
+    async def aprogress(self, timeout: float | None = None) -> AsyncIterator[Progress]:
+        """Yield as `progress` does, without blocking the event loop."""
+        way, deadline, last = _Awaiting(self.caller), self._deadline(timeout), None
+        while (last := await self._next_progress(way, last, deadline)) is not None:
+            yield last
+
+    async def _job(self, way: _Way) -> Job:
+        job = await way.run(self.caller.verbs.get(self.id))
         if job is None:
-            raise JobNotFoundError(f"there is no job {self.id}; it was deleted, or is in another store")
+            raise job_not_found(self.id)
         return job
 
-    def _next_pause(self, pauses: Iterator[float], job: Job, timeout: float | None) -> float:
-        for pause in pauses:
-            return pause
-        raise ResultTimeoutError(
-            f"job {self.id} ({self.task}) is still {job.state} after {timeout:g} s; it goes on, ask again later"
-        )
+    async def _result(self, way: _Way, deadline: "_Deadline") -> R:
+        while True:
+            await self._seen(way, _is_final, deadline)
+            try:
+                job = await self._job(way)
+                history = await way.run(self.caller.verbs.history(self.id)) if job.state is State.DEAD else ()
+            except StoreUnavailableError:
+                continue  # what became of the job can be asked again
+            if job.state in FINAL:  # or else it was requeued meanwhile
+                return self._read(job, history)
 
-    def _read(self, job: Job) -> R:
+    async def _next_progress(self, way: _Way, last: Progress | None, deadline: "_Deadline") -> Progress | None:
+        """Return the next progress, or None where the job ended without."""
+        known = (None, last)
+        glance = await self._seen(way, lambda seen: _is_final(seen) or seen.progress not in known, deadline)
+        return None if glance.progress in known else glance.progress
+
+    async def _seen(self, way: _Way, until: Until, deadline: "_Deadline") -> Glance:
+        """Return what is seen of the job once it is what is waited for. Raises ResultTimeoutError."""
+        if deadline.left > 0:
+            waiter = self.caller.waiter
+            watch = waiter.watch(self.id, until)
+            try:
+                while (left := deadline.left) > 0:
+                    if await way.ended(watch, min(left, LONGEST_SLEEP)):
+                        return watch.outcome()
+            finally:
+                waiter.forget(watch)
+        return await self._last_look(way, until, deadline)
+
+    async def _last_look(self, way: _Way, until: Until, deadline: "_Deadline") -> Glance:
+        name = _name(self.id, self.task)
+        try:
+            glance = (await way.run(self.caller.verbs.glance((self.id,)))).get(self.id)
+        except StoreUnavailableError as error:
+            raise ResultTimeoutError(f"there is no word of {name} after {deadline}: {error}") from error
+        if glance is None:
+            raise job_not_found(self.id)
+        if not until(glance):
+            raise ResultTimeoutError(
+                f"{name} is still {glance.state} after {deadline}; it goes on, ask again later"
+            )
+        return glance
+
+    def _read(self, job: Job, history: Sequence[Attempt]) -> R:
+        name = _name(job.id, job.task)
         if job.state is State.DEAD:
-            raise JobDeadError(f"job {self.id} ({self.task}) is dead after {job.attempt} attempts: {job.error}")
+            raise _dead(name, job, history)
         if job.state is State.CANCELLED:
-            raise JobCancelledError(f"job {self.id} ({self.task}) was cancelled: {job.reason}")
+            raise JobCancelledError(f"{name} was cancelled: {job.reason}", reason=job.reason)
+        if job.result is None and job.result_until is not None:
+            raise ResultExpiredError(
+                f"{name} completed, but its result was kept only until {job.result_until:%Y-%m-%d %H:%M:%S %Z}:"
+                " the task's option keep_result says how long that is"
+            )
         return cast("R", decode_result(job.result or b"null", self.result_type))
 
+    def _deadline(self, timeout: float | None) -> "_Deadline":
+        return _Deadline(self.caller.clock, timeout)
 
-def _pauses(clock: Clock, timeout: float | None) -> Iterator[float]:
-    """Yield how long to wait before each next look, until the time is up."""
-    started_at = clock.boot()
-    pause = _FIRST_PAUSE
-    while timeout is None or (left := timeout - (clock.boot() - started_at)) > 0:
-        yield pause if timeout is None else min(pause, left)
-        pause = min(pause * _GROWTH, _LONGEST_PAUSE)
+
+class _Deadline:
+    """When a wait is over, by the app's clock."""
+
+    def __init__(self, clock: Clock, timeout: float | None) -> None:
+        self._clock = clock
+        self._timeout = math.inf if timeout is None else timeout
+        self._began_at = clock.boot()
+
+    @property
+    def left(self) -> float:
+        """How many seconds are left."""
+        return self._timeout - (self._clock.boot() - self._began_at)
+
+    def __str__(self) -> str:
+        return f"{self._timeout:g} s"
+
+
+def _is_final(seen: Glance) -> bool:
+    return seen.state in FINAL
+
+
+def _name(job_id: str, task: str) -> str:
+    return f"job {job_id} ({task})" if task else f"job {job_id}"
+
+
+def _dead(name: str, job: Job, history: Sequence[Attempt]) -> JobDeadError:
+    killed_by = next((attempt for attempt in reversed(history) if attempt.error), None)
+    trace = (killed_by and killed_by.traceback) or ""
+    kind, _, message = (job.error or "").partition(": ")
+    if " " in kind:  # no exception of the handler's, but what its supervisor saw
+        kind, message = "", job.error or ""
+    error = JobDeadError(
+        f"{name} is dead after {job.attempt} attempts: {job.error}",
+        failure_type=kind or None,
+        failure_message=message,
+        remote_traceback=trace,
+    )
+    error.__cause__ = RemoteTraceback(trace) if trace else None
+    return error

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar, Generic, ParamSpec, TypeVar
 
-from holdfast.codec import Arguments
+from holdfast.codec import Arguments, Upgrade
 from holdfast.core.job import KnownTask, NewJob
 from holdfast.errors import ArgumentsError, ConfigurationError
 from holdfast.handle import Caller, JobHandle
 from holdfast.ids import new_job_id
-from holdfast.policy import Options, Policy, Seconds, declare_options
+from holdfast.policy import OnConflictWord, OnLateWord, Options, Policy, Seconds, declare_options
+from holdfast.spelling import options_of
 
 __all__ = ["AsyncTask", "BoundTask", "Policy", "SyncTask", "Task", "declare_task"]
 
@@ -62,6 +63,7 @@ class Task(Generic[P, R]):
         """What the function returns, from its annotation."""
         return self.arguments.result_type
 
+    @options_of("task.options")
     def options(
         self,
         *,
@@ -71,16 +73,56 @@ class Task(Generic[P, R]):
         queue: str | None = None,
         max_attempts: int | None = None,
         job_id: str | None = None,
+        key: str | None = None,
+        on_conflict: OnConflictWord = "return",
+        keep_key: Seconds | None = None,
+        start_within: Seconds | None = None,
+        on_late: OnLateWord | None = None,
+        tags: Iterable[str] = (),
+        metadata: Mapping[str, str] | None = None,
+        tx: Any = None,
     ) -> "BoundTask[P, R]":
         """Return the task with options for the next enqueue; the task itself stays as it is.
 
         The job runs `delay` (seconds or a timedelta) from now, or `at` an aware datetime. Enqueueing again with
         the same `job_id` changes nothing.
+
+        `key` is unique among the unfinished jobs of the task, and for `keep_key` after a completion: where another
+        job has it, `on_conflict` says whether that one is returned, replaced if it has not started, or an error is
+        raised. A job that starts for the first time later than `start_within` after its time is late: it runs all
+        the same, or expires. `tags` and `metadata` are for finding it. With `tx`, a connection of your own to the
+        same database, the job exists if and only if your transaction commits.
         """
         given = declare_options(
-            delay=delay, at=at, priority=priority, queue=queue, max_attempts=max_attempts, job_id=job_id
+            delay=delay,
+            at=at,
+            priority=priority,
+            queue=queue,
+            max_attempts=max_attempts,
+            job_id=job_id,
+            key=key,
+            on_conflict=on_conflict,
+            keep_key=keep_key,
+            start_within=start_within,
+            on_late=on_late,
+            tags=tags,
+            metadata=metadata,
+            tx=tx,
         )
         return BoundTask(self, given, self._caller)
+
+    def upgrade(self, from_version: int) -> Callable[[Upgrade], Upgrade]:
+        """Declare, as a decorator, how the arguments of a payload of that version become those of the next.
+
+        The function takes them by name as plain JSON values, and returns what it makes of them. Payloads of older
+        versions go through one upgrade after the other before they are read.
+        """
+
+        def declare(upgrade: Upgrade) -> Upgrade:
+            self.arguments.upgrades.declare(from_version, upgrade)
+            return upgrade
+
+        return declare
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Enqueue a job and return its handle: when this returns, the job is stored."""
@@ -97,6 +139,10 @@ class Task(Generic[P, R]):
     async def aenqueue_many(self, jobs: Iterable[Mapping[str, Any]]) -> list[JobHandle[R]]:
         """Enqueue many jobs from async code."""
         return await self._plain.aenqueue_many(jobs)
+
+    def handle(self, job_id: str) -> JobHandle[R]:
+        """Return a handle for a job of this task whose id was kept; the store is asked nothing yet."""
+        return JobHandle(job_id, self.name, self._caller, self.result_type)
 
     @property
     def _plain(self) -> "BoundTask[P, R]":
@@ -136,33 +182,36 @@ class BoundTask(Generic[P, R]):
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Enqueue a job and return its handle: when this returns, the job is stored."""
         job = self._new_job(self.task.arguments.encode(args, kwargs))
-        self.caller.call(self.caller.verbs.enqueue((job,)))
-        return self._handle(job)
+        taken = self.caller.call(self.caller.verbs.enqueue((job,)), self.given.tx)
+        return self._handle(job, taken)
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Enqueue a job from async code."""
         job = self._new_job(self.task.arguments.encode(args, kwargs))
-        await self.caller.acall(self.caller.verbs.enqueue((job,)))
-        return self._handle(job)
+        taken = await self.caller.acall(self.caller.verbs.enqueue((job,)), self.given.tx)
+        return self._handle(job, taken)
 
     def enqueue_many(self, jobs: Iterable[Mapping[str, Any]]) -> list[JobHandle[R]]:
         """Enqueue a job for each mapping of arguments, a thousand per transaction; all are checked first.
 
         If the store fails after the first thousand, what is stored stays; a note on the error says how many.
+        Inside a transaction of your own (`tx`) it is all or nothing.
         """
-        new_jobs = self._new_jobs(jobs)
-        for start, chunk in _chunks(new_jobs):
+        new_jobs, taken = self._new_jobs(jobs), dict[str, str]()
+        for start, chunk in _chunks(new_jobs, JOBS_PER_CALL if self.given.tx is None else len(new_jobs)):
             with _noting_stored(start):
-                self.caller.call(self.caller.verbs.enqueue(chunk))
-        return [self._handle(job) for job in new_jobs]
+                met = self.caller.call(self.caller.verbs.enqueue(chunk), self.given.tx)
+            taken |= met
+        return [self._handle(job, taken) for job in new_jobs]
 
     async def aenqueue_many(self, jobs: Iterable[Mapping[str, Any]]) -> list[JobHandle[R]]:
         """Enqueue many jobs from async code."""
-        new_jobs = self._new_jobs(jobs)
-        for start, chunk in _chunks(new_jobs):
+        new_jobs, taken = self._new_jobs(jobs), dict[str, str]()
+        for start, chunk in _chunks(new_jobs, JOBS_PER_CALL if self.given.tx is None else len(new_jobs)):
             with _noting_stored(start):
-                await self.caller.acall(self.caller.verbs.enqueue(chunk))
-        return [self._handle(job) for job in new_jobs]
+                met = await self.caller.acall(self.caller.verbs.enqueue(chunk), self.given.tx)
+            taken |= met
+        return [self._handle(job, taken) for job in new_jobs]
 
     def _new_job(self, payload: bytes) -> NewJob:
         policy, given = self.task.policy, self.given
@@ -176,12 +225,20 @@ class BoundTask(Generic[P, R]):
             run_at=given.run_at,
             delay=given.delay,
             max_attempts=policy.max_attempts if given.max_attempts is None else given.max_attempts,
+            key=given.key,
+            on_conflict=given.on_conflict,
+            keep_key=given.keep_key,
+            start_within=given.start_within or policy.start_within,
+            on_late=given.on_late or policy.on_late,
+            tags=tuple(dict.fromkeys((*policy.tags, *given.tags))) if given.tags else policy.tags,
+            metadata=given.metadata,
         )
 
     def _new_jobs(self, jobs: Iterable[Mapping[str, Any]]) -> list[NewJob]:
         new_jobs = [self._new_job(payload) for payload in self._payloads(jobs)]
-        if self.given.job_id is not None and len(new_jobs) > 1:
-            raise ArgumentsError("job_id names one job, and several were given; enqueue them one by one")
+        for name in ("job_id", "key"):
+            if getattr(self.given, name) is not None and len(new_jobs) > 1:
+                raise ArgumentsError(f"{name} names one job, and several were given; enqueue them one by one")
         return new_jobs
 
     def _payloads(self, jobs: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
@@ -196,8 +253,10 @@ class BoundTask(Generic[P, R]):
             except ArgumentsError as error:
                 raise ArgumentsError(f"jobs[{index}]: {error}") from error
 
-    def _handle(self, job: NewJob) -> JobHandle[R]:
-        return JobHandle(job.id, job.task, self.caller, self.task.result_type)
+    def _handle(self, job: NewJob, taken: Mapping[str, str]) -> JobHandle[R]:
+        """Return the handle of the job, or of the one that had its key before."""
+        existing = taken.get(job.id)
+        return JobHandle(existing or job.id, job.task, self.caller, self.task.result_type, created=existing is None)
 
 
 def declare_task(fn: Callable[..., Any], name: str | None, policy: Policy, caller: Caller) -> Task[..., Any]:
@@ -215,9 +274,9 @@ def declare_task(fn: Callable[..., Any], name: str | None, policy: Policy, calle
     return kind(fn, chosen, policy, caller)
 
 
-def _chunks(jobs: Sequence[NewJob]) -> Iterator[tuple[int, Sequence[NewJob]]]:
-    for start in range(0, len(jobs), JOBS_PER_CALL):
-        yield start, jobs[start : start + JOBS_PER_CALL]
+def _chunks(jobs: Sequence[NewJob], size: int) -> Iterator[tuple[int, Sequence[NewJob]]]:
+    for start in range(0, len(jobs), size or 1):
+        yield start, jobs[start : start + size]
 
 
 @contextmanager

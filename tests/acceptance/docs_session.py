@@ -1,6 +1,6 @@
 """Runs a page of the documentation as a reader would, in a folder of its own, from top to bottom.
 
-    ```python title="jobs.py"     is saved under that name
+    ```python title="jobs.py"     is saved under that name, and so is ```toml
     ```python                     is run
     ```console                    its `$ commands` are run; what they print must be what the page shows
 
@@ -69,7 +69,7 @@ class Session:
     def follow(self, block):
         if block.language == "console":
             self._console(block)
-        elif block.language == "python" and block.title:
+        elif block.language in {"python", "toml"} and block.title:
             (self.folder / block.title).write_text(block.body)
         elif block.language == "python":
             ended = self._run([sys.executable, "-c", block.body])

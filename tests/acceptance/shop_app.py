@@ -65,6 +65,23 @@ def weigh(ctx: Context, order: int) -> int:
 
 
 @app.task
+async def stow(ctx: Context, seconds: float) -> None:
+    """Done after a while."""
+    note(ctx, "stowed")
+    await asyncio.sleep(seconds)
+
+
+@app.task(max_attempts=2, backoff=0)
+def mutter(ctx: Context, words: str) -> None:
+    """Log, in a thread, and fail the first time."""
+    log = logging.getLogger("shop.mutter")
+    log.warning("%s, attempt %d", words, ctx.attempt)
+    ctx.log.error("by the context")
+    if ctx.attempt == 1:
+        raise ConnectionError("the till is locked")
+
+
+@app.task
 async def read_aloud(text: str) -> int:
     """Take up room."""
     return len(text)

@@ -2,7 +2,6 @@
 
 import inspect
 import re
-from dataclasses import fields
 from typing import Any
 
 import click
@@ -185,8 +184,10 @@ def told_events():
 
 def own_fields(event):
     """Return the names of the fields that the event adds to its kind."""
-    inherited = {field.name for kind in KINDS_OF_EVENT if issubclass(event, kind) for field in fields(kind)}
-    return {field.name for field in fields(event)} - inherited
+    inherited = {
+        field.name for kind in KINDS_OF_EVENT if issubclass(event, kind) for field in msgspec.structs.fields(kind)
+    }
+    return {field.name for field in msgspec.structs.fields(event)} - inherited
 
 
 def commands(command, path):

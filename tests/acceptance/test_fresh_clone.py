@@ -22,7 +22,7 @@ TARGETS = {
     "lint": "ruff check",
     "prove": "HOLDFAST_PROVE=1",
     "simulate": "-m holdfast.testing.simulator",
-    "bench": "bench/sqlite_drain.py",
+    "bench": "python bench",
 }
 
 

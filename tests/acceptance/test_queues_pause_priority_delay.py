@@ -62,11 +62,11 @@ def test_priority_order(tmp_path):
 
 
 def test_queues_are_served_in_the_order_named(tmp_path):
-    """`--queues` serves these queues only, the first before the others, and leaves the rest alone."""
+    """`--queues … --strict` serves these queues only, the first before the others, and leaves the rest alone."""
     with Shop(tmp_path) as shop:
         queues = ["mail", "critical", "other"] * 10
         handles = [shop.tasks.pack.options(queue=queue).enqueue(order=0) for queue in queues]
-        shop.drain("--concurrency", "1", "--queues", "critical,mail")
+        shop.drain("--concurrency", "1", "--queues", "critical,mail", "--strict")
         named = {handle.id: queue for handle, queue in zip(handles, queues, strict=True)}
         assert [named[line["job"]] for line in shop.ledger()] == ["critical"] * 10 + ["mail"] * 10
         assert shop.counts() == {"completed": 20, "ready": 10}

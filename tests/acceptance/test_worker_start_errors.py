@@ -29,7 +29,7 @@ ERRORS = {
     "shop:ap": ("shop has no app named 'ap'", "did you mean shop:app?"),
     "shop:pack": ("shop has no app named 'pack'", "did you mean shop:app?"),
     "no_app:app": ("no_app has no app named 'app'", "must be a Holdfast(...) object"),
-    "bad_setting:app": ("lease must be above 0 seconds",),
+    "bad_setting:app": ("lease=-1 (from the code): must be above 0 seconds",),
     "bad_url:app": ("three slashes",),
     "later:app": ("PostgreSQL is not part of this release yet",),
     "twice:app": ("two tasks are named 'a'",),
@@ -75,11 +75,12 @@ def test_worker_start_errors_of_another_release(tmp_path):
     """A store of a newer release is refused in one line that says to upgrade, with exit code 3, and left alone."""
     with Shop(tmp_path) as shop:
         handle = shop.tasks.pack.enqueue(order=1)
+        [(ours,)] = shop.sql("SELECT version FROM holdfast_schema")
         shop.sql("UPDATE holdfast_schema SET version = 99")
         ended = run("worker", "shop:app", "--app-dir", str(tmp_path))
         assert ended.returncode == STORE, ended.stderr
         assert_one_line(ended.stderr, "newer Holdfast", "schema 99", "upgrade")
         assert shop.sql("SELECT state, fence FROM holdfast_job") == [("ready", 0)]
-        shop.sql("UPDATE holdfast_schema SET version = 1")
+        shop.sql(f"UPDATE holdfast_schema SET version = {ours}")
         shop.drain()
         assert handle.result(timeout=0) == 1

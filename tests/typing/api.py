@@ -1,11 +1,21 @@
-"""What a type checker must accept, and in the lines marked `error:` refuse. See test_typing.py; it is never run."""
+"""What type checkers must accept, and in the lines marked `error:` refuse. See test_typing.py; it is never run.
 
-from datetime import timedelta
-from typing import assert_type
+A mark names what mypy calls the mistake, then what pyright calls it.
+"""
 
-from holdfast import Context, Exponential, Holdfast, JobHandle, Snooze
+import sqlite3
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, assert_type
+
+from holdfast import Context, Exponential, Holdfast, JobHandle, Progress, Secret, Snooze
 
 app = Holdfast("memory://", lease=timedelta(seconds=15))
+
+
+@dataclass
+class Address:
+    street: str
 
 
 @app.task
@@ -28,6 +38,22 @@ def nightly(ctx: Context) -> None:
     ctx.progress(1, total=2)
 
 
+@app.task(
+    version=2,
+    start_within=timedelta(minutes=5),
+    on_late="expire",
+    tags=["orders", "post"],
+    keep_result=timedelta(days=1),
+)
+def ship(order: int, address: Address, token: Annotated[str, Secret] = "") -> Address:
+    return Address(f"{order} {address.street} {token}")
+
+
+@ship.upgrade(1)
+def _(args: dict[str, Any]) -> dict[str, Any]:
+    return {**args, "address": {"street": args["street"]}}
+
+
 async def right() -> None:
     assert_type(add(1), int)
     assert_type(await send("a", subject="b"), str)
@@ -38,17 +64,52 @@ async def right() -> None:
     assert_type(add.enqueue_many([{"a": 1}, {"a": 2, "b": 3}]), list[JobHandle[int]])
     assert_type(import_rows.enqueue("rows.csv"), JobHandle[int | Snooze])
     assert_type(nightly.enqueue(), JobHandle[None])
+    assert_type(send.handle("id"), JobHandle[str])
+    assert_type(await add.handle("id").aresult(), int)
+    assert_type([progress.done async for progress in add.handle("id").aprogress()], list[float])
+    for progress in app.handle("id").progress(timeout=5):
+        assert_type(progress, Progress)
+    assert_type(ship.enqueue(1, Address("High"), token="t"), JobHandle[Address])
+    assert_type(ship.enqueue(1, Address("High")).created, bool)
+
+
+async def right_options(connection: sqlite3.Connection) -> None:
+    assert_type(add.options(at=datetime.now(UTC), queue="slow", max_attempts=1).enqueue(1), JobHandle[int])
+    assert_type(add.options(key="k", on_conflict="replace", keep_key=60).enqueue(1), JobHandle[int])
+    assert_type(await add.options(tags=("a", "b"), metadata={"who": "ada"}).aenqueue(1), JobHandle[int])
+    assert_type(add.options(start_within=1.5, on_late="expire").enqueue(1), JobHandle[int])
+    assert_type(add.options(tx=connection, job_id=None).enqueue_many([{"a": 1}]), list[JobHandle[int]])
 
 
 async def wrong() -> None:
-    add.enqueue("1")  # error: arg-type
-    add.enqueue(1, c=2)  # error: call-arg
-    add.enqueue()  # error: call-arg
-    await send.aenqueue("a", subject=5)  # error: arg-type
-    send.enqueue("a", "b")  # error: call-arg
-    add.options(delay="soon").enqueue(1)  # error: arg-type
-    add.options(delay=1).enqueue("1")  # error: arg-type
-    nightly.enqueue(1)  # error: call-arg
-    text: str = add.enqueue(1).result()  # error: assignment
-    app.task(queue=5)  # error: call-overload
+    add.enqueue("1")  # error: arg-type, reportArgumentType
+    add.enqueue(1, c=2)  # error: call-arg, reportCallIssue
+    add.enqueue()  # error: call-arg, reportCallIssue
+    await send.aenqueue("a", subject=5)  # error: arg-type, reportArgumentType
+    send.enqueue("a", "b")  # error: call-arg, reportCallIssue
+    ship.enqueue(1, "High")  # error: arg-type, reportArgumentType
+    ship.enqueue(1, Address("High"), token=5)  # error: arg-type, reportArgumentType
+    add.options(delay=1).enqueue("1")  # error: arg-type, reportArgumentType
+    nightly.enqueue(1)  # error: call-arg, reportCallIssue
+    text: str = add.enqueue(1).result()  # error: assignment, reportAssignmentType
     send.enqueue(text, subject=text)
+
+
+def wrong_options() -> None:
+    add.options(delay="soon").enqueue(1)  # error: arg-type, reportArgumentType
+    add.options(prioritty=5).enqueue(1)  # error: call-arg, reportCallIssue
+    add.options(key=7).enqueue(1)  # error: arg-type, reportArgumentType
+    add.options(key="k", on_conflict="ignore").enqueue(1)  # error: arg-type, reportArgumentType
+    add.options(tags=5).enqueue(1)  # error: arg-type, reportArgumentType
+    add.options(metadata={"who": 5}).enqueue(1)  # error: dict-item, reportArgumentType
+    add.options(start_within="soon").enqueue(1)  # error: arg-type, reportArgumentType
+    add.options(on_late="never").enqueue(1)  # error: arg-type, reportArgumentType
+
+
+def wrong_declarations() -> None:
+    app.task(queue=5)  # error: call-overload, reportArgumentType
+    app.task(max_retries=3)  # error: call-overload, reportCallIssue
+    app.task(keep_result="long")  # error: call-overload, reportArgumentType
+    app.task(on_late="never")  # error: call-overload, reportArgumentType
+    ship.upgrade("1")  # error: arg-type, reportArgumentType
+    ship.upgrade(1)(add)  # error: arg-type, reportArgumentType

@@ -1,4 +1,4 @@
-"""The console: one event is one line, one write, in words; colours only where there is a terminal."""
+"""The console: one event is one line, in words; colours only where there is a terminal."""
 
 import io
 from datetime import UTC, datetime, timedelta
@@ -9,7 +9,10 @@ from rich.console import Console
 from holdfast import events
 from holdfast.core.job import Failure, Progress
 from holdfast.core.states import State
-from holdfast.watch.console import ConsoleSubscriber, tell
+from holdfast.watch.console import HumanLines, tell
+from holdfast.watch.folding import Folded
+from holdfast.watch.levels import Level
+from holdfast.watch.summary import FirstCompletion, Summary
 
 JOB = ("0197b1c2-7d1e-7c3a-9f60-5a4b3c2d1e0f", "send_email", "mail", 1, 2)
 WORKER = ("w1", 4242)
@@ -19,6 +22,14 @@ AT = datetime(2026, 5, 4, 14, 3, 7, 123000, tzinfo=UTC)
 CASES = [
     (events.JobStarted(*JOB, AT, timedelta(milliseconds=2)), "started"),
     (events.JobStarted(*JOB[:3], 2, 2, AT, timedelta(seconds=3)), "started (attempt 2 of 2), 3 s late"),
+    (
+        events.JobLate(*JOB, timedelta(minutes=2), AT, expires=True),
+        f"2 min late, and should have started by {AT.astimezone():%H:%M:%S}: it expires",
+    ),
+    (
+        events.JobLate(*JOB, timedelta(seconds=3), AT, expires=False),
+        f"3 s late, and should have started by {AT.astimezone():%H:%M:%S}: it runs all the same",
+    ),
     (events.JobProgressed(*JOB, Progress(42, 100)), "████████░░░░░░░░░░░░ 42% (42 of 100)"),
     (events.JobProgressed(*JOB, Progress(150, 100)), "████████████████████ 100% (150 of 100)"),
     (events.JobProgressed(*JOB, Progress(1500)), "1,500 done"),
@@ -34,11 +45,19 @@ CASES = [
     (events.JobBlocked(*JOB, "no_worker"), "blocked: no_worker"),
     (events.ClaimLost(*JOB), "lost: the job belongs to another worker now, what this run did is not recorded"),
     (
-        events.WorkerReady(*WORKER, 3, 20, "shop.db", None, 7),
+        events.WorkerReady(*WORKER, 3, 20, "shop.db", None, None, 7),
         "ready: 3 tasks, 20 jobs at a time, from shop.db; stop it by pid 7",
     ),
     (
-        events.WorkerReady(*WORKER, 1, 1, "shop.db", ("mail", "low"), 7),
+        events.WorkerReady(*WORKER, 1, 1, "shop.db", ("mail", "low"), None, 7),
+        "ready: 1 task, 1 job at a time, from shop.db (only mail, then low); stop it by pid 7",
+    ),
+    (
+        events.WorkerReady(*WORKER, 1, 1, "shop.db", ("mail", "low"), (3, 1), 7),
+        "ready: 1 task, 1 job at a time, from shop.db (only mail 3, low 1); stop it by pid 7",
+    ),
+    (
+        events.WorkerReady(*WORKER, 1, 1, "shop.db", ("mail", "low"), (1, 1), 7),
         "ready: 1 task, 1 job at a time, from shop.db (only mail, low); stop it by pid 7",
     ),
     (events.Drained({}), "drained; nothing is left"),
@@ -54,6 +73,27 @@ CASES = [
     (events.WorkerFound(*WORKER, 2), "vanished; 2 jobs given back"),
     (events.StoreAway("database is locked"), "store away: database is locked; trying on"),
     (events.StoreBack(2.5), "store back after 2.5 s"),
+    (FirstCompletion(events.JobCompleted(*JOB, timedelta(milliseconds=12)), hint=False), "completed in 12 ms"),
+    (
+        FirstCompletion(events.JobCompleted(*JOB, timedelta(milliseconds=12)), hint=True),
+        "completed in 12 ms (the next ones are counted; -v shows each)",
+    ),
+    (
+        Folded(events.JobDied(*JOB[:3], 2, 2, Failure("E", "no")), "E", 4312, 10.0),
+        "send_email: 4,312 more like E in 10 s, last: 3c2d1e0f dead after 2 attempts: E: no",
+    ),
+    (
+        Folded(events.JobReleased(*JOB), "", 1, 2.0),
+        "send_email: 1 more like this in 2 s, last: 3c2d1e0f given back, no attempt charged",
+    ),
+    (
+        Summary({"send_email": 1200, "report": 34}, 0, 10.0),
+        "1,234 more completed in 10 s (send_email 1,200, report 34)",
+    ),
+    (
+        Summary({"a": 5, "b": 4, "c": 3, "d": 2, "e": 1}, 1, 10.0),
+        "15 more completed in 10 s (a 5, b 4, c 3, 2 other tasks); 1 attempt failed",
+    ),
 ]
 
 
@@ -65,27 +105,13 @@ class FixedClock:
         return 0.0
 
 
-class Pen(io.StringIO):
-    """Remembers each write."""
-
-    def __init__(self):
-        super().__init__()
-        self.writes = []
-
-    def write(self, text):
-        self.writes.append(text)
-        return super().write(text)
-
-
-def written(event, **console):
-    pen = Pen()
-    ConsoleSubscriber(Console(file=pen, **console), pen.write, FixedClock())(event)
-    assert len(pen.writes) == 1
-    return pen.writes[0]
+def written(event, *, traces=False, **console):
+    lines = HumanLines(Console(file=io.StringIO(), **console), FixedClock(), traces=traces)
+    return lines.of_event(event, Level.INFO)
 
 
 @pytest.mark.parametrize(("event", "words"), CASES, ids=lambda value: type(value).__name__)
-def test_each_event_is_one_plain_line_in_one_write(event, words):
+def test_each_event_is_one_plain_line(event, words):
     line = written(event)
     assert line.endswith(f" {words}\n")
     assert line.count("\n") == 1
@@ -114,7 +140,7 @@ def test_a_worker_line_names_the_worker_and_its_pid():
     assert " worker w1 pid 4242 stopped" in written(events.WorkerStopped(*WORKER, 0))
 
 
-def test_a_terminal_gets_colours_and_still_one_write():
+def test_a_terminal_gets_colours():
     line = written(events.JobDied(*JOB, SMTP), force_terminal=True, color_system="standard")
     assert "\x1b[1;31m✘\x1b[0m" in line
     assert "\x1b[2J" not in line
@@ -129,3 +155,28 @@ def test_a_long_error_is_cut_and_never_wrapped():
     line = written(events.JobDied(*JOB, Failure("E", "x" * 5000)), width=40)
     assert len(line) < 300
     assert line.endswith("…\n")
+
+
+TRACE = """Traceback (most recent call last):
+  File "/lib/holdfast/worker/attempt.py", line 106, in _run_coroutine
+    value = await task.fn(**arguments)
+            ^^^^^^^^^^^^^^^^^^^^^^^^^^
+  File "/srv/shop/jobs.py", line 9, in send_email
+    smtp\x1b.send(to)
+smtplib.SMTPError: 451 try
+again
+"""
+
+
+def test_the_frames_of_a_failure_follow_only_where_they_are_wanted():
+    failed = events.JobDied(*JOB, Failure("SMTPError", "451", TRACE))
+    assert written(failed).count("\n") == 1
+    told = written(failed, traces=True).splitlines()
+    assert [line.strip() for line in told[1:]] == [
+        'File "/srv/shop/jobs.py", line 9, in send_email',
+        "smtp�.send(to)",
+    ]
+
+
+def test_a_failure_without_a_traceback_is_one_line():
+    assert written(events.JobDied(*JOB, Failure("SMTPError", "451")), traces=True).count("\n") == 1

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from holdfast import ArgumentsError, Context, Interrupted, LostClaimError
-from holdfast.core.job import Claim, Progress
+from holdfast.core.job import Claim, ClaimRef, Progress
 
 
 class Control:
@@ -16,15 +16,22 @@ class Control:
         self.lost = lost or taken
         self.taken = taken
         self.reports: list[Progress] = []
+        self.asked: list[tuple[str, object]] = []
 
     def report(self, progress: Progress) -> None:
         self.reports.append(progress)
 
+    def transaction(self, connection: object) -> str:
+        self.asked.append(("transaction", connection))
+        return "a transaction"
+
+    def fault_point(self, name: str) -> None:
+        self.asked.append(("fault point", name))
+
 
 def claim(fence: int = 4, attempt: int = 2) -> Claim:
     return Claim(
-        job_id="j1",
-        fence=fence,
+        ref=ClaimRef("j1", fence),
         task="pay",
         version=1,
         payload=b"",
@@ -34,6 +41,7 @@ def claim(fence: int = 4, attempt: int = 2) -> Claim:
         attempt=attempt,
         crashes=0,
         max_attempts=5,
+        metadata={"customer": "7"},
     )
 
 
@@ -109,3 +117,15 @@ def test_log_records_carry_the_job_and_the_caller_s_own_fields(caplog):
     assert record.getMessage() == "paid 7"
     assert (record.job_id, record.task, record.queue, record.attempt) == ("j1", "pay", "money", 3)
     assert record.order == 42
+
+
+def test_a_context_knows_what_was_noted_about_its_job():
+    assert Context(claim(), Control()).metadata == {"customer": "7"}
+
+
+def test_transactions_and_fault_points_are_the_worker_s():
+    control, connection = Control(), object()
+    ctx = Context(claim(), control)
+    assert ctx.transaction(connection) == "a transaction"
+    ctx.fault_point("charged")
+    assert control.asked == [("transaction", connection), ("fault point", "charged")]

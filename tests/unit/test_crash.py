@@ -1,8 +1,7 @@
 """Who pays for a dead worker: the table, row by row."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from holdfast.core.crash import CRASHES_ALONE_LIMIT, Death, DeathKind, Orphan, aftermath
 from holdfast.core.job import ClaimRef
@@ -107,6 +106,14 @@ def test_crashes_alone_are_limited() -> None:
 def test_a_wish_to_cancel_is_kept(death: Death) -> None:
     """A job that was asked to cancel does not come back."""
     assert _row(death, replace(ONE, cancel_requested=True))[0][0] is State.CANCELLED
+
+
+@pytest.mark.parametrize("death", [STOPPED, _crash(ONE), VANISHED])
+def test_a_replaced_job_does_not_come_back(death: Death) -> None:
+    """A job whose place another waits to take is given up, on its last attempt or chance too."""
+    assert _row(death, replace(ONE, replaced=True))[0][0] is State.CANCELLED
+    assert _row(death, replace(ONE, replaced=True, attempt=4))[0][0] is State.CANCELLED
+    assert _row(death, replace(LAST_CHANCE, replaced=True))[0][0] is State.CANCELLED
 
 
 def test_cancellation_goes_before_death() -> None:

@@ -2,8 +2,13 @@
 
 import asyncio
 import threading
+import time
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import FrozenInstanceError, dataclass
 from datetime import timedelta
+from itertools import count
 
 import pytest
 
@@ -19,11 +24,14 @@ from holdfast import (
     new_job_id,
 )
 from holdfast.codec import encode_result
-from holdfast.core.job import Ending, Failure
+from holdfast.core.crash import Death, DeathKind
+from holdfast.core.job import ClaimRef, Ending, Failure, Progress
 from holdfast.core.states import Move
-from holdfast.handle import _pauses
+from holdfast.errors import ResultExpiredError, StoreError, StoreUnavailableError
 from holdfast.store.protocol import ClaimRequest, WorkerInfo
 from holdfast.testing.clock import FakeClock
+
+CALLS = count(1)
 
 
 @dataclass
@@ -31,10 +39,11 @@ class Receipt:
     number: int
 
 
-@pytest.fixture
-def app(monkeypatch):
+@pytest.fixture(params=["memory://", "sqlite:///jobs.db"])
+def app(request, tmp_path, monkeypatch):
     monkeypatch.delenv("HOLDFAST_URL", raising=False)
-    with Holdfast("memory://") as app:
+    monkeypatch.chdir(tmp_path)
+    with Holdfast(request.param) as app:
         yield app
 
 
@@ -47,11 +56,27 @@ def pay(app):
     return pay
 
 
+def claim(app: Holdfast) -> ClaimRef:
+    """Claim the one job that waits."""
+    app.call(app.verbs.register(WorkerInfo("w", "s", "host", 1, timedelta(seconds=15))))
+    (claim,) = app.call(app.verbs.claim(ClaimRequest("w", next(CALLS), limit=1))).jobs
+    return claim.ref
+
+
+def end(app: Holdfast, ref: ClaimRef, move: Move, **ending: object) -> None:
+    """End a claim."""
+    app.call(app.verbs.finish("w", [Ending(ref, move, **ending)]))
+
+
 def finish(app: Holdfast, move: Move, **ending: object) -> None:
     """Claim the one job that waits and end it."""
-    app.call(app.verbs.register(WorkerInfo("w", "s", "host", 1, timedelta(seconds=15))))
-    (claim,) = app.call(app.verbs.claim(ClaimRequest("w", 1, limit=1))).jobs
-    app.call(app.verbs.finish("w", [Ending(claim.ref, move, **ending)]))
+    end(app, claim(app), move, **ending)
+
+
+def until_watched(app: Holdfast, watches: int = 1) -> None:
+    """Return once so many wait."""
+    while app.waiter.watching < watches:
+        time.sleep(0.001)
 
 
 def results_of(handle: JobHandle) -> list:
@@ -78,45 +103,234 @@ def test_a_job_that_completed_without_a_result_gives_none(app):
     assert handle.result(timeout=0) is None
 
 
-def test_waiting_ends_when_the_job_does(app, pay):
-    handle = pay.enqueue(7)
-    looked = threading.Event()
-
-    class Watched:
-        """The app, telling when the waiting has begun."""
-
-        verbs = app.verbs
-        clock = app.clock
-
-        def call(self, verb):
-            looked.set()
-            return app.call(verb)
-
-    def end():
-        looked.wait()
+@pytest.mark.parametrize("way", [0, 1], ids=["sync", "async"])
+def test_waiting_ends_when_the_job_does(app, pay, way):
+    result = results_of(pay.enqueue(7))[way]
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(result, 30)
+        until_watched(app)
         finish(app, Move.COMPLETE, result=encode_result(Receipt(7)))
-
-    ending = threading.Thread(target=end)
-    ending.start()
-    waiting = JobHandle(handle.id, handle.task, Watched(), Receipt)
-    assert waiting.result() == Receipt(7)
-    ending.join()
+        assert waiting.result() == Receipt(7)
 
 
 def test_a_dead_job_tells_the_error_that_killed_it(app, pay):
     handle = pay.enqueue(7)
-    finish(app, Move.DIE, failure=Failure("ValueError", "card declined"))
+    trace = 'Traceback (most recent call last):\n  File "till.py", line 3, in pay\nValueError: card: declined\n'
+    finish(app, Move.DIE, failure=Failure("ValueError", "card: declined", trace))
     for result in results_of(handle):
-        with pytest.raises(JobDeadError, match=rf"{handle.id} \(pay\) is dead .*ValueError: card declined"):
+        with pytest.raises(
+            JobDeadError, match=rf"{handle.id} \(pay\) is dead .*ValueError: card: declined"
+        ) as dead:
             result()
+        assert (dead.value.failure_type, dead.value.failure_message) == ("ValueError", "card: declined")
+        assert dead.value.remote_traceback == trace
+        shown = "".join(traceback.format_exception(dead.value))
+        assert 'File "till.py", line 3, in pay' in shown
+        assert shown.index("till.py") < shown.index("JobDeadError")
+
+
+def test_the_traceback_is_that_of_the_last_error(app, pay):
+    """What an earlier attempt raised did not kill the job, and what killed it may have no traceback."""
+    handle = pay.options(max_attempts=2).enqueue(7)
+    finish(app, Move.RETRY, failure=Failure("ValueError", "first", "Traceback: first"))
+    finish(app, Move.DIE, failure=Failure("TimeoutError", "ran longer than its timeout of 5 s"))
+    with pytest.raises(JobDeadError) as dead:
+        handle.result(0)
+    assert (dead.value.failure_type, dead.value.remote_traceback) == ("TimeoutError", "")
+    assert dead.value.__cause__ is None
+
+
+def test_a_death_without_an_exception_has_no_type(app, pay):
+    handle = pay.enqueue(7)
+    ref = claim(app)
+    app.call(app.verbs.start("w", [(ref, app.clock.now())]))
+    app.call(app.verbs.bury("w", Death(DeathKind.CRASHED, frozenset({ref}), "killed by SIGSEGV: see its log")))
+    with pytest.raises(JobDeadError, match="killed by SIGSEGV") as dead:
+        handle.result(0)
+    assert (dead.value.failure_type, dead.value.failure_message) == (None, "killed by SIGSEGV: see its log")
+
+
+@pytest.mark.parametrize("error", [JobDeadError("so", failure_type="E"), JobCancelledError("so", reason="why")])
+def test_errors_can_be_copied(error):
+    assert vars(copy(error)) == vars(error)
+    assert str(copy(error)) == "so"
 
 
 def test_a_cancelled_job_tells_the_reason(app, pay):
     handle = pay.enqueue(7)
     finish(app, Move.CANCEL, reason="order withdrawn")
     for result in results_of(handle):
-        with pytest.raises(JobCancelledError, match="was cancelled: order withdrawn"):
+        with pytest.raises(JobCancelledError, match="was cancelled: order withdrawn") as cancelled:
             result()
+        assert cancelled.value.reason == "order withdrawn"
+
+
+def test_a_result_that_is_kept_no_longer_says_so(tmp_path):
+    clock = FakeClock()
+    with Holdfast(f"sqlite:///{tmp_path}/jobs.db", clock=clock) as app:
+        handle = app.task(lambda_free).enqueue()
+        finish(app, Move.COMPLETE, result=b"7", keep_result=timedelta(hours=1))
+        clock.advance(3599)
+        assert handle.result(0) == 7
+        clock.advance(1)
+        for result in results_of(handle):
+            with pytest.raises(ResultExpiredError, match=r"until 2030-01-02 04:04:05 UTC: .* keep_result"):
+                result()
+
+
+def lambda_free() -> int:
+    """Serve as a task."""
+    return 7
+
+
+def test_progress_is_told_until_the_job_ends(app, pay):
+    handle = pay.enqueue(7)
+    ref = claim(app)
+
+    def say(done: float) -> None:
+        app.call(app.verbs.progress("w", [(ref, Progress(done, 3))]))
+
+    def follow_sync() -> list[Progress]:
+        heard = []
+        for progress in handle.progress(timeout=30):
+            heard.append(progress)
+            steps[progress.done]()
+        return heard
+
+    async def follow() -> list[Progress]:
+        return [progress async for progress in handle.aprogress(timeout=30)]
+
+    steps = {1: lambda: say(2), 2: lambda: say(3), 3: lambda: end(app, ref, Move.COMPLETE)}
+    say(1)
+    assert follow_sync() == [Progress(1, 3), Progress(2, 3), Progress(3, 3)]
+    assert asyncio.run(follow()) == [Progress(3, 3)], "the last word of a job that has ended"
+
+
+def test_a_job_without_progress_ends_the_stream(app, pay):
+    handle = pay.enqueue(7)
+    finish(app, Move.COMPLETE)
+    assert list(handle.progress(timeout=5)) == []
+
+
+def test_progress_that_takes_too_long_is_a_timeout(pay):
+    handle = pay.enqueue(7)
+
+    async def follow() -> None:
+        async for _ in handle.aprogress(timeout=0.02):
+            pytest.fail("there is none")
+
+    with pytest.raises(ResultTimeoutError, match=r"is still ready after 0.02 s"):
+        list(handle.progress(timeout=0.02))
+    with pytest.raises(ResultTimeoutError):
+        asyncio.run(follow())
+
+
+def test_time_is_the_apps(monkeypatch):
+    """A test's clock ends a wait, however little real time has passed."""
+    monkeypatch.delenv("HOLDFAST_URL", raising=False)
+    clock = FakeClock()
+    with Holdfast("memory://", clock=clock) as app, ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(app.task(lambda_free).enqueue().result, 3600)
+        until_watched(app)
+        clock.advance(3600)
+        with pytest.raises(ResultTimeoutError, match="after 3600 s"):
+            waiting.result(30)
+
+
+@pytest.mark.parametrize("way", [0, 1], ids=["sync", "async"])
+def test_a_store_that_is_away_is_waited_for(tmp_path, monkeypatch, way):
+    """While it lasts a wait may run out, and says what is wrong; who waits on has the result in the end."""
+    monkeypatch.delenv("HOLDFAST_URL", raising=False)
+    database, aside = tmp_path / "jobs.db", tmp_path / "aside"
+    with Holdfast(f"sqlite:///{database}") as app, ThreadPoolExecutor(1) as thread:
+        result = results_of(app.task(lambda_free).enqueue())[way]
+        finish(app, Move.COMPLETE, result=b"7")
+        database.rename(aside)
+        with pytest.raises(ResultTimeoutError, match=r"no word of job .* after 0\.05 s: .*jobs\.db") as away:
+            result(0.05)
+        assert isinstance(away.value.__cause__, StoreUnavailableError)
+        waiting = thread.submit(result, 30)
+        until_watched(app)
+        aside.rename(database)
+        assert waiting.result() == 7
+
+
+def test_a_store_that_is_away_when_the_result_is_read_is_asked_again(app, pay):
+    handle = pay.enqueue(7)
+    finish(app, Move.COMPLETE, result=encode_result(Receipt(7)))
+    tries = []
+
+    class Hiccup:
+        """The app, with a store that is away for a moment."""
+
+        verbs, clock, waiter = app.verbs, app.clock, app.waiter
+
+        def call(self, verb):
+            tries.append(verb.name)
+            if tries == ["get"]:
+                verb.steps.close()
+                raise StoreUnavailableError("locked")
+            return app.call(verb)
+
+    assert JobHandle(handle.id, "pay", Hiccup(), Receipt).result(30) == Receipt(7)
+    assert tries == ["get", "get"]
+
+
+def test_a_cancelled_wait_is_forgotten(app, pay):
+    async def scene() -> None:
+        waiting = asyncio.create_task(pay.enqueue(7).aresult())
+        await asyncio.to_thread(until_watched, app)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    asyncio.run(scene())
+    assert app.waiter.watching == 0
+
+
+@pytest.mark.parametrize("way", [0, 1], ids=["sync", "async"])
+def test_closing_the_app_ends_the_wait(app, pay, way):
+    result = results_of(pay.enqueue(7))[way]
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(result, None)
+        until_watched(app)
+        app.close()
+        with pytest.raises(StoreError, match="the app was closed"):
+            waiting.result(30)
+
+
+def test_a_handle_is_made_again_from_its_id(app, pay):
+    job_id = pay.enqueue(7).id
+    finish(app, Move.COMPLETE, result=encode_result(Receipt(7)))
+    assert pay.handle(job_id).result(5) == Receipt(7)
+    assert app.handle(job_id).result(5) == {"number": 7}
+    assert app.handle(job_id) == pay.handle(job_id)
+    with pytest.raises(JobNotFoundError):
+        app.handle(new_job_id()).result(5)
+
+
+def test_a_job_that_is_requeued_meanwhile_is_waited_for_again(app, pay):
+    """It was seen dead, and lives again when its end is read: what counts is the end that it comes to."""
+    handle = pay.enqueue(7)
+    finish(app, Move.DIE, failure=Failure("ValueError", "declined"))
+    revived = threading.Event()
+
+    class Meddling:
+        """The app, while someone requeues the job just before it is read."""
+
+        verbs, clock, waiter = app.verbs, app.clock, app.waiter
+
+        def call(self, verb):
+            if verb.name == "get" and not revived.is_set():
+                app.call(app.verbs.requeue(handle.id))
+                revived.set()
+            return app.call(verb)
+
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(JobHandle(handle.id, "pay", Meddling(), Receipt).result, 30)
+        revived.wait(30)
+        finish(app, Move.COMPLETE, result=encode_result(Receipt(8)))
+        assert waiting.result() == Receipt(8)
 
 
 @pytest.mark.parametrize("timeout", [0, 0.02])
@@ -131,23 +345,6 @@ def test_a_wait_that_runs_out_says_so_and_leaves_the_job(pay, timeout):
 def test_a_timeout_is_a_python_timeout_too(pay):
     with pytest.raises(TimeoutError):
         pay.enqueue(7).result(timeout=0)
-
-
-def test_looks_become_rarer_and_stop_at_the_deadline():
-    clock = FakeClock()
-    slept = []
-    for pause in _pauses(clock, 2.0):
-        slept.append(pause)
-        clock.advance(pause)
-    assert slept[0] == pytest.approx(0.01)
-    assert max(slept) == pytest.approx(0.25)
-    assert slept[:-1] == sorted(slept[:-1])
-    assert sum(slept) == pytest.approx(2.0)
-
-
-def test_without_a_timeout_the_looks_never_stop():
-    pauses = _pauses(FakeClock(), None)
-    assert [round(next(pauses), 3) for _ in range(20)][-1] == 0.25
 
 
 def test_the_job_and_its_status_can_be_asked_for(pay):
@@ -177,6 +374,6 @@ def test_a_job_that_is_not_there_is_an_error_everywhere(app):
 def test_handles_are_values_that_show_no_store(app, pay):
     handle = pay.enqueue(7)
     assert handle == JobHandle(handle.id, "pay", app)
-    assert repr(handle) == f"JobHandle(id='{handle.id}', task='pay')"
+    assert repr(handle) == f"JobHandle(id='{handle.id}', task='pay', created=True)"
     with pytest.raises(FrozenInstanceError):
         handle.id = "other"

@@ -9,10 +9,10 @@ import holdfast
 ROOT = Path(holdfast.__file__).parent
 
 LAYERS = [
-    {"core", "errors", "clock", "ids"},
-    {"settings", "events", "codec", "context", "policy"},
+    {"core", "errors", "clock", "ids", "spelling"},
+    {"settings", "events", "codec", "context", "hooks", "policy"},
     {"store"},
-    {"handle", "task", "decorator"},
+    {"waiter", "handle", "task", "decorator", "canary"},
     {"worker", "watch"},
     {"supervisor"},
     {"app"},

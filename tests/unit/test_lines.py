@@ -1,9 +1,14 @@
 """Lines go out in order, and a reader that stops reading stops nobody."""
 
 import io
+import os
 import threading
 
 from holdfast.watch.lines import LineWriter
+
+
+def dropped(count: int) -> str:
+    return f"({count} lines were dropped: nobody read them)\n"
 
 
 class Stalled(io.StringIO):
@@ -23,7 +28,7 @@ class Stalled(io.StringIO):
 def test_lines_are_written_in_order() -> None:
     """After a flush all of them are there."""
     file = io.StringIO()
-    writer = LineWriter(file)
+    writer = LineWriter(file, dropped)
     for number in range(500):
         writer.write(f"{number}\n")
     writer.flush(10)
@@ -33,7 +38,7 @@ def test_lines_are_written_in_order() -> None:
 def test_a_stalled_reader_blocks_nobody_and_hears_what_it_missed() -> None:
     """Writing goes on at once; what did not fit is counted and said."""
     file = Stalled()
-    writer = LineWriter(file, most_waiting=3)
+    writer = LineWriter(file, dropped, most_waiting=3)
     writer.write("first\n")
     assert file.entered.wait(10)
     for number in range(10):
@@ -49,7 +54,7 @@ def test_a_stalled_reader_blocks_nobody_and_hears_what_it_missed() -> None:
 def test_a_flush_does_not_wait_for_ever() -> None:
     """A process that ends does not hang on its terminal."""
     file = Stalled()
-    writer = LineWriter(file)
+    writer = LineWriter(file, dropped)
     writer.write("never read\n")
     writer.flush(0.02)
     file.go_on.set()
@@ -59,6 +64,23 @@ def test_a_terminal_that_is_gone_harms_nobody() -> None:
     """Its errors are not ours."""
     file = io.StringIO()
     file.close()
-    writer = LineWriter(file)
+    writer = LineWriter(file, dropped)
     writer.write("into the void\n")
     writer.flush(10)
+
+
+def test_between_lines_the_thread_ticks() -> None:
+    """Whoever counts is called now and again, also while nothing is written."""
+    ticked = threading.Event()
+    LineWriter(io.StringIO(), dropped).tick = ticked.set
+    assert ticked.wait(10)
+
+
+def test_a_process_that_a_handler_forked_writes_itself() -> None:
+    """It has no thread of ours, and its lines are not lost."""
+    ours, theirs = os.pipe()
+    with os.fdopen(theirs, "w") as file, os.fdopen(ours) as reader:
+        writer = LineWriter(file, dropped)
+        writer._process = 0  # as it looks after a fork, which the other threads of a test run would not survive
+        writer.write("from a fork\n")
+        assert reader.readline() == "from a fork\n"

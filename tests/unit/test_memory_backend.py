@@ -9,7 +9,7 @@ from holdfast.core.job import ClaimRef, Ending, NewJob
 from holdfast.core.states import Move, State
 from holdfast.store.backend import Backend
 from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.verb import Access, Query, Steps, Verb
+from holdfast.store.verb import Access, Query, Steps, Tone, Verb
 from holdfast.testing import FakeClock
 
 
@@ -88,5 +88,17 @@ def test_one_ring_wakes_once() -> None:
         listener = backend.bell.listen()
         backend.bell.ring()
         return [await listener.wait(30), await listener.wait(0)]
+
+    assert asyncio.run(hear()) == [True, False]
+
+
+def test_each_hears_its_own_tone() -> None:
+    """A ring for those who wait for jobs disturbs nobody who waits for work."""
+    backend = MemoryBackend()
+
+    async def hear() -> list[bool]:
+        worker, waiter = backend.bell.listen(Tone.WORK), backend.bell.listen(Tone.RESULT)
+        backend.bell.ring(Tone.RESULT)
+        return [await waiter.wait(30), await worker.wait(0)]
 
     assert asyncio.run(hear()) == [True, False]

@@ -1,92 +1,354 @@
-"""Settings: defaults, where they come from, and what is refused."""
+"""Settings: defaults, where they come from, which source wins, and what is refused, all at once."""
 
+import subprocess
+import sys
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
+from holdfast import Holdfast
 from holdfast.errors import ConfigurationError
-from holdfast.settings import DEFAULT_URL, URL_VARIABLE, load_settings
+from holdfast.settings import BY_DEFAULT, DEFAULT_URL, URL_VARIABLE, Settings, load_settings, read_settings
+from holdfast.settings.rules import RULES
 
 
-def test_defaults() -> None:
-    """Without a word, an embedded store with a lease of 15 s and a beat every third of it."""
-    settings = load_settings({})
-    assert settings.url == DEFAULT_URL
-    assert (settings.lease, settings.beat_every, settings.look_ahead) == (15, 5, 10)
-    assert settings.lease_span == timedelta(seconds=15)
+@pytest.fixture(autouse=True)
+def nowhere(tmp_path, monkeypatch):
+    """Work in an empty folder: no file of the project plays a part."""
+    monkeypatch.chdir(tmp_path)
 
 
-def test_the_environment_overrides_the_url() -> None:
-    """HOLDFAST_URL wins over the code, and the code over the default; an empty variable is none."""
-    given = {"url": "sqlite:///code.db"}
-    assert load_settings({URL_VARIABLE: "sqlite:///env.db"}, **given).url == "sqlite:///env.db"
-    assert load_settings({URL_VARIABLE: ""}, **given).url == "sqlite:///code.db"
-
-
-def test_spans_may_be_timedeltas() -> None:
-    """A span is seconds or a timedelta."""
-    assert load_settings({}, lease=timedelta(minutes=1)).lease == 60
-
-
-def test_none_means_default() -> None:
-    """An option that was not given keeps its default."""
-    assert load_settings({}, lease=None, namespace=None).lease == 15
-
-
-@pytest.mark.parametrize(("lease", "margin"), [(15, 1), (5, 0.5), (100, 1)])
-def test_margin_is_a_tenth_and_at_most_a_second(lease: float, margin: float) -> None:
-    """A worker stops trusting its lease a little before its end."""
-    assert load_settings({}, lease=lease).margin == margin
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("lease", 0),
-        ("lease", float("nan")),
-        ("hang_limit", -1),
-        ("safety_poll", 0),
-        ("store_timeout", 0),
-        ("grace", -0.1),
-        ("look_ahead", -1),
-        ("beat", 0),
-        ("beat", 8),
-        ("concurrency", 0),
-        ("concurrency", "many"),
-        ("namespace", "Shop"),
-        ("namespace", "1st"),
-        ("namespace", "a" * 32),
-        ("namespace", "a-b"),
-        ("namespace", ""),
-    ],
-)
-def test_bad_values_are_refused_by_name(name: str, value: Any) -> None:
-    """A setting that cannot work is refused before anything is opened, and named."""
-    with pytest.raises(ConfigurationError, match=name):
-        load_settings({}, **{name: value})
-
-
-def test_zero_is_allowed_where_it_means_none() -> None:
-    """No grace and no look-ahead are choices."""
-    settings = load_settings({}, grace=0, look_ahead=0)
-    assert (settings.grace, settings.look_ahead) == (0, 0)
-
-
-@pytest.mark.parametrize("namespace", ["shop", "a", "shop_2", "a" * 31])
-def test_good_namespaces(namespace: str) -> None:
-    """Small letters, digits and underscores, a letter first."""
-    assert load_settings({}, namespace=namespace).namespace == namespace
-
-
-def test_all_problems_are_told_at_once() -> None:
-    """Whoever got three things wrong is told of three."""
+def problems_of(environment=None, **given):
+    """Return what is said against these settings."""
     with pytest.raises(ConfigurationError) as caught:
-        load_settings({}, lease=-1, grace=-1, concurrency=0)
-    assert all(name in str(caught.value) for name in ("lease", "grace", "concurrency"))
+        read_settings(given, environment=environment or {})
+    return str(caught.value)
 
 
-def test_unknown_settings_are_refused_with_the_known_ones() -> None:
-    """A misspelt setting is not ignored."""
-    with pytest.raises(ConfigurationError, match=r"unknown setting leese; there are: .*lease"):
-        load_settings({}, leese=3)
+class TestValues:
+    def test_defaults(self) -> None:
+        """Without a word, an embedded store with a lease of 15 s and a beat every third of it."""
+        settings = load_settings({})
+        assert settings.url == DEFAULT_URL
+        assert (settings.lease, settings.beat_every, settings.look_ahead) == (15, 5, 10)
+        assert settings.lease_span == timedelta(seconds=15)
+        assert settings == Settings()
+
+    def test_every_setting_has_a_rule(self) -> None:
+        """A new setting cannot be forgotten where values are read and checked; its own default passes."""
+        assert tuple(RULES) == Settings.__struct_fields__
+        for name, default in msgspec.structs.asdict(Settings()).items():
+            rule = RULES[name]
+            assert rule.optional if default is None else rule.check(default) == default, name
+
+    def test_every_setting_can_be_given_to_the_app(self) -> None:
+        """The app passes all of them on."""
+        given: dict[str, Any] = {
+            "url": "sqlite:///other.db",
+            "namespace": "shop",
+            "lease": 60,
+            "beat": 7,
+            "grace": timedelta(minutes=1),
+            "hang_limit": 61,
+            "look_ahead": 62,
+            "safety_poll": 63,
+            "store_timeout": 64,
+            "concurrency": 65,
+            "max_wait": 66,
+        }
+        app = Holdfast(**given)
+        assert msgspec.structs.asdict(app.settings) == given | {"grace": 60}
+        assert set(app.settings_from.values()) == {"the code"}
+        assert app.settings_from.keys() == RULES.keys()
+
+    def test_spans_may_be_timedeltas(self) -> None:
+        """A span is seconds or a timedelta."""
+        assert load_settings({}, lease=timedelta(minutes=1)).lease == 60
+
+    def test_none_means_not_given(self) -> None:
+        """An option that was not given keeps its default, or what a weaker source says."""
+        assert load_settings({}, lease=None, namespace=None).lease == 15
+
+    def test_none_is_a_value_where_the_default_is_another(self) -> None:
+        """`max_wait=None` lets jobs wait for ever; to leave it out does not."""
+        assert load_settings({}, max_wait=None).max_wait is None
+        assert Holdfast("memory://", max_wait=None).settings.max_wait is None
+        assert Holdfast("memory://").settings.max_wait == 300
+
+    @pytest.mark.parametrize(("lease", "margin"), [(15, 1), (5, 0.5), (100, 1)])
+    def test_margin_is_a_tenth_and_at_most_a_second(self, lease: float, margin: float) -> None:
+        """A worker stops trusting its lease a little before its end."""
+        assert load_settings({}, lease=lease).margin == margin
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("lease", 0),
+            ("lease", float("nan")),
+            ("lease", float("inf")),
+            ("lease", True),
+            ("lease", "30s"),
+            ("lease", 365 * 86_400 + 1),
+            ("hang_limit", -1),
+            ("safety_poll", 0),
+            ("store_timeout", 0),
+            ("grace", -0.1),
+            ("look_ahead", -1),
+            ("beat", 0),
+            ("beat", 8),
+            ("max_wait", 0),
+            ("max_wait", "none"),
+            ("concurrency", 0),
+            ("concurrency", 1.5),
+            ("concurrency", "many"),
+            ("namespace", "Shop"),
+            ("namespace", "1st"),
+            ("namespace", "a" * 32),
+            ("namespace", "a-b"),
+            ("namespace", ""),
+            ("namespace", 7),
+            ("url", 7),
+            ("url", ""),
+        ],
+    )
+    def test_bad_values_are_refused_by_name(self, name: str, value: Any) -> None:
+        """A setting that cannot work is refused before anything is opened, with its name and where it came from."""
+        said = problems_of(**{name: value})
+        assert said.startswith(name)
+        assert "(from the code): must " in said
+
+    def test_zero_is_allowed_where_it_means_none(self) -> None:
+        """No grace and no look-ahead are choices."""
+        settings = load_settings({}, grace=0, look_ahead=0)
+        assert (settings.grace, settings.look_ahead) == (0, 0)
+
+    @pytest.mark.parametrize("namespace", ["shop", "a", "shop_2", "a" * 31])
+    def test_good_namespaces(self, namespace: str) -> None:
+        """Small letters, digits and underscores, a letter first."""
+        assert load_settings({}, namespace=namespace).namespace == namespace
+
+
+class TestEnvironment:
+    def test_it_overrides_the_url(self) -> None:
+        """HOLDFAST_URL wins over the code, and the code over the default; an empty variable is none."""
+        given = {"url": "sqlite:///code.db"}
+        assert load_settings({URL_VARIABLE: "sqlite:///env.db"}, **given).url == "sqlite:///env.db"
+        assert load_settings({URL_VARIABLE: ""}, **given).url == "sqlite:///code.db"
+
+    def test_every_setting_has_a_variable(self) -> None:
+        """HOLDFAST_ and the name in capitals."""
+        said = {
+            "url": ("sqlite:///e.db", "sqlite:///e.db"),
+            "namespace": ("shop", "shop"),
+            "lease": ("1m", 60),
+            "beat": ("500ms", 0.5),
+            "grace": ("0", 0),
+            "hang_limit": ("2h", 7200),
+            "look_ahead": ("1.5", 1.5),
+            "safety_poll": (" 3 s ", 3),
+            "store_timeout": ("1d", 86_400),
+            "concurrency": ("7", 7),
+            "max_wait": ("none", None),
+        }
+        environment = {f"HOLDFAST_{name.upper()}": text for name, (text, _) in said.items()}
+        loaded = read_settings({"lease": 5, "concurrency": 3}, environment=environment)
+        assert msgspec.structs.asdict(loaded.settings) == {name: value for name, (_, value) in said.items()}
+        assert loaded.where == {name: f"HOLDFAST_{name.upper()}" for name in RULES}
+
+    @pytest.mark.parametrize(
+        ("name", "text"),
+        [
+            ("lease", "0"),
+            ("lease", "soon"),
+            ("lease", "-5"),
+            ("lease", "5 weeks"),
+            ("lease", "none"),
+            ("lease", "1e400"),
+            ("lease", "nan"),
+            ("concurrency", "1.5"),
+            ("concurrency", "none"),
+            ("namespace", "No Such"),
+        ],
+    )
+    def test_bad_texts_are_refused_with_the_variable(self, name: str, text: str) -> None:
+        """The variable to correct is named, and what it holds."""
+        variable = f"HOLDFAST_{name.upper()}"
+        assert problems_of({variable: text}).startswith(f"{name}={text} (from {variable}): must ")
+
+    @pytest.mark.parametrize(
+        ("variable", "hint"),
+        [
+            ("HOLDFAST_LEASSE", "did you mean HOLDFAST_LEASE?"),
+            ("HOLDFAST_lease", "did you mean HOLDFAST_LEASE?"),
+            ("HOLDFAST_ZZZZ", "there are: HOLDFAST_CONFIG, HOLDFAST_URL, HOLDFAST_NAMESPACE"),
+        ],
+    )
+    def test_a_mistyped_variable_is_not_silent(self, variable: str, hint: str) -> None:
+        """It is a problem, and the nearest name is told; what it holds is not, for it may be a secret."""
+        said = problems_of({variable: "geheim"})
+        assert f"unknown variable {variable}; {hint}" in said
+        assert "geheim" not in said
+
+    @pytest.mark.parametrize(
+        "variable",
+        [
+            "HOLDFAST_PROVE",
+            "HOLDFAST_TEST_LEDGER",
+            "HOLDFAST_SERVICE_HOST",
+            "HOLDFAST_PORT",
+            "HOLDFAST_PORT_80_TCP_ADDR",
+            "HOLDFAST_WEB_SERVICE_PORT_HTTP",
+            "HOLDFASTER_LEASE",
+            "PATH",
+        ],
+    )
+    def test_variables_of_others_are_left_alone(self, variable: str) -> None:
+        """Tests have their own, and Kubernetes puts some beside every service that is named holdfast."""
+        assert load_settings({variable: "tcp://10.0.0.1:80"}) == Settings()
+
+
+class TestFile:
+    @pytest.mark.parametrize(
+        ("file", "header"), [("holdfast.toml", ""), ("pyproject.toml", "[project]\nname='x'\n[tool.holdfast]\n")]
+    )
+    def test_it_goes_before_defaults_and_after_all_else(self, tmp_path, file: str, header: str) -> None:
+        """Weakest first: default, file, code, environment, command line."""
+        (tmp_path / file).write_text(header + 'lease = 20\ngrace = "5m"\nhang_limit = 1\nconcurrency = 2\n')
+        loaded = read_settings(
+            {"grace": 6, "hang_limit": 2, "concurrency": 3},
+            environment={"HOLDFAST_HANG_LIMIT": "3", "HOLDFAST_CONCURRENCY": "4"},
+            options={"concurrency": 5, "lease": None},
+        )
+        settings = loaded.settings
+        assert (settings.lease, settings.grace, settings.hang_limit, settings.concurrency) == (20, 6, 3, 5)
+        told = [loaded.where[name] for name in ("look_ahead", "lease", "grace", "hang_limit", "concurrency")]
+        assert told == [BY_DEFAULT, file, "the code", "HOLDFAST_HANG_LIMIT", "--concurrency"]
+
+    def test_a_variable_names_another(self, tmp_path) -> None:
+        """HOLDFAST_CONFIG goes before the files of the working directory, which then do not count."""
+        (tmp_path / "holdfast.toml").write_text("lease = 20\n")
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.mkdir()
+        own, project = elsewhere / "shop.toml", elsewhere / "pyproject.toml"
+        own.write_text('max_wait = "none"\n')
+        project.write_text("[tool.holdfast]\ngrace = 1\n")
+        loaded = read_settings(environment={"HOLDFAST_CONFIG": str(own)})
+        assert (loaded.settings.lease, loaded.settings.max_wait) == (15, None)
+        assert loaded.where["max_wait"] == str(own)
+        assert load_settings({"HOLDFAST_CONFIG": str(project)}).grace == 1
+
+    @pytest.mark.parametrize(
+        ("file", "text", "words"),
+        [
+            ("holdfast.toml", "leese = 20", ["unknown setting leese (from holdfast.toml)", "did you mean lease?"]),
+            ("holdfast.toml", "[worker]\nlease = 20", ["unknown setting worker (from holdfast.toml)"]),
+            ("holdfast.toml", "lease = [1]", ["lease=[1] (from holdfast.toml): must be above 0 seconds"]),
+            ("holdfast.toml", "lease = true", ["lease=True (from holdfast.toml)"]),
+            ("holdfast.toml", "lease = 'x'", ["lease=x (from holdfast.toml)", "write e.g. 30, 30s, 5m or 2h"]),
+            ("holdfast.toml", "lease = [\n1", ["holdfast.toml is no valid TOML: "]),
+            ("holdfast.toml", "\udcff", ["holdfast.toml is no valid TOML"]),
+            ("pyproject.toml", "[tool.holdfast]\nleese = 1", ["unknown setting leese (from pyproject.toml)"]),
+            ("pyproject.toml", "[tool]\nholdfast = 1", ["tool.holdfast must be a section"]),
+            ("pyproject.toml", "tool = 'holdfast'", ["tool.holdfast must be a section"]),
+            ("pyproject.toml", "[tool.holdfast", ["pyproject.toml is no valid TOML"]),
+        ],
+    )
+    def test_what_is_wrong_with_it_is_told(self, tmp_path, file: str, text: str, words: list[str]) -> None:
+        """The file and the key are named."""
+        (tmp_path / file).write_text(text, errors="surrogateescape")
+        said = problems_of()
+        assert all(word in said for word in words), said
+
+    @pytest.mark.parametrize(
+        "text", ["", "[project]\nname = 'x'", "[project]\ndependencies = ['holdfast']", "[tool"]
+    )
+    def test_a_project_file_without_our_section_does_not_count(self, tmp_path, text: str) -> None:
+        """Nor does it matter whether it is valid, where nothing in it is about us."""
+        (tmp_path / "pyproject.toml").write_text(text)
+        (tmp_path / "holdfast.toml").write_text("lease = 20")
+        assert load_settings({}).lease == 20
+
+    def test_two_files_are_refused(self, tmp_path) -> None:
+        """Nobody has to know which of them would win."""
+        (tmp_path / "holdfast.toml").write_text("lease = 20")
+        (tmp_path / "pyproject.toml").write_text("[tool.holdfast]\nlease = 20")
+        said = problems_of()
+        assert "holdfast.toml" in said
+        assert "pyproject.toml" in said
+
+    @pytest.mark.parametrize(
+        ("name", "words"), [("none.toml", "no such file"), (".", "directory"), ("pyproject.toml", "no section")]
+    )
+    def test_a_named_file_must_be_one(self, tmp_path, name: str, words: str) -> None:
+        """What HOLDFAST_CONFIG names is there, or it is told that it is not."""
+        (tmp_path / "pyproject.toml").write_text("[tool.other]")
+        said = problems_of({"HOLDFAST_CONFIG": name})
+        assert name in said
+        assert words in said
+
+
+class TestProblems:
+    def test_all_are_told_at_once_with_their_sources(self, tmp_path) -> None:
+        """Whoever got five things wrong in three places is told of five."""
+        (tmp_path / "holdfast.toml").write_text("grace = -1\nhang_limt = 5\n")
+        said = problems_of({"HOLDFAST_LEASE": "0", "HOLDFAST_LEESE": "1"}, concurrency=0, grace=None)
+        for problem in (
+            "the settings have 5 problems: (1) ",
+            "unknown setting hang_limt (from holdfast.toml); did you mean hang_limit?",
+            "unknown variable HOLDFAST_LEESE",
+            "grace=-1 (from holdfast.toml): must be from 0 seconds to a year",
+            "concurrency=0 (from the code): must be a whole number, 1 or more",
+            "lease=0 (from HOLDFAST_LEASE): must be above 0 seconds and at most a year",
+        ):
+            assert problem in said
+        assert "\n" not in said
+
+    def test_a_value_that_does_not_count_is_no_problem(self) -> None:
+        """The environment can rescue what the code got wrong."""
+        assert load_settings({"HOLDFAST_LEASE": "30"}, lease=-1).lease == 30
+
+    def test_unknown_settings_are_refused_with_the_nearest_or_all(self) -> None:
+        """A misspelt setting is not ignored."""
+        assert problems_of(leese=3) == "unknown setting leese (from the code); did you mean lease?"
+        assert "there are: url, namespace, lease" in problems_of(zzz=3)
+
+    def test_a_beat_is_held_against_the_lease(self) -> None:
+        """Both are named with their sources; against a lease that is wrong itself nothing is held."""
+        said = problems_of({"HOLDFAST_LEASE": "10"}, beat=6)
+        assert said == ("beat=6 (from the code): must be at most half the lease, which is 10 (from HOLDFAST_LEASE)")
+        assert "beat" not in problems_of(beat=8, lease=-1)
+
+    @pytest.mark.parametrize(
+        "environment",
+        [
+            {"HOLDFAST_URL": "mysql://u:geheim@h/d"},
+            {"HOLDFAST_NAMESPACE": "mysql://u:geheim@h/d"},
+            {"HOLDFAST_ULR": "mysql://u:geheim@h/d"},
+        ],
+    )
+    def test_a_password_is_never_repeated(self, monkeypatch, environment: dict[str, str]) -> None:
+        """Also where a URL stands in the wrong place; and a bad URL is told together with all else."""
+        for name, value in (environment | {"HOLDFAST_LEASE": "0"}).items():
+            monkeypatch.setenv(name, value)
+        with pytest.raises(ConfigurationError) as caught:
+            Holdfast()
+        assert "geheim" not in str(caught.value)
+        assert "(2) " in str(caught.value)
+        assert all(name in str(caught.value) for name in environment)
+
+    def test_options_are_checked_on_top_of_settings_that_were(self) -> None:
+        """What the command line overrides is checked again, with the option named."""
+        loaded = read_settings({"beat": 4}, environment={})
+        assert loaded.overridden(lease=30.0, grace=None).settings.lease == 30
+        with pytest.raises(ConfigurationError, match=r"half the lease, which is 1 \(from --lease\)"):
+            loaded.overridden(lease=1.0)
+
+
+def test_a_parser_is_not_loaded_for_nothing(tmp_path) -> None:
+    """An app without a file of ours does not pay for TOML."""
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'x'\n")
+    loaded = "{'tomllib', 'difflib'} & {*sys.modules}"
+    code = f"import sys; from holdfast import Holdfast; Holdfast(); sys.exit({loaded} != set())"
+    assert subprocess.run([sys.executable, "-c", code], check=False, cwd=tmp_path).returncode == 0

@@ -16,6 +16,7 @@ import pytest
 from holdfast.core.job import NewJob
 from holdfast.store.sqlite import SqliteBackend, bell
 from holdfast.store.sqlite.bell import SqliteListener
+from holdfast.store.verb import Tone
 
 LONG = 30.0
 """Longer than any test: who waits so long and returns was woken."""
@@ -40,8 +41,8 @@ def deaf_counter(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def listening(backend: SqliteBackend) -> AsyncIterator[SqliteListener]:
-    listener = backend.bell.listen()
+async def listening(backend: SqliteBackend, tone: Tone = Tone.WORK) -> AsyncIterator[SqliteListener]:
+    listener = backend.bell.listen(tone)
     try:
         yield listener
     finally:
@@ -91,6 +92,20 @@ def test_every_listener_is_woken(backend: SqliteBackend) -> None:
     assert asyncio.run(scene()) == [True, True]
 
 
+@pytest.mark.usefixtures("deaf_counter")
+def test_each_hears_its_own_tone(backend: SqliteBackend) -> None:
+    """An enqueue is for workers, an ending for those who wait for jobs; neither disturbs the other."""
+
+    async def scene() -> list[list[bool]]:
+        async with listening(backend) as worker, listening(backend, Tone.RESULT) as waiter:
+            enqueue(backend)
+            after_enqueue = [await worker.wait(LONG), await waiter.wait(0)]
+            await backend.arun(backend.verbs.cancel("job"))
+            return [after_enqueue, [await worker.wait(0), await waiter.wait(LONG)]]
+
+    assert asyncio.run(scene()) == [[True, False], [False, True]]
+
+
 RING = """
 import sys
 from holdfast.core.job import NewJob
@@ -119,16 +134,18 @@ def test_another_process_rings_across_a_long_path(tmp_path: Path) -> None:
 
 
 def test_verbs_that_make_nothing_due_do_not_ring(backend: SqliteBackend) -> None:
-    """A pause wakes nobody; a resume does."""
-    rings: list[None] = []
-    backend.run(backend.verbs.count())
+    """A pause wakes nobody; a resume does, and a cancellation tells those who wait for jobs."""
+    rings: list[Tone] = []
+    enqueue(backend)
     writers = backend._engine()._writers.values()
     for writer in writers:
-        writer._ring = lambda: rings.append(None)
+        writer._ring = rings.append
     backend.run(backend.verbs.pause("mail"))
     assert rings == []
     backend.run(backend.verbs.resume("mail"))
-    assert rings == [None]
+    assert rings == [Tone.WORK]
+    backend.run(backend.verbs.cancel("job"))
+    assert rings == [Tone.WORK, Tone.RESULT]
 
 
 def test_without_a_poke_the_change_counter_wakes(
@@ -172,10 +189,10 @@ def test_sockets_of_the_dead_are_cleared_away(backend: SqliteBackend) -> None:
     async def scene() -> bool:
         async with listening(backend) as listener:
             left = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-            left.bind(str(folder / "left"))
+            left.bind(str(folder / "work-left"))
             left.close()
             backend.bell.ring()
-            assert not (folder / "left").exists()
+            assert not (folder / "work-left").exists()
             return await listener.wait(LONG)
 
     assert asyncio.run(scene())
@@ -196,11 +213,11 @@ def test_a_dead_socket_that_cannot_be_removed_stops_no_poke(
         async with listening(backend) as listener:
             living = os.listdir(folder)  # noqa: PTH208 - as the bell lists them
             left = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-            left.bind(str(folder / "left"))
+            left.bind(str(folder / "work-left"))
             left.close()
             with monkeypatch.context() as patch:
                 patch.setattr(Path, "unlink", forbidden)
-                patch.setattr("holdfast.store.sqlite.bell.os.listdir", lambda _: ["left", *living])
+                patch.setattr("holdfast.store.sqlite.bell.os.listdir", lambda _: ["work-left", *living])
                 backend.bell.ring()
             return await listener.wait(1)
 

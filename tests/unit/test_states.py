@@ -67,6 +67,15 @@ def test_settle_turns_returns_into_cancellations(move: Move) -> None:
 
 
 @pytest.mark.parametrize("move", sorted(ENDINGS))
+def test_settle_lets_no_replaced_job_wait_again(move: Move) -> None:
+    """A job that another is to replace ends as one that was asked to cancel does, asked or not."""
+    expected = Move.CANCEL if move in RETURNS else move
+    assert settle(move, cancel_requested=False, replaced=True) is expected
+    assert settle(move, cancel_requested=True, replaced=True) is expected
+    assert settle(move, cancel_requested=False, replaced=True, last_chance=True) is expected
+
+
+@pytest.mark.parametrize("move", sorted(ENDINGS))
 def test_settle_gives_no_last_chance_back(move: Move) -> None:
     """A job that has started its only attempt cannot be released: it dies. Any other ending stands."""
     expected = Move.DIE if move is Move.RELEASE else move

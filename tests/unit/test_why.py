@@ -2,10 +2,10 @@
 
 import re
 import time
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.core.job import Job
 from holdfast.core.states import State

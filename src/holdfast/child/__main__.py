@@ -7,6 +7,7 @@ by `os._exit`: a handler's thread that does not stop must not keep the process, 
 import asyncio
 import contextlib
 import faulthandler
+import logging
 import os
 import signal
 import socket
@@ -21,15 +22,18 @@ from typing import NoReturn
 import msgspec
 
 from holdfast.app import Holdfast
+from holdfast.canary import WithCanary
+from holdfast.child.lifespan import enter_lifespans, leave_lifespans
 from holdfast.child.loading import load_app
 from holdfast.clock import SystemClock
 from holdfast.errors import HoldfastError
-from holdfast.settings import Settings, load_settings
+from holdfast.settings import Loaded, Settings
 from holdfast.store.open import absolute_url, open_backend
-from holdfast.watch.attach import attach_console
+from holdfast.watch.attach import attach_logs
 from holdfast.worker.channel import SocketChannel
+from holdfast.worker.logtail import keep_log_tails
 from holdfast.worker.messages import Configure, Failed, Hello
-from holdfast.worker.notes import FileLog
+from holdfast.worker.notefile import FileLog
 from holdfast.worker.worker import Ports, Worker
 
 ORPHAN_CHECK = 0.2
@@ -67,29 +71,40 @@ async def _child(end: socket.socket) -> None:
         app = load_app(configure.target, configure.app_dir)
         settings = _settings(app, configure)
         backend = open_backend(settings)  # not the app's own, which a handler may close
+        logs = attach_logs(app.events, configure.logs, configure.worker)
+        lifespans = await enter_lifespans(app)
     except HoldfastError as error:
         channel.send(Failed(str(error), "".join(traceback.format_exception(error))))
         await channel.receive()  # the supervisor hangs up when it has heard
         return
+    keep_log_tails(logging.getLogger())
     faulthandler.register(signal.SIGUSR1, file=Path(configure.dump).open("w"), all_threads=True)  # noqa: ASYNC230, SIM115 - open as long as the process
-    lines = attach_console(app.events) if configure.console else None
     ports = Ports(backend, channel, FileLog(Path(configure.notes)), SystemClock(), Random(), app.events)  # noqa: S311 - jitter
-    worker = Worker(configure.worker, app.tasks, settings, ports, queues=configure.queues, alone=configure.alone)
+    worker = Worker(
+        configure.worker,
+        WithCanary(app.tasks, app),
+        settings,
+        ports,
+        served=configure.queues,
+        alone=configure.alone,
+        middleware=app.middlewares,
+    )
     threading.Thread(target=_end_when_orphaned, args=(os.getppid(), worker), daemon=True).start()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: worker.retire(settings.grace))
     channel.send(Hello(settings, len(app.tasks)))
-    await worker.run()
-    if lines is not None:
-        lines.flush(LAST_LINES)
+    try:
+        await worker.run()
+        await leave_lifespans(lifespans)
+    finally:
+        logs.close(LAST_LINES)
     _leave(0)
 
 
 def _settings(app: Holdfast, configure: Configure) -> Settings:
     """Return the app's settings with what the command line set differently, checked again."""
-    given = {
-        name: value for name in ("lease", "grace", "concurrency") if (value := getattr(configure, name)) is not None
-    }
-    settings = load_settings({}, **{**msgspec.structs.asdict(app.settings), **given})
+    loaded = Loaded(app.settings, app.settings_from)
+    options = {name: getattr(configure, name) for name in ("lease", "grace", "concurrency")}
+    settings = loaded.overridden(**options).settings
     return msgspec.structs.replace(settings, url=absolute_url(settings.url))
 
 

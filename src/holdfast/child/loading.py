@@ -3,10 +3,13 @@
 import importlib
 import sys
 import traceback
+from pathlib import Path
 from types import ModuleType
 
 from holdfast.app import Holdfast
 from holdfast.errors import ConfigurationError
+
+_OURS = str(Path(__file__).resolve().parents[1])
 
 
 def load_app(target: str, app_dir: str) -> Holdfast:
@@ -41,7 +44,11 @@ def _app_in(module: ModuleType, attribute: str) -> Holdfast:
 
 
 def _where(error: BaseException) -> str:
-    """Return where in the user's code an import failed: the last line that is not the import system's own."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
-    last = frames[-1] if frames[1:] else None
+    """Return where in the user's code an import failed: the last line that is neither Python's own nor ours."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if "importlib" not in frame.filename and not frame.filename.startswith(_OURS)
+    ]
+    last = frames[-1] if frames else None
     return f" ({last.filename}, line {last.lineno})" if last is not None else ""

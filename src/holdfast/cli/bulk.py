@@ -1,18 +1,19 @@
 """One verb for each of several jobs: what went wrong with one is said, and does not stop the others."""
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import TypedDict
 
 import click
+from msgspec.structs import replace
 
 from holdfast.cli.connection import Wanted
 from holdfast.cli.failures import ExitCode, say_failed
 from holdfast.cli.lookup import find_job
 from holdfast.cli.output import bulk_progress, say, say_json
 from holdfast.core.job import Job
-from holdfast.core.states import State
-from holdfast.errors import JobNotFoundError, JobStateError
+from holdfast.errors import JobNotFoundError, JobStateError, KeyTakenError
 from holdfast.store.backend import Backend
 from holdfast.store.protocol import JobFilter
 from holdfast.watch.words import counted
@@ -21,6 +22,11 @@ Act = Callable[[Backend, Job], str]
 """Does something to a job and returns what became of it, in a word or two."""
 
 _PAGE = 500
+_AT_A_TIME = 16
+"""So many verbs are under way together: a store that commits in groups pays once for all of them."""
+
+_MOST_TOLD = 10
+"""So many failures of a bulk are told one by one."""
 
 
 class Answer(TypedDict, total=False):
@@ -50,8 +56,12 @@ def _answer(backend: Backend, job_id: str, act: Act) -> Answer:
     try:
         job = find_job(backend, job_id)
         return {"id": job.id, "answer": act(backend, job)}
-    except (JobNotFoundError, JobStateError) as error:
-        return {"id": job_id, "error": str(error)}
+    except (JobNotFoundError, JobStateError, KeyTakenError) as error:
+        return {"id": job_id, "error": _about(job_id, error)}
+
+
+def _about(job_id: str, error: Exception) -> str:
+    return str(error) if job_id in str(error) else f"job {job_id}: {error}"
 
 
 def _say_answer(answer: Answer) -> None:
@@ -61,25 +71,65 @@ def _say_answer(answer: Answer) -> None:
         say(f"{answer['id']}  {answer['answer']}")
 
 
-def act_on_all_dead(wanted: Wanted, backend: Backend, act: Act) -> None:
-    """Act on every dead job once; those that someone else took care of meanwhile are passed over."""
-    total = backend.run(backend.verbs.count())[State.DEAD]
-    done: list[str] = []
-    with bulk_progress(total) as step:
-        for job in _every_dead(backend):
-            with suppress(JobNotFoundError, JobStateError):  # it is no longer dead: that is settled
-                done.append(act(backend, job))
-            step()
+@dataclass(slots=True)
+class _Done:
+    """What became of a selection: how many were done, as what, and which could not be."""
+
+    count: int = 0
+    became: str = ""
+    errors: list[Answer] = field(default_factory=list)
+
+    def take(self, answer: Answer | None) -> None:
+        if answer is None:
+            return
+        if "error" in answer:
+            self.errors.append(answer)
+        else:
+            self.count, self.became = self.count + 1, answer["answer"]
+
+
+def act_on_selected(wanted: Wanted, backend: Backend, which: JobFilter, total: int, act: Act) -> None:
+    """Act on each job that the filter selects, once, many at a time; exit 1 in the end if one could not be done.
+
+    Those that someone else took care of meanwhile are passed over.
+    """
+    done = _Done()
+    try:
+        with bulk_progress(total) as step, ThreadPoolExecutor(_AT_A_TIME) as pool:
+            for page in pages(backend, which):
+                for answer in pool.map(lambda job: _settle(backend, job, act), page):
+                    done.take(answer)
+                    step()
+    finally:  # what was done before the store failed is still told
+        _say_done(wanted, done)
+    if done.errors:
+        raise click.exceptions.Exit(ExitCode.FAILED)
+
+
+def _settle(backend: Backend, job: Job, act: Act) -> Answer | None:
+    try:
+        return {"id": job.id, "answer": act(backend, job)}
+    except KeyTakenError as error:
+        return {"id": job.id, "error": _about(job.id, error)}
+    except (JobNotFoundError, JobStateError):  # it is no longer as it was selected: that is settled
+        return None
+
+
+def _say_done(wanted: Wanted, done: _Done) -> None:
     if wanted.as_json:
-        say_json({"done": len(done)})
-    else:
-        became = f"{'was' if len(done) == 1 else 'were'} {done[0]}" if done else "were left"
-        say(f"{counted(len(done), 'dead job')} {became}.")
+        say_json({"done": done.count, "errors": done.errors})
+        return
+    for answer in done.errors[:_MOST_TOLD]:
+        say_failed(answer["error"])
+    if len(done.errors) > _MOST_TOLD:
+        say_failed(f"… and {len(done.errors) - _MOST_TOLD:,} more could not be done; --json names them all")
+    became = f"{'was' if done.count == 1 else 'were'} {done.became}" if done.count else "were changed"
+    say(f"{counted(done.count, 'dead job') if done.count else 'No dead jobs'} {became}.")
 
 
-def _every_dead(backend: Backend) -> Iterator[Job]:
-    """Walk from the newest id down, so that a job that dies again meanwhile is not met twice."""
-    before: str | None = None
-    while page := backend.run(backend.verbs.list_jobs(JobFilter(states=(State.DEAD,), limit=_PAGE, before=before))):
-        yield from page
-        before = page[-1].id
+def pages(backend: Backend, which: JobFilter) -> Iterator[Sequence[Job]]:
+    """Walk from the newest id down, so that a job which comes back meanwhile is not met twice."""
+    which = replace(which, limit=_PAGE)
+    while page := backend.run(backend.verbs.list_jobs(which)):
+        yield page
+        which = replace(which, before=page[-1].id)

@@ -1,7 +1,7 @@
 """Which store a command means, and opening it. A store that is not there is an error, never a new empty one."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec
@@ -10,9 +10,9 @@ import click
 
 from holdfast.cli.existing import refuse_missing_store
 from holdfast.cli.failures import DEBUG
-from holdfast.settings import Settings, load_settings
+from holdfast.settings import Loaded, Settings, read_settings
 from holdfast.store.backend import Backend
-from holdfast.store.open import open_backend
+from holdfast.store.open import check_url, open_backend
 
 P = ParamSpec("P")
 
@@ -29,19 +29,29 @@ class Wanted:
 
     @property
     def settings(self) -> Settings:
-        """The settings meant; a URL on the command line goes before the environment's."""
-        return load_settings({} if self.url else None, url=self.url, namespace=self.namespace)
+        """The settings meant."""
+        return self.loaded.settings
 
-    @contextmanager
-    def store(self) -> Iterator[Backend]:
+    @property
+    def loaded(self) -> Loaded:
+        """The settings meant and where they come from; what the command line says goes before all else."""
+        options = {"url": self.url, "namespace": self.namespace}
+        return read_settings(options=options, url_check=check_url)
+
+    def store(self) -> AbstractContextManager[Backend]:
         """Open the store, which must exist, and close it at the end."""
-        settings = self.settings
-        refuse_missing_store(settings)
-        backend = open_backend(settings)
-        try:
-            yield backend
-        finally:
-            backend.close()
+        return existing_store(self.settings)
+
+
+@contextmanager
+def existing_store(settings: Settings) -> Iterator[Backend]:
+    """Open a store, which must exist, and close it at the end."""
+    refuse_missing_store(settings)
+    backend = open_backend(settings)
+    try:
+        yield backend
+    finally:
+        backend.close()
 
 
 def _remembering(key: str) -> Callable[[click.Context, click.Parameter, Any], None]:

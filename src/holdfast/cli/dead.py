@@ -1,8 +1,12 @@
 """`holdfast dead`: the dead letters, to be tried again or dropped by a person's decision."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
 import click
 
-from holdfast.cli.bulk import Act, act_on_all_dead, act_on_each
+from holdfast.cli.bulk import Act, act_on_each, act_on_selected, pages
 from holdfast.cli.connection import Wanted, about_a_store
 from holdfast.cli.failures import ExitCode, say_failed
 from holdfast.cli.helptext import examples
@@ -15,50 +19,104 @@ from holdfast.store.backend import Backend
 from holdfast.store.protocol import JobFilter
 from holdfast.watch.words import counted
 
+F = TypeVar("F", bound=Callable[..., Any])
 
-@click.group(epilog=examples("holdfast dead list", "holdfast dead retry --all", "holdfast dead discard 3c2d1e0f"))
+_ALL_DEAD = JobFilter(states=(State.DEAD,))
+
+
+@click.group(
+    epilog=examples(
+        "holdfast dead list --error timeout",
+        "holdfast dead retry --task send_email --error timeout",
+        "holdfast dead retry --all",
+        "holdfast dead discard 3c2d1e0f",
+    )
+)
 def dead() -> None:
     """Deal with jobs that failed for good."""
 
 
-@dead.command("list", epilog=examples("holdfast dead list", "holdfast dead list --queue mail --json"))
-@click.option("--queue", metavar="NAME", help="Only jobs of this queue.")
-@click.option("--task", metavar="NAME", help="Only jobs of this task.")
+def _narrowed(command: F) -> F:
+    """Give a command the options that select among the dead."""
+    for option in (
+        click.option("--error", metavar="TEXT", help="Only jobs whose error has this text in it."),
+        click.option("--task", metavar="NAME", help="Only jobs of this task."),
+        click.option("--queue", metavar="NAME", help="Only jobs of this queue."),
+    ):
+        command = option(command)
+    return command
+
+
+@dead.command(
+    "list", epilog=examples("holdfast dead list", "holdfast dead list --queue mail --error refused --json")
+)
+@_narrowed
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many.")
 @click.option("--before", metavar="ID", help="Only jobs older than this one: the next page.")
 @about_a_store
-def list_command(wanted: Wanted, queue: str | None, task: str | None, limit: int, before: str | None) -> None:
+def list_command(wanted: Wanted, /, **narrowed: Any) -> None:
     """List dead jobs, newest first."""
-    list_jobs(wanted, JobFilter((State.DEAD,), queue, task, limit, before), nothing="No dead jobs.")
+    which = JobFilter(states=(State.DEAD,), **narrowed)
+    only = any(narrowed[name] for name in ("queue", "task", "error", "before"))
+    list_jobs(wanted, which, nothing="No dead job matches." if only else "No dead jobs.")
 
 
-_ids = click.argument("ids", nargs=-1, metavar="[ID...]")
-_all = click.option("--all", "everything", is_flag=True, help="All dead jobs, after asking.")
-_yes = click.option("--yes", is_flag=True, help="With --all: do not ask.")
+@dataclass(frozen=True, slots=True)
+class _Selection:
+    """Which dead jobs are meant: those with these ids, or those that the filter selects."""
+
+    ids: tuple[str, ...]
+    which: JobFilter
+    yes: bool
+
+
+def _selecting(command: Callable[[Wanted, _Selection], None]) -> Callable[..., None]:
+    """Give a command ids and the options that select; it receives them as one `_Selection`."""
+
+    def with_selection(
+        wanted: Wanted, /, *, ids: tuple[str, ...], everything: bool, yes: bool, **narrowed: Any
+    ) -> None:
+        which = JobFilter(states=(State.DEAD,), **narrowed)
+        if bool(ids) == (everything or which != _ALL_DEAD):
+            raise click.UsageError(
+                "give the ids of dead jobs, or --all, or any of --task, --error and --queue, and not both",
+                click.get_current_context(),
+            )
+        command(wanted, _Selection(ids, which, yes))
+
+    decorated: Callable[..., None] = about_a_store(with_selection)
+    decorated = click.option("--yes", is_flag=True, help="Do not ask.")(decorated)
+    decorated = click.option("--all", "everything", is_flag=True, help="All dead jobs, after asking.")(decorated)
+    decorated = click.argument("ids", nargs=-1, metavar="[ID...]")(_narrowed(decorated))
+    decorated.__doc__ = command.__doc__
+    return decorated
 
 
 @dead.command(
-    epilog=examples("holdfast dead retry 0197b1c2-7d1e-7c3a-9f60-5a4b3c2d1e0f", "holdfast dead retry --all --yes")
+    "retry",
+    epilog=examples(
+        "holdfast dead retry 0197b1c2-7d1e-7c3a-9f60-5a4b3c2d1e0f",
+        "holdfast dead retry --task send_email --error timeout",
+        "holdfast dead retry --all --yes",
+    ),
 )
-@_ids
-@_all
-@_yes
-@about_a_store
-def retry(wanted: Wanted, ids: tuple[str, ...], everything: bool, yes: bool) -> None:
+@_selecting
+def retry(wanted: Wanted, selection: _Selection) -> None:
     """Run dead jobs again, with all their attempts."""
-    _deal_with(wanted, ids, everything=everything, yes=yes, doing="retry", act=_retry)
+    _deal_with(wanted, selection, doing="retry", act=_retry)
 
 
 @dead.command(
-    epilog=examples("holdfast dead discard 0197b1c2-7d1e-7c3a-9f60-5a4b3c2d1e0f", "holdfast dead discard --all")
+    "discard",
+    epilog=examples(
+        "holdfast dead discard 0197b1c2-7d1e-7c3a-9f60-5a4b3c2d1e0f",
+        "holdfast dead discard --queue reports --error 'no such month'",
+    ),
 )
-@_ids
-@_all
-@_yes
-@about_a_store
-def discard(wanted: Wanted, ids: tuple[str, ...], everything: bool, yes: bool) -> None:
+@_selecting
+def discard(wanted: Wanted, selection: _Selection) -> None:
     """Drop dead jobs: they end as cancelled (discarded)."""
-    _deal_with(wanted, ids, everything=everything, yes=yes, doing="discard", act=_discard)
+    _deal_with(wanted, selection, doing="discard", act=_discard)
 
 
 def _retry(backend: Backend, job: Job) -> str:
@@ -72,24 +130,29 @@ def _discard(backend: Backend, job: Job) -> str:
     return "discarded"
 
 
-def _deal_with(wanted: Wanted, ids: tuple[str, ...], *, everything: bool, yes: bool, doing: str, act: Act) -> None:
-    if everything == bool(ids):
-        raise click.UsageError("give the ids of dead jobs, or --all, and not both", click.get_current_context())
+def _deal_with(wanted: Wanted, selection: _Selection, *, doing: str, act: Act) -> None:
     with wanted.store() as backend:
-        if everything:
-            _deal_with_all(wanted, backend, yes=yes, doing=doing, act=act)
+        if selection.ids:
+            act_on_each(wanted, backend, selection.ids, act)
         else:
-            act_on_each(wanted, backend, ids, act)
+            _deal_with_selected(wanted, backend, selection, doing=doing, act=act)
 
 
-def _deal_with_all(wanted: Wanted, backend: Backend, *, yes: bool, doing: str, act: Act) -> None:
-    count = backend.run(backend.verbs.count())[State.DEAD]
+def _deal_with_selected(wanted: Wanted, backend: Backend, selection: _Selection, *, doing: str, act: Act) -> None:
+    count = _count(backend, selection.which)
     if not count:
-        say_json({"done": 0}) if wanted.as_json else say("No dead jobs.")
+        nothing = "No dead jobs." if selection.which == _ALL_DEAD else "No dead job matches."
+        say_json({"done": 0, "errors": []}) if wanted.as_json else say(nothing)
         return
-    if not yes:
+    if not selection.yes:
         _confirm(f"{doing} {counted(count, 'dead job')}?")
-    act_on_all_dead(wanted, backend, act)
+    act_on_selected(wanted, backend, selection.which, count, act)
+
+
+def _count(backend: Backend, which: JobFilter) -> int:
+    if which == _ALL_DEAD:
+        return backend.run(backend.verbs.count())[State.DEAD]
+    return sum(map(len, pages(backend, which)))
 
 
 def _confirm(question: str) -> None:

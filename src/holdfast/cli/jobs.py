@@ -1,5 +1,7 @@
 """`holdfast jobs`: list, cancel and retry jobs; `show` has a file of its own."""
 
+from typing import Any
+
 import click
 
 from holdfast.cli.bulk import act_on_each
@@ -32,12 +34,24 @@ def jobs() -> None:
 jobs.add_command(show)
 
 
+def _as_mapping(_ctx: click.Context, _parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
+    metadata = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not (name and equals):
+            raise click.BadParameter(f"'{pair}' is not NAME=VALUE, as in `--meta customer=42`")
+        metadata[name] = value
+    return metadata
+
+
 @jobs.command(
     "list",
     epilog=examples(
         "holdfast jobs list",
         "holdfast jobs list --state ready --state running --queue mail",
         "holdfast jobs list --task send_email --limit 200 --json",
+        "holdfast jobs list --tag import --meta customer=42",
+        "holdfast jobs list --error timeout",
     ),
 )
 @click.option(
@@ -49,14 +63,23 @@ jobs.add_command(show)
 )
 @click.option("--queue", metavar="NAME", help="Only jobs of this queue.")
 @click.option("--task", metavar="NAME", help="Only jobs of this task.")
+@click.option("--key", metavar="KEY", help="Only the jobs with this key.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only jobs with this tag; several: with all.")
+@click.option(
+    "--meta",
+    "metadata",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=_as_mapping,
+    help="Only jobs with this metadata; several: with all.",
+)
+@click.option("--error", metavar="TEXT", help="Only jobs whose last error has this text in it.")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many.")
 @click.option("--before", metavar="ID", help="Only jobs older than this one: the next page.")
 @about_a_store
-def list_command(
-    wanted: Wanted, *, states: tuple[str, ...], queue: str | None, task: str | None, limit: int, before: str | None
-) -> None:
+def list_command(wanted: Wanted, /, *, states: tuple[str, ...], limit: int, **narrowed: Any) -> None:
     """List jobs, newest first."""
-    which = JobFilter(tuple(State(state) for state in states), queue, task, limit, before)
+    which = JobFilter(tuple(State(state) for state in states), limit=limit, **narrowed)
     list_jobs(wanted, which, nothing="No job is there." if which == JobFilter(limit=limit) else "No job matches.")
 
 

@@ -14,7 +14,7 @@ from holdfast.cli.helptext import examples
 from holdfast.cli.jobview import attempt_fields, indented, job_fields
 from holdfast.cli.lookup import find_job
 from holdfast.cli.output import Column, coloured, cut, say, say_block, say_fields, say_heading, say_json, say_table
-from holdfast.core.job import Attempt, Job, Progress
+from holdfast.core.job import Attempt, Job, OnLate, Progress
 from holdfast.errors import JobNotFoundError
 from holdfast.store.backend import Backend
 from holdfast.store.protocol import Situation
@@ -84,6 +84,7 @@ def _tell(story: Story) -> None:
         say_heading("History")
         say_table(story.attempts, _attempt_columns(now), indent=2)
     _tell_traceback(story.attempts)
+    _tell_log(story.attempts)
 
 
 def _fields(job: Job, now: datetime) -> dict[str, str | Text]:
@@ -93,16 +94,28 @@ def _fields(job: Job, now: datetime) -> dict[str, str | Text]:
         "crashes": counted(job.crashes, "crash", "crashes") if job.crashes else None,
         "alone": "in a process of its own, as a suspect" if job.alone else None,
         "due": dated(job.run_at, now),
+        "start by": _start_by(job, now) if job.start_by else None,
         "enqueued": dated(job.created_at, now),
         "finished": dated(job.finished_at, now) if job.finished_at else None,
         "until": dated(job.until, now) if job.until else None,
         "reason": job.reason,
+        "after": f"job {job.after}, whose place it takes" if job.after else None,
+        "key": job.key,
+        "tags": ", ".join(job.tags) or None,
+        "metadata": ", ".join(f"{name}={value}" for name, value in job.metadata.items()) or None,
         "worker": job.worker,
         "progress": _progress(job.progress) if job.progress else None,
         "payload": f"version {job.version}, {counted(len(job.payload), 'byte')}",
+        "result": f"kept until {dated(job.result_until, now)}" if job.result_until else None,
         "error": Text(one_line(job.error), style="red") if job.error else None,
     }
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def _start_by(job: Job, now: datetime) -> str:
+    assert job.start_by is not None
+    fate = "it expires if it comes later" if job.on_late is OnLate.EXPIRE else "later is reported, and it runs"
+    return f"{dated(job.start_by, now)}; {fate}"
 
 
 def _progress(progress: Progress) -> str:
@@ -156,3 +169,20 @@ def _tell_traceback(attempts: Sequence[Attempt]) -> None:
     if last is not None and last.traceback:
         say_heading(f"Traceback of claim {last.fence}")
         say_block(last.traceback)
+
+
+def _tell_log(attempts: Sequence[Attempt]) -> None:
+    """Show what the last attempt that logged anything did log; of the earlier ones how much there is."""
+    logged = [each for each in attempts if each.log]
+    if not logged:
+        return
+    last = logged[-1]
+    say_heading(f"Log of claim {last.fence}")
+    say_block(last.log or "")
+    if len(logged) > 1:
+        earlier = ", ".join(f"{each.fence} ({_lines(each)})" for each in logged[:-1])
+        say_block(f"earlier claims logged too: {earlier}; --json shows it all", style="dim")
+
+
+def _lines(attempt: Attempt) -> str:
+    return counted(len((attempt.log or "").splitlines()), "line")

@@ -1,7 +1,6 @@
 """A job as the fields that `--json` prints, its bytes decoded; and the columns in which a list shows it."""
 
 from collections.abc import Sequence
-from dataclasses import fields as fields_of
 from datetime import datetime
 from typing import Any
 
@@ -9,18 +8,23 @@ import msgspec
 from rich.text import Text
 
 from holdfast.cli.output import Column, coloured, cut
+from holdfast.codec import MASK
 from holdfast.core.job import Attempt, Job
 from holdfast.core.states import FINAL, State
 from holdfast.watch.words import dated, relative
 
 _WIDE = 120
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-_JOB_FIELDS = tuple(field.name for field in fields_of(Job) if field.name != "payload")
-_ATTEMPT_FIELDS = tuple(field.name for field in fields_of(Attempt))
+_JOB_FIELDS = tuple(field.name for field in msgspec.structs.fields(Job) if field.name != "payload")
+_ATTEMPT_FIELDS = tuple(field.name for field in msgspec.structs.fields(Attempt))
+
+
+_MASKED = msgspec.Raw(msgspec.json.encode(MASK))
 
 
 class _Envelope(msgspec.Struct):
     args: dict[str, msgspec.Raw]
+    secret: dict[str, msgspec.Raw] = {}
 
 
 def job_fields(job: Job) -> dict[str, Any]:
@@ -28,12 +32,15 @@ def job_fields(job: Job) -> dict[str, Any]:
     fields = {name: getattr(job, name) for name in _JOB_FIELDS}
     progress = job.progress
     fields["progress"] = progress and {"done": progress.done, "total": progress.total}
+    fields["metadata"] = dict(job.metadata)
     return {**fields, **_decoded_args(job.payload), **_decoded_result(job.result)}
 
 
 def _decoded_args(payload: bytes) -> dict[str, Any]:
+    """Return the arguments as they are stored; of a secret one, its name."""
     try:
-        return {"args": msgspec.json.decode(_checked(payload), type=_Envelope).args}
+        envelope = msgspec.json.decode(_checked(payload), type=_Envelope)
+        return {"args": envelope.args | dict.fromkeys(envelope.secret, _MASKED)}
     except _UNREADABLE as error:
         return {"args": None, "payload_error": f"the payload cannot be read: {error}"}
 
@@ -75,7 +82,13 @@ def job_columns(now: datetime, *, dead: bool = False) -> list[Column[Job]]:
         Column("FAILS", lambda job: f"{job.attempt}/{job.max_attempts}", from_width=90, justify="right"),
         Column("WHEN", lambda job: relative(_when(job), now), below_width=_WIDE),
         Column("WHEN", lambda job: dated(_when(job), now), from_width=_WIDE),
-        Column("ERROR", lambda job: cut(job.error or "", "red"), from_width=0 if dead else _WIDE, whole=False),
+        Column(
+            "ERROR",
+            lambda job: cut(job.error or "", "red"),
+            from_width=0 if dead else _WIDE,
+            whole=False,
+            vital=dead,
+        ),
     ]
 
 

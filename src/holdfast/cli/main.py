@@ -6,8 +6,10 @@ from typing import Any
 
 import click
 
+from holdfast.cli.check import check
 from holdfast.cli.connection import debug_option
 from holdfast.cli.dead import dead
+from holdfast.cli.doctor import doctor
 from holdfast.cli.failures import told_to_people
 from holdfast.cli.jobs import jobs
 from holdfast.cli.queues import queues
@@ -60,7 +62,7 @@ def cli() -> None:
     """Background jobs that hold fast: run workers, look at jobs, deal with what went wrong."""
 
 
-for _command in (worker, jobs, dead, queues, workers, stats, why):
+for _command in (worker, jobs, dead, queues, workers, stats, why, check, doctor):
     cli.add_command(_command)
 
 

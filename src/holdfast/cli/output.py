@@ -21,12 +21,15 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.core.states import State
-from holdfast.watch.words import one_line
+from holdfast.watch.words import legible, one_line
 
 R = TypeVar("R")
 
 _NO_WIDTH = 10_000
 _LONGEST_CELL = 300
+_SHORTEST_CUT = 8
+"""So much of a cell that may be cut is shown at least."""
+_GAP = 2
 
 STYLES: Mapping[State, str] = MappingProxyType(
     {
@@ -44,13 +47,18 @@ STYLES: Mapping[State, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[R]):
-    """A column of a table. It is shown from a terminal width on; `whole` cells are never cut."""
+    """A column of a table. It is shown from a terminal width on; `whole` cells are never cut.
+
+    Where the columns still do not fit, empty ones are left out, then the others from the right, the first column
+    never, and `vital` ones last.
+    """
 
     header: str
     cell: Callable[[R], str | Text]
     from_width: int = 0
     below_width: int = _NO_WIDTH + 1
     whole: bool = True
+    vital: bool = False
     justify: Literal["left", "right"] = "left"
 
 
@@ -68,13 +76,40 @@ def say_json(value: Any) -> None:
 def say_table(rows: Sequence[R], columns: Sequence[Column[R]], indent: int = 0) -> None:
     """Print rows as a table."""
     console = _console()
-    shown = [column for column in columns if column.from_width <= console.width < column.below_width]
+    asked = [column for column in columns if column.from_width <= console.width < column.below_width]
+    filled = [(column, [_cell(column.cell(row)) for row in rows]) for column in asked]
+    shown = _fitting(filled, console.width - indent)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
-    for column in shown:
+    for column, _ in shown:
         table.add_column(column.header, justify=column.justify, no_wrap=column.whole, overflow="ellipsis")
-    for row in rows:
-        table.add_row(*(_cell(column.cell(row)) for column in shown))
+    for row in zip(*(cells for _, cells in shown), strict=True):
+        table.add_row(*row)
     console.print(Padding(table, (0, 0, 0, indent), expand=False))
+
+
+Filled = tuple[Column[R], list[Text]]
+"""A column with its cells."""
+
+
+def _fitting(filled: Sequence[Filled[R]], width: int) -> Sequence[Filled[R]]:
+    """Return the columns that there is room for."""
+    shown = list(filled)
+    expendable = sorted(filled[1:], key=_expendable)
+    while len(shown) > 1 and sum(map(_least_width, shown)) + _GAP * (len(shown) - 1) > width:
+        shown.remove(expendable.pop())
+    return shown
+
+
+def _expendable(filled: Filled[R]) -> tuple[bool, bool]:
+    """Return how soon a column is left out, the greatest first; of equals the one to the right."""
+    column, cells = filled
+    return not any(cell.plain for cell in cells), not column.vital
+
+
+def _least_width(filled: Filled[R]) -> int:
+    column, cells = filled
+    widest = max(cell.cell_len for cell in (Text(column.header), *cells))
+    return widest if column.whole else min(widest, _SHORTEST_CUT)
 
 
 def say_fields(fields: Mapping[str, str | Text]) -> None:
@@ -94,7 +129,7 @@ def say_heading(title: str) -> None:
 
 def say_block(text: str, style: str = "") -> None:
     """Print text of several lines as it is, indented; control characters are made visible."""
-    safe = "\n".join("  " + "".join(c if c.isprintable() else "�" for c in line) for line in text.splitlines())
+    safe = "\n".join(f"  {legible(line)}" for line in text.splitlines())
     _console().print(Text(safe, style=style), soft_wrap=True)
 
 
@@ -121,6 +156,17 @@ def bulk_progress(total: int) -> Iterator[Callable[[], None]]:
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("", total=total)
         yield lambda: progress.advance(task)
+
+
+@contextmanager
+def wait_progress() -> Iterator[Callable[[str], None]]:
+    """Show on stderr what is waited for, on a terminal only; call what it gives to change the words."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    with console.status("") as status:
+        yield lambda words: status.update(Text(one_line(words)))
 
 
 def _cell(value: str | Text) -> Text:

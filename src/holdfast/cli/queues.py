@@ -12,7 +12,9 @@ from holdfast.cli.helptext import examples
 from holdfast.cli.output import STYLES, Column, cut, number, say, say_json, say_table
 from holdfast.clock import SystemClock
 from holdfast.core.states import State
+from holdfast.store.backend import Backend
 from holdfast.store.protocol import Queue
+from holdfast.watch.why import is_live
 from holdfast.watch.words import dated, one_line, relative
 
 _ALWAYS = (State.READY, State.SCHEDULED, State.BLOCKED, State.HELD, State.RUNNING, State.DEAD)
@@ -67,9 +69,9 @@ def queue_columns(now: datetime) -> list[Column[Queue]]:
     counts = [_count_column(state) for state in _ALWAYS]
     counts += [_count_column(state, from_width=_WIDE) for state in _ON_WIDE_TERMINALS]
     return [
-        Column("QUEUE", lambda queue: cut(queue.name), whole=False),
+        Column("QUEUE", lambda queue: cut(queue.name)),
         *counts,
-        Column("PAUSED", lambda queue: _paused(queue, relative, now), below_width=_WIDE),
+        Column("PAUSED", lambda queue: _paused(queue, relative, now), below_width=_WIDE, vital=True),
         Column("PAUSED", lambda queue: _paused(queue, dated, now), from_width=_WIDE),
     ]
 
@@ -96,11 +98,24 @@ def pause(wanted: Wanted, name: str) -> None:
     Running ones go on; the others wait until the queue is resumed.
     """
     with wanted.store() as backend:
+        holds, served = _holds_jobs(backend, name), _is_served(backend, name)
         backend.run(backend.verbs.pause(name))
     if wanted.as_json:
-        say_json({"queue": name, "paused": True})
+        say_json({"queue": name, "paused": True, "holds_jobs": holds, "served": served})
     else:
         say(f"Queue '{one_line(name)}' is paused; running jobs go on. `holdfast queues resume` undoes it.")
+        if not holds:
+            nobody = "" if served else ", and no running worker serves it"
+            say(f"It holds no job{nobody}: `holdfast queues` lists those that do.")
+
+
+def _holds_jobs(backend: Backend, name: str) -> bool:
+    return any(queue.name == name and any(queue.states.values()) for queue in backend.run(backend.verbs.queues()))
+
+
+def _is_served(backend: Backend, name: str) -> bool:
+    served = (worker.info.queues for worker in backend.run(backend.verbs.workers()) if is_live(worker))
+    return any(queues is None or name in queues for queues in served)
 
 
 @queues.command(epilog=examples("holdfast queues resume mail"))

@@ -1,53 +1,79 @@
 """`holdfast worker`: reads what is asked for and hands over to the supervisor."""
 
 import re
+from typing import get_args
 
 import click
 
 from holdfast.cli.connection import debug_option
 from holdfast.cli.helptext import examples
+from holdfast.cli.target import app_dir_option, check_target
 from holdfast.supervisor.options import WorkerOptions
+from holdfast.watch.options import LogFormat, LogLevel, LogOptions
+from holdfast.worker.served import ServedQueues
 
-_TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
-
-
-def _check_target(_ctx: click.Context, _parameter: click.Parameter, value: str) -> str:
-    if not _TARGET.fullmatch(value):
-        raise click.BadParameter(f"'{value}' is not MODULE:APP, as in `holdfast worker myproject.jobs:app`")
-    return value
+Named = tuple[tuple[str, int | None], ...]
+"""Queues as they were named, each with its weight if it has one."""
 
 
-def _split_queues(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+def _read_queues(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> Named | None:
     if value is None:
         return None
-    names = tuple(dict.fromkeys(name.strip() for name in value.split(",")))
-    if not all(names):
-        raise click.BadParameter(f"'{value}' has an empty name in it; write them as in `--queues critical,mail`")
-    if "=" in value:
-        raise click.BadParameter(
-            f"weights as in '{value}' come in a later release; name the queues in order of importance,"
-            " as in `--queues critical,mail`"
+    named: dict[str, int | None] = {}
+    for part in value.split(","):
+        name, equals, weight = (word.strip() for word in part.partition("="))
+        if not name:
+            raise click.BadParameter(f"'{value}' has an empty name in it; write e.g. `--queues critical=6,mail=3`")
+        if equals and not re.fullmatch(r"0*[1-9][0-9]{0,5}", weight):
+            raise click.BadParameter(
+                f"the weight of '{name}' must be a whole number from 1 to 999999, not '{weight}'; write e.g."
+                " `--queues critical=6,mail=3`"
+            )
+        if name in named:
+            raise click.BadParameter(f"'{value}' names '{name}' twice; name each queue once")
+        named[name] = int(weight) if equals else None
+    return tuple(named.items())
+
+
+def _served(named: Named | None, *, strict: bool) -> ServedQueues | None:
+    if named is None:
+        if strict:
+            raise click.UsageError(
+                "--strict is about --queues, and none are named; add e.g. `--queues critical,mail`"
+            )
+        return None
+    names = tuple(name for name, _ in named)
+    if not strict:
+        return ServedQueues(names, tuple(weight or 1 for _, weight in named))
+    if any(weight is not None for _, weight in named):
+        raise click.UsageError(
+            "--strict serves queues in the order given, and weights mean something else; leave out one of the two"
         )
-    return names
+    return ServedQueues(names)
 
 
 @click.command(
     epilog=examples(
         "holdfast worker myproject.jobs:app",
         "holdfast worker myproject.jobs:app --processes 4 --concurrency 50",
-        "holdfast worker myproject.jobs:app --queues critical,mail",
+        "holdfast worker myproject.jobs:app --queues critical=6,mail=3,reports=1",
+        "holdfast worker myproject.jobs:app --queues critical,mail --strict",
         "holdfast worker myproject.jobs:app --drain",
     )
 )
-@click.argument("target", metavar="MODULE:APP", callback=_check_target)
+@click.argument("target", metavar="MODULE:APP", callback=check_target)
 @click.option("--drain", is_flag=True, help="Stop when nothing is left to do.")
 @click.option("--concurrency", type=click.IntRange(min=1), metavar="N", help="Jobs at a time in each process.")
 @click.option(
     "--processes", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Child processes."
 )
 @click.option(
-    "--queues", callback=_split_queues, metavar="A,B", help="Only these queues, the first before the others."
+    "--queues",
+    callback=_read_queues,
+    metavar="A=6,B=3",
+    help="Only these queues, each with its share of the jobs: by weight, 1 where none is given.",
 )
+@click.option("--strict", is_flag=True, help="Serve --queues in the order given: the first before the others.")
 @click.option(
     "--grace", type=click.FloatRange(min=0), metavar="SECONDS", help="How long a stop waits for running jobs."
 )
@@ -57,15 +83,24 @@ def _split_queues(_ctx: click.Context, _parameter: click.Parameter, value: str |
     metavar="SECONDS",
     help="How long claims stay valid without a beat.",
 )
-@click.option(
-    "--app-dir",
-    type=click.Path(exists=True, file_okay=False),
-    default=".",
-    show_default=True,
-    help="Where MODULE is looked for first.",
-)
+@app_dir_option
 @click.option("--url", metavar="URL", help="The store, instead of the app's own.")
-@click.option("--quiet", "-q", is_flag=True, help="Do not tell of each job on stderr.")
+@click.option(
+    "--log-level",
+    type=click.Choice(get_args(LogLevel)),
+    default="info",
+    show_default=True,
+    help="What is told on stderr: debug tells every step of every job.",
+)
+@click.option("--verbose", "-v", is_flag=True, help="The same as --log-level debug.")
+@click.option(
+    "--log-format",
+    type=click.Choice(get_args(LogFormat)),
+    default="human",
+    show_default=True,
+    help="Lines for people, or one JSON object per line.",
+)
+@click.option("--quiet", "-q", is_flag=True, help="Tell nothing of jobs and workers on stderr.")
 @debug_option
 @click.pass_context
 def worker(
@@ -75,11 +110,15 @@ def worker(
     drain: bool,
     concurrency: int | None,
     processes: int,
-    queues: tuple[str, ...] | None,
+    queues: Named | None,
+    strict: bool,
     grace: float | None,
     lease: float | None,
     app_dir: str,
     url: str | None,
+    log_level: LogLevel,
+    verbose: bool,
+    log_format: LogFormat,
     quiet: bool,
 ) -> None:
     """Run jobs of an app until told to stop.
@@ -94,11 +133,11 @@ def worker(
         drain=drain,
         processes=processes,
         concurrency=concurrency,
-        queues=queues,
+        queues=_served(queues, strict=strict),
         grace=grace,
         lease=lease,
         app_dir=app_dir,
         url=url,
-        console=not quiet,
+        logs=LogOptions("debug" if verbose else log_level, log_format, quiet),
     )
     ctx.exit(supervise(options))

@@ -5,8 +5,9 @@ suspect whose next run is in a child of its own. What was held and not started g
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 from holdfast.core.job import ClaimRef
 from holdfast.core.states import Move, State
@@ -23,8 +24,7 @@ class DeathKind(StrEnum):
     VANISHED = "vanished"
 
 
-@dataclass(frozen=True, slots=True)
-class Death:
+class Death(msgspec.Struct, frozen=True):
     """The end of a worker: seen by its supervisor (stopped, crashed) or inferred (vanished: no beats).
 
     `started` are the claims whose code was running, as noted on disk; a vanished worker's are those marked
@@ -36,11 +36,11 @@ class Death:
     evidence: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Orphan:
+class Orphan(msgspec.Struct, frozen=True):
     """A claim left behind by a dead worker. `crashes_alone` counts the earlier ones in its history.
 
-    A requeue resets `crashes`, and with it what of that history still counts.
+    A requeue resets `crashes`, and with it what of that history still counts. `replaced`: another job waits to take
+    its place.
     """
 
     ref: ClaimRef
@@ -51,6 +51,7 @@ class Orphan:
     alone: bool
     cancel_requested: bool
     crashes_alone: int = 0
+    replaced: bool = False
 
     @property
     def last_chance(self) -> bool:
@@ -58,8 +59,7 @@ class Orphan:
         return self.max_attempts == 1 and self.state is State.RUNNING
 
 
-@dataclass(frozen=True, slots=True)
-class Aftermath:
+class Aftermath(msgspec.Struct, frozen=True):
     """What becomes of an orphan: its next state, its numbers, and the word for its history."""
 
     ref: ClaimRef
@@ -99,5 +99,6 @@ def _fate(kind: DeathKind, orphan: Orphan, started: set[ClaimRef]) -> Aftermath:
     elif kind is DeathKind.VANISHED:
         how, crashes = "vanished", crashes + 1
         alone = alone or crashes > 1
-    state = State.CANCELLED if orphan.cancel_requested else State.DEAD if exhausted else State.READY
+    unwanted = orphan.cancel_requested or orphan.replaced
+    state = State.CANCELLED if unwanted else State.DEAD if exhausted else State.READY
     return Aftermath(orphan.ref, state, how, attempt, crashes, alone)

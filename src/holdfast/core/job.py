@@ -1,17 +1,36 @@
 """The values that travel between client, store and worker. All frozen; none holds a store."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
 
 from holdfast.core.states import Move, State
 
 
-@dataclass(frozen=True, slots=True)
-class NewJob:
+class OnConflict(StrEnum):
+    """What an enqueue does when its key is taken by another job of the same task."""
+
+    RETURN = "return"
+    REPLACE = "replace"
+    RAISE = "raise"
+
+
+class OnLate(StrEnum):
+    """What becomes of a job whose first start comes later than it should."""
+
+    RUN = "run"
+    EXPIRE = "expire"
+
+
+class NewJob(msgspec.Struct, frozen=True):
     """A request to run a task, complete and validated, before the store has seen it.
 
-    It runs at `run_at`, or else `delay` after the store's own now.
+    It runs at `run_at`, or else `delay` after the store's own now. `key` is unique among the unfinished jobs of
+    its task, and for `keep_key` after a completion. It should start for the first time within `start_within` of
+    its time.
     """
 
     id: str
@@ -23,30 +42,39 @@ class NewJob:
     run_at: datetime | None = None
     delay: timedelta = timedelta()
     max_attempts: int = 5
+    key: str | None = None
+    on_conflict: OnConflict = OnConflict.RETURN
+    keep_key: timedelta = timedelta()
+    start_within: timedelta | None = None
+    on_late: OnLate = OnLate.RUN
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, str] = {}
+
+    def __repr__(self) -> str:  # without the payload, which may hold secrets
+        return f"<NewJob {self.id} of {self.task}>"
 
 
-@dataclass(frozen=True, slots=True)
-class KnownTask:
+class KnownTask(msgspec.Struct, frozen=True):
     """A task name and the newest payload version that is meant."""
 
     name: str
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimRef:
+class ClaimRef(NamedTuple):
     """Which claim of which job: all that a fenced write needs besides the worker."""
 
     job_id: str
     fence: int
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A job as its claimer sees it. `attempt` counts the charged runs before this one."""
+class Claim(msgspec.Struct, frozen=True):
+    """A job as its claimer sees it. `attempt` counts the charged runs before this one.
 
-    job_id: str
-    fence: int
+    `start_by` is when its first start should have been at the latest; None once it was tried, or without a limit.
+    """
+
+    ref: ClaimRef
     task: str
     version: int
     payload: bytes
@@ -56,15 +84,25 @@ class Claim:
     attempt: int
     crashes: int
     max_attempts: int
+    start_by: datetime | None = None
+    on_late: OnLate = OnLate.RUN
+    metadata: Mapping[str, str] = {}
 
     @property
-    def ref(self) -> ClaimRef:
-        """Which claim this is."""
-        return ClaimRef(self.job_id, self.fence)
+    def job_id(self) -> str:
+        """The id of the job."""
+        return self.ref.job_id
+
+    @property
+    def fence(self) -> int:
+        """The fencing token of this claim."""
+        return self.ref.fence
+
+    def __repr__(self) -> str:
+        return f"<Claim {self.ref.job_id}:{self.ref.fence} of {self.task}>"
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True):
     """What went wrong in an attempt, as text: the remote exception is never unpickled."""
 
     type: str
@@ -75,11 +113,11 @@ class Failure:
         return f"{self.type}: {self.message}" if self.message else self.type
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(msgspec.Struct, frozen=True):
     """How a worker ends one of its claims. `move` is one of `states.ENDINGS`.
 
-    `delay` is for RETRY and SNOOZE, `reason` for BLOCK and CANCEL, `result` for COMPLETE.
+    `delay` is for RETRY and SNOOZE, `reason` for BLOCK and CANCEL, `result` for COMPLETE, where `keep_result` says
+    for how long it is kept (None: as long as the job). `log` is the end of what the attempt logged.
     """
 
     ref: ClaimRef
@@ -89,6 +127,8 @@ class Ending:
     reason: str | None = None
     result: bytes | None = None
     failure: Failure | None = None
+    keep_result: timedelta | None = None
+    log: str | None = None
 
 
 class Verdict(StrEnum):
@@ -98,17 +138,18 @@ class Verdict(StrEnum):
     STALE = "stale"
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(msgspec.Struct, frozen=True):
     """How far a job is, as its handler says."""
 
     done: float
     total: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A job as anyone may look at it."""
+class Job(msgspec.Struct, frozen=True):
+    """A job as anyone may look at it.
+
+    `after` is the job whose place it takes while it is blocked(replacing). A result is gone after `result_until`.
+    """
 
     id: str
     task: str
@@ -132,13 +173,30 @@ class Job:
     result: bytes | None
     error: str | None
     progress: Progress | None
+    key: str | None = None
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, str] = {}
+    start_by: datetime | None = None
+    on_late: OnLate = OnLate.RUN
+    after: str | None = None
+    result_until: datetime | None = None
+
+    def __repr__(self) -> str:  # without the payload, which may hold secrets
+        return f"<Job {self.id} of {self.task}, {self.state}>"
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Glance(msgspec.Struct, frozen=True):
+    """The little of a job that those who wait for it look at again and again."""
+
+    state: State
+    progress: Progress | None
+
+
+class Attempt(msgspec.Struct, frozen=True):
     """One claim in a job's history. `ended_at` is None while it lasts.
 
-    `how` is the Move that ended it, or `crashed`, `suspected`, `vanished` for a worker's death.
+    `how` is the Move that ended it, or `crashed`, `suspected`, `vanished` for a worker's death. `log` is the end of
+    what it logged.
     """
 
     fence: int
@@ -148,6 +206,7 @@ class Attempt:
     how: str | None
     error: str | None
     traceback: str | None
+    log: str | None = None
 
 
 class Cancellation(StrEnum):

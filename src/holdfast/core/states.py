@@ -9,9 +9,10 @@ scheduled ─► ready ─► held(fence, worker) ─► running ─► complete
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
+
+import msgspec
 
 
 class State(StrEnum):
@@ -48,8 +49,7 @@ class Move(StrEnum):
     DISCARD = "discard"
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """From which states a move may be made, where it leads, and whether it charges an attempt."""
 
     sources: frozenset[State]
@@ -77,16 +77,16 @@ ENDINGS = frozenset({Move.COMPLETE, Move.RETRY, Move.SNOOZE, Move.RELEASE, Move.
 """The moves by which a worker ends its own claim."""
 
 RETURNS = frozenset({Move.RETRY, Move.SNOOZE, Move.RELEASE, Move.BLOCK})
-"""The endings after which a job waits again; a cancellation asked for meanwhile turns them into CANCEL."""
+"""The endings after which a job waits again; a cancellation or a replacement meanwhile turns them into CANCEL."""
 
 
-def settle(move: Move, *, cancel_requested: bool, last_chance: bool = False) -> Move:
+def settle(move: Move, *, cancel_requested: bool, replaced: bool = False, last_chance: bool = False) -> Move:
     """Return the move to record for an ending.
 
-    Someone may have asked for cancellation; and a job with its `last_chance` (max_attempts=1, marked as running)
-    never starts twice, so it cannot be given back.
+    Someone may have asked for cancellation, or another job may have `replaced` it meanwhile; and a job with its
+    `last_chance` (max_attempts=1, marked as running) never starts twice, so it cannot be given back.
     """
-    if cancel_requested and move in RETURNS:
+    if (cancel_requested or replaced) and move in RETURNS:
         return Move.CANCEL
     return Move.DIE if last_chance and move is Move.RELEASE else move
 
@@ -99,5 +99,9 @@ class Reason(StrEnum):
     """Why a job is blocked or cancelled, where the reason is ours; a handler may give its own words."""
 
     NO_WORKER = "no_worker"
+    REPLACING = "replacing"
+    """Blocked: it takes the place of a job with the same key that a worker still has in hand."""
     REQUESTED = "requested"
     DISCARDED = "discarded"
+    REPLACED = "replaced"
+    EXPIRED = "expired"

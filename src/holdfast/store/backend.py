@@ -1,13 +1,15 @@
 """A store that is open: its verbs, the two drivers that run them, and its bell."""
 
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from holdfast.store.protocol import Store
-from holdfast.store.verb import AsyncDriver, SyncDriver
+from holdfast.store.verb import AsyncDriver, SyncDriver, Tone, Verb
+
+T = TypeVar("T")
 
 
 class Listener(Protocol):
-    """One idle worker's ear. A ring between two waits is not lost: the next wait returns at once."""
+    """The ear of one who waits. A ring between two waits is not lost: the next wait returns at once."""
 
     async def wait(self, timeout: float) -> bool:
         """Return True as soon as the bell rings, False after `timeout` seconds."""
@@ -19,19 +21,55 @@ class Listener(Protocol):
 
 
 class Bell(Protocol):
-    """Wakes idle workers. A hint only: a lost ring delays a job until the next safety poll, no more."""
+    """Wakes who waits. A hint only: a lost ring delays a job or its result until the next safety poll, no more."""
 
-    def ring(self) -> None:
-        """Wake every listener, in this process and in others. Never raises."""
+    def ring(self, tone: Tone = Tone.WORK) -> None:
+        """Wake every listener for this tone, in this process and in others. Never raises."""
         ...
 
-    def listen(self) -> Listener:
-        """Start listening, inside a running event loop."""
+    def listen(self, tone: Tone = Tone.WORK) -> Listener:
+        """Start listening for this tone alone, inside a running event loop."""
+        ...
+
+
+class Joined(SyncDriver, Protocol):
+    """The transaction on a connection of the caller's own, as a store takes part in it."""
+
+    def begin(self) -> None:
+        """Begin a transaction that `commit` or `rollback` ends; one that is open already is taken over."""
+        ...
+
+    def commit(self) -> None:
+        """Commit what began with `begin`. If that fails, whatever the reason, the caller has to roll back."""
+        ...
+
+    def rollback(self) -> None:
+        """Undo everything since `begin`, and what was open before it."""
+        ...
+
+
+class AsyncJoined(Protocol):
+    """The same for async callers."""
+
+    async def run(self, verb: Verb[T]) -> T:
+        """Run the verb in that transaction and return its answer."""
+        ...
+
+    async def begin(self) -> None:
+        """Begin a transaction that `commit` or `rollback` ends; one that is open already is taken over."""
+        ...
+
+    async def commit(self) -> None:
+        """Commit what began with `begin`. If that fails, whatever the reason, the caller has to roll back."""
+        ...
+
+    async def rollback(self) -> None:
+        """Undo everything since `begin`, and what was open before it."""
         ...
 
 
 class Backend(SyncDriver, AsyncDriver, Protocol):
-    """An open store. Its drivers ring the bell after the commit of a verb that `wakes`."""
+    """An open store. Its drivers ring the bell after the commit of a verb that `wakes` or `tells`."""
 
     @property
     def verbs(self) -> Store:
@@ -41,6 +79,28 @@ class Backend(SyncDriver, AsyncDriver, Protocol):
     @property
     def bell(self) -> Bell:
         """The bell of this store."""
+        ...
+
+    def run_in(self, verb: Verb[T], connection: Any) -> T:
+        """Run the verb inside the transaction of a connection of the caller's own, who commits it, or not.
+
+        Raises ConfigurationError, before anything is written, for a connection that this store cannot use.
+        """
+        ...
+
+    async def arun_in(self, verb: Verb[T], connection: Any) -> T:
+        """Do as `run_in` does, for an async connection too."""
+        ...
+
+    def join(self, connection: Any) -> Joined:
+        """Return the transaction on a connection of the caller's own, to begin and to end it.
+
+        Raises ConfigurationError for a connection that this store cannot use.
+        """
+        ...
+
+    def ajoin(self, connection: Any) -> AsyncJoined:
+        """Do as `join` does, for an async connection too."""
         ...
 
     def close(self) -> None:

@@ -2,11 +2,15 @@
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast.clock import Clock, SystemClock
 from holdfast.errors import ConfigurationError
 from holdfast.settings import Settings
 from holdfast.store.backend import Backend
+
+if TYPE_CHECKING:  # an app does not look at stores: it need not load the words for it
+    from holdfast.store.examination import Examination
 
 _EXAMPLE = "write e.g. sqlite:///jobs.db, or sqlite:////var/lib/app/jobs.db for an absolute path"
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>.*)", re.DOTALL)
@@ -24,6 +28,19 @@ def open_backend(settings: Settings, clock: Clock | None = None) -> Backend:
     clock = SystemClock() if clock is None else clock
     path = check_url(settings.url)
     return _open_memory(clock) if path is None else _open_sqlite(path, settings, clock)
+
+
+def examine_store(settings: Settings, clock: Clock | None = None, *, deep: bool = False) -> "Examination":
+    """Look at the store that the settings name, and change nothing; `deep` reads all of it."""
+    clock = SystemClock() if clock is None else clock
+    path = check_url(settings.url)
+    if path is None:
+        from holdfast.store.memory.examine import examine_memory  # noqa: PLC0415 - only who uses it loads it
+
+        return examine_memory(clock)
+    from holdfast.store.sqlite.examine import examine_file  # noqa: PLC0415 - only who uses it loads it
+
+    return examine_file(path, settings.namespace, clock, deep=deep)
 
 
 def check_url(url: str) -> str | None:

@@ -8,10 +8,11 @@ Rules that hold for every verb:
   nothing, unless that very claim is the job's valid one.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+import msgspec
 
 from holdfast.core.crash import Death
 from holdfast.core.job import (
@@ -20,6 +21,7 @@ from holdfast.core.job import (
     Claim,
     ClaimRef,
     Ending,
+    Glance,
     Job,
     KnownTask,
     NewJob,
@@ -29,9 +31,10 @@ from holdfast.core.job import (
 from holdfast.core.states import State
 from holdfast.store.verb import Verb
 
+T = TypeVar("T")
 
-@dataclass(frozen=True, slots=True)
-class WorkerInfo:
+
+class WorkerInfo(msgspec.Struct, frozen=True):
     """A worker incarnation as it registers. `supervisor` groups the children of one parent."""
 
     id: str
@@ -43,12 +46,20 @@ class WorkerInfo:
     concurrency: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimRequest:
+class ClaimRequest(msgspec.Struct, frozen=True):
     """What a worker asks for: at most `limit` due jobs, and `ahead_limit` that become due within `look_ahead`.
 
     `queues` are tried in the order given; None means every queue by name, each in its turn the first, so that none
-    starves. `call` numbers the worker's claims upward. `adopt` names blocked(no_worker) tasks that this worker
+    starves. `shares`, one for each of the queues, are how many due jobs each gives before any gives more; what is
+    left of `limit` after that goes to the queues in the order given.
+
+    Within a queue a higher priority goes first. But of the due jobs that one queue gives in this call, every second
+    place (the first one in odd visits) is for those that have waited for half of `max_wait` or longer, of whatever
+    priority: the priorities that have such jobs take turns, the oldest job of each, from the lowest up, and the
+    first turn moves on from visit to visit. So nothing starves, and an urgent job still need not wait for a long
+    backlog. None lets priority alone decide.
+
+    `call` numbers the worker's claims upward. `adopt` names blocked(no_worker) tasks that this worker
     knows. `alone` takes suspects and nothing else; without it suspects are left where they are. Suspects that it
     adopts are blocked no more even so: the next beat tells of them.
     """
@@ -57,6 +68,8 @@ class ClaimRequest:
     call: int
     limit: int
     queues: tuple[str, ...] | None = None
+    shares: tuple[int, ...] | None = None
+    max_wait: timedelta | None = None
     look_ahead: timedelta = timedelta()
     ahead_limit: int = 0
     adopt: tuple[KnownTask, ...] = ()
@@ -64,12 +77,28 @@ class ClaimRequest:
 
     def in_turn(self, queues: Sequence[str]) -> list[str]:
         """Return the open queues in the order in which this call tries them."""
-        first = (self.call - 1) % len(queues) if queues and self.queues is None else 0
-        return [*queues[first:], *queues[:first]]
+        return _turned(queues, self.call - 1 if self.queues is None else 0)
+
+    def visit(self, queues: Sequence[str]) -> int:
+        """Return which visit of each of the open queues this call is, as far as they take turns in being the first.
+
+        Where they do, a queue sees every so manieth call only, and by the number of the call alone it might never
+        have its places for those that have waited long.
+        """
+        return self.call if self.queues is not None else (self.call - 1) // (len(queues) or 1) + 1
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimAnswer:
+def priorities_in_turn(priorities: Iterable[int], visit: int) -> list[int]:
+    """Return priorities in the order in which their jobs that have waited long take turns in this visit."""
+    return _turned(sorted(priorities), (visit - 1) // 2)
+
+
+def _turned(line: Sequence[T], by: int) -> list[T]:
+    first = by % len(line) if line else 0
+    return [*line[first:], *line[:first]]
+
+
+class ClaimAnswer(msgspec.Struct, frozen=True):
     """What a claim brought, by the store's time `now`.
 
     `next_due_at` is when the next unclaimed job of these queues becomes due, or became due if more is left.
@@ -80,8 +109,7 @@ class ClaimAnswer:
     next_due_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerBeat:
+class WorkerBeat(msgspec.Struct, frozen=True):
     """One worker is alive; its claim calls up to `closed_call` are over, and of those it still has `held`."""
 
     worker: str
@@ -89,12 +117,12 @@ class WorkerBeat:
     held: frozenset[ClaimRef] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class BeatAnswer:
+class BeatAnswer(msgspec.Struct, frozen=True):
     """What a beat brings back.
 
     accepted: workers whose lease is renewed; any other was buried or condemned and must stop.
     revoked: claims whose job was asked to cancel.
+    replaced: claims whose job is to give way to another with its key: back with them if they have not started.
     paused: the paused queues: what is held of them and not started must go back.
     unnamed: workers that own claims of closed calls which they did not name: call `reconcile` for each.
     expired: workers without a beat for longer than their lease, or already condemned: `condemn`, then `bury`.
@@ -105,7 +133,8 @@ class BeatAnswer:
 
     accepted: frozenset[str]
     now: datetime
-    revoked: Mapping[str, tuple[ClaimRef, ...]] = field(default_factory=dict)
+    revoked: Mapping[str, tuple[ClaimRef, ...]] = {}
+    replaced: Mapping[str, tuple[ClaimRef, ...]] = {}
     paused: frozenset[str] = frozenset()
     unnamed: frozenset[str] = frozenset()
     expired: frozenset[str] = frozenset()
@@ -114,19 +143,24 @@ class BeatAnswer:
     suspects: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class JobFilter:
-    """Which jobs to list, newest first; `before` is the id after which the next page starts."""
+class JobFilter(msgspec.Struct, frozen=True):
+    """Which jobs to list, newest first; `before` is the id after which the next page starts.
+
+    `tags` and `metadata` must all be there; `error` is a part of the last error's text, in any case of letters.
+    """
 
     states: tuple[State, ...] = ()
     queue: str | None = None
     task: str | None = None
     limit: int = 50
     before: str | None = None
+    key: str | None = None
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, str] = {}
+    error: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Queue:
+class Queue(msgspec.Struct, frozen=True):
     """A queue and what is in it, by state (states that do not occur are left out)."""
 
     name: str
@@ -134,8 +168,7 @@ class Queue:
     states: Mapping[State, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Worker:
+class Worker(msgspec.Struct, frozen=True):
     """A registered worker as anyone may look at it. `beat_age` is the time since its last beat."""
 
     info: WorkerInfo
@@ -146,8 +179,7 @@ class Worker:
     running: int
 
 
-@dataclass(frozen=True, slots=True)
-class Situation:
+class Situation(msgspec.Struct, frozen=True):
     """All that is needed to say why a job is where it is."""
 
     job: Job
@@ -163,8 +195,27 @@ class Store(Protocol):
 
     # -- clients ---------------------------------------------------------------------------------------------
 
-    def enqueue(self, jobs: Sequence[NewJob]) -> Verb[None]:
-        """Accept jobs. A job whose id is known already is left as it is."""
+    def enqueue(self, jobs: Sequence[NewJob]) -> Verb[Mapping[str, str]]:
+        """Accept jobs. A job whose id is known already is left as it is, whatever its key.
+
+        A key is taken by the job that was last accepted with it while that job is unfinished, and after its
+        completion for its own `keep_key`; a dead or cancelled job frees it. Where the key of a job is taken,
+        `on_conflict` decides:
+
+        RETURN: it is not stored.
+        REPLACE: a waiting job ends as cancelled(replaced), and the new one is accepted. Of a claimed one the new
+        job is accepted as blocked(replacing) `after` it, and runs when it has ended; if it has not started, or
+        would have to be tried again, it is given up as cancelled(replaced) instead (see `finish`). A completed
+        one, whose key is still kept, cannot be replaced: as RETURN.
+        RAISE: KeyTakenError, and nothing of this call is stored.
+
+        Several jobs of one call with one key meet each other in their order. Returns the ids of those that were
+        not stored, each with the id of the job that has its key.
+        """
+        ...
+
+    def glance(self, job_ids: Sequence[str]) -> Verb[Mapping[str, Glance]]:
+        """Return the states of jobs; those that do not exist are left out."""
         ...
 
     def get(self, job_id: str) -> Verb[Job | None]:
@@ -182,14 +233,16 @@ class Store(Protocol):
     def cancel(self, job_id: str) -> Verb[Cancellation]:
         """Cancel a waiting job now; ask for it where it is claimed; too late where it is final.
 
-        Raises JobNotFoundError.
+        A job that is blocked(replacing) gives its key, and their future, back to the one it waits for, if that is
+        unfinished. Raises JobNotFoundError.
         """
         ...
 
     def requeue(self, job_id: str) -> Verb[None]:
         """Make a dead job ready with attempt and crashes 0, or a scheduled one due now. The fence stays.
 
-        Raises JobNotFoundError, and JobStateError from any other state.
+        A dead job takes its key again: KeyTakenError where another job has it now. Raises JobNotFoundError, and
+        JobStateError from any other state.
         """
         ...
 
@@ -247,7 +300,12 @@ class Store(Protocol):
         ...
 
     def finish(self, worker: str, endings: Sequence[Ending]) -> Verb[tuple[Verdict, ...]]:
-        """End claims, fenced. An ending recorded before by this worker for this fence is accepted again."""
+        """End claims, fenced. An ending recorded before by this worker for this fence is accepted again.
+
+        A job that has a replacement waits no more: every return of it (RETRY, SNOOZE, RELEASE, BLOCK) ends it as
+        cancelled(replaced). Whenever a job ends, here or by burial or reconciling, the one that is
+        blocked(replacing) after it waits for its time as any other.
+        """
         ...
 
     # -- supervisors -----------------------------------------------------------------------------------------
@@ -269,6 +327,10 @@ class Store(Protocol):
 
         Return the marked ones, those marked before included.
         """
+        ...
+
+    def sweep(self, limit: int) -> Verb[int]:
+        """Forget at most `limit` results whose time is over, for good; return how many. Views hide them before."""
         ...
 
     def bury(self, worker: str, death: Death) -> Verb[tuple[ClaimRef, ...]]:

@@ -25,6 +25,15 @@ class Access(Enum):
     """Writes heartbeats only, reads anything: must not wait for a writer of jobs."""
 
 
+class Tone(Enum):
+    """What the bell may say, each to those who listen for it."""
+
+    WORK = "work"
+    """A job may be due: for idle workers."""
+    RESULT = "result"
+    """A job may have ended or be further on: for those who wait for jobs."""
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """A statement whose answer is its rows."""
@@ -57,24 +66,39 @@ Steps = Generator[Statement, Any, T]
 class Verb(Generic[T]):
     """One call of a verb, ready to be run once by a driver.
 
-    `wakes` says that it may make a job due, so that idle workers must hear the bell after its commit.
+    `wakes` says that it may make a job due, so that idle workers must hear the bell after its commit. `tells` says
+    that it may end a job or move its progress, so that those who wait for jobs must hear.
     """
 
     name: str
     access: Access
     steps: Steps[T]
     wakes: bool = False
+    tells: bool = False
+
+    @property
+    def tones(self) -> tuple[Tone, ...]:
+        """How to ring after its commit."""
+        return _TONES[self.wakes, self.tells]
+
+
+_TONES = {
+    (False, False): (),
+    (True, False): (Tone.WORK,),
+    (False, True): (Tone.RESULT,),
+    (True, True): (Tone.WORK, Tone.RESULT),
+}
 
 
 def verb(
-    access: Access, *, wakes: bool = False
+    access: Access, *, wakes: bool = False, tells: bool = False
 ) -> Callable[[Callable[Concatenate[S, P], Steps[T]]], Callable[Concatenate[S, P], Verb[T]]]:
     """Make a generator method return a `Verb` of its own name."""
 
     def decorate(steps: Callable[Concatenate[S, P], Steps[T]]) -> Callable[Concatenate[S, P], Verb[T]]:
         @wraps(steps)
         def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> Verb[T]:
-            return Verb(steps.__name__, access, steps(self, *args, **kwargs), wakes)
+            return Verb(steps.__name__, access, steps(self, *args, **kwargs), wakes, tells)
 
         return call
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 from holdfast.clock import Clock
 from holdfast.core.crash import Death, DeathKind
+from holdfast.core.job import ClaimRef
 from holdfast.errors import HoldfastError, StoreError
 from holdfast.events import Events, WorkerFound
 from holdfast.settings import Settings
@@ -22,6 +23,12 @@ from holdfast.worker.messages import Adopt, Renewed, Revoke
 from holdfast.worker.storecalls import StoreCalls
 
 log = logging.getLogger(__name__)
+
+SWEEP_EVERY = 60.0
+"""Seconds between two looks for results whose time is over."""
+
+SWEPT_AT_ONCE = 500
+"""How many results one look forgets; where there are more, the next beat goes on with them."""
 
 AFTER_EXPIRY = 0.05
 """Seconds to wait beyond someone's lease before looking whether it has beaten."""
@@ -52,6 +59,7 @@ class Heart:
         self._suspects_wait = suspects_wait
         self._unbroken_since: float | None = None
         self._last_sent = 0.0
+        self._sweep_at = clock.boot() + SWEEP_EVERY
         self._news = asyncio.Event()
         self._chores: set[asyncio.Task[None]] = set()
 
@@ -101,10 +109,10 @@ class Heart:
         if child.worker not in answer.accepted:
             self._part_with(child)
             return
-        revoked = answer.revoked.get(child.worker, ())
-        if revoked or answer.paused:
-            claims = tuple((ref.job_id, ref.fence) for ref in revoked)
-            channel.send(Revoke(claims, tuple(sorted(answer.paused))))
+        revoked = _said(answer.revoked.get(child.worker, ()))
+        replaced = _said(answer.replaced.get(child.worker, ()))
+        if revoked or replaced or answer.paused:
+            channel.send(Revoke(revoked, tuple(sorted(answer.paused)), replaced))
         channel.send(Renewed(sent_at))  # last: it lets held jobs start, unless the word before took them back
         if answer.blocked:
             channel.send(Adopt(tuple(sorted((task.name, task.version) for task in answer.blocked))))
@@ -116,15 +124,16 @@ class Heart:
             return
         unnamed = [beat for beat in beats if beat.worker in answer.unnamed]
         expired = answer.expired if self._may_bury(sent_at) else frozenset()
-        if unnamed or expired:
-            chore = asyncio.ensure_future(self._chore(unnamed, expired))
+        sweep = sent_at >= self._sweep_at
+        if unnamed or expired or sweep:
+            chore = asyncio.ensure_future(self._chore(unnamed, expired, sweep=sweep))
             self._chores.add(chore)
             chore.add_done_callback(self._chores.discard)
 
     def _may_bury(self, sent_at: float) -> bool:
         return self._unbroken_since is not None and sent_at - self._unbroken_since >= self._settings.lease
 
-    async def _chore(self, unnamed: Sequence[WorkerBeat], expired: frozenset[str]) -> None:
+    async def _chore(self, unnamed: Sequence[WorkerBeat], expired: frozenset[str], *, sweep: bool) -> None:
         try:
             for beat in unnamed:
                 await self._calls.once(self._calls.verbs.reconcile(beat))
@@ -133,6 +142,8 @@ class Heart:
                 for worker in sorted(condemned):
                     released = await self._calls.once(self._calls.verbs.bury(worker, VANISHED))
                     self._events.emit(WorkerFound(worker, 0, len(released)))
+            if sweep and await self._calls.once(self._calls.verbs.sweep(SWEPT_AT_ONCE)) < SWEPT_AT_ONCE:
+                self._sweep_at = self._clock.boot() + SWEEP_EVERY
         except HoldfastError as error:
             log.warning("what the beat found could not be put right yet: %s", error)
 
@@ -145,3 +156,7 @@ class Heart:
             earned_in = self._unbroken_since + self._settings.lease - sent_at
             pause = min(pause, earned_in + AFTER_EXPIRY)
         return pause
+
+
+def _said(refs: Sequence[ClaimRef]) -> tuple[tuple[str, int], ...]:
+    return tuple((ref.job_id, ref.fence) for ref in refs)

@@ -13,7 +13,7 @@ from holdfast.supervisor.options import WorkerOptions
 from holdfast.supervisor.plan import Plan, Ports
 from holdfast.supervisor.process import ProcessLauncher
 from holdfast.supervisor.supervisor import Supervisor
-from holdfast.watch.attach import attach_console
+from holdfast.watch.attach import attach_logs
 
 LAST_LINES = 1.0
 """Seconds for what was said last to reach the terminal."""
@@ -28,7 +28,7 @@ def supervise(options: WorkerOptions) -> int:
 
 async def _supervise(options: WorkerOptions, folder: Path) -> None:
     events = Events()
-    lines = attach_console(events) if options.console else None
+    logs = attach_logs(events, options.logs)
     ports = Ports(ProcessLauncher(options, folder), open_backend, SystemClock(), Random(), events)  # noqa: S311 - jitter
     plan = Plan(options.processes, options.queues, options.drain)
     supervisor = Supervisor(plan, ports)
@@ -40,5 +40,4 @@ async def _supervise(options: WorkerOptions, folder: Path) -> None:
     try:
         await supervisor.run()
     finally:
-        if lines is not None:
-            lines.flush(LAST_LINES)
+        logs.close(LAST_LINES)

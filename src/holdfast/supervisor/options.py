@@ -2,23 +2,26 @@
 
 from dataclasses import dataclass
 
+from holdfast.watch.options import LogOptions
+from holdfast.worker.served import ServedQueues
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
     """The command line, parsed; None leaves the matter to the app's settings. Spans are seconds.
 
-    target: the app as MODULE:APP; app_dir: where MODULE is looked for first; queues: only these, the first
-    before the others; concurrency: jobs at a time in each of `processes` children; drain: stop when nothing is
-    left to do; console: tell each event on stderr.
+    target: the app as MODULE:APP; app_dir: where MODULE is looked for first; queues: only these, by weight
+    or in the order given; concurrency: jobs at a time in each of `processes` children; drain: stop when nothing is
+    left to do; logs: what is told on stderr.
     """
 
     target: str
     drain: bool
     processes: int
     concurrency: int | None
-    queues: tuple[str, ...] | None
+    queues: ServedQueues | None
     grace: float | None
     lease: float | None
     app_dir: str
     url: str | None
-    console: bool
+    logs: LogOptions

@@ -11,6 +11,7 @@ from holdfast.settings import Settings
 from holdfast.store.backend import Backend
 from holdfast.supervisor.child import Launcher
 from holdfast.supervisor.heart import Heart
+from holdfast.worker.served import ServedQueues
 from holdfast.worker.storecalls import StoreCalls
 
 
@@ -30,8 +31,13 @@ class Plan:
     """What the supervisor is to keep up."""
 
     processes: int = 1
-    queues: tuple[str, ...] | None = None
+    queues: ServedQueues | None = None
     drain: bool = False
+
+    @property
+    def queue_names(self) -> tuple[str, ...] | None:
+        """The queues that are served; None for every queue."""
+        return None if self.queues is None else self.queues.names
 
 
 @dataclass(frozen=True, slots=True)

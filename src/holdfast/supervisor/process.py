@@ -15,7 +15,7 @@ from holdfast.supervisor.evidence import Exit
 from holdfast.supervisor.options import WorkerOptions
 from holdfast.worker.channel import SocketChannel
 from holdfast.worker.messages import Configure
-from holdfast.worker.notes import FileLogReader
+from holdfast.worker.notefile import FileLogReader
 
 STACKS_WITHIN = 1.0
 """Seconds that a hung child is given to write down where it is."""
@@ -60,7 +60,7 @@ class ProcessLauncher:
                 lease=options.lease,
                 grace=options.grace,
                 alone=spec.alone,
-                console=options.console,
+                logs=options.logs,
             )
         )
         return child

@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 EARLY_DEATHS_LIMIT = 5
 """So many children in a row that die before they work, and the supervisor gives up."""
 
-KILL_AFTER_GRACE = 5.0
+KILL_AFTER_GRACE = 8.0
 """Seconds beyond the grace after which a child that was told to stop is killed."""
 
 LAST_WORDS = 1.0
@@ -187,7 +187,7 @@ class Supervisor:
                 host=sockets.gethostname(),
                 pid=child.process.pid,
                 lease=settings.lease_span,
-                queues=self._plan.queues,
+                queues=self._plan.queue_names,
                 concurrency=settings.concurrency,
             )
             # At first, what does not pass is a reason not to start; later, to try on.
@@ -208,7 +208,8 @@ class Supervisor:
                 hello.tasks,
                 settings.concurrency,
                 store=public_name(settings.url),
-                queues=self._plan.queues,
+                queues=self._plan.queue_names,
+                weights=None if self._plan.queues is None else self._plan.queues.weights,
                 supervisor_pid=os.getpid(),
             )
         )
@@ -240,7 +241,8 @@ class Supervisor:
 
     def _run_suspect(self, queues: frozenset[str]) -> None:
         """Give a suspect of a queue that is served here a child of its own, one at a time."""
-        served = self._plan.queues is None or queues & set(self._plan.queues)
+        ours = self._plan.queue_names
+        served = ours is None or queues & set(ours)
         busy = any(child.spec.alone for child in self._children.values())
         if served and not busy and not self._stopping:
             self._group.create_task(self._bring_up(ChildSpec(new_worker_id(self._ports.random), alone=True)))
@@ -369,7 +371,7 @@ class Supervisor:
         while not self._stopping:
             await asyncio.sleep(DRAIN_CHECK)
             working = all(child.phase is Phase.WORKING for child in self._children.values())
-            unsettled = partial(calls.verbs.unsettled, self._plan.queues)
+            unsettled = partial(calls.verbs.unsettled, self._plan.queue_names)
             left = await calls.until_answered(unsettled, passing=(StoreError,))
             quiet = quiet + 1 if working and left == 0 else 0
             if quiet == DRAIN_LOOKS:

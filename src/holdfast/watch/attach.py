@@ -1,15 +1,51 @@
-"""Attaches the console to a process's events."""
+"""Attaches the log to a process: its events and its logging records, on standard error."""
+
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from rich.console import Console
 
+from holdfast.clock import SystemClock
 from holdfast.events import Events
-from holdfast.watch.console import ConsoleSubscriber
+from holdfast.watch.console import HumanLines
+from holdfast.watch.jsonlines import JsonLines
+from holdfast.watch.levels import Level
 from holdfast.watch.lines import LineWriter
+from holdfast.watch.narrator import Narrator
+from holdfast.watch.options import LogOptions
+from holdfast.watch.records import RecordHandler, attach_records
 
 
-def attach_console(events: Events) -> LineWriter:
-    """Tell every event on standard error, one line each; flush what this returns before the process ends."""
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    writer = LineWriter(console.file)
-    events.subscribe(ConsoleSubscriber(console, writer.write))
-    return writer
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """The log of this process; close it before the process ends."""
+
+    _writer: LineWriter
+    _finish: Callable[[], None]
+
+    def close(self, seconds: float) -> None:
+        """Say what was only counted so far, and wait until all is written, but no longer than this."""
+        self._finish()
+        self._writer.flush(seconds)
+
+
+def attach_logs(events: Events, options: LogOptions, worker: str | None = None) -> Logs:
+    """Tell events and log records as `options` say; `worker` is who this process is."""
+    clock, console = SystemClock(), Console(stderr=True, highlight=False, soft_wrap=True)
+    level = Level[options.level.upper()]
+    in_json = options.format == "json"
+    whose = {"pid": os.getpid()} if worker is None else {"worker": worker, "pid": os.getpid()}
+    lines = JsonLines(clock, whose) if in_json else HumanLines(console, clock, traces=level == Level.DEBUG)
+    writer = LineWriter(console.file, lines.of_dropped)
+    narrator = Narrator(level, lines, writer.write, clock)
+    writer.tick = narrator.tick
+    if not options.quiet:
+        events.subscribe(narrator)
+    records = RecordHandler(lines.of_record, writer.write)
+    least = max(level, Level.WARNING) if options.quiet else level
+    attach_records(logging.getLogger(), records, least, alone=in_json)
+    if in_json:
+        logging.captureWarnings(capture=True)
+    return Logs(writer, narrator.finish)

@@ -112,6 +112,11 @@ def _blocked(situation: Situation) -> str:
             f"No running worker knows task '{job.task}' (payload version {job.version}):"
             " deploy or start a worker that registers it, and it will run."
         )
+    if job.reason == Reason.REPLACING:
+        return (
+            f"It takes the place of job {job.after}, which has the same key and which a worker has in hand:"
+            " it runs when that one has ended or, if it has not started, was given back."
+        )
     until = f" until {dated(job.until, situation.now)}" if job.until else ""
     return f"It is blocked{until}: {job.reason or 'no reason was given'}."
 
@@ -192,8 +197,20 @@ def _cause_of_death(job: Job) -> str:
 
 def _cancelled(situation: Situation) -> str:
     reason = situation.job.reason or "no reason was given"
-    known = {Reason.REQUESTED.value: "someone asked for it", Reason.DISCARDED.value: "it was discarded"}
+    if reason == Reason.EXPIRED:
+        return f"It was cancelled{_finished(situation)}: {_expired(situation)}."
+    known = {
+        Reason.REQUESTED.value: "someone asked for it",
+        Reason.DISCARDED.value: "it was discarded",
+        Reason.REPLACED.value: "another job with the same key took its place",
+    }
     return f"It was cancelled{_finished(situation)}: {known.get(reason, reason)}."
+
+
+def _expired(situation: Situation) -> str:
+    start_by = situation.job.start_by
+    by = f", by {dated(start_by, situation.now)} at the latest" if start_by else ""
+    return f"it came too late to its start{by}, and it was enqueued with on_late='expire'"
 
 
 def _finished(situation: Situation) -> str:

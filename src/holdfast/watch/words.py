@@ -90,9 +90,13 @@ def counted(number: int, one: str, many: str | None = None) -> str:
 
 def one_line(text: str, limit: int | None = None) -> str:
     """Return foreign text as one line without control characters, which could repaint a terminal."""
-    joined = " ".join(text.split())
-    safe = "".join(character if character.isprintable() else "�" for character in joined)
+    safe = legible(" ".join(text.split()))
     return safe if limit is None or len(safe) <= limit else safe[: limit - 1] + "…"
+
+
+def legible(line: str) -> str:
+    """Return a line of foreign text with its control characters made visible; its spaces stay."""
+    return line if line.isprintable() else "".join(c if c.isprintable() else "�" for c in line)
 
 
 def short_id(job_id: str) -> str:

@@ -1,31 +1,39 @@
 """One attempt, from a claim to its ending, as a line of small steps.
 
-    know the task ─► read the arguments ─► mark (last chance only) ─► run ─► judge
-         │                  │                       │
-    blocked(no_worker)     dead                  lost: nothing to say
+    know the task ─► read the arguments ─► look at the clock ─► mark (last chance only) ─► run ─► judge
+         │                  │                     │                      │
+    blocked(no_worker)     dead          cancelled(expired)     lost: nothing to say
 
 Each step either goes on or returns the ending. None means that the claim is not ours any more: it ends nowhere.
 """
 
 import asyncio
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from random import Random
 from typing import Any
 
+from msgspec.structs import replace
+
 from holdfast.clock import Clock
 from holdfast.context import Context, Interrupted
-from holdfast.core.job import Claim, Ending
+from holdfast.core.job import Claim, Ending, OnLate
 from holdfast.core.states import Move, Reason
 from holdfast.errors import LostClaimError, PayloadError
-from holdfast.events import Events, JobStarted
+from holdfast.events import Events, JobLate, JobStarted
+from holdfast.hooks import Middleware
+from holdfast.store.backend import Backend
 from holdfast.task import Task
+from holdfast.worker.around import Threaded, wrap
 from holdfast.worker.control import Control, StopReason
 from holdfast.worker.executors.threads import ThreadCall, ThreadExecutor
 from holdfast.worker.judge import Judge, describe
+from holdfast.worker.logtail import attempt_here
 from holdfast.worker.notes import Notes
 from holdfast.worker.reporter import Reporter
+from holdfast.worker.transaction import JobTransaction
 
 AnyTask = Task[..., Any]
 
@@ -40,6 +48,8 @@ class Attempts:
         self,
         *,
         tasks: Mapping[str, AnyTask],
+        backend: Backend,
+        worker: str,
         clock: Clock,
         random: Random,
         events: Events,
@@ -47,8 +57,11 @@ class Attempts:
         reporter: Reporter,
         threads: ThreadExecutor,
         stuck: Callable[[Control, str], None],
+        middleware: Sequence[Middleware] = (),
     ) -> None:
         self._tasks = tasks
+        self._backend = backend
+        self._worker = worker
         self._clock = clock
         self._random = random
         self._events = events
@@ -56,6 +69,7 @@ class Attempts:
         self._reporter = reporter
         self._threads = threads
         self._stuck = stuck
+        self._middleware = tuple(middleware)
 
     async def run(self, control: Control) -> Ending | None:
         """Carry one attempt through all its steps."""
@@ -67,25 +81,55 @@ class Attempts:
         try:
             arguments = task.arguments.decode(claim.payload)
         except PayloadError as error:
-            return judge.dead(describe(error))
+            return judge.dead(describe(error, task.arguments.scrub_for(claim.payload)))
+        if scrub := task.arguments.scrub_for(claim.payload, arguments):
+            judge = replace(judge, scrub=scrub)
+        if claim.start_by is not None and judge.started_at > claim.start_by and control.may_start:
+            self._tell_late(claim, claim.start_by, judge)
+            if claim.on_late is OnLate.EXPIRE:
+                return judge.expired()
         if claim.max_attempts == 1 and not await self._reporter.mark(control):
             return None
         if not control.may_start:
             return judge.put_off()
-        return await self._started(control, task, arguments, judge)
+        judged = await self._started(control, task, arguments, judge)
+        return judged if control.ending is None else _fixed(control, control.ending, judged)
 
     async def _started(
         self, control: Control, task: AnyTask, arguments: dict[str, Any], judge: Judge
     ) -> Ending | None:
-        claim = control.claim
+        claim, context = control.claim, None
+        if self._middleware or task.arguments.context_parameter is not None:
+            control.transactions = partial(JobTransaction, self._backend, self._worker, control, judge)
+            context = Context(claim, control, judge.scrub.record if judge.scrub else None)
         if task.arguments.context_parameter is not None:
-            arguments[task.arguments.context_parameter] = Context(claim, control)
+            arguments[task.arguments.context_parameter] = context
         self._notes.started(claim.ref)
         control.started_boot = self._clock.boot()
         self._tell_started(claim, judge)
+        control.scrub = judge.scrub
+        attempt_here.set(control)
+        handler = partial(task.fn, **arguments)
+        if self._middleware and context is not None:
+            return await self._run_within(context, control, task, handler, judge)
         if task.is_async:
-            return await self._run_coroutine(control, task, arguments, judge)
-        return await self._run_thread(control, task, arguments, judge)
+            return await self._run_coroutine(control, task.policy.timeout, handler, judge)
+        return await self._run_thread(control, task.policy.timeout, handler, judge)
+
+    def _tell_late(self, claim: Claim, start_by: datetime, judge: Judge) -> None:
+        late, expires = judge.started_at - claim.run_at, claim.on_late is OnLate.EXPIRE
+        self._events.emit(
+            JobLate(
+                claim.job_id,
+                claim.task,
+                claim.queue,
+                claim.attempt + 1,
+                claim.max_attempts,
+                late,
+                start_by=start_by,
+                expires=expires,
+            )
+        )
 
     def _tell_started(self, claim: Claim, judge: Judge) -> None:
         late = judge.started_at - claim.run_at
@@ -95,15 +139,34 @@ class Attempts:
             )
         )
 
+    async def _run_within(
+        self, context: Context, control: Control, task: AnyTask, handler: Callable[[], Any], judge: Judge
+    ) -> Ending | None:
+        """Run the handler, coroutine or not, within the middleware."""
+        thread = None if task.is_async else Threaded(control, self._threads, handler)
+        whole = wrap(self._middleware, context, thread or handler)
+        return await self._run_coroutine(control, task.policy.timeout, whole, judge, thread)
+
     async def _run_coroutine(
-        self, control: Control, task: AnyTask, arguments: dict[str, Any], judge: Judge
+        self,
+        control: Control,
+        timeout: float | None,
+        handler: Callable[[], Awaitable[Any]],
+        judge: Judge,
+        thread: Threaded | None = None,
     ) -> Ending | None:
         current = asyncio.current_task()
         control.enter(current)
-        watch = self._watch_timeout(control, task.policy.timeout, current)
+        watch = self._watch_timeout(control, timeout, current, thread)
+        limit: asyncio.Timeout | None = None
         try:
-            async with asyncio.timeout(task.policy.timeout) as limit:
-                value = await task.fn(**arguments)
+            if timeout is None and thread is None:  # the hot path: a limit costs, even without an end
+                value = await handler()
+            else:
+                async with asyncio.timeout(timeout) as limit:
+                    if thread is not None:
+                        thread.limit = limit
+                    value = await handler()
         except asyncio.CancelledError as error:
             if control.why is None:
                 return judge.raised(error)
@@ -111,34 +174,44 @@ class Attempts:
                 current.uncancel()
             return self._stopped(control, judge)
         except TimeoutError as error:
-            return judge.timed_out() if limit.expired() else judge.raised(error)
+            return judge.timed_out() if limit is not None and limit.expired() else judge.raised(error)
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is the outcome of its attempt only
             return self._raised(control, judge, error)
         finally:
             control.enter(None)
             if watch is not None:
                 watch.cancel()
-            self._notes.returned(control.claim.ref)
+            if thread is None or not thread.running:
+                self._notes.returned(control.claim.ref)
         return judge.returned(value)
 
     def _watch_timeout(
-        self, control: Control, timeout: float | None, task: asyncio.Task[Any] | None
+        self,
+        control: Control,
+        timeout: float | None,
+        task: asyncio.Task[Any] | None,
+        thread: Threaded | None,
     ) -> asyncio.TimerHandle | None:
         """See to it that a coroutine which swallows its cancellation does not run for ever."""
         if timeout is None:
             return None
 
         def ignored() -> None:
-            where = _stack_of(task.get_coro() if task is not None else None)
+            in_thread = thread.stack() if thread is not None else ""
+            where = in_thread or _stack_of(task.get_coro() if task is not None else None)
             self._stuck(control, f"it ignores its timeout of {timeout:g} s, here:\n{where}")
 
         return asyncio.get_running_loop().call_later(timeout + STUCK_AFTER, ignored)
 
     async def _run_thread(
-        self, control: Control, task: AnyTask, arguments: dict[str, Any], judge: Judge
+        self,
+        control: Control,
+        timeout: float | None,
+        handler: Callable[[], Any],
+        judge: Judge,
     ) -> Ending | None:
-        call = self._threads.submit(partial(task.fn, **arguments))
-        timed_out = await self._outlived(control, call, task.policy.timeout)
+        call = self._threads.submit(handler)
+        timed_out = await self._outlived(control, call, timeout)
         returned = await call.done
         # Not in a `finally`: when this process gives up waiting, the thread is still running, and its notes say so.
         self._notes.returned(control.claim.ref)
@@ -150,6 +223,9 @@ class Attempts:
 
     async def _outlived(self, control: Control, call: ThreadCall, timeout: float | None) -> bool:
         """Wait for the thread; return whether it ran past its timeout, after telling it to stop."""
+        if timeout is None:
+            await call.done
+            return False
         done, _ = await asyncio.wait([call.done], timeout=timeout)
         if done:
             return False
@@ -175,6 +251,22 @@ class Attempts:
                 return judge.cancelled()
             case _:
                 return judge.released()
+
+
+def _fixed(control: Control, ending: Ending, judged: Ending | None) -> Ending:
+    """Return how a transaction ended the job, with a warning where the handler said something else afterwards."""
+    if judged is not None and control.why is None and not _agrees(ending, judged):
+        said = judged.failure or ("another result" if judged.move is ending.move else f"a {judged.move}")
+        Context(control.claim, control).log.warning(
+            "job %s was completed by its transaction; what its handler came to after that is ignored: %s",
+            ending.ref.job_id,
+            said,
+        )
+    return ending
+
+
+def _agrees(ending: Ending, judged: Ending) -> bool:
+    return judged.move is ending.move and judged.result in (ending.result, b"null")
 
 
 def _stack_of(coroutine: Any) -> str:

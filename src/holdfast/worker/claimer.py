@@ -6,9 +6,14 @@
 
 Claim calls are numbered and each is closed in the notes, answered or given up, before the next one is made: so the
 beat can name what this worker holds, and anything else of a closed call is released by the store.
+
+Where queues share the worker by weight, their turns recur. In odd calls the store lets those go first that have
+waited for long (see `ClaimRequest`), so odd and even must not recur likewise, or some queue would never have an odd
+call: the numbers skip one now and again.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Collection
 from datetime import timedelta
 
@@ -18,13 +23,18 @@ from holdfast.errors import StoreError, WorkerBuriedError
 from holdfast.settings import Settings
 from holdfast.store.backend import Bell, Listener
 from holdfast.store.protocol import ClaimAnswer, ClaimRequest
+from holdfast.worker.fairness import FairShares, interleaved
 from holdfast.worker.lease import Lease
 from holdfast.worker.load import Load
 from holdfast.worker.notes import Notes
+from holdfast.worker.served import ServedQueues
 from holdfast.worker.storecalls import FIRST_PAUSE, LONGEST_PAUSE, StoreCalls
 
 BATCH = 500
 SHORTEST_NAP = 0.01
+
+GOLDEN = 1.618033988749895
+"""The whole parts of its multiples are odd and even without any period."""
 
 
 class Claimer:
@@ -38,7 +48,7 @@ class Claimer:
         clock: Clock,
         settings: Settings,
         worker: str,
-        queues: tuple[str, ...] | None,
+        served: ServedQueues | None,
         lease: Lease,
         load: Load,
         notes: Notes,
@@ -50,13 +60,16 @@ class Claimer:
         self._clock = clock
         self._settings = settings
         self._worker = worker
-        self._queues = queues
+        self._queues = None if served is None else served.names
+        self._fair = FairShares(served) if served is not None and served.weights is not None else None
+        self._max_wait = None if settings.max_wait is None else timedelta(seconds=settings.max_wait)
         self._lease = lease
         self._load = load
         self._notes = notes
         self._take = take
         self._buried = buried
         self._call = 0
+        self._calls_made = 0
         self._adopt: tuple[KnownTask, ...] = ()
         self._news = asyncio.Event()
         self._stopped = False
@@ -133,6 +146,8 @@ class Claimer:
             pause = FIRST_PAUSE
             if answer is None:
                 return
+            if self._fair is not None:
+                self._fair.learn(Counter(claim.queue for claim in answer.jobs if claim.run_at <= answer.now))
             if len(answer.jobs) >= request.limit:
                 self._adopt = self._adopt or request.adopt  # there may be more of them
             else:
@@ -144,11 +159,14 @@ class Claimer:
         if limit <= 0:
             return None
         adopt, self._adopt = self._adopt, ()
+        queues, shares = (self._queues, None) if self._fair is None else self._fair.divide(limit)
         return ClaimRequest(
             worker=self._worker,
             call=self._next_call(),
             limit=limit,
-            queues=self._queues,
+            queues=queues,
+            shares=shares,
+            max_wait=self._max_wait,
             look_ahead=timedelta(seconds=self._settings.look_ahead),
             ahead_limit=self._load.wanted_ahead,
             adopt=adopt,
@@ -156,6 +174,9 @@ class Claimer:
 
     def _next_call(self) -> int:
         self._call += 1
+        self._calls_made += 1
+        if self._fair is not None and self._call % 2 != int(self._calls_made * GOLDEN) % 2:
+            self._call += 1
         return self._call
 
     async def _ask(self, request: ClaimRequest) -> ClaimAnswer | None:
@@ -169,7 +190,7 @@ class Claimer:
             self._notes.given_up(request.call)
             raise
         self._notes.answered(request.call, [claim.ref for claim in answer.jobs])
-        self._take(answer.jobs)
+        self._take(answer.jobs if self._fair is None else interleaved(answer.jobs))
         return answer
 
     def _nap(self, answer: ClaimAnswer) -> float:

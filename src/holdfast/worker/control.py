@@ -3,9 +3,13 @@
 import asyncio
 from collections.abc import Callable
 from enum import Enum
+from typing import Any
 
-from holdfast.core.job import Claim, Progress
+from holdfast.codec import NO_SECRETS, Scrub
+from holdfast.context import Transaction
+from holdfast.core.job import Claim, Ending, Progress
 from holdfast.worker.lease import Lease
+from holdfast.worker.logtail import LogTail
 
 
 class StopReason(Enum):
@@ -18,14 +22,38 @@ class StopReason(Enum):
 
 
 class Control:
-    """One attempt in progress. Read from any thread; changed on the event loop only."""
+    """One attempt in progress. Read from any thread; changed on the event loop only, but for what `fix` sets.
+
+    `ending` is how a transaction of the handler ended the job; while that is under way, `concluding` is true.
+    """
+
+    __slots__ = (
+        "_lease",
+        "_report",
+        "_task",
+        "attempt",
+        "claim",
+        "concluding",
+        "ending",
+        "log",
+        "marked",
+        "scrub",
+        "started_boot",
+        "transactions",
+        "why",
+    )
 
     def __init__(self, claim: Claim, lease: Lease, report: Callable[["Control", Progress], None]) -> None:
         self.claim = claim
         self.started_boot: float = 0.0
         self.marked = False
+        self.log: LogTail | None = None
+        self.scrub: Scrub = NO_SECRETS
         self.why: StopReason | None = None
         self.attempt: asyncio.Task[None] | None = None
+        self.ending: Ending | None = None
+        self.concluding = False
+        self.transactions: Callable[[Any], Transaction] | None = None
         self._lease = lease
         self._report = report
         self._task: asyncio.Task[None] | None = None
@@ -50,6 +78,19 @@ class Control:
         """Whether the claim may belong to someone else."""
         return self.why is StopReason.LOST or self._lease.lost
 
+    def transaction(self, connection: Any) -> Transaction:
+        """Return a transaction on a connection of the handler's own."""
+        if self.transactions is None:
+            raise RuntimeError("this attempt has not started")
+        return self.transactions(connection)
+
+    def fix(self, ending: Ending) -> None:
+        """Let this be how the attempt ends, whatever comes: the store has it already."""
+        self.ending = ending
+
+    def fault_point(self, name: str) -> None:
+        """Do nothing: this place in a handler has a name for tests alone."""
+
     def report(self, progress: Progress) -> None:
         """Pass on how far the handler is."""
         self._report(self, progress)
@@ -65,6 +106,7 @@ class Control:
         if self._task is not None:
             self._task.cancel()
 
-    def enter(self, task: asyncio.Task[None] | None) -> None:
-        """From now on, `interrupt` cancels this task (None: nothing)."""
-        self._task = task
+    def enter(self, task: asyncio.Task[None] | None) -> asyncio.Task[None] | None:
+        """From now on, `interrupt` cancels this task (None: nothing); return the one before."""
+        before, self._task = self._task, task
+        return before

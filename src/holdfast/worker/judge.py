@@ -1,34 +1,34 @@
 """Turns what a handler did into how its claim ends. Pure, but for the random source of the backoff."""
 
 import traceback
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
-from holdfast.codec import encode_result
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.codec import NO_SECRETS, Scrub, encode_result
 from holdfast.core.job import Claim, Ending, Failure
 from holdfast.core.outcome import Cancel, Discard, Fail, Outcome, Retry, Snooze, Success
 from holdfast.core.retry import Exponential
 from holdfast.core.states import STARTED_ITS_LAST, Move, Reason
 from holdfast.errors import HoldfastError
 from holdfast.policy import MAX_DELAY, Policy
+from holdfast.worker.legible import legible, text_of
 
 TRACEBACK_LIMIT = 16_000
 """Characters kept of a traceback: its end says most."""
 
-MESSAGE_LIMIT = 10_000
-"""Characters kept of an error's message: its beginning says most."""
 
-
-@dataclass(frozen=True, slots=True)
-class Judge:
-    """Decides for one attempt."""
+class Judge(msgspec.Struct, frozen=True):
+    """Decides for one attempt; what it puts into words goes through `scrub`."""
 
     claim: Claim
     policy: Policy
     started_at: datetime
     random: Random
+    scrub: Scrub = NO_SECRETS
 
     def returned(self, value: Any) -> Ending:
         """Judge what the handler returned."""
@@ -39,8 +39,8 @@ class Judge:
         try:
             result = encode_result(value)
         except HoldfastError as error:
-            return self.dead(Failure(type(error).__name__, str(error)))
-        return self._ending(Move.COMPLETE, result=result)
+            return self.dead(Failure(type(error).__name__, self._text(error)))
+        return self._ending(Move.COMPLETE, result=result, keep_result=self.policy.keep_result)
 
     def raised(self, error: BaseException) -> Ending:
         """Judge what the handler raised."""
@@ -48,7 +48,7 @@ class Judge:
             return self.returned(error.result)
         if isinstance(error, Outcome):
             return self.said(error)
-        failure = describe(error)
+        failure = describe(error, self.scrub)
         if isinstance(error, self.policy.discard_on):
             return self._ending(Move.CANCEL, reason=Reason.DISCARDED, failure=failure)
         if self.policy.retry_on and not isinstance(error, self.policy.retry_on):
@@ -60,23 +60,23 @@ class Judge:
         try:
             return self._said(outcome)
         except (TypeError, ValueError, OverflowError) as error:
-            return self.failed(describe(error))
+            return self.failed(describe(error, self.scrub))
 
     def _said(self, outcome: Outcome) -> Ending:
         match outcome:
             case Retry(reason=reason, delay=delay):
-                return self.failed(Failure("Retry", _text(reason)), None if delay is None else _span(delay))
+                return self.failed(Failure("Retry", self._text(reason)), None if delay is None else _span(delay))
             case Snooze(delay=delay):
                 return self._ending(Move.SNOOZE, delay=_span(delay))
             case Discard(reason=reason):
-                failure = Failure("Discard", _text(reason)) if reason else None
+                failure = Failure("Discard", self._text(reason)) if reason else None
                 return self._ending(Move.CANCEL, reason=Reason.DISCARDED, failure=failure)
             case Cancel(reason=reason):
-                return self._ending(Move.CANCEL, reason=_text(reason))
+                return self._ending(Move.CANCEL, reason=self._text(reason))
             case Fail(reason=reason):
-                return self.dead(Failure("Fail", _text(reason)))
+                return self.dead(Failure("Fail", self._text(reason)))
             case _:
-                return self.failed(describe(outcome))
+                return self.failed(describe(outcome, self.scrub))
 
     def failed(self, failure: Failure, delay: timedelta | None = None) -> Ending:
         """Charge an attempt: another try after the delay, or death when none is left."""
@@ -88,7 +88,9 @@ class Judge:
                 delay = _span(self.policy.backoff.delay(charged, self.random))
             except Exception as error:  # noqa: BLE001 - a user's own backoff may raise anything
                 delay = Exponential().delay(charged, self.random)
-                failure = replace(failure, message=f"{failure.message} (its backoff failed too: {_text(error)})")
+                failure = replace(
+                    failure, message=f"{failure.message} (its backoff failed too: {self._text(error)})"
+                )
         return self._ending(Move.RETRY, delay=delay, failure=failure)
 
     def timed_out(self) -> Ending:
@@ -109,32 +111,25 @@ class Judge:
             return self.dead(Failure("Interrupted", STARTED_ITS_LAST))
         return self._ending(Move.RELEASE)
 
+    def expired(self) -> Ending:
+        """End a job that would start too late to be of use; it never started."""
+        return Ending(self.claim.ref, Move.CANCEL, reason=Reason.EXPIRED)
+
     def cancelled(self) -> Ending:
         """End a job whose cancellation was asked for."""
         return self._ending(Move.CANCEL, reason=Reason.REQUESTED)
+
+    def _text(self, words: object) -> str:
+        return text_of(words, self.scrub)
 
     def _ending(self, move: Move, **details: Any) -> Ending:
         return Ending(self.claim.ref, move, started_at=self.started_at, **details)
 
 
-def describe(error: BaseException) -> Failure:
-    """Return an exception as text that every store can hold."""
-    trace = "".join(traceback.format_exception(error))
-    return Failure(_name(type(error)), _text(error), _legible(trace[-TRACEBACK_LIMIT:]))
-
-
-def _text(words: object) -> str:
-    """Return what a handler said: never too long, never unreadable, also where saying it fails."""
-    try:
-        said = str(words)
-    except Exception:  # noqa: BLE001 - the handler's own class decides what it raises
-        return "it cannot say what it is: its __str__ raises"
-    return _legible(said if len(said) <= MESSAGE_LIMIT else f"{said[:MESSAGE_LIMIT]}…")
-
-
-def _legible(text: str) -> str:
-    """Escape what some store cannot hold: lone surrogates, as in undecodable file names, and zero bytes."""
-    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+def describe(error: BaseException, scrub: Scrub = NO_SECRETS) -> Failure:
+    """Return an exception as text that every store can hold, without secrets."""
+    trace = scrub.text("".join(traceback.format_exception(error)))
+    return Failure(_name(type(error)), text_of(error, scrub), legible(trace[-TRACEBACK_LIMIT:]))
 
 
 def _name(kind: type[BaseException]) -> str:

@@ -5,6 +5,8 @@ from typing import Protocol
 import msgspec
 
 from holdfast.settings import Settings
+from holdfast.watch.options import LogOptions
+from holdfast.worker.served import ServedQueues
 
 
 class Configure(msgspec.Struct, frozen=True, tag=True):
@@ -16,11 +18,11 @@ class Configure(msgspec.Struct, frozen=True, tag=True):
     notes: str
     dump: str
     concurrency: int | None = None
-    queues: tuple[str, ...] | None = None
+    queues: ServedQueues | None = None
     lease: float | None = None
     grace: float | None = None
     alone: bool = False
-    console: bool = True
+    logs: LogOptions = LogOptions()
 
 
 class Renewed(msgspec.Struct, frozen=True, tag=True):
@@ -30,10 +32,14 @@ class Renewed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Revoke(msgspec.Struct, frozen=True, tag=True):
-    """Cancellation was asked for these claims (job id, fence), and these queues are paused."""
+    """Cancellation was asked for these claims (job id, fence), and these queues are paused.
+
+    Those `replaced` are to give way to another job, if they have not started.
+    """
 
     claims: tuple[tuple[str, int], ...]
     paused: tuple[str, ...]
+    replaced: tuple[tuple[str, int], ...] = ()
 
 
 class Adopt(msgspec.Struct, frozen=True, tag=True):

@@ -1,24 +1,23 @@
 """What a child has in hand, written down where its supervisor can read it without the child's help.
 
 A child notes each answered claim call (or one given up), each start, each return of a handler and each ending
-that the store took. The log is a few bytes per job in a file that outlives the child, so the supervisor can
-name the held claims in its beats even while a handler hogs the interpreter, and knows after a crash which jobs
-had started.
+that the store took. The log is a few bytes per job in a file that outlives the child (notefile.py), so the
+supervisor can name the held claims in its beats even while a handler hogs the interpreter, and knows after a crash
+which jobs had started.
 
     C <call> <claim>…   call answered with these claims       S <claim>   its handler is about to run
     X <call>            call given up                         R <claim>   its handler has returned
     E <claim>…          the store took the ending             (a claim is <job id>:<fence>)
 """
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from holdfast.core.job import ClaimRef
 
-COMPACT_AT = 4 * 1024 * 1024
+COMPACT_AT = 1024 * 1024
+"""Bytes of notes after which they are started anew with what still counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,19 +99,26 @@ class Notes:
 
     def started(self, ref: ClaimRef) -> None:
         """Note that a handler is about to run."""
-        self._note("S", [_word(ref)])
+        self._note_run("S", ref)
 
     def returned(self, ref: ClaimRef) -> None:
         """Note that a handler has returned, or will not run after all."""
-        self._note("R", [_word(ref)])
+        self._note_run("R", ref)
 
     def ended(self, refs: Iterable[ClaimRef]) -> None:
         """Note that the store took (or refused) the endings of these claims: they are not ours any more."""
         self._note("E", list(map(_word, refs)))
 
+    def _note_run(self, kind: str, ref: ClaimRef) -> None:
+        word = _word(ref)
+        self._ledger.apply(kind, (word,))
+        self._write(f"{kind} {word}\n".encode())
+
     def _note(self, kind: str, words: Sequence[str]) -> None:
         self._ledger.apply(kind, words)
-        line = f"{kind} {' '.join(words)}\n".encode()
+        self._write(f"{kind} {' '.join(words)}\n".encode())
+
+    def _write(self, line: bytes) -> None:
         self._size += len(line)
         if self._size < COMPACT_AT:
             self._log.append(line)
@@ -151,63 +157,3 @@ class NotesReader:
             frozenset(map(_ref, claims)),
             frozenset(_ref(claim) for claim, runs in claims.items() if runs),
         )
-
-
-_HEADER = 8
-"""A file opens with its generation: an inode number may come back, a generation does not."""
-
-
-class FileLog:
-    """Notes in a file: a plain write each, kept by the kernel whatever happens to the process."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._generation = 0
-        self._file = self._create(path)
-
-    def _create(self, path: Path) -> int:
-        self._generation += 1
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        os.write(file, self._generation.to_bytes(_HEADER, "big"))
-        return file
-
-    def append(self, data: bytes) -> None:
-        """Add to the end."""
-        os.write(self._file, data)
-
-    def replace(self, data: bytes) -> None:
-        """Start anew with this content, atomically."""
-        fresh = self._path.with_suffix(".new")
-        file = self._create(fresh)
-        os.write(file, data)
-        fresh.replace(self._path)
-        os.close(self._file)
-        self._file = file
-
-    def close(self) -> None:
-        """Close the file."""
-        os.close(self._file)
-
-
-class FileLogReader:
-    """Reads a `FileLog` of another process."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._generation = b""
-        self._offset = 0
-
-    def read(self) -> tuple[bool, bytes]:
-        """Return what was added since the last read, and whether the log was started anew before it."""
-        try:
-            with self._path.open("rb") as file:
-                generation = file.read(_HEADER)
-                anew = generation != self._generation
-                if anew:
-                    self._generation, self._offset = generation, _HEADER
-                file.seek(self._offset)
-                data = file.read()
-        except FileNotFoundError:
-            return False, b""
-        self._offset += len(data)
-        return anew, data

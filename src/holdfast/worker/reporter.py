@@ -109,6 +109,7 @@ class Reporter:
             return False
         still_running = set(self._running())
         for control, verdict in zip(controls, verdicts, strict=True):
-            if verdict is Verdict.STALE and control in still_running and control.why is not StopReason.LOST:
+            told = control.concluding or control.why is StopReason.LOST
+            if verdict is Verdict.STALE and control in still_running and not told:
                 control.interrupt(StopReason.LOST)
         return True

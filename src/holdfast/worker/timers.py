@@ -1,14 +1,19 @@
 """Claimed jobs that have not started: a heap of those not yet due, and a queue of those that wait for a slot.
 
-claimed ─► ahead (heap by run_at) ─► due (by priority) ─► started
-                    │                    │
-                    └──── given back ◄───┘   on revocation, stop, or a long wait for a slot
+claimed ─► ahead (heap by run_at) ─► due (as they came) ─► started
+    │               │                    ▲    │
+    └───────────────┼────────────────────┘    │
+                    └──── given back ◄────────┘   on revocation, stop, or a long wait for a slot
+
+Due jobs start in the order in which the store gave them. It knows about priorities and about who has waited for too
+long; to sort them by priority here once more would let those starve after all.
 
 A job starts only through `_start_due`, which asks the lease first. It is never early by the store's clock.
 """
 
 import asyncio
 import heapq
+from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import count
 
@@ -41,7 +46,7 @@ class Timers:
         self._give_back = give_back
         self._order = count()
         self._ahead: list[tuple[float, int, Claim]] = []
-        self._due: list[tuple[int, float, int, float, Claim]] = []
+        self._due: deque[tuple[float, Claim]] = deque()
         self._alarm: asyncio.TimerHandle | None = None
 
     @property
@@ -56,8 +61,13 @@ class Timers:
 
     def hold(self, claims: Iterable[Claim]) -> None:
         """Take claims in, and start those that can start."""
+        self._note_due()
+        now, boot = self._clock.now(), self._clock.boot()
         for claim in claims:
-            heapq.heappush(self._ahead, (claim.run_at.timestamp(), next(self._order), claim))
+            if claim.run_at <= now:
+                self._due.append((boot, claim))
+            else:
+                heapq.heappush(self._ahead, (claim.run_at.timestamp(), next(self._order), claim))
         self.pump()
 
     def pump(self) -> None:
@@ -66,15 +76,19 @@ class Timers:
         self._start_due()
         self._set_alarm()
 
+    def slot_free(self) -> None:
+        """Start the next one, if any is due; the alarm for the others is set already."""
+        if self._due:
+            self._start_due()
+
     def take_out(self, wanted: Callable[[Claim], bool]) -> list[Claim]:
         """Return those of the claims that have not started and are wanted; they are held here no more."""
         held = [*(entry[-1] for entry in self._ahead), *(entry[-1] for entry in self._due)]
         out = [claim for claim in held if wanted(claim)]
         if out:
             self._ahead = [entry for entry in self._ahead if not wanted(entry[-1])]
-            self._due = [entry for entry in self._due if not wanted(entry[-1])]
+            self._due = deque(entry for entry in self._due if not wanted(entry[-1]))
             heapq.heapify(self._ahead)
-            heapq.heapify(self._due)
         return out
 
     def _note_due(self) -> None:
@@ -82,12 +96,11 @@ class Timers:
             return
         now, boot = self._clock.now().timestamp(), self._clock.boot()
         while self._ahead and self._ahead[0][0] <= now:
-            run_at, order, claim = heapq.heappop(self._ahead)
-            heapq.heappush(self._due, (-claim.priority, run_at, order, boot, claim))
+            self._due.append((boot, heapq.heappop(self._ahead)[-1]))
 
     def _start_due(self) -> None:
         while self._due and self._free_slots() > 0 and self._lease.fresh:
-            self._start(heapq.heappop(self._due)[-1])
+            self._start(self._due.popleft()[-1])
 
     def _set_alarm(self) -> None:
         """Set the alarm, unless it goes off early enough already."""
@@ -112,6 +125,6 @@ class Timers:
     def _give_back_overdue(self) -> None:
         if self._due and self._free_slots() <= 0:
             long_ago = self._clock.boot() - PATIENCE
-            overdue = {entry[-1].ref for entry in self._due if entry[3] <= long_ago}
+            overdue = {entry[-1].ref for entry in self._due if entry[0] <= long_ago}
             for claim in self.take_out(lambda claim: claim.ref in overdue):
                 self._give_back(claim)

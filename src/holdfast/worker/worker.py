@@ -10,15 +10,19 @@ is gone: never earlier.
 
 import asyncio
 import logging
-from collections.abc import Collection, Coroutine, Iterable, Mapping
+from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass
 from random import Random
 from typing import Any
+
+from msgspec.structs import replace
 
 from holdfast.clock import Clock
 from holdfast.core.job import Claim, ClaimRef, Ending, KnownTask, Verdict
 from holdfast.core.states import RETURNS, Move, Reason
 from holdfast.events import Events
+from holdfast.hooks import Middleware
 from holdfast.settings import Settings
 from holdfast.store.backend import Backend
 from holdfast.worker.announce import Announcer
@@ -33,6 +37,7 @@ from holdfast.worker.load import Load
 from holdfast.worker.messages import Adopt, Buried, Channel, Message, Pulse, Renewed, Retired, Revoke, Stop, Stuck
 from holdfast.worker.notes import Log, Notes
 from holdfast.worker.reporter import Reporter
+from holdfast.worker.served import ServedQueues
 from holdfast.worker.storecalls import StoreCalls
 from holdfast.worker.timers import Timers
 
@@ -67,7 +72,8 @@ class Worker:
         settings: Settings,
         ports: Ports,
         *,
-        queues: tuple[str, ...] | None = None,
+        served: ServedQueues | None = None,
+        middleware: Sequence[Middleware] = (),
         alone: bool = False,
     ) -> None:
         self._tasks = tasks
@@ -80,6 +86,7 @@ class Worker:
         self._over = asyncio.Event()
         self._stopping = False
         self._group: asyncio.TaskGroup
+        self._context = copy_context()
         clock, events = ports.clock, ports.events
         self._announcer = Announcer(events, clock)
         self._notes = Notes(ports.notes)
@@ -95,6 +102,8 @@ class Worker:
         self._threads = ThreadExecutor(settings.concurrency)
         self._attempts = Attempts(
             tasks=tasks,
+            backend=ports.backend,
+            worker=worker,
             clock=clock,
             random=ports.random,
             events=events,
@@ -102,6 +111,7 @@ class Worker:
             reporter=self._reporter,
             threads=self._threads,
             stuck=self._stuck,
+            middleware=middleware,
         )
         self._claimer = Claimer(
             calls=self._calls,
@@ -109,7 +119,7 @@ class Worker:
             clock=clock,
             settings=settings,
             worker=worker,
-            queues=queues,
+            served=served,
             lease=self._lease,
             load=self._load,
             notes=self._notes,
@@ -163,8 +173,8 @@ class Worker:
             case Renewed(sent_at=sent_at):
                 self._lease.renewed(sent_at)
                 self._timers.pump()
-            case Revoke(claims=claims, paused=paused):
-                self._revoke(frozenset(ClaimRef(*claim) for claim in claims), frozenset(paused))
+            case Revoke():
+                self._revoke(message)
             case Adopt(tasks=tasks):
                 self._adopt(KnownTask(*task) for task in tasks)
             case Stop(grace=grace):
@@ -174,10 +184,12 @@ class Worker:
             case _:
                 log.warning("unexpected word from the supervisor: %s", type(message).__name__)
 
-    def _revoke(self, refs: frozenset[ClaimRef], paused: frozenset[str]) -> None:
+    def _revoke(self, revoke: Revoke) -> None:
+        refs = frozenset(ClaimRef(*claim) for claim in revoke.claims)
+        replaced = frozenset(ClaimRef(*claim) for claim in revoke.replaced)
         for claim in self._timers.take_out(lambda claim: claim.ref in refs):
             self._end_unstarted(claim, Move.CANCEL, Reason.REQUESTED)
-        for claim in self._timers.take_out(lambda claim: claim.queue in paused):
+        for claim in self._timers.take_out(lambda claim: claim.queue in revoke.paused or claim.ref in replaced):
             self._give_back(claim)
         for ref, control in list(self._running.items()):
             if ref in refs and control.why is None:  # said at every beat, heard once: it may tidy up
@@ -212,7 +224,9 @@ class Worker:
         self._load.started()
         self._quiet.clear()
         self._reporter.something_runs()
-        control.attempt = asyncio.ensure_future(self._attempt(control))
+        # In a context of its own: what one job's code sets there is no business of the next, whoever starts it.
+        loop = asyncio.get_running_loop()
+        control.attempt = loop.create_task(self._attempt(control), context=self._context.copy())
 
     async def _attempt(self, control: Control) -> None:
         claim = control.claim
@@ -221,7 +235,9 @@ class Worker:
         except Exception as error:
             log.exception("job %s: its attempt broke outside its handler", claim.job_id)
             move = Move.DIE if claim.attempt + 1 >= claim.max_attempts else Move.RETRY
-            ending = Ending(claim.ref, move, failure=describe(error))
+            ending = control.ending or Ending(claim.ref, move, failure=describe(error, control.scrub))
+        if control.log is not None and ending is not None:
+            ending = replace(ending, log=control.log.text)
         del self._running[claim.ref]
         self._reporter.ended(control)
         self._load.ended()
@@ -232,7 +248,7 @@ class Worker:
             self._completer.add(ending)
         if not self._running:
             self._quiet.set()
-        self._timers.pump()
+        self._timers.slot_free()
         self._claimer.wake()
 
     def _give_back(self, claim: Claim) -> None:

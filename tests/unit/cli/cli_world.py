@@ -70,8 +70,8 @@ class World:
         self.do(self.verbs.finish(WORKER, [ending]))
         return job_id
 
-    def dead(self, **how):
-        return self.end(self.enqueue(max_attempts=1, **how), Move.DIE, failure=SMTP)
+    def dead(self, failure=SMTP, **how):
+        return self.end(self.enqueue(max_attempts=1, **how), Move.DIE, failure=failure)
 
     def running(self, **how):
         job_id = self.enqueue(**how)

@@ -1,10 +1,16 @@
 """`dead`: a person decides what becomes of the dead, and a careless one is asked first."""
 
+import json
+import threading
+from datetime import timedelta
+
 import click
 import pytest
 from cli_world import answer, assert_refused
 
 from holdfast.cli import bulk
+from holdfast.cli.connection import Wanted
+from holdfast.core.job import Failure
 from holdfast.core.states import State
 from holdfast.store.protocol import JobFilter
 
@@ -21,7 +27,7 @@ class TestDead:
     def test_none_is_told_in_words(self, holdfast):
         assert holdfast("dead", "list").stdout == "No dead jobs.\n"
         assert holdfast("dead", "retry", "--all").stdout == "No dead jobs.\n"
-        assert answer(holdfast("dead", "discard", "--all", "--json")) == {"done": 0}
+        assert answer(holdfast("dead", "discard", "--all", "--json")) == {"done": 0, "errors": []}
 
     def test_retry_makes_it_ready_and_discard_cancels_it(self, world, holdfast):
         one, two = world.dead(), world.dead()
@@ -51,7 +57,7 @@ class TestDead:
     def test_yes_does_not_ask(self, world, holdfast):
         world.dead()
         result = holdfast("dead", "retry", "--all", "--yes", "--json")
-        assert answer(result) == {"done": 1}
+        assert answer(result) == {"done": 1, "errors": []}
         assert result.stderr == ""
 
     def test_a_no_changes_nothing(self, world, holdfast):
@@ -83,11 +89,94 @@ class TestDead:
     def test_one_settled_by_someone_else_meanwhile_is_passed_over(self, world, holdfast, monkeypatch):
         mine, theirs = sorted([world.dead(), world.dead()], reverse=True)
         page = world.do(world.verbs.list_jobs(JobFilter(states=(State.DEAD,))))
-        monkeypatch.setattr(bulk, "_every_dead", lambda _backend: iter(page))
+        monkeypatch.setattr(bulk, "pages", lambda _backend, _which: iter([page]))
         world.do(world.verbs.requeue(theirs))
-        assert answer(holdfast("dead", "retry", "--all", "--yes", "--json")) == {"done": 1}
+        assert answer(holdfast("dead", "retry", "--all", "--yes", "--json")) == {"done": 1, "errors": []}
         assert world.state(mine) is State.READY
 
-    @pytest.mark.parametrize("args", [(), ("--all", "some-id")])
-    def test_ids_or_all_but_not_both(self, holdfast, args):
+    @pytest.mark.parametrize(
+        "args", [(), ("--all", "some-id"), ("--task", "send_email", "some-id"), ("--error", "x", "some-id")]
+    )
+    def test_ids_or_a_selection_but_not_both(self, holdfast, args):
         assert_refused(holdfast("dead", "retry", *args), 2, "or --all")
+
+
+class TestSelecting:
+    @pytest.fixture
+    def dead(self, world):
+        """Three dead jobs that differ."""
+        return {
+            "mail": world.dead(),
+            "report": world.dead(task="report", queue="reports", failure=Failure("TimeoutError", "took TOO long")),
+            "quick": world.dead(task="report", queue="quick"),
+        }
+
+    @pytest.mark.parametrize(
+        ("options", "meant"),
+        [
+            (("--task", "report"), {"report", "quick"}),
+            (("--queue", "mail"), {"mail"}),
+            (("--error", "too long"), {"report"}),
+            (("--error", "SMTPError", "--task", "report"), {"quick"}),
+            (("--all", "--queue", "reports"), {"report"}),
+        ],
+    )
+    def test_task_queue_and_error_select_for_every_command(self, world, holdfast, dead, options, meant):
+        narrowed = [option for option in options if option != "--all"]
+        listed = answer(holdfast("dead", "list", *narrowed, "--json"))
+        assert {job["id"] for job in listed} == {dead[name] for name in meant}
+        result = holdfast("dead", "retry", *options, input="y\n")
+        assert f"Retry {len(meant)} dead job{'s' if len(meant) > 1 else ''}? [y/N]" in result.stderr
+        assert {name for name, job_id in dead.items() if world.state(job_id) is State.READY} == meant
+
+    def test_discard_selects_too(self, world, holdfast, dead):
+        assert answer(holdfast("dead", "discard", "--error", "too long", "--yes", "--json"))["done"] == 1
+        assert [world.state(job_id) for job_id in dead.values()] == [State.DEAD, State.CANCELLED, State.DEAD]
+
+    def test_where_nothing_matches_it_says_so_and_does_not_ask(self, holdfast, dead):
+        assert dead
+        for command in ("list", "retry", "discard"):
+            assert holdfast("dead", command, "--error", "unheard of").stdout == "No dead job matches.\n"
+
+    def test_a_taken_key_is_told_with_the_job_that_has_it_and_the_others_go_on(self, world, holdfast):
+        kept = world.dead(key="order-42")
+        holder = world.enqueue(key="order-42", delay=timedelta(hours=1))
+        other = world.dead()
+        result = holdfast("dead", "retry", "--all", "--yes")
+        assert result.exit_code == 1
+        assert result.stdout == "1 dead job was requeued.\n"
+        (said,) = result.stderr.splitlines()
+        assert kept in said
+        assert holder in said
+        assert (world.state(kept), world.state(other)) == (State.DEAD, State.READY)
+
+    def test_a_taken_key_is_told_for_a_job_by_its_id_too(self, world, holdfast):
+        kept = world.dead(key="order-42")
+        holder = world.enqueue(key="order-42", delay=timedelta(hours=1))
+        assert_refused(holdfast("dead", "retry", kept), 1, holder)
+        (told,) = json.loads(holdfast("dead", "retry", kept, "--json").stdout)
+        assert holder in told["error"]
+        bulk_answer = json.loads(holdfast("dead", "retry", "--all", "--yes", "--json").stdout)
+        assert (bulk_answer["done"], bulk_answer["errors"][0]["id"]) == (0, kept)
+
+    def test_of_many_failures_only_some_are_told_one_by_one(self, world, holdfast, monkeypatch):
+        monkeypatch.setattr(bulk, "_MOST_TOLD", 2)
+        for number in range(5):
+            world.dead(key=f"order-{number}")
+            world.enqueue(key=f"order-{number}", delay=timedelta(hours=1))
+        said = holdfast("dead", "retry", "--all", "--yes").stderr.splitlines()
+        assert len(said) == 3
+        assert "3 more could not be done" in said[-1]
+
+    def test_a_bulk_has_many_under_way_at_a_time(self, world):
+        """Alone each would wait for ever: so many together share what a commit costs."""
+        together = threading.Barrier(8)
+        for _ in range(16):
+            world.dead()
+
+        def act(_backend, _job):
+            together.wait(10)
+            return "met"
+
+        which = JobFilter(states=(State.DEAD,))
+        bulk.act_on_selected(Wanted(as_json=True), world.backend, which, 16, act)

@@ -1,7 +1,7 @@
 """`jobs list`: every job, in the order and the width that were asked for."""
 
 import pytest
-from cli_world import CONTRACT, answer
+from cli_world import CONTRACT, answer, assert_refused
 
 from holdfast.core.states import State
 
@@ -27,6 +27,31 @@ class TestJobsList:
     def test_filters_narrow_it(self, world, holdfast, options, expected):
         world.one_of_each()
         assert {State(job["state"]) for job in answer(holdfast("jobs", "list", "--json", *options))} == expected
+
+    @pytest.mark.parametrize(
+        ("options", "expected"),
+        [
+            (["--key", "order-42"], {"one"}),
+            (["--tag", "import"], {"one", "two"}),
+            (["--tag", "import", "--tag", "night"], {"two"}),
+            (["--meta", "customer=7"], {"one", "two"}),
+            (["--meta", "customer=7", "--meta", "note=a=b"], {"two"}),
+            (["--error", "451 TRY"], {"three"}),
+            (["--error", "unheard of"], set()),
+        ],
+    )
+    def test_what_callers_wrote_on_a_job_finds_it(self, world, holdfast, options, expected):
+        jobs = {
+            "three": world.dead(),
+            "one": world.enqueue(key="order-42", tags=("import",), metadata={"customer": "7"}),
+            "two": world.enqueue(tags=("import", "night"), metadata={"customer": "7", "note": "a=b"}),
+        }
+        listed = answer(holdfast("jobs", "list", "--json", *options))
+        assert {job["id"] for job in listed} == {jobs[name] for name in expected}
+
+    @pytest.mark.parametrize("pair", ["customer", "=7", ""])
+    def test_metadata_is_asked_for_by_name_and_value(self, holdfast, pair):
+        assert_refused(holdfast("jobs", "list", "--meta", pair), 2, "NAME=VALUE")
 
     def test_pages_follow_each_other_by_id(self, world, holdfast):
         ids = sorted((world.enqueue() for _ in range(5)), reverse=True)

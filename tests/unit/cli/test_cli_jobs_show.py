@@ -1,12 +1,12 @@
 """`jobs show`: everything about one job, whatever is in it."""
 
 import json
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
-from cli_world import CONTRACT, WORKER, answer, assert_refused
+from cli_world import CONTRACT, SMTP, WORKER, answer, assert_refused
 
-from holdfast.core.job import Failure
+from holdfast.core.job import Failure, OnConflict, OnLate
 from holdfast.core.states import Move, State
 
 
@@ -24,8 +24,51 @@ class TestJobsShow:
 
     def test_json_tells_the_history(self, world, holdfast):
         (attempt,) = answer(holdfast("jobs", "show", world.dead(), "--json"))["attempts"]
-        assert attempt.keys() == {"fence", "worker", "started_at", "ended_at", "how", "error", "traceback"}
+        assert attempt.keys() == {"fence", "worker", "started_at", "ended_at", "how", "error", "traceback", "log"}
         assert (attempt["fence"], attempt["how"], attempt["error"]) == (1, "die", "SMTPError: 451 try again")
+
+    def test_key_tags_metadata_and_times_are_shown(self, world, holdfast):
+        job_id = world.enqueue(
+            key="order-42",
+            tags=("import", "night"),
+            metadata={"customer": "7"},
+            start_within=timedelta(minutes=5),
+            on_late=OnLate.EXPIRE,
+        )
+        text = holdfast("jobs", "show", job_id).stdout
+        for part in ("order-42", "import, night", "customer=7", "in 5 min); it expires if it comes later"):
+            assert part in text
+        shown = answer(holdfast("jobs", "show", job_id, "--json"))
+        assert (shown["key"], shown["tags"], shown["metadata"]) == (
+            "order-42",
+            ["import", "night"],
+            {"customer": "7"},
+        )
+        assert (shown["on_late"], shown["after"], shown["result_until"]) == ("expire", None, None)
+        assert datetime.fromisoformat(shown["start_by"]).tzinfo is not None
+
+    def test_whose_place_it_takes_is_shown(self, world, holdfast):
+        running = world.running(key="order-42")
+        job_id = world.enqueue(key="order-42", on_conflict=OnConflict.REPLACE)
+        assert f"job {running}, whose place it takes" in holdfast("jobs", "show", job_id).stdout
+        assert answer(holdfast("jobs", "show", job_id, "--json"))["after"] == running
+
+    def test_for_how_long_a_result_is_kept_is_shown(self, world, holdfast):
+        done = world.end(world.enqueue(), Move.COMPLETE, result=b"1", keep_result=timedelta(hours=2))
+        assert "kept until " in holdfast("jobs", "show", done).stdout
+        assert answer(holdfast("jobs", "show", done, "--json"))["result_until"] is not None
+
+    def test_the_log_of_the_last_attempt_is_shown_in_full_and_all_of_it_in_json(self, world, holdfast):
+        job_id = world.enqueue()
+        world.end(job_id, Move.RETRY, failure=SMTP, log="one\ntwo")
+        world.end(job_id, Move.DIE, failure=SMTP, log="three\nfo\x1bur")
+        text = holdfast("jobs", "show", job_id).stdout
+        assert "Log of claim 2\n  three\n  fo�ur\n" in text
+        assert "earlier claims logged too: 1 (2 lines); --json shows it all" in text
+        assert [each["log"] for each in answer(holdfast("jobs", "show", job_id, "--json"))["attempts"]] == [
+            "one\ntwo",
+            "three\nfo\x1bur",
+        ]
 
     def test_a_result_is_decoded(self, world, holdfast):
         done = world.end(world.enqueue(), Move.COMPLETE, result=b'{"sent":123456789012345678901234567890}')

@@ -1,9 +1,13 @@
 """`queues`, `workers`, `stats`, `why`: the store at a glance."""
 
+from datetime import timedelta
+
+import pytest
 from cli_world import WORKER, answer, bare
 
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.states import Move, State
+from holdfast.store.protocol import WorkerInfo
 
 
 class TestQueues:
@@ -24,8 +28,29 @@ class TestQueues:
         assert answer(holdfast("queues", "--json"))[0]["paused_at"] is None
 
     def test_pause_and_resume_answer_in_json(self, holdfast):
-        assert answer(holdfast("queues", "pause", "mail", "--json")) == {"queue": "mail", "paused": True}
+        assert answer(holdfast("queues", "pause", "mail", "--json")) == {
+            "queue": "mail",
+            "paused": True,
+            "holds_jobs": False,
+            "served": True,
+        }
         assert answer(holdfast("queues", "resume", "mail", "--json")) == {"queue": "mail", "paused": False}
+
+    def test_pausing_what_is_there_needs_no_further_word(self, world, holdfast):
+        world.enqueue()
+        assert len(holdfast("queues", "pause", "mail").stdout.splitlines()) == 1
+
+    def test_a_queue_that_holds_nothing_is_paused_and_that_is_said(self, world, holdfast):
+        result = holdfast("queues", "pause", "mial")
+        assert result.exit_code == 0
+        assert "It holds no job: `holdfast queues`" in result.stdout
+        assert world.do(world.verbs.queues())[0].paused_at is not None
+
+    def test_that_nobody_serves_it_is_said_too(self, world, holdfast):
+        world.do(world.verbs.bury(WORKER, Death(DeathKind.STOPPED)))
+        world.do(world.verbs.register(WorkerInfo("w2", "s1", "web-01", 1, timedelta(seconds=15), ("mail",))))
+        assert "no running worker serves it" in holdfast("queues", "pause", "mial").stdout
+        assert "no running worker" not in holdfast("queues", "pause", "mail").stdout
 
     def test_options_may_stand_before_the_subcommand(self, world):
         assert bare("queues", "--url", world.url, "pause", "mail").exit_code == 0
@@ -40,6 +65,49 @@ class TestQueues:
         lines = holdfast("queues", env={"COLUMNS": "80"}).stdout.splitlines()
         assert all(len(line) <= 80 for line in lines)
         assert "RUNNING" in lines[0]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+class TestWidths:
+    def test_a_queue_keeps_its_name_and_that_it_is_paused(self, world, holdfast, width):
+        world.enqueue(queue="a-queue-with-a-rather-long-name")
+        world.do(world.verbs.pause("a-queue-with-a-rather-long-name"))
+        lines = holdfast("queues", env={"COLUMNS": str(width)}).stdout.splitlines()
+        assert all(len(line) <= width for line in lines)
+        assert lines[0].startswith("QUEUE")
+        assert "PAUSED" in lines[0]
+        assert lines[-1].startswith("a-queue-with-a-rather-long-name ")
+        assert "…" not in lines[-1]
+
+    def test_a_worker_keeps_its_id_and_its_last_beat(self, world, holdfast, width):
+        host = "a-machine.with-a-very-long-name.example.com"
+        world.do(
+            world.verbs.register(WorkerInfo("f" * 16, "s1", host, 4_000_000, timedelta(seconds=15), ("mail",)))
+        )
+        lines = holdfast("workers", env={"COLUMNS": str(width)}).stdout.splitlines()
+        assert all(len(line) <= width for line in lines)
+        assert "LAST BEAT" in lines[0]
+        assert lines[-1].startswith("f" * 16)
+
+    def test_a_job_keeps_its_id_its_task_and_its_state(self, world, holdfast, width):
+        job_id = world.dead(task="a.very.long.name.of.a.task.in.some.package")
+        lines = holdfast("jobs", "list", env={"COLUMNS": str(width)}).stdout.splitlines()
+        assert all(len(line) <= width for line in lines)
+        assert lines[-1].startswith(f"{job_id}  a.very")
+        assert " dead" in lines[-1]
+
+    def test_a_dead_job_keeps_its_id_and_its_error(self, world, holdfast, width):
+        job_id = world.dead()
+        lines = holdfast("dead", "list", env={"COLUMNS": str(width)}).stdout.splitlines()
+        assert all(len(line) <= width for line in lines)
+        assert lines[-1].startswith(job_id)
+        assert "SMTPErr" in lines[-1]
+
+    def test_a_history_keeps_its_claims(self, world, holdfast, width):
+        lines = holdfast("jobs", "show", world.dead(), env={"COLUMNS": str(width)}).stdout.splitlines()
+        head = next(line for line in lines if line.strip().startswith("CLAIM"))
+        assert "ENDED" in head
+        assert len(head) <= width
 
 
 class TestWorkersStatsWhy:

@@ -6,6 +6,9 @@ from types import ModuleType
 import pytest
 from cli_world import assert_refused, bare
 
+from holdfast.watch.options import LogOptions
+from holdfast.worker.served import ServedQueues
+
 
 @pytest.fixture
 def supervised(monkeypatch):
@@ -22,7 +25,7 @@ def test_what_is_not_said_is_left_to_the_app(supervised):
     (options,) = supervised
     assert (options.target, options.drain, options.processes, options.app_dir) == ("shop.jobs:app", False, 1, ".")
     assert options.concurrency is options.queues is options.grace is options.lease is options.url is None
-    assert options.console is True
+    assert options.logs == LogOptions("info", "human", quiet=False)
 
 
 def test_what_is_said_is_handed_over(supervised, tmp_path):
@@ -32,9 +35,41 @@ def test_what_is_said_is_handed_over(supervised, tmp_path):
     (options,) = supervised
     assert options.target == "shop.jobs:make.app"
     assert options.drain is True
-    assert (options.concurrency, options.processes, options.queues) == (50, 4, ("critical", "mail"))
+    assert (options.concurrency, options.processes, options.queues) == (
+        50,
+        4,
+        ServedQueues(("critical", "mail"), (1, 1)),
+    )
     assert (options.grace, options.lease) == (0.0, 2.5)
-    assert (options.app_dir, options.url, options.console) == (str(tmp_path), "sqlite:///x.db", False)
+    assert (options.app_dir, options.url, options.logs.quiet) == (str(tmp_path), "sqlite:///x.db", True)
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        (("--queues", "critical=6, mail=3 ,reports"), ServedQueues(("critical", "mail", "reports"), (6, 3, 1))),
+        (("--queues", "mail"), ServedQueues(("mail",), (1,))),
+        (("--queues", "critical,mail", "--strict"), ServedQueues(("critical", "mail"))),
+    ],
+)
+def test_queues_have_weights_or_an_order(supervised, said, meant):
+    """A name without a weight has 1; strictly means in the order given."""
+    bare("worker", "shop:app", *said)
+    assert [options.queues for options in supervised] == [meant]
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        (("--log-level", "warning"), LogOptions("warning")),
+        (("--verbose",), LogOptions("debug")),
+        (("-v", "--log-format", "json"), LogOptions("debug", "json")),
+        (("--log-format", "json", "-q"), LogOptions("info", "json", quiet=True)),
+    ],
+)
+def test_the_log_is_as_it_was_asked_for(supervised, said, meant):
+    bare("worker", "shop:app", *said)
+    assert [options.logs for options in supervised] == [meant]
 
 
 @pytest.mark.parametrize("target", ["shop", "shop.jobs", ":app", "shop:", "shop/jobs.py:app", "a:b:c", "a b:c", ""])
@@ -46,13 +81,30 @@ def test_a_malformed_target_is_refused_with_an_example(supervised, target):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--queues", "critical=6,mail=3"), "weights as in 'critical=6,mail=3' come in a later release"),
+        (
+            ("--queues", "critical=6,mail=x"),
+            "the weight of 'mail' must be a whole number from 1 to 999999",
+        ),
+        (("--queues", "critical=0"), "the weight of 'critical'"),
+        (("--queues", "critical=-1"), "the weight of 'critical'"),
+        (("--queues", "critical=1.5"), "the weight of 'critical'"),
+        (("--queues", "critical="), "the weight of 'critical'"),
+        (("--queues", "critical=6=7"), "the weight of 'critical'"),
+        (("--queues", "=6"), "empty name"),
+        (("--queues", "a,b,a"), "names 'a' twice"),
+        (("--strict",), "--strict is about --queues, and none are named"),
+        (
+            ("--strict", "--queues", "a=1,b"),
+            "--strict serves queues in the order given, and weights",
+        ),
         (("--queues", "a,,b"), "empty name"),
         (("--queues", ""), "empty name"),
         (("--concurrency", "0"), "--concurrency"),
         (("--processes", "-1"), "--processes"),
         (("--grace", "-1"), "--grace"),
         (("--lease", "0"), "--lease"),
+        (("--log-level", "loud"), "--log-level"),
+        (("--log-format", "xml"), "--log-format"),
         (("--app-dir", "nowhere"), "'nowhere' does not exist"),
     ],
 )

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from random import Random
 
-from holdfast.core.job import NewJob
-from holdfast.core.states import State
+from holdfast.core.job import Ending, NewJob, OnConflict
+from holdfast.core.states import Move, State
 from holdfast.errors import StoreUnavailableError
 from holdfast.events import Events
 from holdfast.settings import Settings
@@ -14,7 +14,7 @@ from holdfast.store.memory.backend import MemoryBackend
 from holdfast.store.protocol import ClaimRequest, WorkerInfo
 from holdfast.store.verb import Verb
 from holdfast.supervisor.child import Child, ChildSpec, Phase
-from holdfast.supervisor.heart import Heart
+from holdfast.supervisor.heart import SWEEP_EVERY, SWEPT_AT_ONCE, Heart
 from holdfast.testing.simulator.fleet import SimulatedChild
 from holdfast.testing.simulator.loop import VirtualLoop
 from holdfast.testing.simulator.process import Process
@@ -108,6 +108,49 @@ def test_a_revocation_is_heard_before_the_renewal() -> None:
         revoke, renewed = await scene.next_words()
         assert revoke == Revoke((("job", 1),), ("mail",))
         assert isinstance(renewed, Renewed)
+
+    play(scenario)
+
+
+def test_what_is_to_give_way_is_heard_before_the_renewal() -> None:
+    """A claim whose job has a replacement is named apart from those whose cancellation was asked for."""
+
+    async def scenario(scene: Scene) -> None:
+        scene.backend.run(scene.verbs.enqueue([NewJob("old", "task", b"{}", key="k")]))
+        answer = scene.backend.run(scene.verbs.claim(ClaimRequest("ours", 1, 1)))
+        scene.notes.answered(1, [claim.ref for claim in answer.jobs])
+        replacement = NewJob("new", "task", b"{}", key="k", on_conflict=OnConflict.REPLACE)
+        scene.backend.run(scene.verbs.enqueue([replacement]))
+        await scene.next_words()
+        revoke, renewed = await scene.next_words()
+        assert revoke == Revoke((), (), (("old", 1),))
+        assert isinstance(renewed, Renewed)
+
+    play(scenario)
+
+
+def test_results_whose_time_is_over_are_swept_now_and_again() -> None:
+    """About once a minute, and at the next beats where there are more than one sweep forgets."""
+
+    async def scenario(scene: Scene) -> None:
+        rows = SWEPT_AT_ONCE + 1
+        jobs = [NewJob(f"job-{number}", "task", b"{}") for number in range(rows)]
+        scene.backend.run(scene.verbs.enqueue(jobs))
+        claims = scene.backend.run(scene.verbs.claim(ClaimRequest("ours", 1, rows))).jobs
+        span = timedelta(seconds=1)
+        endings = [Ending(claim.ref, Move.COMPLETE, result=b"1", keep_result=span) for claim in claims]
+        scene.backend.run(scene.verbs.finish("ours", endings))
+
+        def left() -> int:
+            return sum(row.result is not None for row in scene.backend.verbs._jobs.values())
+
+        beat = SETTINGS.beat_every
+        await asyncio.sleep(SWEEP_EVERY - beat / 2)
+        assert left() == rows
+        await asyncio.sleep(beat)
+        assert left() == 1
+        await asyncio.sleep(beat)
+        assert left() == 0
 
     play(scenario)
 

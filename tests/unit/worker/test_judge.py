@@ -1,19 +1,19 @@
 """What a handler did, and how its claim ends."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
-from holdfast.core.job import Claim, Ending
+from holdfast.core.job import Claim, ClaimRef, Ending
 from holdfast.core.outcome import Cancel, Discard, Fail, Outcome, Retry, Snooze, Success
 from holdfast.core.states import Move, Reason
 from holdfast.policy import declare_policy
 from holdfast.worker.judge import TRACEBACK_LIMIT, Judge, describe
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-CLAIM = Claim("id", 7, "task", 1, b"", "default", 0, NOW, attempt=0, crashes=0, max_attempts=3)
+CLAIM = Claim(ClaimRef("id", 7), "task", 1, b"", "default", 0, NOW, attempt=0, crashes=0, max_attempts=3)
 
 
 def judge(claim: Claim = CLAIM, **policy) -> Judge:

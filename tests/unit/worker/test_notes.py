@@ -1,12 +1,16 @@
 """What a child writes down is what its supervisor reads, whatever happens to the child."""
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from holdfast.core.job import ClaimRef
 from holdfast.worker import notes as notes_module
-from holdfast.worker.notes import FileLog, FileLogReader, Noted, Notes, NotesReader
+from holdfast.worker.notefile import ROOM, FileLog, FileLogReader
+from holdfast.worker.notes import Noted, Notes, NotesReader
 
 A, B, C = (ClaimRef(f"0191-{name}", fence) for name, fence in (("a", 1), ("b", 2), ("c", 3)))
 
@@ -83,11 +87,32 @@ def test_compaction_loses_nothing(pen: Notes, eye: NotesReader, monkeypatch, bet
 
 def test_compaction_bounds_the_file(pen: Notes, tmp_path: Path, monkeypatch) -> None:
     """A worker that has run for a year has small notes."""
-    monkeypatch.setattr(notes_module, "COMPACT_AT", 4_000)
-    for call in range(1, 2_000):
+    monkeypatch.setattr(notes_module, "COMPACT_AT", ROOM // 2)
+    for call in range(1, 100_000):
         pen.answered(call, [A])
         pen.ended([A])
-    assert (tmp_path / "child.notes").stat().st_size < 8_000
+    assert (tmp_path / "child.notes").stat().st_size == ROOM
+
+
+def test_an_addition_beyond_the_room_makes_room(log: FileLog, eye: NotesReader) -> None:
+    """However much is claimed at once, it is noted."""
+    many = [ClaimRef(f"0191-{number:032}", 1) for number in range(ROOM // 40)]
+    pen = Notes(log)
+    pen.answered(1, [A])
+    log.append(f"C 2 {' '.join(f'{ref.job_id}:1' for ref in many)}\n".encode())
+    log.append(b"C 3\n")
+    assert eye.read() == Noted(3, frozenset({A, *many}))
+
+
+def test_what_was_noted_outlives_a_killed_writer(tmp_path: Path, eye: NotesReader) -> None:
+    """A process that is killed right after a note has left it to its supervisor."""
+    code = (
+        "import os, signal, sys, pathlib; from holdfast.worker.notefile import FileLog;"
+        "FileLog(pathlib.Path(sys.argv[1])).append(b'C 7 0191-a:1\\n'); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code, str(tmp_path / "child.notes")], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert eye.read() == Noted(7, frozenset({A}))
 
 
 def test_no_notes_yet(tmp_path: Path) -> None:

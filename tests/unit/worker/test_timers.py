@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 
-from holdfast.core.job import Claim
+from holdfast.core.job import Claim, ClaimRef
 from holdfast.testing.simulator.loop import VirtualLoop
 from holdfast.testing.simulator.world import VirtualClock
 from holdfast.worker.lease import Lease
@@ -32,7 +32,9 @@ class Bench:
 
     def claim(self, name: str, after: float = 0.0, priority: int = 0) -> Claim:
         run_at = self.clock.now() + timedelta(seconds=after)
-        return Claim(name, 1, "task", 1, b"", "default", priority, run_at, attempt=0, crashes=0, max_attempts=5)
+        return Claim(
+            ClaimRef(name, 1), "task", 1, b"", "default", priority, run_at, attempt=0, crashes=0, max_attempts=5
+        )
 
     @property
     def names(self) -> list[str]:
@@ -44,13 +46,48 @@ def play(scenario: Callable[[], object]) -> None:
         runner.run(scenario())
 
 
-def test_due_claims_start_by_priority() -> None:
-    """What is due starts at once, the more important first, then in order of time."""
+def test_due_claims_start_in_the_order_in_which_the_store_gave_them() -> None:
+    """The store has weighed priority against waiting; a look-ahead job comes after those that are due."""
 
     async def scenario() -> None:
-        bench = Bench()
-        bench.timers.hold([bench.claim("low"), bench.claim("old", -5), bench.claim("high", priority=9)])
-        assert bench.names == ["high", "old", "low"]
+        bench = Bench(slots=0)
+        bench.timers.hold([bench.claim("starved", -5), bench.claim("soon", 0.5), bench.claim("high", priority=9)])
+        bench.timers.hold([bench.claim("higher", -9, priority=99)])
+        await asyncio.sleep(0.75)
+        bench.slots = 4
+        bench.timers.pump()
+        assert bench.names == ["starved", "high", "higher", "soon"]
+
+    play(scenario)
+
+
+def test_an_endless_stream_of_urgent_claims_lets_a_starved_one_start() -> None:
+    """What the store let through is neither passed over nor given back while others that came later start."""
+
+    async def scenario() -> None:
+        bench = Bench(slots=1)
+        bench.timers.hold([bench.claim("first", priority=9), bench.claim("starved")])
+        for number in range(10):
+            bench.timers.hold([bench.claim(f"urgent-{number}", priority=9)])
+            await asyncio.sleep(PATIENCE / 3)
+            bench.slots += 1
+            bench.timers.pump()
+        assert bench.names[:3] == ["first", "starved", "urgent-0"]
+        assert "starved" not in bench.returned
+
+    play(scenario)
+
+
+def test_claims_ahead_that_become_due_together_go_by_time_then_as_given() -> None:
+    """Within one instant the order of the store counts."""
+
+    async def scenario() -> None:
+        bench = Bench(slots=0)
+        bench.timers.hold([bench.claim("b", 1), bench.claim("c", 1), bench.claim("a", 0.5)])
+        await asyncio.sleep(1.25)
+        bench.slots = 3
+        bench.timers.pump()
+        assert bench.names == ["a", "b", "c"]
 
     play(scenario)
 

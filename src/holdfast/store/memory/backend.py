@@ -1,9 +1,10 @@
 """An open memory store: one lock makes each verb atomic, whichever thread or event loop runs it."""
 
 import threading
-from typing import TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from holdfast.clock import Clock, SystemClock
+from holdfast.errors import ConfigurationError
 from holdfast.store.memory.bell import MemoryBell
 from holdfast.store.memory.store import MemoryStore
 from holdfast.store.verb import Verb
@@ -33,13 +34,33 @@ class MemoryBackend:
         """Run the verb in one step and return its answer."""
         with self._lock:
             answer = _step(verb)
-        if verb.wakes:
-            self._bell.ring()
+        for tone in verb.tones:
+            self._bell.ring(tone)
         return answer
 
     async def arun(self, verb: Verb[T]) -> T:
         """Run the verb in one step, which takes no time worth leaving the event loop for."""
         return self.run(verb)
+
+    def run_in(self, verb: Verb[T], connection: Any) -> T:
+        """Refuse: there are no transactions here."""
+        verb.steps.close()
+        self.join(connection)
+
+    async def arun_in(self, verb: Verb[T], connection: Any) -> T:
+        """Refuse: there are no transactions here."""
+        return self.run_in(verb, connection)
+
+    def join(self, connection: Any) -> NoReturn:
+        """Refuse: there are no transactions here."""
+        raise ConfigurationError(
+            f"the memory store has no transactions and cannot take part in that of a {type(connection).__name__}:"
+            " use a sqlite:/// store on the file of that connection"
+        )
+
+    def ajoin(self, connection: Any) -> NoReturn:
+        """Refuse: there are no transactions here."""
+        self.join(connection)
 
     def close(self) -> None:
         """Let go of nothing: there are no connections and no threads."""

@@ -4,11 +4,14 @@ import asyncio
 import threading
 from contextlib import suppress
 
+from holdfast.store.verb import Tone
+
 
 class MemoryListener:
     """One ear. The flag stays up until a wait has seen it, so that no ring between two waits is lost."""
 
-    def __init__(self, bell: "MemoryBell") -> None:
+    def __init__(self, bell: "MemoryBell", tone: Tone) -> None:
+        self.tone = tone
         self._bell = bell
         self._loop = asyncio.get_running_loop()
         self._rung = asyncio.Event()
@@ -35,22 +38,22 @@ class MemoryListener:
 
 
 class MemoryBell:
-    """Wakes every listener of this process."""
+    """Wakes listeners of this process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._listeners: set[MemoryListener] = set()
 
-    def ring(self) -> None:
-        """Wake every listener. Never raises."""
+    def ring(self, tone: Tone = Tone.WORK) -> None:
+        """Wake every listener for this tone. Never raises."""
         with self._lock:
-            listeners = tuple(self._listeners)
+            listeners = [listener for listener in self._listeners if listener.tone is tone]
         for listener in listeners:
             listener.hear()
 
-    def listen(self) -> MemoryListener:
-        """Start listening, inside a running event loop."""
-        listener = MemoryListener(self)
+    def listen(self, tone: Tone = Tone.WORK) -> MemoryListener:
+        """Start listening for this tone alone, inside a running event loop."""
+        listener = MemoryListener(self, tone)
         with self._lock:
             self._listeners.add(listener)
         return listener

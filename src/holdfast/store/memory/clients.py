@@ -1,28 +1,43 @@
 """What clients and the curious ask of the memory store."""
 
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import partial
 
-from holdfast.core.job import Attempt, Cancellation, Job, NewJob
+from holdfast.core.job import Attempt, Cancellation, Glance, Job, NewJob, OnConflict
 from holdfast.core.states import CLAIMED, FINAL, MOVES, WAITING, Move, Reason, State
 from holdfast.errors import JobStateError
+from holdfast.store.memory.reception import Reception, key_of, refuse_key
 from holdfast.store.memory.rows import JobRow
-from holdfast.store.memory.tables import Tables, verb
+from holdfast.store.memory.tables import Tables, in_one_step, verb
 from holdfast.store.protocol import JobFilter, Queue, Situation, Worker
-from holdfast.store.verb import Access
+from holdfast.store.verb import Access, Verb
 
 
 class ClientVerbs(Tables):
     """Enqueue, look, cancel, requeue, pause."""
 
-    @verb(Access.WRITE, wakes=True)
-    def enqueue(self, jobs: Sequence[NewJob]) -> None:
-        """Accept jobs. A job whose id is known already is left as it is."""
-        now = self._clock.now()
+    def enqueue(self, jobs: Sequence[NewJob]) -> Verb[Mapping[str, str]]:
+        """Accept jobs. A job whose id is known already is left as it is, whatever its key."""
+        replaces = any(job.on_conflict is OnConflict.REPLACE for job in jobs)
+        steps = in_one_step(partial(self._enqueue, jobs))
+        return Verb("enqueue", Access.WRITE, steps, wakes=True, tells=replaces)
+
+    def _enqueue(self, jobs: Sequence[NewJob]) -> Mapping[str, str]:
+        reception = Reception(ChainMap({}, self._jobs), ChainMap({}, self._holders), self._clock.now())
         for job in jobs:
-            run_at = now + job.delay if job.run_at is None else job.run_at
-            if job.id not in self._jobs:
-                self._jobs[job.id] = JobRow(job, next(self._arrivals), now, run_at)
+            reception.receive(job, next(self._arrivals))
+        self._jobs.update(reception.jobs.maps[0])
+        self._holders.update(reception.holders.maps[0])
+        return reception.met
+
+    @verb(Access.READ)
+    def glance(self, job_ids: Sequence[str]) -> Mapping[str, Glance]:
+        """Return the states of jobs; those that do not exist are left out."""
+        now = self._clock.now()
+        rows = (self._jobs[job_id] for job_id in job_ids if job_id in self._jobs)
+        return {row.new.id: Glance(row.state_at(now), row.progress) for row in rows}
 
     @verb(Access.READ)
     def get(self, job_id: str) -> Job | None:
@@ -43,7 +58,7 @@ class ClientVerbs(Tables):
         row = self._jobs.get(job_id)
         return () if row is None else tuple(claim.view() for claim in row.claims)
 
-    @verb(Access.WRITE)
+    @verb(Access.WRITE, tells=True)
     def cancel(self, job_id: str) -> Cancellation:
         """Cancel a waiting job now; ask for it where it is claimed; too late where it is final."""
         row = self._job(job_id)
@@ -52,8 +67,15 @@ class ClientVerbs(Tables):
         if row.state in CLAIMED:
             row.cancel_requested = True
             return Cancellation.REQUESTED
+        self._give_key_back(row)
         row.cancel(self._clock.now())
         return Cancellation.CANCELLED
+
+    def _give_key_back(self, row: JobRow) -> None:
+        key = key_of(row.new)
+        if key is not None and row.after is not None:
+            self._jobs[row.after].replaced_by = None
+            self._holders[key] = row.after
 
     @verb(Access.WRITE, wakes=True)
     def requeue(self, job_id: str) -> None:
@@ -61,6 +83,7 @@ class ClientVerbs(Tables):
         row, now = self._job(job_id), self._clock.now()
         state = row.state_at(now)
         if state in MOVES[Move.REQUEUE].sources:
+            self._take_key_again(row, now)
             row.attempt = row.crashes = 0
             row.error, row.cancel_requested = None, False
         elif state is not State.SCHEDULED:
@@ -69,7 +92,16 @@ class ClientVerbs(Tables):
             )
         row.wait(now)
 
-    @verb(Access.WRITE)
+    def _take_key_again(self, row: JobRow, now: datetime) -> None:
+        key = key_of(row.new)
+        if key is None:
+            return
+        holder = self._jobs[self._holders[key]]
+        if holder.has_key(now):
+            raise refuse_key(holder, now, f"requeue job {row.new.id} once that job has given the key free")
+        self._holders[key] = row.new.id
+
+    @verb(Access.WRITE, tells=True)
     def discard(self, job_id: str) -> None:
         """End a dead job as cancelled(discarded)."""
         row = self._job(job_id)
@@ -146,4 +178,8 @@ def _matches(job: Job, which: JobFilter) -> bool:
         and which.queue in {None, job.queue}
         and which.task in {None, job.task}
         and (which.before is None or job.id < which.before)
+        and which.key in {None, job.key}
+        and set(which.tags) <= set(job.tags)
+        and which.metadata.items() <= job.metadata.items()
+        and (which.error is None or which.error.lower() in (job.error or "").lower())
     )

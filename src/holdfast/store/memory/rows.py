@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from holdfast.core.job import Attempt, Claim, ClaimRef, Job, NewJob, Progress
-from holdfast.core.states import CLAIMED, Reason, State
+from holdfast.core.states import CLAIMED, FINAL, Move, Reason, State, settle
 from holdfast.store.protocol import Worker, WorkerInfo
 
 
@@ -19,23 +19,36 @@ class ClaimRow:
     how: str | None = None
     error: str | None = None
     traceback: str | None = None
+    log: str | None = None
     by_finish: bool = False
 
     def view(self) -> Attempt:
         """Return what others may see."""
         return Attempt(
-            self.fence, self.worker, self.started_at, self.ended_at, self.how, self.error, self.traceback
+            fence=self.fence,
+            worker=self.worker,
+            started_at=self.started_at,
+            ended_at=self.ended_at,
+            how=self.how,
+            error=self.error,
+            traceback=self.traceback,
+            log=self.log,
         )
 
 
 @dataclass(slots=True)
 class JobRow:
-    """A job. It is stored as SCHEDULED until claimed; READY is what that is called once its time has come."""
+    """A job. It is stored as SCHEDULED until claimed; READY is what that is called once its time has come.
+
+    `after` and `replaced_by` are the two ends of one tie: the claimed job for whose end this one waits as
+    blocked(replacing), and the job that waits so for the end of this one.
+    """
 
     new: NewJob
     arrival: int
     created_at: datetime
     run_at: datetime
+    start_by: datetime | None = None
     state: State = State.SCHEDULED
     reason: str | None = None
     finished_at: datetime | None = None
@@ -47,9 +60,19 @@ class JobRow:
     worker: str | None = None
     call: int = 0
     result: bytes | None = None
+    result_until: datetime | None = None
     error: str | None = None
     progress: Progress | None = None
+    after: str | None = None
+    replaced_by: str | None = None
     claims: list[ClaimRow] = field(default_factory=list)
+
+    @classmethod
+    def accepted(cls, new: NewJob, arrival: int, now: datetime) -> "JobRow":
+        """Return a new job as it waits for its time."""
+        run_at = now + new.delay if new.run_at is None else new.run_at
+        start_by = None if new.start_within is None else run_at + new.start_within
+        return cls(new, arrival, now, run_at, start_by)
 
     @property
     def ref(self) -> ClaimRef:
@@ -71,6 +94,16 @@ class JobRow:
         due = self.state is State.SCHEDULED and self.run_at <= now
         return State.READY if due else self.state
 
+    def has_key(self, now: datetime) -> bool:
+        """Tell whether its key, if it was the last to get it, is taken."""
+        if self.state is State.COMPLETED and self.finished_at is not None:
+            return self.finished_at + self.new.keep_key > now
+        return self.state not in FINAL
+
+    def has_stale_result(self, now: datetime) -> bool:
+        """Tell whether it has a result whose time is over."""
+        return self.result is not None and self.result_until is not None and self.result_until <= now
+
     def is_claim_of(self, worker: str) -> bool:
         """Tell whether the worker has this job."""
         return self.state in CLAIMED and self.worker == worker
@@ -90,9 +123,10 @@ class JobRow:
         self.worker, self.call = worker, call
         self.claims.append(ClaimRow(self.fence, worker))
         new = self.new
+        # A job whose time was moved past its limit, by a snooze or a requeue, was decided to start later.
+        can_be_late = self.attempt == 0 and self.start_by is not None and self.run_at <= self.start_by
         return Claim(
-            job_id=new.id,
-            fence=self.fence,
+            ref=self.ref,
             task=new.task,
             version=new.version,
             payload=new.payload,
@@ -102,7 +136,15 @@ class JobRow:
             attempt=self.attempt,
             crashes=self.crashes,
             max_attempts=new.max_attempts,
+            start_by=self.start_by if can_be_late else None,
+            on_late=new.on_late,
+            metadata=new.metadata,
         )
+
+    def settle(self, move: Move) -> Move:
+        """Return the move to record for an ending of the present claim."""
+        replaced = self.replaced_by is not None
+        return settle(move, cancel_requested=self.cancel_requested, replaced=replaced, last_chance=self.last_chance)
 
     def close_claim(self, now: datetime, how: str, error: str | None = None) -> ClaimRow:
         """Write the end of the present claim into the history."""
@@ -119,17 +161,27 @@ class JobRow:
         """Let it wait for something else than time."""
         self._leave_worker(State.BLOCKED, reason)
 
+    def follow(self, claimed: "JobRow") -> None:
+        """Let it wait for the end of a claimed job, whose place it takes."""
+        self.state, self.reason, self.after = State.BLOCKED, Reason.REPLACING, claimed.new.id
+        claimed.replaced_by = self.new.id
+
     def end(self, state: State, now: datetime, reason: str | None = None) -> None:
         """Make it final. Who had it last stays known."""
         self.state, self.reason, self.finished_at = state, reason, now
+        self.after = None
 
     def cancel(self, now: datetime) -> None:
         """End it because someone asked for it."""
         self.end(State.CANCELLED, now, Reason.REQUESTED)
 
+    def give_up(self, now: datetime) -> None:
+        """End it, instead of letting it wait again, because someone asked for it or another takes its place."""
+        self.end(State.CANCELLED, now, Reason.REQUESTED if self.cancel_requested else Reason.REPLACED)
+
     def _leave_worker(self, state: State, reason: str | None) -> None:
         self.state, self.reason = state, reason
-        self.worker = self.progress = self.finished_at = None
+        self.worker = self.progress = self.finished_at = self.after = None
 
     def view(self, now: datetime) -> Job:
         """Return what others may see."""
@@ -154,9 +206,16 @@ class JobRow:
             cancel_requested=self.cancel_requested,
             worker=self.worker,
             payload=new.payload,
-            result=self.result,
+            result=None if self.has_stale_result(now) else self.result,
             error=self.error,
             progress=self.progress,
+            key=new.key,
+            tags=new.tags,
+            metadata=new.metadata,
+            start_by=self.start_by,
+            on_late=new.on_late,
+            after=self.after,
+            result_until=self.result_until,
         )
 
 

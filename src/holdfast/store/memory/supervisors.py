@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import islice
 
 from holdfast.core.crash import Aftermath, Death, DeathKind, Orphan, aftermath
 from holdfast.core.job import ClaimRef, KnownTask
-from holdfast.core.states import MOVES, STARTED_ITS_LAST, Move, Reason, State, settle
+from holdfast.core.states import MOVES, STARTED_ITS_LAST, Move, Reason, State
 from holdfast.store.memory.rows import JobRow, WorkerRow
 from holdfast.store.memory.tables import Tables, verb
 from holdfast.store.protocol import BeatAnswer, WorkerBeat, WorkerInfo
@@ -16,7 +17,7 @@ _UNHARMED = Move.RELEASE.value
 
 
 class SupervisorVerbs(Tables):
-    """Register, beat, reconcile, condemn, bury."""
+    """Register, beat, reconcile, condemn, bury, sweep."""
 
     @verb(Access.WRITE)
     def register(self, worker: WorkerInfo) -> None:
@@ -35,10 +36,12 @@ class SupervisorVerbs(Tables):
         others = [row for name, row in self._workers.items() if name not in calling]
         living = [row for row in others if not row.is_expired(boot)]
         revoked = {beat.worker: self._revoked(beat.worker) for beat in accepted}
+        replaced = {beat.worker: self._replaced(beat.worker) for beat in accepted}
         return BeatAnswer(
             accepted=frozenset(beat.worker for beat in accepted),
             now=self._clock.now(),
             revoked={worker: refs for worker, refs in revoked.items() if refs},
+            replaced={worker: refs for worker, refs in replaced.items() if refs},
             paused=frozenset(self._paused_at),
             unnamed=frozenset(beat.worker for beat in accepted if self._unnamed(beat)),
             expired=frozenset(row.info.id for row in others if row.is_expired(boot)),
@@ -53,6 +56,9 @@ class SupervisorVerbs(Tables):
 
     def _revoked(self, worker: str) -> tuple[ClaimRef, ...]:
         return tuple(row.ref for row in self._claims_of(worker) if row.cancel_requested)
+
+    def _replaced(self, worker: str) -> tuple[ClaimRef, ...]:
+        return tuple(row.ref for row in self._claims_of(worker) if row.replaced_by is not None)
 
     def _unnamed(self, beat: WorkerBeat) -> list[JobRow]:
         claims = self._claims_of(beat.worker)
@@ -70,17 +76,18 @@ class SupervisorVerbs(Tables):
         suspects = (row for row in self._jobs.values() if row.alone and row.state_at(now) is State.READY)
         return frozenset(row.new.queue for row in suspects) - self._paused_at.keys()
 
-    @verb(Access.WRITE, wakes=True)
+    @verb(Access.WRITE, wakes=True, tells=True)
     def reconcile(self, beat: WorkerBeat) -> tuple[ClaimRef, ...]:
         """Release the worker's claims of calls up to `closed_call` that it does not name; return them."""
         now = self._clock.now()
         rows = self._unnamed(beat)
         for row in rows:
-            move = settle(Move.RELEASE, cancel_requested=row.cancel_requested, last_chance=row.last_chance)
+            move = row.settle(Move.RELEASE)
             row.attempt += MOVES[move].charges
             error = STARTED_ITS_LAST if move is Move.DIE else None
             row.close_claim(now, move, error)
             _leave(row, MOVES[move].target, now, error)
+            self._free_follower(row)
         return tuple(row.ref for row in rows)
 
     @verb(Access.BEAT)
@@ -92,18 +99,29 @@ class SupervisorVerbs(Tables):
             row.condemned = row.is_expired(boot)
         return frozenset(row.info.id for row in asked if row.condemned)
 
-    @verb(Access.WRITE, wakes=True)
+    @verb(Access.WRITE)
+    def sweep(self, limit: int) -> int:
+        """Forget at most `limit` results whose time is over, for good; return how many."""
+        now = self._clock.now()
+        stale = list(islice((row for row in self._jobs.values() if row.has_stale_result(now)), limit))
+        for row in stale:
+            row.result = None
+        return len(stale)
+
+    @verb(Access.WRITE, wakes=True, tells=True)
     def bury(self, worker: str, death: Death) -> tuple[ClaimRef, ...]:
         """Remove the worker and give back all its claims as `crash.aftermath` says; return them."""
-        row = self._workers.get(worker)
-        if row is None or (death.kind is DeathKind.VANISHED and not row.condemned):
+        dead = self._workers.get(worker)
+        if dead is None or (death.kind is DeathKind.VANISHED and not dead.condemned):
             return ()
         del self._workers[worker]
         self._buried.add(worker)
         now = self._clock.now()
         fates = aftermath(death, [_orphan(claim) for claim in self._claims_of(worker)])
         for fate in fates:
-            _suffer(self._jobs[fate.ref.job_id], fate, death.evidence, now)
+            row = self._jobs[fate.ref.job_id]
+            _suffer(row, fate, death.evidence, now)
+            self._free_follower(row)
         return tuple(fate.ref for fate in fates)
 
 
@@ -117,6 +135,7 @@ def _orphan(row: JobRow) -> Orphan:
         alone=row.alone,
         cancel_requested=row.cancel_requested,
         crashes_alone=sum(claim.how == _CHARGED_ALONE for claim in row.claims),
+        replaced=row.replaced_by is not None,
     )
 
 
@@ -131,6 +150,6 @@ def _leave(row: JobRow, state: State, now: datetime, error: str | None) -> None:
         row.error = error
         row.end(state, now)
     elif state is State.CANCELLED:
-        row.cancel(now)
+        row.give_up(now)
     else:
         row.wait(row.run_at)

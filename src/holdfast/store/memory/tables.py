@@ -8,8 +8,9 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from holdfast.clock import Clock
 from holdfast.core.job import ClaimRef
-from holdfast.core.states import State
+from holdfast.core.states import FINAL, State
 from holdfast.errors import JobNotFoundError
+from holdfast.store.memory.reception import Key
 from holdfast.store.memory.rows import JobRow, WorkerRow
 from holdfast.store.protocol import Worker
 from holdfast.store.verb import Access, Steps, Verb
@@ -26,14 +27,14 @@ def in_one_step(action: Callable[[], T]) -> Steps[T]:
 
 
 def verb(
-    access: Access, *, wakes: bool = False
+    access: Access, *, wakes: bool = False, tells: bool = False
 ) -> Callable[[Callable[Concatenate[S, P], T]], Callable[Concatenate[S, P], Verb[T]]]:
     """Make a plain method return a `Verb` of its own name."""
 
     def decorate(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], Verb[T]]:
         @wraps(method)
         def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> Verb[T]:
-            return Verb(method.__name__, access, in_one_step(partial(method, self, *args, **kwargs)), wakes)
+            return Verb(method.__name__, access, in_one_step(partial(method, self, *args, **kwargs)), wakes, tells)
 
         return call
 
@@ -41,11 +42,12 @@ def verb(
 
 
 class Tables:
-    """Jobs by id, workers by id, who is buried, and since when which queue is paused."""
+    """Jobs by id, the last job with each key, workers by id, who is buried, since when which queue is paused."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._jobs: dict[str, JobRow] = {}
+        self._holders: dict[Key, str] = {}
         self._workers: dict[str, WorkerRow] = {}
         self._buried = set[str]()
         self._paused_at = dict[str, datetime]()
@@ -63,6 +65,15 @@ class Tables:
 
     def _claims_of(self, worker: str) -> Iterator[JobRow]:
         return (row for row in self._jobs.values() if row.is_claim_of(worker))
+
+    def _free_follower(self, row: JobRow) -> bool:
+        """Let the job that waited for the end of this one wait for its time, and tell whether there was one."""
+        if row.replaced_by is None or row.state not in FINAL:
+            return False
+        follower = self._jobs[row.replaced_by]
+        row.replaced_by = None
+        follower.wait(follower.run_at)
+        return True
 
     def _view_workers(self) -> tuple[Worker, ...]:
         return tuple(self._view_worker(row) for row in self._workers.values())

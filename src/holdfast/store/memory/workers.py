@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from functools import partial
 
 from holdfast.core.job import ClaimRef, Ending, Progress, Verdict
-from holdfast.core.states import ENDINGS, FINAL, MOVES, RETURNS, STARTED_ITS_LAST, Move, Reason, State, settle
+from holdfast.core.states import ENDINGS, FINAL, MOVES, RETURNS, STARTED_ITS_LAST, Move, Reason, State
 from holdfast.errors import WorkerBuriedError
+from holdfast.store.memory.choosing import choose_due
 from holdfast.store.memory.rows import JobRow
 from holdfast.store.memory.tables import Tables, in_one_step, verb
 from holdfast.store.protocol import ClaimAnswer, ClaimRequest
@@ -23,7 +23,9 @@ class WorkerVerbs(Tables):
             raise WorkerBuriedError(f"worker {request.worker} is not registered, or was buried: register a new one")
         now = self._clock.now()
         self._unblock_suspects(request)
-        chosen = [*self._due(request, now), *self._ahead(request, now)]
+        due = (row for row in self._open_rows(request) if row.run_at <= now)
+        chosen = choose_due(request, self._open_queues(request), due, now)
+        chosen += self._ahead(request, now)
         jobs = tuple(row.give_to(request.worker, request.call) for row in chosen)
         left = (row.run_at for row in self._open_rows(request) if row.state is State.SCHEDULED)
         return ClaimAnswer(jobs, now, min(left, default=None))
@@ -33,11 +35,6 @@ class WorkerVerbs(Tables):
         for row in self._jobs.values():
             if row.alone and row.new.queue in queues and _is_adopted(request, row):
                 row.wait(row.run_at)
-
-    def _due(self, request: ClaimRequest, now: datetime) -> list[JobRow]:
-        rows = [row for row in self._open_rows(request) if row.run_at <= now]
-        rank = {queue: place for place, queue in enumerate(self._open_queues(request))}
-        return sorted(rows, key=lambda row: (rank[row.new.queue], row.order))[: request.limit]
 
     def _ahead(self, request: ClaimRequest, now: datetime) -> list[JobRow]:
         if request.alone:
@@ -71,7 +68,7 @@ class WorkerVerbs(Tables):
         row.claims[-1].started_at = started_at
         return Verdict.ACCEPTED
 
-    @verb(Access.WRITE)
+    @verb(Access.WRITE, tells=True)
     def progress(self, worker: str, reports: Sequence[tuple[ClaimRef, Progress]]) -> tuple[Verdict, ...]:
         """Record progress, fenced."""
         return tuple(self._progress(worker, ref, progress) for ref, progress in reports)
@@ -85,24 +82,31 @@ class WorkerVerbs(Tables):
 
     def finish(self, worker: str, endings: Sequence[Ending]) -> Verb[tuple[Verdict, ...]]:
         """End claims, fenced. An ending recorded before by this worker for this fence is accepted again."""
-        wakes = any(ending.move in RETURNS for ending in endings)
-        return Verb("finish", Access.WRITE, in_one_step(partial(self._finish_all, worker, endings)), wakes)
 
-    def _finish_all(self, worker: str, endings: Sequence[Ending]) -> tuple[Verdict, ...]:
-        for ending in endings:
-            if ending.move not in ENDINGS:
-                raise ValueError(
-                    f"{ending.move} does not end a claim; one of these does: {', '.join(sorted(ENDINGS))}"
-                )
-        return tuple(self._finish(worker, ending) for ending in endings)
+        def end_all() -> tuple[Verdict, ...]:
+            _check(endings)
+            outcomes = [self._finish(worker, ending) for ending in endings]
+            finish.wakes |= any(frees for _, frees in outcomes)
+            return tuple(verdict for verdict, _ in outcomes)
 
-    def _finish(self, worker: str, ending: Ending) -> Verdict:
+        returns = any(ending.move in RETURNS for ending in endings)
+        finish = Verb("finish", Access.WRITE, in_one_step(end_all), wakes=returns, tells=True)
+        return finish
+
+    def _finish(self, worker: str, ending: Ending) -> tuple[Verdict, bool]:
+        """End a claim; tell the verdict, and whether a job that waited for this end is free now."""
         row = self._jobs.get(ending.ref.job_id)
         if row is not None and row.is_claim(worker, ending.ref):
             _end(row, ending, self._clock.now())
-            return Verdict.ACCEPTED
+            return Verdict.ACCEPTED, self._free_follower(row)
         recorded = row is not None and row.was_finished(worker, ending.ref)
-        return Verdict.ACCEPTED if recorded else Verdict.STALE
+        return Verdict.ACCEPTED if recorded else Verdict.STALE, False
+
+
+def _check(endings: Sequence[Ending]) -> None:
+    for ending in endings:
+        if ending.move not in ENDINGS:
+            raise ValueError(f"{ending.move} does not end a claim; one of these does: {', '.join(sorted(ENDINGS))}")
 
 
 def _is_open_to(request: ClaimRequest, row: JobRow) -> bool:
@@ -116,15 +120,17 @@ def _is_adopted(request: ClaimRequest, row: JobRow) -> bool:
 
 
 def _end(row: JobRow, ending: Ending, now: datetime) -> None:
-    move = settle(ending.move, cancel_requested=row.cancel_requested, last_chance=row.last_chance)
+    move = row.settle(ending.move)
     rule = MOVES[move]
     _record(row, ending, move, now)
     row.attempt += rule.charges
     if move is Move.CANCEL and move is not ending.move:
-        row.cancel(now)
+        row.give_up(now)
     elif rule.target in FINAL:
         row.end(rule.target, now, ending.reason)
         row.result = ending.result
+        if move is Move.COMPLETE and ending.keep_result is not None:
+            row.result_until = now + ending.keep_result
     elif rule.target is State.BLOCKED:
         row.block(ending.reason)
     else:
@@ -139,6 +145,7 @@ def _record(row: JobRow, ending: Ending, move: Move, now: datetime) -> None:
     claim = row.close_claim(now, move, error)
     claim.by_finish = True
     claim.traceback = None if failure is None else failure.traceback
+    claim.log = ending.log
     claim.started_at = ending.started_at or claim.started_at
     if error is not None or move is Move.COMPLETE:
         row.error = error

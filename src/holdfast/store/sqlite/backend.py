@@ -6,13 +6,16 @@ own.
 
 import os
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from holdfast.clock import Clock, SystemClock
-from holdfast.errors import StoreError
+from holdfast.errors import ConfigurationError, StoreError
+from holdfast.store.sqlite.awaited import AsyncJoined
 from holdfast.store.sqlite.bell import SqliteBell
 from holdfast.store.sqlite.connect import Files
 from holdfast.store.sqlite.engine import Engine
+from holdfast.store.sqlite.foreign import foreign, is_async
+from holdfast.store.sqlite.joined import Home, Joined
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.store.verb import Verb
 
@@ -48,12 +51,45 @@ class SqliteBackend:
         """Run the verb in one transaction, in a thread, and return its answer."""
         return await self._engine().arun(verb)
 
+    def run_in(self, verb: Verb[T], connection: Any) -> T:
+        """Run the verb in the transaction of the user's own connection, which nobody but the user commits."""
+        return self.join(connection).run(verb)
+
+    async def arun_in(self, verb: Verb[T], connection: Any) -> T:
+        """Do as `run_in` does, for an async connection too."""
+        return await self.ajoin(connection).run(verb)
+
+    def join(self, connection: Any) -> Joined:
+        """Return the transaction on a connection of the user's own."""
+        if is_async(connection):
+            raise ConfigurationError(
+                f"a {type(connection).__name__} has to be awaited: use aenqueue and aenqueue_many, or async with"
+                " ctx.transaction"
+            )
+        return Joined(foreign(connection), self._home)
+
+    def ajoin(self, connection: Any) -> AsyncJoined:
+        """Return the transaction on a connection of the user's own, sync or async."""
+        return AsyncJoined(connection, self._home)
+
     def close(self) -> None:
         """Let go of connections and threads; running verbs end first."""
         self._closed = True
         engine = self._engines.pop(os.getpid(), None)
         if engine is not None:
             engine.close()
+
+    @property
+    def _home(self) -> Home:
+        engine = self._engine()
+        return Home(
+            path=self._files.jobs,
+            namespace=self._namespace,
+            prepare=engine.prepare,
+            is_prepared=lambda: engine.is_prepared,
+            ring=self._bell.ring,
+            announce=self._bell.announce,
+        )
 
     def _engine(self) -> Engine:
         pid = os.getpid()

@@ -1,8 +1,12 @@
 """The bell: a poke through unix datagram sockets, with the database's own change counter as backup.
 
-Each listener binds a socket in the folder `<file>-bell/`; to ring is to send one byte to each of them. A poke stays
-in the socket's buffer until the next wait. Where sockets cannot be used, and for a poke that got lost, the listener
-looks at `PRAGMA data_version` twice a second, which reads one number from shared memory.
+Each listener binds a socket in the folder `<file>-bell/`, named after the tone that it listens for; to ring is to
+send one byte to each of that tone. A poke stays in the socket's buffer until the next wait. Where sockets cannot be
+used, and for a poke that got lost, the listener looks at `PRAGMA data_version` twice a second, which reads one
+number from shared memory.
+
+Nobody rings after a commit of the user's own. But whoever takes part in it sends another byte before, and the
+listeners look more often for a while.
 """
 
 import asyncio
@@ -18,6 +22,7 @@ from pathlib import Path
 
 from holdfast.errors import StoreError
 from holdfast.store.sqlite.forks import GATE, Connection
+from holdfast.store.verb import Tone
 
 Renew = Callable[[Connection | None], Connection]
 """Returns a connection to read: the one given if it is of use still."""
@@ -25,12 +30,22 @@ Renew = Callable[[Connection | None], Connection]
 LOOK_EVERY = 0.5
 """Seconds between two looks at the database's change counter."""
 
+LOOK_SOON = 0.01
+"""Seconds between two looks while a commit is expected."""
+
+EXPECT_FOR = 2.0
+"""Seconds for which a commit that was announced is expected."""
+
+_RING = b"!"
+_SOON = b"?"
+
 _DEAD = {errno.ECONNREFUSED, errno.ENOENT}
 _BUFFER = 4096
+_PREFIXES = {tone: f"{tone.value}-" for tone in Tone}
 
 
 class SqliteListener:
-    """One idle worker's ear."""
+    """The ear of one who waits."""
 
     def __init__(self, ear: "_Ear | None", connection: Connection, renew: Renew) -> None:
         self._ear = ear
@@ -43,12 +58,12 @@ class SqliteListener:
         """Return True as soon as the bell rings, False after `timeout` seconds."""
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + timeout
-        while not await self._poked(min(LOOK_EVERY, give_up_at - loop.time())):
+        while not await self._poked(min(self._pace(loop.time()), give_up_at - loop.time())):
             if self._changed():
                 return True
             if loop.time() >= give_up_at:
                 return False
-        # What was committed before this poke was heard is seen by the claim that follows.
+        # What was committed before this poke was heard is seen by the look that follows.
         self._changed()
         return True
 
@@ -58,6 +73,9 @@ class SqliteListener:
             self._ear.close()
         with GATE:
             self._connection.close()
+
+    def _pace(self, now: float) -> float:
+        return LOOK_SOON if self._ear is not None and now < self._ear.expects_until else LOOK_EVERY
 
     async def _poked(self, timeout: float) -> bool:
         if self._ear is None:
@@ -73,7 +91,7 @@ class SqliteListener:
         if GATE.is_shut:
             # A thread forks, and may have to wait for a slow call. The event loop does not: it looks again later.
             return self._seen
-        # A database that cannot be read now has not rung; the claims of its worker will say what is wrong with it.
+        # A database that cannot be read now has not rung; the next look at its jobs will say what is wrong with it.
         with suppress(sqlite3.Error, StoreError), GATE:
             self._connection = self._renew(self._connection)
             [(version,)] = self._connection.execute("PRAGMA data_version")
@@ -83,36 +101,43 @@ class SqliteListener:
 
 
 class SqliteBell:
-    """Wakes every listener on this machine."""
+    """Wakes listeners on this machine."""
 
     def __init__(self, folder: Path, renew: Renew) -> None:
         self._folder = folder
         self._renew = renew
 
-    def ring(self) -> None:
-        """Wake every listener, in this process and in others. Never raises."""
+    def ring(self, tone: Tone = Tone.WORK) -> None:
+        """Wake every listener for this tone, in this process and in others. Never raises."""
         with suppress(OSError):
-            names = os.listdir(self._folder)  # noqa: PTH208 - the hot path
-            if names:
-                self._poke(names)
+            self._poke(tone, _RING)
 
-    def listen(self) -> SqliteListener:
-        """Start listening, inside a running event loop."""
+    def announce(self) -> None:
+        """Tell idle workers that a commit may come soon, for which nobody will ring. Never raises."""
+        with suppress(OSError):
+            self._poke(Tone.WORK, _SOON)
+
+    def listen(self, tone: Tone = Tone.WORK) -> SqliteListener:
+        """Start listening for this tone alone, inside a running event loop."""
         with GATE:
             connection = self._renew(None)
         try:
-            ear = _Ear(self._folder)
+            ear = _Ear(self._folder, tone)
         except (OSError, NotImplementedError, AttributeError):
             # No unix sockets here, or no room for them, or a loop that cannot watch them: the counter must do.
             ear = None
         return SqliteListener(ear, connection, self._renew)
 
-    def _poke(self, names: list[str]) -> None:
+    def _poke(self, tone: Tone, word: bytes) -> None:
+        prefix = _PREFIXES[tone]
+        names = [name for name in os.listdir(self._folder) if name.startswith(prefix)]  # noqa: PTH208 - the hot path
+        if not names:
+            return
         with _addresses(self._folder) as address, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
             sender.setblocking(False)
             for name in names:
                 try:
-                    sender.sendto(b"!", address(name))
+                    sender.sendto(word, address(name))
                 except OSError as error:
                     # A full buffer has pokes enough; a socket without a process behind it is litter.
                     if error.errno in _DEAD:
@@ -124,14 +149,15 @@ class SqliteBell:
 
 
 class _Ear:
-    """A bound socket, and whether something came in."""
+    """A bound socket, and whether something came in; until when a commit is expected."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, tone: Tone) -> None:
         folder.mkdir(exist_ok=True)
-        self._path = folder / secrets.token_hex(4)
+        self._path = folder / f"{_PREFIXES[tone]}{secrets.token_hex(4)}"
         self._loop = asyncio.get_running_loop()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._rung = asyncio.Event()
+        self.expects_until = 0.0
         try:
             self._socket.setblocking(False)
             with _addresses(folder) as address:
@@ -142,7 +168,7 @@ class _Ear:
             raise
 
     async def hear(self, timeout: float) -> bool:
-        """Return True once something came in, False after `timeout` seconds."""
+        """Return True once the bell rang, False after `timeout` seconds, or earlier when a commit is announced."""
         if self._drain():
             return True
         self._rung.clear()
@@ -162,8 +188,11 @@ class _Ear:
     def _drain(self) -> bool:
         came = False
         with suppress(OSError):
-            while self._socket.recv(_BUFFER):
-                came = True
+            while word := self._socket.recv(_BUFFER):
+                if word == _SOON:
+                    self.expects_until = self._loop.time() + EXPECT_FOR
+                else:
+                    came = True
         return came
 
 

@@ -7,7 +7,7 @@ from holdfast.core.crash import Aftermath, Death, DeathKind, Orphan, aftermath
 from holdfast.core.job import ClaimRef
 from holdfast.core.states import MOVES, STARTED_ITS_LAST, Move, State
 from holdfast.store.protocol import WorkerBeat
-from holdfast.store.sqlite.ending import End, EndedBy, reason_of, write_end
+from holdfast.store.sqlite.ending import End, EndedBy, write_end
 from holdfast.store.sqlite.rows import ClaimedRow
 from holdfast.store.sqlite.verbs import SqliteVerbs
 from holdfast.store.verb import Access, Command, Query, Steps, verb
@@ -19,7 +19,7 @@ _UNHARMED = Move.RELEASE.value
 class BurialVerbs(SqliteVerbs):
     """Reconcile and bury."""
 
-    @verb(Access.WRITE, wakes=True)
+    @verb(Access.WRITE, wakes=True, tells=True)
     def reconcile(self, beat: WorkerBeat) -> Steps[tuple[ClaimRef, ...]]:
         """Release the worker's claims of calls up to `closed_call` that it does not name; return them."""
         now = self._now()
@@ -29,7 +29,7 @@ class BurialVerbs(SqliteVerbs):
             yield from write_end(self._sql, _release(row), now)
         return tuple(row.ref for row in unnamed)
 
-    @verb(Access.WRITE, wakes=True)
+    @verb(Access.WRITE, wakes=True, tells=True)
     def bury(self, worker: str, death: Death) -> Steps[tuple[ClaimRef, ...]]:
         """Remove the worker and give back all its claims as `crash.aftermath` says; return them."""
         if death.kind is DeathKind.VANISHED:
@@ -56,7 +56,7 @@ def _release(row: ClaimedRow) -> End:
     rule = MOVES[move]
     error = STARTED_ITS_LAST if move is Move.DIE else None
     row = row._replace(attempt=row.attempt + rule.charges, error=error or row.error)
-    return End(row, rule.target, move.value, EndedBy.RECONCILE, reason_of(rule.target), attempt_error=error)
+    return End(row, rule.target, move.value, EndedBy.RECONCILE, row.reason_of(rule.target), attempt_error=error)
 
 
 def _orphan(row: ClaimedRow, crashes_alone: int) -> Orphan:
@@ -68,6 +68,7 @@ def _orphan(row: ClaimedRow, crashes_alone: int) -> Orphan:
         max_attempts=row.max_attempts,
         alone=bool(row.alone),
         cancel_requested=bool(row.cancel_requested),
+        replaced=bool(row.replaced),
         crashes_alone=crashes_alone,
     )
 
@@ -80,4 +81,4 @@ def _end(row: ClaimedRow, fate: Aftermath, evidence: str) -> End:
         error=(evidence or STARTED_ITS_LAST) if fate.state is State.DEAD else row.error,
     )
     harm = None if fate.how == _UNHARMED else evidence
-    return End(row, fate.state, fate.how, EndedBy.BURIAL, reason_of(fate.state), attempt_error=harm)
+    return End(row, fate.state, fate.how, EndedBy.BURIAL, row.reason_of(fate.state), attempt_error=harm)

@@ -1,17 +1,21 @@
 """How a worker comes by jobs.
 
 A claim is a few set-wise statements under the write lock: due jobs become ready, then one update per queue gives
-the best of them away, then one for those due soon.
+the best of them away, then one for those due soon. Only a queue where jobs of a lower priority have waited for long
+takes more of them (turns.py).
 """
 
 import json
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from holdfast.core.job import Claim
 from holdfast.errors import WorkerBuriedError
 from holdfast.store.protocol import ClaimAnswer, ClaimRequest
 from holdfast.store.sqlite.rows import Row, to_claims
 from holdfast.store.sqlite.times import from_micros, span_to_micros, to_micros
+from holdfast.store.sqlite.turns import Turns, adoptable, long_ago
 from holdfast.store.sqlite.verbs import SqliteVerbs, to_json
 from holdfast.store.verb import Access, Command, Query, Steps, verb
 
@@ -19,7 +23,7 @@ PROMOTED_AT_ONCE = 20_000
 """So many due jobs are made ready per claim. A larger flood takes several claims, and until it is through, its
 later jobs compete only with each other; no claim keeps the write lock for long."""
 
-_SEQ, _PRIORITY, _RUN_AT = 0, 7, 8
+_SEQ = 2
 
 
 class ClaimVerbs(SqliteVerbs):
@@ -35,7 +39,7 @@ class ClaimVerbs(SqliteVerbs):
             raise WorkerBuriedError(f"worker {request.worker} is not registered, or was buried: register a new one")
         yield Command(self._sql["promote"], (now_micros, PROMOTED_AT_ONCE))
         if request.adopt:
-            adopted = (now_micros, _adoptable(request), to_json(request.queues))
+            adopted = (now_micros, adoptable(request), to_json(request.queues))
             yield Command(self._sql["unblock_suspects"], adopted)
         queues = yield from self._open_queues(request)
         due = yield from self._claim_due(request, queues, now_micros)
@@ -45,23 +49,60 @@ class ClaimVerbs(SqliteVerbs):
 
     def _open_queues(self, request: ClaimRequest) -> Steps[list[str]]:
         if request.queues is None:
-            rows = yield Query(self._sql["every_queue"], (_adoptable(request),))
+            rows = yield Query(self._sql["every_queue"], (adoptable(request),))
         else:
             rows = yield Query(self._sql["asked_queues"], (to_json(dict.fromkeys(request.queues)),))
         return request.in_turn([queue for (queue,) in rows])
 
     def _claim_due(self, request: ClaimRequest, queues: Sequence[str], now: int) -> Steps[list[Claim]]:
-        claims: list[Claim] = []
-        for queue in queues:
-            wanted = request.limit - len(claims)
+        turns = yield from self._turns(request, queues, now)
+        claims: dict[str, list[Claim]] = {queue: [] for queue in queues}
+        left = request.limit
+        for queue, most in _portions(request, queues):
+            wanted = min(most, left)
             if wanted <= 0:
-                break
-            rows = yield Query(
-                self._sql["claim_due"],
-                (request.worker, request.call, queue, int(request.alone), now, wanted, _adoptable(request)),
-            )
-            claims += to_claims(sorted(rows, key=_by_rank))
-        return claims
+                continue
+            if queue in turns:
+                rows = yield from self._claim_in_turns(request, turns[queue], wanted)
+            else:
+                rows = yield from self._claim_first(request, queue, wanted, now)
+            claims[queue] += to_claims(rows)
+            left -= len(rows)
+        return list(chain.from_iterable(claims.values()))
+
+    def _claim_first(self, request: ClaimRequest, queue: str, wanted: int, now: int) -> Steps[list[Row]]:
+        rows = yield Query(
+            self._sql["claim_due"],
+            (request.worker, request.call, queue, int(request.alone), now, wanted, adoptable(request)),
+        )
+        return sorted(rows)
+
+    def _claim_in_turns(self, request: ClaimRequest, turns: Turns, wanted: int) -> Steps[list[Row]]:
+        chosen = yield from turns.choose(wanted)
+        rows = yield Query(self._sql["claim_chosen"], (request.worker, request.call, json.dumps(chosen)))
+        by_seq = {row[_SEQ]: row for row in rows}
+        return [by_seq[seq] for seq in chosen]
+
+    def _turns(self, request: ClaimRequest, queues: Sequence[str], now: int) -> Steps[dict[str, Turns]]:
+        """Return who takes turns in the queues where priority alone would pass over jobs that have waited long."""
+        if request.max_wait is None or request.limit <= 0:
+            return {}
+        since, alone = long_ago(request, now), int(request.alone)
+        waited: defaultdict[str, set[int]] = defaultdict(set)
+        passed_over: set[str] = set()
+        for queue, priority, depth in (yield Query(self._sql["long_waits"], (to_json(queues), alone, since))):
+            waited[queue].add(priority)
+            if depth > 0:
+                passed_over.add(queue)
+        for queue in queues if request.adopt else ():
+            where = (None, None, queue, alone, since, None, adoptable(request))
+            rows = yield Query(self._sql["adoptable_long_waits"], where)
+            waited[queue].update(priority for (priority,) in rows)
+            passed_over.add(queue)
+        visit = request.visit(queues)
+        return {
+            queue: Turns(self._sql, request, queue, waited[queue], visit=visit, now=now) for queue in passed_over
+        }
 
     def _claim_ahead(self, request: ClaimRequest, now: int) -> Steps[list[Claim]]:
         if request.alone or request.ahead_limit <= 0:
@@ -69,7 +110,7 @@ class ClaimVerbs(SqliteVerbs):
         horizon, queues = now + span_to_micros(request.look_ahead), to_json(request.queues)
         rows = yield Query(
             self._sql["claim_ahead"],
-            (request.worker, request.call, now, horizon, queues, request.ahead_limit, _adoptable(request)),
+            (request.worker, request.call, now, horizon, queues, request.ahead_limit, adoptable(request)),
         )
         return to_claims(sorted(rows, key=_by_time))
 
@@ -81,14 +122,14 @@ class ClaimVerbs(SqliteVerbs):
         return min(times, default=None)
 
 
-def _adoptable(request: ClaimRequest) -> str:
-    return json.dumps([(task.name, task.version) for task in request.adopt])
-
-
-# RETURNING gives rows in no particular order.
-def _by_rank(row: Row) -> tuple[int, int, int]:
-    return (-row[_PRIORITY], row[_RUN_AT], row[_SEQ])
+def _portions(request: ClaimRequest, queues: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """Yield which queue gives next, and how many jobs at most: with shares those come first, then what is left."""
+    if request.queues is not None and request.shares is not None:
+        shares = dict(zip(request.queues, request.shares, strict=True))
+        yield from ((queue, shares[queue]) for queue in queues)
+    yield from ((queue, request.limit) for queue in queues)
 
 
 def _by_time(row: Row) -> tuple[int, int, int]:
-    return (row[_RUN_AT], -row[_PRIORITY], row[_SEQ])
+    rank, run_at, seq, *_ = row
+    return (run_at, rank, seq)

@@ -1,39 +1,30 @@
-"""What clients ask for: enqueue, cancel, requeue, discard, pause."""
+"""What clients ask for about jobs that are there: cancel, requeue, discard; and about queues: pause."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
-from holdfast.core.job import Cancellation, NewJob
+from holdfast.core.job import Cancellation
 from holdfast.core.states import CLAIMED, FINAL, MOVES, Move, Reason, State
 from holdfast.errors import JobNotFoundError, JobStateError
+from holdfast.store.sqlite.keys import holder_of
 from holdfast.store.sqlite.rows import shown_state
-from holdfast.store.sqlite.times import from_micros, to_micros
+from holdfast.store.sqlite.times import from_micros
 from holdfast.store.sqlite.verbs import SqliteVerbs
-from holdfast.store.verb import Access, Bulk, Command, Query, Steps, verb
+from holdfast.store.verb import Access, Command, Query, Steps, verb
 
 
 class _Found(NamedTuple):
     seq: int
+    id: str
+    task: str
+    key: str | None
     state: State
+    after: str | None
 
 
 class ClientVerbs(SqliteVerbs):
     """The writes of clients."""
 
-    @verb(Access.WRITE, wakes=True)
-    def enqueue(self, jobs: Sequence[NewJob]) -> Steps[None]:
-        """Accept jobs. A job whose id is known already is left as it is."""
-        now = self._clock.now()
-        created_at = to_micros(now)
-        rows: list[tuple[object, ...]] = []
-        for job in jobs:
-            run_at = to_micros(now + job.delay if job.run_at is None else job.run_at)
-            state = State.READY.value if run_at <= created_at else State.SCHEDULED.value
-            what = (job.id, job.task, job.version, job.max_attempts, created_at, job.payload)
-            rows.append((state, job.queue, job.priority, run_at, *what))
-        yield Bulk(self._sql["enqueue"], rows)
-
-    @verb(Access.WRITE)
+    @verb(Access.WRITE, tells=True)
     def cancel(self, job_id: str) -> Steps[Cancellation]:
         """Cancel a waiting job now; ask for it where it is claimed; too late where it is final."""
         job = yield from self._find(job_id)
@@ -43,6 +34,10 @@ class ClientVerbs(SqliteVerbs):
             yield Command(self._sql["ask_to_cancel"], (job.seq,))
             return Cancellation.REQUESTED
         yield Command(self._sql["cancel_waiting"], (job.seq, Reason.REQUESTED.value, self._now()))
+        if job.after is not None:
+            # While it waited so, the other one was claimed: it has its key back, and may be tried again.
+            yield Command(self._sql["mark_replaced"], (job.after, 0))
+            yield Command(self._sql["give_key"], (job.task, job.key, job.after))
         return Cancellation.CANCELLED
 
     @verb(Access.WRITE, wakes=True)
@@ -50,7 +45,7 @@ class ClientVerbs(SqliteVerbs):
         """Make a dead job ready with attempt and crashes 0, or a scheduled one due now. The fence stays."""
         job = yield from self._find(job_id)
         if job.state in MOVES[Move.REQUEUE].sources:
-            yield Command(self._sql["revive"], (job.seq, self._now()))
+            yield from self._revive(job)
         elif job.state is State.SCHEDULED:
             yield Command(self._sql["make_due"], (job.seq, self._now()))
         else:
@@ -58,7 +53,7 @@ class ClientVerbs(SqliteVerbs):
                 f"job {job_id} is {job.state}: only a dead job can be requeued, and a scheduled one be made due now"
             )
 
-    @verb(Access.WRITE)
+    @verb(Access.WRITE, tells=True)
     def discard(self, job_id: str) -> Steps[None]:
         """End a dead job as cancelled(discarded)."""
         job = yield from self._find(job_id)
@@ -76,9 +71,18 @@ class ClientVerbs(SqliteVerbs):
         """Undo `pause`."""
         yield Command(self._sql["resume"], (queue,))
 
+    def _revive(self, job: _Found) -> Steps[None]:
+        now = self._now()
+        holder = yield from holder_of(self._sql, job.task, job.key, now)
+        if holder is not None:
+            raise holder.refusal(f"cancel it or wait for its end before job {job.id} is requeued")
+        if job.key is not None:
+            yield Command(self._sql["give_key"], (job.task, job.key, job.id))
+        yield Command(self._sql["revive"], (job.seq, now))
+
     def _find(self, job_id: str) -> Steps[_Found]:
         rows = yield Query(self._sql["job_state"], (job_id,))
         if not rows:
             raise JobNotFoundError(f"there is no job {job_id}: check the id and the store's URL")
-        [(seq, state, run_at)] = rows
-        return _Found(seq, shown_state(state, from_micros(run_at), self._clock.now()))
+        [(seq, task, key, state, run_at, after)] = rows
+        return _Found(seq, job_id, task, key, shown_state(state, from_micros(run_at), self._clock.now()), after)

@@ -17,7 +17,12 @@ from holdfast.store.sqlite.translate import BUSY_TIMEOUT, is_busy, translated
 WAL_LIMIT = 64 * 1024 * 1024
 """Bytes that a write-ahead log keeps on disk after a checkpoint; it is cut back to this."""
 
-_OLDEST_SQLITE = (3, 35, 0)  # the first with RETURNING
+OLDEST_SQLITE = (3, 35, 0)
+"""The first SQLite with RETURNING."""
+
+SYNCHRONOUS = "FULL"
+"""How the jobs file is written: a commit is on the disk when it is answered."""
+
 _CACHE_KIB = 16 * 1024
 _CHECKPOINT_PAGES = 4000
 _RETRY_EVERY = 0.01
@@ -45,7 +50,7 @@ def prepare(files: Files, namespace: str | None, *, create: bool = True) -> None
 
     Without `create` the jobs file must be there.
     """
-    if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         raise StoreError(
             f"SQLite {sqlite3.sqlite_version} is too old: use a Python built with SQLite 3.35 or newer"
         )
@@ -69,7 +74,8 @@ def leave_tidy(files: Files) -> None:
 
 def open_jobs(files: Files) -> Connection:
     """Open the jobs file to write, with a read-only view of the beats."""
-    return _open(files.jobs, files.beats, "synchronous = FULL", f"wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+    checkpoints = f"wal_autocheckpoint = {_CHECKPOINT_PAGES}"
+    return _open(files.jobs, files.beats, f"synchronous = {SYNCHRONOUS}", checkpoints)
 
 
 def open_beats(files: Files) -> Connection:
@@ -78,8 +84,32 @@ def open_beats(files: Files) -> Connection:
 
 
 def open_reader(files: Files) -> Connection:
-    """Open both files to read."""
-    return _open(files.jobs, files.beats, "query_only = ON")
+    """Open both files to read. `casefold` is Python's own, as SQLite knows the case of ASCII letters only."""
+    connection = _open(files.jobs, files.beats, "query_only = ON")
+    connection.create_function("casefold", 1, _casefold, deterministic=True)
+    return connection
+
+
+def open_to_look(path: Path, beside: Path | None = None) -> Connection:
+    """Open a file to look at it as it is, and another beside it: nothing is made, migrated or written."""
+    with translated(path):
+        connection = _connect(path, _mode_to_look(path))
+        try:
+            connection.execute("PRAGMA query_only = ON")
+            if beside is not None:
+                connection.execute("ATTACH DATABASE ?1 AS beside", (_uri(beside, _mode_to_look(beside)),))
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _mode_to_look(path: Path) -> str:
+    """Return how to open a file so that it stays as it is.
+
+    A last connection that may write folds the log into the file; one that may not leaves an empty log behind.
+    """
+    return "ro" if path.with_name(path.name + "-wal").exists() else "rw"
 
 
 def _open(path: Path, beside: Path, *settings: str) -> Connection:
@@ -104,6 +134,10 @@ def _connect(path: Path, mode: str) -> Connection:
     return Connection(
         _uri(path, mode), uri=True, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False
     )
+
+
+def _casefold(text: str | None) -> str | None:
+    return None if text is None else text.casefold()
 
 
 def _uri(path: Path, mode: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from holdfast.core.states import FINAL, Reason, State
+from holdfast.core.states import FINAL, State
 from holdfast.store.sqlite.rows import ClaimedRow
 from holdfast.store.verb import Command, Steps
 
@@ -27,27 +27,29 @@ class End:
     by: EndedBy
     reason: str | None = None
     result: bytes | None = None
+    result_until: int | None = None
     attempt_error: str | None = None
     traceback: str | None = None
+    log: str | None = None
 
 
-def write_end(sql: Mapping[str, str], end: End, now: int) -> Steps[None]:
-    """Write the end of a claim that was found valid in this same transaction."""
+def write_end(sql: Mapping[str, str], end: End, now: int) -> Steps[bool]:
+    """Write the end of a claim that was found valid in this same transaction; tell whether it set a job free."""
     row = end.row
-    story = (row.started_at, now, end.how, end.attempt_error, end.traceback, end.by.value)
+    story = (row.started_at, now, end.how, end.attempt_error, end.traceback, end.log, end.by.value)
     yield Command(sql["record_attempt"], (row.seq, row.fence, row.worker, *story))
     numbers = (row.attempt, row.crashes, row.alone, row.error)
     if end.state in FINAL:
-        last = (end.result, row.started_at)
+        last = (end.result, end.result_until, row.started_at)
         yield Command(sql["end_for_good"], (row.seq, end.state.value, end.reason, now, *numbers, *last))
     else:
         state = _waiting_state(end.state, row.run_at, now)
         yield Command(sql["give_back"], (row.seq, state.value, end.reason, row.run_at, *numbers))
-
-
-def reason_of(state: State) -> str | None:
-    """Return the reason of an end that was not the worker's own choice."""
-    return Reason.REQUESTED.value if state is State.CANCELLED else None
+    if end.result_until is not None:
+        yield Command(sql["note_fading"], (row.id,))
+    if row.replaced:
+        yield Command(sql["free_replacement"], (row.task, row.key, row.id, now))
+    return bool(row.replaced)
 
 
 def _waiting_state(state: State, run_at: int, now: int) -> State:

@@ -17,7 +17,7 @@ from holdfast.store.sqlite.opening import Opener
 from holdfast.store.sqlite.sql_files import load_statements
 from holdfast.store.sqlite.steps import run_steps
 from holdfast.store.sqlite.translate import translated
-from holdfast.store.verb import Access, Verb
+from holdfast.store.verb import Access, Tone, Verb
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 class Engine:
     """The open files of one process. Making one opens nothing; the first verb does."""
 
-    def __init__(self, files: Files, namespace: str | None, ring: Callable[[], None]) -> None:
+    def __init__(self, files: Files, namespace: str | None, ring: Callable[[Tone], None]) -> None:
         self._files = files
         self._opener = Opener(files, namespace)
         self._readers: deque[Connection] = deque()
@@ -57,6 +57,17 @@ class Engine:
         except asyncio.CancelledError:
             writer.withdraw(entry)
             raise
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether the files were made ready before."""
+        return self._opener.has_opened
+
+    def prepare(self) -> None:
+        """Make the files ready; cheap where nothing is to be done."""
+        with GATE:
+            GATE.refuse_crossed()
+            self._opener.prepare()
 
     def renew_reader(self, previous: Connection | None) -> Connection:
         """Return a connection that reads both files: the one given if it is of use still. The caller closes it."""

@@ -1,19 +1,31 @@
 """The fenced writes of a claim: start, progress, finish.
 
-Success is the hot path: one bulk update, whose count says that every claim was valid. Only if it does not add up
-is each claim looked at, to tell the stale ones from those recorded before.
+Success is the hot path: one bulk update, whose count says that every claim was valid and that nobody waits for its
+end. Only if it does not add up is each claim looked at, to tell the stale ones from those recorded before, and from
+those for whose end another job waits.
 """
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 from holdfast.core.job import ClaimRef, Ending, Progress, Verdict
 from holdfast.core.states import ENDINGS, MOVES, RETURNS, STARTED_ITS_LAST, Move, State
-from holdfast.store.sqlite.ending import End, EndedBy, reason_of, write_end
+from holdfast.store.sqlite.ending import End, EndedBy, write_end
 from holdfast.store.sqlite.rows import ClaimedRow
 from holdfast.store.sqlite.times import span_to_micros, to_micros, to_micros_or_none
 from holdfast.store.sqlite.verbs import SqliteVerbs
 from holdfast.store.verb import Access, Bulk, Query, Steps, Verb, verb
+
+
+class _Outcome(NamedTuple):
+    """What became of an ending, and whether it set free a job that waited for it."""
+
+    verdict: Verdict
+    frees: bool = False
+
+
+_COMPLETED = _Outcome(Verdict.ACCEPTED)
 
 
 class FinishVerbs(SqliteVerbs):
@@ -23,60 +35,80 @@ class FinishVerbs(SqliteVerbs):
     def start(self, worker: str, started: Sequence[tuple[ClaimRef, datetime]]) -> Steps[tuple[Verdict, ...]]:
         """Mark claims as running since the given times, fenced."""
         rows = [(ref.job_id, ref.fence, worker, to_micros(started_at)) for ref, started_at in started]
-        return (yield from self._fenced("start", "claim_is_valid", rows))
+        return (yield from self._fenced("start", rows))
 
-    @verb(Access.WRITE)
+    @verb(Access.WRITE, tells=True)
     def progress(self, worker: str, reports: Sequence[tuple[ClaimRef, Progress]]) -> Steps[tuple[Verdict, ...]]:
         """Record progress, fenced."""
         rows = [(ref.job_id, ref.fence, worker, report.done, report.total) for ref, report in reports]
-        return (yield from self._fenced("progress", "claim_is_valid", rows))
+        return (yield from self._fenced("progress", rows))
 
     def finish(self, worker: str, endings: Sequence[Ending]) -> Verb[tuple[Verdict, ...]]:
         """End claims, fenced. An ending recorded before by this worker for this fence is accepted again."""
-        wakes = any(ending.move in RETURNS for ending in endings)
-        return Verb("finish", Access.WRITE, self._finish(worker, endings), wakes)
 
-    def _finish(self, worker: str, endings: Sequence[Ending]) -> Steps[tuple[Verdict, ...]]:
-        _check(endings)
+        def steps() -> Steps[tuple[Verdict, ...]]:
+            outcomes = yield from self._finish(worker, endings)
+            # Whether somebody waited for one of these ends is known only now.
+            finish.wakes |= any(outcome.frees for outcome in outcomes)
+            return tuple(outcome.verdict for outcome in outcomes)
+
+        wakes = any(ending.move in RETURNS for ending in endings)
+        finish = Verb("finish", Access.WRITE, steps(), wakes, tells=True)
+        return finish
+
+    def _finish(self, worker: str, endings: Sequence[Ending]) -> Steps[list[_Outcome]]:
         now = self._now()
         plain = [ending for ending in endings if _is_plain_success(ending)]
-        completed = iter((yield from self._complete(worker, plain, now)))
-        verdicts: list[Verdict] = []
+        all_completed = (yield from self._complete(worker, plain, now)) == len(plain)
+        if all_completed and len(plain) == len(endings):
+            return [_COMPLETED] * len(plain)
+        _check(endings)
+        outcomes: list[_Outcome] = []
         for ending in endings:
-            if _is_plain_success(ending):
-                verdicts.append(next(completed))
+            if all_completed and _is_plain_success(ending):
+                outcomes.append(_COMPLETED)
             else:
-                verdicts.append((yield from self._end(worker, ending, now)))
-        return tuple(verdicts)
+                outcomes.append((yield from self._end(worker, ending, now)))
+        return outcomes
 
-    def _complete(self, worker: str, endings: Iterable[Ending], now: int) -> Steps[tuple[Verdict, ...]]:
-        rows = [
-            (ending.ref.job_id, ending.ref.fence, worker, now, to_micros_or_none(ending.started_at), ending.result)
-            for ending in endings
-        ]
-        return (yield from self._fenced("complete", "was_finished", rows))
+    def _complete(self, worker: str, endings: Iterable[Ending], now: int) -> Steps[int]:
+        """Complete valid claims for whose end nobody waits; return how many of them there were."""
+        kept: list[tuple[object, ...]] = []
+        fading: list[tuple[object, ...]] = []
+        for ending in endings:
+            ref, started_at = ending.ref, to_micros_or_none(ending.started_at)
+            row = (ref.job_id, ref.fence, worker, now, started_at, ending.result)
+            if ending.keep_result is None:
+                kept.append(row)
+            else:
+                fading.append((*row, now + span_to_micros(ending.keep_result)))
+        completed: int = (yield Bulk(self._sql["complete"], kept)) if kept else 0
+        if fading:
+            completed += yield Bulk(self._sql["complete_for_a_time"], fading)
+            yield Bulk(self._sql["note_fading"], [(job_id,) for job_id, *_ in fading])
+        return completed
 
     def _fenced(
-        self, update: str, check: str, rows: Sequence[tuple[str, int, str, *tuple[object, ...]]]
+        self, update: str, rows: Sequence[tuple[str, int, str, *tuple[object, ...]]]
     ) -> Steps[tuple[Verdict, ...]]:
         changed = (yield Bulk(self._sql[update], rows)) if rows else 0
         if changed == len(rows):
             return (Verdict.ACCEPTED,) * len(rows)
         verdicts: list[Verdict] = []
         for job_id, fence, worker, *_ in rows:
-            verdicts.append((yield from self._verdict(check, worker, ClaimRef(job_id, fence))))
+            verdicts.append((yield from self._verdict("claim_is_valid", worker, ClaimRef(job_id, fence))))
         return tuple(verdicts)
 
     def _verdict(self, check: str, worker: str, ref: ClaimRef) -> Steps[Verdict]:
         [(found,)] = yield Query(self._sql[check], (ref.job_id, ref.fence, worker))
         return Verdict.ACCEPTED if found else Verdict.STALE
 
-    def _end(self, worker: str, ending: Ending, now: int) -> Steps[Verdict]:
+    def _end(self, worker: str, ending: Ending, now: int) -> Steps[_Outcome]:
         rows = yield Query(self._sql["claimed_job"], (ending.ref.job_id, ending.ref.fence, worker))
         if not rows:
-            return (yield from self._verdict("was_finished", worker, ending.ref))
-        yield from write_end(self._sql, _decide(ClaimedRow(*rows[0]), ending, now), now)
-        return Verdict.ACCEPTED
+            return _Outcome((yield from self._verdict("was_finished", worker, ending.ref)))
+        frees = yield from write_end(self._sql, _decide(ClaimedRow(*rows[0]), ending, now), now)
+        return _Outcome(Verdict.ACCEPTED, frees)
 
 
 def _check(endings: Iterable[Ending]) -> None:
@@ -86,7 +118,7 @@ def _check(endings: Iterable[Ending]) -> None:
 
 
 def _is_plain_success(ending: Ending) -> bool:
-    return ending.move is Move.COMPLETE and ending.failure is None
+    return ending.move is Move.COMPLETE and ending.failure is None and ending.log is None
 
 
 def _decide(row: ClaimedRow, ending: Ending, now: int) -> End:
@@ -104,11 +136,19 @@ def _decide(row: ClaimedRow, ending: Ending, now: int) -> End:
         rule.target,
         move.value,
         EndedBy.FINISH,
-        reason=ending.reason if move is ending.move else reason_of(rule.target),
+        reason=ending.reason if move is ending.move else row.reason_of(rule.target),
         result=ending.result,
+        result_until=_result_until(ending, move, now),
         attempt_error=error,
         traceback=None if failure is None else failure.traceback,
+        log=ending.log,
     )
+
+
+def _result_until(ending: Ending, settled: Move, now: int) -> int | None:
+    if settled is not Move.COMPLETE or ending.keep_result is None:
+        return None
+    return now + span_to_micros(ending.keep_result)
 
 
 def _error(ending: Ending, settled: Move) -> str | None:

@@ -27,7 +27,7 @@ from holdfast.errors import StoreError, StoreUnavailableError
 from holdfast.store.sqlite.forks import GATE, Connection
 from holdfast.store.sqlite.steps import run_steps
 from holdfast.store.sqlite.translate import translate
-from holdfast.store.verb import Verb
+from holdfast.store.verb import Tone, Verb
 
 GROUP_LIMIT = 200
 """So many verbs share one transaction at most, so that the first in line does not wait for ever."""
@@ -71,7 +71,11 @@ class GroupWriter:
     """The only writer of one file in this process."""
 
     def __init__(
-        self, path: Path, renew: Callable[[Connection | None], Connection], lock_sql: str, ring: Callable[[], None]
+        self,
+        path: Path,
+        renew: Callable[[Connection | None], Connection],
+        lock_sql: str,
+        ring: Callable[[Tone], None],
     ) -> None:
         self._path = path
         self._renew = renew
@@ -99,13 +103,13 @@ class GroupWriter:
     def finish(self, entry: Entry[T]) -> T:
         """Lead, or wait for a leader, until the verb has its outcome; return or raise it."""
         while not entry.done:
-            wakes = False
+            tones = set[Tone]()
             with self._lead:
                 if not entry.done:
                     with GATE:
-                        wakes = self._run_group()
-            if wakes:
-                self._ring()
+                        tones = self._run_group()
+            for tone in tones:
+                self._ring(tone)
         return entry.outcome()
 
     def close(self) -> None:
@@ -113,8 +117,8 @@ class GroupWriter:
         with self._lead, GATE:
             self._drop_connection()
 
-    def _run_group(self) -> bool:
-        """Run one transaction for all in line, and tell whether it may have made a job due."""
+    def _run_group(self) -> set[Tone]:
+        """Run one transaction for all in line, and return how to ring for it."""
         group: list[Entry[Any]] = []
         in_line = list(self._line)
         try:
@@ -135,7 +139,7 @@ class GroupWriter:
             raise
         for entry in group:
             entry.done = True
-        return any(entry.succeeded and entry.verb.wakes for entry in group)
+        return {tone for entry in group if entry.succeeded for tone in entry.verb.tones}
 
     def _begin(self) -> Connection:
         self._connection = self._renew(self._connection)

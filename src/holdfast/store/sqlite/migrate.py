@@ -8,17 +8,18 @@ from pathlib import Path
 
 from holdfast.errors import SchemaError
 from holdfast.store.sqlite.sql_files import load_migrations, load_statements
+from holdfast.store.sqlite.steps import Executor
 
 
 def migrate(connection: sqlite3.Connection, path: Path, kind: str, namespace: str | None) -> None:
     """Apply what is missing to a file of a kind (jobs, beats), all of it or nothing."""
     migrations = load_migrations(kind, namespace)
-    if _missing(connection, path, namespace, len(migrations)) == 0:
+    if missing(connection, path, namespace, len(migrations)) == 0:
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        missing = _missing(connection, path, namespace, len(migrations))
-        for statements in migrations[len(migrations) - missing :]:
+        lacking = missing(connection, path, namespace, len(migrations))
+        for statements in migrations[len(migrations) - lacking :]:
             for statement in statements:
                 connection.execute(statement)
         connection.execute(load_statements(namespace)["set_schema_version"], (len(migrations),))
@@ -28,8 +29,9 @@ def migrate(connection: sqlite3.Connection, path: Path, kind: str, namespace: st
             connection.execute("ROLLBACK")
 
 
-def _missing(connection: sqlite3.Connection, path: Path, namespace: str | None, known: int) -> int:
-    version = _version(connection, namespace)
+def missing(connection: Executor, path: Path, namespace: str | None, known: int) -> int:
+    """Return how many of the known migrations a file lacks. Raises SchemaError for one of a newer release."""
+    version = schema_version(connection, namespace)
     if version > known:
         raise SchemaError(
             f"{path} was made by a newer Holdfast (schema {version}, this release knows {known}): upgrade holdfast,"
@@ -38,10 +40,11 @@ def _missing(connection: sqlite3.Connection, path: Path, namespace: str | None, 
     return known - version
 
 
-def _version(connection: sqlite3.Connection, namespace: str | None) -> int:
+def schema_version(connection: Executor, namespace: str | None) -> int:
+    """Return the number of the last migration applied to a file, 0 if there was none."""
     sql = load_statements(namespace)
-    [(exists,)] = connection.execute(sql["schema_table"])
+    [(exists,)] = connection.execute(sql["schema_table"]).fetchall()
     if not exists:
         return 0
-    [(version,)] = connection.execute(sql["schema_version"])
+    [(version,)] = connection.execute(sql["schema_version"]).fetchall()
     return int(version)

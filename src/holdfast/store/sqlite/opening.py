@@ -35,13 +35,14 @@ class Opener:
         if previous is not None:
             previous.close()
         GATE.refuse_crossed()
-        found = self._prepare()
+        found = self.prepare()
         connection = connect(self._files)
         # Looked up before opening: if the file was replaced in between, the next use finds out.
         connection.leads_to = found
         return connection
 
-    def _prepare(self) -> Identity:
+    def prepare(self) -> Identity:
+        """Make the files ready where that was not done yet, and return which they are. To be called in the gate."""
         with self._preparing:
             found = self._identity()
             if self._prepared and found[0] is None:

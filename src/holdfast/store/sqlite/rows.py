@@ -1,17 +1,22 @@
 """From rows to the values that others see, and the one row that verbs decide upon."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from holdfast.core.job import Attempt, Claim, ClaimRef, Job, Progress
-from holdfast.core.states import Move, State, settle
+from holdfast.core.job import Attempt, Claim, ClaimRef, Glance, Job, OnLate, Progress
+from holdfast.core.states import Move, Reason, State, settle
 from holdfast.store.protocol import Worker, WorkerInfo
 from holdfast.store.sqlite.lease import Lease
 from holdfast.store.sqlite.times import from_micros, from_micros_or_none, span_from_micros
 
 Row = Sequence[Any]
+
+# Claims are made in the hot path: those without metadata share one mapping, and an enum's members are slow to get.
+_NO_METADATA: Mapping[str, str] = MappingProxyType({})
+_RUN = OnLate.RUN
 
 _BY_TIME = (State.READY, State.SCHEDULED)
 
@@ -34,6 +39,9 @@ class ClaimedRow(NamedTuple):
     started_at: int | None
     error: str | None
     queue: str
+    task: str
+    key: str | None
+    replaced: int
 
     @property
     def ref(self) -> ClaimRef:
@@ -43,16 +51,55 @@ class ClaimedRow(NamedTuple):
     def settle(self, move: Move) -> Move:
         """Return the move to record when someone ends this claim with one."""
         last_chance = self.max_attempts == 1 and self.state == State.RUNNING
-        return settle(move, cancel_requested=bool(self.cancel_requested), last_chance=last_chance)
+        return settle(
+            move,
+            cancel_requested=bool(self.cancel_requested),
+            replaced=bool(self.replaced),
+            last_chance=last_chance,
+        )
+
+    def reason_of(self, state: State) -> str | None:
+        """Return the reason of an end that was not its worker's own choice."""
+        if state is not State.CANCELLED:
+            return None
+        return Reason.REQUESTED.value if self.cancel_requested else Reason.REPLACED.value
 
 
 def to_claims(rows: Sequence[Row]) -> list[Claim]:
-    """Return the claims that `claim_due` and `claim_ahead` gave, in the order of the rows."""
+    """Return the claims that `claim_columns` tell of, in the order of the rows."""
     return [
         Claim(
-            id_, fence, task, version, payload, queue, priority, from_micros(run_at), attempt, crashes, max_attempts
+            ClaimRef(id_, fence),
+            task,
+            version,
+            payload,
+            queue,
+            -rank,
+            from_micros(run_at),
+            attempt,
+            crashes,
+            max_attempts,
+            None if start_by is None else from_micros(start_by),
+            _RUN if on_late is None else OnLate(on_late),
+            _NO_METADATA if metadata is None else json.loads(metadata),
         )
-        for _, id_, fence, task, version, payload, queue, priority, run_at, attempt, crashes, max_attempts in rows
+        for (
+            rank,
+            run_at,
+            _,
+            id_,
+            fence,
+            task,
+            version,
+            payload,
+            queue,
+            attempt,
+            crashes,
+            max_attempts,
+            start_by,
+            on_late,
+            metadata,
+        ) in rows
     ]
 
 
@@ -65,11 +112,11 @@ def shown_state(state: str, run_at: datetime, now: datetime) -> State:
 
 
 def to_job(row: Row, now: datetime) -> Job:
-    """Return the job that `job` and `jobs` select."""
+    """Return the job that `job_columns` tell of."""
     id_, task, version, queue, priority, state, reason, until, run_at, created_at, finished_at, *rest = row
-    fence, attempt, crashes, max_attempts, alone, cancel_requested, worker, payload, result, error, *progress = rest
-    done, total = progress
-    due_at = from_micros(run_at)
+    fence, attempt, crashes, max_attempts, alone, cancel_requested, worker, payload, result, error, *rest = rest
+    done, total, key, tags, metadata, start_by, on_late, after, until_micros = rest
+    due_at, result_until = from_micros(run_at), from_micros_or_none(until_micros)
     return Job(
         id=id_,
         task=task,
@@ -90,18 +137,29 @@ def to_job(row: Row, now: datetime) -> Job:
         cancel_requested=bool(cancel_requested),
         worker=worker,
         payload=payload,
-        result=result,
+        result=None if result_until is not None and result_until <= now else result,
         error=error,
         progress=None if done is None else Progress(done, total),
+        key=key,
+        tags=() if tags is None else tuple(json.loads(tags)),
+        metadata=_NO_METADATA if metadata is None else json.loads(metadata),
+        start_by=from_micros_or_none(start_by),
+        on_late=_RUN if on_late is None else OnLate(on_late),
+        after=after,
+        result_until=result_until,
     )
 
 
 def to_attempt(row: Row) -> Attempt:
     """Return the ended claim that `attempts` selects."""
-    fence, worker, started_at, ended_at, how, error, traceback = row
-    return Attempt(
-        fence, worker, from_micros_or_none(started_at), from_micros_or_none(ended_at), how, error, traceback
-    )
+    fence, worker, started_at, ended_at, *story = row
+    return Attempt(fence, worker, from_micros_or_none(started_at), from_micros_or_none(ended_at), *story)
+
+
+def to_glance(row: Row, now: datetime) -> Glance:
+    """Return the glance at the state, run_at and progress that `glance` selects."""
+    state, run_at, done, total = row
+    return Glance(shown_state(state, from_micros(run_at), now), None if done is None else Progress(done, total))
 
 
 def to_worker(row: Row, boot_at: int, boot_id: str) -> Worker:

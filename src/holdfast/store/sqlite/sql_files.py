@@ -2,11 +2,12 @@
 
 A query file is a row of blocks that begin with `-- name: …`. Two things are put in while loading: the table prefix
 of the namespace, and the states, as literals and not as parameters, because SQLite uses a partial index only where
-it can read in the query's own text that the index applies.
+it can read in the query's own text that the index applies. What statements of a file share stands at its
+beginning, in blocks that begin with `-- part: …`; they say a part's name in braces, as they do with a state's.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -17,6 +18,7 @@ from holdfast.core.states import CLAIMED, WAITING, Reason, State
 
 _FOLDER = files(__package__)
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_PART = re.compile(r"^-- part: (\w+)$", re.MULTILINE)
 _PREFIX = re.compile(r"\bholdfast_")
 
 
@@ -41,10 +43,14 @@ def load_statements(namespace: str | None) -> Mapping[str, str]:
     """Return every named statement, for the tables of a namespace."""
     statements: dict[str, str] = {}
     for file in _sql_files(_FOLDER / "sql"):
-        for name, text in _blocks(file.read_text("utf-8")):
+        parts, *rest = _NAME.split(file.read_text("utf-8"))
+        words = dict(_WORDS)
+        for name, text in _blocks(_PART.split(parts)[1:]):
+            words[name] = text.format_map(words)
+        for name, text in _blocks(rest):
             if name in statements:
                 raise ValueError(f"two statements are named {name}")
-            statements[name] = _prefixed(text.format_map(_WORDS), namespace)
+            statements[name] = _prefixed(text.format_map(words), namespace)
     return MappingProxyType(statements)
 
 
@@ -59,9 +65,8 @@ def _sql_files(folder: Traversable) -> list[Traversable]:
     return sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)
 
 
-def _blocks(text: str) -> Iterator[tuple[str, str]]:
-    _, *parts = _NAME.split(text)
-    for name, body in zip(parts[::2], parts[1::2], strict=True):
+def _blocks(names_and_bodies: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for name, body in zip(names_and_bodies[::2], names_and_bodies[1::2], strict=True):
         lines = (line for line in body.splitlines() if not line.startswith("--"))
         yield name, "\n".join(lines).strip()
 

@@ -1,7 +1,8 @@
 """Runs the statements of a verb on a connection. Who calls owns the transaction."""
 
 import sqlite3
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeVar
 
 from holdfast.errors import ValueNotStoredError
 from holdfast.store.verb import Bulk, Query, Statement, Steps
@@ -9,7 +10,32 @@ from holdfast.store.verb import Bulk, Query, Statement, Steps
 T = TypeVar("T")
 
 
-def run_steps(connection: sqlite3.Connection, steps: Steps[T]) -> T:
+class Executed(Protocol):
+    """A statement that was run."""
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows it changed."""
+        ...
+
+    def fetchall(self) -> list[Any]:
+        """Return its rows."""
+        ...
+
+
+class Executor(Protocol):
+    """Whatever runs statements on SQLite: a connection of our own, or our hand on a connection of the user's."""
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ..., /) -> Executed:
+        """Run a statement."""
+        ...
+
+    def executemany(self, sql: str, rows: Sequence[Sequence[Any]], /) -> Executed:
+        """Run a statement once for each row of parameters."""
+        ...
+
+
+def run_steps(connection: Executor, steps: Steps[T]) -> T:
     """Feed a verb the answers to its statements until it returns."""
     try:
         statement = next(steps)
@@ -22,7 +48,7 @@ def run_steps(connection: sqlite3.Connection, steps: Steps[T]) -> T:
         steps.close()
 
 
-def _answer(connection: sqlite3.Connection, statement: Statement) -> Any:
+def _answer(connection: Executor, statement: Statement) -> Any:
     try:
         if isinstance(statement, Query):
             return connection.execute(statement.sql, statement.params).fetchall()

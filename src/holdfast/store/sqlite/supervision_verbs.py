@@ -37,6 +37,7 @@ Interleavings:
     another boot    Signs of life of another boot are as good as none (lease.py).
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -57,11 +58,12 @@ class _ClaimsHeld:
     """What a beat has to say about the claims of the workers that beat."""
 
     revoked: dict[str, tuple[ClaimRef, ...]]
+    replaced: dict[str, tuple[ClaimRef, ...]]
     unnamed: frozenset[str]
 
 
 class SupervisionVerbs(SqliteVerbs):
-    """Register, beat, condemn."""
+    """Register, beat, condemn, sweep."""
 
     @verb(Access.WRITE)
     def register(self, worker: WorkerInfo) -> Steps[None]:
@@ -90,6 +92,7 @@ class SupervisionVerbs(SqliteVerbs):
             accepted=frozenset(accepted),
             now=now,
             revoked=claims.revoked,
+            replaced=claims.replaced,
             paused=frozenset(queue for queue, _ in paused),
             unnamed=claims.unnamed,
             expired=frozenset(lease.worker for lease in others if lease.is_over(boot, self._boot_id)),
@@ -107,6 +110,13 @@ class SupervisionVerbs(SqliteVerbs):
         yield Bulk(self._sql["condemn"], [(lease.worker, lease.beat_at, lease.boot_id) for lease in over])
         return frozenset(lease.worker for lease in over)
 
+    @verb(Access.WRITE)
+    def sweep(self, limit: int) -> Steps[int]:
+        """Forget at most `limit` results whose time is over, for good; return how many."""
+        faded = yield Query(self._sql["faded"], (self._now(), limit))
+        forgotten: int = (yield Bulk(self._sql["forget_result"], faded)) if faded else 0
+        return forgotten
+
     def _leases(self) -> Steps[list[Lease]]:
         rows = yield Query(self._sql["leases"])
         return [Lease(*row) for row in rows]
@@ -114,12 +124,15 @@ class SupervisionVerbs(SqliteVerbs):
     def _claims_held(self, beats: Collection[WorkerBeat]) -> Steps[_ClaimsHeld]:
         by_worker = {beat.worker: beat for beat in beats}
         rows = yield Query(self._sql["claims_of_many"], (to_json(by_worker),))
-        revoked: dict[str, list[ClaimRef]] = {}
+        revoked: defaultdict[str, tuple[ClaimRef, ...]] = defaultdict(tuple)
+        replaced: defaultdict[str, tuple[ClaimRef, ...]] = defaultdict(tuple)
         unnamed: set[str] = set()
-        for worker, job_id, fence, call, cancel_requested in rows:
+        for worker, job_id, fence, call, cancel_requested, is_replaced in rows:
             ref, beat = ClaimRef(job_id, fence), by_worker[worker]
             if cancel_requested:
-                revoked.setdefault(worker, []).append(ref)
+                revoked[worker] += (ref,)
+            if is_replaced:
+                replaced[worker] += (ref,)
             if call <= beat.closed_call and ref not in beat.held:
                 unnamed.add(worker)
-        return _ClaimsHeld({worker: tuple(refs) for worker, refs in revoked.items()}, frozenset(unnamed))
+        return _ClaimsHeld(revoked, replaced, frozenset(unnamed))

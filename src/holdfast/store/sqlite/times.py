@@ -18,7 +18,7 @@ def to_micros_or_none(time: datetime | None) -> int | None:
 
 def from_micros(micros: int) -> datetime:
     """Return the time that so many microseconds since 1970 are."""
-    return _EPOCH + timedelta(microseconds=micros)
+    return _EPOCH + _MICROSECOND * micros  # twice as fast as to make a timedelta of them
 
 
 def from_micros_or_none(micros: int | None) -> datetime | None:

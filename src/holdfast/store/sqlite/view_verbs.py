@@ -1,11 +1,12 @@
 """What people and programs look at. Nothing here writes."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 
-from holdfast.core.job import Attempt, Job
+from holdfast.core.job import Attempt, Glance, Job
 from holdfast.core.states import Move, State
 from holdfast.store.protocol import JobFilter, Queue, Situation, Worker
-from holdfast.store.sqlite.rows import Row, to_attempt, to_job, to_worker
+from holdfast.store.sqlite.rows import Row, to_attempt, to_glance, to_job, to_worker
 from holdfast.store.sqlite.times import from_micros, from_micros_or_none, to_micros
 from holdfast.store.sqlite.verbs import SqliteVerbs, to_json
 from holdfast.store.verb import Access, Query, Steps, verb
@@ -23,14 +24,15 @@ class ViewVerbs(SqliteVerbs):
     def list_jobs(self, which: JobFilter) -> Steps[tuple[Job, ...]]:
         """Return one page of jobs, newest id first."""
         now = self._clock.now()
-        if set(which.states) == {State.DEAD}:
-            rows = yield Query(self._sql["dead_jobs"], (which.queue, which.task, which.before, which.limit))
-        else:
-            states = to_json(which.states) if which.states else None
-            rows = yield Query(
-                self._sql["jobs"], (states, which.queue, which.task, which.before, to_micros(now), which.limit)
-            )
+        rows = yield Query(self._sql[_walk(which)], _wanted(which, to_micros(now)))
         return tuple(to_job(row, now) for row in rows)
+
+    @verb(Access.READ)
+    def glance(self, job_ids: Sequence[str]) -> Steps[Mapping[str, Glance]]:
+        """Return the states of jobs; those that do not exist are left out."""
+        now = self._clock.now()
+        rows = yield Query(self._sql["glance"], (to_json(job_ids),))
+        return {job_id: to_glance(row, now) for job_id, *row in rows}
 
     @verb(Access.READ)
     def history(self, job_id: str) -> Steps[tuple[Attempt, ...]]:
@@ -95,6 +97,22 @@ class ViewVerbs(SqliteVerbs):
         [(seq, queue, priority, run_at)] = places
         [(ahead,)] = yield Query(self._sql["ahead"], (queue, priority, run_at, seq, now))
         return int(ahead)
+
+
+def _walk(which: JobFilter) -> str:
+    """Return the statement that has the fewest jobs to pass over: a key's, a tag's, the dead, or all of them."""
+    if which.key is not None:
+        return "keyed_jobs"
+    if which.tags:
+        return "tagged_jobs"
+    return "dead_jobs" if set(which.states) == {State.DEAD} else "jobs"
+
+
+def _wanted(which: JobFilter, now: int) -> tuple[object, ...]:
+    states, tags = to_json(which.states or None), to_json(which.tags or None)
+    metadata = json.dumps(dict(which.metadata)) if which.metadata else None
+    place = (states, which.queue, which.task, which.before, now, which.limit)
+    return (*place, which.key, tags, metadata, which.error or None)
 
 
 def _last_attempt(row: Row) -> Attempt:

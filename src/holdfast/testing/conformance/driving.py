@@ -10,7 +10,7 @@ from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import ClaimRef, Ending, Verdict
 from holdfast.core.states import ENDINGS, RETURNS, Move, State
 from holdfast.store.protocol import ClaimRequest, WorkerBeat
-from holdfast.store.verb import Verb
+from holdfast.store.verb import Tone, Verb
 from holdfast.testing.conformance.harness import Harness
 
 REF = ClaimRef("01900000-0000-7000-8000-000000000001", 1)
@@ -87,6 +87,45 @@ class Driving:
         """A batch of endings wakes workers only if one of its jobs waits again."""
         endings = [Ending(REF, Move.COMPLETE), Ending(REF, move)]
         assert harness.verbs.finish("w", endings).wakes is (move in RETURNS)
+
+    def test_which_verbs_tell(self, harness: Harness) -> None:
+        """A verb that may end a job or move its progress says so; one that never does disturbs nobody who waits."""
+        verbs = harness.verbs
+        beat = WorkerBeat("w")
+        telling: list[Verb[Any]] = [
+            verbs.finish("w", [Ending(REF, Move.COMPLETE)]),
+            verbs.progress("w", []),
+            verbs.cancel("x"),
+            verbs.discard("x"),
+            verbs.reconcile(beat),
+            verbs.bury("w", Death(DeathKind.STOPPED)),
+        ]
+        silent: list[Verb[Any]] = [
+            verbs.enqueue([]),
+            verbs.claim(ClaimRequest("w", 1, 1)),
+            verbs.start("w", []),
+            verbs.pause("q"),
+            verbs.glance([]),
+            verbs.beat([beat]),
+        ]
+        assert all(verb.tells for verb in telling)
+        assert not any(verb.tells for verb in silent)
+
+    def test_each_hears_its_own_tone(self, harness: Harness) -> None:
+        """An enqueue is heard by those who wait for work, an ending by those who wait for jobs, however late."""
+
+        async def hear() -> list[bool]:
+            bell, job = harness.backend.bell, harness.new_job()
+            worker, waiter = bell.listen(Tone.WORK), bell.listen(Tone.RESULT)
+            try:
+                await harness.backend.arun(harness.verbs.enqueue([job]))
+                await harness.backend.arun(harness.verbs.cancel(job.id))
+                return [await worker.wait(LONG), await waiter.wait(LONG)]
+            finally:
+                worker.close()
+                waiter.close()
+
+        assert asyncio.run(hear()) == [True, True]
 
     def test_an_enqueue_rings(self, harness: Harness) -> None:
         """Whoever listens hears an enqueue, also one that came before it began to wait."""

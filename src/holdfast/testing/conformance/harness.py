@@ -1,9 +1,11 @@
 """What a conformance test holds in its hands: an empty store, its clock, and short words for common acts."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import count
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import Attempt, Claim, ClaimRef, Ending, Failure, Job, KnownTask, NewJob, Verdict
@@ -78,6 +80,11 @@ class Harness:
         job = self.new_job(**fields)
         self.run(self.verbs.enqueue([job]))
         return job.id
+
+    def taken_by(self, **fields: Any) -> str | None:
+        """Enqueue one job; return the id of the job that has its key, or None where it was accepted."""
+        job = self.new_job(**fields)
+        return self.run(self.verbs.enqueue([job])).get(job.id)
 
     def job(self, job_id: str) -> Job:
         """Return a job that must be there."""

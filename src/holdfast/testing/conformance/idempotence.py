@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.crash import Death, DeathKind
-from holdfast.core.job import Cancellation, Ending, Failure, Progress, Verdict
+from holdfast.core.job import Cancellation, Ending, Failure, OnConflict, Progress, Verdict
 from holdfast.core.states import ENDINGS, Move, State
 from holdfast.errors import JobStateError
 from holdfast.store.protocol import WorkerBeat, WorkerInfo
@@ -20,7 +20,19 @@ Repeatable = tuple[Callable[[], Verb[Any]], object]
 
 def _enqueue(harness: Harness) -> Repeatable:
     jobs = [harness.new_job(), harness.new_job(delay=timedelta(seconds=60))]
-    return lambda: harness.verbs.enqueue(jobs), None
+    return lambda: harness.verbs.enqueue(jobs), {}
+
+
+def _enqueue_with_keys(harness: Harness) -> Repeatable:
+    harness.place(State.HELD, key="claimed")
+    waiting = harness.place(State.READY, key="waiting")
+    jobs = [
+        harness.new_job(key="claimed", on_conflict=OnConflict.REPLACE),
+        harness.new_job(key="claimed", on_conflict=OnConflict.REPLACE),
+        harness.new_job(key="waiting"),
+        harness.new_job(key="free", on_conflict=OnConflict.RAISE),
+    ]
+    return lambda: harness.verbs.enqueue(jobs), {jobs[2].id: waiting.job_id}
 
 
 def _start(harness: Harness) -> Repeatable:
@@ -43,6 +55,19 @@ def _cancel_waiting(harness: Harness) -> Repeatable:
 def _cancel_claimed(harness: Harness) -> Repeatable:
     placed = harness.place(State.HELD)
     return lambda: harness.verbs.cancel(placed.job_id), Cancellation.REQUESTED
+
+
+def _cancel_replacement(harness: Harness) -> Repeatable:
+    harness.place(State.RUNNING, key="k")
+    replacement = harness.enqueue(key="k", on_conflict=OnConflict.REPLACE)
+    return lambda: harness.verbs.cancel(replacement), Cancellation.TOO_LATE
+
+
+def _sweep(harness: Harness) -> Repeatable:
+    placed = harness.place(State.RUNNING)
+    harness.finish(placed.worker, placed.ref, Move.COMPLETE, result=b"1", keep_result=timedelta(seconds=1))
+    harness.clock.advance(1)
+    return lambda: harness.verbs.sweep(10), 0
 
 
 def _pause(harness: Harness) -> Repeatable:
@@ -84,10 +109,13 @@ def _bury_vanished(harness: Harness) -> Repeatable:
 
 WRITES: list[Callable[[Harness], Repeatable]] = [
     _enqueue,
+    _enqueue_with_keys,
     _start,
     _progress,
     _cancel_waiting,
     _cancel_claimed,
+    _cancel_replacement,
+    _sweep,
     _pause,
     _resume,
     _register,

@@ -1,16 +1,25 @@
 """The whole suite as one class. The promises that matter most come first."""
 
+from holdfast.testing.conformance.agreeing import Agreeing
 from holdfast.testing.conformance.claiming import Claiming
 from holdfast.testing.conformance.crashing import Crashing, Suspects
 from holdfast.testing.conformance.deciding import Cancelling, Reviving
 from holdfast.testing.conformance.driving import Driving
 from holdfast.testing.conformance.ending import EndingClaims
 from holdfast.testing.conformance.fencing import Fencing
+from holdfast.testing.conformance.glancing import Glancing
 from holdfast.testing.conformance.idempotence import Idempotence
+from holdfast.testing.conformance.keys import Keys, RefusingKeys, RevivingKeys
+from holdfast.testing.conformance.late import LateStarts
 from holdfast.testing.conformance.leasing import Beating, Burying
 from holdfast.testing.conformance.looking import Draining, Looking
 from holdfast.testing.conformance.moves import Moves
+from holdfast.testing.conformance.one_at_a_time import OneAtATime
 from holdfast.testing.conformance.reconciling import Reconciling
+from holdfast.testing.conformance.replacing import GivingBack, ReplacingTheClaimed, ReplacingTheWaiting
+from holdfast.testing.conformance.results import KeepingLogs, KeepingResults
+from holdfast.testing.conformance.sharing import Sharing, WaitingLongEnough
+from holdfast.testing.conformance.tagging import Tagging
 from holdfast.testing.conformance.waiting import Adopting, Pausing
 
 
@@ -19,6 +28,8 @@ class StoreConformance(
     Moves,
     Idempotence,
     Claiming,
+    Sharing,
+    WaitingLongEnough,
     Pausing,
     Adopting,
     Crashing,
@@ -28,9 +39,22 @@ class StoreConformance(
     Reconciling,
     Cancelling,
     Reviving,
+    Keys,
+    RefusingKeys,
+    RevivingKeys,
+    ReplacingTheWaiting,
+    ReplacingTheClaimed,
+    GivingBack,
+    OneAtATime,
+    LateStarts,
     EndingClaims,
+    KeepingResults,
+    KeepingLogs,
     Looking,
+    Glancing,
+    Tagging,
     Draining,
     Driving,
+    Agreeing,
 ):
     """Every promise of `Store`. A store's tests subclass it and give the `harness` fixture."""

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 import click
@@ -39,17 +40,26 @@ class Catch(msgspec.Struct, frozen=True):
     violation: str | None
 
 
+@contextmanager
+def _in_silence() -> Iterator[None]:
+    """Let nothing be logged: these worlds are full of outages, each worth a warning elsewhere."""
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
+
+
 def examine(seed: int) -> Finding:
     """Play one seed."""
-    logging.disable(logging.CRITICAL)  # the world is full of outages, each worth a warning elsewhere
-    report = run_seed(seed)
+    with _in_silence():
+        report = run_seed(seed)
     return Finding(seed, report.violations, report.virtual_seconds, report.jobs)
 
 
 def hunt(name: str) -> Catch:
     """Play seeds with a mutant until one catches it."""
-    logging.disable(logging.CRITICAL)
-    with MUTANTS[name]():
+    with _in_silence(), MUTANTS[name]():
         for seed in range(MUTANT_SEEDS):
             violations = run_seed(seed).violations
             if violations:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Coroutine
 from contextvars import copy_context
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from holdfast.events import ClaimLost, Event, Events
 from holdfast.settings import Settings
@@ -53,6 +53,22 @@ class WorldBackend:
     async def arun(self, verb: Verb[T]) -> T:
         """Call the store as the weather allows."""
         return await self._world.call(verb)
+
+    def run_in(self, verb: Verb[T], connection: Any) -> T:
+        """Nobody in the world has a connection of its own."""
+        raise TypeError(f"{verb.name} was called inside {connection!r}, and the world has no transactions")
+
+    async def arun_in(self, verb: Verb[T], connection: Any) -> T:
+        """Nobody in the world has a connection of its own."""
+        return self.run_in(verb, connection)
+
+    def join(self, connection: Any) -> NoReturn:
+        """Nobody in the world has a connection of its own."""
+        raise TypeError(f"{connection!r} was joined, and the world has no transactions")
+
+    def ajoin(self, connection: Any) -> NoReturn:
+        """Nobody in the world has a connection of its own."""
+        self.join(connection)
 
     def close(self) -> None:
         """Let go of nothing."""

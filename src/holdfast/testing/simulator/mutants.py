@@ -6,9 +6,10 @@ that the design names; a simulator that lets any of them live is a defect.
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from functools import wraps
 from typing import Any
+
+from msgspec.structs import replace
 
 from holdfast.core import crash
 from holdfast.core.job import Claim, Ending, Verdict
@@ -52,11 +53,11 @@ def reused_fence() -> AbstractContextManager[None]:
 def unfenced_finish() -> AbstractContextManager[None]:
     """A finish goes by the job's id alone."""
 
-    def broken(self: WorkerVerbs, worker: str, ending: Ending) -> Verdict:
+    def broken(self: WorkerVerbs, worker: str, ending: Ending) -> tuple[Verdict, bool]:
         row = self._jobs[ending.ref.job_id]
         if row.claims and not row.was_finished(worker, ending.ref):
             workers._end(row, ending, self._clock.now())
-        return Verdict.ACCEPTED
+        return Verdict.ACCEPTED, False
 
     return replaced(WorkerVerbs, "_finish", broken)
 
@@ -105,7 +106,7 @@ def release_burns_attempt() -> AbstractContextManager[None]:
 
 def unrung_bell() -> AbstractContextManager[None]:
     """Commits wake nobody."""
-    return replaced(WorldBell, "ring", lambda _self: None)
+    return replaced(WorldBell, "ring", lambda _self, _tone: None)
 
 
 def innocents_charged() -> AbstractContextManager[None]:

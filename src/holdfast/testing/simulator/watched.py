@@ -81,9 +81,11 @@ class WatchedStore(MemoryStore):
             before = self.snapshot()
             answer = yield from verb.steps
             check(before, answer)
+            watched.wakes = verb.wakes  # a finish may learn only now that it made a job due
             return answer
 
-        return Verb(verb.name, verb.access, steps(), verb.wakes)
+        watched = Verb(verb.name, verb.access, steps(), verb.wakes, verb.tells)
+        return watched
 
     # -- workers ---------------------------------------------------------------------------------------------
 

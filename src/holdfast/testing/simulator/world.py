@@ -17,7 +17,7 @@ from holdfast.core.job import ClaimRef
 from holdfast.core.states import State
 from holdfast.errors import HoldfastError, StoreUnavailableError
 from holdfast.store.backend import Listener
-from holdfast.store.verb import Verb
+from holdfast.store.verb import Tone, Verb
 from holdfast.testing.simulator.ledger import Ledger
 from holdfast.testing.simulator.loop import here
 from holdfast.testing.simulator.process import Process
@@ -140,8 +140,8 @@ class World:
                 outcome = self.store.apply(verb)
             except HoldfastError as error:
                 outcome = error
-            if verb.wakes:
-                self.bell.ring()
+            for tone in verb.tones:
+                self.bell.ring(tone)
         if self.random.random() >= self.weather.lose_answer:
             loop.call_later(self._leg(), _deliver, answer, outcome, context=Context())
         else:
@@ -203,15 +203,15 @@ class WorldBell:
         self._world = world
         self._listeners: list[WorldListener] = []
 
-    def ring(self) -> None:
+    def ring(self, tone: Tone = Tone.WORK) -> None:
         """Wake the listeners, but for those that the weather deafens."""
         for listener in self._listeners:
-            if self._world.random.random() >= self._world.weather.lose_ring:
+            if listener.tone is tone and self._world.random.random() >= self._world.weather.lose_ring:
                 listener.rung.set()
 
-    def listen(self) -> "Listener":
+    def listen(self, tone: Tone = Tone.WORK) -> "Listener":
         """Start listening."""
-        listener = WorldListener(self._listeners)
+        listener = WorldListener(self._listeners, tone)
         self._listeners.append(listener)
         return listener
 
@@ -219,7 +219,8 @@ class WorldBell:
 class WorldListener:
     """One ear."""
 
-    def __init__(self, listeners: "list[WorldListener]") -> None:
+    def __init__(self, listeners: "list[WorldListener]", tone: Tone) -> None:
+        self.tone = tone
         self._listeners = listeners
         self.rung = asyncio.Event()
 

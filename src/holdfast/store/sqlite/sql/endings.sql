@@ -11,10 +11,24 @@ UPDATE holdfast_job SET progress_done = ?4, progress_total = ?5
 WHERE id = ?1 AND fence = ?2 AND worker = ?3 AND state IN {claimed};
 
 -- name: complete
--- End a claim with success: all that its history needs stays in this row.
+-- End a claim with success: all that its history needs stays in this row. A job for whose end another waits is left
+-- out: it takes the longer way, and the others need not look for who might wait.
 UPDATE holdfast_job
 SET state = {completed}, finished_at = ?4, started_at = coalesce(?5, started_at), result = ?6, error = NULL
-WHERE id = ?1 AND fence = ?2 AND worker = ?3 AND state IN {claimed};
+WHERE id = ?1 AND fence = ?2 AND worker = ?3 AND state IN {claimed} AND replaced = 0;
+
+-- name: complete_for_a_time
+-- The same where the result is kept until ?7 only.
+UPDATE holdfast_job
+SET state = {completed}, finished_at = ?4, started_at = coalesce(?5, started_at), result = ?6, result_until = ?7,
+    error = NULL
+WHERE id = ?1 AND fence = ?2 AND worker = ?3 AND state IN {claimed} AND replaced = 0;
+
+-- name: note_fading
+-- Let the result of a job be found when its time is over; what was noted or forgotten before stays so.
+INSERT INTO holdfast_fading (until_at, job)
+SELECT result_until, id FROM holdfast_job WHERE id = ?1 AND result_until IS NOT NULL AND result IS NOT NULL
+ON CONFLICT (until_at, job) DO NOTHING;
 
 -- name: claim_is_valid
 -- Tell whether this very claim is the valid one of its job.
@@ -32,13 +46,13 @@ SELECT (
 -- name: claimed_job
 -- A claim with all that decides how it ends.
 SELECT seq, id, fence, worker, call, state, run_at, attempt, crashes, max_attempts, alone, cancel_requested,
-    started_at, error, queue
+    started_at, error, queue, task, key, replaced
 FROM holdfast_job WHERE id = ?1 AND fence = ?2 AND worker = ?3 AND state IN {claimed};
 
 -- name: claims_of
 -- Every claim of a worker, with all that decides how each ends.
 SELECT seq, id, fence, worker, call, state, run_at, attempt, crashes, max_attempts, alone, cancel_requested,
-    started_at, error, queue
+    started_at, error, queue, task, key, replaced
 FROM holdfast_job WHERE worker = ?1 AND state IN {claimed} ORDER BY seq;
 
 -- name: give_back
@@ -52,16 +66,32 @@ WHERE seq = ?1;
 -- Make a claimed job final; who had it last stays known.
 UPDATE holdfast_job
 SET state = ?2, reason = ?3, finished_at = ?4, attempt = ?5, crashes = ?6, alone = ?7, error = ?8, result = ?9,
-    started_at = ?10
+    result_until = ?10, started_at = ?11
 WHERE seq = ?1;
+
+-- name: free_replacement
+-- Let the job that waited for the end of job ?3, and has its key ?2 of task ?1 since, wait for its time as any other.
+UPDATE holdfast_job
+SET state = CASE WHEN run_at <= ?4 THEN {ready} ELSE {scheduled} END, reason = NULL, after = NULL
+WHERE id = (SELECT job FROM holdfast_key WHERE task = ?1 AND key = ?2) AND state = {blocked} AND after = ?3;
 
 -- name: record_attempt
 -- Write how a claim ended into the history.
-INSERT INTO holdfast_attempt (job, fence, worker, started_at, ended_at, how, error, traceback, ended_by)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
+INSERT INTO holdfast_attempt (job, fence, worker, started_at, ended_at, how, error, traceback, log, ended_by)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10);
 
 -- name: crashes_alone
 -- How often each claimed job of a worker brought down a process of its own.
 SELECT job.id, count(*) FROM holdfast_job AS job
 JOIN holdfast_attempt AS attempt ON attempt.job = job.seq AND attempt.how = ?2
 WHERE job.worker = ?1 AND job.state IN {claimed} GROUP BY job.id;
+
+-- name: faded
+-- Take the results off the list whose time is over: oldest first, so many at once at most.
+DELETE FROM holdfast_fading
+WHERE (until_at, job) IN (SELECT until_at, job FROM holdfast_fading WHERE until_at <= ?1 ORDER BY until_at LIMIT ?2)
+RETURNING job;
+
+-- name: forget_result
+-- Forget the result of a job; until when it was kept stays known.
+UPDATE holdfast_job SET result = NULL WHERE id = ?1 AND result IS NOT NULL;

@@ -42,7 +42,7 @@ DELETE FROM holdfast_worker WHERE buried_at < ?1;
 
 -- name: claims_of_many
 -- The claims of the workers ?1 (JSON) as a beat needs them.
-SELECT job.worker, job.id, job.fence, job.call, job.cancel_requested
+SELECT job.worker, job.id, job.fence, job.call, job.cancel_requested, job.replaced
 FROM json_each(?1) AS asked
 CROSS JOIN holdfast_job AS job ON job.worker = asked.value AND job.state IN {claimed}
 ORDER BY job.seq;

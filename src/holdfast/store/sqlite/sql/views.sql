@@ -1,37 +1,61 @@
 -- What people look at. A job that is stored as ready or scheduled is shown by its time: READY once that has come.
 -- The casts are for what someone changed by hand: whatever the column holds, readers get bytes.
 
+-- part: job_columns
+-- All that is shown of a job.
+job.id, job.task, job.version, job.queue, job.priority, job.state, job.reason, job.until_at, job.run_at, job.created_at,
+    job.finished_at, job.fence, job.attempt, job.crashes, job.max_attempts, job.alone, job.cancel_requested, job.worker,
+    CAST(job.payload AS BLOB), CAST(job.result AS BLOB), job.error, job.progress_done, job.progress_total, job.key,
+    job.tags, job.metadata, job.start_by, job.on_late, job.after, job.result_until
+
+-- part: wanted
+-- What a page is about: the states ?1 (JSON, as shown at the time ?5), queue ?2, task ?3, key ?7, tags ?8 (JSON array),
+-- metadata ?9 (JSON object) and a part of the error ?10; NULL for any. Of ids before ?4 (NULL: from the newest on).
+job.id < coalesce(?4, char(1114111)) AND (?2 IS NULL OR job.queue = ?2) AND (?3 IS NULL OR job.task = ?3)
+    AND (?1 IS NULL OR iif(
+        job.state IN ({ready}, {scheduled}), iif(job.run_at <= ?5, {ready}, {scheduled}), job.state
+    ) IN (SELECT value FROM json_each(?1)))
+    AND (?7 IS NULL OR job.key = ?7)
+    AND (?8 IS NULL OR NOT EXISTS (
+        SELECT 1 FROM json_each(?8) AS asked
+        WHERE NOT EXISTS (SELECT 1 FROM holdfast_tag AS tag WHERE tag.tag = asked.value AND tag.job = job.id)
+    ))
+    AND (?9 IS NULL OR NOT EXISTS (
+        SELECT 1 FROM json_each(?9) AS asked
+        WHERE asked.value IS NOT (SELECT own.value FROM json_each(job.metadata) AS own WHERE own.key = asked.key)
+    ))
+    AND (?10 IS NULL OR instr(casefold(job.error), casefold(?10)) > 0)
+
 -- name: job
 -- One job.
-SELECT id, task, version, queue, priority, state, reason, until_at, run_at, created_at, finished_at, fence, attempt,
-    crashes, max_attempts, alone, cancel_requested, worker, CAST(payload AS BLOB), CAST(result AS BLOB), error,
-    progress_done, progress_total
-FROM holdfast_job WHERE id = ?1;
+SELECT {job_columns} FROM holdfast_job AS job WHERE job.id = ?1;
 
 -- name: jobs
--- A page of jobs, newest id first: of the states ?1 (JSON as shown; NULL for all), queue ?2, task ?3, before id ?4.
-SELECT id, task, version, queue, priority, state, reason, until_at, run_at, created_at, finished_at, fence, attempt,
-    crashes, max_attempts, alone, cancel_requested, worker, CAST(payload AS BLOB), CAST(result AS BLOB), error,
-    progress_done, progress_total
-FROM holdfast_job
-WHERE (?4 IS NULL OR id < ?4) AND (?2 IS NULL OR queue = ?2) AND (?3 IS NULL OR task = ?3)
-    AND (?1 IS NULL OR iif(
-        state IN ({ready}, {scheduled}), iif(run_at <= ?5, {ready}, {scheduled}), state
-    ) IN (SELECT value FROM json_each(?1)))
-ORDER BY id DESC LIMIT ?6;
+-- A page of ?6 jobs, newest id first.
+SELECT {job_columns} FROM holdfast_job AS job WHERE {wanted} ORDER BY job.id DESC LIMIT ?6;
 
 -- name: dead_jobs
 -- The same page where only dead jobs are asked for: read from their own small index.
-SELECT id, task, version, queue, priority, state, reason, until_at, run_at, created_at, finished_at, fence, attempt,
-    crashes, max_attempts, alone, cancel_requested, worker, CAST(payload AS BLOB), CAST(result AS BLOB), error,
-    progress_done, progress_total
-FROM holdfast_job
-WHERE state = {dead} AND (?3 IS NULL OR id < ?3) AND (?1 IS NULL OR queue = ?1) AND (?2 IS NULL OR task = ?2)
-ORDER BY id DESC LIMIT ?4;
+SELECT {job_columns} FROM holdfast_job AS job WHERE job.state = {dead} AND {wanted} ORDER BY job.id DESC LIMIT ?6;
+
+-- name: keyed_jobs
+-- The same page where a key is asked for.
+SELECT {job_columns} FROM holdfast_job AS job WHERE job.key = ?7 AND {wanted} ORDER BY job.id DESC LIMIT ?6;
+
+-- name: tagged_jobs
+-- The same page where tags are asked for: a walk along the first of them.
+SELECT {job_columns} FROM holdfast_tag AS first CROSS JOIN holdfast_job AS job ON job.id = first.job
+WHERE first.tag = json_extract(?8, '$[0]') AND first.job < coalesce(?4, char(1114111)) AND {wanted}
+ORDER BY first.job DESC LIMIT ?6;
+
+-- name: glance
+-- The little that those who wait for the jobs ?1 (JSON) look at again and again.
+SELECT job.id, job.state, job.run_at, job.progress_done, job.progress_total
+FROM json_each(?1) AS asked CROSS JOIN holdfast_job AS job ON job.id = asked.value;
 
 -- name: attempts
 -- The claims of a job that ended otherwise than by plain completion.
-SELECT fence, worker, started_at, ended_at, how, error, traceback FROM holdfast_attempt
+SELECT fence, worker, started_at, ended_at, how, error, traceback, log FROM holdfast_attempt
 WHERE job = (SELECT seq FROM holdfast_job WHERE id = ?1) ORDER BY fence;
 
 -- name: last_claim

@@ -1,0 +1,107 @@
+"""Canaries in flight: which queues they are sent through, which are back, and why the others are not."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from holdfast.canary import new_canary
+from holdfast.core.states import FINAL, State
+from holdfast.errors import JobNotFoundError
+from holdfast.store.backend import Backend
+from holdfast.store.protocol import Queue, Worker
+from holdfast.watch.health import serves
+from holdfast.watch.why import explain, is_live
+from holdfast.watch.words import counted
+
+_ORDINARY = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueChoice:
+    """Which queues are checked: those `named`, else those `declared` by an app and those that the store knows."""
+
+    named: tuple[str, ...] = ()
+    declared: frozenset[str] = frozenset()
+
+    def of(self, queues: Iterable[Queue], workers: Iterable[Worker]) -> list[str]:
+        """Return the queues, by name.
+
+        A queue without a worker counts while it holds unfinished jobs: what is left of it afterwards is history. If
+        workers serve all queues and none is known yet, the ordinary one stands for them.
+        """
+        if self.named:
+            return list(self.named)
+        live = [worker for worker in workers if is_live(worker)]
+        served = {name for worker in live for name in worker.info.queues or ()}
+        known = {
+            queue.name for queue in queues if _is_in_use(queue) or any(serves(each, queue.name) for each in live)
+        }
+        chosen = self.declared | served | known
+        return sorted(chosen) or ([_ORDINARY] if live else [])
+
+
+def _is_in_use(queue: Queue) -> bool:
+    return queue.paused_at is not None or any(count for state, count in queue.states.items() if state not in FINAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """How a queue fared: how long its canary took, or else why it is not through."""
+
+    queue: str
+    job_id: str
+    took: timedelta | None
+    why: str | None
+
+
+class Canaries:
+    """One canary for each queue. Queues that turn up later get theirs then."""
+
+    def __init__(self, backend: Backend, choice: QueueChoice) -> None:
+        self._backend = backend
+        self._choice = choice
+        self._sent: dict[str, str] = {}
+        self._away: set[str] = set()
+
+    @property
+    def words(self) -> str:
+        """What is waited for."""
+        if not self._sent:
+            return "waiting for a worker"
+        return f"{counted(len(self._away), 'queue')} of {len(self._sent)} to go: {', '.join(sorted(self._away))}"
+
+    def look(self, left: float) -> bool:
+        """Send what is to be sent, with so many seconds left, and look who is back; return whether all are."""
+        if left:
+            self._send(timedelta(seconds=left))
+        seen = self._backend.run(self._backend.verbs.glance([self._sent[queue] for queue in self._away]))
+        self._away -= {queue for queue in self._away if seen[self._sent[queue]].state in FINAL}
+        return bool(self._sent) and not self._away
+
+    def landed(self) -> list[Flight]:
+        """Return how each queue fared, by name."""
+        return [self._flight(queue, job_id) for queue, job_id in sorted(self._sent.items())]
+
+    def recall(self) -> None:
+        """Cancel those that are still away."""
+        for queue in self._away:
+            self._backend.run(self._backend.verbs.cancel(self._sent[queue]))
+
+    def _send(self, within: timedelta) -> None:
+        verbs = self._backend.verbs
+        queues, workers = self._backend.run(verbs.queues()), self._backend.run(verbs.workers())
+        chosen = self._choice.of(queues, workers)
+        jobs = [new_canary(queue, within) for queue in chosen if queue not in self._sent]
+        if jobs:
+            self._backend.run(verbs.enqueue(jobs))
+            self._sent |= {job.queue: job.id for job in jobs}
+            self._away |= {job.queue for job in jobs}
+
+    def _flight(self, queue: str, job_id: str) -> Flight:
+        situation = self._backend.run(self._backend.verbs.situation(job_id))
+        if situation is None:
+            raise JobNotFoundError(f"the canary {job_id} of queue '{queue}' is gone; someone deleted it")
+        job = situation.job
+        if job.state is State.COMPLETED and job.finished_at is not None:
+            return Flight(queue, job_id, job.finished_at - job.created_at, None)
+        return Flight(queue, job_id, None, explain(situation))

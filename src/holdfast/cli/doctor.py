@@ -1,0 +1,187 @@
+"""`holdfast doctor`: is everything in order, from versions to the oldest due job? It looks and changes nothing."""
+
+import platform
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+from types import MappingProxyType
+from typing import Any
+
+import click
+from rich.text import Text
+
+from holdfast.app import Holdfast
+from holdfast.cli.connection import Wanted, about_a_store
+from holdfast.cli.failures import ExitCode
+from holdfast.cli.helptext import examples
+from holdfast.cli.output import Column, say, say_heading, say_json, say_table
+from holdfast.cli.target import Meant, app_dir_option, find_meant, target_argument
+from holdfast.settings import BY_DEFAULT, Loaded
+from holdfast.store.examination import Examination, Finding, Level
+from holdfast.store.open import examine_store, public_name
+from holdfast.task import Task
+from holdfast.watch.health import judge_census
+from holdfast.watch.words import counted
+
+_OLDEST_PYTHON = (3, 11)
+_STYLES: Mapping[Level, str] = MappingProxyType(
+    {Level.OK: "green", Level.WARNING: "yellow", Level.PROBLEM: "bold red"}
+)
+
+
+@click.command(
+    epilog=examples("holdfast doctor", "holdfast doctor myproject.jobs:app", "holdfast doctor --deep --json")
+)
+@target_argument
+@app_dir_option
+@click.option("--deep", is_flag=True, help="Read all of the store to find damage, however large it is.")
+@click.pass_context
+@about_a_store
+def doctor(wanted: Wanted, ctx: click.Context, *, target: str | None, app_dir: str, deep: bool) -> None:
+    """Look at everything that jobs depend on, and say what to mend.
+
+    With MODULE:APP it is about that app: its store, settings and tasks. Nothing is made, migrated or written.
+    """
+    meant = find_meant(wanted, target, app_dir)
+    examination = examine_store(meant.loaded.settings, deep=deep)
+    findings = list(_findings(meant, examination))
+    if wanted.as_json:
+        say_json(_report(meant, findings))
+    else:
+        _tell(meant, findings)
+    ctx.exit(_exit_code(examination, findings))
+
+
+def _findings(meant: Meant, examination: Examination) -> Iterator[Finding]:
+    yield _versions()
+    yield _platform()
+    yield from examination.findings
+    yield _boot_clock()
+    if examination.census is not None:
+        yield from judge_census(examination.census)
+    yield _settings(meant.loaded)
+    if meant.app is not None:
+        yield _tasks(meant.app)
+
+
+def _versions() -> Finding:
+    python = platform.python_version()
+    says = (
+        f"holdfast {version('holdfast')}, Python {python}, msgspec {version('msgspec')}, click {version('click')}"
+    )
+    if sys.version_info < _OLDEST_PYTHON:
+        return Finding("versions", Level.PROBLEM, says, "use Python 3.11 or newer")
+    return Finding("versions", Level.OK, says)
+
+
+def _platform() -> Finding:
+    says = f"{platform.system()} {platform.release()} on {platform.machine()}"
+    if platform.system() not in {"Linux", "Darwin"}:
+        return Finding("platform", Level.WARNING, says, "workers run on Linux and macOS; use a container or WSL")
+    return Finding("platform", Level.OK, says)
+
+
+def _boot_clock() -> Finding:
+    if hasattr(time, "CLOCK_BOOTTIME") or platform.system() == "Darwin":
+        return Finding(
+            "boot clock", Level.OK, "counts the time that the machine sleeps: leases end when they should"
+        )
+    return Finding(
+        "boot clock",
+        Level.WARNING,
+        "does not count the time that the machine sleeps: leases are taken for longer than they are",
+        "do not let the machine sleep",
+    )
+
+
+def _settings(loaded: Loaded) -> Finding:
+    chosen = [f"{name} from {origin}" for name, origin in loaded.where.items() if origin != BY_DEFAULT]
+    return Finding("settings", Level.OK, f"all valid; {', '.join(chosen) or 'all by default'}")
+
+
+def _tasks(app: Holdfast) -> Finding:
+    if not app.tasks:
+        return Finding("tasks", Level.WARNING, "the app declares none", "import the modules that declare them")
+    queues = ", ".join(sorted({task.policy.queue for task in app.tasks.values()}))
+    return Finding("tasks", Level.OK, f"{counted(len(app.tasks), 'task')} in these queues: {queues}")
+
+
+def _exit_code(examination: Examination, findings: list[Finding]) -> ExitCode:
+    if not examination.usable:
+        return ExitCode.STORE
+    return ExitCode.FAILED if any(finding.level is Level.PROBLEM for finding in findings) else ExitCode.OK
+
+
+def _public_settings(loaded: Loaded) -> dict[str, Any]:
+    """Return the settings without what a URL may hide."""
+    values = {name: getattr(loaded.settings, name) for name in loaded.where}
+    return values | {"url": public_name(loaded.settings.url)}
+
+
+def _report(meant: Meant, findings: list[Finding]) -> dict[str, Any]:
+    return {
+        "ok": all(finding.level is not Level.PROBLEM for finding in findings),
+        "checks": [
+            {"check": each.check, "level": each.level.value, "says": each.says, "remedy": each.remedy or None}
+            for each in findings
+        ],
+        "settings": {
+            name: {"value": value, "from": meant.loaded.where[name]}
+            for name, value in _public_settings(meant.loaded).items()
+        },
+        "tasks": None if meant.app is None else [_task_fields(task) for task in meant.app.tasks.values()],
+    }
+
+
+def _task_fields(task: Task[..., Any]) -> dict[str, Any]:
+    policy = task.policy
+    return {
+        "name": task.name,
+        "queue": policy.queue,
+        "priority": policy.priority,
+        "max_attempts": policy.max_attempts,
+        "version": policy.version,
+    }
+
+
+def _tell(meant: Meant, findings: list[Finding]) -> None:
+    say_table(findings, _FINDING_COLUMNS)
+    say_heading("Settings")
+    rows = [(name, str(value), meant.loaded.where[name]) for name, value in _public_settings(meant.loaded).items()]
+    say_table(rows, _SETTING_COLUMNS)
+    if meant.app is not None and meant.app.tasks:
+        say_heading("Tasks")
+        say_table(list(meant.app.tasks.values()), _TASK_COLUMNS)
+    say(_summary(findings))
+
+
+def _summary(findings: list[Finding]) -> Text:
+    problems = sum(finding.level is Level.PROBLEM for finding in findings)
+    warnings = sum(finding.level is Level.WARNING for finding in findings)
+    worst = Level.PROBLEM if problems else Level.WARNING if warnings else Level.OK
+    told = f"\n{counted(problems, 'problem') if problems else 'No problem'}, {counted(warnings, 'warning')}."
+    return Text(told, style=_STYLES[worst])
+
+
+def _what(finding: Finding) -> str:
+    return f"{finding.says} → {finding.remedy}" if finding.remedy else finding.says
+
+
+_FINDING_COLUMNS: list[Column[Finding]] = [
+    Column("CHECK", lambda finding: finding.check),
+    Column("", lambda finding: Text(finding.level.value, style=_STYLES[finding.level])),
+    Column("WHAT IS FOUND → WHAT TO DO", _what, whole=False),
+]
+_SETTING_COLUMNS: list[Column[tuple[str, str, str]]] = [
+    Column("SETTING", lambda row: row[0]),
+    Column("VALUE", lambda row: row[1], whole=False),
+    Column("FROM", lambda row: row[2], whole=False),
+]
+_TASK_COLUMNS: list[Column[Task[..., Any]]] = [
+    Column("TASK", lambda task: task.name),
+    Column("QUEUE", lambda task: task.policy.queue),
+    Column("PRIORITY", lambda task: str(task.policy.priority), justify="right"),
+    Column("ATTEMPTS", lambda task: str(task.policy.max_attempts), justify="right"),
+    Column("VERSION", lambda task: str(task.policy.version), justify="right"),
+]

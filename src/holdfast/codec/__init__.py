@@ -1,0 +1,19 @@
+"""How arguments and results become bytes and come back: JSON through msgspec, never pickle."""
+
+from holdfast.codec.arguments import Arguments
+from holdfast.codec.results import decode_result, encode_result
+from holdfast.codec.secrets import MASK, NO_SECRETS, Scrub, Secret
+from holdfast.codec.types import MAX_BYTES
+from holdfast.codec.upgrades import Upgrade
+
+__all__ = [
+    "MASK",
+    "MAX_BYTES",
+    "NO_SECRETS",
+    "Arguments",
+    "Scrub",
+    "Secret",
+    "Upgrade",
+    "decode_result",
+    "encode_result",
+]

@@ -1,0 +1,262 @@
+"""The arguments of a task: bound, checked and encoded at the enqueue, decoded where the job runs.
+
+A payload is the envelope `{"v": <payload version of the task>, "args": {name: value}}`, and beside `args` an object
+`secret` for the arguments that nobody is to see. Only what the caller gave is stored; defaults are the handler's
+own, applied when it runs. What is accepted is what the handler will receive: a payload is read back before it is
+written, unless its values are so plain that nothing can happen to them, and what would arrive changed is refused.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from holdfast.codec.arrival import survives
+from holdfast.codec.secrets import NO_SECRETS, Scrub
+from holdfast.codec.signature import Known, resolve
+from holdfast.codec.types import ENCODER, MAX_BYTES, UNENCODABLE, UNREADABLE, one_line
+from holdfast.codec.upgrades import Upgrades
+from holdfast.errors import ArgumentsError, ConfigurationError, PayloadError
+
+_WHERE = re.compile(r"(?P<what>.*) - at `\$\.(?P<name>\w+)(?P<inside>.*)`", re.DOTALL)
+_NOTHING = msgspec.Raw(b"{}")
+
+
+class _Envelope(msgspec.Struct):
+    v: int
+    args: msgspec.Raw
+    secret: msgspec.Raw = _NOTHING
+
+
+_ENVELOPE = msgspec.json.Decoder(_Envelope)
+_BY_NAME = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class Arguments:
+    """The arguments that one task takes: binds, checks, encodes and decodes them."""
+
+    def __init__(self, fn: Callable[..., Any], *, task: str, version: int = 1) -> None:
+        self.task = task
+        self.version = version
+        self.upgrades = Upgrades(task, version)
+        self._fn = fn
+        self._head = b'{"v":%d,"args":' % version
+        self._known: Known | None = None
+        try:
+            self._known = resolve(fn, task)
+        except NameError:
+            return  # a name that the module defines further down: resolved at first use
+
+    @property
+    def context_parameter(self) -> str | None:
+        """The parameter that receives the `Context`, if there is one."""
+        return self._resolved.context_parameter
+
+    @property
+    def result_type(self) -> Any:
+        """What the handler returns when it succeeds; Any where that is not said or cannot be read back."""
+        return self._resolved.result_type
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the given arguments by name. Raises ArgumentsError for a missing, extra or doubled one."""
+        known = self._resolved
+        given = dict(kwargs)
+        if args:
+            given = self._positional(args, kwargs) | given
+        if not known.names.issuperset(given):
+            extra = given.keys() - known.names
+            raise ArgumentsError(
+                f"{self.task} has no parameter {_quoted(extra)}; it takes {_quoted(known.names) or 'nothing'}"
+            )
+        if not known.required <= given.keys():
+            missing = known.required - given.keys()
+            raise ArgumentsError(f"{self.task} needs {_quoted(missing)}, which has no default; pass it")
+        return given
+
+    def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
+        """Return the payload for these arguments. Raises ArgumentsError naming the one that does not fit."""
+        known = self._resolved
+        given = self.bind(args, kwargs)
+        if known.secrets:
+            payload = self._encode_apart(given, known)
+        else:
+            payload = self._head + self._encode_part(given, known.decoder) + b"}"
+        if len(payload) > MAX_BYTES:
+            raise ArgumentsError(
+                f"the arguments of {self.task} take {len(payload):,} bytes and at most {MAX_BYTES:,} are stored;"
+                " keep the data elsewhere and pass a reference to it"
+            )
+        return payload
+
+    def decode(self, payload: bytes) -> dict[str, Any]:
+        """Return the arguments of a stored payload by name. Raises PayloadError if it cannot be read."""
+        known = self._resolved
+        try:
+            envelope = _ENVELOPE.decode(payload)
+            if envelope.v > self.version:
+                raise PayloadError(
+                    f"the payload has version {envelope.v} and {self.task} knows up to {self.version};"
+                    " deploy the newer task"
+                )
+            if known.secrets or envelope.secret is not _NOTHING or self.upgrades.concern(envelope.v):
+                return self._decode_apart(payload, envelope, known)
+            return _given_fields(known.decoder.decode(envelope.args))
+        except UNREADABLE as error:
+            raise PayloadError(self._unreadable(str(error))) from error
+
+    def scrub_for(self, payload: bytes, arguments: Mapping[str, Any] | None = None) -> Scrub:
+        """Return what keeps the secrets of a payload, and of the arguments read from it, out of texts."""
+        secrets = self._resolved.secrets
+        if not secrets and b'"secret"' not in payload:
+            return NO_SECRETS
+        values = [value for name, value in (arguments or {}).items() if name in secrets]
+        try:
+            envelope = _ENVELOPE.decode(payload)
+            values += msgspec.json.decode(envelope.secret, type=dict[str, Any]).values()
+            shown = msgspec.json.decode(envelope.args, type=dict[str, Any])
+            values += [value for name, value in shown.items() if name in secrets]
+        except UNREADABLE:
+            pass  # what cannot be read cannot be told either
+        return Scrub(values) if values else NO_SECRETS
+
+    # -- encoding ---------------------------------------------------------------------------------------------
+
+    def _positional(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        names = self._resolved.positional
+        if len(args) > len(names):
+            raise ArgumentsError(
+                f"{self.task} takes {len(names)} positional arguments, not {len(args)};"
+                " pass the rest by name or leave them out"
+            )
+        given = dict(zip(names, args, strict=False))
+        if doubled := given.keys() & kwargs.keys():
+            raise ArgumentsError(f"{self.task} got {_quoted(doubled)} twice; pass it by position or by name")
+        return given
+
+    def _encode_apart(self, given: Mapping[str, Any], known: Known) -> bytes:
+        """Return the payload with the secret arguments in a place of their own."""
+        shown = {name: value for name, value in given.items() if name not in known.secrets}
+        secret = {name: value for name, value in given.items() if name in known.secrets}
+        payload = self._head + self._encode_part(shown, known.decoder)
+        if secret:
+            payload += b',"secret":' + self._encode_part(secret, known.secret_decoder)
+        return payload + b"}"
+
+    def _encode_part(self, given: Mapping[str, Any], decoder: msgspec.json.Decoder[Any]) -> bytes:
+        """Return arguments as JSON that the handler will receive as they are."""
+        problem: Exception | None = None
+        try:
+            body = ENCODER.encode(given)
+        except UNENCODABLE as error:
+            problem = error
+        if problem is not None:
+            raise self._unencodable(given, problem)
+        plain = self._resolved.plain
+        for name, value in given.items():
+            if type(value) not in plain[name]:
+                self._check_arrival(given, body, decoder)
+                break
+        return body
+
+    def _check_arrival(self, given: Mapping[str, Any], body: bytes, decoder: msgspec.json.Decoder[Any]) -> None:
+        """Refuse what the handler would not receive as it was given."""
+        problem = ""
+        try:
+            received = decoder.decode(body)
+        except UNREADABLE as error:
+            problem = str(error)
+        if problem:
+            raise ArgumentsError(self._misfit(problem))
+        for name, value in given.items():
+            arrives = getattr(received, name)
+            if not survives(value, arrives):
+                raise ArgumentsError(
+                    f"argument {name!r} of {self.task} was given as {_type_name(value)} but would arrive as"
+                    f" {_type_name(arrives)}{self._seen(name, arrives)}; annotate the parameter with the type that"
+                    " you pass, or pass plain JSON values"
+                )
+
+    def _unencodable(self, given: Mapping[str, Any], together: Exception) -> ArgumentsError:
+        for name, value in given.items():
+            try:
+                ENCODER.encode(value)
+            except UNENCODABLE as error:
+                why = "" if name in self._resolved.secrets else f": {one_line(error)}"
+                return ArgumentsError(
+                    f"argument {name!r} of {self.task} cannot be stored as JSON{why}; pass plain values,"
+                    " dataclasses, pydantic models or msgspec Structs, or an id to look it up by"
+                )
+        return ArgumentsError(f"the arguments of {self.task} cannot be stored as JSON: {together}")
+
+    def _misfit(self, problem: str) -> str:
+        found = _WHERE.fullmatch(problem)
+        if found is None:
+            return f"the arguments of {self.task} do not fit its parameters: {problem}; pass the annotated types"
+        name, inside = found["name"], found["inside"]
+        if name in self._resolved.secrets:
+            return f"argument {name!r} of {self.task}, a secret, does not fit; pass the annotated type"
+        place = f" (inside it, at {inside.lstrip('.')})" if inside else ""
+        return f"argument {name!r} of {self.task} does not fit{place}: {found['what']}; pass the annotated type"
+
+    def _seen(self, name: str, value: Any) -> str:
+        return "" if name in self._resolved.secrets else f" {value!r:.80}"
+
+    # -- decoding ---------------------------------------------------------------------------------------------
+
+    def _decode_apart(self, payload: bytes, envelope: _Envelope, known: Known) -> dict[str, Any]:
+        """Read a payload that has secrets, or is to be upgraded; whatever goes wrong, no secret is told."""
+        scrub = self.scrub_for(payload)
+        problem: Exception | None = None
+        told = ""
+        try:
+            stored = self._upgraded(envelope, scrub)
+            shown = {name: value for name, value in stored.items() if name not in known.secrets}
+            secret = {name: value for name, value in stored.items() if name in known.secrets}
+            arguments = _given_fields(known.decoder.decode(ENCODER.encode(shown)))
+            told = f"a secret does not fit: {_quoted(known.secrets)}"
+            return arguments | _given_fields(known.secret_decoder.decode(ENCODER.encode(secret)))
+        except (*UNREADABLE, *UNENCODABLE) as error:
+            problem = error
+        # Raised here, so that what msgspec said is not in its context either.
+        raise PayloadError(self._unreadable(told or scrub.text(str(problem))))
+
+    def _upgraded(self, envelope: _Envelope, scrub: Scrub) -> Mapping[str, Any]:
+        """Return what is stored, secret or not, by name; still as JSON where there is nothing to upgrade."""
+        if not self.upgrades.concern(envelope.v):
+            return _BY_NAME.decode(envelope.args) | _BY_NAME.decode(envelope.secret)
+        stored: dict[str, Any] = msgspec.json.decode(envelope.args, type=dict[str, Any])
+        stored |= msgspec.json.decode(envelope.secret, type=dict[str, Any])
+        return self.upgrades.apply(envelope.v, stored, scrub)
+
+    def _unreadable(self, problem: str) -> str:
+        return (
+            f"the stored payload does not fit {self.task}: {problem};"
+            " raise the task's version when its parameters change"
+        )
+
+    # -- declaration ------------------------------------------------------------------------------------------
+
+    @property
+    def _resolved(self) -> Known:
+        if self._known is None:
+            try:
+                self._known = resolve(self._fn, self.task)
+            except NameError as error:
+                raise ConfigurationError(
+                    f"an annotation of {self.task} cannot be resolved: {error};"
+                    " import the name where the task is defined, not only under TYPE_CHECKING"
+                ) from error
+        return self._known
+
+
+def _given_fields(values: msgspec.Struct) -> dict[str, Any]:
+    return {name: value for name, value in msgspec.structs.asdict(values).items() if value is not msgspec.UNSET}
+
+
+def _type_name(value: Any) -> str:
+    return type(value).__qualname__
+
+
+def _quoted(names: Any) -> str:
+    return ", ".join(repr(name) for name in sorted(names, key=str))

@@ -1,0 +1,50 @@
+"""What can be set, with its defaults."""
+
+from datetime import timedelta
+
+import msgspec
+
+DEFAULT_URL = "sqlite:///holdfast.db"
+
+LONGEST_SPAN = 365 * 86_400.0
+"""Seconds beyond which a span is a mistake; infinity would not even reach the worker."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """How an app and its workers behave. Spans are seconds.
+
+    lease: how long a worker's claims stay valid without a beat; beat: how often it beats (a third of the lease
+    unless given); grace: how long a stop waits for running jobs; hang_limit: how long a child may give no sign
+    of life; look_ahead: how far ahead jobs are claimed; store_timeout: when a store call is given up; max_wait: how
+    long a due job may wait because others have a higher priority (None: for ever).
+    """
+
+    url: str = DEFAULT_URL
+    namespace: str | None = None
+    lease: float = 15.0
+    beat: float | None = None
+    grace: float = 30.0
+    hang_limit: float = 120.0
+    look_ahead: float = 10.0
+    safety_poll: float = 2.0
+    store_timeout: float = 10.0
+    concurrency: int = 20
+    max_wait: float | None = 300.0
+
+    @property
+    def beat_every(self) -> float:
+        """Seconds between two beats."""
+        return self.lease / 3 if self.beat is None else self.beat
+
+    @property
+    def margin(self) -> float:
+        """How long before the lease ends a worker stops trusting it."""
+        return min(1.0, self.lease / 10)
+
+    @property
+    def lease_span(self) -> timedelta:
+        """The lease as a span."""
+        return timedelta(seconds=self.lease)
+
+
+DEFAULTS = Settings()

@@ -1,0 +1,138 @@
+"""What each setting takes: how a value is read where it is written as text, and what is refused. Pure."""
+
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from types import MappingProxyType
+from typing import Protocol
+
+import msgspec
+
+from holdfast.settings.model import LONGEST_SPAN
+
+NONE_WORD = "none"
+"""What a file or a variable says for None."""
+
+_NAMESPACE = re.compile(r"[a-z][a-z0-9_]{0,30}")
+_SPAN = re.compile(r"(?P<number>[+-]?(\d+(\.\d*)?|\.\d+)) ?(?P<unit>ms|s|m|h|d)?")
+_UNITS = {None: 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_INTEGER = re.compile(r"[+-]?\d{1,18}")
+
+
+class UnfitError(ValueError):
+    """A value that a setting cannot take; the message says what it must be."""
+
+
+class Rule(Protocol):
+    """What one setting takes."""
+
+    @property
+    def optional(self) -> bool:
+        """Whether it may be None."""
+        ...
+
+    def parse(self, text: str) -> object:
+        """Return what a text in a file or variable means. Raises UnfitError."""
+        ...
+
+    def check(self, value: object) -> object:
+        """Return the value as it is kept. Raises UnfitError."""
+        ...
+
+
+class SpanRule(msgspec.Struct, frozen=True):
+    """A span: seconds or a timedelta in code; in a file or variable seconds, or text such as 30s, 5m, 2h."""
+
+    from_zero: bool = False
+    optional: bool = False
+
+    def parse(self, text: str) -> object:
+        """Return the seconds that a text means."""
+        found = _SPAN.fullmatch(text)
+        if found is None:
+            raise UnfitError(f"{self._must}; write e.g. 30, 30s, 5m or 2h")
+        return float(found["number"]) * _UNITS[found["unit"]]
+
+    def check(self, value: object) -> object:
+        """Return the seconds."""
+        seconds = value.total_seconds() if isinstance(value, timedelta) else value
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+            raise UnfitError(f"{self._must}; give a number or a timedelta")
+        if not (0 <= seconds <= LONGEST_SPAN) or (seconds == 0 and not self.from_zero):
+            raise UnfitError(self._must)
+        return float(seconds)
+
+    @property
+    def _must(self) -> str:
+        range_ = "from 0 seconds to a year" if self.from_zero else "above 0 seconds and at most a year"
+        return f"must be {range_}{', or none' if self.optional else ''}"
+
+
+class CountRule(msgspec.Struct, frozen=True):
+    """A whole number, 1 or more."""
+
+    optional: bool = False
+
+    def parse(self, text: str) -> object:
+        """Return the number that a text means."""
+        if not _INTEGER.fullmatch(text):
+            raise UnfitError("must be a whole number, 1 or more")
+        return int(text)
+
+    def check(self, value: object) -> object:
+        """Return the number."""
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise UnfitError("must be a whole number, 1 or more")
+        return value
+
+
+class NamespaceRule(msgspec.Struct, frozen=True):
+    """The name of a tenant, which becomes a part of table names."""
+
+    optional: bool = True
+
+    def parse(self, text: str) -> object:
+        """Return the text."""
+        return text
+
+    def check(self, value: object) -> object:
+        """Return the name."""
+        if not isinstance(value, str) or not _NAMESPACE.fullmatch(value):
+            raise UnfitError(
+                "must start with a letter and have at most 31 small letters, digits and underscores, or be none"
+            )
+        return value
+
+
+class UrlRule(msgspec.Struct, frozen=True):
+    """The store's URL; which ones mean a store is not known here."""
+
+    optional: bool = False
+
+    def parse(self, text: str) -> object:
+        """Return the text."""
+        return text
+
+    def check(self, value: object) -> object:
+        """Return the URL."""
+        if not isinstance(value, str) or not value:
+            raise UnfitError("must be a text such as sqlite:///holdfast.db")
+        return value
+
+
+RULES: Mapping[str, Rule] = MappingProxyType(
+    {
+        "url": UrlRule(),
+        "namespace": NamespaceRule(),
+        "lease": SpanRule(),
+        "beat": SpanRule(optional=True),
+        "grace": SpanRule(from_zero=True),
+        "hang_limit": SpanRule(),
+        "look_ahead": SpanRule(from_zero=True),
+        "safety_poll": SpanRule(),
+        "store_timeout": SpanRule(),
+        "concurrency": CountRule(),
+        "max_wait": SpanRule(optional=True),
+    }
+)
+"""The rule of every setting, in the order of `Settings`."""

@@ -1,0 +1,157 @@
+"""Where settings come from: a file, the code, the environment. What cannot be read is told, never passed over."""
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from holdfast.settings.rules import RULES
+
+PREFIX = "HOLDFAST_"
+URL_VARIABLE = f"{PREFIX}URL"
+CONFIG_VARIABLE = f"{PREFIX}CONFIG"
+
+IN_CODE = "the code"
+"""The origin of what is given to `Holdfast(...)`."""
+
+_PROJECT_FILE = "pyproject.toml"
+_OWN_FILE = "holdfast.toml"
+_NOT_SETTINGS = {CONFIG_VARIABLE, f"{PREFIX}PROVE"}
+_TESTS = f"{PREFIX}TEST_"
+_KUBERNETES = re.compile(
+    rf"{PREFIX}(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
+)
+"""What Kubernetes puts into every container beside a service whose name begins with `holdfast`."""
+
+
+class Given(msgspec.Struct, frozen=True):
+    """A value and where it is from. What is `written`, in a file or variable, may say 5m or none as text."""
+
+    value: object
+    origin: str
+    written: bool = False
+
+
+class Found(msgspec.Struct):
+    """What the sources say, the stronger over the weaker, and what is wrong with them."""
+
+    values: dict[str, Given] = msgspec.field(default_factory=dict)
+    problems: list[str] = msgspec.field(default_factory=list)
+
+    def add(self, name: str, given: Given) -> None:
+        """Let the value count over that of an earlier source; a name that is no setting is a problem."""
+        if name in RULES:
+            self.values[name] = given
+        else:
+            self.problems.append(f"unknown setting {name} (from {given.origin}){_hint(name)}")
+
+
+def read_file(environment: Mapping[str, str], found: Found) -> None:
+    """Read the file that HOLDFAST_CONFIG names, else the one of the working directory."""
+    named = environment.get(CONFIG_VARIABLE)
+    if named:
+        _read_named(named, found)
+        return
+    sections = {
+        file: section for file in (_OWN_FILE, _PROJECT_FILE) if (section := _section(file, found)) is not None
+    }
+    if len(sections) > 1:
+        found.problems.append(
+            f"{_OWN_FILE} and [tool.holdfast] of {_PROJECT_FILE} are both here; keep the settings in one of them"
+        )
+    for file, section in sections.items():
+        _add_all(section, file, found)
+
+
+def read_environment(environment: Mapping[str, str], found: Found) -> None:
+    """Read HOLDFAST_<NAME> for every setting; an empty variable counts as none."""
+    for variable in sorted(environment):
+        if not variable.startswith(PREFIX) or not environment[variable]:
+            continue
+        name = variable.removeprefix(PREFIX).lower()
+        if name in RULES and variable == _variable(name):
+            found.add(name, Given(environment[variable], variable, written=True))
+        elif not _is_of_others(variable):
+            nearest = _nearest(name, RULES)
+            hint = f"; did you mean {_variable(nearest)}?" if nearest else f"; there are: {_listed(_variables())}"
+            found.problems.append(f"unknown variable {variable}{hint}")
+
+
+def _variable(name: str) -> str:
+    return PREFIX + name.upper()
+
+
+def _variables() -> list[str]:
+    return [CONFIG_VARIABLE, *(_variable(name) for name in RULES)]
+
+
+def _is_of_others(variable: str) -> bool:
+    return variable in _NOT_SETTINGS or variable.startswith(_TESTS) or bool(_KUBERNETES.fullmatch(variable))
+
+
+def _read_named(name: str, found: Found) -> None:
+    problems = len(found.problems)
+    section = _section(name, found)
+    if section is not None:
+        _add_all(section, name, found)
+    elif len(found.problems) == problems:
+        lack = "there is no such file" if not Path(name).is_file() else "it has no section [tool.holdfast]"
+        found.problems.append(f"{CONFIG_VARIABLE} names {name}, and {lack}")
+
+
+def _add_all(section: Mapping[str, Any], file: str, found: Found) -> None:
+    for name, value in section.items():
+        found.add(name, Given(value, file, written=True))
+
+
+def _section(file: str, found: Found) -> Mapping[str, Any] | None:
+    """Return what a file says about Holdfast, None if there is no such file or nothing of that kind in it."""
+    path = Path(file)
+    ours = path.name != _PROJECT_FILE
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        found.problems.append(f"{file} cannot be read: {error.strerror}")
+        return None
+    if not ours and b"holdfast" not in text:
+        return None  # the usual case, and not worth loading a parser for
+    return _parse(file, text, found, ours=ours)
+
+
+def _parse(file: str, text: bytes, found: Found, *, ours: bool) -> Mapping[str, Any] | None:
+    import tomllib  # noqa: PLC0415 - most apps have no file
+
+    try:
+        content = tomllib.loads(text.decode())
+    except ValueError as error:  # of TOML or of UTF-8
+        found.problems.append(f"{file} is no valid TOML: {error}")
+        return None
+    section = content if ours else _section_of_project(content)
+    if section is None or isinstance(section, dict):
+        return section
+    found.problems.append(f"{file}: tool.holdfast must be a section, [tool.holdfast]")
+    return None
+
+
+def _section_of_project(content: Mapping[str, Any]) -> Any:
+    tools = content.get("tool", {})
+    return tools.get("holdfast") if isinstance(tools, dict) else tools
+
+
+def _hint(name: str) -> str:
+    nearest = _nearest(name, RULES)
+    return f"; did you mean {nearest}?" if nearest else f"; there are: {_listed(RULES)}"
+
+
+def _nearest(name: str, known: Iterable[str]) -> str | None:
+    import difflib  # noqa: PLC0415 - only for those who mistyped
+
+    return next(iter(difflib.get_close_matches(name.lower(), list(known), 1)), None)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)

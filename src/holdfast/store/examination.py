@@ -1,0 +1,78 @@
+"""What a look at a store finds: values that each store fills in, and that doctor puts into words.
+
+A store's part is one function that returns an Examination, reached by `open.examine_store`. It only looks: it makes
+no store, migrates none and writes nothing.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from holdfast.store.protocol import Worker
+
+
+class Level(StrEnum):
+    """How serious a finding is."""
+
+    OK = "ok"
+    WARNING = "warning"
+    PROBLEM = "problem"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was looked at, what was seen, and the remedy if there is something to mend. Never with a password."""
+
+    check: str
+    level: Level
+    says: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DueQueue:
+    """A queue with due jobs that no worker has taken, the one that is due longest first."""
+
+    name: str
+    paused_at: datetime | None
+    due: int
+    oldest_due_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """Who is there and what waits, by the store's time `now`.
+
+    `latest_at` is the latest time that the store has written down as past: ahead of now, the clock was set back.
+    """
+
+    now: datetime
+    workers: tuple[Worker, ...] = ()
+    due: tuple[DueQueue, ...] = ()
+    latest_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """All that a look at a store brought. `usable`: workers and clients could open it.
+
+    There is no census of a store that is not usable, or not of this release yet.
+    """
+
+    findings: tuple[Finding, ...]
+    usable: bool
+    census: Census | None = None
+
+
+def sized(count: int) -> str:
+    """Return a number of bytes as people say it: 812 bytes, 4.1 kB, 36 MB, 1.2 GB."""
+    amount, unit = float(count), "bytes"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if amount < _THOUSAND:
+            break
+        amount, unit = amount / _THOUSAND, larger
+    return f"{amount:.1f} {unit}" if amount < _SHORT and unit != "bytes" else f"{amount:.0f} {unit}"
+
+
+_THOUSAND = 1000
+_SHORT = 9.95

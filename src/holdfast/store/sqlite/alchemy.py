@@ -1,0 +1,71 @@
+"""Connections and sessions of SQLAlchemy. Imported only where one is given: SQLAlchemy is not required."""
+
+from typing import Any
+
+from sqlalchemy.engine import Connection
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
+from sqlalchemy.orm import Session, scoped_session
+
+from holdfast.errors import ConfigurationError
+
+_DRIVERS = {"pysqlite", "aiosqlite"}
+
+
+class AlchemyConnection:
+    """A connection of SQLAlchemy, or a session and the connection that it uses."""
+
+    def __init__(self, owner: Connection | Session) -> None:
+        self._owner = owner
+
+    @property
+    def driver(self) -> Any:
+        """The driver's own connection; SQLAlchemy may open another one after an error."""
+        return self._connection.connection.driver_connection
+
+    def cursor(self) -> Any:
+        """Return a cursor of the driver; that of an async one waits by itself inside `run_sync`."""
+        return self._connection.connection.cursor()
+
+    def enter(self) -> None:
+        """Begin: what SQLAlchemy does not know of it would not commit."""
+        if not self._connection.in_transaction():
+            self._connection.begin()
+
+    def refuse_shared(self) -> None:
+        """Refuse a session on a connection whose transaction is not the session's own to commit."""
+        if isinstance(self._owner, Session) and isinstance(self._owner.get_bind(), Connection):
+            raise ConfigurationError(
+                "this session is bound to a connection, and its commit may not end that one's transaction: give the"
+                " connection, or a session that is bound to an engine"
+            )
+
+    def commit(self) -> None:
+        """Commit; a session writes what it still keeps before."""
+        self._owner.commit()
+
+    def rollback(self) -> None:
+        """Roll back, also where a connection is left that can do nothing else."""
+        self._owner.rollback()
+
+    @property
+    def _connection(self) -> Connection:
+        connection = self._owner.connection() if isinstance(self._owner, Session) else self._owner
+        dialect = connection.dialect
+        if dialect.name != "sqlite" or dialect.driver not in _DRIVERS:
+            raise ConfigurationError(
+                f"a transaction of {dialect.name}+{dialect.driver} cannot be joined by a SQLite store: give a"
+                " connection to the store's own file, by sqlite:// or sqlite+aiosqlite://"
+            )
+        return connection
+
+
+def is_async_connection(connection: Any) -> bool:
+    """Tell whether it has to be awaited."""
+    return isinstance(connection, AsyncConnection | AsyncSession | async_scoped_session)
+
+
+def alchemy_connection(connection: Any) -> AlchemyConnection | None:
+    """Return the port to what SQLAlchemy gave, None where that is neither a connection nor a session."""
+    if isinstance(connection, scoped_session):
+        connection = connection()
+    return AlchemyConnection(connection) if isinstance(connection, Connection | Session) else None

@@ -1,0 +1,48 @@
+"""Joined transactions as async code uses them: for async connections through SQLAlchemy's own bridge."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from holdfast.store.sqlite.foreign import foreign, is_async
+from holdfast.store.sqlite.joined import Home, Joined
+from holdfast.store.verb import Verb
+
+T = TypeVar("T")
+
+
+class AsyncJoined:
+    """One connection of the user's own, and the transaction on it; a sync connection is used right here."""
+
+    def __init__(self, connection: Any, home: Home) -> None:
+        self._connection = connection
+        self._home = home
+
+    async def run(self, verb: Verb[T]) -> T:
+        """Run a verb in the transaction that is open, or in one that the user's commit or rollback ends."""
+        await self._prepare()
+        return await self._inside(lambda joined: joined.run(verb))
+
+    async def begin(self) -> None:
+        """Begin a transaction that `commit` or `rollback` ends; one that is open already is taken over."""
+        await self._prepare()
+        await self._inside(Joined.begin)
+
+    async def commit(self) -> None:
+        """Commit what began with `begin`. If that fails, whatever the reason, the caller has to roll back."""
+        await self._inside(Joined.commit)
+
+    async def rollback(self) -> None:
+        """Undo everything since `begin`, and what was open before it."""
+        await self._inside(Joined.rollback)
+
+    async def _prepare(self) -> None:
+        """Make the tables ready in a thread, as far as this can be done now: the event loop does not wait."""
+        if not self._home.is_prepared() and not await self._inside(lambda joined: joined.is_open):
+            await asyncio.to_thread(self._home.prepare)
+
+    async def _inside(self, work: Callable[[Joined], T]) -> T:
+        if not is_async(self._connection):
+            return work(Joined(foreign(self._connection), self._home))
+        done: T = await self._connection.run_sync(lambda sync: work(Joined(foreign(sync), self._home)))
+        return done

@@ -1,0 +1,116 @@
+"""How jobs are accepted.
+
+Plain jobs are the hot path: one bulk insert of few columns. Those with more to say have a longer row. Those with a
+key are looked at one by one; the write lock sees to it that of a crowd with one key one is the first.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum, auto
+from itertools import groupby
+
+from holdfast.core.job import NewJob, OnConflict
+from holdfast.core.states import CLAIMED, Reason, State
+from holdfast.store.sqlite.keys import Holder, holder_of
+from holdfast.store.sqlite.times import span_to_micros, to_micros
+from holdfast.store.sqlite.verbs import SqliteVerbs, to_json
+from holdfast.store.verb import Access, Bulk, Command, Query, Steps, Verb
+
+_REMEDY = 'give another key, say on_conflict="return" to get that job, or wait until it gives the key free'
+
+
+class _Kind(Enum):
+    PLAIN = auto()
+    WITH_MORE = auto()
+    WITH_KEY = auto()
+
+
+class EnqueueVerbs(SqliteVerbs):
+    """The verb by which jobs come in."""
+
+    def enqueue(self, jobs: Sequence[NewJob]) -> Verb[Mapping[str, str]]:
+        """Accept jobs. A job whose id is known already is left as it is, whatever its key."""
+        replaces = any(job.on_conflict is OnConflict.REPLACE for job in jobs)
+        return Verb("enqueue", Access.WRITE, self._enqueue(jobs), wakes=True, tells=replaces)
+
+    def _enqueue(self, jobs: Sequence[NewJob]) -> Steps[Mapping[str, str]]:
+        now = self._now()
+        taken: dict[str, str] = {}
+        for kind, alike in groupby(jobs, _kind):
+            if kind is _Kind.PLAIN:
+                yield Bulk(self._sql["enqueue"], [_plain_row(job, now) for job in alike])
+            elif kind is _Kind.WITH_MORE:
+                yield from self._accept(list(alike), now)
+            else:
+                taken.update((yield from self._accept_keyed(alike, now)))
+        return taken
+
+    def _accept(self, jobs: Sequence[NewJob], now: int, after: str | None = None) -> Steps[None]:
+        yield Bulk(self._sql["enqueue_with_more"], [_full_row(job, now, after) for job in jobs])
+        tagged = [(job.id,) for job in jobs if job.tags]
+        if tagged:
+            yield Bulk(self._sql["index_tags"], tagged)
+
+    def _accept_keyed(self, jobs: Iterator[NewJob], now: int) -> Steps[dict[str, str]]:
+        """Accept jobs with keys; return those that were not stored, each with the job that has its key."""
+        taken: dict[str, str] = {}
+        for job in jobs:
+            [(known,)] = yield Query(self._sql["is_known"], (job.id,))
+            if known:
+                continue
+            holder = yield from holder_of(self._sql, job.task, job.key, now)
+            if holder is not None and not _makes_way(holder, job):
+                taken[job.id] = holder.id
+                continue
+            after = None if holder is None else (yield from self._make_way(holder, now))
+            yield from self._accept((job,), now, after)
+            yield Command(self._sql["give_key"], (job.task, job.key, job.id))
+        return taken
+
+    def _make_way(self, holder: Holder, now: int) -> Steps[str | None]:
+        """Make room for a replacement; return the id of the claimed job that it has to wait for, if any."""
+        if holder.state in CLAIMED:
+            yield Command(self._sql["mark_replaced"], (holder.id, 1))
+            return holder.id
+        yield Command(self._sql["cancel_waiting"], (holder.seq, Reason.REPLACED.value, now))
+        return holder.after
+
+
+def _kind(job: NewJob) -> _Kind:
+    if job.key is not None:
+        return _Kind.WITH_KEY
+    if job.tags or job.metadata or job.start_within is not None:
+        return _Kind.WITH_MORE
+    return _Kind.PLAIN
+
+
+def _makes_way(holder: Holder, job: NewJob) -> bool:
+    """Tell whether the job that has the key is to give it up. Raises KeyTakenError where the new one says so."""
+    if job.on_conflict is OnConflict.RAISE:
+        raise holder.refusal(_REMEDY)
+    return job.on_conflict is OnConflict.REPLACE and holder.state is not State.COMPLETED
+
+
+def _run_at(job: NewJob, now: int) -> int:
+    if job.run_at is not None:
+        return to_micros(job.run_at)
+    return now + span_to_micros(job.delay) if job.delay else now
+
+
+def _plain_row(job: NewJob, now: int) -> tuple[object, ...]:
+    run_at = _run_at(job, now)
+    state = State.READY.value if run_at <= now else State.SCHEDULED.value
+    place = (state, job.queue, job.priority, run_at)
+    return (*place, job.id, job.task, job.version, job.max_attempts, now, job.payload)
+
+
+def _full_row(job: NewJob, now: int, after: str | None) -> tuple[object, ...]:
+    state, *rest = _plain_row(job, now)
+    start_by = on_late = reason = None
+    if job.start_within is not None:
+        start_by, on_late = _run_at(job, now) + span_to_micros(job.start_within), job.on_late.value
+    if after is not None:
+        state, reason = State.BLOCKED.value, Reason.REPLACING.value
+    metadata = json.dumps(dict(job.metadata)) if job.metadata else None
+    finding = (to_json(job.tags or None), metadata, job.key, span_to_micros(job.keep_key))
+    return (state, *rest, start_by, on_late, *finding, reason, after)

@@ -1,0 +1,173 @@
+"""Looks at a SQLite store for doctor: is it there, sound, of this release, and what is in it. It writes nothing."""
+
+import platform
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from holdfast.clock import Clock
+from holdfast.errors import StoreError
+from holdfast.store.examination import Census, DueQueue, Examination, Finding, Level, sized
+from holdfast.store.sqlite.connect import OLDEST_SQLITE, SYNCHRONOUS, Files, open_to_look
+from holdfast.store.sqlite.forks import GATE, Connection
+from holdfast.store.sqlite.migrate import schema_version
+from holdfast.store.sqlite.sql_files import load_migrations, load_statements
+from holdfast.store.sqlite.steps import run_steps
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.store.sqlite.surroundings import look_around
+from holdfast.store.sqlite.times import from_micros, from_micros_or_none, to_micros
+from holdfast.store.sqlite.translate import translated
+
+SMALL = 64_000_000
+"""Bytes up to which a file is read through without being asked to."""
+
+_UNUSABLE = frozenset({"sqlite", "store", "file system", "schema", "integrity"})
+"""A problem with one of these keeps everybody out."""
+
+_KEPT = "an accepted job survives the crash of every process and, as far as the disk keeps its word, a power loss"
+
+
+def examine_file(path: str, namespace: str | None, clock: Clock, *, deep: bool) -> Examination:
+    """Return what a look at the store in this file brings."""
+    files = Files.of(path)
+    findings = [_version(), *look_around(files)]
+    census = None
+    if not files.jobs.is_file():
+        findings.append(_missing(files.jobs))
+    elif not _is_hopeless(findings):  # a network file system is not even touched
+        try:
+            with GATE, translated(files.jobs):
+                findings += _look_inside(files, namespace, deep=deep)
+                if all(finding.level is Level.OK for finding in findings if finding.check == "schema"):
+                    census = _take_census(files, namespace, clock)
+        except StoreError as error:
+            says, _, remedy = str(error).partition(": ")
+            findings.append(Finding("store", Level.PROBLEM, says, remedy))
+    usable = not _is_hopeless(findings)
+    return Examination(tuple(findings), usable, census if usable else None)
+
+
+def _is_hopeless(findings: list[Finding]) -> bool:
+    return any(finding.level is Level.PROBLEM and finding.check in _UNUSABLE for finding in findings)
+
+
+def _version() -> Finding:
+    found = sqlite3.sqlite_version
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        return Finding(
+            "sqlite", Level.PROBLEM, f"SQLite {found} is too old", "use a Python built with 3.35 or newer"
+        )
+    return Finding("sqlite", Level.OK, f"SQLite {found}")
+
+
+def _missing(file: Path) -> Finding:
+    if file.exists():
+        return Finding("store", Level.PROBLEM, f"{file} is no file", "name a file in the URL")
+    return Finding(
+        "store",
+        Level.PROBLEM,
+        f"there is no database {file}",
+        "give the right one with --url or HOLDFAST_URL, or start a worker, which makes it",
+    )
+
+
+def _look_inside(files: Files, namespace: str | None, *, deep: bool) -> Iterator[Finding]:
+    with closing(open_to_look(files.jobs)) as connection:
+        yield _contents(connection, files.jobs)
+        yield _durability(connection)
+        yield _schema(connection, files, namespace)
+        yield _integrity(connection, files.jobs, deep=deep)
+
+
+def _contents(connection: Connection, file: Path) -> Finding:
+    # The statement means every namespace, so it is not prefixed with one.
+    names = [name for (name,) in connection.execute(load_statements(None)["namespaces"])]
+    tenants = [name.removeprefix("holdfast_").removesuffix("schema").removesuffix("_") for name in names]
+    told = ", ".join(tenant or "(none)" for tenant in sorted(tenants))
+    log = file.with_name(file.name + "-wal")
+    size = file.stat().st_size + (log.stat().st_size if log.exists() else 0)
+    return Finding(
+        "store", Level.OK, f"sqlite file {file}, {sized(size)}; namespaces in it: {told or 'no tables yet'}"
+    )
+
+
+def _durability(connection: Connection) -> Finding:
+    [(mode,)] = connection.execute("PRAGMA journal_mode")
+    if mode != "wal":
+        return Finding(
+            "durability",
+            Level.WARNING,
+            f"journal_mode is {mode}",
+            "nothing to do: the first use by this release switches it to wal",
+        )
+    says = f"journal_mode wal, synchronous {SYNCHRONOUS}: {_KEPT}"
+    if platform.system() == "Darwin":
+        return Finding(
+            "durability",
+            Level.WARNING,
+            f"{says}; but on macOS fsync leaves data in the drive's cache: a power loss may cost the last commits",
+            "run what must survive a power loss on Linux",
+        )
+    return Finding("durability", Level.OK, says)
+
+
+def _schema(connection: Connection, files: Files, namespace: str | None) -> Finding:
+    found, known = schema_version(connection, namespace), len(load_migrations("jobs", namespace))
+    beats_found, beats_known = _beats_version(files.beats, namespace), len(load_migrations("beats", namespace))
+    if found == 0:
+        which = f" in namespace '{namespace}'" if namespace else ""
+        return Finding(
+            "schema",
+            Level.PROBLEM,
+            f"the file holds no jobs of Holdfast{which}",
+            "give the right store with --url and --namespace, or start a worker, which makes the tables",
+        )
+    if found > known or beats_found > beats_known:
+        return Finding(
+            "schema",
+            Level.PROBLEM,
+            f"version {found} of a newer Holdfast; this release knows {known}",
+            "upgrade holdfast here, or name another file",
+        )
+    if found < known or beats_found < beats_known:
+        return Finding(
+            "schema",
+            Level.WARNING,
+            f"version {found}, and {beats_found} of the heartbeats; this release has {known} and {beats_known}",
+            "nothing to do: the first use by this release migrates it; older workers then stop working",
+        )
+    return Finding("schema", Level.OK, f"version {found}, as this release has it")
+
+
+def _beats_version(file: Path, namespace: str | None) -> int:
+    if not file.is_file():
+        return 0
+    with translated(file), closing(open_to_look(file)) as connection:
+        return schema_version(connection, namespace)
+
+
+def _integrity(connection: Connection, file: Path, *, deep: bool) -> Finding:
+    if not deep and file.stat().st_size > SMALL:
+        says = f"not looked at: the file has more than {sized(SMALL)}"
+        return Finding("integrity", Level.OK, f"{says}; --deep reads all of it")
+    kind = "integrity_check" if deep else "quick_check"
+    [(answer,)] = connection.execute(f"PRAGMA {kind}(1)")
+    if answer != "ok":
+        return Finding("integrity", Level.PROBLEM, f"{kind} says: {answer}", "restore the file from a backup")
+    return Finding("integrity", Level.OK, f"{kind} finds no damage")
+
+
+def _take_census(files: Files, namespace: str | None, clock: Clock) -> Census:
+    sql, store = load_statements(namespace), SqliteStore(clock, namespace)
+    with closing(open_to_look(files.jobs, files.beats)) as connection:
+        connection.execute("BEGIN")
+        now = clock.now()
+        paused_at = dict(connection.execute(sql["paused_queues"]).fetchall())
+        due = [
+            DueQueue(name, from_micros_or_none(paused_at.get(name)), count, from_micros(oldest))
+            for name, count, oldest in connection.execute(sql["due_queues"], (to_micros(now),))
+        ]
+        workers = run_steps(connection, store.workers().steps)
+        [(latest,)] = connection.execute(sql["latest_time"])
+    return Census(now, workers, tuple(due), from_micros_or_none(latest))

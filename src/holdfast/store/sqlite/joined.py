@@ -1,0 +1,201 @@
+"""Takes part in a transaction of the user's own: our statements on their connection, their commit or rollback.
+
+Each verb has a savepoint, so that one that fails leaves the transaction usable, with nothing of ours in it. Where
+no transaction is open we begin one, as Python's own driver would at the first write, but at once with the write
+lock: so what we read stays true until the commit.
+
+    run:     [BEGIN IMMEDIATE] ─► SAVEPOINT ─► write lock ─► right schema? ─► the verb ─► RELEASE
+    begin:   [BEGIN IMMEDIATE] ─► SAVEPOINT ─► write lock ─► right schema?
+    commit:  RELEASE, which fails if the user ended the transaction in between ─► COMMIT
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from holdfast.errors import ConfigurationError, SchemaError, StoreError, StoreUnavailableError
+from holdfast.store.sqlite.foreign import Foreign, Hand, begins_by_itself, plain_rows
+from holdfast.store.sqlite.migrate import missing
+from holdfast.store.sqlite.sql_files import load_migrations, load_statements
+from holdfast.store.sqlite.steps import run_steps
+from holdfast.store.sqlite.translate import is_busy, translate
+from holdfast.store.verb import Tone, Verb
+
+T = TypeVar("T")
+
+_VERB = "holdfast_verb"
+_WHOLE = "holdfast_whole"
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """What a joined connection has to know of the store: its file and tables, how to make them ready, its bell."""
+
+    path: Path
+    namespace: str | None
+    prepare: Callable[[], None]
+    is_prepared: Callable[[], bool]
+    ring: Callable[[Tone], None]
+    announce: Callable[[], None]
+
+
+class Joined:
+    """One connection of the user's own, and the transaction on it."""
+
+    def __init__(self, foreign: Foreign, home: Home) -> None:
+        self._foreign = foreign
+        self._home = home
+        self._hand = Hand(foreign)
+        self._sql = load_statements(home.namespace)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a transaction is open now."""
+        return bool(self._foreign.driver.in_transaction)
+
+    def run(self, verb: Verb[T]) -> T:
+        """Run a verb in the transaction that is open, or in one that the user's commit() or rollback() ends."""
+        with self._ours():
+            self._check_file()
+            self._foreign.enter()
+            if not self.is_open and not begins_by_itself(self._foreign.driver):
+                raise ConfigurationError(
+                    "this connection is in autocommit mode and no transaction is open, so there is none to join:"
+                    " execute BEGIN IMMEDIATE before, and COMMIT after"
+                )
+            with self._opened(), self._savepoint(_VERB):
+                self._check_schema()
+                answer = run_steps(self._hand, verb.steps)
+                self._hand.execute(f"RELEASE {_VERB}")
+        if verb.wakes:
+            self._home.announce()
+        return answer
+
+    def begin(self) -> None:
+        """Begin a transaction that `commit` or `rollback` ends; one that is open already is taken over."""
+        with self._ours():
+            self._check_file()
+            self._foreign.refuse_shared()
+            self._foreign.enter()
+            with self._opened(), self._savepoint(_WHOLE):
+                self._check_schema()
+
+    def commit(self) -> None:
+        """Commit what began with `begin`. If that fails, whatever the reason, the caller has to roll back."""
+        with self._ours():
+            try:
+                self._hand.execute(f"RELEASE {_WHOLE}")
+            except sqlite3.OperationalError as error:
+                raise StoreError(
+                    "the transaction was committed or rolled back inside its block: leave its end to the block, and"
+                    " raise an exception to roll back"
+                ) from error
+            self._foreign.commit()
+        for tone in Tone:
+            self._home.ring(tone)
+
+    def rollback(self) -> None:
+        """Undo everything since `begin`, and what was open before it."""
+        with self._translated():
+            self._foreign.rollback()
+
+    @contextmanager
+    def _ours(self) -> Iterator[None]:
+        """Read rows as we know them, and let no error of sqlite3 escape."""
+        with self._translated(), plain_rows(self._foreign.driver):
+            yield
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise _translate(error, self._home.path) from error
+
+    @contextmanager
+    def _opened(self) -> Iterator[None]:
+        """Begin where nothing is open; then it is ours to undo if that leads nowhere."""
+        if self.is_open:
+            yield
+            return
+        self._home.prepare()
+        self._hand.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            if self.is_open:
+                self._hand.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def _savepoint(self, name: str) -> Iterator[None]:
+        self._hand.execute(f"SAVEPOINT {name}")
+        try:
+            yield
+        except BaseException as error:
+            if self.is_open:
+                self._hand.execute(f"ROLLBACK TO {name}")
+                self._hand.execute(f"RELEASE {name}")
+            else:
+                # Some errors, a full disk among them, make SQLite roll back everything.
+                error.add_note("SQLite has rolled back the whole transaction")
+            raise
+
+    def _check_file(self) -> None:
+        files = {name: file for _, name, file in self._hand.execute("PRAGMA database_list").fetchall()}
+        if not _is_same(files.get("main") or "", self._home.path):
+            other = files.get("main") or "a database in memory"
+            raise ConfigurationError(
+                f"this connection leads to {other}, and the jobs are in {self._home.path}: only a connection to"
+                " that file can share a transaction with them"
+            )
+
+    def _check_schema(self) -> None:
+        """Take the write lock, and see that the tables are those of this release.
+
+        In this order: a transaction that has read cannot wait for a writer any more.
+        """
+        known = len(load_migrations("jobs", self._home.namespace))
+        try:
+            self._hand.execute(self._sql["take_write_lock"])
+        except sqlite3.OperationalError as error:
+            if is_busy(error) or not self._lacks(known):
+                raise
+            raise self._unprepared() from error
+        if self._lacks(known):
+            raise self._unprepared()
+
+    def _lacks(self, known: int) -> int:
+        return missing(self._hand, self._home.path, self._home.namespace, known)
+
+    def _unprepared(self) -> SchemaError:
+        return SchemaError(
+            f"{self._home.path} lacks tables of this release, which cannot be made inside your transaction: call"
+            " app.prepare() before it begins"
+        )
+
+
+def _is_same(file: str, path: Path) -> bool:
+    try:
+        return bool(file) and Path(file).samefile(path)
+    except OSError:
+        return Path(file).resolve() == path
+
+
+def _translate(error: sqlite3.Error, path: Path) -> Exception:
+    if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY_SNAPSHOT:
+        return StoreUnavailableError(
+            f"{path}: this transaction has read, and another writer has committed since: roll back and repeat it,"
+            " and begin it with BEGIN IMMEDIATE"
+        )
+    if is_busy(error):
+        return StoreUnavailableError(
+            f"{path} is locked by another writer: roll back and try again; a transaction that begins with BEGIN"
+            " IMMEDIATE waits for its turn, as long as the connection's own timeout says"
+        )
+    if isinstance(error, sqlite3.ProgrammingError):
+        return ConfigurationError(f"this connection cannot be used here: {error}")
+    return translate(error, path)

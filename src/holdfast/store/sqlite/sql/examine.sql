@@ -1,0 +1,21 @@
+-- What doctor looks at. All of it by indexes, or in small tables.
+
+-- name: namespaces
+-- The schema tables of every namespace in this file.
+SELECT name FROM main.sqlite_master WHERE type = 'table' AND name GLOB 'holdfast_*schema' ORDER BY name;
+
+-- name: due_queues
+-- The due jobs that nobody has claimed, by queue: how many, and since when the oldest is due.
+SELECT queue, count(*), min(run_at) FROM (
+    SELECT queue, run_at FROM holdfast_job WHERE state = {ready} AND run_at <= ?1
+    UNION ALL
+    SELECT queue, run_at FROM holdfast_job WHERE state = {scheduled} AND run_at <= ?1
+) GROUP BY queue ORDER BY queue;
+
+-- name: latest_time
+-- The latest time that was ever the present here: of the job with the newest id, of workers and of pauses.
+SELECT max(at) FROM (
+    SELECT max(started_at) AS at FROM holdfast_worker
+    UNION ALL SELECT max(paused_at) FROM holdfast_queue
+    UNION ALL SELECT created_at FROM holdfast_job WHERE id = (SELECT max(id) FROM holdfast_job)
+);

@@ -1,0 +1,73 @@
+"""Where a store's files lie: may they be written, on what file system, and is there room."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from holdfast.errors import StoreError
+from holdfast.store.examination import Finding, Level, sized
+from holdfast.store.sqlite.connect import Files
+from holdfast.store.sqlite.filesystem import file_system_of, refuse_network_file_system
+
+SCARCE_BYTES = 500_000_000
+SCARCE_SHARE = 0.05
+
+_MOUNTS = Path("/proc/mounts")
+
+
+def look_around(files: Files) -> Iterator[Finding]:
+    """Yield what is found without opening anything."""
+    folder = files.jobs.parent
+    if not folder.is_dir():
+        yield Finding(
+            "permissions", Level.PROBLEM, f"there is no folder {folder}", f"create it with `mkdir -p {folder}`"
+        )
+        return
+    yield _permissions(files)
+    yield _file_system(files.jobs)
+    yield _room(folder)
+
+
+def _permissions(files: Files) -> Finding:
+    forbidden = [str(path) for path, wanted in _wanted(files) if path.exists() and not os.access(path, wanted)]
+    if forbidden:
+        return Finding(
+            "permissions",
+            Level.PROBLEM,
+            f"this user may not read and write {', '.join(forbidden)}",
+            "give the user that runs workers and clients these rights, on the folder too",
+        )
+    return Finding("permissions", Level.OK, f"{files.jobs.parent} and the files of the store are writable")
+
+
+def _wanted(files: Files) -> Iterator[tuple[Path, int]]:
+    """Yield whatever the store consists of, with the rights that it takes."""
+    yield files.jobs.parent, os.R_OK | os.W_OK | os.X_OK
+    yield files.bell, os.R_OK | os.W_OK | os.X_OK
+    for file in (files.jobs, files.beats):
+        for end in ("", "-wal", "-shm"):
+            yield file.with_name(file.name + end), os.R_OK | os.W_OK
+
+
+def _file_system(path: Path) -> Finding:
+    try:
+        refuse_network_file_system(path)
+    except StoreError as error:
+        says, _, remedy = str(error).partition(": ")
+        return Finding("file system", Level.PROBLEM, says, remedy)
+    try:
+        kind = file_system_of(path, _MOUNTS.read_text("utf-8", "surrogateescape"))
+    except OSError:
+        kind = ""
+    return Finding("file system", Level.OK, f"{kind or 'of unknown kind'}, not a network file system that we know")
+
+
+def _room(folder: Path) -> Finding:
+    total, _, free = shutil.disk_usage(folder)
+    says = f"{sized(free)} of {sized(total)} are free"
+    if free < SCARCE_BYTES or free < total * SCARCE_SHARE:
+        return Finding(
+            "disk space", Level.WARNING, says, "free some: on a full disk nothing can be enqueued or finished"
+        )
+    return Finding("disk space", Level.OK, says)

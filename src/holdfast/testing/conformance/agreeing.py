@@ -1,0 +1,232 @@
+"""A store does what the reference model does, step by step, over random histories."""
+
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from random import Random
+from typing import Any, TypeVar
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast.core.crash import Death, DeathKind
+from holdfast.core.job import Claim, ClaimRef, Ending, Failure, Job, OnConflict, OnLate, Progress
+from holdfast.core.states import CLAIMED, ENDINGS, Move, Reason, State
+from holdfast.errors import HoldfastError
+from holdfast.store.memory.backend import MemoryBackend
+from holdfast.store.protocol import ClaimAnswer, ClaimRequest, JobFilter, Store, WorkerBeat, WorkerInfo
+from holdfast.store.verb import Verb
+from holdfast.testing.conformance.harness import KNOWN, LEASE, Harness
+
+STEPS = 80
+QUEUES = ("a", "b")
+SECONDS = (0, 0, 0, 1, 20)
+
+C = TypeVar("C", Claim, ClaimRef)
+Ask = Callable[[Store], Verb[Any]]
+
+
+class Agreeing:
+    """Asked the same, a store answers and shows the same as the model."""
+
+    @pytest.mark.parametrize("seed", range(6))
+    def test_the_store_agrees_with_the_model(self, harness: Harness, seed: int) -> None:
+        """After each of many random steps both stores gave the same answer and show the same."""
+        history = _History(harness, seed)
+        for _ in range(STEPS):
+            history.step()
+        assert len(harness.snapshot().jobs) > STEPS // 8
+
+
+class _History:
+    """Asks two stores the same, one random thing after the other."""
+
+    def __init__(self, harness: Harness, seed: int) -> None:
+        self._harness = harness
+        self._model = Harness(MemoryBackend(harness.clock), harness.clock)
+        self._random = Random(seed)
+        self._calls = 0
+        self._workers: list[str] = []
+        self._hire()
+        first = harness.new_job(queue=QUEUES[0])
+        self._ask(lambda verbs: verbs.enqueue([first]))
+
+    def step(self) -> None:
+        """Do something, and look."""
+        often = (self._enqueue, self._enqueue, self._claim, self._claim, self._finish, self._finish)
+        seldom = (self._cancel, self._requeue, self._start, self._progress, self._beat, self._reconcile)
+        rare = (self._bury, self._vanish, self._discard, self._pause, self._sweep)
+        self._random.choice([*often, *often, *seldom, *rare])()
+        self._harness.clock.advance(self._random.choice(SECONDS))
+        assert self._harness.snapshot() == self._model.snapshot()
+        which = JobFilter(key=self._key(), tags=self._tags(), error=self._random.choice((None, "OH")))
+        self._ask(lambda verbs: verbs.list_jobs(which))
+        self._ask(lambda verbs: verbs.unsettled(None))
+        self._ask(lambda verbs: verbs.count())
+
+    def _ask(self, ask: Ask) -> None:
+        assert _answer(self._harness, ask) == _answer(self._model, ask)
+
+    # -- clients ---------------------------------------------------------------------------------------------
+
+    def _enqueue(self) -> None:
+        jobs = [
+            self._harness.new_job(
+                queue=self._random.choice(QUEUES),
+                priority=self._random.choice((0, 0, 5)),
+                delay=self._span(),
+                max_attempts=self._random.choice((1, 5)),
+                key=self._key(),
+                on_conflict=self._random.choice((OnConflict.REPLACE, *OnConflict)),
+                keep_key=self._span(),
+                tags=self._tags(),
+                metadata=self._random.choice(({}, {"n": "1"})),
+                **self._limit(),
+            )
+            for _ in range(self._random.choice((1, 1, 3)))
+        ]
+        self._ask(lambda verbs: verbs.enqueue(jobs))
+
+    def _cancel(self) -> None:
+        job = self._job()
+        self._ask(lambda verbs: verbs.cancel(job.id))
+
+    def _requeue(self) -> None:
+        job = self._job()
+        self._ask(lambda verbs: verbs.requeue(job.id))
+
+    def _discard(self) -> None:
+        job = self._job()
+        self._ask(lambda verbs: verbs.discard(job.id))
+
+    def _pause(self) -> None:
+        queue = self._random.choice(QUEUES)
+        self._ask(lambda verbs: verbs.pause(queue))
+        self._enqueue()
+        self._claim()
+        self._ask(lambda verbs: verbs.resume(queue))
+
+    # -- workers ---------------------------------------------------------------------------------------------
+
+    def _claim(self) -> None:
+        self._calls += 1
+        queues = self._random.choice((None, QUEUES, QUEUES[::-1]))
+        limit = 100 if queues is None else self._random.choice((1, 4))
+        request = ClaimRequest(
+            worker=self._random.choice(self._workers),
+            call=self._calls,
+            limit=limit,
+            queues=queues,
+            shares=self._random.choice((None, (1, 2))),
+            # Of several places, which starved job gets which is left to the store.
+            max_wait=None if limit == 4 else self._random.choice((None, timedelta(seconds=2))),
+            look_ahead=timedelta(seconds=5),
+            ahead_limit=self._random.choice((0, 2)),
+            adopt=self._random.choice(((), (KNOWN,))),
+            alone=self._random.random() < 0.2,
+        )
+        self._ask(lambda verbs: verbs.claim(request))
+
+    def _start(self) -> None:
+        worker = self._random.choice(self._workers)
+        started = [(ref, self._harness.clock.now()) for _, ref in self._claims(State.HELD)]
+        self._ask(lambda verbs: verbs.start(worker, started))
+
+    def _progress(self) -> None:
+        reports = [(ref, Progress(1, 3)) for _, ref in self._claims()]
+        worker = self._random.choice(self._workers)
+        self._ask(lambda verbs: verbs.progress(worker, reports))
+
+    def _finish(self) -> None:
+        worker = self._random.choice(self._workers)
+        endings = [self._ending(ref) for _, ref in self._claims()]
+        self._ask(lambda verbs: verbs.finish(worker, endings))
+
+    def _ending(self, ref: ClaimRef) -> Ending:
+        move = self._random.choice(sorted(ENDINGS))
+        says: dict[str, Any] = {}
+        if move is Move.COMPLETE:
+            says = {"result": b"1", "keep_result": self._random.choice((None, self._span()))}
+        elif move in {Move.BLOCK, Move.CANCEL}:
+            says = {"reason": self._random.choice((Reason.NO_WORKER, "so"))}
+        elif move in {Move.RETRY, Move.DIE}:
+            says = {"failure": Failure("ValueError", "oh no", "Traceback"), "delay": self._span()}
+        started_at = self._random.choice((None, self._harness.clock.now()))
+        return Ending(ref, move, started_at, log=self._random.choice((None, "said")), **says)
+
+    # -- supervisors -----------------------------------------------------------------------------------------
+
+    def _hire(self) -> None:
+        number = len(self._workers) + self._calls
+        info = WorkerInfo(f"worker-{number}-{self._random.random()}", "s", "h", number, timedelta(seconds=LEASE))
+        self._ask(lambda verbs: verbs.register(info))
+        self._workers.append(info.id)
+
+    def _beat(self) -> None:
+        beats = [WorkerBeat(worker, self._calls - 1) for worker in self._workers]
+        self._ask(lambda verbs: verbs.beat(beats))
+        if len(self._workers) == 1:
+            self._hire()
+
+    def _reconcile(self) -> None:
+        held = frozenset(ref for _, ref in self._claims() if self._random.random() < 0.5)
+        beat = WorkerBeat(self._random.choice(self._workers), self._calls, held)
+        self._ask(lambda verbs: verbs.reconcile(beat))
+
+    def _bury(self) -> None:
+        worker = self._random.choice(self._workers)
+        refs = [ref for owner, ref in self._claims() if owner == worker]
+        started = frozenset(refs[: self._random.choice((0, 1, 2))])
+        death = Death(self._random.choice((DeathKind.STOPPED, DeathKind.CRASHED)), started, "signal 9")
+        self._ask(lambda verbs: verbs.bury(worker, death))
+        self._workers.remove(worker)
+        self._hire()
+
+    def _vanish(self) -> None:
+        self._harness.clock.advance(LEASE + 1)
+        worker = self._random.choice(self._workers)
+        self._ask(lambda verbs: verbs.condemn(frozenset({worker})))
+        self._ask(lambda verbs: verbs.bury(worker, Death(DeathKind.VANISHED)))
+        self._workers.remove(worker)
+        self._hire()
+
+    def _sweep(self) -> None:
+        self._ask(lambda verbs: verbs.sweep(2))
+
+    # -- what to do it with ----------------------------------------------------------------------------------
+
+    def _span(self) -> timedelta:
+        return timedelta(seconds=self._random.choice(SECONDS))
+
+    def _limit(self) -> dict[str, Any]:
+        limit = {"start_within": timedelta(seconds=2), "on_late": self._random.choice(list(OnLate))}
+        return self._random.choice(({}, limit))
+
+    def _key(self) -> str | None:
+        return self._random.choice((None, "j", "k", "k"))
+
+    def _tags(self) -> tuple[str, ...]:
+        return self._random.choice(((), ("x",), ("x", "y")))
+
+    def _job(self) -> Job:
+        return self._random.choice(self._model.snapshot().jobs)
+
+    def _claims(self, *states: State) -> list[tuple[str, ClaimRef]]:
+        jobs = self._model.snapshot().jobs
+        return [(job.worker or "", ClaimRef(job.id, job.fence)) for job in jobs if job.state in (states or CLAIMED)]
+
+
+def _answer(harness: Harness, ask: Ask) -> Any:
+    """Return the answer in a form that leaves out what is a store's own affair: words, and the order of claims."""
+    try:
+        answer = harness.run(ask(harness.verbs))
+    except HoldfastError as error:
+        return type(error)
+    if isinstance(answer, ClaimAnswer):
+        return replace(answer, jobs=_by_job(answer.jobs))
+    if isinstance(answer, tuple) and answer and isinstance(answer[0], ClaimRef):
+        return _by_job(answer)
+    return answer
+
+
+def _by_job(claims: Iterable[C]) -> tuple[C, ...]:
+    return tuple(sorted(claims, key=lambda claim: claim.job_id))

@@ -1,0 +1,342 @@
+"""A worker in the test's own process: it runs one job after another, and dies where the test wants it to.
+
+    register ─► claim ─► attempt ─► finish ─► claim … ─► nothing is due ─► buried as stopped
+                            └─► killed at a fault point ─────────────────► buried as crashed
+
+The loop is all that is its own. Attempts, the words for what became of them, lifespans and every verb are those of
+the workers in production; this file is the only one of the kit that knows them.
+"""
+
+import asyncio
+import math
+import os
+import platform
+from collections.abc import Callable, Iterator, Mapping
+from copy import copy
+from dataclasses import dataclass
+from datetime import datetime
+from functools import wraps
+from random import Random
+from typing import Any
+
+from msgspec.structs import replace
+
+from holdfast.app import Holdfast
+from holdfast.canary import WithCanary
+from holdfast.child.lifespan import enter_lifespans, leave_lifespans
+from holdfast.codec import decode_result
+from holdfast.context import Context
+from holdfast.core.crash import Death, DeathKind
+from holdfast.core.job import Claim, Ending, KnownTask, Progress, Verdict
+from holdfast.core.states import MOVES
+from holdfast.errors import PayloadError
+from holdfast.events import Events, WorkerCrashed
+from holdfast.hooks import CallNext
+from holdfast.ids import new_worker_id
+from holdfast.store.backend import Backend
+from holdfast.store.protocol import ClaimRequest, WorkerInfo
+from holdfast.testing.clock import FakeClock
+from holdfast.testing.faults import Faults, Killed
+from holdfast.worker.announce import Announcer
+from holdfast.worker.attempt import AnyTask, Attempts
+from holdfast.worker.control import Control, StopReason
+from holdfast.worker.executors.threads import ThreadExecutor
+from holdfast.worker.lease import Lease
+from holdfast.worker.logtail import attempt_here
+from holdfast.worker.notes import Notes
+from holdfast.worker.reporter import Reporter
+from holdfast.worker.storecalls import StoreCalls
+
+LAST_WORDS = 1.0
+"""Seconds for a coroutine to end when the drain is cancelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One attempt that a drain ran.
+
+    `outcome` is the word in the job's history: complete, retry, snooze, die, cancel, block or release, and crashed
+    where a fault killed it. `result` is what the handler returned, and `error` what it failed with, as text.
+    """
+
+    job_id: str
+    task: str
+    attempt: int
+    outcome: str
+    result: Any = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What the workers of one kit stand on."""
+
+    app: Holdfast
+    backend: Backend
+    clock: FakeClock
+    events: Events
+    faults: Faults
+
+
+@dataclass(frozen=True, slots=True)
+class Worked:
+    """How a worker's life went: whether it was killed, and when the next job is due that nobody has."""
+
+    killed: bool
+    next_due_at: datetime | None
+
+
+class InProcessWorker:
+    """One worker incarnation, for one drain. Made and used inside a running event loop."""
+
+    def __init__(self, ground: Ground, ran: Callable[[Run], None], *, raising: bool) -> None:
+        app, self._backend, self._clock, self._events = ground.app, ground.backend, ground.clock, ground.events
+        self._ground = ground
+        self._ran = ran
+        self._raising = raising
+        random = Unjittered()
+        self._id = new_worker_id(Random())
+        self._tasks = Recorded(WithCanary(app.tasks, app))
+        self._call = 0
+        self._next_due: list[datetime | None] = []
+        self._lease = Lease(self._clock, lease=math.inf, margin=0.0, beat_every=math.inf)
+        self._lease.renewed(self._clock.boot())
+        self._announcer = Announcer(self._events, self._clock)
+        self._threads = ThreadExecutor(1)
+        self._cannot_stop: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        calls = StoreCalls(self._backend, self._clock, self._events, random, app.settings.store_timeout)
+        self._attempts = Attempts(
+            tasks=self._tasks,
+            backend=self._backend,
+            worker=self._id,
+            clock=self._clock,
+            random=random,
+            events=self._events,
+            notes=Notes(_NoLog()),
+            reporter=Reporter(calls, self._clock, self._id, tuple, self._announcer.progressed),
+            threads=self._threads,
+            stuck=self._stuck,
+            middleware=(_record_around, *app.middlewares) if app.middlewares else (),
+        )
+
+    async def work(self) -> Worked:
+        """Run what is due, until nothing is or a fault kills this worker."""
+        death, dying = Death(DeathKind.STOPPED), None
+        lifespans = await enter_lifespans(self._ground.app)
+        try:
+            await self._backend.arun(self._backend.verbs.register(self._info()))
+            while dying is None and (claim := await self._claim()) is not None:
+                control = WatchedControl(claim, self._lease, self._progressed, self._ground)
+                ending = await self._attempt(control)
+                if control.evidence is None:
+                    await self._finish(control, ending)
+                else:
+                    death, dying = Death(DeathKind.CRASHED, frozenset({claim.ref}), control.evidence), control
+        finally:
+            self._threads.abandon()
+            await leave_lifespans(lifespans)
+            released = await self._backend.arun(self._backend.verbs.bury(self._id, death))
+        if dying is not None:
+            self._events.emit(WorkerCrashed(self._id, os.getpid(), death.evidence, 1, len(released)))
+            self._ran(await self._told(dying.claim, None))
+            if self._cannot_stop.done():
+                raise AssertionError(f"job {dying.claim.job_id} cannot be stopped: {self._cannot_stop.result()}")
+        return Worked(dying is not None, min(filter(None, self._next_due), default=None))
+
+    # -- the way of a claim ----------------------------------------------------------------------------------
+
+    async def _claim(self) -> Claim | None:
+        """Take the next due job: a suspect, which runs alone anyway, when there is no other."""
+        self._next_due = []
+        for alone in (False, True):
+            self._call += 1
+            request = ClaimRequest(self._id, self._call, limit=1, adopt=self._known(), alone=alone)
+            answer = await self._backend.arun(self._backend.verbs.claim(request))
+            if answer.jobs:
+                return answer.jobs[0]
+            self._next_due.append(answer.next_due_at)
+        return None
+
+    async def _attempt(self, control: "WatchedControl") -> Ending | None:
+        attempt = asyncio.create_task(self._attempts.run(control))
+        try:
+            either: list[asyncio.Future[Any]] = [attempt, self._cannot_stop]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if not attempt.done():
+                control.interrupt(StopReason.STOP)
+                attempt.cancel()
+                await asyncio.wait([attempt], timeout=LAST_WORDS)
+        if self._cannot_stop.done():
+            control.evidence = self._cannot_stop.result()
+            return None
+        return attempt.result()
+
+    async def _finish(self, control: "WatchedControl", ending: Ending | None) -> None:
+        claim, verdict = control.claim, Verdict.STALE
+        if ending is not None:
+            if control.log is not None:
+                ending = replace(ending, log=control.log.text)
+            self._announcer.ended(claim, control.started_boot)
+            [verdict] = await self._backend.arun(self._backend.verbs.finish(self._id, [ending]))
+            self._announcer.settled(ending, verdict)
+        self._ran(await self._told(claim, ending if verdict is Verdict.ACCEPTED else None))
+        if self._raising and ending is not None and MOVES[ending.move].charges:
+            raise control.failure(ending)
+
+    async def _told(self, claim: Claim, ending: Ending | None) -> Run:
+        """Return what the store says about a claim that is over."""
+        history = await self._backend.arun(self._backend.verbs.history(claim.job_id))
+        past = next(attempt for attempt in history if attempt.fence == claim.fence)
+        return Run(
+            job_id=claim.job_id,
+            task=claim.task,
+            attempt=claim.attempt + 1,
+            outcome=str(past.how or ""),
+            result=self._result(claim, ending),
+            error=past.error,
+        )
+
+    def _result(self, claim: Claim, ending: Ending | None) -> Any:
+        if ending is None or ending.result is None:
+            return None
+        try:
+            return decode_result(ending.result, self._tasks[claim.task].result_type)
+        except PayloadError:
+            return decode_result(ending.result)  # whoever asks its handle is told that the annotation is wrong
+
+    def _progressed(self, control: Control, progress: Progress) -> None:
+        """Pass progress on at once, every word of it: tests want to see it."""
+        self._announcer.progressed(control.claim, progress)
+        self._backend.run(self._backend.verbs.progress(self._id, [(control.claim.ref, progress)]))
+
+    def _stuck(self, _: Control, why: str) -> None:
+        if not self._cannot_stop.done():
+            self._cannot_stop.set_result(why)
+
+    def _info(self) -> WorkerInfo:
+        lease = self._ground.app.settings.lease_span
+        return WorkerInfo(self._id, "kit", platform.node(), os.getpid(), lease)
+
+    def _known(self) -> tuple[KnownTask, ...]:
+        return tuple(task.known for task in self._ground.app.tasks.values())
+
+
+class Unjittered(Random):
+    """A source of no surprise: a backoff of 30 seconds is one of 30 seconds, so that a test can wait for it."""
+
+    def random(self) -> float:
+        """Return the least number."""
+        return 0.0
+
+
+class WatchedControl(Control):
+    """An attempt that stops at fault points, sees a cancellation at once, and keeps what its handler raised.
+
+    `evidence` says what killed it.
+    """
+
+    def __init__(
+        self, claim: Claim, lease: Lease, report: Callable[[Control, Progress], None], ground: Ground
+    ) -> None:
+        super().__init__(claim, lease, report)
+        self.evidence: str | None = None
+        self.raised: BaseException | None = None
+        self._ground = ground
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the handler should end soon. There are no beats in a test, so the store is asked here."""
+        if self.why is None:
+            job = self._ground.backend.run(self._ground.backend.verbs.get(self.claim.job_id))
+            if job is not None and job.cancel_requested:
+                self.tell(StopReason.CANCEL)
+        return self.why is not None
+
+    def fault_point(self, name: str) -> None:
+        """Meet the fault that waits here, if there is one; a killed attempt meets its end at every point."""
+        if self.evidence is not None:
+            raise Killed
+        try:
+            self._ground.faults.reach(name)
+        except Killed:
+            self.evidence = f"killed by its test at the fault point {name!r}"
+            self.tell(StopReason.STOP)  # what the handler comes to now is of no interest to anybody
+            raise
+
+    def failure(self, ending: Ending) -> Exception:
+        """Return what the handler raised or, if it failed without, an error that says how."""
+        whose = f"job {self.claim.job_id} ({self.claim.task}), attempt {self.claim.attempt + 1}"
+        if isinstance(self.raised, Exception):
+            self.raised.add_note(f"raised by {whose}")
+            return self.raised
+        return AssertionError(f"{whose} failed: {ending.failure}")
+
+
+class Recorded(Mapping[str, AnyTask]):
+    """The tasks of an app; what their functions raise is kept with the attempt too."""
+
+    def __init__(self, tasks: Mapping[str, AnyTask]) -> None:
+        self._tasks = tasks
+
+    def __getitem__(self, name: str) -> AnyTask:
+        task = copy(self._tasks[name])
+        task.fn = _recorded_coroutine(task.fn) if task.is_async else _recorded(task.fn)
+        return task
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tasks)
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+
+def _recorded(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def call(**arguments: Any) -> Any:
+        try:
+            return function(**arguments)
+        except BaseException as error:
+            _keep(error)
+            raise
+
+    return call
+
+
+def _recorded_coroutine(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    async def call(**arguments: Any) -> Any:
+        try:
+            return await function(**arguments)
+        except BaseException as error:
+            _keep(error)
+            raise
+
+    return call
+
+
+async def _record_around(_: Context, call_next: CallNext) -> Any:
+    """Be the outermost middleware: what the others made of a handler's exception counts."""
+    try:
+        value = await call_next()
+    except BaseException as error:
+        _keep(error)
+        raise
+    _keep(None)
+    return value
+
+
+def _keep(error: BaseException | None) -> None:
+    attempt = attempt_here.get()
+    if isinstance(attempt, WatchedControl):
+        attempt.raised = error
+
+
+class _NoLog:
+    """Notes for nobody: whoever would read them after a crash is here to see it."""
+
+    def append(self, data: bytes) -> None:
+        """Forget it."""
+
+    def replace(self, data: bytes) -> None:
+        """Forget it."""

@@ -1,0 +1,310 @@
+"""One look for all who wait: every handle of a process hears of its job through one thread.
+
+    handle ──► watch(job, until) ──► a glance at all that is watched ──► the watch is over ──► handle
+                                         ▲                 │
+                                         └── bell, pause ◄─┘ not yet
+
+So five hundred handles cost the store as much as one. The bell says when to look; it is a hint, so there is a look
+every quarter of a second without it too. The thread starts with the first watch, and ends when nothing has been
+watched for a moment.
+"""
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from contextlib import suppress
+from copy import copy
+
+from holdfast.core.job import Glance
+from holdfast.errors import HoldfastError, JobNotFoundError, StoreError, StoreUnavailableError
+from holdfast.store.backend import Backend, Listener
+from holdfast.store.verb import Tone
+
+Until = Callable[[Glance], bool]
+"""Says whether what is seen of a job is what its watcher waits for."""
+
+FIRST_PAUSE = 0.01
+"""Seconds until the first look that no ring has asked for; each next pause is longer, to the longest."""
+LONGEST_PAUSE = 0.25
+GROWTH = 1.5
+
+SPACING = 0.005
+"""Seconds between looks in a storm of rings; but so many may follow each other at once."""
+AT_ONCE = 4
+
+_UNRUNG = 60.0
+"""Seconds after which an ear that heard nothing listens again."""
+
+LINGER = 1.0
+"""Seconds that the thread stays when nothing is watched any more: often another watch follows."""
+
+
+class Watch:
+    """One who waits for one job. It is over once `until` holds, or once an error says that it never will."""
+
+    def __init__(self, job_id: str, until: Until) -> None:
+        self.job_id = job_id
+        self.until = until
+        self._seen: Glance | HoldfastError | None = None
+        self._over = Future[None]()
+        self._over_here: asyncio.Future[None] | None = None
+
+    def ended(self, within: float) -> bool:
+        """Wait for its end, blocking, for so many seconds at most; return whether it came."""
+        with suppress(TimeoutError):
+            self._over.result(within)
+        return self._over.done()
+
+    async def aended(self, within: float) -> bool:
+        """Wait as `ended` does, without blocking the event loop."""
+        if self._over_here is None:
+            self._over_here = asyncio.wrap_future(self._over)
+        await asyncio.wait([self._over_here], timeout=within)
+        return self._over.done()
+
+    def outcome(self) -> Glance:
+        """Return what was seen, or raise why nothing can be; once it is over."""
+        if isinstance(self._seen, HoldfastError):
+            raise self._seen
+        if self._seen is None:
+            raise RuntimeError("the watch is not over: wait for it first")
+        return self._seen
+
+    def end(self, seen: Glance | HoldfastError) -> None:
+        """Let it be over."""
+        self._seen = seen
+        self._over.set_result(None)
+
+
+class Waiter:
+    """Watches jobs of one open store, in every process that has it: each has a lookout of its own."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._lookouts: dict[int, _Lookout] = {}
+
+    @property
+    def watching(self) -> int:
+        """How many watches of this process are not over."""
+        return self._lookout().watching
+
+    def watch(self, job_id: str, until: Until) -> Watch:
+        """Begin to watch a job. Whoever gives up before it is over must `forget` it."""
+        watch = Watch(job_id, until)
+        self._lookout().add(watch)
+        return watch
+
+    def forget(self, watch: Watch) -> None:
+        """Watch no more."""
+        self._lookout().remove(watch)
+
+    def close(self) -> None:
+        """End every watch with an error, and the thread; afterwards none can begin."""
+        self._lookout().close()
+
+    def _lookout(self) -> "_Lookout":
+        # No lock, it might have been held during a fork: of two threads the first `setdefault` wins. What a parent
+        # had is kept and left alone: to tidy up its event loop here would reach into the parent's own.
+        pid = os.getpid()
+        return self._lookouts.get(pid) or self._lookouts.setdefault(pid, _Lookout(self._backend))
+
+
+class _Lookout:
+    """The watches of one process, shared by those who wait and the thread that looks."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._lock = threading.RLock()  # a signal's handler may wait for a job too, in the thread that has it
+        self._watches = set[Watch]()
+        self._unseen = set[Watch]()
+        self._thread: threading.Thread | None = None
+        self._attended = False
+        self._wake: Callable[[], object] | None = None
+        self.closed = False
+
+    @property
+    def watching(self) -> int:
+        return len(self._watches)
+
+    def add(self, watch: Watch) -> None:
+        with self._lock:
+            if self.closed:
+                raise _closed()
+            if not self._attended:
+                thread = threading.Thread(
+                    target=self._live, args=(self._thread,), name="holdfast-waiter", daemon=True
+                )
+                thread.start()
+                self._thread, self._attended = thread, True
+            self._watches.add(watch)
+            self._unseen.add(watch)
+            self._call()
+
+    def remove(self, watch: Watch) -> None:
+        with self._lock:
+            self._watches.discard(watch)
+            self._unseen.discard(watch)
+
+    def close(self) -> None:
+        with self._lock:
+            self.closed = True
+            self._end(tuple(self._watches), _closed())
+            self._call()
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _call(self) -> None:
+        if self._wake is not None:
+            self._wake()
+
+    # -- in the thread -----------------------------------------------------------------------------------------
+
+    def _live(self, previous: threading.Thread | None) -> None:
+        if previous is not None:
+            previous.join()  # it has left and is tidying up
+        try:
+            asyncio.run(_Rounds(self).go())
+        except Exception as error:  # noqa: BLE001 - whoever waits must hear of it, and would hear of nothing else
+            with self._lock:
+                self._leave()
+                self._end(tuple(self._watches), StoreError(f"the wait for jobs failed: {error!r}"))
+
+    def attend(self, wake: Callable[[], object]) -> None:
+        """Let the thread be woken like this from now on."""
+        with self._lock:
+            self._wake = wake
+
+    def leave(self) -> bool:
+        """Let the thread go if nothing is watched, and return whether it may: the next watch starts another."""
+        with self._lock:
+            if not self._watches:
+                self._leave()
+            return not self._attended
+
+    def _leave(self) -> None:
+        self._attended, self._wake = False, None
+
+    def listen(self) -> Listener:
+        return self._backend.bell.listen(Tone.RESULT)
+
+    def look(self, *, at_all: bool) -> None:
+        """Look at every job that is watched, or only at those not looked at yet, and end watches."""
+        with self._lock:
+            watches = tuple(self._watches if at_all else self._unseen)
+            self._unseen.clear()
+        if not watches:
+            return
+        try:
+            seen = self._backend.run(self._backend.verbs.glance(tuple({watch.job_id for watch in watches})))
+        except StoreUnavailableError:
+            return  # it may be back before the time of those who wait is up
+        except HoldfastError as error:
+            self._end(watches, error)
+            return
+        for watch in watches:
+            glance = seen.get(watch.job_id)
+            if glance is None:
+                self._end((watch,), job_not_found(watch.job_id))
+            elif watch.until(glance):
+                self._end((watch,), glance)
+
+    def _end(self, watches: Iterable[Watch], seen: Glance | HoldfastError) -> None:
+        with self._lock:
+            for watch in watches:
+                if watch in self._watches:
+                    self.remove(watch)
+                    # Each caller raises, and may note on, an error of its own.
+                    watch.end(copy(seen) if isinstance(seen, HoldfastError) else seen)
+
+
+class _Rounds:
+    """What the thread does: look, and wait for a reason to look again."""
+
+    def __init__(self, lookout: _Lookout) -> None:
+        self._lookout = lookout
+        self._news = asyncio.Event()
+        self._rung = False
+        self._pause = FIRST_PAUSE
+        self._paid_until = 0.0
+
+    async def go(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._lookout.attend(lambda: loop.call_soon_threadsafe(self._news.set))
+        bell: asyncio.Task[None] | None = None
+        at_all = True
+        while True:
+            self._look(at_all=at_all)
+            if self._lookout.watching:
+                bell = bell or asyncio.create_task(self._heed_bell())
+                in_time = await self._hear(self._pause)
+                self._pause = self._pause if in_time else min(self._pause * GROWTH, LONGEST_PAUSE)
+            elif await self._stay():
+                in_time, self._pause = True, FIRST_PAUSE
+            else:
+                return
+            await self._breathe()
+            at_all, self._rung = self._rung or not in_time, False
+            self._news.clear()
+
+    def _look(self, *, at_all: bool) -> None:
+        began = self._now()
+        self._lookout.look(at_all=at_all)
+        cost = max(SPACING, 2 * (self._now() - began))  # a look at many takes long: rest as long as it took
+        self._paid_until = max(self._paid_until, began) + cost
+
+    async def _breathe(self) -> None:
+        """Let a storm of rings be one look, and a single ring a look at once."""
+        await asyncio.sleep(max(self._paid_until - AT_ONCE * SPACING - self._now(), 0))
+
+    async def _hear(self, seconds: float) -> bool:
+        """Return True as soon as there are news, False after so long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+        return self._news.is_set()
+
+    async def _stay(self) -> bool:
+        """Stay a while without a watch; return whether there is one again."""
+        leave_at = self._now() + LINGER
+        while not self._lookout.watching:
+            left = leave_at - self._now()
+            if (left <= 0 or self._lookout.closed) and self._lookout.leave():
+                return False
+            self._news.clear()
+            await self._hear(left)
+        return True
+
+    async def _heed_bell(self) -> None:
+        listener = await self._listener()
+        try:
+            while True:
+                # Also at first: what ended before there was anyone to hear it rang for nobody.
+                self._rung = True
+                self._news.set()
+                while not await listener.wait(_UNRUNG):
+                    pass
+        finally:
+            listener.close()
+
+    async def _listener(self) -> Listener:
+        """Open the bell. It is a hint only: while it cannot be opened, there are the looks after each pause."""
+        while True:
+            try:
+                return self._lookout.listen()
+            except StoreError:
+                await asyncio.sleep(LONGEST_PAUSE)
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+
+def job_not_found(job_id: str) -> JobNotFoundError:
+    """Return the error for a job that is not there."""
+    return JobNotFoundError(f"there is no job {job_id}; it was deleted, or is in another store")
+
+
+def _closed() -> StoreError:
+    return StoreError("the app was closed while this waited for a job: wait before it closes, or open it again")

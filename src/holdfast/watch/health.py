@@ -1,0 +1,80 @@
+"""What a census of a store means: is anybody there, does something wait in vain, is the clock right. Pure."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from holdfast.store.examination import Census, DueQueue, Finding, Level
+from holdfast.store.protocol import Worker
+from holdfast.watch.why import START_A_WORKER, is_live
+from holdfast.watch.words import counted, dated, span
+
+LONG_WAIT = timedelta(minutes=5)
+"""How long a due job may wait before it is worth a word."""
+
+CLOCK_TOLERANCE = timedelta(seconds=10)
+"""How far a time of the past may lie ahead before the clock must have been set back."""
+
+_PLAUSIBLE_YEARS = range(2025, 2200)
+
+
+def serves(worker: Worker, queue: str) -> bool:
+    """Tell whether a worker takes jobs of a queue."""
+    return worker.info.queues is None or queue in worker.info.queues
+
+
+def judge_census(census: Census) -> Iterator[Finding]:
+    """Yield what is to be said about a store at work."""
+    yield _clock(census)
+    live = [worker for worker in census.workers if is_live(worker)]
+    yield _workers(census, live)
+    yield from _queues(census, live)
+
+
+def _clock(census: Census) -> Finding:
+    now, latest = census.now, census.latest_at
+    if now.year not in _PLAUSIBLE_YEARS:
+        return Finding("clock", Level.PROBLEM, f"it is not the year {now.year}", "set the machine's clock")
+    if latest is not None and latest > now + CLOCK_TOLERANCE:
+        return Finding(
+            "clock",
+            Level.PROBLEM,
+            f"the store has seen {dated(latest, now)}: the clock was set back, or was wrong before",
+            "set it right; jobs enqueued by the wrong clock wait until their time has come",
+        )
+    return Finding("clock", Level.OK, f"{now:%Y-%m-%d %H:%M:%S} UTC; the store has seen no later time")
+
+
+def _workers(census: Census, live: list[Worker]) -> Finding:
+    lost = len(census.workers) - len(live)
+    if not live:
+        gone = f" ({counted(lost, 'lost one is', 'lost ones are')} still registered)" if lost else ""
+        return Finding("workers", Level.WARNING, f"no worker is running{gone}", START_A_WORKER)
+    places = sum(worker.info.concurrency for worker in live)
+    taken = sum(worker.held + worker.running for worker in live)
+    oldest = max(worker.beat_age for worker in live)
+    says = f"{counted(len(live), 'worker')} live, {taken} of {places} places taken, oldest beat {span(oldest)} ago"
+    if lost:
+        remedy = "nothing to do: the jobs of lost workers go back when another has lived for a lease"
+        return Finding("workers", Level.WARNING, f"{says}; {lost} lost", remedy)
+    return Finding("workers", Level.OK, says)
+
+
+def _queues(census: Census, live: list[Worker]) -> Iterator[Finding]:
+    if not census.due:
+        yield Finding("queues", Level.OK, "no due job waits")
+    for queue in census.due:
+        yield _queue(queue, census, live)
+
+
+def _queue(queue: DueQueue, census: Census, live: list[Worker]) -> Finding:
+    waits = census.now - queue.oldest_due_at
+    says = f"'{queue.name}': {counted(queue.due, 'due job')}, the oldest for {span(waits)}"
+    if queue.paused_at is not None:
+        since = f"{says}, and the queue is paused since {dated(queue.paused_at, census.now)}"
+        return Finding("queues", Level.WARNING, since, f"`holdfast queues resume {queue.name}` lets it go on")
+    if not any(serves(worker, queue.name) for worker in live):
+        start = f"start one with `holdfast worker MODULE:APP --queues {queue.name}`" if live else START_A_WORKER
+        return Finding("queues", Level.PROBLEM, f"{says}, and no running worker serves it", start)
+    if waits > LONG_WAIT:
+        return Finding("queues", Level.WARNING, says, "run more workers, or raise --concurrency")
+    return Finding("queues", Level.OK, says)

@@ -1,0 +1,55 @@
+"""How much each event matters: one table, from which every log takes its level."""
+
+from collections.abc import Mapping
+from enum import IntEnum
+from types import MappingProxyType
+
+from holdfast import events
+
+
+class Level(IntEnum):
+    """How much a line matters; the numbers are those of the standard library's logging."""
+
+    DEBUG = 10
+    INFO = 20
+    WARNING = 30
+    ERROR = 40
+
+    @property
+    def word(self) -> str:
+        """The level as people type it and as JSON has it."""
+        return self.name.lower()
+
+
+_LEVELS: Mapping[type[events.Event], Level] = MappingProxyType(
+    {
+        # What goes well with one job is told on demand; at INFO it is summed up.
+        events.JobStarted: Level.DEBUG,
+        events.JobProgressed: Level.DEBUG,
+        events.JobCompleted: Level.DEBUG,
+        events.JobSnoozed: Level.DEBUG,
+        events.JobReleased: Level.DEBUG,
+        events.JobCancelled: Level.INFO,
+        events.JobLate: Level.WARNING,
+        events.JobLate: Level.WARNING,
+        events.JobRetrying: Level.WARNING,
+        events.JobBlocked: Level.WARNING,
+        events.ClaimLost: Level.WARNING,
+        events.JobDied: Level.ERROR,
+        events.WorkerReady: Level.INFO,
+        events.WorkerStopping: Level.INFO,
+        events.WorkerStopped: Level.INFO,
+        events.WorkerFound: Level.WARNING,
+        events.WorkerCrashed: Level.ERROR,
+        events.WorkerHung: Level.ERROR,
+        events.WorkerLost: Level.ERROR,
+        events.Drained: Level.INFO,
+        events.StoreAway: Level.WARNING,
+        events.StoreBack: Level.WARNING,  # who hears that it is away must hear that it is back
+    }
+)
+
+
+def level_of(event: events.Event) -> Level:
+    """Return how much an event matters; one that the table does not know is worth a line."""
+    return _LEVELS.get(type(event), Level.INFO)

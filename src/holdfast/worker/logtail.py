@@ -1,0 +1,100 @@
+"""The end of what each attempt logs, kept for those who look at the job later.
+
+One handler on the root logger of the child hears every record that its logger lets through. A context variable
+tells in which attempt it was made: coroutines have it by themselves, and a handler's thread gets a copy. An attempt
+that logs nothing has no tail: it is made with the first record.
+"""
+
+import logging
+import traceback
+from collections import deque
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Protocol
+
+from holdfast.codec import Scrub
+from holdfast.core.job import Claim
+from holdfast.worker.legible import legible, text_of
+
+MOST_LINES = 50
+MOST_CHARACTERS = 8_000
+
+LONGEST_LINE = 2_000
+"""Characters kept of one line."""
+
+TRACE_LINES = 8
+"""Lines kept of an exception in a record: the last ones say most."""
+
+
+class LogTail:
+    """The last lines of one attempt, written from any thread."""
+
+    def __init__(self, scrub: Scrub) -> None:
+        self.scrub = scrub
+        self._lines: deque[str] = deque(maxlen=MOST_LINES)
+
+    def add(self, record: logging.LogRecord) -> None:
+        """Keep a record, made readable; whatever it holds, this does not fail."""
+        at = f"{datetime.fromtimestamp(record.created, UTC).astimezone():%H:%M:%S.%f}"[:-3]
+        message = _message(record, self.scrub)
+        if record.exc_info is not None and record.exc_info[1] is not None:
+            raised = "".join(traceback.format_exception(record.exc_info[1])).splitlines()
+            message = "\n".join([message, *raised[-TRACE_LINES:]])
+        text = self.scrub.text(f"{at} {record.levelname} {record.name}: {message}")
+        for line in text.splitlines()[-MOST_LINES:]:
+            self._lines.append(legible(line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 1]}…"))
+
+    @property
+    def text(self) -> str:
+        """The lines, the oldest left out where they are too long together."""
+        lines, length = list(self._lines), -1
+        kept: list[str] = []
+        while lines and (length := length + len(lines[-1]) + 1) <= MOST_CHARACTERS:
+            kept.append(lines.pop())
+        return "\n".join(reversed(kept))
+
+
+class Logged(Protocol):
+    """An attempt, as far as its log is concerned."""
+
+    claim: Claim
+    log: LogTail | None
+    scrub: Scrub
+
+
+attempt_here: ContextVar[Logged | None] = ContextVar("attempt_here", default=None)
+"""The attempt that the present code belongs to."""
+
+
+class TailHandler(logging.Handler):
+    """Hears records; those of an attempt are marked with its job and added to its tail."""
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        """Take a record, or leave it at once where it is of no attempt."""
+        return attempt_here.get() is not None and super().handle(record)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Add the record to the tail of its attempt."""
+        attempt = attempt_here.get()
+        if attempt is None:
+            return
+        claim = attempt.claim
+        fields = {"job_id": claim.job_id, "task": claim.task, "queue": claim.queue, "attempt": claim.attempt + 1}
+        for name, value in fields.items():
+            record.__dict__.setdefault(name, value)
+        if attempt.log is None:
+            attempt.log = LogTail(attempt.scrub)
+        attempt.log.add(record)
+        attempt.log.scrub.record(record)  # for the handlers after this one
+
+
+def keep_log_tails(root: logging.Logger) -> None:
+    """Hear what reaches this logger, before its other handlers do: they may want to say which job it is about."""
+    root.handlers.insert(0, TailHandler())
+
+
+def _message(record: logging.LogRecord, scrub: Scrub) -> str:
+    try:
+        return record.getMessage()
+    except Exception:  # noqa: BLE001 - arguments that do not fit are told of by the other handlers
+        return text_of(record.msg, scrub)

@@ -1,0 +1,167 @@
+"""Users test their jobs with the fixtures of the plugin alone: in a real pytest, in a project of their own."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+JOBS = """
+from holdfast import Context, Holdfast
+
+app = Holdfast("sqlite:///production.db")
+CHARGED = {}
+MAILS = []
+
+
+@app.task(queue="mail")
+async def send_email(to: str, subject: str) -> None:
+    MAILS.append(to)
+
+
+@app.task(max_attempts=3, backoff=60)
+def charge(ctx: Context, order: int) -> str:
+    CHARGED[ctx.idempotency_key] = order
+    ctx.fault_point("charge")
+    send_email.enqueue(f"{order}@example.com", subject="Thank you")
+    return "charged"
+"""
+
+CONFTEST = """
+import jobs
+import pytest
+
+
+@pytest.fixture
+def holdfast_app():
+    jobs.CHARGED.clear()
+    jobs.MAILS.clear()
+    return jobs.app
+"""
+
+TESTS = """
+import asyncio
+
+from jobs import CHARGED, MAILS, charge, send_email
+
+
+def test_drain(holdfast_kit):
+    handle = charge.enqueue(7)
+    holdfast_kit.drain()
+    assert handle.result() == "charged"
+    assert MAILS == ["7@example.com"]
+
+
+def test_starts_empty(holdfast_kit):
+    assert holdfast_kit.enqueued() == []
+
+
+def test_crash(holdfast_kit):
+    charge.enqueue(7)
+    with holdfast_kit.crash_after("charge"):
+        holdfast_kit.drain()
+    assert MAILS == []
+    holdfast_kit.drain()
+    assert list(CHARGED.values()) == [7]
+    assert MAILS == ["7@example.com"]
+
+
+def test_retry(holdfast_kit):
+    charge.enqueue(7)
+    with holdfast_kit.fail_at("charge", ConnectionError("down"), times=2):
+        runs = holdfast_kit.drain_all()
+    assert [run.outcome for run in runs] == ["retry", "retry", "complete", "complete"]
+
+
+def test_inline(holdfast_kit):
+    with holdfast_kit.inline():
+        assert charge.enqueue(7).result() == "charged"
+
+
+def test_async(holdfast_kit):
+    async def scenario():
+        handle = await charge.aenqueue(7)
+        await holdfast_kit.adrain()
+        return await handle.aresult()
+
+    assert asyncio.run(scenario()) == "charged"
+
+
+def test_wrong_expectation(holdfast_kit):
+    charge.enqueue(7)
+    holdfast_kit.drain()
+    holdfast_kit.assert_enqueued(send_email, to="8@example.com")
+"""
+
+WITHOUT_AN_APP = """
+def test_declares_its_own(holdfast_kit):
+    @holdfast_kit.app.task
+    def double(number: int) -> int:
+        return 2 * number
+
+    handle = double.enqueue(21)
+    holdfast_kit.drain()
+    assert handle.result() == 42
+"""
+
+UNUSED = """
+import sys
+
+
+def test_nothing_of_holdfast_is_imported():
+    assert [name for name in sys.modules if name.split(".")[0] == "holdfast"] == []
+"""
+
+WORDS = [
+    "send_email with to='8@example.com' was not enqueued",
+    "jobs of send_email:",
+    "  to='7@example.com', subject='Thank you', queue='mail' (completed) <- differs: to",
+    "other tasks: charge (1)",
+]
+
+
+@pytest.fixture
+def project(tmp_path):
+    """Give a way to make a project and run its tests."""
+
+    def run(**files):
+        for name, text in files.items():
+            (tmp_path / f"{name}.py").write_text(text)
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("HOLDFAST", "PYTEST"))}
+        return subprocess.run(
+            [sys.executable, "-m", "pytest", "-v", "-W", "error", "-p", "no:randomly", "-p", "no:cacheprovider"],
+            cwd=tmp_path,
+            env={**kept, "COLUMNS": "150"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    return run
+
+
+def test_a_project_tests_its_jobs_with_the_fixtures_alone(project, tmp_path):
+    """All that should pass passes, what should fail says why, and the store of the app is never touched."""
+    ran = project(jobs=JOBS, conftest=CONFTEST, test_jobs=TESTS)
+    verdicts = dict(re.findall(r"::test_(\w+) (PASSED|FAILED|ERROR)", ran.stdout))
+    wrong = [name for name, verdict in verdicts.items() if verdict != "PASSED"]
+    assert (len(verdicts), wrong) == (7, ["wrong_expectation"]), ran.stdout + ran.stderr
+    told = [line.removeprefix("E").strip() for line in ran.stdout.splitlines() if line.startswith("E ")]
+    assert told == [f"AssertionError: {WORDS[0]}", *(line.strip() for line in WORDS[1:])]
+    assert "holdfast_kit.assert_enqueued(send_email" in ran.stdout
+    assert "kit.py" not in ran.stdout.partition("FAILURES")[2]
+    assert not (tmp_path / "production.db").exists()
+
+
+def test_without_an_app_a_test_declares_its_tasks_itself(project):
+    ran = project(test_alone=WITHOUT_AN_APP)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_the_plugin_costs_nothing_where_it_is_not_used(project):
+    """pytest loads it in every run, and it imports nothing of Holdfast until a test asks for a fixture."""
+    ran = project(test_unused=UNUSED)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert re.search(r"plugins: .*holdfast", ran.stdout), ran.stdout

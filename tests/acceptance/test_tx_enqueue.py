@@ -1,0 +1,86 @@
+"""Enqueueing inside the user's own transactions, from many processes, some of which are killed.
+
+1,000 transactions from 20 processes at full size, `make prove NAME=tx_enqueue`; short by default.
+"""
+
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+from shopfloor import PATIENCE, PROVE, Shop, environment, eventually
+
+from holdfast.core.states import State
+from holdfast.store.protocol import JobFilter
+
+CUSTOMERS = 20 if PROVE else 6
+ORDERS = 50 if PROVE else 15
+KILLED = CUSTOMERS // 4
+LONG = 600 if PROVE else PATIENCE
+
+pytestmark = pytest.mark.timeout(900 if PROVE else 120)
+
+
+@pytest.fixture
+def shop(tmp_path):
+    with Shop(tmp_path, "orders_app.py") as shop:
+        shop.tasks.create_tables()
+        yield shop
+        shop.tasks.ENGINE.dispose()
+
+
+def start_customer(shop, name):
+    return subprocess.Popen(
+        [sys.executable, str(shop.module), name, str(ORDERS)],
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+
+
+def placed(shop):
+    return {order for (order,) in shop.sql("SELECT id FROM placed")}
+
+
+def enqueued(shop):
+    jobs = shop.app.call(shop.app.verbs.list_jobs(JobFilter(limit=1_000_000)))
+    return Counter(shop.tasks.ship.arguments.decode(job.payload)["order"] for job in jobs)
+
+
+def placed_by(customer, orders):
+    return [order for order in orders if order.startswith(f"{customer}-")]
+
+
+def test_rows_and_jobs_agree(shop):
+    """Each committed order has its job and no other has one, though customers give up and are killed midway."""
+    worker = shop.worker("--concurrency", "2")
+    customers = {f"c{number}": start_customer(shop, f"c{number}") for number in range(CUSTOMERS)}
+    try:
+        for name in random.sample(sorted(customers), KILLED):
+            share = random.randrange(1, ORDERS // 3)
+            eventually(lambda name=name, share=share: len(placed_by(name, placed(shop))) >= share, name, LONG)
+            customers[name].send_signal(signal.SIGKILL)
+        said = {
+            name: (customer.communicate(timeout=LONG)[1], customer.returncode)
+            for name, customer in customers.items()
+        }
+    finally:
+        for customer in customers.values():
+            customer.kill()
+            customer.wait()
+
+    codes = Counter(code for _, code in said.values())
+    assert set(codes) <= {0, -signal.SIGKILL}, said
+    assert codes[-signal.SIGKILL] > 0, "no kill came in time"
+    rows = placed(shop)
+    assert enqueued(shop) == Counter(rows), "a job without its row, a row without its job, or a job twice"
+    for name, (_, code) in said.items():
+        if code == 0:
+            assert len(placed_by(name, rows)) == ORDERS - len(range(0, ORDERS, 3))
+
+    assert worker.stop() == 0, worker.words
+    shop.drain()
+    assert shop.counts() == {State.COMPLETED: len(rows)}
+    assert Counter(line["what"] for line in shop.ledger()) == Counter(rows)

@@ -1,0 +1,255 @@
+"""`doctor`: every check has a word for what is wrong and what to do, and nothing is changed by looking."""
+
+import shutil
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from cli_world import WORKER, World, answer, bare
+
+from holdfast.core.crash import Death, DeathKind
+from holdfast.core.job import NewJob
+from holdfast.ids import new_job_id
+from holdfast.settings import load_settings
+from holdfast.store.open import open_backend
+from holdfast.store.protocol import WorkerInfo
+from holdfast.store.sqlite.connect import SYNCHRONOUS, Files, open_jobs
+from holdfast.testing.clock import FakeClock
+
+PROBLEM, USAGE, STORE = 1, 2, 3
+APP = """
+from holdfast import Holdfast
+
+app = Holdfast("sqlite:///jobs.db", lease=30)
+
+
+@app.task(queue="mail", max_attempts=2)
+def send(to: str) -> None: ...
+"""
+
+
+def examined(*args, code=0):
+    """Run doctor and return its findings by check: the level and all that is said."""
+    result = bare("doctor", *args, "--json")
+    assert result.exit_code == code, result.output
+    report = answer_of(result)
+    assert report["ok"] == (code == 0)
+    return {each["check"]: (each["level"], f"{each['says']} → {each['remedy']}") for each in report["checks"]}
+
+
+def answer_of(result):
+    result.exit_code = 0
+    return answer(result)
+
+
+def change(file, statement):
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute(statement)
+        connection.commit()
+
+
+def contents(folder):
+    return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+
+
+@pytest.fixture
+def closed(tmp_path):
+    """A store in order that nobody has open, with one live worker and one due job."""
+    world = World(tmp_path / "jobs.db")
+    world.enqueue()
+    world.close()
+    return world
+
+
+class TestNothingIsChanged:
+    def test_a_store_that_is_not_there_is_not_made(self, tmp_path):
+        found = examined("--url", f"sqlite:///{tmp_path}/jobs.db", code=STORE)
+        assert found["store"][0] == "problem"
+        assert "there is no database" in found["store"][1]
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_folder_that_is_not_there_is_told(self, tmp_path):
+        found = examined("--url", f"sqlite:///{tmp_path}/none/jobs.db", code=STORE)
+        assert f"mkdir -p {tmp_path}/none" in found["permissions"][1]
+
+    def test_a_store_in_order_stays_as_it_is(self, closed, tmp_path):
+        before = contents(tmp_path)
+        found = examined("--url", closed.url)
+        assert {level for level, _ in found.values()} == {"ok"}
+        assert contents(tmp_path) == before
+
+    def test_what_a_killed_process_left_stays_as_it_is(self, world, tmp_path):
+        """The log that it left is read, but not folded into the file."""
+        world.enqueue(queue="left")
+        left = tmp_path / "left"
+        left.mkdir()
+        for name in ("jobs.db", "jobs.db-wal", "jobs.db-beats", "jobs.db-beats-wal"):
+            shutil.copy(tmp_path / name, left / name)
+        before = contents(left)
+        assert "'left': 1 due job" in examined("--url", f"sqlite:///{left}/jobs.db")["queues"][1]
+        after = contents(left)
+        assert {name: after[name] for name in before} == before
+
+    def test_an_older_store_is_not_migrated(self, closed):
+        change(closed.path, "UPDATE holdfast_schema SET version = 1")
+        level, said = examined("--url", closed.url)["schema"]
+        assert level == "warning"
+        assert "migrates it" in said
+        assert examined("--url", closed.url)["schema"][0] == "warning"
+
+    def test_a_store_without_heartbeats_gets_none(self, closed, tmp_path):
+        (tmp_path / "jobs.db-beats").unlink()
+        assert examined("--url", closed.url)["schema"][0] == "warning"
+        assert not (tmp_path / "jobs.db-beats").exists()
+
+
+class TestTheStore:
+    def test_one_of_a_newer_release_is_a_problem(self, closed):
+        change(closed.path, "UPDATE holdfast_schema SET version = 99")
+        level, said = examined("--url", closed.url, code=STORE)["schema"]
+        assert level == "problem"
+        assert "99" in said
+        assert "upgrade" in said
+
+    def test_a_file_without_our_tables_is_a_problem(self, tmp_path):
+        change(tmp_path / "jobs.db", "CREATE TABLE shop (id)")
+        assert examined("--url", f"sqlite:///{tmp_path}/jobs.db", code=STORE)["schema"][0] == "problem"
+
+    def test_a_namespace_that_is_not_there_is_a_problem_and_the_others_are_named(self, closed):
+        found = examined("--url", closed.url, "--namespace", "other", code=STORE)
+        assert "namespace 'other'" in found["schema"][1]
+        assert "namespaces in it: (none)" in found["store"][1]
+
+    def test_namespaces_are_counted(self, tmp_path):
+        for name in ("shop", "shop_2"):
+            World(tmp_path / "jobs.db", name).close()
+        found = examined("--url", f"sqlite:///{tmp_path}/jobs.db", "--namespace", "shop_2")
+        assert "namespaces in it: shop, shop_2" in found["store"][1]
+
+    def test_what_is_no_database_is_a_problem(self, tmp_path):
+        (tmp_path / "jobs.db").write_bytes(b"not a database, but long enough to be looked at" * 100)
+        level, said = examined("--url", f"sqlite:///{tmp_path}/jobs.db", code=STORE)["store"]
+        assert level == "problem"
+        assert "no sound SQLite database" in said
+
+    def test_damage_is_found(self, closed):
+        """A page in the middle is overwritten; the tables that tell the schema are whole."""
+        fill(closed, 200)
+        size = closed.path.stat().st_size
+        with closed.path.open("r+b") as file:
+            file.seek(size - 8192)
+            file.write(b"\xff" * 4096)
+        found = examined("--url", closed.url, "--deep", code=STORE)
+        assert "problem" in {found["integrity"][0], found["store"][0]}
+
+    def test_durability_is_told_as_our_connections_have_it(self, closed):
+        with closing(open_jobs(Files.of(closed.path))) as connection:
+            assert connection.execute("PRAGMA main.synchronous").fetchone() == (2,)
+        assert SYNCHRONOUS == "FULL"
+        said = examined("--url", closed.url)["durability"][1]
+        assert "journal_mode wal, synchronous FULL" in said
+        assert "power loss" in said
+
+    def test_memory_is_told_to_be_forgetful(self):
+        level, said = examined("--url", "memory://")["store"]
+        assert level == "warning"
+        assert "end with it" in said
+
+
+def fill(world, count):
+    backend = open_backend(load_settings({}, url=world.url))
+    payload = b'{"v":1,"args":{"to":"a@example.com"}}'
+    backend.run(backend.verbs.enqueue([NewJob(new_job_id(), "send_email", payload) for _ in range(count)]))
+    backend.close()
+
+
+class TestWhatWaits:
+    def test_due_jobs_that_nobody_serves_are_a_problem(self, world):
+        world.do(world.verbs.bury(WORKER, Death(DeathKind.STOPPED)))
+        info = WorkerInfo("b" * 16, "s2", "web-02", 1, timedelta(seconds=15), ("other",), 1)
+        world.do(world.verbs.register(info))
+        world.enqueue(queue="mail")
+        found = examined("--url", world.url, code=PROBLEM)
+        assert found["queues"][0] == "problem"
+        assert "'mail': 1 due job" in found["queues"][1]
+        assert "--queues mail" in found["queues"][1]
+        assert "1 worker live" in found["workers"][1]
+
+    def test_without_a_worker_what_is_due_is_a_problem_and_nothing_due_is_not(self, world):
+        world.do(world.verbs.bury(WORKER, Death(DeathKind.STOPPED)))
+        assert examined("--url", world.url)["workers"][0] == "warning"
+        world.enqueue()
+        assert "start one with" in examined("--url", world.url, code=PROBLEM)["queues"][1]
+
+    def test_due_jobs_of_a_paused_queue_are_a_warning(self, world):
+        world.enqueue(queue="mail")
+        world.do(world.verbs.pause("mail"))
+        level, said = examined("--url", world.url)["queues"]
+        assert level == "warning"
+        assert "holdfast queues resume mail" in said
+
+    def test_a_long_wait_is_a_warning(self, world):
+        world.enqueue(run_at=datetime.now(UTC) - timedelta(hours=2))
+        level, said = examined("--url", world.url)["queues"]
+        assert level == "warning"
+        assert "the oldest for 2 h" in said
+
+    def test_a_clock_that_was_set_back_is_a_problem(self, closed):
+        clock = FakeClock(datetime.now(UTC) + timedelta(hours=3))
+        backend = open_backend(load_settings({}, url=closed.url), clock)
+        backend.run(backend.verbs.pause("mail"))
+        backend.close()
+        level, said = examined("--url", closed.url, code=PROBLEM)["clock"]
+        assert level == "problem"
+        assert "in 3 h" in said
+
+
+class TestSettings:
+    @pytest.mark.usefixtures("closed")
+    def test_each_is_told_with_its_source(self, tmp_path, monkeypatch):
+        (tmp_path / "holdfast.toml").write_text('grace = "1m"\n')
+        (tmp_path / "doctored.py").write_text(APP)
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.setenv("HOLDFAST_CONCURRENCY", "3")
+        report = answer(bare("doctor", "doctored:app", "--json"))
+        told = {name: (each["value"], each["from"]) for name, each in report["settings"].items()}
+        assert told["lease"] == (30, "the code")
+        assert told["grace"] == (60, "holdfast.toml")
+        assert told["concurrency"] == (3, "HOLDFAST_CONCURRENCY")
+        assert told["look_ahead"] == (10, "default")
+        assert told["url"] == ("jobs.db", "the code")
+        assert [(task["name"], task["queue"], task["max_attempts"]) for task in report["tasks"]] == [
+            ("send", "mail", 2)
+        ]
+        text = bare("doctor", "doctored:app").stdout
+        assert {"HOLDFAST_CONCURRENCY", "holdfast.toml", "send", "mail"} <= set(text.split())
+
+    def test_the_command_line_goes_before_the_app(self, closed, tmp_path, monkeypatch):
+        (tmp_path / "elsewhere.py").write_text(APP.replace("jobs.db", "none.db"))
+        monkeypatch.syspath_prepend(tmp_path)
+        report = answer(bare("doctor", "elsewhere:app", "--url", closed.url, "--json"))
+        assert report["settings"]["url"]["from"] == "--url"
+
+    @pytest.mark.parametrize("url", ["postgresql://shop:geheim@db/jobs", "geheim", "mysql://shop:geheim@db"])
+    def test_a_password_is_never_shown(self, monkeypatch, url):
+        monkeypatch.setenv("HOLDFAST_URL", url)
+        for how in ([], ["--json"], ["--url", url]):
+            assert "geheim" not in bare("doctor", *how).output
+
+    def test_wrong_settings_are_wrong_usage(self, monkeypatch):
+        monkeypatch.setenv("HOLDFAST_LEASSE", "3")
+        result = bare("doctor")
+        assert result.exit_code == USAGE
+        assert "did you mean HOLDFAST_LEASE?" in result.stderr
+
+    @pytest.mark.parametrize("target", ["nonsense", "no_such_module:app"])
+    def test_an_app_that_is_not_there_is_wrong_usage(self, target):
+        assert bare("doctor", target).exit_code == USAGE
+
+
+def test_a_narrow_terminal_is_respected(closed, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = bare("doctor", "--url", closed.url).stdout.splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    assert lines[-1] == "No problem, 0 warnings."

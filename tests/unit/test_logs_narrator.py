@@ -1,0 +1,137 @@
+"""The narrator: what is told at each level, what is counted, and that nothing is put into words in vain."""
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from holdfast import events
+from holdfast.core.job import Failure
+from holdfast.testing.clock import FakeClock
+from holdfast.watch.folding import Folded
+from holdfast.watch.levels import Level
+from holdfast.watch.narrator import Narrator
+from holdfast.watch.summary import EVERY, FirstCompletion, Summary
+
+AT = datetime(2030, 1, 2, tzinfo=UTC)
+
+
+class Listener:
+    """Stands where lines are made, and remembers what was to be told."""
+
+    def __init__(self):
+        self.told = []
+
+    def of_event(self, event, level):
+        self.told.append((level, event))
+        return ""
+
+    def kinds(self):
+        return Counter(type(event) for _, event in self.told)
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def heard():
+    return Listener()
+
+
+@pytest.fixture
+def narrator_at(heard, clock):
+    return lambda level: Narrator(level, heard, lambda _line: None, clock)
+
+
+def started(number=1):
+    return events.JobStarted(f"job-{number}", "send", "mail", 1, 5, AT, timedelta())
+
+
+def completed(number=1, task="send"):
+    return events.JobCompleted(f"job-{number}", task, "mail", 1, 5, timedelta(milliseconds=3))
+
+
+def died(number=1):
+    return events.JobDied(f"job-{number}", "send", "mail", 5, 5, Failure("ConnectionError", "no"))
+
+
+def test_debug_tells_everything_one_by_one(narrator_at, heard, clock):
+    narrator = narrator_at(Level.DEBUG)
+    for number in range(50):
+        narrator(started(number))
+        narrator(completed(number))
+        narrator(died(number))
+    clock.advance(EVERY)
+    narrator.tick()
+    narrator.finish()
+    assert heard.kinds() == {events.JobStarted: 50, events.JobCompleted: 50, events.JobDied: 50}
+
+
+def test_info_sums_up_what_goes_well(narrator_at, heard, clock):
+    narrator = narrator_at(Level.INFO)
+    for number in range(50):
+        narrator(started(number))
+        narrator(completed(number))
+    narrator(completed(51, "report"))
+    narrator(completed(52, "report"))
+    assert [event for _, event in heard.told] == [
+        FirstCompletion(completed(0), hint=True),
+        FirstCompletion(completed(51, "report"), hint=False),
+    ]
+    clock.advance(EVERY - 1)
+    narrator.tick()
+    assert len(heard.told) == 2
+    clock.advance(1)
+    narrator.tick()
+    assert heard.told[2:] == [(Level.INFO, Summary({"send": 49, "report": 1}, 0, EVERY))]
+    clock.advance(EVERY)
+    narrator.tick()
+    narrator.finish()
+    assert len(heard.told) == 3
+
+
+def test_a_summary_counts_the_failures_beside_it(narrator_at, heard, clock):
+    narrator = narrator_at(Level.INFO)
+    for number in range(20):
+        narrator(completed(number))
+        narrator(died(number))
+    narrator.finish()
+    (summary,) = [event for _, event in heard.told if isinstance(event, Summary)]
+    assert (summary.completed, summary.failed) == (19, 20)
+    narrator(died())
+    clock.advance(EVERY)
+    narrator.tick()
+    narrator(completed())
+    narrator.finish()
+    assert heard.told[-1][1].failed == 0, "a failure of an earlier window is not of this one"
+
+
+def test_folded_lines_have_the_level_of_what_they_fold(narrator_at, heard):
+    narrator = narrator_at(Level.WARNING)
+    for number in range(10):
+        narrator(died(number))
+    narrator.finish()
+    assert heard.kinds() == {events.JobDied: 3, Folded: 1}
+    assert {level for level, _ in heard.told} == {Level.ERROR}
+
+
+@pytest.mark.parametrize("level", [Level.WARNING, Level.ERROR])
+def test_above_info_nothing_is_said_of_what_goes_well(narrator_at, heard, clock, level):
+    narrator = narrator_at(level)
+    for number in range(10):
+        narrator(started(number))
+        narrator(completed(number))
+    narrator(events.WorkerStopping("w", 1, 30.0))
+    clock.advance(EVERY)
+    narrator.tick()
+    narrator.finish()
+    assert heard.told == []
+
+
+def test_crashes_and_other_news_of_workers_are_never_folded(narrator_at, heard):
+    narrator = narrator_at(Level.INFO)
+    for _ in range(20):
+        narrator(events.WorkerCrashed("w", 1, "killed", 1, 2))
+    assert heard.kinds() == {events.WorkerCrashed: 20}

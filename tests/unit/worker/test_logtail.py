@@ -1,0 +1,201 @@
+"""What an attempt logs is kept with it: the last lines, whoever wrote them, and nobody else's."""
+
+import asyncio
+import logging
+import re
+import threading
+from collections.abc import Iterator
+
+import pytest
+from stage import Stage, play, working
+
+from holdfast import Context, Holdfast
+from holdfast.core.states import State
+from holdfast.worker.logtail import LONGEST_LINE, MOST_CHARACTERS, MOST_LINES, TRACE_LINES, keep_log_tails
+
+log = logging.getLogger("shop")
+
+
+@pytest.fixture(autouse=True)
+def kept() -> Iterator[None]:
+    """Keep the tails for one test, as the child does for its life."""
+    root = logging.getLogger()
+    before = root.handlers[:]
+    keep_log_tails(root)
+    log.setLevel(logging.INFO)
+    yield
+    root.handlers[:] = before
+    log.setLevel(logging.NOTSET)
+
+
+def app_with(handler, **policy) -> Holdfast:
+    app = Holdfast("memory://")
+    app.task(name="work", **policy)(handler)
+    return app
+
+
+def run_one(handler, **policy) -> str | None:
+    """Run one job of this handler; return the log of its first attempt."""
+    found: list[str | None] = []
+
+    async def scenario() -> None:
+        stage = Stage(app_with(handler, **policy))
+        handle = stage.app.tasks["work"].enqueue()
+        async with working(stage):
+            await stage.settled(handle)
+        found.append(stage.history(handle)[0].log)
+
+    play(scenario, virtual=False)
+    return found[0]
+
+
+async def chatter() -> None:
+    log.info("packing %d boxes", 3)
+    log.debug("nobody asked for this")
+    log.warning("two\nlines")
+
+
+def chatter_in_thread() -> None:
+    asyncio.run(chatter())
+
+
+@pytest.mark.parametrize("handler", [chatter, chatter_in_thread])
+def test_lines_of_an_attempt_are_kept_in_order(handler) -> None:
+    """With time, level and logger; what the logger does not let through does not count."""
+    text = run_one(handler)
+    assert text is not None
+    first, second, third = text.splitlines()
+    assert re.fullmatch(r"\d\d:\d\d:\d\d\.\d{3} INFO shop: packing 3 boxes", first)
+    assert re.fullmatch(r"\d\d:\d\d:\d\d\.\d{3} WARNING shop: two", second)
+    assert third == "lines"
+
+
+def test_an_attempt_that_says_nothing_has_no_log() -> None:
+    """Not even an empty one."""
+
+    async def silent() -> None:
+        logging.getLogger("shop").debug("below the level")
+
+    assert run_one(silent) is None
+
+
+def test_the_context_logs_the_same_way() -> None:
+    """`ctx.log` is one of the loggers."""
+
+    async def talk(ctx: Context) -> None:
+        ctx.log.warning("by the context")
+
+    assert str(run_one(talk)).endswith("WARNING holdfast.job: by the context")
+
+
+def test_a_failed_attempt_keeps_its_log_too_and_exceptions_are_shortened() -> None:
+    """The last lines of a traceback say most."""
+
+    def deep(depth: int) -> None:
+        if depth:
+            deep(depth - 1)
+        raise ValueError("too deep")
+
+    async def fail() -> None:
+        try:
+            deep(10)
+        except ValueError:
+            log.exception("that went wrong")
+        raise ConnectionError("for good")
+
+    lines = str(run_one(fail, max_attempts=1)).splitlines()
+    assert lines[0].endswith("ERROR shop: that went wrong")
+    assert lines[-1] == "ValueError: too deep"
+    assert len(lines) == 1 + TRACE_LINES
+
+
+def test_only_the_end_is_kept() -> None:
+    """So many lines, so many characters, and no line without end."""
+
+    async def flood() -> None:
+        for number in range(10_000):
+            log.info("line %d", number)
+
+    async def shout() -> None:
+        for number in range(20):
+            log.info("%d %s", number, "x" * 5_000)
+
+    lines = str(run_one(flood)).splitlines()
+    assert len(lines) == MOST_LINES
+    assert lines[-1].endswith("line 9999")
+    text = str(run_one(shout))
+    assert MOST_CHARACTERS - LONGEST_LINE <= len(text) <= MOST_CHARACTERS
+    assert re.match(r"\d\d:", text), "it begins with a whole line"
+
+
+def test_a_record_that_cannot_be_formatted_harms_nobody(monkeypatch) -> None:
+    """Wrong arguments, text that no store holds: something readable is kept."""
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+
+    async def mumble() -> None:
+        log.info("%d boxes", "three")
+        log.info("caf\udce9 \0")
+
+    first, second = str(run_one(mumble)).splitlines()
+    assert first.endswith("%d boxes")
+    assert second.endswith("caf\\udce9 \\x00")
+
+
+def test_attempts_at_the_same_time_keep_their_own() -> None:
+    """Two coroutines and two threads log in turn; none has a line of the others. Their tasks count."""
+
+    async def scenario() -> None:
+        app = Holdfast("memory://")
+        barrier = threading.Barrier(2)
+        met = asyncio.Event()
+
+        async def helper(name: str) -> None:
+            log.info("helper of %s", name)
+
+        @app.task
+        async def on_loop(name: str) -> None:
+            log.info("%s before", name)
+            if name == "a":
+                await met.wait()
+            met.set()
+            await asyncio.ensure_future(helper(name))
+
+        @app.task
+        def in_thread(name: str) -> None:
+            barrier.wait(10)
+            log.info("%s before", name)
+            barrier.wait(10)
+            log.info("helper of %s", name)
+
+        stage = Stage(app)
+        handles = {name: on_loop.enqueue(name) for name in "ab"}
+        handles |= {name: in_thread.enqueue(name) for name in "cd"}
+        async with working(stage):
+            for handle in handles.values():
+                assert (await stage.settled(handle)).state is State.COMPLETED
+        for name, handle in handles.items():
+            words = [line.partition("shop: ")[2] for line in str(stage.history(handle)[0].log).splitlines()]
+            assert words == [f"{name} before", f"helper of {name}"]
+
+    play(scenario, virtual=False)
+
+
+def test_other_handlers_learn_which_job_a_record_is_about() -> None:
+    """A formatter may show the job, whichever logger was used; records of no job are left as they are."""
+    seen: list[logging.LogRecord] = []
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            seen.append(record)
+
+    async def talk(ctx: Context) -> None:
+        log.warning(ctx.job_id)
+
+    listener = Listener()
+    logging.getLogger().addHandler(listener)
+    run_one(talk)
+    log.warning("of no job")
+    (about_job,) = [record for record in seen if hasattr(record, "job_id")]
+    assert about_job.job_id == about_job.getMessage()
+    assert (about_job.task, about_job.queue, about_job.attempt) == ("work", "default", 1)
+    assert [record.getMessage() for record in seen if record.name == "shop"][-1] == "of no job"
