@@ -120,11 +120,12 @@ def test_bad_database_other_file(shop, tmp_path):
 def test_bad_database_newer_schema(shop):
     """A database of a newer release is refused with the remedy, and is the same afterwards."""
     handle = shop.tasks.pack.enqueue(order=1)
+    [(ours,)] = shop.sql("SELECT version FROM holdfast_schema")
     shop.sql("UPDATE holdfast_schema SET version = 99")
     before = dump(shop.database)
     assert_refused_everywhere(shop, shop.database, ["newer Holdfast", "schema 99", "upgrade holdfast"])
     assert dump(shop.database) == before
-    shop.sql("UPDATE holdfast_schema SET version = 1")
+    shop.sql(f"UPDATE holdfast_schema SET version = {ours}")
     shop.drain()
     assert handle.result(timeout=0) == 1
 

@@ -20,7 +20,11 @@ BACKLOG_LIMIT = 2_000
 
 
 class Completer:
-    """The only place where claims are ended by a worker."""
+    """The only place where claims are ended by a worker.
+
+    `settled` hears of each answer, `relieved` of each batch: there is room again, and what was given back may be
+    due again.
+    """
 
     def __init__(
         self,
@@ -28,11 +32,13 @@ class Completer:
         worker: str,
         notes: Notes,
         settled: Callable[[Ending, Verdict], None],
+        relieved: Callable[[], None],
     ) -> None:
         self._calls = calls
         self._worker = worker
         self._notes = notes
         self._settled = settled
+        self._relieved = relieved
         self._waiting: list[Ending] = []
         self._news = asyncio.Event()
         self._empty = asyncio.Event()
@@ -86,3 +92,4 @@ class Completer:
         self._notes.ended(ending.ref for ending in batch)
         for ending, verdict in zip(batch, verdicts, strict=True):
             self._settled(ending, verdict)
+        self._relieved()

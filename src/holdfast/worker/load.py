@@ -6,20 +6,27 @@ from holdfast.clock import Clock
 from holdfast.worker.completer import Completer
 
 HORIZON = 0.1
-"""Seconds of work, at the measured rate of starts, that may wait in hand."""
+"""Seconds of work, at the measured rate of ends, that may wait in hand."""
 
-SMOOTHING = 0.5
+WINDOW = 0.02
+"""Seconds over which the rate is measured."""
+
+FORGETTING = 0.2
+"""How much of a higher rate is forgotten in each window with a lower one."""
 
 
 class Load:
-    """Counts slots and starts. Prefetches no more than starts within a tenth of a second at the measured rate."""
+    """Counts slots and ends. Prefetches no more than ends within a tenth of a second at the measured rate.
+
+    Ends and not starts: a worker that has just filled its slots with slow jobs has no use for more of them.
+    """
 
     def __init__(self, clock: Clock, concurrency: int, completer: Completer) -> None:
         self._clock = clock
         self._concurrency = concurrency
         self._completer = completer
         self._rate = 0.0
-        self._starts = 0
+        self._ends = 0
         self._since = clock.boot()
         self.running = 0
         self.due: Callable[[], int] = lambda: 0
@@ -49,16 +56,17 @@ class Load:
     def started(self) -> None:
         """Count a start."""
         self.running += 1
-        self._starts += 1
 
     def ended(self) -> None:
         """Count the end of an attempt."""
         self.running -= 1
+        self._ends += 1
 
     def _measured_rate(self) -> float:
         now = self._clock.boot()
         elapsed = now - self._since
-        if elapsed >= HORIZON:
-            self._rate += SMOOTHING * (self._starts / elapsed - self._rate)
-            self._starts, self._since = 0, now
+        if elapsed >= WINDOW:
+            measured = self._ends / elapsed
+            self._rate = max(measured, self._rate + FORGETTING * (measured - self._rate))
+            self._ends, self._since = 0, now
         return self._rate

@@ -11,8 +11,8 @@ import os
 from pathlib import Path
 from struct import Struct
 
-ROOM = 1024 * 1024 + 256 * 1024
-"""Bytes that a file has at first, reserved on disk: to find the disk full in the middle of a note would kill."""
+ROOM = 32 * 1024
+"""Bytes that a file has at first. They are reserved on disk: to find it full in the middle of a note would kill."""
 
 _HEADER = Struct("=QQ")
 _LENGTH = Struct("=Q")
@@ -29,7 +29,7 @@ class FileLog:
         self._map = self._create(path, b"")
 
     def append(self, data: bytes) -> None:
-        """Add to the end."""
+        """Add to the end; where the file is too small, it grows. Raises OSError where it cannot."""
         start = self._end
         end = start + len(data)
         if end > len(self._map):
@@ -52,15 +52,16 @@ class FileLog:
         self._map.close()
 
     def _create(self, path: Path, data: bytes) -> mmap.mmap:
-        self._generation += 1
-        self._end = _HEADER.size + len(data)
+        end = _HEADER.size + len(data)
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
-            _reserve(file, max(ROOM, 2 * self._end))
+            _reserve(file, max(ROOM, 2 * end))
             mapped = mmap.mmap(file, 0)
         finally:
             os.close(file)
-        mapped[_HEADER.size : self._end] = data
+        self._generation += 1
+        self._end = end
+        mapped[_HEADER.size : end] = data
         _HEADER.pack_into(mapped, 0, self._generation, len(data))
         return mapped
 

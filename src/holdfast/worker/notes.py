@@ -120,12 +120,19 @@ class Notes:
 
     def _write(self, line: bytes) -> None:
         self._size += len(line)
-        if self._size < COMPACT_AT:
+        if self._size < COMPACT_AT and self._appended(line):
+            return
+        summary = self._summary()
+        self._size = len(summary)
+        self._log.replace(summary)
+
+    def _appended(self, line: bytes) -> bool:
+        """Tell whether there was room; a full disk may still have some for a summary."""
+        try:
             self._log.append(line)
-        else:
-            summary = self._summary()
-            self._size = len(summary)
-            self._log.replace(summary)
+        except OSError:
+            return False
+        return True
 
     def _summary(self) -> bytes:
         claims = self._ledger.claims

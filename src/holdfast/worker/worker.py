@@ -19,8 +19,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.clock import Clock
-from holdfast.core.job import Claim, ClaimRef, Ending, KnownTask, Verdict
-from holdfast.core.states import RETURNS, Move, Reason
+from holdfast.core.job import Claim, ClaimRef, Ending, KnownTask
+from holdfast.core.states import Move, Reason
 from holdfast.events import Events
 from holdfast.hooks import Middleware
 from holdfast.settings import Settings
@@ -92,7 +92,10 @@ class Worker:
         self._notes = Notes(ports.notes)
         self._lease = Lease(clock, settings.lease, settings.margin, settings.beat_every)
         self._calls = StoreCalls(ports.backend, clock, events, ports.random, settings.store_timeout)
-        self._completer = Completer(self._calls, worker, self._notes, self._settled)
+        wake_claimer = lambda: self._claimer.wake()  # noqa: E731, PLW0108 - it is made further down
+        self._completer = Completer(
+            self._calls, worker, self._notes, self._announcer.settled, relieved=wake_claimer
+        )
         self._load = Load(clock, settings.concurrency, self._completer)
         self._timers = Timers(clock, self._lease, lambda: self._load.free_slots, self._start, self._give_back)
         self._load.due, self._load.ahead = lambda: self._timers.due, lambda: self._timers.ahead
@@ -261,11 +264,6 @@ class Worker:
     def _end_unstarted(self, claim: Claim, move: Move, reason: Reason | None = None) -> None:
         self._announcer.ended(claim)
         self._completer.add(Ending(claim.ref, move, reason=reason))
-
-    def _settled(self, ending: Ending, verdict: Verdict) -> None:
-        self._announcer.settled(ending, verdict)
-        if ending.move in RETURNS:
-            self._claimer.wake()
 
     def _stuck(self, control: Control, why: str) -> None:
         log.error("job %s cannot be stopped: %s", control.claim.job_id, why)

@@ -58,8 +58,13 @@ class Scene:
         events.subscribe(self.heard.append)
         self.settled: list[tuple[ClaimRef, Verdict]] = []
         calls = StoreCalls(self.backend, clock, events, Random(1), timeout=5.0)
+        self.crowded_when_relieved: list[bool] = []
         self.completer = Completer(
-            calls, "w", notes, lambda ending, verdict: self.settled.append((ending.ref, verdict))
+            calls,
+            "w",
+            notes,
+            lambda ending, verdict: self.settled.append((ending.ref, verdict)),
+            lambda: self.crowded_when_relieved.append(self.completer.crowded),
         )
         self._running = asyncio.ensure_future(self.completer.run())
 
@@ -160,5 +165,8 @@ def test_a_crowd_of_endings_stops_the_claims() -> None:
             scene.completer.add(Ending(ClaimRef(f"other-{number}", 1), Move.COMPLETE))
         await asyncio.sleep(1)
         assert scene.completer.crowded
+        scene.backend.away = False
+        await scene.completer.flushed()
+        assert not scene.crowded_when_relieved[-1], "nobody was told that there is room again"
 
     play(scenario)

@@ -1,5 +1,6 @@
 """What a child writes down is what its supervisor reads, whatever happens to the child."""
 
+import resource
 import signal
 import subprocess
 import sys
@@ -87,11 +88,25 @@ def test_compaction_loses_nothing(pen: Notes, eye: NotesReader, monkeypatch, bet
 
 def test_compaction_bounds_the_file(pen: Notes, tmp_path: Path, monkeypatch) -> None:
     """A worker that has run for a year has small notes."""
-    monkeypatch.setattr(notes_module, "COMPACT_AT", ROOM // 2)
-    for call in range(1, 100_000):
+    monkeypatch.setattr(notes_module, "COMPACT_AT", ROOM)
+    for call in range(1, 20_000):
         pen.answered(call, [A])
         pen.ended([A])
-    assert (tmp_path / "child.notes").stat().st_size == ROOM
+    assert (tmp_path / "child.notes").stat().st_size <= 2 * ROOM
+
+
+def test_a_full_disk_makes_the_notes_shorter(pen: Notes, eye: NotesReader) -> None:
+    """Where the file cannot grow, what still counts is noted in the room there is."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2 * ROOM, before[1]))
+    try:
+        for call in range(1, 10_000):
+            pen.answered(call, [A])
+            pen.ended([A])
+        pen.answered(10_000, [B])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert eye.read() == Noted(10_000, frozenset({B}))
 
 
 def test_an_addition_beyond_the_room_makes_room(log: FileLog, eye: NotesReader) -> None:

@@ -5,17 +5,23 @@ end. Only if it does not add up is each claim looked at, to tell the stale ones 
 those for whose end another job waits.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+import msgspec
+
 from holdfast.core.job import ClaimRef, Ending, Progress, Verdict
 from holdfast.core.states import ENDINGS, MOVES, RETURNS, STARTED_ITS_LAST, Move, State
+from holdfast.errors import ValueNotStoredError
 from holdfast.store.sqlite.ending import End, EndedBy, write_end
 from holdfast.store.sqlite.rows import ClaimedRow
 from holdfast.store.sqlite.times import span_to_micros, to_micros, to_micros_or_none
 from holdfast.store.sqlite.verbs import SqliteVerbs
-from holdfast.store.verb import Access, Bulk, Query, Steps, Verb, verb
+from holdfast.store.verb import Access, Bulk, Command, Query, Steps, Verb, verb
+
+BITE = 4 * 1024 * 1024
+"""Characters of results that one statement takes, more or less."""
 
 
 class _Outcome(NamedTuple):
@@ -73,19 +79,13 @@ class FinishVerbs(SqliteVerbs):
 
     def _complete(self, worker: str, endings: Iterable[Ending], now: int) -> Steps[int]:
         """Complete valid claims for whose end nobody waits; return how many of them there were."""
-        kept: list[tuple[object, ...]] = []
-        fading: list[tuple[object, ...]] = []
-        for ending in endings:
-            ref, started_at = ending.ref, to_micros_or_none(ending.started_at)
-            row = (ref.job_id, ref.fence, worker, now, started_at, ending.result)
-            if ending.keep_result is None:
-                kept.append(row)
-            else:
-                fading.append((*row, now + span_to_micros(ending.keep_result)))
-        completed: int = (yield Bulk(self._sql["complete"], kept)) if kept else 0
+        completed = 0
+        fading: list[tuple[str]] = []
+        for rows in _in_bites(_completion(ending, now) for ending in endings):
+            completed += yield Command(self._sql["complete"], (msgspec.json.encode(rows).decode(), worker, now))
+            fading += [(row.job_id,) for row in rows if row.until is not None]
         if fading:
-            completed += yield Bulk(self._sql["complete_for_a_time"], fading)
-            yield Bulk(self._sql["note_fading"], [(job_id,) for job_id, *_ in fading])
+            yield Bulk(self._sql["note_fading"], fading)
         return completed
 
     def _fenced(
@@ -115,6 +115,39 @@ def _check(endings: Iterable[Ending]) -> None:
     for ending in endings:
         if ending.move not in ENDINGS:
             raise ValueError(f"{ending.move} does not end a claim; one of these does: {', '.join(sorted(ENDINGS))}")
+
+
+class _Completion(NamedTuple):
+    """What `complete` takes of one ending."""
+
+    job_id: str
+    fence: int
+    started_at: int | None
+    result: str | None
+    until: int | None
+
+
+def _completion(ending: Ending, now: int) -> _Completion:
+    try:
+        result = None if ending.result is None else ending.result.decode()
+    except UnicodeDecodeError as error:
+        raise ValueNotStoredError(f"the result of job {ending.ref.job_id} is not JSON ({error})") from error
+    until = None if ending.keep_result is None else now + span_to_micros(ending.keep_result)
+    return _Completion(*ending.ref, to_micros_or_none(ending.started_at), result, until)
+
+
+def _in_bites(completions: Iterable[_Completion]) -> Iterator[list[_Completion]]:
+    """Yield completions in lists whose results are not too long to be one value of a statement."""
+    bite: list[_Completion] = []
+    size = 0
+    for completion in completions:
+        bite.append(completion)
+        size += len(completion.result or "")
+        if size >= BITE:
+            yield bite
+            bite, size = [], 0
+    if bite:
+        yield bite
 
 
 def _is_plain_success(ending: Ending) -> bool:

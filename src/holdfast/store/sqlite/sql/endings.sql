@@ -11,18 +11,18 @@ UPDATE holdfast_job SET progress_done = ?4, progress_total = ?5
 WHERE id = ?1 AND fence = ?2 AND worker = ?3 AND state IN {claimed};
 
 -- name: complete
--- End a claim with success: all that its history needs stays in this row. A job for whose end another waits is left
--- out: it takes the longer way, and the others need not look for who might wait.
+-- End claims of worker ?2 with success: all that their history needs stays in these rows. ?1 (JSON) has for each its id,
+-- fence, start, result and, if that is not for ever, until when it is kept. One statement for all of them, because
+-- between two the thread would have to wait for the interpreter. The plus signs keep SQLite from walking all claims of
+-- the worker for each. A job for whose end another waits is left out: it takes the longer way, and the others need not
+-- look for who might wait.
 UPDATE holdfast_job
-SET state = {completed}, finished_at = ?4, started_at = coalesce(?5, started_at), result = ?6, error = NULL
-WHERE id = ?1 AND fence = ?2 AND worker = ?3 AND state IN {claimed} AND replaced = 0;
-
--- name: complete_for_a_time
--- The same where the result is kept until ?7 only.
-UPDATE holdfast_job
-SET state = {completed}, finished_at = ?4, started_at = coalesce(?5, started_at), result = ?6, result_until = ?7,
+SET state = {completed}, finished_at = ?3, started_at = coalesce(json_extract(done.value, '$[2]'), started_at),
+    result = CAST(json_extract(done.value, '$[3]') AS BLOB), result_until = json_extract(done.value, '$[4]'),
     error = NULL
-WHERE id = ?1 AND fence = ?2 AND worker = ?3 AND state IN {claimed} AND replaced = 0;
+FROM json_each(?1) AS done
+WHERE holdfast_job.id = json_extract(done.value, '$[0]') AND holdfast_job.fence = json_extract(done.value, '$[1]')
+    AND +holdfast_job.worker = ?2 AND +holdfast_job.state IN {claimed} AND holdfast_job.replaced = 0;
 
 -- name: note_fading
 -- Let the result of a job be found when its time is over; what was noted or forgotten before stays so.
