@@ -7,7 +7,6 @@ It declares and connects; it neither works jobs nor administers them. Whatever a
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
 from threading import RLock, get_ident
 from types import MappingProxyType, TracebackType
 from typing import Any, Self, TypeVar
@@ -20,7 +19,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.events import Events
 from holdfast.handle import JobHandle
 from holdfast.hooks import Lifespan, Middleware, check_lifespan, check_middleware
-from holdfast.policy import Policy
+from holdfast.policy import Policy, Seconds
 from holdfast.settings import read_settings
 from holdfast.store.backend import Backend
 from holdfast.store.open import check_url, open_backend
@@ -32,7 +31,6 @@ from holdfast.waiter import Waiter
 T = TypeVar("T")
 M = TypeVar("M", bound=Middleware)
 L = TypeVar("L", bound=Lifespan)
-Span = float | timedelta
 
 
 class _Opening:
@@ -83,15 +81,15 @@ class Holdfast:
         url: str | None = None,
         *,
         namespace: str | None = None,
-        lease: Span | None = None,
-        beat: Span | None = None,
-        grace: Span | None = None,
-        hang_limit: Span | None = None,
-        look_ahead: Span | None = None,
-        safety_poll: Span | None = None,
-        store_timeout: Span | None = None,
+        lease: Seconds | None = None,
+        beat: Seconds | None = None,
+        grace: Seconds | None = None,
+        hang_limit: Seconds | None = None,
+        look_ahead: Seconds | None = None,
+        safety_poll: Seconds | None = None,
+        store_timeout: Seconds | None = None,
         concurrency: int | None = None,
-        max_wait: Span | UnsetType | None = UNSET,
+        max_wait: Seconds | UnsetType | None = UNSET,
         clock: Clock | None = None,
     ) -> None:
         given: dict[str, object] = {

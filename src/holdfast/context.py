@@ -14,7 +14,10 @@ from typing import Any, Protocol, Self
 from holdfast.core.job import Claim, Progress
 from holdfast.errors import ArgumentsError, LostClaimError
 
-_LOGGER = logging.getLogger("holdfast.job")
+JOB_LOGGER = "holdfast.job"
+"""The name of the logger of `Context.log`."""
+
+_LOGGER = logging.getLogger(JOB_LOGGER)
 _SCRUB = "holdfast_scrub"
 
 Scrub = Callable[[logging.LogRecord], None]
@@ -37,10 +40,6 @@ class Transaction(Protocol):
 
     result: Any
     """What the job results in; None unless it is set."""
-
-    def complete(self, value: Any = None) -> None:
-        """Set what the job results in; the end of the block completes it."""
-        ...
 
     def __enter__(self) -> Self: ...
 

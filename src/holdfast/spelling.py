@@ -1,4 +1,4 @@
-"""Options by a name that does not exist: refused with the name that may have been meant."""
+"""Names that do not exist: refused with the name that may have been meant."""
 
 import inspect
 from collections.abc import Callable, Collection, Iterable
@@ -10,21 +10,24 @@ from holdfast.errors import ConfigurationError
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_ALIKE = 0.5
+"""From which likeness on, of 1, a name may be a slip of another."""
+
 
 def refuse_unknown(where: str, given: Iterable[str], known: Collection[str]) -> None:
     """Raise ConfigurationError for the first name that is not known."""
     for name in given:
         if name not in known:
-            meant = nearest(name, known)
-            hint = f"did you mean {meant}?" if meant else f"there are: {', '.join(known)}"
-            raise ConfigurationError(f"{where} has no option {name!r}; {hint}")
+            raise ConfigurationError(f"{where} has no option {name!r}; {hint(name, known)}")
 
 
-def nearest(name: str, known: Collection[str]) -> str | None:
-    """Return the known name that is most like this one, if any is."""
+def hint(name: str, known: Collection[str], written: Callable[[str], str] = str) -> str:
+    """Return which known name may have been meant, else which there are, as people write them."""
     import difflib  # noqa: PLC0415 - only for those who mistyped
 
-    return next(iter(difflib.get_close_matches(name.lower(), list(known), 1, cutoff=0.5)), None)
+    for meant in difflib.get_close_matches(name.lower(), known, 1, cutoff=_ALIKE):
+        return f"did you mean {written(meant)}?"
+    return f"there are: {', '.join(map(written, known))}"
 
 
 def options_of(where: str) -> Callable[[Callable[P, R]], Callable[P, R]]:

@@ -4,6 +4,7 @@ import signal
 
 import pytest
 from fleet import PROVE, Fleet
+from shopfloor import Shop
 
 
 def pytest_collection_modifyitems(config, items):
@@ -25,3 +26,12 @@ def fleet(tmp_path):
         fleet.close()
     told = {tree.log.name: tree.told for tree in fleet.trees}
     assert {name: text for name, text in told.items() if "Traceback (most recent call last)" in text} == {}
+
+
+@pytest.fixture
+def orders(tmp_path):
+    """Give a shop whose app has rows of its own in the store's file: orders_app.py."""
+    with Shop(tmp_path, "orders_app.py") as shop:
+        shop.tasks.create_tables()
+        yield shop
+        shop.tasks.ENGINE.dispose()

@@ -15,7 +15,7 @@ from collections import Counter
 from contextlib import suppress
 
 import pytest
-from shopfloor import PATIENCE, PROVE, Shop, eventually
+from shopfloor import PATIENCE, PROVE, eventually
 
 from holdfast.core.states import State
 from holdfast.store.protocol import JobFilter
@@ -29,22 +29,14 @@ LONG = 900 if PROVE else PATIENCE
 pytestmark = pytest.mark.timeout(1_200 if PROVE else 120)
 
 
-@pytest.fixture
-def shop(tmp_path):
-    with Shop(tmp_path, "orders_app.py") as shop:
-        shop.tasks.create_tables()
-        yield shop
-        shop.tasks.ENGINE.dispose()
+def bookings(orders):
+    return Counter(job for (job,) in orders.sql("SELECT job FROM booking"))
 
 
-def bookings(shop):
-    return Counter(job for (job,) in shop.sql("SELECT job FROM booking"))
-
-
-def requeue_dead(shop):
-    for job in shop.app.call(shop.app.verbs.list_jobs(JobFilter(states=(State.DEAD,), limit=1_000))):
+def requeue_dead(orders):
+    for job in orders.app.call(orders.app.verbs.list_jobs(JobFilter(states=(State.DEAD,), limit=1_000))):
         assert job.crashes >= 3, job
-        shop.app.call(shop.app.verbs.requeue(job.id))
+        orders.app.call(orders.app.verbs.requeue(job.id))
 
 
 def kill_some_child(worker):
@@ -52,92 +44,92 @@ def kill_some_child(worker):
         os.kill(random.choice(worker.children), signal.SIGKILL)
 
 
-def test_the_effect_happens_exactly_once_whatever_dies(shop):
-    handles = [*enqueue(shop, "book"), *enqueue(shop, "book_async")]
-    steady = shop.worker("--concurrency", "2")  # somebody has to live for a lease, to bury the others
-    trees = [shop.worker("--concurrency", "2") for _ in range(TREES)]
+def test_the_effect_happens_exactly_once_whatever_dies(orders):
+    handles = [*enqueue(orders, "book"), *enqueue(orders, "book_async")]
+    steady = orders.worker("--concurrency", "2")  # somebody has to live for a lease, to bury the others
+    trees = [orders.worker("--concurrency", "2") for _ in range(TREES)]
     for kill in range(KILLS):
         time.sleep(random.uniform(0, 0.5))
-        while len(handles) - len(bookings(shop)) < BACKLOG:
-            handles += enqueue(shop, random.choice(("book", "book_async")))
+        while len(handles) - len(bookings(orders)) < BACKLOG:
+            handles += enqueue(orders, random.choice(("book", "book_async")))
         if kill % 3:
             victim = random.randrange(TREES)
             trees[victim].kill()
-            trees[victim] = shop.start("--concurrency", "2")
+            trees[victim] = orders.start("--concurrency", "2")
         else:
             kill_some_child(random.choice([steady, *trees]))
 
     def all_completed():
-        requeue_dead(shop)
-        return shop.counts() == {State.COMPLETED: len(handles)}
+        requeue_dead(orders)
+        return orders.counts() == {State.COMPLETED: len(handles)}
 
-    eventually(all_completed, f"all completed: {shop.counts()}", LONG)
-    assert bookings(shop) == Counter(handle.id for handle in handles)
-    starts = Counter(line["job"] for line in shop.ledger(what="start"))
+    eventually(all_completed, f"all completed: {orders.counts()}", LONG)
+    assert bookings(orders) == Counter(handle.id for handle in handles)
+    starts = Counter(line["job"] for line in orders.ledger(what="start"))
     assert sum(starts.values()) > len(handles), "no kill hit a handler"
-    fences = dict(shop.sql("SELECT job, fence FROM booking"))
+    fences = dict(orders.sql("SELECT job, fence FROM booking"))
     for handle in handles:
         assert handle.result() == fences[handle.id]  # the claim that booked is the one that completed
-        assert shop.history(handle)[-1].fence == fences[handle.id]
+        assert orders.history(handle)[-1].fence == fences[handle.id]
 
 
-def enqueue(shop, task):
-    return getattr(shop.tasks, task).enqueue_many([{}] * BACKLOG)
+def enqueue(orders, task):
+    return getattr(orders.tasks, task).enqueue_many([{}] * BACKLOG)
 
 
 @pytest.mark.parametrize(("where", "runs"), [("inside", 2), ("after", 1)])
-def test_a_process_that_dies_beside_the_commit(shop, where, runs):
+def test_a_process_that_dies_beside_the_commit(orders, where, runs):
     """Before it nothing has happened, and the job runs again; after it all has, and the job never does."""
-    handle = shop.tasks.die_once.enqueue(where)
-    shop.drain()
-    assert shop.become(handle, "completed").result == str(runs).encode()
-    assert bookings(shop) == {handle.id: 1}
-    assert len(shop.ledger(handle, "start")) == runs
+    handle = orders.tasks.die_once.enqueue(where)
+    orders.drain()
+    assert orders.become(handle, "completed").result == str(runs).encode()
+    assert bookings(orders) == {handle.id: 1}
+    assert len(orders.ledger(handle, "start")) == runs
     assert handle.job().attempt == runs - 1
 
 
-def test_an_exception_inside_is_retried(shop):
-    handle = shop.tasks.raise_once_inside.enqueue()
-    shop.drain()
-    assert shop.become(handle, "completed").attempt == 1
-    assert bookings(shop) == {handle.id: 1}
+def test_an_exception_inside_is_retried(orders):
+    handle = orders.tasks.raise_once_inside.enqueue()
+    orders.drain()
+    assert orders.become(handle, "completed").attempt == 1
+    assert bookings(orders) == {handle.id: 1}
 
 
 @pytest.mark.parametrize(
     ("task", "ignored"),
     [("raise_after", "too late to fail"), ("return_another", "another result"), ("time_out_after", "TimeoutError")],
 )
-def test_what_comes_after_the_commit_changes_nothing(shop, task, ignored):
-    handle = getattr(shop.tasks, task).enqueue()
-    worker = shop.worker()
+def test_what_comes_after_the_commit_changes_nothing(orders, task, ignored):
+    handle = getattr(orders.tasks, task).enqueue()
+    worker = orders.worker()
     eventually(lambda: f"{task} {handle.id[-8:]} completed" in worker.words, "the event")
     assert handle.result(timeout=PATIENCE) == "stays"
-    assert (handle.job().attempt, bookings(shop)) == (0, {handle.id: 1})
+    assert (handle.job().attempt, bookings(orders)) == (0, {handle.id: 1})
     assert worker.stop() == 0
     assert "completed by its transaction" in worker.words
     assert ignored in worker.words
 
 
 @pytest.mark.parametrize("task", ["linger_after", "linger_in_thread"])
-def test_a_worker_that_stops_after_the_commit(shop, task):
+def test_a_worker_that_stops_after_the_commit(orders, task):
     """Also past the time at which a long job is marked as running, which the store then refuses."""
-    handle = getattr(shop.tasks, task).enqueue()
-    worker = shop.worker("--grace", "1")
-    eventually(lambda: shop.ledger(handle, "committed"), "the commit")
+    handle = getattr(orders.tasks, task).enqueue()
+    worker = orders.worker("--grace", "1")
+    eventually(lambda: orders.ledger(handle, "committed"), "the commit")
     time.sleep(1)  # the marking of long jobs, and progress, come and are refused meanwhile
-    assert shop.ledger(handle, "ended") == [], "the handler was told that its job is lost"
+    assert orders.ledger(handle, "ended") == [], "the handler was told that its job is lost"
     assert worker.stop() == 0, worker.words
     assert handle.result(timeout=PATIENCE) == "stays"
-    assert bookings(shop) == {handle.id: 1}
+    assert bookings(orders) == {handle.id: 1}
     assert "lost" not in worker.words
     assert f"{task} {handle.id[-8:]} completed" in worker.words
     assert "completed by its transaction" not in worker.words
 
 
-def test_a_cancellation_after_the_commit_comes_too_late(shop):
-    handle = shop.tasks.linger_after.enqueue()
-    worker = shop.worker("--grace", "1")
-    eventually(lambda: shop.ledger(handle, "committed"), "the commit")
+def test_a_cancellation_after_the_commit_comes_too_late(orders):
+    handle = orders.tasks.linger_after.enqueue()
+    worker = orders.worker("--grace", "1")
+    eventually(lambda: orders.ledger(handle, "committed"), "the commit")
     assert handle.cancel() == "too_late"
     assert worker.stop() == 0
     assert handle.status() == "completed"

@@ -80,9 +80,9 @@ def test_the_tables_about_tasks_are_complete(header, names):
     assert {re.split(r"[`(]", row[0].lstrip("`"))[0] for row in table_of("tasks.md", header)} == names
 
 
-@pytest.mark.parametrize("kind", [Context, JobHandle])
+@pytest.mark.parametrize("kind", [Holdfast, Context, JobHandle])
 def test_every_member_of_what_users_hold_is_documented(kind):
-    """Whatever a context or a handle offers stands on the page about tasks."""
+    """Whatever an app, a context or a handle offers stands on the page about tasks."""
     text = (REFERENCE / "tasks.md").read_text()
     members = [name for name, member in vars(kind).items() if not name.startswith("_") and member is not Any]
     assert [name for name in members if not re.search(rf"`{name}\b", text)] == []

@@ -10,7 +10,7 @@ import sys
 from collections import Counter
 
 import pytest
-from shopfloor import PATIENCE, PROVE, Shop, environment, eventually
+from shopfloor import PATIENCE, PROVE, environment, eventually
 
 from holdfast.core.states import State
 from holdfast.store.protocol import JobFilter
@@ -23,44 +23,36 @@ LONG = 600 if PROVE else PATIENCE
 pytestmark = pytest.mark.timeout(900 if PROVE else 120)
 
 
-@pytest.fixture
-def shop(tmp_path):
-    with Shop(tmp_path, "orders_app.py") as shop:
-        shop.tasks.create_tables()
-        yield shop
-        shop.tasks.ENGINE.dispose()
-
-
-def start_customer(shop, name):
+def start_customer(orders, name):
     return subprocess.Popen(
-        [sys.executable, str(shop.module), name, str(ORDERS)],
+        [sys.executable, str(orders.module), name, str(ORDERS)],
         env=environment(),
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     )
 
 
-def placed(shop):
-    return {order for (order,) in shop.sql("SELECT id FROM placed")}
+def placed(orders):
+    return {order for (order,) in orders.sql("SELECT id FROM placed")}
 
 
-def enqueued(shop):
-    jobs = shop.app.call(shop.app.verbs.list_jobs(JobFilter(limit=1_000_000)))
-    return Counter(shop.tasks.ship.arguments.decode(job.payload)["order"] for job in jobs)
+def enqueued(orders):
+    jobs = orders.app.call(orders.app.verbs.list_jobs(JobFilter(limit=1_000_000)))
+    return Counter(orders.tasks.ship.arguments.decode(job.payload)["order"] for job in jobs)
 
 
-def placed_by(customer, orders):
-    return [order for order in orders if order.startswith(f"{customer}-")]
+def placed_by(customer, rows):
+    return [order for order in rows if order.startswith(f"{customer}-")]
 
 
-def test_rows_and_jobs_agree(shop):
+def test_rows_and_jobs_agree(orders):
     """Each committed order has its job and no other has one, though customers give up and are killed midway."""
-    worker = shop.worker("--concurrency", "2")
-    customers = {f"c{number}": start_customer(shop, f"c{number}") for number in range(CUSTOMERS)}
+    worker = orders.worker("--concurrency", "2")
+    customers = {f"c{number}": start_customer(orders, f"c{number}") for number in range(CUSTOMERS)}
     try:
         for name in random.sample(sorted(customers), KILLED):
             share = random.randrange(1, ORDERS // 3)
-            eventually(lambda name=name, share=share: len(placed_by(name, placed(shop))) >= share, name, LONG)
+            eventually(lambda name=name, share=share: len(placed_by(name, placed(orders))) >= share, name, LONG)
             customers[name].send_signal(signal.SIGKILL)
         said = {
             name: (customer.communicate(timeout=LONG)[1], customer.returncode)
@@ -74,13 +66,13 @@ def test_rows_and_jobs_agree(shop):
     codes = Counter(code for _, code in said.values())
     assert set(codes) <= {0, -signal.SIGKILL}, said
     assert codes[-signal.SIGKILL] > 0, "no kill came in time"
-    rows = placed(shop)
-    assert enqueued(shop) == Counter(rows), "a job without its row, a row without its job, or a job twice"
+    rows = placed(orders)
+    assert enqueued(orders) == Counter(rows), "a job without its row, a row without its job, or a job twice"
     for name, (_, code) in said.items():
         if code == 0:
             assert len(placed_by(name, rows)) == ORDERS - len(range(0, ORDERS, 3))
 
     assert worker.stop() == 0, worker.words
-    shop.drain()
-    assert shop.counts() == {State.COMPLETED: len(rows)}
-    assert Counter(line["what"] for line in shop.ledger()) == Counter(rows)
+    orders.drain()
+    assert orders.counts() == {State.COMPLETED: len(rows)}
+    assert Counter(line["what"] for line in orders.ledger()) == Counter(rows)

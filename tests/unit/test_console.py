@@ -9,10 +9,11 @@ from rich.console import Console
 from holdfast import events
 from holdfast.core.job import Failure, Progress
 from holdfast.core.states import State
-from holdfast.watch.console import HumanLines, tell
+from holdfast.watch.console import HumanLines
 from holdfast.watch.folding import Folded
 from holdfast.watch.levels import Level
 from holdfast.watch.summary import FirstCompletion, Summary
+from holdfast.watch.telling import tell
 
 JOB = ("0197b1c2-7d1e-7c3a-9f60-5a4b3c2d1e0f", "send_email", "mail", 1, 2)
 WORKER = ("w1", 4242)

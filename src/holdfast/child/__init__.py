@@ -1,1 +1,1 @@
-"""The entry of a child process, where the user's app is imported and handed to a worker."""
+"""The entry of a child process, where the user's app is imported, entered and handed to a worker."""

@@ -22,7 +22,7 @@ from typing import NoReturn
 import msgspec
 
 from holdfast.app import Holdfast
-from holdfast.canary import WithCanary
+from holdfast.child.canary import WithCanary
 from holdfast.child.lifespan import enter_lifespans, leave_lifespans
 from holdfast.child.loading import load_app
 from holdfast.clock import SystemClock

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from holdfast.canary import new_canary
+from holdfast.child.canary import new_canary
 from holdfast.core.states import FINAL, State
 from holdfast.errors import JobNotFoundError
 from holdfast.store.backend import Backend

@@ -1,13 +1,14 @@
 """Where settings come from: a file, the code, the environment. What cannot be read is told, never passed over."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from holdfast.settings.rules import RULES
+from holdfast.spelling import hint
 
 PREFIX = "HOLDFAST_"
 URL_VARIABLE = f"{PREFIX}URL"
@@ -18,6 +19,7 @@ IN_CODE = "the code"
 
 _PROJECT_FILE = "pyproject.toml"
 _OWN_FILE = "holdfast.toml"
+_VARIABLES = (CONFIG_VARIABLE.removeprefix(PREFIX).lower(), *RULES)
 _NOT_SETTINGS = {CONFIG_VARIABLE, f"{PREFIX}PROVE"}
 _TESTS = f"{PREFIX}TEST_"
 _KUBERNETES = re.compile(
@@ -45,7 +47,7 @@ class Found(msgspec.Struct):
         if name in RULES:
             self.values[name] = given
         else:
-            self.problems.append(f"unknown setting {name} (from {given.origin}){_hint(name)}")
+            self.problems.append(f"unknown setting {name} (from {given.origin}); {hint(name, RULES)}")
 
 
 def read_file(environment: Mapping[str, str], found: Found) -> None:
@@ -74,17 +76,11 @@ def read_environment(environment: Mapping[str, str], found: Found) -> None:
         if name in RULES and variable == _variable(name):
             found.add(name, Given(environment[variable], variable, written=True))
         elif not _is_of_others(variable):
-            nearest = _nearest(name, RULES)
-            hint = f"; did you mean {_variable(nearest)}?" if nearest else f"; there are: {_listed(_variables())}"
-            found.problems.append(f"unknown variable {variable}{hint}")
+            found.problems.append(f"unknown variable {variable}; {hint(name, _VARIABLES, _variable)}")
 
 
 def _variable(name: str) -> str:
     return PREFIX + name.upper()
-
-
-def _variables() -> list[str]:
-    return [CONFIG_VARIABLE, *(_variable(name) for name in RULES)]
 
 
 def _is_of_others(variable: str) -> bool:
@@ -140,18 +136,3 @@ def _parse(file: str, text: bytes, found: Found, *, ours: bool) -> Mapping[str, 
 def _section_of_project(content: Mapping[str, Any]) -> Any:
     tools = content.get("tool", {})
     return tools.get("holdfast") if isinstance(tools, dict) else tools
-
-
-def _hint(name: str) -> str:
-    nearest = _nearest(name, RULES)
-    return f"; did you mean {nearest}?" if nearest else f"; there are: {_listed(RULES)}"
-
-
-def _nearest(name: str, known: Iterable[str]) -> str | None:
-    import difflib  # noqa: PLC0415 - only for those who mistyped
-
-    return next(iter(difflib.get_close_matches(name.lower(), list(known), 1)), None)
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names)

@@ -7,8 +7,13 @@ no store, migrates none and writes nothing.
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Self
 
 from holdfast.store.protocol import Worker
+
+_THOUSAND = 1000
+_SHORT = 9.95
+"""Below this a number of kB, MB … is told with a decimal."""
 
 
 class Level(StrEnum):
@@ -27,6 +32,12 @@ class Finding:
     level: Level
     says: str
     remedy: str = ""
+
+    @classmethod
+    def of_error(cls, check: str, error: Exception) -> Self:
+        """Return the problem that an error of ours tells: what is wrong, a colon, and the remedy."""
+        says, _, remedy = str(error).partition(": ")
+        return cls(check, Level.PROBLEM, says, remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +83,3 @@ def sized(count: int) -> str:
             break
         amount, unit = amount / _THOUSAND, larger
     return f"{amount:.1f} {unit}" if amount < _SHORT and unit != "bytes" else f"{amount:.0f} {unit}"
-
-
-_THOUSAND = 1000
-_SHORT = 9.95

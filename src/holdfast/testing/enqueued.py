@@ -103,6 +103,10 @@ class Expected:
         words = _as_call({**self.arguments, **self.options})
         return f"{self.task.name} with {words}" if words else self.task.name
 
+    def count(self, jobs: Iterable[Enqueued]) -> int:
+        """Return how many of these jobs are as expected."""
+        return sum(job.task == self.task.name and not self.differences(job) for job in jobs)
+
     def differences(self, job: Enqueued) -> list[str]:
         """Return the names of what is not as expected."""
         return [*self._other_options(job), *self._other_arguments(job)]

@@ -20,6 +20,7 @@ from holdfast.core.job import Job
 from holdfast.errors import UnknownTaskError
 from holdfast.events import Event, Events
 from holdfast.handle import JobHandle
+from holdfast.policy import Seconds
 from holdfast.store.open import open_backend
 from holdfast.task import Task
 from holdfast.testing.bounds import RUNS, Nesting, Runs
@@ -129,7 +130,7 @@ class HoldfastKit:
         finally:
             self._inline.raising = before
 
-    def advance(self, time: float | timedelta) -> None:
+    def advance(self, time: Seconds) -> None:
         """Move the clock on, by seconds or a timedelta. Nothing runs by that alone: drain after it."""
         self.clock.advance(time.total_seconds() if isinstance(time, timedelta) else time)
 
@@ -166,7 +167,7 @@ class HoldfastKit:
         times: int | None = None,
         queue: str | None = None,
         key: str | None = None,
-        delay: float | timedelta | None = None,
+        delay: Seconds | None = None,
         at: datetime | None = None,
         tags: Iterable[str] = (),
         arguments: Mapping[str, Any] | None = None,
@@ -181,7 +182,7 @@ class HoldfastKit:
         options = _given(queue=queue, key=key, delay=delay, at=at, tags=tuple(tags) or None)
         expected = Expected(self._task(task), options, {**(arguments or {}), **named})
         jobs = self.enqueued()
-        count = _count(expected, jobs)
+        count = expected.count(jobs)
         if times is None and count == 0:
             raise AssertionError(f"{expected} was not enqueued\n{expected.tell(jobs)}")
         if times not in {None, count}:
@@ -194,7 +195,7 @@ class HoldfastKit:
         *,
         queue: str | None = None,
         key: str | None = None,
-        delay: float | timedelta | None = None,
+        delay: Seconds | None = None,
         at: datetime | None = None,
         tags: Iterable[str] = (),
         arguments: Mapping[str, Any] | None = None,
@@ -205,7 +206,7 @@ class HoldfastKit:
         options = _given(queue=queue, key=key, delay=delay, at=at, tags=tuple(tags) or None)
         expected = Expected(self._task(task), options, {**(arguments or {}), **named})
         jobs = self.enqueued()
-        if count := _count(expected, jobs):
+        if count := expected.count(jobs):
             raise AssertionError(
                 f"{expected} should not have been enqueued and was, {count}×\n{expected.tell(jobs)}"
             )
@@ -253,8 +254,3 @@ def _log_tails() -> Iterator[None]:
 
 def _given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
-
-
-def _count(expected: Expected, jobs: Iterable[Enqueued]) -> int:
-    ours = (job for job in jobs if job.task == expected.task.name)
-    return sum(not expected.differences(job) for job in ours)

@@ -4,45 +4,41 @@
                             └─► killed at a fault point ─────────────────► buried as crashed
 
 The loop is all that is its own. Attempts, the words for what became of them, lifespans and every verb are those of
-the workers in production; this file is the only one of the kit that knows them.
+the workers in production.
 """
 
 import asyncio
 import math
 import os
 import platform
-from collections.abc import Callable, Iterator, Mapping
-from copy import copy
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from functools import wraps
 from random import Random
 from typing import Any
 
 from msgspec.structs import replace
 
 from holdfast.app import Holdfast
-from holdfast.canary import WithCanary
+from holdfast.child.canary import WithCanary
 from holdfast.child.lifespan import enter_lifespans, leave_lifespans
 from holdfast.codec import decode_result
-from holdfast.context import Context
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import Claim, Ending, KnownTask, Progress, Verdict
 from holdfast.core.states import MOVES
 from holdfast.errors import PayloadError
 from holdfast.events import Events, WorkerCrashed
-from holdfast.hooks import CallNext
 from holdfast.ids import new_worker_id
 from holdfast.store.backend import Backend
 from holdfast.store.protocol import ClaimRequest, WorkerInfo
 from holdfast.testing.clock import FakeClock
-from holdfast.testing.faults import Faults, Killed
+from holdfast.testing.faults import Faults
+from holdfast.testing.observed import Recorded, WatchedControl, record_around
 from holdfast.worker.announce import Announcer
-from holdfast.worker.attempt import AnyTask, Attempts
+from holdfast.worker.attempt import Attempts
 from holdfast.worker.control import Control, StopReason
 from holdfast.worker.executors.threads import ThreadExecutor
 from holdfast.worker.lease import Lease
-from holdfast.worker.logtail import attempt_here
 from holdfast.worker.notes import Notes
 from holdfast.worker.reporter import Reporter
 from holdfast.worker.storecalls import StoreCalls
@@ -116,7 +112,7 @@ class InProcessWorker:
             reporter=Reporter(calls, self._clock, self._id, tuple, self._announcer.progressed),
             threads=self._threads,
             stuck=self._stuck,
-            middleware=(_record_around, *app.middlewares) if app.middlewares else (),
+            middleware=(record_around, *app.middlewares) if app.middlewares else (),
         )
 
     async def work(self) -> Worked:
@@ -126,7 +122,7 @@ class InProcessWorker:
         try:
             await self._backend.arun(self._backend.verbs.register(self._info()))
             while dying is None and (claim := await self._claim()) is not None:
-                control = WatchedControl(claim, self._lease, self._progressed, self._ground)
+                control = self._watched(claim)
                 ending = await self._attempt(control)
                 if control.evidence is None:
                     await self._finish(control, ending)
@@ -157,7 +153,10 @@ class InProcessWorker:
             self._next_due.append(answer.next_due_at)
         return None
 
-    async def _attempt(self, control: "WatchedControl") -> Ending | None:
+    def _watched(self, claim: Claim) -> WatchedControl:
+        return WatchedControl(claim, self._lease, self._progressed, self._backend, self._ground.faults)
+
+    async def _attempt(self, control: WatchedControl) -> Ending | None:
         attempt = asyncio.create_task(self._attempts.run(control))
         try:
             either: list[asyncio.Future[Any]] = [attempt, self._cannot_stop]
@@ -172,7 +171,7 @@ class InProcessWorker:
             return None
         return attempt.result()
 
-    async def _finish(self, control: "WatchedControl", ending: Ending | None) -> None:
+    async def _finish(self, control: WatchedControl, ending: Ending | None) -> None:
         claim, verdict = control.claim, Verdict.STALE
         if ending is not None:
             if control.log is not None:
@@ -228,108 +227,6 @@ class Unjittered(Random):
     def random(self) -> float:
         """Return the least number."""
         return 0.0
-
-
-class WatchedControl(Control):
-    """An attempt that stops at fault points, sees a cancellation at once, and keeps what its handler raised.
-
-    `evidence` says what killed it.
-    """
-
-    def __init__(
-        self, claim: Claim, lease: Lease, report: Callable[[Control, Progress], None], ground: Ground
-    ) -> None:
-        super().__init__(claim, lease, report)
-        self.evidence: str | None = None
-        self.raised: BaseException | None = None
-        self._ground = ground
-
-    @property
-    def cancelled(self) -> bool:
-        """Whether the handler should end soon. There are no beats in a test, so the store is asked here."""
-        if self.why is None:
-            job = self._ground.backend.run(self._ground.backend.verbs.get(self.claim.job_id))
-            if job is not None and job.cancel_requested:
-                self.tell(StopReason.CANCEL)
-        return self.why is not None
-
-    def fault_point(self, name: str) -> None:
-        """Meet the fault that waits here, if there is one; a killed attempt meets its end at every point."""
-        if self.evidence is not None:
-            raise Killed
-        try:
-            self._ground.faults.reach(name)
-        except Killed:
-            self.evidence = f"killed by its test at the fault point {name!r}"
-            self.tell(StopReason.STOP)  # what the handler comes to now is of no interest to anybody
-            raise
-
-    def failure(self, ending: Ending) -> Exception:
-        """Return what the handler raised or, if it failed without, an error that says how."""
-        whose = f"job {self.claim.job_id} ({self.claim.task}), attempt {self.claim.attempt + 1}"
-        if isinstance(self.raised, Exception):
-            self.raised.add_note(f"raised by {whose}")
-            return self.raised
-        return AssertionError(f"{whose} failed: {ending.failure}")
-
-
-class Recorded(Mapping[str, AnyTask]):
-    """The tasks of an app; what their functions raise is kept with the attempt too."""
-
-    def __init__(self, tasks: Mapping[str, AnyTask]) -> None:
-        self._tasks = tasks
-
-    def __getitem__(self, name: str) -> AnyTask:
-        task = copy(self._tasks[name])
-        task.fn = _recorded_coroutine(task.fn) if task.is_async else _recorded(task.fn)
-        return task
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tasks)
-
-    def __len__(self) -> int:
-        return len(self._tasks)
-
-
-def _recorded(function: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(function)
-    def call(**arguments: Any) -> Any:
-        try:
-            return function(**arguments)
-        except BaseException as error:
-            _keep(error)
-            raise
-
-    return call
-
-
-def _recorded_coroutine(function: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(function)
-    async def call(**arguments: Any) -> Any:
-        try:
-            return await function(**arguments)
-        except BaseException as error:
-            _keep(error)
-            raise
-
-    return call
-
-
-async def _record_around(_: Context, call_next: CallNext) -> Any:
-    """Be the outermost middleware: what the others made of a handler's exception counts."""
-    try:
-        value = await call_next()
-    except BaseException as error:
-        _keep(error)
-        raise
-    _keep(None)
-    return value
-
-
-def _keep(error: BaseException | None) -> None:
-    attempt = attempt_here.get()
-    if isinstance(attempt, WatchedControl):
-        attempt.raised = error
 
 
 class _NoLog:

@@ -17,10 +17,10 @@ import msgspec
 from holdfast import events
 from holdfast.clock import Clock
 from holdfast.core.job import Failure, Progress
-from holdfast.watch.console import sentence
 from holdfast.watch.folding import Folded
 from holdfast.watch.levels import Level
 from holdfast.watch.summary import FirstCompletion, Summary
+from holdfast.watch.telling import sentence
 
 MESSAGE_LENGTH = 1000
 TRACEBACK_LENGTH = 2000

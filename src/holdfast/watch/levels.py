@@ -31,7 +31,6 @@ _LEVELS: Mapping[type[events.Event], Level] = MappingProxyType(
         events.JobReleased: Level.DEBUG,
         events.JobCancelled: Level.INFO,
         events.JobLate: Level.WARNING,
-        events.JobLate: Level.WARNING,
         events.JobRetrying: Level.WARNING,
         events.JobBlocked: Level.WARNING,
         events.ClaimLost: Level.WARNING,

@@ -1,8 +1,9 @@
 """Turns what happened to claims into events, once each, when the store has confirmed it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
+
+import msgspec
 
 from holdfast import events as event
 from holdfast.clock import Clock
@@ -12,8 +13,7 @@ from holdfast.core.states import Move, Reason
 _UNKNOWN_FAILURE = Failure("Unknown", "no failure was recorded")
 
 
-@dataclass(frozen=True, slots=True)
-class _Finished:
+class _Finished(msgspec.Struct, frozen=True):
     claim: Claim
     took: timedelta
 

@@ -65,11 +65,14 @@ class _Ledger:
                 self.closed_call = int(words[0])
             case "S" | "R":
                 for claim in words:
-                    if claim in self.claims:
-                        self.claims[claim] = kind == "S"
+                    self.run(claim, kind == "S")
             case _:
                 for claim in words:
                     self.claims.pop(claim, None)
+
+    def run(self, claim: str, running: bool) -> None:
+        if claim in self.claims:
+            self.claims[claim] = running
 
 
 def _word(ref: ClaimRef) -> str:
@@ -99,19 +102,19 @@ class Notes:
 
     def started(self, ref: ClaimRef) -> None:
         """Note that a handler is about to run."""
-        self._note_run("S", ref)
+        self._note_run("S", ref, running=True)
 
     def returned(self, ref: ClaimRef) -> None:
         """Note that a handler has returned, or will not run after all."""
-        self._note_run("R", ref)
+        self._note_run("R", ref, running=False)
 
     def ended(self, refs: Iterable[ClaimRef]) -> None:
         """Note that the store took (or refused) the endings of these claims: they are not ours any more."""
         self._note("E", list(map(_word, refs)))
 
-    def _note_run(self, kind: str, ref: ClaimRef) -> None:
+    def _note_run(self, kind: str, ref: ClaimRef, *, running: bool) -> None:
         word = _word(ref)
-        self._ledger.apply(kind, (word,))
+        self._ledger.run(word, running)
         self._write(f"{kind} {word}\n".encode())
 
     def _note(self, kind: str, words: Sequence[str]) -> None:

@@ -92,10 +92,7 @@ class Worker:
         self._notes = Notes(ports.notes)
         self._lease = Lease(clock, settings.lease, settings.margin, settings.beat_every)
         self._calls = StoreCalls(ports.backend, clock, events, ports.random, settings.store_timeout)
-        wake_claimer = lambda: self._claimer.wake()  # noqa: E731, PLW0108 - it is made further down
-        self._completer = Completer(
-            self._calls, worker, self._notes, self._announcer.settled, relieved=wake_claimer
-        )
+        self._completer = Completer(self._calls, worker, self._notes, self._announcer.settled, self._relieved)
         self._load = Load(clock, settings.concurrency, self._completer)
         self._timers = Timers(clock, self._lease, lambda: self._load.free_slots, self._start, self._give_back)
         self._load.due, self._load.ahead = lambda: self._timers.due, lambda: self._timers.ahead
@@ -264,6 +261,9 @@ class Worker:
     def _end_unstarted(self, claim: Claim, move: Move, reason: Reason | None = None) -> None:
         self._announcer.ended(claim)
         self._completer.add(Ending(claim.ref, move, reason=reason))
+
+    def _relieved(self) -> None:
+        self._claimer.wake()
 
     def _stuck(self, control: Control, why: str) -> None:
         log.error("job %s cannot be stopped: %s", control.claim.job_id, why)

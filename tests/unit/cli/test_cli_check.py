@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from cli_world import WORKER, answer, assert_refused, bare
 
-from holdfast.canary import CANARY, WithCanary, new_canary
+from holdfast.child.canary import CANARY, WithCanary, new_canary
 from holdfast.cli.canaries import QueueChoice
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import Ending, OnLate

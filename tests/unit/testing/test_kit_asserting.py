@@ -8,7 +8,6 @@ import pytest
 
 from holdfast import Context, Holdfast, Secret, State
 from holdfast.errors import UnknownTaskError
-from holdfast.testing import HoldfastKit
 
 
 @dataclass
@@ -30,12 +29,6 @@ def app():
     def move(queue: str, at: int) -> None: ...
 
     return app
-
-
-@pytest.fixture
-def kit(app):
-    with HoldfastKit(app) as kit:
-        yield kit
 
 
 @pytest.fixture

@@ -7,21 +7,9 @@ from typing import Annotated
 
 import pytest
 
-from holdfast import Context, Holdfast, Retry, Secret, Snooze, State
+from holdfast import Context, Retry, Secret, Snooze, State
 from holdfast.events import JobProgressed
-from holdfast.testing import HoldfastKit
 from holdfast.worker import attempt as attempts
-
-
-@pytest.fixture
-def app():
-    return Holdfast("memory://")
-
-
-@pytest.fixture
-def kit(app):
-    with HoldfastKit(app) as kit:
-        yield kit
 
 
 def outcomes(runs):
@@ -346,10 +334,10 @@ def test_a_task_that_is_declared_later_takes_what_waits_for_it(app, kit):
 
 
 def test_a_handler_that_cannot_be_stopped_fails_the_test(app, kit, monkeypatch):
-    monkeypatch.setattr(attempts, "STUCK_AFTER", 0.05)
+    monkeypatch.setattr(attempts, "STUCK_AFTER", 0.3)
     release = threading.Event()
 
-    @app.task(timeout=0.01)
+    @app.task(timeout=0.3)
     def deaf() -> None:
         release.wait()
 

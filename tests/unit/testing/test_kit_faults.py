@@ -4,7 +4,7 @@ import sqlite3
 
 import pytest
 
-from holdfast import Context, Holdfast, State
+from holdfast import Context, State
 from holdfast.events import WorkerCrashed
 from holdfast.testing import HoldfastKit
 
@@ -37,19 +37,8 @@ class Shop:
 
 
 @pytest.fixture
-def app():
-    return Holdfast("memory://")
-
-
-@pytest.fixture
 def shop(app):
     return Shop(app)
-
-
-@pytest.fixture
-def kit(app):
-    with HoldfastKit(app) as kit:
-        yield kit
 
 
 @KINDS

@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from holdfast import Holdfast, State
-from holdfast.testing import HoldfastKit
 
 
 @pytest.fixture
@@ -31,12 +30,6 @@ def app():
         return blocking + waiting
 
     return app
-
-
-@pytest.fixture
-def kit(app):
-    with HoldfastKit(app) as kit:
-        yield kit
 
 
 @pytest.mark.parametrize(("name", "times"), [("plain_root", 2), ("root", 4)])

@@ -4,19 +4,7 @@ import asyncio
 
 import pytest
 
-from holdfast import Holdfast, JobDeadError, JobNotFoundError, ResultTimeoutError
-from holdfast.testing import HoldfastKit
-
-
-@pytest.fixture
-def app():
-    return Holdfast("memory://")
-
-
-@pytest.fixture
-def kit(app):
-    with HoldfastKit(app) as kit:
-        yield kit
+from holdfast import JobDeadError, JobNotFoundError, ResultTimeoutError
 
 
 @pytest.fixture

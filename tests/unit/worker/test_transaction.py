@@ -103,13 +103,6 @@ def test_rows_and_completion_are_committed_together(attempt, own, path):
     assert attempt.control.ending.result == b'{"paid":7}'
 
 
-def test_complete_says_the_result_too(attempt, own):
-    with attempt.ctx.transaction(own) as tx:
-        tx.complete(5)
-        assert tx.result == 5
-    assert attempt.job.result == b"5"
-
-
 def test_a_transaction_that_is_open_is_taken_over(attempt, own, path):
     own.execute("BEGIN")
     pay(own, attempt)
@@ -218,7 +211,7 @@ def test_a_result_that_cannot_be_stored_is_refused_where_it_is_set(attempt, own,
         pay(own, attempt)
         tx.result = object()
     with pytest.raises(ArgumentsError, match="Snooze is another outcome"), attempt.ctx.transaction(own) as tx:
-        tx.complete(Snooze(3))
+        tx.result = Snooze(3)
     assert (attempt.job.state, payments(path)) == (State.HELD, 0)
 
 

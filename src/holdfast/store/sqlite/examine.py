@@ -42,8 +42,7 @@ def examine_file(path: str, namespace: str | None, clock: Clock, *, deep: bool) 
                 if all(finding.level is Level.OK for finding in findings if finding.check == "schema"):
                     census = _take_census(files, namespace, clock)
         except StoreError as error:
-            says, _, remedy = str(error).partition(": ")
-            findings.append(Finding("store", Level.PROBLEM, says, remedy))
+            findings.append(Finding.of_error("store", error))
     usable = not _is_hopeless(findings)
     return Examination(tuple(findings), usable, census if usable else None)
 

@@ -13,7 +13,6 @@ import msgspec
 
 from holdfast.core.job import ClaimRef, Ending, Progress, Verdict
 from holdfast.core.states import ENDINGS, MOVES, RETURNS, STARTED_ITS_LAST, Move, State
-from holdfast.errors import ValueNotStoredError
 from holdfast.store.sqlite.ending import End, EndedBy, write_end
 from holdfast.store.sqlite.rows import ClaimedRow
 from holdfast.store.sqlite.times import span_to_micros, to_micros, to_micros_or_none
@@ -81,7 +80,7 @@ class FinishVerbs(SqliteVerbs):
         """Complete valid claims for whose end nobody waits; return how many of them there were."""
         completed = 0
         fading: list[tuple[str]] = []
-        for rows in _in_bites(_completion(ending, now) for ending in endings):
+        for rows in _in_bites(_completion(ending, now) for ending in endings if _is_text(ending.result)):
             completed += yield Command(self._sql["complete"], (msgspec.json.encode(rows).decode(), worker, now))
             fading += [(row.job_id,) for row in rows if row.until is not None]
         if fading:
@@ -128,12 +127,19 @@ class _Completion(NamedTuple):
 
 
 def _completion(ending: Ending, now: int) -> _Completion:
-    try:
-        result = None if ending.result is None else ending.result.decode()
-    except UnicodeDecodeError as error:
-        raise ValueNotStoredError(f"the result of job {ending.ref.job_id} is not JSON ({error})") from error
+    result = None if ending.result is None else ending.result.decode()
     until = None if ending.keep_result is None else now + span_to_micros(ending.keep_result)
     return _Completion(*ending.ref, to_micros_or_none(ending.started_at), result, until)
+
+
+def _is_text(result: bytes | None) -> bool:
+    """Tell whether a result can be part of JSON, as what our codec makes can; any other takes the longer way."""
+    if result is None:
+        return True
+    try:
+        return "\0" not in result.decode()
+    except UnicodeDecodeError:
+        return False
 
 
 def _in_bites(completions: Iterable[_Completion]) -> Iterator[list[_Completion]]:

@@ -54,8 +54,7 @@ def _file_system(path: Path) -> Finding:
     try:
         refuse_network_file_system(path)
     except StoreError as error:
-        says, _, remedy = str(error).partition(": ")
-        return Finding("file system", Level.PROBLEM, says, remedy)
+        return Finding.of_error("file system", error)
     try:
         kind = file_system_of(path, _MOUNTS.read_text("utf-8", "surrogateescape"))
     except OSError:

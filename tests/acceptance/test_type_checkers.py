@@ -1,4 +1,4 @@
-"""The public face is typed: checkers accept each right call in api.py and refuse each wrong one."""
+"""The public face is typed: checkers accept each right call in typed_api.py and refuse each wrong one."""
 
 import json
 import re
@@ -6,9 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-API = Path(__file__).with_name("api.py")
+API = Path(__file__).with_name("typed_api.py")
 ROOT = Path(__file__).parents[2]
-MYPY_REPORT = re.compile(r"api\.py:(\d+): error: .*\[([a-z-]+)\]$", re.MULTILINE)
+MYPY_REPORT = re.compile(r"typed_api\.py:(\d+): error: .*\[([a-z-]+)\]$", re.MULTILINE)
 MARK = re.compile(r"# error: (?P<mypy>[a-z-]+), (?P<pyright>\w+)$")
 
 

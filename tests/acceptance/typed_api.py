@@ -1,4 +1,4 @@
-"""What type checkers must accept, and in the lines marked `error:` refuse. See test_typing.py; it is never run.
+"""What type checkers must accept, and in the lines marked `error:` refuse (test_type_checkers.py). It is never run.
 
 A mark names what mypy calls the mistake, then what pyright calls it.
 """

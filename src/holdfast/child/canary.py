@@ -8,7 +8,7 @@ from holdfast.codec import Arguments
 from holdfast.core.job import NewJob, OnLate
 from holdfast.handle import Caller
 from holdfast.ids import new_job_id
-from holdfast.policy import Policy
+from holdfast.policy import PRIORITIES, Policy
 from holdfast.task import Task, declare_task
 
 D = TypeVar("D")
@@ -16,8 +16,7 @@ D = TypeVar("D")
 CANARY = "holdfast.canary"
 """The name of the task, and the tag of its jobs."""
 
-_HIGHEST = 32767
-_POLICY = Policy(priority=_HIGHEST, max_attempts=3, tags=(CANARY,), keep_result=timedelta(minutes=5))
+_POLICY = Policy(priority=PRIORITIES[-1], max_attempts=3, tags=(CANARY,), keep_result=timedelta(minutes=5))
 
 
 async def _canary() -> None:

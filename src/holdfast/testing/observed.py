@@ -1,0 +1,124 @@
+"""Attempts as a kit has them run: they meet faults, and what their handlers raise is kept for the test."""
+
+from collections.abc import Callable, Iterator, Mapping
+from copy import copy
+from functools import wraps
+from typing import Any
+
+from holdfast.context import Context
+from holdfast.core.job import Claim, Ending, Progress
+from holdfast.hooks import CallNext
+from holdfast.store.backend import Backend
+from holdfast.testing.faults import Faults, Killed
+from holdfast.worker.attempt import AnyTask
+from holdfast.worker.control import Control, StopReason
+from holdfast.worker.lease import Lease
+from holdfast.worker.logtail import attempt_here
+
+
+class WatchedControl(Control):
+    """An attempt that stops at fault points, sees a cancellation at once, and keeps what its handler raised.
+
+    `evidence` says what killed it.
+    """
+
+    def __init__(
+        self,
+        claim: Claim,
+        lease: Lease,
+        report: Callable[[Control, Progress], None],
+        backend: Backend,
+        faults: Faults,
+    ) -> None:
+        super().__init__(claim, lease, report)
+        self.evidence: str | None = None
+        self.raised: BaseException | None = None
+        self._backend = backend
+        self._faults = faults
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the handler should end soon. There are no beats in a test, so the store is asked here."""
+        if self.why is None:
+            job = self._backend.run(self._backend.verbs.get(self.claim.job_id))
+            if job is not None and job.cancel_requested:
+                self.tell(StopReason.CANCEL)
+        return self.why is not None
+
+    def fault_point(self, name: str) -> None:
+        """Meet the fault that waits here, if there is one; a killed attempt meets its end at every point."""
+        if self.evidence is not None:
+            raise Killed
+        try:
+            self._faults.reach(name)
+        except Killed:
+            self.evidence = f"killed by its test at the fault point {name!r}"
+            self.tell(StopReason.STOP)  # what the handler comes to now is of no interest to anybody
+            raise
+
+    def failure(self, ending: Ending) -> Exception:
+        """Return what the handler raised or, if it failed without, an error that says how."""
+        whose = f"job {self.claim.job_id} ({self.claim.task}), attempt {self.claim.attempt + 1}"
+        if isinstance(self.raised, Exception):
+            self.raised.add_note(f"raised by {whose}")
+            return self.raised
+        return AssertionError(f"{whose} failed: {ending.failure}")
+
+
+class Recorded(Mapping[str, AnyTask]):
+    """The tasks of an app; what their functions raise is kept with the attempt too."""
+
+    def __init__(self, tasks: Mapping[str, AnyTask]) -> None:
+        self._tasks = tasks
+
+    def __getitem__(self, name: str) -> AnyTask:
+        task = copy(self._tasks[name])
+        task.fn = _recorded_coroutine(task.fn) if task.is_async else _recorded(task.fn)
+        return task
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tasks)
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+
+def _recorded(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def call(**arguments: Any) -> Any:
+        try:
+            return function(**arguments)
+        except BaseException as error:
+            _keep(error)
+            raise
+
+    return call
+
+
+def _recorded_coroutine(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    async def call(**arguments: Any) -> Any:
+        try:
+            return await function(**arguments)
+        except BaseException as error:
+            _keep(error)
+            raise
+
+    return call
+
+
+async def record_around(_: Context, call_next: CallNext) -> Any:
+    """Be the outermost middleware: what the others made of a handler's exception counts."""
+    try:
+        value = await call_next()
+    except BaseException as error:
+        _keep(error)
+        raise
+    _keep(None)
+    return value
+
+
+def _keep(error: BaseException | None) -> None:
+    attempt = attempt_here.get()
+    if isinstance(attempt, WatchedControl):
+        attempt.raised = error

@@ -1,0 +1,224 @@
+"""What is said of each event: whom it is about, a symbol, a colour and words. One place, for every log."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import singledispatch
+from typing import Final
+
+from rich.style import Style
+
+from holdfast import events
+from holdfast.core.job import Progress
+from holdfast.watch.folding import Folded
+from holdfast.watch.summary import FirstCompletion, Summary
+from holdfast.watch.words import counted, near, one_line, short_id, span
+
+GOOD: Final = Style.parse("green")
+BUSY: Final = Style.parse("cyan")
+LATER: Final = Style.parse("yellow")
+BAD: Final = Style.parse("bold red")
+CALM: Final = Style.parse("dim")
+
+_ERROR_LENGTH = 200
+_TASKS_IN_SUMMARY = 3
+_BAR_LENGTH = 20
+_LATE_ENOUGH_TO_SAY = timedelta(milliseconds=100)
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """What is said of an event: a symbol in its colour, and words."""
+
+    symbol: str
+    style: Style
+    words: str
+
+
+def subject_of(event: events.Event) -> tuple[str, str]:
+    """Return whom an event is about: a name, and what tells it apart from others of that name."""
+    match event:
+        case FirstCompletion(event=completed):
+            return subject_of(completed)
+        case Folded(last=last):
+            return f"{one_line(last.task)}:", ""
+        case events.JobEvent():
+            return one_line(event.task), short_id(event.job_id)
+        case events.WorkerEvent():
+            return "worker", f"{event.worker} pid {event.pid}" if event.pid else event.worker
+        case _:
+            return "", ""
+
+
+def sentence(event: events.Event) -> str:
+    """Return what is said of an event as plain words, its subject included."""
+    return " ".join(part for part in (*subject_of(event), tell(event).words) if part)
+
+
+@singledispatch
+def tell(event: events.Event) -> Telling:
+    """Return what to say of an event; of one without words of its own, its name."""
+    return Telling("·", CALM, type(event).__name__)
+
+
+@tell.register
+def _(event: events.JobStarted) -> Telling:
+    attempt = f" (attempt {event.attempt} of {event.max_attempts})" if event.attempt > 1 else ""
+    late = f", {span(event.late)} late" if event.late >= _LATE_ENOUGH_TO_SAY else ""
+    return Telling("▶", BUSY, f"started{attempt}{late}")
+
+
+@tell.register
+def _(event: events.JobLate) -> Telling:
+    by = f"{event.start_by.astimezone():%H:%M:%S}"
+    fate = "it expires" if event.expires else "it runs all the same"
+    return Telling("⌛", LATER, f"{span(event.late)} late, and should have started by {by}: {fate}")
+
+
+@tell.register
+def _(event: events.JobProgressed) -> Telling:
+    return Telling("…", BUSY, _bar(event.progress))
+
+
+def _bar(progress: Progress) -> str:
+    if not progress.total or progress.total < 0:
+        return f"{progress.done:,g} done"
+    share = min(max(progress.done / progress.total, 0.0), 1.0)
+    filled = int(share * _BAR_LENGTH)
+    bar = "█" * filled + "░" * (_BAR_LENGTH - filled)
+    return f"{bar} {share:.0%} ({progress.done:,g} of {progress.total:,g})"
+
+
+@tell.register
+def _(event: events.JobCompleted) -> Telling:
+    return Telling("✔", GOOD, f"completed in {span(event.took)}")
+
+
+@tell.register
+def _(event: events.JobRetrying) -> Telling:
+    error = one_line(str(event.failure), _ERROR_LENGTH)
+    return Telling(
+        "↻", LATER, f"failed ({event.attempt}/{event.max_attempts}): {error} — next try in {span(event.delay)}"
+    )
+
+
+@tell.register
+def _(event: events.JobSnoozed) -> Telling:
+    return Telling("⏲", LATER, f"snoozed for {span(event.delay)}")
+
+
+@tell.register
+def _(event: events.JobDied) -> Telling:
+    error = one_line(str(event.failure), _ERROR_LENGTH)
+    return Telling("✘", BAD, f"dead after {counted(event.attempt, 'attempt')}: {error}")
+
+
+@tell.register
+def _(event: events.JobCancelled) -> Telling:
+    return Telling("⊘", LATER, f"cancelled: {one_line(event.reason, _ERROR_LENGTH)}")
+
+
+@tell.register
+def _(_event: events.JobReleased) -> Telling:
+    return Telling("↩", CALM, "given back, no attempt charged")
+
+
+@tell.register
+def _(event: events.JobBlocked) -> Telling:
+    return Telling("⏸", LATER, f"blocked: {one_line(event.reason, _ERROR_LENGTH)}")
+
+
+@tell.register
+def _(_event: events.ClaimLost) -> Telling:
+    return Telling("⚠", BAD, "lost: the job belongs to another worker now, what this run did is not recorded")
+
+
+@tell.register
+def _(event: events.WorkerReady) -> Telling:
+    served = "" if event.queues is None else f" (only {_served(event.queues, event.weights)})"
+    work = f"{counted(event.tasks, 'task')}, {counted(event.concurrency, 'job')} at a time"
+    return Telling(
+        "●", GOOD, f"ready: {work}, from {near(event.store)}{served}; stop it by pid {event.supervisor_pid}"
+    )
+
+
+def _served(queues: Sequence[str], weights: Sequence[int] | None) -> str:
+    if weights is None:
+        return ", then ".join(queues)
+    if len(set(weights)) == 1:
+        return ", ".join(queues)
+    return ", ".join(f"{queue} {weight}" for queue, weight in zip(queues, weights, strict=True))
+
+
+@tell.register
+def _(event: events.WorkerStopping) -> Telling:
+    return Telling("◌", LATER, f"stopping: running jobs have {event.grace:g} s to finish")
+
+
+@tell.register
+def _(event: events.WorkerStopped) -> Telling:
+    unfinished = f"; {counted(event.released, 'unfinished job')} given back" if event.released else ""
+    return Telling("○", CALM, f"stopped{unfinished}")
+
+
+@tell.register
+def _(event: events.WorkerCrashed) -> Telling:
+    fate = f"{counted(event.started, 'job')} had started, {counted(event.released, 'job')} given back"
+    return Telling("✘", BAD, f"crashed: {one_line(event.evidence, _ERROR_LENGTH)}; {fate}")
+
+
+@tell.register
+def _(event: events.WorkerHung) -> Telling:
+    return Telling("✘", BAD, f"hangs: no sign of life for {event.silent:.0f} s, it is killed")
+
+
+@tell.register
+def _(_event: events.WorkerLost) -> Telling:
+    return Telling("⚠", BAD, "was declared dead by others; it starts nothing more")
+
+
+@tell.register
+def _(event: events.WorkerFound) -> Telling:
+    return Telling("⚠", LATER, f"vanished; {counted(event.released, 'job')} given back")
+
+
+@tell.register
+def _(event: events.Drained) -> Telling:
+    left = ", ".join(f"{count:,} {state}" for state, count in event.left.items())
+    return Telling(
+        "○", LATER if left else CALM, f"drained; {f'not for now: {left}' if left else 'nothing is left'}"
+    )
+
+
+@tell.register
+def _(event: events.StoreAway) -> Telling:
+    return Telling("⚠", BAD, f"store away: {one_line(event.error, _ERROR_LENGTH)}; trying on")
+
+
+@tell.register
+def _(event: events.StoreBack) -> Telling:
+    return Telling("●", GOOD, f"store back after {span(timedelta(seconds=event.away))}")
+
+
+@tell.register
+def _(event: FirstCompletion) -> Telling:
+    hint = " (the next ones are counted; -v shows each)" if event.hint else ""
+    return Telling("✔", GOOD, tell(event.event).words + hint)
+
+
+@tell.register
+def _(event: Folded) -> Telling:
+    last = tell(event.last)
+    like = one_line(event.cause, _ERROR_LENGTH) or "this"
+    more = f"{event.count:,} more like {like} in {span(timedelta(seconds=event.seconds))}"
+    return Telling(last.symbol, last.style, f"{more}, last: {short_id(event.last.job_id)} {last.words}")
+
+
+@tell.register
+def _(event: Summary) -> Telling:
+    shown = [f"{one_line(task)} {count:,}" for task, count in list(event.tasks.items())[:_TASKS_IN_SUMMARY]]
+    others = len(event.tasks) - len(shown)
+    tasks = ", ".join([*shown, *([counted(others, "other task")] if others else [])])
+    failed = f"; {counted(event.failed, 'attempt')} failed" if event.failed else ""
+    took = span(timedelta(seconds=event.seconds))
+    return Telling("✔", GOOD, f"{event.completed:,} more completed in {took} ({tasks}){failed}")

@@ -1,0 +1,132 @@
+"""Connections and sessions of SQLAlchemy, sync and async: the user's commit decides there too."""
+
+import asyncio
+from contextlib import suppress
+
+import pytest
+from joining import alchemy, apack, jobs, orders, pack, run
+from sqlalchemy import event, text
+from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session, async_sessionmaker, create_async_engine
+from sqlalchemy.orm import Session, scoped_session, sessionmaker
+
+from holdfast import ConfigurationError
+
+
+def test_a_connection_of_sqlalchemy(shop, path):
+    with alchemy(path) as engine, engine.connect() as own:
+        own.execute(text("INSERT INTO orders DEFAULT VALUES"))
+        pack(shop, own)
+        own.rollback()
+        assert (jobs(shop), orders(path)) == (0, 0)
+        pack(shop, own)
+        own.execute(text("INSERT INTO orders DEFAULT VALUES"))
+        own.commit()
+    assert (jobs(shop), orders(path)) == (1, 1)
+
+
+def test_a_begin_block_of_sqlalchemy(shop, path):
+    with alchemy(path) as engine:
+        with engine.begin() as own:
+            pack(shop, own)
+            assert jobs(shop) == 0
+        assert jobs(shop) == 1
+        with suppress(ZeroDivisionError), engine.begin() as own:
+            pack(shop, own)
+            raise ZeroDivisionError
+    assert jobs(shop) == 1
+
+
+def test_sessions_of_sqlalchemy(shop, path):
+    with alchemy(path) as engine:
+        registry = scoped_session(sessionmaker(engine))
+        for session in (Session(engine), registry):
+            before = jobs(shop)
+            pack(shop, session)
+            session.rollback()
+            assert jobs(shop) == before
+            pack(shop, session)
+            session.execute(text("INSERT INTO orders DEFAULT VALUES"))
+            session.commit()
+            assert jobs(shop) == before + 1
+            session.close()
+
+
+def test_a_nested_block_of_sqlalchemy_that_is_rolled_back(shop, path):
+    with alchemy(path) as engine, engine.begin() as own:
+        pack(shop, own)
+        nested = own.begin_nested()
+        pack(shop, own)
+        nested.rollback()
+    assert jobs(shop) == 1
+
+
+def test_sqlalchemy_that_begins_by_its_own_event(shop, path):
+    """As its documentation advises for savepoints: the driver begins nothing, an event does."""
+    with alchemy(path) as engine:
+        event.listen(engine, "connect", lambda dbapi, _: setattr(dbapi, "isolation_level", None))
+        event.listen(engine, "begin", lambda own: own.exec_driver_sql("BEGIN"))
+        with engine.begin() as own:
+            pack(shop, own)
+            assert jobs(shop) == 0
+        assert jobs(shop) == 1
+
+
+@pytest.mark.parametrize("kind", ["connection", "session", "scoped"])
+def test_async_connections_of_sqlalchemy(shop, path, kind):
+    async def use():
+        engine = create_async_engine(f"sqlite+aiosqlite:///{path}")
+        scoped = async_scoped_session(async_sessionmaker(engine), asyncio.current_task)
+        makes = {"connection": engine.connect, "session": lambda: AsyncSession(engine), "scoped": scoped}
+        async with makes[kind]() as own:
+            await own.execute(text("INSERT INTO orders DEFAULT VALUES"))
+            await apack(shop, own)
+            await own.rollback()
+            assert (jobs(shop), orders(path)) == (0, 0)
+            await apack(shop, own, key="order-1")
+            again = await apack(shop, own, key="order-1")
+            assert not again.created
+            await own.execute(text("INSERT INTO orders DEFAULT VALUES"))
+            await own.commit()
+            assert (jobs(shop), orders(path)) == (1, 1)
+            bound = shop.tasks["pack"].options(tx=own)
+            await bound.aenqueue_many([{"order": number} for number in range(20)])
+            await own.commit()
+        await engine.dispose()
+
+    run(use())
+    assert jobs(shop) == 21
+
+
+@pytest.mark.parametrize("kind", ["connection", "session"])
+def test_a_sync_enqueue_refuses_an_async_connection(shop, path, kind):
+    async def use():
+        engine = create_async_engine(f"sqlite+aiosqlite:///{path}")
+        async with engine.connect() if kind == "connection" else AsyncSession(engine) as own:
+            with pytest.raises(ConfigurationError, match="has to be awaited: use aenqueue"):
+                pack(shop, own)
+        await engine.dispose()
+
+    run(use())
+
+
+def test_a_cancelled_enqueue_leaves_nothing_in_the_transaction(shop, path):
+    async def use():
+        engine = create_async_engine(f"sqlite+aiosqlite:///{path}")
+        async with engine.connect() as own:
+            await own.execute(text("INSERT INTO orders DEFAULT VALUES"))
+            for turns in range(30):
+                task = asyncio.ensure_future(apack(shop, own))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                task.cancel()
+                await asyncio.wait([task])
+                if not task.cancelled():
+                    task.result()
+                    break
+            await own.commit()
+            stored = 0 if task.cancelled() else 1
+        await engine.dispose()
+        return stored
+
+    stored = run(use())
+    assert (jobs(shop), orders(path)) == (stored, 1)
