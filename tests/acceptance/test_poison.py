@@ -4,6 +4,7 @@ import random
 
 import pytest
 from fleet import sizes, wait_until
+from fleet_app import Deadly
 
 from holdfast.core.crash import CRASHES_ALONE_LIMIT
 from holdfast.core.states import State
@@ -31,6 +32,19 @@ def test_poison_among_innocents(fleet):
     judge_the_story(fleet, poison)
     assert tree.process.poll() is None
     wait_until(lambda: len(fleet.workers()) == 1, what="the leave of the children that ran suspects")
+
+
+@pytest.mark.parametrize("task", ["take_deadly", "take_deadly_in_thread"])
+@pytest.mark.parametrize("when", ["read", "written"])
+def test_poison_around_the_handler(fleet, task, when):
+    """Code of the user's that runs before the handler, or after it, is charged for a crash as the handler is."""
+    poison = fleet.enqueue(task, given=Deadly(when=when))
+    fleet.start_workers(1, lease=2)
+
+    dead = fleet.wait_for(poison, State.DEAD)
+
+    assert (dead.attempt, dead.crashes) == (CRASHES_ALONE_LIMIT, CRASHES_ALONE_LIMIT)
+    assert "its process exited with status 9" in dead.error
 
 
 def judge_the_story(fleet, poison):

@@ -77,6 +77,16 @@ class Attempts:
         task = self._tasks.get(claim.task)
         if task is None or claim.version > task.policy.version:
             return Ending(claim.ref, Move.BLOCK, reason=Reason.NO_WORKER)
+        # From here on code of the user's runs: models and upgrades read the arguments. Should it take the process
+        # down, this job is to blame; and so it is until what it returned is written as JSON.
+        self._notes.started(claim.ref)
+        ending = await self._to_its_end(control, task)
+        if not control.outlived_by_thread:
+            self._notes.returned(claim.ref)
+        return ending
+
+    async def _to_its_end(self, control: Control, task: AnyTask) -> Ending | None:
+        claim = control.claim
         judge = Judge(claim, task.policy, self._clock.now(), self._random)
         try:
             arguments = task.arguments.decode(claim.payload)
@@ -88,12 +98,20 @@ class Attempts:
             self._tell_late(claim, claim.start_by, judge)
             if claim.on_late is OnLate.EXPIRE:
                 return judge.expired()
-        if claim.max_attempts == 1 and not await self._reporter.mark(control):
+        if claim.max_attempts == 1 and not await self._marked(control):
             return None
         if not control.may_start:
             return judge.put_off()
         judged = await self._started(control, task, arguments, judge)
         return judged if control.ending is None else _fixed(control, control.ending, judged)
+
+    async def _marked(self, control: Control) -> bool:
+        """Mark the job as started in the store; nothing of it runs while that takes its time."""
+        self._notes.returned(control.claim.ref)
+        ours = await self._reporter.mark(control)
+        if ours:
+            self._notes.started(control.claim.ref)
+        return ours
 
     async def _started(
         self, control: Control, task: AnyTask, arguments: dict[str, Any], judge: Judge
@@ -104,7 +122,6 @@ class Attempts:
             context = Context(claim, control, judge.scrub.record if judge.scrub else None)
         if task.arguments.context_parameter is not None:
             arguments[task.arguments.context_parameter] = context
-        self._notes.started(claim.ref)
         control.started_boot = self._clock.boot()
         self._tell_started(claim, judge)
         control.scrub = judge.scrub
@@ -181,8 +198,7 @@ class Attempts:
             control.enter(None)
             if watch is not None:
                 watch.cancel()
-            if thread is None or not thread.running:
-                self._notes.returned(control.claim.ref)
+            control.outlived_by_thread = thread is not None and thread.running
         return judge.returned(value)
 
     def _watch_timeout(
@@ -213,8 +229,6 @@ class Attempts:
         call = self._threads.submit(handler)
         timed_out = await self._outlived(control, call, timeout)
         returned = await call.done
-        # Not in a `finally`: when this process gives up waiting, the thread is still running, and its notes say so.
-        self._notes.returned(control.claim.ref)
         if timed_out:
             return judge.timed_out()
         if returned.error is not None:

@@ -20,7 +20,7 @@ BACKLOG_LIMIT = 2_000
 
 
 class Completer:
-    """The only place where claims are ended by a worker.
+    """The only place where claims are ended by a worker, but for a handler's own `ctx.transaction`.
 
     `settled` hears of each answer, `relieved` of each batch: there is room again, and what was given back may be
     due again.

@@ -37,6 +37,7 @@ class Control:
         "ending",
         "log",
         "marked",
+        "outlived_by_thread",
         "scrub",
         "started_boot",
         "transactions",
@@ -53,6 +54,7 @@ class Control:
         self.attempt: asyncio.Task[None] | None = None
         self.ending: Ending | None = None
         self.concluding = False
+        self.outlived_by_thread = False
         self.transactions: Callable[[Any], Transaction] | None = None
         self._lease = lease
         self._report = report

@@ -128,8 +128,16 @@ class Judge(msgspec.Struct, frozen=True):
 
 def describe(error: BaseException, scrub: Scrub = NO_SECRETS) -> Failure:
     """Return an exception as text that every store can hold, without secrets."""
-    trace = scrub.text("".join(traceback.format_exception(error)))
-    return Failure(_name(type(error)), text_of(error, scrub), legible(trace[-TRACEBACK_LIMIT:]))
+    name = scrub.text(_name(type(error)))
+    return Failure(name, text_of(error, scrub), legible(scrub.text(_trace(error))[-TRACEBACK_LIMIT:]))
+
+
+def _trace(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(error))
+    except BaseException:  # noqa: BLE001 - code of the handler's own exceptions takes part in it
+        frames = "".join(traceback.format_tb(error.__traceback__))
+        return f"{frames}(the exception itself cannot be written down: its own code raises)"
 
 
 def _name(kind: type[BaseException]) -> str:

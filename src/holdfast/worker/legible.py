@@ -10,7 +10,7 @@ def text_of(words: object, scrub: Scrub = NO_SECRETS) -> str:
     """Return what a handler said: no secret, never too long or unreadable, also where saying it fails."""
     try:
         text = scrub.text(str(words))
-    except Exception:  # noqa: BLE001 - the handler's own class decides what it raises
+    except BaseException:  # noqa: BLE001 - the handler's own class decides what it raises
         return "it cannot say what it is: its __str__ raises"
     return legible(text if len(text) <= MESSAGE_LIMIT else f"{text[:MESSAGE_LIMIT]}…")
 

@@ -3,14 +3,18 @@
 One handler on the root logger of the child hears every record that its logger lets through. A context variable
 tells in which attempt it was made: coroutines have it by themselves, and a handler's thread gets a copy. An attempt
 that logs nothing has no tail: it is made with the first record.
+
+Secrets are taken out earlier, where records are made: a logger may have handlers of its own, or pass nothing on to
+the root. What a call gives as `extra` joins its record only after that, so the handler looks once more.
 """
 
 import logging
 import traceback
 from collections import deque
+from collections.abc import Callable
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from holdfast.codec import Scrub
 from holdfast.core.job import Claim
@@ -88,9 +92,33 @@ class TailHandler(logging.Handler):
         attempt.log.scrub.record(record)  # for the handlers after this one
 
 
-def keep_log_tails(root: logging.Logger) -> None:
-    """Hear what reaches this logger, before its other handlers do: they may want to say which job it is about."""
-    root.handlers.insert(0, TailHandler())
+def keep_log_tails(root: logging.Logger) -> Callable[[], None]:
+    """Hear what reaches this logger, and make every record of an attempt without its secrets; return what ends it.
+
+    The other handlers hear records after this one: they may want to say which job it is about.
+    """
+    tails, made_before = TailHandler(), logging.getLogRecordFactory()
+    make = _without_secrets(made_before)
+    root.handlers.insert(0, tails)
+    logging.setLogRecordFactory(make)
+
+    def end() -> None:
+        root.removeHandler(tails)
+        if logging.getLogRecordFactory() is make:  # else somebody else's is around it, and stays
+            logging.setLogRecordFactory(made_before)
+
+    return end
+
+
+def _without_secrets(made_before: Callable[..., logging.LogRecord]) -> Callable[..., logging.LogRecord]:
+    def make(*args: Any, **more: Any) -> logging.LogRecord:
+        record = made_before(*args, **more)
+        attempt = attempt_here.get()
+        if attempt is not None and attempt.scrub:
+            attempt.scrub.record(record)
+        return record
+
+    return make
 
 
 def _message(record: logging.LogRecord, scrub: Scrub) -> str:

@@ -2,8 +2,8 @@
 
 What is written to a mapped file belongs to the kernel at once and outlives the process that wrote it, however that
 ends. The file opens with a header: its generation (an inode number may come back, a generation does not) and the
-length of what is valid. The length grows last, so that nobody ever sees half of an addition, also after a death in
-the middle of one.
+length of what is valid. The length grows last, by a plain copy of its eight bytes (`Struct.pack_into` would clear
+them first), so that nobody ever sees half of an addition, also after a death in the middle of one.
 """
 
 import mmap
@@ -25,8 +25,8 @@ class FileLog:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._generation = 0
-        self._end = 0
         self._map = self._create(path, b"")
+        self._end = _HEADER.size
 
     def append(self, data: bytes) -> None:
         """Add to the end; where the file is too small, it grows. Raises OSError where it cannot."""
@@ -36,7 +36,7 @@ class FileLog:
             self.replace(self._map[_HEADER.size : start] + data)
             return
         self._map[start:end] = data
-        _LENGTH.pack_into(self._map, _LENGTH_AT, end - _HEADER.size)
+        self._map[_LENGTH_AT : _HEADER.size] = _LENGTH.pack(end - _HEADER.size)
         self._end = end
 
     def replace(self, data: bytes) -> None:
@@ -45,7 +45,7 @@ class FileLog:
         created = self._create(fresh, data)
         fresh.replace(self._path)
         self._map.close()
-        self._map = created
+        self._map, self._end = created, _HEADER.size + len(data)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -60,7 +60,6 @@ class FileLog:
         finally:
             os.close(file)
         self._generation += 1
-        self._end = end
         mapped[_HEADER.size : end] = data
         _HEADER.pack_into(mapped, 0, self._generation, len(data))
         return mapped
@@ -86,10 +85,10 @@ class FileLogReader:
                 if anew:
                     self._generation, self._length = generation, 0
                 file.seek(_HEADER.size + self._length)
-                data = file.read(length - self._length)
+                data = file.read(max(0, length - self._length))
         except FileNotFoundError:
             return False, b""
-        self._length = length
+        self._length += len(data)
         return anew, data
 
 

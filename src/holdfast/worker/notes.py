@@ -66,9 +66,11 @@ class _Ledger:
             case "S" | "R":
                 for claim in words:
                     self.run(claim, kind == "S")
-            case _:
+            case "E":
                 for claim in words:
                     self.claims.pop(claim, None)
+            case _:
+                raise ValueError(f"the notes have a line that nobody wrote: {kind!r:.80}")
 
     def run(self, claim: str, running: bool) -> None:
         if claim in self.claims:

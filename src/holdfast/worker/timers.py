@@ -104,12 +104,11 @@ class Timers:
 
     def _set_alarm(self) -> None:
         """Set the alarm, unless it goes off early enough already."""
-        if self._due:
-            delay = PATIENCE / 4
-        elif self._ahead:
-            delay = min(max(self._ahead[0][0] - self._clock.now().timestamp(), 0.0), RECHECK)
-        else:
+        if not self._due and not self._ahead:
             return
+        delay = PATIENCE / 4 if self._due else RECHECK
+        if self._ahead:
+            delay = min(max(self._ahead[0][0] - self._clock.now().timestamp(), 0.0), delay)
         loop = asyncio.get_running_loop()
         if self._alarm is not None:
             if self._alarm.when() <= loop.time() + delay:

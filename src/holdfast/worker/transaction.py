@@ -55,10 +55,6 @@ class JobTransaction:
         encode_result(value)  # what cannot be stored is refused here, where the handler sees it
         self._result = value
 
-    def complete(self, value: Any = None) -> None:
-        """Set what the job results in; the end of the block completes it."""
-        self.result = value
-
     def __enter__(self) -> Self:
         self._check()
         self._joined = _AtOnce(self._backend.join(self._connection))

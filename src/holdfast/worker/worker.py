@@ -231,16 +231,11 @@ class Worker:
     async def _attempt(self, control: Control) -> None:
         claim = control.claim
         try:
-            ending = await self._attempts.run(control)
-        except Exception as error:
-            log.exception("job %s: its attempt broke outside its handler", claim.job_id)
-            move = Move.DIE if claim.attempt + 1 >= claim.max_attempts else Move.RETRY
-            ending = control.ending or Ending(claim.ref, move, failure=describe(error, control.scrub))
-        if control.log is not None and ending is not None:
-            ending = replace(ending, log=control.log.text)
-        del self._running[claim.ref]
-        self._reporter.ended(control)
-        self._load.ended()
+            ending = await self._ending_of(control)
+        finally:
+            del self._running[claim.ref]
+            self._reporter.ended(control)
+            self._load.ended()
         if ending is None:
             self._notes.ended([claim.ref])
         else:
@@ -250,6 +245,18 @@ class Worker:
             self._quiet.set()
         self._timers.slot_free()
         self._claimer.wake()
+
+    async def _ending_of(self, control: Control) -> Ending | None:
+        claim = control.claim
+        try:
+            ending = await self._attempts.run(control)
+        except Exception as error:
+            log.exception("job %s: its attempt broke outside its handler", claim.job_id)
+            move = Move.DIE if claim.attempt + 1 >= claim.max_attempts else Move.RETRY
+            ending = control.ending or Ending(claim.ref, move, failure=describe(error, control.scrub))
+        if control.log is not None and ending is not None:
+            ending = replace(ending, log=control.log.text)
+        return ending
 
     def _give_back(self, claim: Claim) -> None:
         self._end_unstarted(claim, Move.RELEASE)

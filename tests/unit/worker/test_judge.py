@@ -115,3 +115,27 @@ def test_a_long_traceback_keeps_its_end() -> None:
     failure = describe(caught.value)
     assert len(failure.traceback) == TRACEBACK_LIMIT
     assert failure.traceback.rstrip().endswith("the end")
+
+
+class Unspeakable(Exception):  # noqa: N818 - it is none of ours
+    """Cannot be written down: neither its words nor its notes."""
+
+    def __str__(self) -> str:
+        raise KeyboardInterrupt
+
+    @property
+    def __notes__(self) -> list[str]:
+        raise RuntimeError("no notes")
+
+
+def test_an_exception_that_cannot_be_written_down_is_a_failure_like_any_other():
+    """Its own code must not keep the attempt from ending."""
+    try:
+        raise Unspeakable
+    except Unspeakable as error:
+        ending = judge().raised(error)
+    assert ending.move is Move.RETRY
+    assert ending.failure is not None
+    assert ending.failure.type.endswith("Unspeakable")
+    assert "cannot" in ending.failure.message
+    assert "test_judge" in ending.failure.traceback

@@ -5,11 +5,13 @@ import logging
 import re
 import threading
 from collections.abc import Iterator
+from io import StringIO
+from typing import Annotated
 
 import pytest
 from stage import Stage, play, working
 
-from holdfast import Context, Holdfast
+from holdfast import Context, Holdfast, Secret
 from holdfast.core.states import State
 from holdfast.worker.logtail import LONGEST_LINE, MOST_CHARACTERS, MOST_LINES, TRACE_LINES, keep_log_tails
 
@@ -21,11 +23,24 @@ def kept() -> Iterator[None]:
     """Keep the tails for one test, as the child does for its life."""
     root = logging.getLogger()
     before = root.handlers[:]
-    keep_log_tails(root)
+    end = keep_log_tails(root)
     log.setLevel(logging.INFO)
     yield
+    end()
     root.handlers[:] = before
     log.setLevel(logging.NOTSET)
+
+
+@pytest.fixture
+def own() -> Iterator[tuple[logging.Logger, StringIO]]:
+    """Have a logger with a handler of its own, and what that writes."""
+    logger, written = logging.getLogger("library"), StringIO()
+    handler = logging.StreamHandler(written)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    logger.addHandler(handler)
+    yield logger, written
+    logger.removeHandler(handler)
+    logger.propagate = True
 
 
 def app_with(handler, **policy) -> Holdfast:
@@ -34,13 +49,13 @@ def app_with(handler, **policy) -> Holdfast:
     return app
 
 
-def run_one(handler, **policy) -> str | None:
-    """Run one job of this handler; return the log of its first attempt."""
+def run_one(handler, *args, **policy) -> str | None:
+    """Run one job of this handler with these arguments; return the log of its first attempt."""
     found: list[str | None] = []
 
     async def scenario() -> None:
         stage = Stage(app_with(handler, **policy))
-        handle = stage.app.tasks["work"].enqueue()
+        handle = stage.app.tasks["work"].enqueue(*args)
         async with working(stage):
             await stage.settled(handle)
         found.append(stage.history(handle)[0].log)
@@ -199,3 +214,91 @@ def test_other_handlers_learn_which_job_a_record_is_about() -> None:
     assert about_job.job_id == about_job.getMessage()
     assert (about_job.task, about_job.queue, about_job.attempt) == ("work", "default", 1)
     assert [record.getMessage() for record in seen if record.name == "shop"][-1] == "of no job"
+
+
+@pytest.mark.parametrize("propagate", [True, False])
+@pytest.mark.parametrize("in_thread", [True, False])
+def test_secrets_are_kept_from_handlers_of_every_logger(own, in_thread: bool, propagate: bool) -> None:
+    """Also from those that do not sit at the root, and where nothing reaches the root."""
+    logger, written = own
+    logger.propagate = propagate
+
+    def leak(token: str) -> None:
+        try:
+            {}[token]
+        except KeyError:
+            logger.exception("no %s", token)
+        logger.warning({"auth": token})
+        logger.warning("%d", token)
+
+    async def on_loop(token: Annotated[str, Secret]) -> None:
+        leak(token)
+
+    def off_loop(token: Annotated[str, Secret]) -> None:
+        leak(token)
+
+    run_one(off_loop if in_thread else on_loop, "tok-12345")
+    assert "tok-12345" not in written.getvalue()
+    lines = written.getvalue().splitlines()
+    assert lines[0] == "no ••••"
+    assert lines[-3:] == ["KeyError: '••••'", "{'auth': '••••'}", "%d ('••••',)"]
+
+
+def test_records_are_left_alone_where_there_are_no_secrets(own) -> None:
+    """Of a job without secrets, and of no job: message and arguments stay apart."""
+    seen: list[logging.LogRecord] = []
+    logger, _ = own
+    logger.handlers[0].addFilter(lambda record: seen.append(record) is None)
+
+    def talk(token: str) -> None:
+        logger.warning("no %s", token)
+
+    run_one(talk, "tok-12345")
+    talk("tok-12345")
+    assert [(record.msg, record.args) for record in seen] == [("no %s", ("tok-12345",))] * 2
+
+
+def test_a_record_that_cannot_say_itself_does_not_fail_the_attempt(own) -> None:
+    """Its secrets cannot be looked for: only its class is told."""
+
+    class Mute:
+        def __str__(self) -> str:
+            raise ValueError("mute")
+
+        __repr__ = __str__
+
+    async def talk(token: Annotated[str, Secret]) -> str:
+        own[0].warning(Mute(), extra={"more": Mute()})
+        own[0].warning("after %s", token)
+
+    assert "after ••••" in str(run_one(talk, "tok-12345", max_attempts=1))
+    assert "<Mute>" in own[1].getvalue()
+
+
+def test_the_way_records_are_made_is_put_back() -> None:
+    """A factory of the app's own is asked as before; one that came later and is around ours stays."""
+    root, before = logging.getLogger(), logging.getLogRecordFactory()
+    try:
+        made: list[str] = []
+
+        def of_the_app(*args, **more) -> logging.LogRecord:
+            made.append(args[0])
+            return before(*args, **more)
+
+        logging.setLogRecordFactory(of_the_app)
+        end = keep_log_tails(root)
+        log.warning("one")
+        end()
+        assert logging.getLogRecordFactory() is of_the_app
+        assert made == ["shop"]
+        end = keep_log_tails(root)
+        around = logging.getLogRecordFactory()
+
+        def later(*args, **more) -> logging.LogRecord:
+            return around(*args, **more)
+
+        logging.setLogRecordFactory(later)
+        end()
+        assert logging.getLogRecordFactory() is later
+    finally:
+        logging.setLogRecordFactory(before)

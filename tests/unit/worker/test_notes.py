@@ -130,6 +130,31 @@ def test_what_was_noted_outlives_a_killed_writer(tmp_path: Path, eye: NotesReade
     assert eye.read() == Noted(7, frozenset({A}))
 
 
+def test_a_reader_beside_a_busy_writer_never_loses_a_claim(tmp_path: Path, eye: NotesReader) -> None:
+    """However often the supervisor looks while the child writes, what is held stays held."""
+    code = (
+        "import pathlib, sys; from holdfast.core.job import ClaimRef;"
+        "from holdfast.worker.notefile import FileLog; from holdfast.worker.notes import Notes;"
+        "pen = Notes(FileLog(pathlib.Path(sys.argv[1]))); long = ClaimRef('long', 1); pen.answered(1, [long]);"
+        "pen.started(long); print(flush=True)\n"
+        "for call in range(2, 10**9):\n"
+        "    ref = ClaimRef(f'short-{call}', 1); pen.answered(call, [ref]); pen.started(ref); pen.ended([ref])"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "child.notes")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:
+        try:
+            assert writer.stdout is not None
+            writer.stdout.readline()
+            long = ClaimRef("long", 1)
+            for _ in range(20_000):
+                noted = eye.read()
+                assert long in noted.held
+                assert long in noted.running
+        finally:
+            writer.kill()
+    assert long in eye.read().running
+
+
 def test_no_notes_yet(tmp_path: Path) -> None:
     """A child that died before it wrote anything held nothing."""
     assert NotesReader(FileLogReader(tmp_path / "none")).read() == Noted()
