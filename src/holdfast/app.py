@@ -224,9 +224,11 @@ class Holdfast:
         try:
             yield
         finally:
-            self.close()
-            with _OPENING.lock:
-                self.clock, self._stand_in, self._backend, self._waiter = own
+            try:
+                self.close()
+            finally:
+                with _OPENING.lock:
+                    self.clock, self._stand_in, self._backend, self._waiter = own
 
     def __enter__(self) -> Self:
         return self

@@ -34,7 +34,7 @@ class Task(Generic[P, R]):
     """A registered function. `P` are the arguments that callers give, without the Context; `R` its result.
 
     Calling the task calls the function, with the Context if it takes one; nothing is enqueued. A type checker
-    knows the call without the Context: where you pass one by hand, as in a test, call `task.fn`.
+    knows the call without the Context; tests run jobs with the testing kit, which brings one.
     """
 
     is_async: ClassVar[bool]
@@ -117,6 +117,11 @@ class Task(Generic[P, R]):
         The function takes them by name as plain JSON values, and returns what it makes of them. Payloads of older
         versions go through one upgrade after the other before they are read.
         """
+        if callable(from_version):
+            raise ConfigurationError(
+                f"the upgrade of {self.name} does not say from which version it is: write"
+                f" @{self.__name__}.upgrade(1), with the version whose payloads it takes"
+            )
 
         def declare(upgrade: Upgrade) -> Upgrade:
             self.arguments.upgrades.declare(from_version, upgrade)

@@ -9,36 +9,24 @@ every quarter of a second without it too. The thread starts with the first watch
 watched for a moment.
 """
 
-import asyncio
 import os
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
 from copy import copy
+from typing import TYPE_CHECKING
 
 from holdfast.core.job import Glance
 from holdfast.errors import HoldfastError, JobNotFoundError, StoreError, StoreUnavailableError
 from holdfast.store.backend import Backend, Listener
 from holdfast.store.verb import Tone
 
+if TYPE_CHECKING:
+    import asyncio
+
 Until = Callable[[Glance], bool]
 """Says whether what is seen of a job is what its watcher waits for."""
-
-FIRST_PAUSE = 0.01
-"""Seconds until the first look that no ring has asked for; each next pause is longer, to the longest."""
-LONGEST_PAUSE = 0.25
-GROWTH = 1.5
-
-SPACING = 0.005
-"""Seconds between looks in a storm of rings; but so many may follow each other at once."""
-AT_ONCE = 4
-
-_UNRUNG = 60.0
-"""Seconds after which an ear that heard nothing listens again."""
-
-LINGER = 1.0
-"""Seconds that the thread stays when nothing is watched any more: often another watch follows."""
 
 
 class Watch:
@@ -59,6 +47,8 @@ class Watch:
 
     async def aended(self, within: float) -> bool:
         """Wait as `ended` does, without blocking the event loop."""
+        import asyncio  # noqa: PLC0415 - a fifth of what it takes to import us, and here it is loaded already
+
         if self._over_here is None:
             self._over_here = asyncio.wrap_future(self._over)
         await asyncio.wait([self._over_here], timeout=within)
@@ -83,7 +73,7 @@ class Waiter:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._lookouts: dict[int, _Lookout] = {}
+        self._lookouts: dict[int, Lookout] = {}
 
     @property
     def watching(self) -> int:
@@ -104,14 +94,14 @@ class Waiter:
         """End every watch with an error, and the thread; afterwards none can begin."""
         self._lookout().close()
 
-    def _lookout(self) -> "_Lookout":
+    def _lookout(self) -> "Lookout":
         # No lock, it might have been held during a fork: of two threads the first `setdefault` wins. What a parent
         # had is kept and left alone: to tidy up its event loop here would reach into the parent's own.
         pid = os.getpid()
-        return self._lookouts.get(pid) or self._lookouts.setdefault(pid, _Lookout(self._backend))
+        return self._lookouts.get(pid) or self._lookouts.setdefault(pid, Lookout(self._backend))
 
 
-class _Lookout:
+class Lookout:
     """The watches of one process, shared by those who wait and the thread that looks."""
 
     def __init__(self, backend: Backend) -> None:
@@ -126,9 +116,11 @@ class _Lookout:
 
     @property
     def watching(self) -> int:
+        """How many watches are not over."""
         return len(self._watches)
 
     def add(self, watch: Watch) -> None:
+        """Begin a watch, and wake or start the thread."""
         with self._lock:
             if self.closed:
                 raise _closed()
@@ -143,11 +135,13 @@ class _Lookout:
             self._call()
 
     def remove(self, watch: Watch) -> None:
+        """Watch no more."""
         with self._lock:
             self._watches.discard(watch)
             self._unseen.discard(watch)
 
     def close(self) -> None:
+        """End every watch with an error, and the thread."""
         with self._lock:
             self.closed = True
             self._end(tuple(self._watches), _closed())
@@ -165,8 +159,10 @@ class _Lookout:
     def _live(self, previous: threading.Thread | None) -> None:
         if previous is not None:
             previous.join()  # it has left and is tidying up
+        from holdfast.rounds import go_rounds  # noqa: PLC0415 - only who waits loads what the thread needs
+
         try:
-            asyncio.run(_Rounds(self).go())
+            go_rounds(self)
         except Exception as error:  # noqa: BLE001 - whoever waits must hear of it, and would hear of nothing else
             with self._lock:
                 self._leave()
@@ -188,6 +184,7 @@ class _Lookout:
         self._attended, self._wake = False, None
 
     def listen(self) -> Listener:
+        """Open an ear for the end of jobs."""
         return self._backend.bell.listen(Tone.RESULT)
 
     def look(self, *, at_all: bool) -> None:
@@ -218,87 +215,6 @@ class _Lookout:
                     self.remove(watch)
                     # Each caller raises, and may note on, an error of its own.
                     watch.end(copy(seen) if isinstance(seen, HoldfastError) else seen)
-
-
-class _Rounds:
-    """What the thread does: look, and wait for a reason to look again."""
-
-    def __init__(self, lookout: _Lookout) -> None:
-        self._lookout = lookout
-        self._news = asyncio.Event()
-        self._rung = False
-        self._pause = FIRST_PAUSE
-        self._paid_until = 0.0
-
-    async def go(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._lookout.attend(lambda: loop.call_soon_threadsafe(self._news.set))
-        bell: asyncio.Task[None] | None = None
-        at_all = True
-        while True:
-            self._look(at_all=at_all)
-            if self._lookout.watching:
-                bell = bell or asyncio.create_task(self._heed_bell())
-                in_time = await self._hear(self._pause)
-                self._pause = self._pause if in_time else min(self._pause * GROWTH, LONGEST_PAUSE)
-            elif await self._stay():
-                in_time, self._pause = True, FIRST_PAUSE
-            else:
-                return
-            await self._breathe()
-            at_all, self._rung = self._rung or not in_time, False
-            self._news.clear()
-
-    def _look(self, *, at_all: bool) -> None:
-        began = self._now()
-        self._lookout.look(at_all=at_all)
-        cost = max(SPACING, 2 * (self._now() - began))  # a look at many takes long: rest as long as it took
-        self._paid_until = max(self._paid_until, began) + cost
-
-    async def _breathe(self) -> None:
-        """Let a storm of rings be one look, and a single ring a look at once."""
-        await asyncio.sleep(max(self._paid_until - AT_ONCE * SPACING - self._now(), 0))
-
-    async def _hear(self, seconds: float) -> bool:
-        """Return True as soon as there are news, False after so long."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._news.wait()
-        return self._news.is_set()
-
-    async def _stay(self) -> bool:
-        """Stay a while without a watch; return whether there is one again."""
-        leave_at = self._now() + LINGER
-        while not self._lookout.watching:
-            left = leave_at - self._now()
-            if (left <= 0 or self._lookout.closed) and self._lookout.leave():
-                return False
-            self._news.clear()
-            await self._hear(left)
-        return True
-
-    async def _heed_bell(self) -> None:
-        listener = await self._listener()
-        try:
-            while True:
-                # Also at first: what ended before there was anyone to hear it rang for nobody.
-                self._rung = True
-                self._news.set()
-                while not await listener.wait(_UNRUNG):
-                    pass
-        finally:
-            listener.close()
-
-    async def _listener(self) -> Listener:
-        """Open the bell. It is a hint only: while it cannot be opened, there are the looks after each pause."""
-        while True:
-            try:
-                return self._lookout.listen()
-            except StoreError:
-                await asyncio.sleep(LONGEST_PAUSE)
-
-    def _now(self) -> float:
-        return asyncio.get_running_loop().time()
 
 
 def job_not_found(job_id: str) -> JobNotFoundError:

@@ -9,6 +9,9 @@ WEIGHTS = {"critical": 6, "mail": 3, "reports": 1}
 LOOKED_AT = 20_000 if PROVE else 1_000
 """So many starts are judged; until then no queue runs dry."""
 
+IN_HAND = 2_000
+"""More than workers have claimed ahead of what they have started."""
+
 
 def fill(shop, stock):
     """Enqueue so many jobs in each queue; return which queue each job is in."""
@@ -20,9 +23,9 @@ def fill(shop, stock):
 
 
 def stock_for(starts):
-    """Return enough jobs of each queue that none runs dry within so many starts."""
+    """Return enough jobs of each queue that none runs dry within so many starts, what is claimed ahead included."""
     whole = sum(WEIGHTS.values())
-    return {queue: starts * weight // whole * 3 // 2 + 100 for queue, weight in WEIGHTS.items()}
+    return {queue: (starts + IN_HAND) * weight // whole * 5 // 4 for queue, weight in WEIGHTS.items()}
 
 
 @pytest.mark.parametrize("options", ["--concurrency 1", "--concurrency 20", "--concurrency 20 --processes 2"])

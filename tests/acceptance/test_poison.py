@@ -39,12 +39,14 @@ def test_poison_among_innocents(fleet):
 def test_poison_around_the_handler(fleet, task, when):
     """Code of the user's that runs before the handler, or after it, is charged for a crash as the handler is."""
     poison = fleet.enqueue(task, given=Deadly(when=when))
-    fleet.start_workers(1, lease=2)
+    [tree] = fleet.start_workers(1, lease=2)
 
     dead = fleet.wait_for(poison, State.DEAD)
 
     assert (dead.attempt, dead.crashes) == (CRASHES_ALONE_LIMIT, CRASHES_ALONE_LIMIT)
     assert "its process exited with status 9" in dead.error
+    said = f"{task} {poison[-8:]} dead after 3 attempts: Crash: its process exited with status 9"
+    wait_until(lambda: said in tree.told, what="word of its death")
 
 
 def judge_the_story(fleet, poison):

@@ -94,7 +94,17 @@ def test_wrong_expectation(holdfast_kit):
     holdfast_kit.assert_enqueued(send_email, to="8@example.com")
 """
 
-WITHOUT_AN_APP = """
+AN_EMPTY_APP = """
+import pytest
+from holdfast import Holdfast
+
+
+@pytest.fixture
+def holdfast_app():
+    with Holdfast("memory://") as app:
+        yield app
+
+
 def test_declares_its_own(holdfast_kit):
     @holdfast_kit.app.task
     def double(number: int) -> int:
@@ -103,6 +113,31 @@ def test_declares_its_own(holdfast_kit):
     handle = double.enqueue(21)
     holdfast_kit.drain()
     assert handle.result() == 42
+"""
+
+NO_APP = """
+from jobs import charge
+
+
+def test_charge(holdfast_kit):
+    charge.enqueue(7)
+"""
+
+THE_MODULE = """
+import jobs
+import pytest
+
+
+@pytest.fixture
+def holdfast_app():
+    return jobs
+"""
+
+EXAMPLE = """
+    @pytest.fixture
+    def holdfast_app():
+        from myproject.jobs import app
+        return app
 """
 
 UNUSED = """
@@ -155,9 +190,25 @@ def test_a_project_tests_its_jobs_with_the_fixtures_alone(project, tmp_path):
     assert not (tmp_path / "production.db").exists()
 
 
-def test_without_an_app_a_test_declares_its_tasks_itself(project):
-    ran = project(test_alone=WITHOUT_AN_APP)
+def test_a_test_may_bring_an_empty_app_and_declare_its_tasks_itself(project):
+    ran = project(test_alone=AN_EMPTY_APP)
     assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_without_an_app_the_kit_says_what_to_write(project, tmp_path):
+    """It does not take an empty app: the tasks under test would write to the database of their own."""
+    ran = project(jobs=JOBS, test_jobs=NO_APP)
+    assert "define a fixture `holdfast_app` in conftest.py that returns your app" in ran.stdout, ran.stdout
+    assert EXAMPLE in ran.stdout
+    assert "1 error in" in ran.stdout
+    assert not (tmp_path / "production.db").exists()
+
+
+def test_a_fixture_that_returns_no_app_is_told_so(project, tmp_path):
+    ran = project(jobs=JOBS, conftest=THE_MODULE, test_jobs=NO_APP)
+    assert "the fixture `holdfast_app` returned the module 'jobs', not an app" in ran.stdout, ran.stdout
+    assert EXAMPLE in ran.stdout
+    assert not (tmp_path / "production.db").exists()
 
 
 def test_the_plugin_costs_nothing_where_it_is_not_used(project):

@@ -226,7 +226,7 @@ def test_the_environment_overrides_the_url(monkeypatch):
 
 
 def test_settings_are_checked_when_the_app_is_made():
-    with pytest.raises(ConfigurationError, match=r"lease=-1 .* above 0 seconds.*concurrency=0 .* 1 or more"):
+    with pytest.raises(ConfigurationError, match=r"lease=-1 .* above 0 seconds.*concurrency=0 .* from 1 to 10,000"):
         Holdfast("memory://", lease=-1, concurrency=0)
 
 

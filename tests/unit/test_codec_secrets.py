@@ -7,6 +7,7 @@ import traceback
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum, StrEnum
+from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, NamedTuple, NewType, TypedDict
 from uuid import UUID
 
@@ -25,6 +26,24 @@ TOKEN = "tok-'12\"3\\45/ü"
 class Login:
     user: str
     password: Annotated[str, Secret]
+
+
+@dataclass(slots=True)
+class Slotted:
+    user: str
+
+
+@dataclass(slots=True)
+class Derived(Slotted):
+    password: str
+
+
+class Loose(Slotted):
+    """Has a slot from another class, and a `__dict__`."""
+
+    def __init__(self, user: str, password: str) -> None:
+        super().__init__(user)
+        self.password = password
 
 
 class Sealed(msgspec.Struct):
@@ -217,6 +236,9 @@ def test_a_secret_is_found_in_a_url():
         (Login("adalovelace", "pass"), "adalovelace pass"),
         (Sealed(Login("adalovelace", "pass")), repr(Sealed(Login("adalovelace", "pass")))),
         (Outer(models=[Model(token="pass")]), "pass"),
+        (Derived("adalovelace", "pass"), repr(Derived("adalovelace", "pass"))),
+        (Loose("adalovelace", "pass"), "adalovelace pass"),
+        (PurePosixPath("/away/p/ada"), "in /away/p/ada"),
         ("line one\n  line two", "| line one\n| line two"),
     ],
 )

@@ -129,6 +129,14 @@ def test_a_task_declares_its_upgrades_as_decorators():
         assert task.arguments.decode(payload(1, {"to": "a"})) == {"to": "a", "subject": "for a"}
 
 
+def test_an_upgrade_without_its_version_is_refused():
+    """As a bare decorator it would take the function for the version, and declare nothing."""
+    with Holdfast("memory://") as app:
+        task = app.task(version=2)(send)
+        with pytest.raises(ConfigurationError, match=r"write @send\.upgrade\(1\), with the version"):
+            task.upgrade(titled)
+
+
 def test_secrets_stay_secrets_through_upgrades():
     """An upgrade sees them among the others; what becomes of them is stored nowhere, and told by no error."""
     taken = arguments(call, version=2)

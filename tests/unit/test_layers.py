@@ -12,7 +12,7 @@ LAYERS = [
     {"core", "errors", "clock", "ids", "spelling"},
     {"settings", "events", "codec", "context", "hooks", "policy"},
     {"store"},
-    {"waiter", "handle", "task", "decorator"},
+    {"waiter", "rounds", "handle", "task", "decorator"},
     {"worker", "watch"},
     {"supervisor"},
     {"app"},

@@ -1,7 +1,11 @@
 """Settings: defaults, where they come from, which source wins, and what is refused, all at once."""
 
+import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -25,6 +29,22 @@ def problems_of(environment=None, **given):
     with pytest.raises(ConfigurationError) as caught:
         read_settings(given, environment=environment or {})
     return str(caught.value)
+
+
+@contextmanager
+def _interrupted_after(seconds: int) -> Iterator[None]:
+    """Fail what would wait for ever."""
+
+    def fail(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 class TestValues:
@@ -101,6 +121,9 @@ class TestValues:
             ("max_wait", 0),
             ("max_wait", "none"),
             ("concurrency", 0),
+            ("concurrency", 10_001),
+            ("concurrency", 10**24),
+            ("concurrency", float("inf")),
             ("concurrency", 1.5),
             ("concurrency", "many"),
             ("namespace", "Shop"),
@@ -169,6 +192,7 @@ class TestEnvironment:
             ("lease", "nan"),
             ("concurrency", "1.5"),
             ("concurrency", "none"),
+            ("concurrency", "10001"),
             ("namespace", "No Such"),
         ],
     )
@@ -253,6 +277,8 @@ class TestFile:
             ("pyproject.toml", "[tool]\nholdfast = 1", ["tool.holdfast must be a section"]),
             ("pyproject.toml", "tool = 'holdfast'", ["tool.holdfast must be a section"]),
             ("pyproject.toml", "[tool.holdfast", ["pyproject.toml is no valid TOML"]),
+            ("holdfast.toml", f"lease = {'[' * 5_000}{']' * 5_000}", ["holdfast.toml cannot be read: its values"]),
+            ("pyproject.toml", f"[tool.holdfast]\nlease = {'[' * 5_000}", ["pyproject.toml cannot be read"]),
         ],
     )
     def test_what_is_wrong_with_it_is_told(self, tmp_path, file: str, text: str, words: list[str]) -> None:
@@ -269,6 +295,40 @@ class TestFile:
         (tmp_path / "pyproject.toml").write_text(text)
         (tmp_path / "holdfast.toml").write_text("lease = 20")
         assert load_settings({}).lease == 20
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "'mysql://u:geheim@h/d' = 3",
+            "['mysql://u:geheim@h/d']",
+            "lease = {'mysql://u:geheim@h/d' = 3}",
+            "url = mysql://u:geheim@h/d",
+        ],
+    )
+    def test_a_password_in_it_is_never_repeated(self, tmp_path, text: str) -> None:
+        """Also where the URL is a key, or no value at all."""
+        (tmp_path / "holdfast.toml").write_text(text)
+        said = problems_of()
+        assert "geheim" not in said
+        assert "holdfast.toml" in said
+
+    @pytest.mark.parametrize(("file", "header"), [("holdfast.toml", ""), ("pyproject.toml", "[tool.holdfast]\n")])
+    def test_a_byte_order_mark_does_not_matter(self, tmp_path, file: str, header: str) -> None:
+        """Some editors write one."""
+        (tmp_path / file).write_text(f"{header}lease = 20\n", encoding="utf-8-sig")
+        assert load_settings({}).lease == 20
+
+    @pytest.mark.parametrize("file", ["holdfast.toml", "pyproject.toml"])
+    def test_a_pipe_is_refused_and_not_waited_for(self, tmp_path, file: str) -> None:
+        """Nobody may ever write to it."""
+        os.mkfifo(tmp_path / file)
+        with _interrupted_after(10):
+            assert problems_of().startswith(f"{file} cannot be read: it is a pipe")
+            assert problems_of({"HOLDFAST_CONFIG": file}).startswith(f"{file} cannot be read: it is a pipe")
+
+    def test_a_device_is_refused(self) -> None:
+        """Some have no end; the empty one is no exception."""
+        assert "/dev/null cannot be read" in problems_of({"HOLDFAST_CONFIG": "/dev/null"})
 
     def test_two_files_are_refused(self, tmp_path) -> None:
         """Nobody has to know which of them would win."""
@@ -299,7 +359,7 @@ class TestProblems:
             "unknown setting hang_limt (from holdfast.toml); did you mean hang_limit?",
             "unknown variable HOLDFAST_LEESE",
             "grace=-1 (from holdfast.toml): must be from 0 seconds to a year",
-            "concurrency=0 (from the code): must be a whole number, 1 or more",
+            "concurrency=0 (from the code): must be a whole number from 1 to 10,000",
             "lease=0 (from HOLDFAST_LEASE): must be above 0 seconds and at most a year",
         ):
             assert problem in said
@@ -326,6 +386,7 @@ class TestProblems:
             {"HOLDFAST_URL": "mysql://u:geheim@h/d"},
             {"HOLDFAST_NAMESPACE": "mysql://u:geheim@h/d"},
             {"HOLDFAST_ULR": "mysql://u:geheim@h/d"},
+            {"HOLDFAST_CONFIG": "mysql://u:geheim@h/d"},
         ],
     )
     def test_a_password_is_never_repeated(self, monkeypatch, environment: dict[str, str]) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import waiter as module
+from holdfast import rounds
 from holdfast.core.job import Glance, NewJob
 from holdfast.core.states import FINAL, State
 from holdfast.errors import HoldfastError, JobNotFoundError, SchemaError, StoreError, StoreUnavailableError
@@ -78,8 +78,8 @@ def waiter(backend: Watched) -> Iterator[Waiter]:
 @pytest.fixture
 def no_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let only the bell make the waiter look."""
-    monkeypatch.setattr(module, "FIRST_PAUSE", LONG)
-    monkeypatch.setattr(module, "LONGEST_PAUSE", LONG)
+    monkeypatch.setattr(rounds, "FIRST_PAUSE", LONG)
+    monkeypatch.setattr(rounds, "LONGEST_PAUSE", LONG)
 
 
 def is_final(seen: Glance) -> bool:
@@ -187,7 +187,7 @@ def error_of(watch: Watch) -> HoldfastError:
 def test_the_thread_leaves_when_nobody_waits_and_another_comes(
     backend: Watched, waiter: Waiter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "LINGER", 0.01)
+    monkeypatch.setattr(rounds, "LINGER", 0.01)
     watch = waiter.watch("a", is_final)
     first = thread_of(waiter)
     assert first is not None
@@ -219,7 +219,7 @@ def test_a_storm_of_rings_is_few_looks(backend: Watched, waiter: Waiter) -> None
     while time.monotonic() - began < 0.5:
         backend.bell.ring(Tone.RESULT)
     took = time.monotonic() - began
-    assert 0 < backend.looks <= took / module.SPACING + module.AT_ONCE + 1
+    assert 0 < backend.looks <= took / rounds.SPACING + rounds.AT_ONCE + 1
     backend.run(backend.verbs.cancel("a"))
     assert watch.ended(LONG)
 
@@ -228,7 +228,7 @@ def test_a_storm_of_rings_is_few_looks(backend: Watched, waiter: Waiter) -> None
 def test_rings_that_no_watch_needs_do_not_keep_the_thread(
     backend: Watched, waiter: Waiter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "LINGER", 0.1)
+    monkeypatch.setattr(rounds, "LINGER", 0.1)
     watch = waiter.watch("a", is_final)
     backend.wait_for_looks(AT_FIRST)
     thread = thread_of(waiter)
@@ -272,7 +272,7 @@ def test_after_closing_nobody_can_wait(waiter: Waiter) -> None:
 
 def test_threads_that_come_and_go_at_once_each_hear(backend: Watched, waiter: Waiter, monkeypatch) -> None:
     """Watches begin while the thread is about to leave: none is left alone."""
-    monkeypatch.setattr(module, "LINGER", 0)
+    monkeypatch.setattr(rounds, "LINGER", 0)
     backend.run(backend.verbs.cancel("a"))
     heard = []
 

@@ -4,10 +4,11 @@ import json
 import logging
 import traceback
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
 from enum import Enum
 from functools import cached_property
+from types import MemberDescriptorType
 from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
 from urllib.parse import quote, quote_plus
 from uuid import UUID
@@ -60,8 +61,10 @@ class Scrub:
         for name, value in record.__dict__.items():
             if isinstance(value, str):
                 record.__dict__[name] = self.text(value)
-            elif not isinstance(value, int | float | None) and (shown := self.text(repr(value))) != repr(value):
-                record.__dict__[name] = shown
+            elif not isinstance(value, int | float | None):
+                shown = _shown(value)
+                if shown is None or (cleaned := self.text(shown)) != shown:
+                    record.__dict__[name] = f"<{type(value).__name__}>" if shown is None else cleaned
 
     @cached_property
     def _forms(self) -> list[str]:
@@ -77,7 +80,15 @@ def _written_out(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
     except Exception:  # noqa: BLE001 - arguments that do not fit the message: the handlers would complain, each
-        return f"{record.msg} {record.args}"
+        return " ".join(_shown(part, str) or f"<{type(part).__name__}>" for part in (record.msg, record.args))
+
+
+def _shown(value: Any, show: Callable[[Any], str] = repr) -> str | None:
+    """Return a value as text; None where its own class fails to say it."""
+    try:
+        return show(value)
+    except Exception:  # noqa: BLE001 - whoever logs is not to suffer for it
+        return None
 
 
 def _parts(annotation: Any, seen: set[int]) -> Iterator[Any]:
@@ -131,12 +142,19 @@ def _leaves(value: Any) -> Iterator[str]:
 
 
 def _leaves_of_object(value: Any) -> Iterator[str]:
-    names = getattr(type(value), "__struct_fields__", None) or getattr(value, "__dict__", None)
-    names = names or getattr(type(value), "__slots__", ())
-    if names:
-        yield from _leaves([getattr(value, name, None) for name in names])
-    else:
-        yield from (str(value), repr(value))
+    """Yield the texts of its fields, and its own where it has no fields or says itself how it reads."""
+    kind = type(value)
+    names = getattr(kind, "__struct_fields__", None) or [*getattr(value, "__dict__", ()), *_slots(kind)]
+    yield from _leaves([getattr(value, name, None) for name in names])
+    if not names or any("__str__" in vars(each) for each in kind.__mro__[:-1]):
+        yield from filter(None, (_shown(value, str), _shown(value)))
+
+
+def _slots(kind: type) -> Iterator[str]:
+    """Yield the names of all slots, also those that a class has from the ones it is made of."""
+    for each in kind.__mro__:
+        if "__slots__" in vars(each):
+            yield from (name for name, slot in vars(each).items() if isinstance(slot, MemberDescriptorType))
 
 
 def _forms(leaf: str) -> Iterator[str]:

@@ -13,7 +13,7 @@ import msgspec
 from holdfast.errors import ConfigurationError
 from holdfast.settings.model import DEFAULTS, Settings
 from holdfast.settings.rules import NONE_WORD, RULES, UnfitError
-from holdfast.settings.sources import IN_CODE, Found, Given, read_environment, read_file
+from holdfast.settings.sources import IN_CODE, Found, Given, maybe_url, read_environment, read_file
 
 BY_DEFAULT = "default"
 """The origin of what nobody has set."""
@@ -111,7 +111,7 @@ def _fit(name: str, given: Given) -> object:
 def _shown(name: str, given: Given) -> str:
     """Return a setting with its value and origin. What may be a URL may hold a password: it is not repeated."""
     text = given.value if isinstance(given.value, str) and given.value.isprintable() else repr(given.value)
-    if name == "url" or "://" in text:
+    if name == "url" or maybe_url(text):
         return f"{name} (from {given.origin})"
     short = text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + "…"
     return f"{name}={short} (from {given.origin})"

@@ -9,6 +9,9 @@ DEFAULT_URL = "sqlite:///holdfast.db"
 LONGEST_SPAN = 365 * 86_400.0
 """Seconds beyond which a span is a mistake; infinity would not even reach the worker."""
 
+MOST_AT_ONCE = 10_000
+"""Jobs that one process may run at a time; more is a mistake, for each may need a thread."""
+
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How an app and its workers behave. Spans are seconds.

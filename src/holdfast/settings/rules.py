@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.settings.model import LONGEST_SPAN
+from holdfast.settings.model import LONGEST_SPAN, MOST_AT_ONCE
 
 NONE_WORD = "none"
 """What a file or a variable says for None."""
@@ -69,21 +69,26 @@ class SpanRule(msgspec.Struct, frozen=True):
 
 
 class CountRule(msgspec.Struct, frozen=True):
-    """A whole number, 1 or more."""
+    """A whole number, 1 or more, up to what can be meant."""
 
+    most: int
     optional: bool = False
 
     def parse(self, text: str) -> object:
         """Return the number that a text means."""
         if not _INTEGER.fullmatch(text):
-            raise UnfitError("must be a whole number, 1 or more")
+            raise UnfitError(self._must)
         return int(text)
 
     def check(self, value: object) -> object:
         """Return the number."""
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise UnfitError("must be a whole number, 1 or more")
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= self.most:
+            raise UnfitError(self._must)
         return value
+
+    @property
+    def _must(self) -> str:
+        return f"must be a whole number from 1 to {self.most:,}"
 
 
 class NamespaceRule(msgspec.Struct, frozen=True):
@@ -131,7 +136,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "look_ahead": SpanRule(from_zero=True),
         "safety_poll": SpanRule(),
         "store_timeout": SpanRule(),
-        "concurrency": CountRule(),
+        "concurrency": CountRule(MOST_AT_ONCE),
         "max_wait": SpanRule(optional=True),
     }
 )

@@ -1,6 +1,8 @@
 """Where settings come from: a file, the code, the environment. What cannot be read is told, never passed over."""
 
+import errno
 import re
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -46,8 +48,15 @@ class Found(msgspec.Struct):
         """Let the value count over that of an earlier source; a name that is no setting is a problem."""
         if name in RULES:
             self.values[name] = given
+        elif maybe_url(name):
+            self.problems.append(f"a URL stands where a setting is named (from {given.origin}): write url = ...")
         else:
             self.problems.append(f"unknown setting {name} (from {given.origin}); {hint(name, RULES)}")
+
+
+def maybe_url(text: str) -> bool:
+    """Tell whether a text may be a URL, which may hold a password: it is not repeated."""
+    return "://" in text
 
 
 def read_file(environment: Mapping[str, str], found: Found) -> None:
@@ -88,6 +97,11 @@ def _is_of_others(variable: str) -> bool:
 
 
 def _read_named(name: str, found: Found) -> None:
+    if maybe_url(name):
+        found.problems.append(
+            f"{CONFIG_VARIABLE} must be the path of a file, not a URL; that is for {URL_VARIABLE}"
+        )
+        return
     problems = len(found.problems)
     section = _section(name, found)
     if section is not None:
@@ -107,7 +121,7 @@ def _section(file: str, found: Found) -> Mapping[str, Any] | None:
     path = Path(file)
     ours = path.name != _PROJECT_FILE
     try:
-        text = path.read_bytes()
+        text = _read(path)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -118,13 +132,24 @@ def _section(file: str, found: Found) -> Mapping[str, Any] | None:
     return _parse(file, text, found, ours=ours)
 
 
+def _read(path: Path) -> bytes:
+    """Return what a file holds. A pipe or device is none: it may keep its reader waiting for ever."""
+    kind = path.stat().st_mode
+    if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
+        raise OSError(errno.EINVAL, "it is a pipe, device or socket, not a file")
+    return path.read_bytes()
+
+
 def _parse(file: str, text: bytes, found: Found, *, ours: bool) -> Mapping[str, Any] | None:
     import tomllib  # noqa: PLC0415 - most apps have no file
 
     try:
-        content = tomllib.loads(text.decode())
+        content = tomllib.loads(text.decode("utf-8-sig"))
     except ValueError as error:  # of TOML or of UTF-8
         found.problems.append(f"{file} is no valid TOML: {error}")
+        return None
+    except RecursionError:
+        found.problems.append(f"{file} cannot be read: its values are nested too deeply")
         return None
     section = content if ours else _section_of_project(content)
     if section is None or isinstance(section, dict):

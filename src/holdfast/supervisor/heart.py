@@ -19,6 +19,7 @@ from holdfast.events import Events, WorkerFound
 from holdfast.settings import Settings
 from holdfast.store.protocol import BeatAnswer, WorkerBeat
 from holdfast.supervisor.child import Child, Phase
+from holdfast.supervisor.obituary import find_dead, tell_dead
 from holdfast.worker.messages import Adopt, Renewed, Revoke
 from holdfast.worker.storecalls import StoreCalls
 
@@ -141,7 +142,9 @@ class Heart:
                 condemned = await self._calls.once(self._calls.verbs.condemn(expired))
                 for worker in sorted(condemned):
                     released = await self._calls.once(self._calls.verbs.bury(worker, VANISHED))
-                    self._events.emit(WorkerFound(worker, 0, len(released)))
+                    dead = await find_dead(self._calls, released)
+                    self._events.emit(WorkerFound(worker, 0, len(released) - len(dead)))
+                    tell_dead(self._events, dead, VANISHED.evidence)
             if sweep and await self._calls.once(self._calls.verbs.sweep(SWEPT_AT_ONCE)) < SWEPT_AT_ONCE:
                 self._sweep_at = self._clock.boot() + SWEEP_EVERY
         except HoldfastError as error:

@@ -35,6 +35,7 @@ from holdfast.store.protocol import WorkerInfo
 from holdfast.supervisor.child import Child, ChildSpec, Phase
 from holdfast.supervisor.evidence import Exit
 from holdfast.supervisor.heart import Heart
+from holdfast.supervisor.obituary import find_dead, tell_dead
 from holdfast.supervisor.plan import Link, Plan, Ports
 from holdfast.worker.messages import Buried, Failed, Hello, Message, Pulse, Retired, Stop, Stuck
 from holdfast.worker.storecalls import PASSING, StoreCalls
@@ -267,7 +268,10 @@ class Supervisor:
         if death.kind is DeathKind.STOPPED:
             events.emit(WorkerStopped(child.worker, pid, len(released)))
         else:
-            events.emit(WorkerCrashed(child.worker, pid, death.evidence, len(death.started), len(released)))
+            dead = await find_dead(store.calls, released)
+            given_back = len(released) - len(dead)
+            events.emit(WorkerCrashed(child.worker, pid, death.evidence, len(death.started), given_back))
+            tell_dead(events, dead, death.evidence)
 
     async def _watch_for_hangs(self) -> None:
         clock, tick = self._ports.clock, 1.0

@@ -31,7 +31,7 @@ from holdfast.testing.inline import Inline
 from holdfast.testing.loops import run_here
 from holdfast.testing.runner import Ground, InProcessWorker, Run, Worked
 from holdfast.testing.standin import StandInBackend, StandInWaiter
-from holdfast.worker.logtail import TailHandler
+from holdfast.worker.logtail import TailHandler, keep_log_tails
 
 AnyTask = Task[..., Any]
 
@@ -244,12 +244,11 @@ def _log_tails() -> Iterator[None]:
     if any(isinstance(handler, TailHandler) for handler in root.handlers):
         yield
         return
-    tails = TailHandler()
-    root.handlers.insert(0, tails)
+    end = keep_log_tails(root)
     try:
         yield
     finally:
-        root.removeHandler(tails)
+        end()
 
 
 def _given(**options: Any) -> dict[str, Any]:

@@ -133,6 +133,13 @@ class TestTheStore:
         assert level == "problem"
         assert "no sound SQLite database" in said
 
+    def test_links_in_a_circle_are_told_with_the_path(self, tmp_path):
+        (tmp_path / "jobs.db").symlink_to("jobs.db")
+        result = bare("doctor", "--url", f"sqlite:///{tmp_path}/jobs.db")
+        assert result.exit_code == STORE
+        assert "jobs.db" in result.output
+        assert "internal error" not in result.output
+
     def test_damage_is_found(self, closed):
         """A page in the middle is overwritten; the tables that tell the schema are whole."""
         fill(closed, 200)

@@ -1,6 +1,8 @@
 """Connections and sessions of SQLAlchemy, sync and async: the user's commit decides there too."""
 
 import asyncio
+import subprocess
+import sys
 from contextlib import suppress
 
 import pytest
@@ -49,6 +51,48 @@ def test_sessions_of_sqlalchemy(shop, path):
             session.commit()
             assert jobs(shop) == before + 1
             session.close()
+
+
+WITHOUT_GREENLET = """
+import sys
+
+
+class Refusing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "greenlet":
+            raise ModuleNotFoundError(name)
+
+
+sys.meta_path.insert(0, Refusing())
+
+from sqlalchemy import create_engine
+from sqlalchemy.orm import Session, scoped_session, sessionmaker
+
+from holdfast import Holdfast
+
+app = Holdfast(f"sqlite:///{sys.argv[1]}")
+
+
+@app.task
+def pack() -> None: ...
+
+
+engine = create_engine(f"sqlite:///{sys.argv[1]}")
+for own in (Session(engine), scoped_session(sessionmaker(engine)), engine.connect()):
+    pack.options(tx=own).enqueue()
+    own.commit()
+    own.close()
+engine.dispose()
+app.close()
+"""
+
+
+def test_sync_sessions_need_no_greenlet(shop, path):
+    """SQLAlchemy brings it for its async classes only, since version 2.1."""
+    command = [sys.executable, "-c", WITHOUT_GREENLET, str(path)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert jobs(shop) == 3
 
 
 def test_a_nested_block_of_sqlalchemy_that_is_rolled_back(shop, path):
@@ -102,7 +146,7 @@ def test_a_sync_enqueue_refuses_an_async_connection(shop, path, kind):
     async def use():
         engine = create_async_engine(f"sqlite+aiosqlite:///{path}")
         async with engine.connect() if kind == "connection" else AsyncSession(engine) as own:
-            with pytest.raises(ConfigurationError, match="has to be awaited: use aenqueue"):
+            with pytest.raises(ConfigurationError, match=r"^your Async\w+ has to be awaited: use aenqueue"):
                 pack(shop, own)
         await engine.dispose()
 

@@ -8,7 +8,10 @@ import pytest
 
 from holdfast import ConfigurationError, Context, Holdfast, KeyTakenError, State
 from holdfast.clock import SystemClock
+from holdfast.store.memory.backend import MemoryBackend
 from holdfast.testing import HoldfastKit
+from holdfast.testing.clock import FakeClock
+from holdfast.waiter import Waiter
 
 
 @pytest.fixture
@@ -152,3 +155,17 @@ def test_events_are_kept_and_passed_on(app):
         kit.drain()
         assert [type(event).__name__ for event in kit.events] == ["JobStarted", "JobCompleted"]
     assert heard == kit.events
+
+
+def test_the_app_is_put_back_also_where_closing_fails(app):
+    class Stuck(Waiter):
+        def close(self) -> None:
+            super().close()
+            raise OSError("stuck")
+
+    own, store = app.clock, MemoryBackend()
+    waiter = Stuck(store)
+    with pytest.raises(OSError, match="stuck"), app.elsewhere(store, waiter, FakeClock()):
+        assert app.waiter is waiter
+    assert app.clock is own
+    assert app.backend is not store

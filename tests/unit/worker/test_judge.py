@@ -128,12 +128,19 @@ class Unspeakable(Exception):  # noqa: N818 - it is none of ours
         raise RuntimeError("no notes")
 
 
+def fail_unspeakably():
+    raise Unspeakable
+
+
+def raised_by(fail):
+    with pytest.raises(Unspeakable) as caught:
+        fail()
+    return caught.value
+
+
 def test_an_exception_that_cannot_be_written_down_is_a_failure_like_any_other():
     """Its own code must not keep the attempt from ending."""
-    try:
-        raise Unspeakable
-    except Unspeakable as error:
-        ending = judge().raised(error)
+    ending = judge().raised(raised_by(fail_unspeakably))
     assert ending.move is Move.RETRY
     assert ending.failure is not None
     assert ending.failure.type.endswith("Unspeakable")

@@ -54,7 +54,7 @@ class MemoryBackend:
     def join(self, connection: Any) -> NoReturn:
         """Refuse: there are no transactions here."""
         raise ConfigurationError(
-            f"the memory store has no transactions and cannot take part in that of a {type(connection).__name__}:"
+            f"the memory store has no transactions and cannot take part in one of your {type(connection).__name__}:"
             " use a sqlite:/// store on the file of that connection"
         )
 

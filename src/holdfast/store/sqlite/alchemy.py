@@ -3,7 +3,6 @@
 from typing import Any
 
 from sqlalchemy.engine import Connection
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
 from sqlalchemy.orm import Session, scoped_session
 
 from holdfast.errors import ConfigurationError
@@ -60,7 +59,14 @@ class AlchemyConnection:
 
 
 def is_async_connection(connection: Any) -> bool:
-    """Tell whether it has to be awaited."""
+    """Tell whether it has to be awaited. Only for what comes from there are the async classes imported.
+
+    They need greenlet, which those who use the others may not have.
+    """
+    if not any(kind.__module__.startswith("sqlalchemy.ext.asyncio") for kind in type(connection).__mro__):
+        return False
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session  # noqa: PLC0415 - see above
+
     return isinstance(connection, AsyncConnection | AsyncSession | async_scoped_session)
 
 

@@ -63,7 +63,7 @@ class SqliteBackend:
         """Return the transaction on a connection of the user's own."""
         if is_async(connection):
             raise ConfigurationError(
-                f"a {type(connection).__name__} has to be awaited: use aenqueue and aenqueue_many, or async with"
+                f"your {type(connection).__name__} has to be awaited: use aenqueue and aenqueue_many, or async with"
                 " ctx.transaction"
             )
         return Joined(foreign(connection), self._home)

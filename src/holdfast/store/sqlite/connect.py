@@ -41,7 +41,10 @@ class Files:
         """Return the files that belong to a path."""
         if str(path) in {"", ":memory:"}:
             raise ConfigurationError(f"the sqlite store needs a file, not {str(path)!r}: say sqlite:///holdfast.db")
-        jobs = Path(path).resolve()
+        try:
+            jobs = Path(path).resolve()
+        except RuntimeError as error:
+            raise StoreError(f"{path} cannot be opened: its symbolic links lead in a circle") from error
         return cls(jobs, jobs.with_name(jobs.name + "-beats"), jobs.with_name(jobs.name + "-bell"))
 
 
