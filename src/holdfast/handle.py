@@ -10,6 +10,7 @@ from holdfast.codec import decode_result
 from holdfast.core.job import Attempt, Cancellation, Glance, Job, Progress
 from holdfast.core.states import FINAL, State
 from holdfast.errors import (
+    ConfigurationError,
     JobCancelledError,
     JobDeadError,
     RemoteTraceback,
@@ -17,6 +18,7 @@ from holdfast.errors import (
     ResultTimeoutError,
     StoreUnavailableError,
 )
+from holdfast.policy.reading import is_number
 from holdfast.store.protocol import Store
 from holdfast.store.verb import Verb
 from holdfast.waiter import Until, Waiter, Watch, job_not_found
@@ -239,6 +241,10 @@ class _Deadline:
     """When a wait is over, by the app's clock."""
 
     def __init__(self, clock: Clock, timeout: float | None) -> None:
+        if not (timeout is None or is_number(timeout)):
+            raise ConfigurationError(
+                f"timeout must be a number of seconds, or None to wait for ever, not {timeout!r}"
+            )
         self._clock = clock
         self._timeout = math.inf if timeout is None else timeout
         self._began_at = clock.boot()
@@ -267,7 +273,7 @@ def _dead(name: str, job: Job, history: Sequence[Attempt]) -> JobDeadError:
     if " " in kind:  # no exception of the handler's, but what its supervisor saw
         kind, message = "", job.error or ""
     error = JobDeadError(
-        f"{name} is dead after {job.attempt} attempts: {job.error}",
+        f"{name} is dead after {job.attempt} attempt{'' if job.attempt == 1 else 's'}: {job.error}",
         failure_type=kind or None,
         failure_message=message,
         remote_traceback=trace,

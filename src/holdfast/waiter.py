@@ -219,7 +219,10 @@ class Lookout:
 
 def job_not_found(job_id: str) -> JobNotFoundError:
     """Return the error for a job that is not there."""
-    return JobNotFoundError(f"there is no job {job_id}; it was deleted, or is in another store")
+    return JobNotFoundError(
+        f"there is no job {job_id}; it was deleted, or is in another store, or the transaction that enqueued it has"
+        " not committed"
+    )
 
 
 def _closed() -> StoreError:

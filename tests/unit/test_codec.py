@@ -120,7 +120,7 @@ def test_unannotated_parameters_take_any_json_value():
 @pytest.mark.parametrize(
     ("args", "kwargs", "said"),
     [
-        ((), {}, "needs 'to'"),
+        ((), {}, "needs 'to', which has no default; pass it"),
         (("a",), {"to": "b"}, "got 'to' twice"),
         (("a",), {"cc": "b"}, "has no parameter 'cc'"),
         (("a", 1, "x"), {}, "takes 2 positional arguments, not 3"),
@@ -137,6 +137,15 @@ def test_unannotated_parameters_take_any_json_value():
 def test_bad_arguments_are_refused_by_name(args, kwargs, said):
     with pytest.raises(ArgumentsError, match=said):
         arguments(send).encode(args, kwargs)
+
+
+def test_missing_arguments_are_named_in_the_order_of_the_signature():
+    def book(when: str, at: str, blob: bytes, note: str = "") -> None: ...
+
+    with pytest.raises(
+        ArgumentsError, match=r"^demo needs 'when', 'at', 'blob', which have no default; pass them$"
+    ):
+        arguments(book).encode((), {})
 
 
 @pytest.mark.parametrize(

@@ -294,7 +294,7 @@ def test_a_log_record_is_cleaned_for_all_who_hear_it():
     made = record("sent %s to %s", "tok-12345", 7, error=raised.value, **extra)
     Scrub(["tok-12345"]).record(made)
     told = logging.Formatter("%(message)s %(header)s %(all)s %(n)d").format(made)
-    assert told.startswith("sent •••• to 7\nTraceback (most recent call last):")
+    assert told.startswith("sent •••• to 7 •••• ['••••'] 5\nTraceback (most recent call last):")
     assert told.endswith("invalid literal for int() with base 10: '••••' •••• ['••••'] 5")
     assert "tok-12345" not in repr(vars(made))
 
@@ -313,3 +313,14 @@ def test_without_secrets_a_record_stays_as_it_is():
 
 def test_a_mark_must_be_importable_from_the_package():
     assert sys.modules["holdfast"].Secret is Secret
+
+
+def test_the_names_of_fields_are_no_secrets():
+    """A traceback stays readable: only the values of a secret model are taken out of it."""
+
+    def sign_in(login: Login) -> None: ...
+
+    arguments = Arguments(sign_in, task="sign_in")
+    payload = arguments.encode((Login("adalovelace", "hunter22"),), {})
+    scrub = arguments.scrub_for(payload, arguments.decode(payload))
+    assert scrub.text("user=adalovelace, password=hunter22") == f"user={MASK}, password={MASK}"

@@ -76,6 +76,12 @@ class Order:
     paid: float | None = None
 
 
+@dataclass
+class Bill:
+    total: Decimal
+    parts: list["Bill"] = field(default_factory=list)
+
+
 @dataclass(eq=False)
 class Unequal:
     at: datetime
@@ -235,6 +241,57 @@ def test_a_validator_that_breaks_makes_the_payload_unreadable_and_nothing_else()
 def test_a_payload_nested_too_deeply_is_a_payload_error():
     with pytest.raises(PayloadError, match="does not fit demo"):
         taking(Any).decode(b'{"v":1,"args":{"value":' + b"[" * 10_000 + b"]" * 10_000 + b"}}")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        (Decimal, 1.5),
+        (Decimal, 1.1),
+        (Decimal | None, 2.0),
+        (list[Decimal], [Decimal(1), 1.5]),
+        (tuple[int, Decimal], (1, 1.5)),
+        (dict[str, list[Decimal]], {"a": [1.5]}),
+        (dict[Decimal, int], {1.5: 1}),
+        (set[Decimal], {1.5}),
+        (Bill, Bill(1.5)),
+        (list[Bill], [Bill(Decimal(1), [Bill(1.5)])]),
+    ],
+)
+def test_a_float_is_never_taken_for_a_decimal(annotation, value):
+    """Also where the two are equal: 1.5 would pass and 1.1 would not."""
+    with pytest.raises(ArgumentsError, match=r"argument 'value' of demo has a float for a Decimal"):
+        round_trip(annotation, value)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        (float, 1),
+        (Decimal, 1),
+        (list[Decimal], [1, Decimal("1.5")]),
+        (dict[Decimal, float], {1: 1}),
+        (Bill, Bill(3, [Bill(Decimal("0.1"))])),
+    ],
+)
+def test_an_int_is_taken_for_a_float_or_a_decimal(annotation, value):
+    assert round_trip(annotation, value) == value
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        (float, float("nan")),
+        (float, float("-inf")),
+        (Any, {"a": [float("nan")]}),
+        (Decimal, Decimal("NaN")),
+        (list[Decimal], [Decimal("sNaN")]),
+        (Order, Order(ADA, float("nan"))),
+    ],
+)
+def test_numbers_that_json_does_not_have_are_called_so(annotation, value):
+    with pytest.raises(ArgumentsError, match=r"argument 'value' of demo has a NaN or .* JSON has no such number"):
+        round_trip(annotation, value)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import pytest
 
 from holdfast import (
     Cancellation,
+    ConfigurationError,
     Holdfast,
     JobCancelledError,
     JobDeadError,
@@ -119,7 +120,7 @@ def test_a_dead_job_tells_the_error_that_killed_it(app, pay):
     finish(app, Move.DIE, failure=Failure("ValueError", "card: declined", trace))
     for result in results_of(handle):
         with pytest.raises(
-            JobDeadError, match=rf"{handle.id} \(pay\) is dead .*ValueError: card: declined"
+            JobDeadError, match=rf"{handle.id} \(pay\) is dead after 1 attempt: ValueError: card: declined"
         ) as dead:
             result()
         assert (dead.value.failure_type, dead.value.failure_message) == ("ValueError", "card: declined")
@@ -342,6 +343,18 @@ def test_a_wait_that_runs_out_says_so_and_leaves_the_job(pay, timeout):
     assert handle.status() is State.READY
 
 
+@pytest.mark.parametrize("timeout", ["5", timedelta(seconds=5), True])
+def test_a_timeout_is_a_number(pay, timeout):
+    handle = pay.enqueue(7)
+    said = "timeout must be a number of seconds, or None to wait for ever, not "
+    with pytest.raises(ConfigurationError, match=said):
+        handle.result(timeout)
+    with pytest.raises(ConfigurationError, match=said):
+        asyncio.run(handle.aresult(timeout))
+    with pytest.raises(ConfigurationError, match=said):
+        next(handle.progress(timeout))
+
+
 def test_a_timeout_is_a_python_timeout_too(pay):
     with pytest.raises(TimeoutError):
         pay.enqueue(7).result(timeout=0)
@@ -369,6 +382,8 @@ def test_a_job_that_is_not_there_is_an_error_everywhere(app):
     for ask in (handle.job, handle.status, handle.cancel, *results_of(handle)):
         with pytest.raises(JobNotFoundError, match=handle.id):
             ask()
+    with pytest.raises(JobNotFoundError, match="or the transaction that enqueued it has not committed"):
+        handle.job()
 
 
 def test_handles_are_values_that_show_no_store(app, pay):

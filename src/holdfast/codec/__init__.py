@@ -2,7 +2,7 @@
 
 from holdfast.codec.arguments import Arguments
 from holdfast.codec.results import decode_result, encode_result
-from holdfast.codec.secrets import MASK, NO_SECRETS, Scrub, Secret
+from holdfast.codec.secrets import MASK, NO_SECRETS, Scrub, Secret, trace_of
 from holdfast.codec.types import MAX_BYTES
 from holdfast.codec.upgrades import Upgrade
 
@@ -16,4 +16,5 @@ __all__ = [
     "Upgrade",
     "decode_result",
     "encode_result",
+    "trace_of",
 ]

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.codec.arrival import survives
+from holdfast.codec.arrival import float_for_decimal, is_no_number, leaves, survives
 from holdfast.codec.secrets import NO_SECRETS, Scrub
 from holdfast.codec.signature import Known, resolve
 from holdfast.codec.types import ENCODER, MAX_BYTES, UNENCODABLE, UNREADABLE, one_line
@@ -70,8 +70,10 @@ class Arguments:
                 f"{self.task} has no parameter {_quoted(extra)}; it takes {_quoted(known.names) or 'nothing'}"
             )
         if not known.required <= given.keys():
-            missing = known.required - given.keys()
-            raise ArgumentsError(f"{self.task} needs {_quoted(missing)}, which has no default; pass it")
+            missing = [name for name in known.plain if name in known.required and name not in given]
+            needs = ", ".join(map(repr, missing))
+            why = "which has no default; pass it" if len(missing) == 1 else "which have no default; pass them"
+            raise ArgumentsError(f"{self.task} needs {needs}, {why}")
         return given
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
@@ -113,9 +115,11 @@ class Arguments:
         values = [value for name, value in (arguments or {}).items() if name in secrets]
         try:
             envelope = _ENVELOPE.decode(payload)
-            values += msgspec.json.decode(envelope.secret, type=dict[str, Any]).values()
+            stored = list(msgspec.json.decode(envelope.secret, type=dict[str, Any]).values())
             shown = msgspec.json.decode(envelope.args, type=dict[str, Any])
-            values += [value for name, value in shown.items() if name in secrets]
+            stored += [value for name, value in shown.items() if name in secrets]
+            # Names in JSON are mostly those of fields, which are no secrets; keys that are were read as arguments.
+            values += stored if arguments is None else _without_names(stored)
         except UNREADABLE:
             pass  # what cannot be read cannot be told either
         return Scrub(values) if values else NO_SECRETS
@@ -167,12 +171,18 @@ class Arguments:
         except UNREADABLE as error:
             problem = str(error)
         if problem:
-            raise ArgumentsError(self._misfit(problem))
+            raise ArgumentsError(self._not_a_number(given) or self._misfit(problem))
         for name, value in given.items():
             arrives = getattr(received, name)
-            if not survives(value, arrives):
+            if name in self._resolved.decimals and float_for_decimal(value, arrives):
                 raise ArgumentsError(
-                    f"argument {name!r} of {self.task} was given as {_type_name(value)} but would arrive as"
+                    f"argument {name!r} of {self.task} has a float for a Decimal, and a float is seldom exact;"
+                    " pass a Decimal made of a text, as Decimal('0.1'), or an int"
+                )
+            if not _arrives_as_given(value, arrives):
+                raise ArgumentsError(
+                    self._not_a_number({name: value})
+                    or f"argument {name!r} of {self.task} was given as {_type_name(value)} but would arrive as"
                     f" {_type_name(arrives)}{self._seen(name, arrives)}; annotate the parameter with the type that"
                     " you pass, or pass plain JSON values"
                 )
@@ -198,6 +208,16 @@ class Arguments:
             return f"argument {name!r} of {self.task}, a secret, does not fit; pass the annotated type"
         place = f" (inside it, at {inside.lstrip('.')})" if inside else ""
         return f"argument {name!r} of {self.task} does not fit{place}: {found['what']}; pass the annotated type"
+
+    def _not_a_number(self, given: Mapping[str, Any]) -> str:
+        """Return what to say of a NaN or an infinity among the arguments, "" where there is none."""
+        for name, value in given.items():
+            if name not in self._resolved.secrets and any(map(is_no_number, leaves(value))):
+                return (
+                    f"argument {name!r} of {self.task} has a NaN or an infinity in it, and JSON has no such number;"
+                    " pass None or a text for it"
+                )
+        return ""
 
     def _seen(self, name: str, value: Any) -> str:
         return "" if name in self._resolved.secrets else f" {value!r:.80}"
@@ -254,9 +274,25 @@ def _given_fields(values: msgspec.Struct) -> dict[str, Any]:
     return {name: value for name, value in msgspec.structs.asdict(values).items() if value is not msgspec.UNSET}
 
 
+def _arrives_as_given(given: Any, received: Any) -> bool:
+    try:
+        return survives(given, received)
+    except ArithmeticError:  # a signalling NaN, which cannot even be compared
+        return False
+
+
 def _type_name(value: Any) -> str:
     return type(value).__qualname__
 
 
 def _quoted(names: Any) -> str:
     return ", ".join(repr(name) for name in sorted(names, key=str))
+
+
+def _without_names(stored: Any) -> list[Any]:
+    """Return the values in some JSON, whatever names it has for them."""
+    if isinstance(stored, dict):
+        return _without_names(list(stored.values()))
+    if isinstance(stored, list):
+        return [value for each in stored for value in _without_names(each)]
+    return [stored]

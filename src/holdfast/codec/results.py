@@ -1,12 +1,11 @@
 """What handlers return, as JSON."""
 
-import math
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from holdfast.codec.types import ENCODER, MAX_BYTES, UNENCODABLE, UNREADABLE, field_names, from_json
+from holdfast.codec.arrival import is_endless, leaves
+from holdfast.codec.types import ENCODER, MAX_BYTES, UNENCODABLE, UNREADABLE, from_json
 from holdfast.errors import PayloadError, ResultEncodingError
 
 
@@ -16,7 +15,7 @@ def encode_result(value: Any) -> bytes:
         return b"null"
     try:
         encoded = ENCODER.encode(value)
-        endless = b"null" in encoded and _has_endless(value)
+        endless = b"null" in encoded and any(map(is_endless, leaves(value)))
     except UNENCODABLE as error:
         raise ResultEncodingError(
             f"the result, of type {type(value).__qualname__}, cannot be stored as JSON: {error};"
@@ -42,14 +41,3 @@ def decode_result(encoded: bytes, type: Any = Any) -> Any:  # noqa: A002 - the w
         raise PayloadError(
             f"the stored result does not fit the task's return annotation: {error}; correct the annotation"
         ) from error
-
-
-def _has_endless(value: Any) -> bool:
-    """Look for a float that JSON writes as null."""
-    if isinstance(value, float):
-        return not math.isfinite(value)
-    if isinstance(value, Mapping):
-        return any(map(_has_endless, value.values()))
-    if isinstance(value, list | tuple | set | frozenset):
-        return any(map(_has_endless, value))
-    return any(_has_endless(getattr(value, name, None)) for name in field_names(type(value)))

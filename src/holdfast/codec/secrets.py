@@ -51,13 +51,12 @@ class Scrub:
         return text
 
     def record(self, record: logging.LogRecord) -> None:
-        """Clean a log record, for whoever hears it after: its message and exception are written out as one text."""
+        """Clean a log record, for whoever hears it after: its message and its traceback become texts."""
         if not self._values:
             return
-        text = _written_out(record)
-        if record.exc_info and record.exc_info[1] is not None:
-            text += "\n" + "".join(traceback.format_exception(record.exc_info[1])).rstrip()
-        record.msg, record.args, record.exc_info, record.exc_text = text, None, None, None
+        trace = trace_of(record)
+        record.msg, record.args = _written_out(record), None
+        record.exc_info, record.exc_text = None, trace.rstrip() if trace else None
         for name, value in record.__dict__.items():
             if isinstance(value, str):
                 record.__dict__[name] = self.text(value)
@@ -74,6 +73,13 @@ class Scrub:
 
 
 NO_SECRETS = Scrub()
+
+
+def trace_of(record: logging.LogRecord) -> str:
+    """Return the traceback that a record carries, also where it was cleaned and is a text already; "" without."""
+    if record.exc_info and record.exc_info[1] is not None:
+        return "".join(traceback.format_exception(record.exc_info[1]))
+    return record.exc_text or ""
 
 
 def _written_out(record: logging.LogRecord) -> str:

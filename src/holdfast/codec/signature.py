@@ -7,7 +7,7 @@ from typing import Any, get_type_hints
 import msgspec
 
 from holdfast.codec.secrets import holds_secret
-from holdfast.codec.types import decoder_of, is_context, plain_kinds, result_type_of
+from holdfast.codec.types import decoder_of, holds_decimal, is_context, plain_kinds, result_type_of
 from holdfast.errors import ConfigurationError
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -16,13 +16,14 @@ _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONL
 class Known(msgspec.Struct, frozen=True):
     """What is known of a function once its annotations are resolved.
 
-    `plain` has the types whose values need no look before they are stored. The decoders read the secret arguments
-    and the others apart.
+    `plain` has the types whose values need no look before they are stored, and `decimals` the parameters with a
+    Decimal in them. The decoders read the secret arguments and the others apart.
     """
 
     decoder: msgspec.json.Decoder[Any]
     secret_decoder: msgspec.json.Decoder[Any]
     plain: dict[str, frozenset[type]]
+    decimals: frozenset[str]
     names: frozenset[str]
     required: frozenset[str]
     secrets: frozenset[str]
@@ -48,6 +49,7 @@ def resolve(fn: Callable[..., Any], task: str) -> Known:
         decoder=_decoder_for(task, shown, hints),
         secret_decoder=_decoder_for(task, secrets, hints),
         plain={name: plain_kinds(hints.get(name, Any)) for name in taken},
+        decimals=frozenset(name for name in taken if holds_decimal(hints.get(name, Any))),
         names=frozenset(taken),
         required=frozenset(name for name, each in taken.items() if each.default is each.empty),
         secrets=frozenset(secrets),

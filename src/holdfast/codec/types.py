@@ -9,6 +9,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
+import msgspec.inspect
 
 from holdfast.codec.secrets import is_mark
 from holdfast.context import Context
@@ -68,6 +69,23 @@ def plain_kinds(annotation: Any) -> frozenset[type]:
         inner, *marks = get_args(annotation)
         return plain_kinds(inner) if all(map(is_mark, marks)) else frozenset()
     return frozenset(kind for kind in _PLAIN if any(kind is member for member in members_of(annotation)))
+
+
+def holds_decimal(annotation: Any) -> bool:
+    """Tell whether a Decimal may be received, or be inside of what is; pydantic models see to their own."""
+    nodes: list[msgspec.Struct] = [msgspec.inspect.type_info(annotation)]
+    seen = set[int]()
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, msgspec.inspect.DecimalType):
+            return True
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        for part in msgspec.structs.astuple(node):
+            parts = part if isinstance(part, tuple) else (part,)
+            nodes.extend(each for each in parts if isinstance(each, msgspec.inspect.Type | msgspec.inspect.Field))
+    return False
 
 
 def members_of(annotation: Any) -> tuple[Any, ...]:

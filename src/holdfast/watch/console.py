@@ -4,8 +4,8 @@ Supervisor and children share one stderr, so every line is one write and nothing
 """
 
 import logging
-import traceback
 from datetime import UTC, datetime
+from itertools import takewhile
 from logging import LogRecord
 from typing import Final
 
@@ -14,6 +14,7 @@ from rich.style import Style
 
 from holdfast import events
 from holdfast.clock import Clock
+from holdfast.codec import trace_of
 from holdfast.context import JOB_LOGGER
 from holdfast.watch.levels import Level
 from holdfast.watch.telling import BAD, CALM, GOOD, LATER, subject_of, tell
@@ -59,7 +60,7 @@ class HumanLines:
         symbol, style = next(mark for level, mark in _MARKS if record.levelno >= level)
         head = self._head(datetime.fromtimestamp(record.created, UTC), symbol, style)
         words = one_line(record.getMessage(), _RECORD_LENGTH)
-        trace = "" if record.exc_info is None or record.exc_info[1] is None else _raised(record.exc_info[1])
+        trace = _shortened(trace_of(record))
         line = f"{head} {self._paint(f'{one_line(_source(record))}:', _NAME)} {self._paint(words, style)}"
         return f"{line}\n{self._indented(trace)}"
 
@@ -92,6 +93,7 @@ def _source(record: LogRecord) -> str:
     return job if record.name == JOB_LOGGER else f"{job} {record.name}"
 
 
-def _raised(error: BaseException) -> str:
-    frames = short_trace("".join(traceback.format_exception(error)))
-    return f"{frames}\n{''.join(traceback.format_exception_only(error))}".lstrip("\n")
+def _shortened(trace: str) -> str:
+    """Return the frames that matter of a traceback, and the error that it ends with."""
+    error = list(takewhile(lambda line: not line.startswith(" "), reversed(trace.splitlines())))
+    return "\n".join([short_trace(trace), *reversed(error)]).lstrip("\n")

@@ -5,7 +5,6 @@ says is cut, so that a line fits into what a pipe takes in one piece; the store 
 """
 
 import re
-import traceback
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -16,6 +15,7 @@ import msgspec
 
 from holdfast import events
 from holdfast.clock import Clock
+from holdfast.codec import trace_of
 from holdfast.core.job import Failure, Progress
 from holdfast.watch.folding import Folded
 from holdfast.watch.levels import Level
@@ -45,8 +45,8 @@ class JsonLines:
     def of_record(self, record: LogRecord) -> str:
         """Return the line about a record of the standard library's logging, with the extra fields it has."""
         held = {name: value for name, value in vars(record).items() if name not in _STANDARD}
-        if record.exc_info and record.exc_info[1] is not None:
-            held["traceback"] = "".join(traceback.format_exception(record.exc_info[1]))[-TRACEBACK_LENGTH:]
+        if trace := trace_of(record):
+            held["traceback"] = trace[-TRACEBACK_LENGTH:]
         head = {"event": "log", "message": record.getMessage(), "logger": record.name}
         return self._line(datetime.fromtimestamp(record.created, UTC), record.levelname.lower(), head, held)
 

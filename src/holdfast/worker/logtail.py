@@ -9,14 +9,13 @@ the root. What a call gives as `extra` joins its record only after that, so the 
 """
 
 import logging
-import traceback
 from collections import deque
 from collections.abc import Callable
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from holdfast.codec import Scrub
+from holdfast.codec import Scrub, trace_of
 from holdfast.core.job import Claim
 from holdfast.worker.legible import legible, text_of
 
@@ -41,9 +40,8 @@ class LogTail:
         """Keep a record, made readable; whatever it holds, this does not fail."""
         at = f"{datetime.fromtimestamp(record.created, UTC).astimezone():%H:%M:%S.%f}"[:-3]
         message = _message(record, self.scrub)
-        if record.exc_info is not None and record.exc_info[1] is not None:
-            raised = "".join(traceback.format_exception(record.exc_info[1])).splitlines()
-            message = "\n".join([message, *raised[-TRACE_LINES:]])
+        if trace := trace_of(record):
+            message = "\n".join([message, *trace.splitlines()[-TRACE_LINES:]])
         text = self.scrub.text(f"{at} {record.levelname} {record.name}: {message}")
         for line in text.splitlines()[-MOST_LINES:]:
             self._lines.append(legible(line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 1]}…"))
