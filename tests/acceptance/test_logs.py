@@ -113,6 +113,18 @@ def test_quiet_says_nothing_of_jobs_and_workers(shop):
     assert shop.drain("--quiet").words == ""
 
 
+def test_a_queue_that_no_task_uses_is_worth_a_warning(shop):
+    """It is served all the same: options(queue=...) may bring jobs there."""
+    job = shop.tasks.work.options(queue="reprots").enqueue(number=1)
+    told = shop.drain("--queues", "default,reprots", "--log-level", "warning").words
+    assert re.fullmatch(
+        r"\S+ ⚠ \S+ no task of the app is declared for queue 'reprots', named in --queues; it has tasks for .*\n",
+        told,
+    )
+    assert job.status() == "completed"
+    assert shop.drain("--queues", "default", "--log-level", "warning").words == ""
+
+
 def test_what_handlers_log_stands_among_the_events(shop):
     """Records of the app and of the job are one line each, named by their logger or their job."""
     job = shop.tasks.speak.enqueue(words="hello")

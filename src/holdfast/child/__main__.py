@@ -25,6 +25,7 @@ from holdfast.app import Holdfast
 from holdfast.child.canary import WithCanary
 from holdfast.child.lifespan import enter_lifespans, leave_lifespans
 from holdfast.child.loading import load_app
+from holdfast.child.unused import warn_of_unused_queues
 from holdfast.clock import SystemClock
 from holdfast.errors import HoldfastError
 from holdfast.settings import Loaded, Settings
@@ -77,6 +78,8 @@ async def _child(end: socket.socket) -> None:
         channel.send(Failed(str(error), "".join(traceback.format_exception(error))))
         await channel.receive()  # the supervisor hangs up when it has heard
         return
+    if not configure.alone:
+        warn_of_unused_queues(app, configure.queues)
     keep_log_tails(logging.getLogger())
     faulthandler.register(signal.SIGUSR1, file=Path(configure.dump).open("w"), all_threads=True)  # noqa: ASYNC230, SIM115 - open as long as the process
     ports = Ports(backend, channel, FileLog(Path(configure.notes)), SystemClock(), Random(), app.events)  # noqa: S311 - jitter

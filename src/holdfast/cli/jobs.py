@@ -3,12 +3,14 @@
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from holdfast.cli.bulk import act_on_each
 from holdfast.cli.connection import Wanted, about_a_store
 from holdfast.cli.helptext import examples
 from holdfast.cli.jobs_show import show
 from holdfast.cli.jobview import job_columns, job_fields
+from holdfast.cli.lookup import find_job
 from holdfast.cli.output import say, say_json, say_table
 from holdfast.clock import SystemClock
 from holdfast.core.job import Cancellation, Job
@@ -86,6 +88,8 @@ def list_command(wanted: Wanted, /, *, states: tuple[str, ...], limit: int, **na
 def list_jobs(wanted: Wanted, which: JobFilter, nothing: str) -> None:
     """Print one page of jobs, and how to see the next."""
     with wanted.store() as backend:
+        if which.before is not None:
+            which = replace(which, before=find_job(backend, which.before).id)
         found = backend.run(backend.verbs.list_jobs(which))
     if wanted.as_json:
         say_json([job_fields(job) for job in found])

@@ -8,6 +8,7 @@ import click
 from holdfast.cli.connection import debug_option
 from holdfast.cli.helptext import examples
 from holdfast.cli.target import app_dir_option, check_target
+from holdfast.policy.problems import queue_problems
 from holdfast.supervisor.options import WorkerOptions
 from holdfast.watch.options import LogFormat, LogLevel, LogOptions
 from holdfast.worker.served import ServedQueues
@@ -24,6 +25,8 @@ def _read_queues(_ctx: click.Context, _parameter: click.Parameter, value: str | 
         name, equals, weight = (word.strip() for word in part.partition("="))
         if not name:
             raise click.BadParameter(f"'{value}' has an empty name in it; write e.g. `--queues critical=6,mail=3`")
+        for problem in queue_problems(name):
+            raise click.BadParameter(f"{problem}; no job can be there")
         if equals and not re.fullmatch(r"0*[1-9][0-9]{0,5}", weight):
             raise click.BadParameter(
                 f"the weight of '{name}' must be a whole number from 1 to 999999, not '{weight}'; write e.g."

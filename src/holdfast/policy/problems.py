@@ -34,12 +34,17 @@ def refuse_any(problems: Iterable[str]) -> None:
 
 def routing_problems(queue: Any, priority: Any, max_attempts: Any) -> Iterator[str]:
     """Yield what is wrong with where, how soon and how often a job runs."""
-    if not (isinstance(queue, str) and _NAME.fullmatch(queue)):
-        yield f"queue must be 1 to 64 letters, digits, '_', '.' or '-', not {queue!r}"
+    yield from queue_problems(queue)
     if not is_int(priority) or priority not in PRIORITIES:
         yield f"priority must be an integer from -32768 to 32767, greater first, not {priority!r}"
     if not is_int(max_attempts) or not 1 <= max_attempts <= _MAX_ATTEMPTS:
         yield f"max_attempts must be an integer from 1 (no retries) to {_MAX_ATTEMPTS}, not {max_attempts!r}"
+
+
+def queue_problems(queue: Any) -> Iterator[str]:
+    """Yield what is wrong with the name of a queue."""
+    if not (isinstance(queue, str) and _NAME.fullmatch(queue)):
+        yield f"queue must be 1 to 64 letters, digits, '_', '.' or '-', not {queue!r}"
 
 
 def time_problems(delay: Any, at: Any) -> Iterator[str]:

@@ -4,6 +4,7 @@ import pytest
 from cli_world import CONTRACT, answer, assert_refused
 
 from holdfast.core.states import State
+from holdfast.ids import new_job_id
 
 
 class TestJobsList:
@@ -52,6 +53,14 @@ class TestJobsList:
     @pytest.mark.parametrize("pair", ["customer", "=7", ""])
     def test_metadata_is_asked_for_by_name_and_value(self, holdfast, pair):
         assert_refused(holdfast("jobs", "list", "--meta", pair), 2, "NAME=VALUE")
+
+    def test_a_page_begins_at_a_job_that_is_there(self, world, holdfast):
+        older, newer = sorted(world.dead() for _ in range(2))
+        for command in ("jobs", "dead"):
+            listed = answer(holdfast(command, "list", "--json", "--before", newer[-8:]))
+            assert [job["id"] for job in listed] == [older]
+            for nobody in ("abc", new_job_id()):
+                assert_refused(holdfast(command, "list", "--before", nobody), 1, f"there is no job '{nobody}'")
 
     def test_pages_follow_each_other_by_id(self, world, holdfast):
         ids = sorted((world.enqueue() for _ in range(5)), reverse=True)

@@ -91,6 +91,9 @@ def test_a_malformed_target_is_refused_with_an_example(supervised, target):
         (("--queues", "critical="), "the weight of 'critical'"),
         (("--queues", "critical=6=7"), "the weight of 'critical'"),
         (("--queues", "=6"), "empty name"),
+        (("--queues", "a b"), "queue must be 1 to 64 letters, digits, '_', '.' or '-', not 'a b'"),
+        (("--queues", "mail,reports;=2"), "not 'reports;'"),
+        (("--queues", "a" * 65), "1 to 64 letters"),
         (("--queues", "a,b,a"), "names 'a' twice"),
         (("--strict",), "--strict is about --queues, and none are named"),
         (
