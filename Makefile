@@ -38,7 +38,7 @@ simulate: $(STAMP) ## run the simulator over many seeds: make simulate SEEDS=200
 	$(BIN)/python -m holdfast.testing.simulator --seeds $(SEEDS) $(ARGS)
 
 bench: $(STAMP) ## measure beside bare sqlite3 and huey (ARGS="--jobs 3000 --rounds 1": a quick look)
-	$(BIN)/python bench $(ARGS)
+	@$(BIN)/python bench $(ARGS)
 
 $(STAMP): pyproject.toml
 	@if ! $(BIN)/python -c '$(USABLE)' 2>/dev/null; then \

@@ -11,6 +11,8 @@ from enum import Enum
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
+import msgspec
+
 T = TypeVar("T")
 S = TypeVar("S")
 P = ParamSpec("P")
@@ -34,24 +36,21 @@ class Tone(Enum):
     """A job may have ended or be further on: for those who wait for jobs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(msgspec.Struct, frozen=True):
     """A statement whose answer is its rows."""
 
     sql: str
     params: Sequence[Any] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(msgspec.Struct, frozen=True):
     """A statement whose answer is how many rows it changed."""
 
     sql: str
     params: Sequence[Any] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Bulk:
+class Bulk(msgspec.Struct, frozen=True):
     """One statement run for many parameter rows; its answer is how many rows it changed in all."""
 
     sql: str

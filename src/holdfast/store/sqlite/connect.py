@@ -24,7 +24,7 @@ SYNCHRONOUS = "FULL"
 """How the jobs file is written: a commit is on the disk when it is answered."""
 
 _CACHE_KIB = 16 * 1024
-_CHECKPOINT_PAGES = 4000
+_CHECKPOINT_PAGES = 1000
 _RETRY_EVERY = 0.01
 
 
