@@ -57,7 +57,29 @@ class Bulk(msgspec.Struct, frozen=True):
     rows: Sequence[Sequence[Any]]
 
 
-Statement = Query | Command | Bulk
+class Script(msgspec.Struct, frozen=True):
+    """A named script that the server runs in one step, with its arguments; its answer is what it returns."""
+
+    name: str
+    args: Sequence[Any] = ()
+
+
+class Together(msgspec.Struct, frozen=True):
+    """Statements of which none needs the answer of another: sent at once where that saves a round trip.
+
+    Its answer is the list of theirs. They run in this order.
+    """
+
+    statements: Sequence[Query | Command]
+
+
+class Last(msgspec.Struct, frozen=True):
+    """A statement after which its verb yields no other: it may be sent with the commit, or be a commit by itself."""
+
+    statement: Query | Command | Together
+
+
+Statement = Query | Command | Bulk | Script | Together | Last
 Steps = Generator[Statement, Any, T]
 
 

@@ -7,8 +7,8 @@ from holdfast.core.states import CLAIMED, FINAL, MOVES, Move, Reason, State
 from holdfast.errors import JobNotFoundError, JobStateError
 from holdfast.store.sqlite.keys import holder_of
 from holdfast.store.sqlite.rows import shown_state
-from holdfast.store.sqlite.times import from_micros
 from holdfast.store.sqlite.verbs import SqliteVerbs
+from holdfast.store.times import from_micros
 from holdfast.store.verb import Access, Command, Query, Steps, verb
 
 

@@ -12,8 +12,8 @@ from itertools import groupby
 from holdfast.core.job import NewJob, OnConflict
 from holdfast.core.states import CLAIMED, Reason, State
 from holdfast.store.sqlite.keys import Holder, holder_of
-from holdfast.store.sqlite.times import span_to_micros, to_micros
 from holdfast.store.sqlite.verbs import SqliteVerbs, to_json
+from holdfast.store.times import span_to_micros, to_micros
 from holdfast.store.verb import Access, Bulk, Command, Query, Steps, Verb
 
 _REMEDY = 'give another key, say on_conflict="return" to get that job, or wait until it gives the key free'

@@ -16,8 +16,8 @@ from holdfast.store.sqlite.sql_files import load_migrations, load_statements
 from holdfast.store.sqlite.steps import run_steps
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.store.sqlite.surroundings import look_around
-from holdfast.store.sqlite.times import from_micros, from_micros_or_none, to_micros
 from holdfast.store.sqlite.translate import translated
+from holdfast.store.times import from_micros, from_micros_or_none, to_micros
 
 SMALL = 64_000_000
 """Bytes up to which a file is read through without being asked to."""

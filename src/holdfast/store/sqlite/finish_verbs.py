@@ -15,8 +15,8 @@ from holdfast.core.job import ClaimRef, Ending, Progress, Verdict
 from holdfast.core.states import ENDINGS, MOVES, RETURNS, STARTED_ITS_LAST, Move, State
 from holdfast.store.sqlite.ending import End, EndedBy, write_end
 from holdfast.store.sqlite.rows import ClaimedRow
-from holdfast.store.sqlite.times import span_to_micros, to_micros, to_micros_or_none
 from holdfast.store.sqlite.verbs import SqliteVerbs
+from holdfast.store.times import span_to_micros, to_micros, to_micros_or_none
 from holdfast.store.verb import Access, Bulk, Command, Query, Steps, Verb, verb
 
 BITE = 4 * 1024 * 1024

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from holdfast.core.states import FINAL, State
 from holdfast.errors import KeyTakenError
 from holdfast.store.sqlite.rows import shown_state
-from holdfast.store.sqlite.times import from_micros
+from holdfast.store.times import from_micros
 from holdfast.store.verb import Query, Steps
 
 

@@ -10,7 +10,7 @@ from holdfast.core.job import Attempt, Claim, ClaimRef, Glance, Job, OnLate, Pro
 from holdfast.core.states import Move, Reason, State, settle
 from holdfast.store.protocol import Worker, WorkerInfo
 from holdfast.store.sqlite.lease import Lease
-from holdfast.store.sqlite.times import from_micros, from_micros_or_none, span_from_micros
+from holdfast.store.times import from_micros, from_micros_or_none, span_from_micros
 
 Row = Sequence[Any]
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar
 
 from holdfast.errors import ValueNotStoredError
-from holdfast.store.verb import Bulk, Query, Statement, Steps
+from holdfast.store.verb import Bulk, Command, Query, Statement, Steps
 
 T = TypeVar("T")
 
@@ -54,7 +54,8 @@ def _answer(connection: Executor, statement: Statement) -> Any:
             return connection.execute(statement.sql, statement.params).fetchall()
         if isinstance(statement, Bulk):
             return connection.executemany(statement.sql, statement.rows).rowcount
-        return connection.execute(statement.sql, statement.params).rowcount
+        if isinstance(statement, Command):
+            return connection.execute(statement.sql, statement.params).rowcount
     except (OverflowError, UnicodeEncodeError) as error:
         # Values that Python can hold and SQLite cannot: integers over 64 bits, lone surrogates.
         raise _not_stored(error) from error
@@ -62,6 +63,7 @@ def _answer(connection: Executor, statement: Statement) -> Any:
         if _is_unbindable(error):
             raise _not_stored(error) from error
         raise
+    raise TypeError(f"SQLite cannot run {statement!r}: it is of another store")
 
 
 def _not_stored(error: Exception) -> ValueNotStoredError:

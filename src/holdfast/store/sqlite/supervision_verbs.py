@@ -45,8 +45,8 @@ from datetime import timedelta
 from holdfast.core.job import ClaimRef, KnownTask
 from holdfast.store.protocol import BeatAnswer, WorkerBeat, WorkerInfo
 from holdfast.store.sqlite.lease import Lease
-from holdfast.store.sqlite.times import span_from_micros, span_to_micros, to_micros
 from holdfast.store.sqlite.verbs import SqliteVerbs, to_json
+from holdfast.store.times import span_from_micros, span_to_micros, to_micros
 from holdfast.store.verb import Access, Bulk, Command, Query, Steps, verb
 
 BURIED_KEPT = timedelta(days=1)

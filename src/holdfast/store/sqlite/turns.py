@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from holdfast.store.protocol import ClaimRequest, priorities_in_turn
-from holdfast.store.sqlite.times import span_to_micros
+from holdfast.store.times import span_to_micros
 from holdfast.store.verb import Query, Steps
 
 _BEFORE_ALL = (-(2**63), 0)

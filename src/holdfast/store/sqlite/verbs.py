@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from holdfast.clock import Clock
 from holdfast.store.sqlite.lease import this_boot
-from holdfast.store.sqlite.times import seconds_to_micros, to_micros
+from holdfast.store.times import seconds_to_micros, to_micros
 
 
 class SqliteVerbs:

@@ -1,4 +1,4 @@
-"""Times as SQLite keeps them: whole microseconds, so that what is read is exactly what was written."""
+"""Times as stores keep them: whole microseconds, so that what is read is exactly what was written."""
 
 from datetime import UTC, datetime, timedelta
 

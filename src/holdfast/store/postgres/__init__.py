@@ -1,0 +1,1 @@
+"""Jobs in PostgreSQL, for fleets and for those whose data lives there."""

@@ -1,0 +1,253 @@
+-- Everything lives in one schema of its own: `holdfast`, or the name that the URL gives, with _<namespace> behind it in
+-- a namespace. In these files it is written as `holdfast.` and put in while loading.
+--
+-- A job's row never changes. What does change, where the job is in its life, is a row in exactly one of four tables,
+-- which is inserted and deleted and not updated: so the hot tables stay small and nothing is rewritten in place.
+--
+--     fresh ──────┐                       ┌──► outcome
+--                 ├──► claim (in hand) ───┤
+--     waiting ────┘                       └──► waiting
+--
+-- Times are microseconds since 1970 UTC. `now` is the server's clock_timestamp(), never a caller's.
+--
+-- job: what was asked for. Partitioned by id (UUIDv7, so by time), as are outcome, attempt and tag, for retention.
+--   id, task, version, queue, priority, payload, max_attempts, created_at, key, keep_key, start_by, on_late, metadata
+--                      as in core.job.NewJob; metadata is a JSON object of strings, NULL for none
+--   run_at             when it was first to run; the row in fresh, waiting, claim or outcome has the present one
+--   tags               array, NULL for none
+--
+-- fresh: due on arrival and never claimed yet. What most jobs are, so it is as narrow as can be.
+--   queue, priority    as in job
+--   xid                the transaction that inserted it. Claims walk this table in the order (xid, seq) from a mark, so
+--                      that the dead entries of what was claimed before are not walked again. A mark never passes
+--                      pg_snapshot_xmin(pg_current_snapshot()): nothing that was in flight then can be behind it
+--   seq                order of arrival, over fresh and waiting together
+--   run_at             the time of its arrival
+--
+-- waiting: every other job that nobody has in hand: for its time, for another try, or for something else.
+--   seq, run_at, fence, attempt, crashes, alone, error   as in claim
+--   blocked            true: it waits not for its time but for `reason`; `until_at` says until when, if known
+--   task, version      as in job, for those who adopt what nobody knew
+--   after              blocked(replacing) only: the claimed job whose place it takes
+--
+-- claim: a job in a worker's hands.
+--   fence              +1 at every claim of the job, never reset
+--   worker, call       whose it is, and by which of that worker's claim calls
+--   running            false: held; true: marked as running
+--   attempt, crashes   how often it was charged, and how often a process died under it
+--   alone              a suspect of a crash, which runs in a process of its own
+--   error              its last failure in one line
+--   cancel_requested   somebody asked to cancel it meanwhile
+--   replaced           another job has taken its key, and is blocked(replacing) after it
+--   started_at         when it started, as its worker says
+--   progress_done, progress_total   as its handler said last
+--
+-- outcome: the end of a job. A dead one that is requeued loses this row.
+--   state, reason      completed, dead or cancelled, and why
+--   fence, worker      of the last claim; NULL worker where it was never claimed, or given back before
+--   cancel_requested   as it was when it ended
+--   result, result_until   what it returned, and until when anyone sees it (NULL: as long as the job)
+--
+-- attempt: how a claim ended. A plain completion has no row: outcome says all of it.
+--   fence, worker, started_at, ended_at, how, error, traceback, log   as in core.job.Attempt
+--   ended_by           'finish', 'reconcile' or 'burial'; a repeated finish is accepted after 'finish' only
+--
+-- fading: one row per result that is kept for a time, until a sweep forgets it.
+-- tag: one row per tag of a job.
+-- key: which job was last accepted with a key of a task. Whether the key is taken is read from where that job is.
+-- level: every pair of queue and priority that jobs ever had. Claims visit these; enqueuers see to it that they exist.
+-- queue: one row per paused queue.
+-- tally: how many jobs of a queue have ended in a state, as deltas that are appended and now and then folded into one.
+-- worker: the living. A beat changes beat_at and nothing else, so that it does not wait for claims, which hold their
+--   worker's row FOR KEY SHARE; a burial deletes the row, and so waits for claims under way.
+--   queues             array, NULL for all
+-- buried: who was buried lately, so that a late registration cannot bring them back.
+-- listener: who sleeps until the bell of a tone rings. Unlogged: it means nothing after a crash of the server.
+--   waiting            only then is there someone to notify
+--   seen_at            the last sign of life; stale rows are swept
+-- schema_version: one row: the number of the last migration applied, and the oldest release number that can work with it.
+
+CREATE TABLE holdfast.job (
+    id uuid NOT NULL,
+    task text NOT NULL,
+    version integer NOT NULL,
+    queue text NOT NULL,
+    priority integer NOT NULL,
+    run_at bigint NOT NULL,
+    max_attempts integer NOT NULL,
+    created_at bigint NOT NULL,
+    payload bytea NOT NULL,
+    key text,
+    keep_key bigint NOT NULL DEFAULT 0,
+    start_by bigint,
+    on_late text,
+    tags text[],
+    metadata text,
+    PRIMARY KEY (id)
+) PARTITION BY RANGE (id);
+CREATE TABLE holdfast.job_all PARTITION OF holdfast.job FOR VALUES FROM (MINVALUE) TO (MAXVALUE);
+CREATE INDEX job_key ON holdfast.job (key, id) WHERE key IS NOT NULL;
+
+CREATE SEQUENCE holdfast.arrival CACHE 1;
+
+CREATE TABLE holdfast.fresh (
+    queue text NOT NULL,
+    priority integer NOT NULL,
+    xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    seq bigint NOT NULL DEFAULT nextval('holdfast.arrival'),
+    run_at bigint NOT NULL,
+    id uuid NOT NULL
+);
+CREATE INDEX fresh_order ON holdfast.fresh (queue, priority, xid, seq);
+CREATE INDEX fresh_id ON holdfast.fresh (id);
+
+CREATE TABLE holdfast.waiting (
+    queue text NOT NULL,
+    priority integer NOT NULL,
+    run_at bigint NOT NULL,
+    seq bigint NOT NULL DEFAULT nextval('holdfast.arrival'),
+    id uuid NOT NULL,
+    task text NOT NULL,
+    version integer NOT NULL,
+    fence integer NOT NULL DEFAULT 0,
+    attempt integer NOT NULL DEFAULT 0,
+    crashes integer NOT NULL DEFAULT 0,
+    alone boolean NOT NULL DEFAULT false,
+    blocked boolean NOT NULL DEFAULT false,
+    reason text,
+    until_at bigint,
+    after uuid,
+    error text
+);
+CREATE UNIQUE INDEX waiting_id ON holdfast.waiting (id);
+CREATE INDEX waiting_order ON holdfast.waiting (queue, alone, priority, run_at, seq) WHERE NOT blocked;
+CREATE INDEX waiting_time ON holdfast.waiting (run_at, seq) WHERE NOT blocked;
+CREATE INDEX waiting_blocked ON holdfast.waiting (reason, task, version) WHERE blocked;
+
+CREATE TABLE holdfast.claim (
+    id uuid NOT NULL,
+    fence integer NOT NULL,
+    worker text NOT NULL,
+    call bigint NOT NULL,
+    queue text NOT NULL,
+    priority integer NOT NULL,
+    run_at bigint NOT NULL,
+    seq bigint NOT NULL,
+    attempt integer NOT NULL DEFAULT 0,
+    crashes integer NOT NULL DEFAULT 0,
+    alone boolean NOT NULL DEFAULT false,
+    running boolean NOT NULL DEFAULT false,
+    cancel_requested boolean NOT NULL DEFAULT false,
+    replaced boolean NOT NULL DEFAULT false,
+    started_at bigint,
+    progress_done double precision,
+    progress_total double precision,
+    error text
+);
+CREATE UNIQUE INDEX claim_id ON holdfast.claim (id);
+
+CREATE TABLE holdfast.outcome (
+    id uuid NOT NULL,
+    state text NOT NULL,
+    reason text,
+    queue text NOT NULL,
+    fence integer NOT NULL,
+    worker text,
+    run_at bigint NOT NULL,
+    started_at bigint,
+    finished_at bigint NOT NULL,
+    attempt integer NOT NULL,
+    crashes integer NOT NULL,
+    alone boolean NOT NULL,
+    cancel_requested boolean NOT NULL,
+    error text,
+    progress_done double precision,
+    progress_total double precision,
+    result bytea,
+    result_until bigint,
+    PRIMARY KEY (id)
+) PARTITION BY RANGE (id);
+CREATE TABLE holdfast.outcome_all PARTITION OF holdfast.outcome FOR VALUES FROM (MINVALUE) TO (MAXVALUE);
+CREATE INDEX outcome_dead ON holdfast.outcome (id) WHERE state = 'dead';
+
+CREATE TABLE holdfast.attempt (
+    id uuid NOT NULL,
+    fence integer NOT NULL,
+    worker text NOT NULL,
+    started_at bigint,
+    ended_at bigint NOT NULL,
+    how text NOT NULL,
+    error text,
+    traceback text,
+    log text,
+    ended_by text NOT NULL,
+    PRIMARY KEY (id, fence)
+) PARTITION BY RANGE (id);
+CREATE TABLE holdfast.attempt_all PARTITION OF holdfast.attempt FOR VALUES FROM (MINVALUE) TO (MAXVALUE);
+
+CREATE TABLE holdfast.tag (
+    tag text NOT NULL,
+    id uuid NOT NULL,
+    PRIMARY KEY (tag, id)
+) PARTITION BY RANGE (id);
+CREATE TABLE holdfast.tag_all PARTITION OF holdfast.tag FOR VALUES FROM (MINVALUE) TO (MAXVALUE);
+
+CREATE TABLE holdfast.fading (
+    until_at bigint NOT NULL,
+    id uuid NOT NULL,
+    PRIMARY KEY (until_at, id)
+);
+
+CREATE TABLE holdfast.key (
+    task text NOT NULL,
+    key text NOT NULL,
+    id uuid,
+    PRIMARY KEY (task, key)
+);
+
+CREATE TABLE holdfast.level (
+    queue text NOT NULL,
+    priority integer NOT NULL,
+    PRIMARY KEY (queue, priority)
+);
+
+CREATE TABLE holdfast.queue (
+    name text PRIMARY KEY,
+    paused_at bigint NOT NULL
+);
+
+CREATE TABLE holdfast.tally (
+    queue text NOT NULL,
+    state text NOT NULL,
+    jobs bigint NOT NULL
+);
+
+CREATE TABLE holdfast.worker (
+    id text PRIMARY KEY,
+    seq bigint GENERATED ALWAYS AS IDENTITY,
+    supervisor text NOT NULL,
+    host text NOT NULL,
+    pid integer NOT NULL,
+    queues text[],
+    concurrency integer NOT NULL,
+    started_at bigint NOT NULL,
+    lease bigint NOT NULL,
+    beat_at bigint NOT NULL,
+    condemned boolean NOT NULL DEFAULT false
+);
+
+CREATE TABLE holdfast.buried (
+    id text PRIMARY KEY,
+    buried_at bigint NOT NULL
+);
+
+CREATE UNLOGGED TABLE holdfast.listener (
+    id text PRIMARY KEY,
+    tone text NOT NULL,
+    waiting boolean NOT NULL,
+    seen_at bigint NOT NULL
+);
+
+-- The time: as given, or else the server's own in microseconds since 1970.
+CREATE FUNCTION holdfast.present(given bigint) RETURNS bigint LANGUAGE sql VOLATILE AS
+$$ SELECT coalesce(given, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) $$;

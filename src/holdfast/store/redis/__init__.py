@@ -1,0 +1,1 @@
+"""Jobs in Redis or Valkey, for fleets that want speed above all."""
