@@ -90,6 +90,7 @@ class Holdfast:
         store_timeout: Seconds | None = None,
         concurrency: int | None = None,
         max_wait: Seconds | UnsetType | None = UNSET,
+        keep_finished: Seconds | UnsetType | None = UNSET,
         clock: Clock | None = None,
     ) -> None:
         given: dict[str, object] = {
@@ -104,6 +105,7 @@ class Holdfast:
             "store_timeout": store_timeout,
             "concurrency": concurrency,
             "max_wait": max_wait,
+            "keep_finished": keep_finished,
         }
         loaded = read_settings(given, url_check=check_url)
         self.settings = loaded.settings

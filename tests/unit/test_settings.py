@@ -77,6 +77,7 @@ class TestValues:
             "store_timeout": 64,
             "concurrency": 65,
             "max_wait": 66,
+            "keep_finished": 77,
         }
         app = Holdfast(**given)
         assert msgspec.structs.asdict(app.settings) == given | {"grace": 60}
@@ -174,6 +175,7 @@ class TestEnvironment:
             "store_timeout": ("1d", 86_400),
             "concurrency": ("7", 7),
             "max_wait": ("none", None),
+            "keep_finished": ("30d", 30 * 86_400),
         }
         environment = {f"HOLDFAST_{name.upper()}": text for name, (text, _) in said.items()}
         loaded = read_settings({"lease": 5, "concurrency": 3}, environment=environment)

@@ -16,7 +16,7 @@ from holdfast.core.states import Move, State
 from holdfast.store.protocol import ClaimRequest, JobFilter
 from holdfast.store.sqlite import SqliteBackend
 from holdfast.store.sqlite.sql_files import load_migrations
-from holdfast.store.sqlite.times import to_micros
+from holdfast.store.times import to_micros
 from holdfast.testing import FakeClock
 
 CLOCK = FakeClock()

@@ -138,6 +138,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "store_timeout": SpanRule(),
         "concurrency": CountRule(MOST_AT_ONCE),
         "max_wait": SpanRule(optional=True),
+        "keep_finished": SpanRule(optional=True),
     }
 )
 """The rule of every setting, in the order of `Settings`."""

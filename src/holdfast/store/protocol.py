@@ -333,6 +333,14 @@ class Store(Protocol):
         """Forget at most `limit` results whose time is over, for good; return how many. Views hide them before."""
         ...
 
+    def retire(self, age: timedelta, limit: int) -> Verb[int]:
+        """Forget at most `limit` jobs that completed or were cancelled longer than `age` ago; return how many.
+
+        With a job go its result, history and tags, and its key. One whose key is kept for longer stays as long; a
+        dead one until a person decides. A store may look at a part of its jobs only, and at another the next time.
+        """
+        ...
+
     def bury(self, worker: str, death: Death) -> Verb[tuple[ClaimRef, ...]]:
         """Remove the worker and give back all its claims as `crash.aftermath` says; return them.
 

@@ -74,7 +74,7 @@ class Together(msgspec.Struct, frozen=True):
 
 
 class Last(msgspec.Struct, frozen=True):
-    """A statement after which its verb yields no other: it may be sent with the commit, or be a commit by itself."""
+    """A statement after which its verb yields no other: sent with the commit, or as a transaction by itself."""
 
     statement: Query | Command | Together
 

@@ -10,6 +10,7 @@ own beats have succeeded, unbroken, for a whole lease: by then the living have b
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 
 from holdfast.clock import Clock
 from holdfast.core.crash import Death, DeathKind
@@ -26,10 +27,10 @@ from holdfast.worker.storecalls import StoreCalls
 log = logging.getLogger(__name__)
 
 SWEEP_EVERY = 60.0
-"""Seconds between two looks for results whose time is over."""
+"""Seconds between two looks for results, and for finished jobs, whose time is over."""
 
 SWEPT_AT_ONCE = 500
-"""How many results one look forgets; where there are more, the next beat goes on with them."""
+"""How many of each one look forgets; where there are more, the next beat goes on with them."""
 
 AFTER_EXPIRY = 0.05
 """Seconds to wait beyond someone's lease before looking whether it has beaten."""
@@ -145,10 +146,18 @@ class Heart:
                     dead = await find_dead(self._calls, released)
                     self._events.emit(WorkerFound(worker, 0, len(released) - len(dead)))
                     tell_dead(self._events, dead, VANISHED.evidence)
-            if sweep and await self._calls.once(self._calls.verbs.sweep(SWEPT_AT_ONCE)) < SWEPT_AT_ONCE:
+            if sweep and not await self._sweep():
                 self._sweep_at = self._clock.boot() + SWEEP_EVERY
         except HoldfastError as error:
             log.warning("what the beat found could not be put right yet: %s", error)
+
+    async def _sweep(self) -> bool:
+        """Forget what is kept no longer; tell whether there may be more of it."""
+        swept = [await self._calls.once(self._calls.verbs.sweep(SWEPT_AT_ONCE))]
+        if self._settings.keep_finished is not None:
+            age = timedelta(seconds=self._settings.keep_finished)
+            swept.append(await self._calls.once(self._calls.verbs.retire(age, SWEPT_AT_ONCE)))
+        return max(swept) >= SWEPT_AT_ONCE
 
     def _pause(self, answer: BeatAnswer, sent_at: float) -> float:
         """Return when to beat again: at the next turn, or as soon as there may be someone to bury."""

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from random import Random
 
-from holdfast.core.job import Ending, NewJob, OnConflict
+from holdfast.core.job import ClaimRef, Ending, NewJob, OnConflict
 from holdfast.core.states import Move, State
 from holdfast.errors import StoreUnavailableError
 from holdfast.events import Events
@@ -24,7 +24,7 @@ from holdfast.worker.messages import Adopt, Message, Renewed, Revoke
 from holdfast.worker.notes import Notes
 from holdfast.worker.storecalls import StoreCalls
 
-SETTINGS = Settings(url="memory://", lease=15.0)
+SETTINGS = Settings(url="memory://", lease=15.0, keep_finished=100.0)
 
 
 class Scene:
@@ -151,6 +151,20 @@ def test_results_whose_time_is_over_are_swept_now_and_again() -> None:
         assert left() == 1
         await asyncio.sleep(beat)
         assert left() == 0
+
+    play(scenario)
+
+
+def test_finished_jobs_whose_time_is_over_are_retired() -> None:
+    """At a look after `keep_finished`, and not at one before."""
+
+    async def scenario(scene: Scene) -> None:
+        scene.claim("ours")
+        scene.backend.run(scene.verbs.finish("ours", [Ending(ClaimRef("job", 1), Move.COMPLETE)]))
+        await asyncio.sleep(SETTINGS.keep_finished - 1)
+        assert scene.state() is State.COMPLETED
+        await asyncio.sleep(SWEEP_EVERY)
+        assert scene.backend.run(scene.verbs.get("job")) is None
 
     play(scenario)
 

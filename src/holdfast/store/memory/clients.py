@@ -96,7 +96,7 @@ class ClientVerbs(Tables):
         key = key_of(row.new)
         if key is None:
             return
-        holder = self._jobs[self._holders[key]]
+        holder = self._jobs.get(self._holders.get(key, row.new.id), row)
         if holder.has_key(now):
             raise refuse_key(holder, now, f"requeue job {row.new.id} once that job has given the key free")
         self._holders[key] = row.new.id

@@ -104,6 +104,12 @@ class JobRow:
         """Tell whether it has a result whose time is over."""
         return self.result is not None and self.result_until is not None and self.result_until <= now
 
+    def is_over(self, now: datetime, age: timedelta) -> bool:
+        """Tell whether it completed or was cancelled that long ago, and no key of it is kept."""
+        if self.finished_at is None or self.state not in FINAL or self.state is State.DEAD:
+            return False
+        return self.finished_at + age <= now and not self.has_key(now)
+
     def is_claim_of(self, worker: str) -> bool:
         """Tell whether the worker has this job."""
         return self.state in CLAIMED and self.worker == worker

@@ -1,12 +1,13 @@
 """What supervisors ask of the memory store: leases, and what becomes of the claims of the dead."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice
 
 from holdfast.core.crash import Aftermath, Death, DeathKind, Orphan, aftermath
 from holdfast.core.job import ClaimRef, KnownTask
 from holdfast.core.states import MOVES, STARTED_ITS_LAST, Move, Reason, State
+from holdfast.store.memory.reception import key_of
 from holdfast.store.memory.rows import JobRow, WorkerRow
 from holdfast.store.memory.tables import Tables, verb
 from holdfast.store.protocol import BeatAnswer, WorkerBeat, WorkerInfo
@@ -17,7 +18,7 @@ _UNHARMED = Move.RELEASE.value
 
 
 class SupervisorVerbs(Tables):
-    """Register, beat, reconcile, condemn, bury, sweep."""
+    """Register, beat, reconcile, condemn, bury, sweep, retire."""
 
     @verb(Access.WRITE)
     def register(self, worker: WorkerInfo) -> None:
@@ -107,6 +108,18 @@ class SupervisorVerbs(Tables):
         for row in stale:
             row.result = None
         return len(stale)
+
+    @verb(Access.WRITE)
+    def retire(self, age: timedelta, limit: int) -> int:
+        """Forget at most `limit` jobs that completed or were cancelled longer than `age` ago; return how many."""
+        now = self._clock.now()
+        over = list(islice((row for row in self._jobs.values() if row.is_over(now, age)), limit))
+        for row in over:
+            del self._jobs[row.new.id]
+            key = key_of(row.new)
+            if key is not None and self._holders.get(key) == row.new.id:
+                del self._holders[key]
+        return len(over)
 
     @verb(Access.WRITE, wakes=True, tells=True)
     def bury(self, worker: str, death: Death) -> tuple[ClaimRef, ...]:

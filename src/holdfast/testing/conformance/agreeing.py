@@ -34,7 +34,7 @@ class Agreeing:
         history = _History(harness, seed)
         for _ in range(STEPS):
             history.step()
-        assert len(harness.snapshot().jobs) > STEPS // 8
+        assert history.most_jobs > STEPS // 20
 
 
 class _History:
@@ -46,6 +46,7 @@ class _History:
         self._random = Random(seed)
         self._calls = 0
         self._workers: list[str] = []
+        self.most_jobs = 0
         self._hire()
         first = harness.new_job(queue=QUEUES[0])
         self._ask(lambda verbs: verbs.enqueue([first]))
@@ -54,10 +55,12 @@ class _History:
         """Do something, and look."""
         often = (self._enqueue, self._enqueue, self._claim, self._claim, self._finish, self._finish)
         seldom = (self._cancel, self._requeue, self._start, self._progress, self._beat, self._reconcile)
-        rare = (self._bury, self._vanish, self._discard, self._pause, self._sweep)
+        rare = (self._bury, self._vanish, self._discard, self._pause, self._sweep, self._retire)
         self._random.choice([*often, *often, *seldom, *rare])()
         self._harness.clock.advance(self._random.choice(SECONDS))
-        assert self._harness.snapshot() == self._model.snapshot()
+        shown = self._harness.snapshot()
+        assert shown == self._model.snapshot()
+        self.most_jobs = max(self.most_jobs, len(shown.jobs))
         which = JobFilter(key=self._key(), tags=self._tags(), error=self._random.choice((None, "OH")))
         self._ask(lambda verbs: verbs.list_jobs(which))
         self._ask(lambda verbs: verbs.unsettled(None))
@@ -191,6 +194,9 @@ class _History:
 
     def _sweep(self) -> None:
         self._ask(lambda verbs: verbs.sweep(2))
+
+    def _retire(self) -> None:
+        self._ask(lambda verbs: verbs.retire(timedelta(seconds=200), 100))
 
     # -- what to do it with ----------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from holdfast.testing.conformance.one_at_a_time import OneAtATime
 from holdfast.testing.conformance.reconciling import Reconciling
 from holdfast.testing.conformance.replacing import GivingBack, ReplacingTheClaimed, ReplacingTheWaiting
 from holdfast.testing.conformance.results import KeepingLogs, KeepingResults
+from holdfast.testing.conformance.retiring import Retiring
 from holdfast.testing.conformance.sharing import Sharing, WaitingLongEnough
 from holdfast.testing.conformance.tagging import Tagging
 from holdfast.testing.conformance.waiting import Adopting, Pausing
@@ -50,6 +51,7 @@ class StoreConformance(
     EndingClaims,
     KeepingResults,
     KeepingLogs,
+    Retiring,
     Looking,
     Glancing,
     Tagging,

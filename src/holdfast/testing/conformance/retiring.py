@@ -1,0 +1,98 @@
+"""Jobs that are over are forgotten after their time, and no others."""
+
+from datetime import timedelta
+
+import pytest
+
+from holdfast.core.states import FINAL, Move, State
+from holdfast.store.protocol import JobFilter
+from holdfast.testing.conformance.harness import Harness
+
+DAY = timedelta(days=1)
+
+
+def _retire(harness: Harness, limit: int = 100) -> int:
+    return harness.run(harness.verbs.retire(DAY, limit))
+
+
+class Retiring:
+    """What completed or was cancelled long ago goes; everything else stays."""
+
+    @pytest.mark.parametrize("state", [State.COMPLETED, State.CANCELLED])
+    def test_what_is_over_is_forgotten(self, harness: Harness, state: State) -> None:
+        """Not before its time; and then nothing of it is left in any view."""
+        placed = harness.place(state, tags=("red",), key="order-1")
+        harness.clock.advance(DAY.total_seconds() - 1)
+        assert _retire(harness) == 0
+        harness.clock.advance(1)
+        assert _retire(harness) == 1
+        assert harness.run(harness.verbs.get(placed.job_id)) is None
+        assert harness.history(placed.job_id) == ()
+        assert harness.run(harness.verbs.list_jobs(JobFilter(tags=("red",)))) == ()
+        assert harness.run(harness.verbs.list_jobs(JobFilter(key="order-1"))) == ()
+        assert harness.run(harness.verbs.glance([placed.job_id])) == {}
+        assert set(harness.run(harness.verbs.count()).values()) == {0}
+        assert harness.run(harness.verbs.queues()) == ()
+        assert _retire(harness) == 0
+
+    @pytest.mark.parametrize("state", sorted(set(State) - FINAL | {State.DEAD}))
+    def test_what_is_not_over_stays(self, harness: Harness, state: State) -> None:
+        """However long ago it came, a job that is unfinished or dead is not touched."""
+        harness.place(state)
+        harness.clock.advance(100 * DAY.total_seconds())
+        before = harness.snapshot()
+        assert _retire(harness) == 0
+        assert harness.snapshot() == before
+
+    def test_the_time_counts_from_the_end(self, harness: Harness) -> None:
+        """A job that was long under way is kept as long after its end as any other."""
+        placed = harness.place(State.RUNNING)
+        harness.clock.advance(DAY.total_seconds())
+        harness.finish(placed.worker, placed.ref, Move.COMPLETE)
+        assert _retire(harness) == 0
+        harness.clock.advance(DAY.total_seconds())
+        assert _retire(harness) == 1
+
+    def test_no_more_than_asked_for(self, harness: Harness) -> None:
+        """The limit holds, and the next calls go on with the rest."""
+        for _ in range(5):
+            harness.place(State.COMPLETED)
+        harness.clock.advance(DAY.total_seconds())
+        assert _retire(harness, 0) == 0
+        assert [_retire(harness, 2) for _ in range(4)] == [2, 2, 1, 0]
+
+    def test_a_kept_key_keeps_its_job(self, harness: Harness) -> None:
+        """A job whose key is still taken stays until that is over; then both are gone."""
+        placed = harness.place(State.COMPLETED, key="order-1", keep_key=2 * DAY)
+        harness.clock.advance(DAY.total_seconds())
+        assert _retire(harness) == 0
+        assert harness.taken_by(key="order-1") == placed.job_id
+        harness.clock.advance(DAY.total_seconds())
+        assert _retire(harness) == 1
+        assert harness.taken_by(key="order-1") is None
+
+    def test_a_key_that_another_job_has_since_stays_with_it(self, harness: Harness) -> None:
+        """To forget who had a key once does not take it from who has it now."""
+        harness.place(State.COMPLETED, key="order-1")
+        harness.clock.advance(DAY.total_seconds())
+        holder = harness.enqueue(key="order-1")
+        assert _retire(harness) == 1
+        assert harness.taken_by(key="order-1") == holder
+
+    def test_a_dead_job_whose_key_was_forgotten_is_requeued(self, harness: Harness) -> None:
+        """The job that had its key after it is gone, so that it takes its key again."""
+        dead = harness.place(State.DEAD, key="order-1")
+        harness.place(State.COMPLETED, key="order-1")
+        harness.clock.advance(DAY.total_seconds())
+        assert _retire(harness) == 1
+        harness.run(harness.verbs.requeue(dead.job_id))
+        assert harness.taken_by(key="order-1") == dead.job_id
+
+    def test_a_result_kept_for_a_time_goes_with_its_job(self, harness: Harness) -> None:
+        """A sweep afterwards finds nothing to forget."""
+        placed = harness.place(State.RUNNING)
+        harness.finish(placed.worker, placed.ref, Move.COMPLETE, result=b"1", keep_result=2 * DAY)
+        harness.clock.advance(DAY.total_seconds())
+        assert _retire(harness) == 1
+        harness.clock.advance(2 * DAY.total_seconds())
+        assert harness.run(harness.verbs.sweep(10)) == 0
