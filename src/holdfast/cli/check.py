@@ -10,7 +10,6 @@ from rich.text import Text
 
 from holdfast.cli.canaries import Canaries, Flight, QueueChoice
 from holdfast.cli.connection import Wanted, about_a_store, existing_store
-from holdfast.cli.existing import refuse_missing_store
 from holdfast.cli.failures import ExitCode
 from holdfast.cli.helptext import examples
 from holdfast.cli.output import Column, cut, say, say_json, say_table, wait_progress
@@ -19,6 +18,7 @@ from holdfast.clock import SystemClock
 from holdfast.errors import StoreUnavailableError
 from holdfast.policy import Policy
 from holdfast.settings import Settings
+from holdfast.store.open import refuse_missing_store
 from holdfast.watch.why import START_A_WORKER
 from holdfast.watch.words import counted, span
 

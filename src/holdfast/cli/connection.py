@@ -8,11 +8,10 @@ from typing import Any, Concatenate, ParamSpec
 
 import click
 
-from holdfast.cli.existing import refuse_missing_store
 from holdfast.cli.failures import DEBUG
 from holdfast.settings import Loaded, Settings, read_settings
 from holdfast.store.backend import Backend
-from holdfast.store.open import check_url, open_backend
+from holdfast.store.open import check_url, open_backend, refuse_missing_store
 
 P = ParamSpec("P")
 
