@@ -88,6 +88,7 @@ class Holdfast:
         look_ahead: Seconds | None = None,
         safety_poll: Seconds | None = None,
         store_timeout: Seconds | None = None,
+        retry_for: Seconds | None = None,
         concurrency: int | None = None,
         max_wait: Seconds | UnsetType | None = UNSET,
         keep_finished: Seconds | UnsetType | None = UNSET,
@@ -103,6 +104,7 @@ class Holdfast:
             "look_ahead": look_ahead,
             "safety_poll": safety_poll,
             "store_timeout": store_timeout,
+            "retry_for": retry_for,
             "concurrency": concurrency,
             "max_wait": max_wait,
             "keep_finished": keep_finished,
@@ -155,6 +157,11 @@ class Holdfast:
     def verbs(self) -> Store:
         """What the store can do; run it with `call` or `acall`."""
         return self.backend.verbs
+
+    @property
+    def retry_for(self) -> float:
+        """For how many seconds an enqueue goes on trying while the store is away, unless it says so itself."""
+        return self.settings.retry_for
 
     @property
     def middlewares(self) -> Sequence[Middleware]:

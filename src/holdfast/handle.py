@@ -48,6 +48,11 @@ class Caller(Protocol):
         """Where to wait for jobs."""
         ...
 
+    @property
+    def retry_for(self) -> float:
+        """For how many seconds an enqueue goes on trying while the store is away, unless it says so itself."""
+        ...
+
     def call(self, verb: Verb[T], tx: Any = None) -> T:
         """Run a verb, blocking; inside the transaction of the connection `tx`, if one is given."""
         ...

@@ -5,6 +5,7 @@ Everything is bound, checked and encoded before anything is written; sync and as
 
 import inspect
 import re
+import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from holdfast.core.job import KnownTask, NewJob
 from holdfast.errors import ArgumentsError, ConfigurationError
 from holdfast.handle import Caller, JobHandle
 from holdfast.ids import new_job_id
+from holdfast.patience import PASSING, Patience
 from holdfast.policy import OnConflictWord, OnLateWord, Options, Policy, Seconds, declare_options
 from holdfast.spelling import options_of
 
@@ -80,6 +82,7 @@ class Task(Generic[P, R]):
         on_late: OnLateWord | None = None,
         tags: Iterable[str] = (),
         metadata: Mapping[str, str] | None = None,
+        retry_for: Seconds | None = None,
         tx: Any = None,
     ) -> "BoundTask[P, R]":
         """Return the task with options for the next enqueue; the task itself stays as it is.
@@ -90,8 +93,9 @@ class Task(Generic[P, R]):
         `key` is unique among the unfinished jobs of the task, and for `keep_key` after a completion: where another
         job has it, `on_conflict` says whether that one is returned, replaced if it has not started, or an error is
         raised. A job that starts for the first time later than `start_within` after its time is late: it runs all
-        the same, or expires. `tags` and `metadata` are for finding it. With `tx`, a connection of your own to the
-        same database, the job exists if and only if your transaction commits.
+        the same, or expires. `tags` and `metadata` are for finding it. While the store is away, an enqueue goes on
+        trying for `retry_for`, and stores the job once, whichever try it was that succeeded. With `tx`, a
+        connection of your own to the same database, the job exists if and only if your transaction commits.
         """
         given = declare_options(
             delay=delay,
@@ -107,6 +111,7 @@ class Task(Generic[P, R]):
             on_late=on_late,
             tags=tags,
             metadata=metadata,
+            retry_for=retry_for,
             tx=tx,
         )
         return BoundTask(self, given, self._caller)
@@ -187,14 +192,12 @@ class BoundTask(Generic[P, R]):
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Enqueue a job and return its handle: when this returns, the job is stored."""
         job = self._new_job(self.task.arguments.encode(args, kwargs))
-        taken = self.caller.call(self.caller.verbs.enqueue((job,)), self.given.tx)
-        return self._handle(job, taken)
+        return self._handle(job, self._store((job,), self._patience()))
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Enqueue a job from async code."""
         job = self._new_job(self.task.arguments.encode(args, kwargs))
-        taken = await self.caller.acall(self.caller.verbs.enqueue((job,)), self.given.tx)
-        return self._handle(job, taken)
+        return self._handle(job, await self._astore((job,), self._patience()))
 
     def enqueue_many(self, jobs: Iterable[Mapping[str, Any]]) -> list[JobHandle[R]]:
         """Enqueue a job for each mapping of arguments, a thousand per transaction; all are checked first.
@@ -202,21 +205,50 @@ class BoundTask(Generic[P, R]):
         If the store fails after the first thousand, what is stored stays; a note on the error says how many.
         Inside a transaction of your own (`tx`) it is all or nothing.
         """
-        new_jobs, taken = self._new_jobs(jobs), dict[str, str]()
+        new_jobs, taken, patience = self._new_jobs(jobs), dict[str, str](), self._patience()
         for start, chunk in _chunks(new_jobs, JOBS_PER_CALL if self.given.tx is None else len(new_jobs)):
             with _noting_stored(start):
-                met = self.caller.call(self.caller.verbs.enqueue(chunk), self.given.tx)
+                met = self._store(chunk, patience)
             taken |= met
         return [self._handle(job, taken) for job in new_jobs]
 
     async def aenqueue_many(self, jobs: Iterable[Mapping[str, Any]]) -> list[JobHandle[R]]:
         """Enqueue many jobs from async code."""
-        new_jobs, taken = self._new_jobs(jobs), dict[str, str]()
+        new_jobs, taken, patience = self._new_jobs(jobs), dict[str, str](), self._patience()
         for start, chunk in _chunks(new_jobs, JOBS_PER_CALL if self.given.tx is None else len(new_jobs)):
             with _noting_stored(start):
-                met = await self.caller.acall(self.caller.verbs.enqueue(chunk), self.given.tx)
+                met = await self._astore(chunk, patience)
             taken |= met
         return [self._handle(job, taken) for job in new_jobs]
+
+    def _store(self, jobs: Sequence[NewJob], patience: Patience | None) -> Mapping[str, str]:
+        """Enqueue; tried again with the same ids, which a try whose answer was lost may have stored already."""
+        while True:
+            try:
+                return self.caller.call(self.caller.verbs.enqueue(jobs), self.given.tx)
+            except PASSING as error:
+                if patience is None:
+                    raise
+                pause = patience.pause_after(error)
+            time.sleep(pause)
+
+    async def _astore(self, jobs: Sequence[NewJob], patience: Patience | None) -> Mapping[str, str]:
+        """Do as `_store` does, without blocking the event loop."""
+        while True:
+            try:
+                return await self.caller.acall(self.caller.verbs.enqueue(jobs), self.given.tx)
+            except PASSING as error:
+                if patience is None:
+                    raise
+                pause = patience.pause_after(error)
+            import asyncio  # noqa: PLC0415 - slow to import, and here it is loaded already
+
+            await asyncio.sleep(pause)
+
+    def _patience(self) -> Patience | None:
+        """Return how long to go on trying, if at all: a transaction of the caller's own is over at a failure."""
+        seconds = self.caller.retry_for if self.given.retry_for is None else self.given.retry_for
+        return Patience(seconds) if seconds and self.given.tx is None else None
 
     def _new_job(self, payload: bytes) -> NewJob:
         policy, given = self.task.policy, self.given

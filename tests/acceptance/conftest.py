@@ -15,17 +15,34 @@ def pytest_collection_modifyitems(config, items):
 
 
 @pytest.fixture
-def fleet(tmp_path):
-    """Give an empty fleet; afterwards every process is gone, and none has said that it met a bug."""
-    fleet = Fleet(tmp_path)
+def fleet_on(tmp_path):
+    """Give a maker of empty fleets, each on the store that a URL names.
+
+    Afterwards every process is gone, and none has said that it met a bug.
+    """
+    fleets = []
+
+    def make(url=None):
+        folder = tmp_path / f"fleet-{len(fleets)}" if url else tmp_path
+        folder.mkdir(exist_ok=True)
+        fleets.append(Fleet(folder, url))
+        return fleets[-1]
+
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a worker heeds what its parent does
     try:
-        yield fleet
+        yield make
     finally:
         signal.signal(signal.SIGINT, before)
-        fleet.close()
-    told = {tree.log.name: tree.told for tree in fleet.trees}
+        for fleet in fleets:
+            fleet.close()
+    told = {str(tree.log): tree.told for fleet in fleets for tree in fleet.trees}
     assert {name: text for name, text in told.items() if "Traceback (most recent call last)" in text} == {}
+
+
+@pytest.fixture
+def fleet(fleet_on):
+    """Give an empty fleet on a SQLite file."""
+    return fleet_on()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A fleet of real `holdfast worker` processes on one SQLite file, and the means to harm it.
+"""A fleet of real `holdfast worker` processes on one store, and the means to harm it.
 
 Each worker is a tree, a supervisor and its children, in a process group of its own. Only processes that the fleet
 has started are ever signalled, and all of them are gone when it closes.
@@ -89,11 +89,11 @@ class Tree:
 
 
 class Fleet:
-    """One store, one ledger, and the workers on them."""
+    """One store, one ledger, and the workers on them. Without a URL the store is the SQLite file `path`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, url: str | None = None) -> None:
         self.path = folder / "jobs.db"
-        self.url = f"sqlite:///{self.path}"
+        self.url = f"sqlite:///{self.path}" if url is None else url
         self.ledger = Ledger(folder / "ledger")
         self.app = make_app(self.url)
         self.trees: list[Tree] = []
@@ -202,7 +202,7 @@ class Fleet:
 
     @contextmanager
     def user_transaction(self) -> Iterator[None]:
-        """Hold a write transaction of a user's own on the jobs file."""
+        """Hold a write transaction of a user's own on the jobs file of a fleet on SQLite."""
         connection = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None)
         try:
             connection.execute("CREATE TABLE IF NOT EXISTS orders (id INTEGER PRIMARY KEY)")

@@ -13,7 +13,7 @@ MODULES = {
     "no_app.py": "app = 42\n",
     "bad_setting.py": "from holdfast import Holdfast\napp = Holdfast('sqlite:///x.db', lease=-1)\n",
     "bad_url.py": "from holdfast import Holdfast\napp = Holdfast('sqlite://x.db')\n",
-    "later.py": "from holdfast import Holdfast\napp = Holdfast('postgresql://u:secret@h/d')\n",
+    "bad_port.py": "from holdfast import Holdfast\napp = Holdfast('postgresql://u:secret@h:99999/d')\n",
     "twice.py": "from holdfast import Holdfast\napp = Holdfast('sqlite:///x.db')\n"
     "def one(): ...\napp.task(name='a')(one)\napp.task(name='a')(one)\n",
 }
@@ -31,7 +31,7 @@ ERRORS = {
     "no_app:app": ("no_app has no app named 'app'", "must be a Holdfast(...) object"),
     "bad_setting:app": ("lease=-1 (from the code): must be above 0 seconds",),
     "bad_url:app": ("three slashes",),
-    "later:app": ("PostgreSQL is not part of this release yet",),
+    "bad_port:app": ("a port in the PostgreSQL URL is not between 1 and 65535",),
     "twice:app": ("two tasks are named 'a'",),
 }
 

@@ -1,30 +1,16 @@
 """One parametrised fixture over all stores."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from holdfast.store.backend import Backend
-from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.sqlite.backend import SqliteBackend
-from holdfast.testing import FakeClock
-
-pytest.register_assert_rewrite("holdfast.testing.conformance")
-
-from holdfast.testing.conformance import Harness  # noqa: E402 - its asserts must be rewritten first
-
-Opener = Callable[[Path, FakeClock], Backend]
-
-STORES: dict[str, Opener] = {
-    "memory": lambda _, clock: MemoryBackend(clock),
-    "sqlite": lambda folder, clock: SqliteBackend(folder / "jobs.db", clock=clock),
-}
+from empty_stores import STORES
+from harnesses import open_harness
+from holdfast.testing.conformance import Harness
 
 
-@pytest.fixture(params=sorted(STORES))
+@pytest.fixture(params=STORES)
 def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Harness]:
-    clock = FakeClock()
-    backend = STORES[request.param](tmp_path, clock)
-    yield Harness(backend, clock)
-    backend.close()
+    with open_harness(request.param, STORES[request.param], request, tmp_path) as harness:
+        yield harness

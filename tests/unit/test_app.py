@@ -17,7 +17,8 @@ from holdfast.core.states import State
 from holdfast.errors import StoreFullError
 from holdfast.settings import load_settings
 from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.open import open_backend, sqlite_path
+from holdfast.store.open import check_url, open_backend
+from holdfast.store.sqlite.address import sqlite_path
 from holdfast.task import JOBS_PER_CALL
 from holdfast.testing.clock import FakeClock
 
@@ -231,15 +232,15 @@ def test_settings_are_checked_when_the_app_is_made():
 
 
 @pytest.mark.parametrize(
-    ("rest", "path"),
+    ("url", "path"),
     [
-        ("/jobs.db", "jobs.db"),
-        ("//var/lib/jobs.db", "/var/lib/jobs.db"),
-        ("/./a b/jöbs.db", "./a b/jöbs.db"),
+        ("sqlite:///jobs.db", "jobs.db"),
+        ("sqlite:////var/lib/jobs.db", "/var/lib/jobs.db"),
+        ("SQLite:///./a b/jöbs.db", "./a b/jöbs.db"),
     ],
 )
-def test_the_path_of_a_sqlite_url_is_what_follows_three_slashes(rest, path):
-    assert sqlite_path(rest) == path
+def test_the_path_of_a_sqlite_url_is_what_follows_three_slashes(url, path):
+    assert sqlite_path(url) == path
 
 
 @pytest.mark.parametrize(
@@ -255,17 +256,20 @@ def test_the_path_of_a_sqlite_url_is_what_follows_three_slashes(rest, path):
         ("sqlite:///:memory:", "would lose every job; use memory:// in tests"),
         ("sqlite:///jobs.db?mode=ro", "takes no options"),
         ("memory://somewhere", "write memory://"),
-        ("postgresql://user:hunter2@host/db", "PostgreSQL is not part of this release yet"),
-        ("postgres://user:hunter2@host/db", "PostgreSQL is not part of this release yet"),
-        ("redis://:hunter2@host", "Redis is not part of this release yet"),
-        ("REDISS://:hunter2@host", "Redis is not part of this release yet"),
+        (
+            "postgresql://user:hunter2@host:port/db",
+            "cannot be read; write e.g. postgresql://user:password@host:5432",
+        ),
+        ("postgres://user:hunter2@host/db?schema=Jobs", r"schema.*write e.g. \?schema=jobs"),
+        ("redis://:hunter2@host:port", "host and port that can be read; write e.g. redis://"),
+        ("REDISS://:hunter2@", "names no host"),
         ("mysql://user:hunter2@host/db", "no store has the URL scheme 'mysql'"),
         ("user:hunter2@host", "has no scheme"),
     ],
 )
 def test_a_url_that_means_no_store_is_refused_without_repeating_a_password(url, said):
     with pytest.raises(ConfigurationError, match=said) as refused:
-        open_backend(load_settings({}, url=url))
+        check_url(url)
     assert "hunter2" not in str(refused.value)
 
 

@@ -9,7 +9,7 @@ import holdfast
 ROOT = Path(holdfast.__file__).parent
 
 LAYERS = [
-    {"core", "errors", "clock", "ids", "spelling"},
+    {"core", "errors", "clock", "ids", "patience", "spelling"},
     {"settings", "events", "codec", "context", "hooks", "policy"},
     {"store"},
     {"waiter", "rounds", "handle", "task", "decorator"},

@@ -12,6 +12,7 @@ from holdfast.cli.dead import dead
 from holdfast.cli.doctor import doctor
 from holdfast.cli.failures import told_to_people
 from holdfast.cli.jobs import jobs
+from holdfast.cli.migrate import migrate
 from holdfast.cli.queues import queues
 from holdfast.cli.stats import stats
 from holdfast.cli.why import why
@@ -62,7 +63,7 @@ def cli() -> None:
     """Background jobs that hold fast: run workers, look at jobs, deal with what went wrong."""
 
 
-for _command in (worker, jobs, dead, queues, workers, stats, why, check, doctor):
+for _command in (worker, jobs, dead, queues, workers, stats, why, check, doctor, migrate):
     cli.add_command(_command)
 
 

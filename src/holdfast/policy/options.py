@@ -12,6 +12,7 @@ from holdfast.policy.problems import (
     key_problems,
     late_problems,
     metadata_problems,
+    patience_problems,
     refuse_any,
     routing_problems,
     tag_problems,
@@ -37,6 +38,7 @@ class Options:
     on_late: OnLate | None = None
     tags: tuple[str, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
+    retry_for: float | None = None
     tx: Any = None
 
 
@@ -55,6 +57,7 @@ def declare_options(
     on_late: OnLateWord | None = None,
     tags: Iterable[str] = (),
     metadata: Mapping[str, str] | None = None,
+    retry_for: Seconds | None = None,
     tx: Any = None,
 ) -> Options:
     """Return checked options. Raises ConfigurationError that names everything wrong with them."""
@@ -71,6 +74,7 @@ def declare_options(
         *late_problems(as_span(start_within), "run" if on_late is None else on_late),
         *tag_problems(as_tags(tags)),
         *metadata_problems(metadata),
+        *patience_problems(retry_for, tx),
     ]
     refuse_any(problems)
     seconds = as_seconds(delay) or 0.0
@@ -88,5 +92,6 @@ def declare_options(
         on_late=None if on_late is None else OnLate(on_late),
         tags=as_tags(tags),
         metadata=dict(metadata or {}),
+        retry_for=as_seconds(retry_for),
         tx=tx,
     )

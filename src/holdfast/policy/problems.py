@@ -126,6 +126,15 @@ def metadata_problems(metadata: Any) -> Iterator[str]:
         yield f"metadata must not exceed {_MOST_METADATA:,} characters; keep the data elsewhere and name it here"
 
 
+def patience_problems(retry_for: Any, tx: Any) -> Iterator[str]:
+    """Yield what is wrong with how long to go on trying while the store is away."""
+    seconds = as_seconds(retry_for)
+    if seconds is not None and not (is_finite(seconds) and 0 <= seconds <= MAX_DELAY.total_seconds()):
+        yield f"retry_for must be a timedelta or seconds, from 0 to a hundred years, not {retry_for!r}"
+    if seconds is not None and tx is not None:
+        yield "retry_for and tx are both given; keep one: after a failure your transaction has to begin anew"
+
+
 def _is_text(value: Any) -> bool:
     """Tell whether this is a text that can be written: one with a lone surrogate cannot."""
     return isinstance(value, str) and value.encode(errors="ignore").decode() == value

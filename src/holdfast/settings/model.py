@@ -18,9 +18,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     lease: how long a worker's claims stay valid without a beat; beat: how often it beats (a third of the lease
     unless given); grace: how long a stop waits for running jobs; hang_limit: how long a child may give no sign
-    of life; look_ahead: how far ahead jobs are claimed; store_timeout: when a store call is given up; max_wait: how
-    long a due job may wait because others have a higher priority (None: for ever); keep_finished: how long
-    completed and cancelled jobs are kept (None: for ever).
+    of life; look_ahead: how far ahead jobs are claimed; store_timeout: when a store call is given up;
+    retry_for: how long an enqueue goes on trying while the store is away; max_wait: how long a due job may wait
+    because others have a higher priority (None: for ever); keep_finished: how long completed and cancelled jobs are
+    kept (None: for ever).
     """
 
     url: str = DEFAULT_URL
@@ -32,6 +33,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     look_ahead: float = 10.0
     safety_poll: float = 2.0
     store_timeout: float = 10.0
+    retry_for: float = 0.0
     concurrency: int = 20
     max_wait: float | None = 300.0
     keep_finished: float | None = 7 * 86_400.0

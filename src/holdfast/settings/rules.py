@@ -136,6 +136,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "look_ahead": SpanRule(from_zero=True),
         "safety_poll": SpanRule(),
         "store_timeout": SpanRule(),
+        "retry_for": SpanRule(from_zero=True),
         "concurrency": CountRule(MOST_AT_ONCE),
         "max_wait": SpanRule(optional=True),
         "keep_finished": SpanRule(optional=True),

@@ -10,6 +10,7 @@ Rules that hold for every verb:
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from enum import Enum
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -32,6 +33,16 @@ from holdfast.core.states import State
 from holdfast.store.verb import Verb
 
 T = TypeVar("T")
+
+
+class LeaseClock(Enum):
+    """By which clock a store measures how long ago a beat was."""
+
+    BOOT = "boot"
+    """The machine's own since it booted, which nobody can set."""
+    SERVER = "server"
+    """The server's, which somebody may set: a step forward makes every beat look old, until the next one. A beat
+    that seems to come from the future, after a step back, counts as one of the moment in which someone else beats."""
 
 
 class WorkerInfo(msgspec.Struct, frozen=True):
@@ -192,6 +203,11 @@ class Situation(msgspec.Struct, frozen=True):
 
 class Store(Protocol):
     """The verbs."""
+
+    @property
+    def lease_clock(self) -> LeaseClock:
+        """By which clock this store measures leases."""
+        ...
 
     # -- clients ---------------------------------------------------------------------------------------------
 

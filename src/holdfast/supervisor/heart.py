@@ -4,13 +4,14 @@ A beat must never wait for anything but the store's answer to it: reconciling an
 live and may have to wait for a lock, run beside it, one at a time.
 
 Burying is earned. After an outage of the store every lease in the fleet looks expired; so nobody buries before its
-own beats have succeeded, unbroken, for a whole lease: by then the living have beaten too.
+own beats have succeeded, unbroken, for a whole lease: by then the living have beaten too. The same holds when the
+store's clock was set, by which a server measures leases.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from holdfast.clock import Clock
 from holdfast.core.crash import Death, DeathKind
@@ -59,8 +60,10 @@ class Heart:
         self._children = children
         self._part_with = part_with
         self._suspects_wait = suspects_wait
+        self._pauses = calls.pauses(longest=min(1.0, settings.beat_every))
         self._unbroken_since: float | None = None
         self._last_sent = 0.0
+        self._clock_offset = 0.0
         self._sweep_at = clock.boot() + SWEEP_EVERY
         self._news = asyncio.Event()
         self._chores: set[asyncio.Task[None]] = set()
@@ -93,18 +96,21 @@ class Heart:
             answer = await self._calls.once(self._calls.verbs.beat(beats))
         except StoreError:
             self._unbroken_since = None
-            return min(1.0, self._settings.beat_every)
-        self._note_success(sent_at)
+            return self._pauses.next()
+        self._pauses.reset()
+        self._note_success(sent_at, answer.now)
         for child in children:
             self._pass_on(child, answer, sent_at)
         self._do_chores(beats, answer, sent_at)
         return self._pause(answer, sent_at)
 
-    def _note_success(self, sent_at: float) -> None:
+    def _note_success(self, sent_at: float, store_now: datetime) -> None:
+        """Note an answered beat. A gap before it, or a store whose clock was set, breaks the row of them."""
+        offset = store_now.timestamp() - sent_at
         broken = self._unbroken_since is None or sent_at - self._last_sent > self._settings.lease
-        if broken:
+        if broken or abs(offset - self._clock_offset) > self._settings.beat_every:
             self._unbroken_since = sent_at
-        self._last_sent = sent_at
+        self._last_sent, self._clock_offset = sent_at, offset
 
     def _pass_on(self, child: Child, answer: BeatAnswer, sent_at: float) -> None:
         channel = child.process.channel

@@ -29,6 +29,7 @@ from holdfast.events import (
     WorkerStopping,
 )
 from holdfast.ids import new_worker_id
+from holdfast.patience import PASSING
 from holdfast.settings import Settings
 from holdfast.store.open import public_name
 from holdfast.store.protocol import WorkerInfo
@@ -38,7 +39,7 @@ from holdfast.supervisor.heart import Heart
 from holdfast.supervisor.obituary import find_dead, tell_dead
 from holdfast.supervisor.plan import Link, Plan, Ports
 from holdfast.worker.messages import Buried, Failed, Hello, Message, Pulse, Retired, Stop, Stuck
-from holdfast.worker.storecalls import PASSING, StoreCalls
+from holdfast.worker.storecalls import StoreCalls
 
 log = logging.getLogger(__name__)
 
@@ -194,7 +195,7 @@ class Supervisor:
             # At first, what does not pass is a reason not to start; later, to try on.
             passing = (StoreError,) if store.loops else PASSING
             await store.calls.until_answered(lambda: store.calls.verbs.register(info), passing)
-        except StoreError as error:
+        except (StoreError, ConfigurationError) as error:  # some of what is wrong with a URL only the server knows
             self._give_up(error)
             return
         self._early_deaths = 0

@@ -28,7 +28,7 @@ from holdfast.worker.lease import Lease
 from holdfast.worker.load import Load
 from holdfast.worker.notes import Notes
 from holdfast.worker.served import ServedQueues
-from holdfast.worker.storecalls import FIRST_PAUSE, LONGEST_PAUSE, StoreCalls
+from holdfast.worker.storecalls import StoreCalls
 
 BATCH = 500
 SHORTEST_NAP = 0.01
@@ -96,6 +96,7 @@ class Claimer:
 
     async def claim_alone(self) -> bool:
         """Take one suspect, in a child of its own; return whether there was any left."""
+        pauses = self._calls.pauses()
         while not self._stopped:
             if not self._lease.fresh:
                 await self._lease.renewal()
@@ -104,7 +105,7 @@ class Claimer:
             try:
                 answer = await self._ask(ClaimRequest(self._worker, call, limit=1, queues=self._queues, alone=True))
             except StoreError:
-                await asyncio.sleep(FIRST_PAUSE)
+                await asyncio.sleep(pauses.next())
             else:
                 return answer is not None and bool(answer.jobs)
         return False
@@ -127,7 +128,7 @@ class Claimer:
                 await asyncio.sleep(self._settings.safety_poll)
 
     async def _claim_forever(self) -> None:
-        pause = FIRST_PAUSE
+        pauses = self._calls.pauses()
         while not self._stopped:
             if not self._lease.fresh:
                 await self._lease.renewal()
@@ -140,10 +141,9 @@ class Claimer:
             try:
                 answer = await self._ask(request)
             except StoreError:
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, LONGEST_PAUSE)
+                await asyncio.sleep(pauses.next())
                 continue
-            pause = FIRST_PAUSE
+            pauses.reset()
             if answer is None:
                 return
             if self._fair is not None:

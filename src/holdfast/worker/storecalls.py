@@ -5,24 +5,20 @@ kind of call and not for another: a long write of someone else holds up jobs and
 """
 
 import asyncio
+import math
 from collections.abc import Callable
 from random import Random
 from typing import TypeVar
 
 from holdfast.clock import Clock
-from holdfast.errors import StoreError, StoreFullError, StoreUnavailableError, ValueNotStoredError
+from holdfast.errors import StoreError, StoreUnavailableError, ValueNotStoredError
 from holdfast.events import Events, StoreAway, StoreBack
+from holdfast.patience import LONGEST_PAUSE, PASSING, Pauses
 from holdfast.store.backend import Backend
 from holdfast.store.protocol import Store
 from holdfast.store.verb import Access, Verb
 
 T = TypeVar("T")
-
-FIRST_PAUSE = 0.05
-LONGEST_PAUSE = 2.0
-
-PASSING = (StoreUnavailableError, StoreFullError)
-"""Errors after which the same call may succeed."""
 
 
 class StoreCalls:
@@ -35,6 +31,7 @@ class StoreCalls:
         self._random = random
         self._timeout = timeout
         self._away_since: dict[Access, float] = {}
+        self._back_at = -math.inf
         self._asked_at: dict[object, float] = {}
 
     @property
@@ -74,19 +71,22 @@ class StoreCalls:
         self, make: Callable[[], Verb[T]], passing: tuple[type[StoreError], ...] = PASSING
     ) -> T:
         """Call, again and again with growing pauses, until the store answers or fails for good."""
-        pause = FIRST_PAUSE
+        pauses = self.pauses()
         while True:
             try:
                 return await self.once(make(), passing)
             except ValueNotStoredError:
                 raise
             except passing:
-                await asyncio.sleep(pause * self._random.uniform(0.5, 1.0))
-                pause = min(pause * 2, LONGEST_PAUSE)
+                await asyncio.sleep(pauses.next())
+
+    def pauses(self, longest: float = LONGEST_PAUSE) -> Pauses:
+        """Return the pauses of a caller that tries again by itself."""
+        return Pauses(self._random, longest)
 
     def _went_away(self, access: Access, error: Exception, since: float) -> None:
-        if isinstance(error, ValueNotStoredError):
-            return
+        if isinstance(error, ValueNotStoredError) or since < self._back_at:
+            return  # of no word about the store, or only about an outage that is over
         if not self._away_since:
             self._events.emit(StoreAway(str(error)))
         self._away_since.setdefault(access, since)
@@ -94,4 +94,5 @@ class StoreCalls:
     def _came_back(self, access: Access) -> None:
         since = self._away_since.pop(access, None)
         if since is not None and not self._away_since:
+            self._back_at = self._clock.boot()
             self._events.emit(StoreBack(self._clock.boot() - since))

@@ -10,7 +10,6 @@ valid and the job is completed, whatever process dies in between.
 """
 
 import asyncio
-from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -20,6 +19,7 @@ from holdfast.codec import encode_result
 from holdfast.core.job import Ending, Verdict
 from holdfast.core.outcome import Outcome
 from holdfast.errors import ArgumentsError, JobStateError, LostClaimError
+from holdfast.store.awaiting import run_at_once, to_its_end
 from holdfast.store.backend import AsyncJoined, Backend, Joined
 from holdfast.store.verb import Verb
 from holdfast.worker.control import Control
@@ -58,28 +58,28 @@ class JobTransaction:
     def __enter__(self) -> Self:
         self._check()
         self._joined = _AtOnce(self._backend.join(self._connection))
-        _run_at_once(self._joined.begin())
+        run_at_once(self._joined.begin())
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        _run_at_once(self._end(error))
+        run_at_once(self._end(error))
 
     async def __aenter__(self) -> Self:
         self._check()
         self._joined = self._backend.ajoin(self._connection)
         try:
-            await _to_its_end(self._joined.begin())
+            await to_its_end(self._joined.begin())
         except asyncio.CancelledError as error:
-            await _to_its_end(self._undo(error))
+            await to_its_end(self._undo(error))
             raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await _to_its_end(self._end(error))
+        await to_its_end(self._end(error))
 
     def _check(self) -> None:
         job_id = self._control.claim.job_id
@@ -139,27 +139,3 @@ class _AtOnce:
 
     async def rollback(self) -> None:
         self._joined.rollback()
-
-
-def _run_at_once(coroutine: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine that never waits, without an event loop."""
-    try:
-        coroutine.send(None)
-    except StopIteration:
-        return
-    raise RuntimeError("a transaction on a sync connection has waited")
-
-
-async def _to_its_end(coroutine: Coroutine[Any, Any, None]) -> None:
-    """Await something that no cancellation may leave half done; a cancellation meanwhile is raised after it."""
-    task, cancelled = asyncio.ensure_future(coroutine), None
-    while not task.done():
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is None:
-        return task.result()
-    if (failure := task.exception()) is not None:
-        cancelled.add_note(f"what it was cancelled in failed: {failure}")
-    raise cancelled

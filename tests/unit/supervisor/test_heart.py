@@ -5,13 +5,15 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from random import Random
 
+from msgspec.structs import replace
+
 from holdfast.core.job import ClaimRef, Ending, NewJob, OnConflict
 from holdfast.core.states import Move, State
 from holdfast.errors import StoreUnavailableError
 from holdfast.events import Events
 from holdfast.settings import Settings
 from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.protocol import ClaimRequest, WorkerInfo
+from holdfast.store.protocol import BeatAnswer, ClaimRequest, WorkerInfo
 from holdfast.store.verb import Verb
 from holdfast.supervisor.child import Child, ChildSpec, Phase
 from holdfast.supervisor.heart import SWEEP_EVERY, SWEPT_AT_ONCE, Heart
@@ -79,14 +81,21 @@ class Scene:
 
 
 class Moody(MemoryBackend):
-    """A store that can be away."""
+    """A store that can be away, and whose clock can be set forward, so that it finds everybody else's beat old."""
 
     away = False
+    ahead = timedelta()
+    condemned_at: float | None = None
 
     async def arun(self, verb: Verb[object]) -> object:
         if self.away:
             raise StoreUnavailableError("away")
-        return await super().arun(verb)
+        answer = await super().arun(verb)
+        if verb.name == "condemn" and self.condemned_at is None:
+            self.condemned_at = asyncio.get_running_loop().time()
+        if isinstance(answer, BeatAnswer) and self.ahead:
+            return replace(answer, now=answer.now + self.ahead, expired=frozenset({"other"}))
+        return answer
 
 
 def play(scenario: Callable[[Scene], Awaitable[None]]) -> None:
@@ -182,6 +191,20 @@ def test_nobody_is_buried_before_a_whole_lease_of_unbroken_beats() -> None:
         assert [worker.info.id for worker in scene.backend.run(scene.verbs.workers())] == ["ours", "gone"]
         await asyncio.sleep(3.0)
         assert [worker.info.id for worker in scene.backend.run(scene.verbs.workers())] == ["ours"]
+
+    play(scenario)
+
+
+def test_nobody_is_condemned_because_the_clock_of_the_store_was_set() -> None:
+    """After such a step every lease looks expired; for a whole lease the others have time to beat again."""
+
+    async def scenario(scene: Scene) -> None:
+        await asyncio.sleep(41.0)
+        set_at = asyncio.get_running_loop().time()
+        scene.backend.ahead = timedelta(hours=1)
+        await asyncio.sleep(30.0)
+        assert scene.backend.condemned_at is not None
+        assert scene.backend.condemned_at - set_at >= SETTINGS.lease
 
     play(scenario)
 

@@ -75,6 +75,16 @@ class JobRow:
         return cls(new, arrival, now, run_at, start_by)
 
     @property
+    def queue(self) -> str:
+        """The queue that it is in."""
+        return self.new.queue
+
+    @property
+    def priority(self) -> int:
+        """Its priority there."""
+        return self.new.priority
+
+    @property
     def ref(self) -> ClaimRef:
         """The present claim, or the last one."""
         return ClaimRef(self.new.id, self.fence)

@@ -6,7 +6,7 @@ from datetime import datetime
 from holdfast.core.job import ClaimRef, Ending, Progress, Verdict
 from holdfast.core.states import ENDINGS, FINAL, MOVES, RETURNS, STARTED_ITS_LAST, Move, Reason, State
 from holdfast.errors import WorkerBuriedError
-from holdfast.store.memory.choosing import choose_due
+from holdfast.store.choosing import choose_due
 from holdfast.store.memory.rows import JobRow
 from holdfast.store.memory.tables import Tables, in_one_step, verb
 from holdfast.store.protocol import ClaimAnswer, ClaimRequest
@@ -24,7 +24,8 @@ class WorkerVerbs(Tables):
         now = self._clock.now()
         self._unblock_suspects(request)
         due = (row for row in self._open_rows(request) if row.run_at <= now)
-        chosen = choose_due(request, self._open_queues(request), due, now)
+        long_ago = None if request.max_wait is None else now - request.max_wait / 2
+        chosen = choose_due(request, self._open_queues(request), due, long_ago)
         chosen += self._ahead(request, now)
         jobs = tuple(row.give_to(request.worker, request.call) for row in chosen)
         left = (row.run_at for row in self._open_rows(request) if row.state is State.SCHEDULED)

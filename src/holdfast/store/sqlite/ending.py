@@ -1,36 +1,10 @@
 """How a claim leaves its worker's hands, whoever ends it: the two updates and the line in the history."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import StrEnum
 
 from holdfast.core.states import FINAL, State
-from holdfast.store.sqlite.rows import ClaimedRow
+from holdfast.store.claimed import End
 from holdfast.store.verb import Command, Steps
-
-
-class EndedBy(StrEnum):
-    """Who ended a claim; only a worker's own finish may be repeated."""
-
-    FINISH = "finish"
-    RECONCILE = "reconcile"
-    BURIAL = "burial"
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """The end of one claim: where its job goes, and what the history says. `row` has the job's new numbers."""
-
-    row: ClaimedRow
-    state: State
-    how: str
-    by: EndedBy
-    reason: str | None = None
-    result: bytes | None = None
-    result_until: int | None = None
-    attempt_error: str | None = None
-    traceback: str | None = None
-    log: str | None = None
 
 
 def write_end(sql: Mapping[str, str], end: End, now: int) -> Steps[bool]:

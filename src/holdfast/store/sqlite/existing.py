@@ -1,26 +1,29 @@
-"""Looking must not make: a store that is not there yet is refused, where a worker or an app would create it."""
+"""Looking must not make: a file that is not there yet is refused, where a worker or an app would create it."""
 
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
-from holdfast.errors import ConfigurationError, StoreUnavailableError
-from holdfast.settings import Settings
-from holdfast.store.open import sqlite_path
+from holdfast.errors import StoreUnavailableError
 from holdfast.store.sqlite.sql_files import load_statements
 from holdfast.store.sqlite.translate import translated
 
 _REMEDY = "(it is made when a job is first enqueued or a worker starts)"
 
 
-def refuse_missing_store(settings: Settings) -> None:
-    """Raise StoreUnavailableError unless the store is there; whether it can be used is found out by opening it."""
-    scheme, _, rest = settings.url.partition("://")
-    if scheme.lower() == "memory":
-        raise ConfigurationError("a memory store lives inside one process: there is nothing to see from outside")
-    if scheme.lower() == "sqlite":
-        _refuse_missing_tables(_existing_file(Path(sqlite_path(rest)).absolute()), settings.namespace)
+def refuse_missing_tables(path: str, namespace: str | None) -> None:
+    """Raise StoreUnavailableError unless the tables are there; whether they can be used is found out by opening."""
+    file = _existing_file(Path(path).absolute())
+    # Not `mode=ro`: the last reader of a write-ahead log may not tidy up behind itself then.
+    address = f"file:{quote(bytes(file))}?mode=rw"
+    with translated(file), closing(sqlite3.connect(address, uri=True)) as connection:
+        [(there,)] = connection.execute(load_statements(namespace)["schema_table"])
+    if not there:
+        which = f" in namespace '{namespace}'" if namespace else ""
+        raise StoreUnavailableError(
+            f"{file} holds no jobs of Holdfast{which}; give the right store with --url and --namespace {_REMEDY}"
+        )
 
 
 def _existing_file(file: Path) -> Path:
@@ -33,15 +36,3 @@ def _existing_file(file: Path) -> Path:
             f"there is no database {file}; give the right one with --url or HOLDFAST_URL {_REMEDY}"
         )
     return file
-
-
-def _refuse_missing_tables(file: Path, namespace: str | None) -> None:
-    # Not `mode=ro`: the last reader of a write-ahead log may not tidy up behind itself then.
-    address = f"file:{quote(bytes(file))}?mode=rw"
-    with translated(file), closing(sqlite3.connect(address, uri=True)) as connection:
-        [(there,)] = connection.execute(load_statements(namespace)["schema_table"])
-    if not there:
-        which = f" in namespace '{namespace}'" if namespace else ""
-        raise StoreUnavailableError(
-            f"{file} holds no jobs of Holdfast{which}; give the right store with --url and --namespace {_REMEDY}"
-        )

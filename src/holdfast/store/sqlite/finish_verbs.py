@@ -12,9 +12,9 @@ from typing import NamedTuple
 import msgspec
 
 from holdfast.core.job import ClaimRef, Ending, Progress, Verdict
-from holdfast.core.states import ENDINGS, MOVES, RETURNS, STARTED_ITS_LAST, Move, State
-from holdfast.store.sqlite.ending import End, EndedBy, write_end
-from holdfast.store.sqlite.rows import ClaimedRow
+from holdfast.core.states import RETURNS
+from holdfast.store.claimed import ClaimedRow, check, finished, is_plain_success
+from holdfast.store.sqlite.ending import write_end
 from holdfast.store.sqlite.verbs import SqliteVerbs
 from holdfast.store.times import span_to_micros, to_micros, to_micros_or_none
 from holdfast.store.verb import Access, Bulk, Command, Query, Steps, Verb, verb
@@ -63,14 +63,14 @@ class FinishVerbs(SqliteVerbs):
 
     def _finish(self, worker: str, endings: Sequence[Ending]) -> Steps[list[_Outcome]]:
         now = self._now()
-        plain = [ending for ending in endings if _is_plain_success(ending)]
+        plain = [ending for ending in endings if is_plain_success(ending)]
         all_completed = (yield from self._complete(worker, plain, now)) == len(plain)
         if all_completed and len(plain) == len(endings):
             return [_COMPLETED] * len(plain)
-        _check(endings)
+        check(endings)
         outcomes: list[_Outcome] = []
         for ending in endings:
-            if all_completed and _is_plain_success(ending):
+            if all_completed and is_plain_success(ending):
                 outcomes.append(_COMPLETED)
             else:
                 outcomes.append((yield from self._end(worker, ending, now)))
@@ -106,14 +106,8 @@ class FinishVerbs(SqliteVerbs):
         rows = yield Query(self._sql["claimed_job"], (ending.ref.job_id, ending.ref.fence, worker))
         if not rows:
             return _Outcome((yield from self._verdict("was_finished", worker, ending.ref)))
-        frees = yield from write_end(self._sql, _decide(ClaimedRow(*rows[0]), ending, now), now)
+        frees = yield from write_end(self._sql, finished(ClaimedRow(*rows[0]), ending, now), now)
         return _Outcome(Verdict.ACCEPTED, frees)
-
-
-def _check(endings: Iterable[Ending]) -> None:
-    for ending in endings:
-        if ending.move not in ENDINGS:
-            raise ValueError(f"{ending.move} does not end a claim; one of these does: {', '.join(sorted(ENDINGS))}")
 
 
 class _Completion(NamedTuple):
@@ -154,43 +148,3 @@ def _in_bites(completions: Iterable[_Completion]) -> Iterator[list[_Completion]]
             bite, size = [], 0
     if bite:
         yield bite
-
-
-def _is_plain_success(ending: Ending) -> bool:
-    return ending.move is Move.COMPLETE and ending.failure is None and ending.log is None
-
-
-def _decide(row: ClaimedRow, ending: Ending, now: int) -> End:
-    move = row.settle(ending.move)
-    rule, failure = MOVES[move], ending.failure
-    error = _error(ending, move)
-    row = row._replace(
-        attempt=row.attempt + rule.charges,
-        run_at=now + span_to_micros(ending.delay) if rule.target is State.SCHEDULED else row.run_at,
-        started_at=to_micros_or_none(ending.started_at) or row.started_at,
-        error=row.error if error is None and move is not Move.COMPLETE else error,
-    )
-    return End(
-        row,
-        rule.target,
-        move.value,
-        EndedBy.FINISH,
-        reason=ending.reason if move is ending.move else row.reason_of(rule.target),
-        result=ending.result,
-        result_until=_result_until(ending, move, now),
-        attempt_error=error,
-        traceback=None if failure is None else failure.traceback,
-        log=ending.log,
-    )
-
-
-def _result_until(ending: Ending, settled: Move, now: int) -> int | None:
-    if settled is not Move.COMPLETE or ending.keep_result is None:
-        return None
-    return now + span_to_micros(ending.keep_result)
-
-
-def _error(ending: Ending, settled: Move) -> str | None:
-    if ending.failure is not None:
-        return str(ending.failure)
-    return STARTED_ITS_LAST if settled is Move.DIE and settled is not ending.move else None

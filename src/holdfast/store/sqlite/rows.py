@@ -1,13 +1,13 @@
-"""From rows to the values that others see, and the one row that verbs decide upon."""
+"""From rows to the values that others see."""
 
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from holdfast.core.job import Attempt, Claim, ClaimRef, Glance, Job, OnLate, Progress
-from holdfast.core.states import Move, Reason, State, settle
+from holdfast.core.states import State
 from holdfast.store.protocol import Worker, WorkerInfo
 from holdfast.store.sqlite.lease import Lease
 from holdfast.store.times import from_micros, from_micros_or_none, span_from_micros
@@ -19,50 +19,6 @@ _NO_METADATA: Mapping[str, str] = MappingProxyType({})
 _RUN = OnLate.RUN
 
 _BY_TIME = (State.READY, State.SCHEDULED)
-
-
-class ClaimedRow(NamedTuple):
-    """A claimed job, as `claimed_job` and `claims_of` select it."""
-
-    seq: int
-    id: str
-    fence: int
-    worker: str
-    call: int
-    state: str
-    run_at: int
-    attempt: int
-    crashes: int
-    max_attempts: int
-    alone: int
-    cancel_requested: int
-    started_at: int | None
-    error: str | None
-    queue: str
-    task: str
-    key: str | None
-    replaced: int
-
-    @property
-    def ref(self) -> ClaimRef:
-        """Which claim this is."""
-        return ClaimRef(self.id, self.fence)
-
-    def settle(self, move: Move) -> Move:
-        """Return the move to record when someone ends this claim with one."""
-        last_chance = self.max_attempts == 1 and self.state == State.RUNNING
-        return settle(
-            move,
-            cancel_requested=bool(self.cancel_requested),
-            replaced=bool(self.replaced),
-            last_chance=last_chance,
-        )
-
-    def reason_of(self, state: State) -> str | None:
-        """Return the reason of an end that was not its worker's own choice."""
-        if state is not State.CANCELLED:
-            return None
-        return Reason.REQUESTED.value if self.cancel_requested else Reason.REPLACED.value
 
 
 def to_claims(rows: Sequence[Row]) -> list[Claim]:

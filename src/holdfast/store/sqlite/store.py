@@ -1,6 +1,7 @@
 """The verbs of the SQLite store, put together."""
 
 from holdfast.clock import Clock
+from holdfast.store.protocol import LeaseClock
 from holdfast.store.sqlite.burial_verbs import BurialVerbs
 from holdfast.store.sqlite.claim_verbs import ClaimVerbs
 from holdfast.store.sqlite.client_verbs import ClientVerbs
@@ -16,6 +17,8 @@ class SqliteStore(
     EnqueueVerbs, ClientVerbs, ViewVerbs, ClaimVerbs, FinishVerbs, SupervisionVerbs, BurialVerbs, RetireVerbs
 ):
     """Every verb of `Store`, as statements for SQLite."""
+
+    lease_clock = LeaseClock.BOOT
 
     def __init__(self, clock: Clock, namespace: str | None = None) -> None:
         super().__init__(load_statements(namespace), clock)

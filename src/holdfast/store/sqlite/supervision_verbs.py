@@ -37,12 +37,12 @@ Interleavings:
     another boot    Signs of life of another boot are as good as none (lease.py).
 """
 
-from collections import defaultdict
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import timedelta
+from itertools import starmap
 
-from holdfast.core.job import ClaimRef, KnownTask
+from holdfast.core.job import KnownTask
+from holdfast.store.held import HeldRow, claims_held
 from holdfast.store.protocol import BeatAnswer, WorkerBeat, WorkerInfo
 from holdfast.store.sqlite.lease import Lease
 from holdfast.store.sqlite.verbs import SqliteVerbs, to_json
@@ -51,15 +51,6 @@ from holdfast.store.verb import Access, Bulk, Command, Query, Steps, verb
 
 BURIED_KEPT = timedelta(days=1)
 """How long a buried worker is remembered."""
-
-
-@dataclass(frozen=True, slots=True)
-class _ClaimsHeld:
-    """What a beat has to say about the claims of the workers that beat."""
-
-    revoked: dict[str, tuple[ClaimRef, ...]]
-    replaced: dict[str, tuple[ClaimRef, ...]]
-    unnamed: frozenset[str]
 
 
 class SupervisionVerbs(SqliteVerbs):
@@ -84,7 +75,8 @@ class SupervisionVerbs(SqliteVerbs):
         accepted = {lease.worker for lease in leases if lease.worker in calling and not lease.condemned}
         others = [lease for lease in leases if lease.worker not in calling]
         left = [lease.left(boot) for lease in others if not lease.is_over(boot, self._boot_id)]
-        claims = yield from self._claims_held([beat for beat in beats if beat.worker in accepted])
+        held = yield Query(self._sql["claims_of_many"], (to_json(accepted),))
+        claims = claims_held([beat for beat in beats if beat.worker in accepted], starmap(HeldRow, held))
         paused = yield Query(self._sql["paused_queues"])
         blocked = yield Query(self._sql["unknown_tasks"])
         suspects = yield Query(self._sql["due_suspects"], (to_micros(now),))
@@ -120,19 +112,3 @@ class SupervisionVerbs(SqliteVerbs):
     def _leases(self) -> Steps[list[Lease]]:
         rows = yield Query(self._sql["leases"])
         return [Lease(*row) for row in rows]
-
-    def _claims_held(self, beats: Collection[WorkerBeat]) -> Steps[_ClaimsHeld]:
-        by_worker = {beat.worker: beat for beat in beats}
-        rows = yield Query(self._sql["claims_of_many"], (to_json(by_worker),))
-        revoked: defaultdict[str, tuple[ClaimRef, ...]] = defaultdict(tuple)
-        replaced: defaultdict[str, tuple[ClaimRef, ...]] = defaultdict(tuple)
-        unnamed: set[str] = set()
-        for worker, job_id, fence, call, cancel_requested, is_replaced in rows:
-            ref, beat = ClaimRef(job_id, fence), by_worker[worker]
-            if cancel_requested:
-                revoked[worker] += (ref,)
-            if is_replaced:
-                replaced[worker] += (ref,)
-            if call <= beat.closed_call and ref not in beat.held:
-                unnamed.add(worker)
-        return _ClaimsHeld(revoked, replaced, frozenset(unnamed))

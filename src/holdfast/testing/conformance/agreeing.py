@@ -1,6 +1,6 @@
 """A store does what the reference model does, step by step, over random histories."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from random import Random
 from typing import Any, TypeVar
@@ -31,49 +31,57 @@ class Agreeing:
     @pytest.mark.parametrize("seed", range(6))
     def test_the_store_agrees_with_the_model(self, harness: Harness, seed: int) -> None:
         """After each of many random steps both stores gave the same answer and show the same."""
-        history = _History(harness, seed)
+        model = Harness(MemoryBackend(harness.clock), harness.clock)
+        history = History(model, (harness,), Random(seed))
         for _ in range(STEPS):
             history.step()
+            history.compare()
         assert history.most_jobs > STEPS // 20
 
 
-class _History:
-    """Asks two stores the same, one random thing after the other."""
+class History:
+    """Asks the model and other stores the same, one random thing after the other. All live by one clock."""
 
-    def __init__(self, harness: Harness, seed: int) -> None:
-        self._harness = harness
-        self._model = Harness(MemoryBackend(harness.clock), harness.clock)
-        self._random = Random(seed)
+    def __init__(self, model: Harness, others: Sequence[Harness], random: Random) -> None:
+        self._model = model
+        self._others = others
+        self._random = random
         self._calls = 0
         self._workers: list[str] = []
         self.most_jobs = 0
         self._hire()
-        first = harness.new_job(queue=QUEUES[0])
+        first = model.new_job(queue=QUEUES[0])
         self._ask(lambda verbs: verbs.enqueue([first]))
 
     def step(self) -> None:
-        """Do something, and look."""
+        """Do something, and expect the same answers."""
         often = (self._enqueue, self._enqueue, self._claim, self._claim, self._finish, self._finish)
         seldom = (self._cancel, self._requeue, self._start, self._progress, self._beat, self._reconcile)
         rare = (self._bury, self._vanish, self._discard, self._pause, self._sweep, self._retire)
         self._random.choice([*often, *often, *seldom, *rare])()
-        self._harness.clock.advance(self._random.choice(SECONDS))
-        shown = self._harness.snapshot()
-        assert shown == self._model.snapshot()
-        self.most_jobs = max(self.most_jobs, len(shown.jobs))
+        self._model.clock.advance(self._random.choice(SECONDS))
         which = JobFilter(key=self._key(), tags=self._tags(), error=self._random.choice((None, "OH")))
         self._ask(lambda verbs: verbs.list_jobs(which))
         self._ask(lambda verbs: verbs.unsettled(None))
         self._ask(lambda verbs: verbs.count())
 
+    def compare(self) -> None:
+        """Expect that all show the same."""
+        shown = self._model.snapshot()
+        for other in self._others:
+            assert other.snapshot() == shown
+        self.most_jobs = max(self.most_jobs, len(shown.jobs))
+
     def _ask(self, ask: Ask) -> None:
-        assert _answer(self._harness, ask) == _answer(self._model, ask)
+        expected = _answer(self._model, ask)
+        for other in self._others:
+            assert _answer(other, ask) == expected
 
     # -- clients ---------------------------------------------------------------------------------------------
 
     def _enqueue(self) -> None:
         jobs = [
-            self._harness.new_job(
+            self._model.new_job(
                 queue=self._random.choice(QUEUES),
                 priority=self._random.choice((0, 0, 5)),
                 delay=self._span(),
@@ -131,7 +139,7 @@ class _History:
 
     def _start(self) -> None:
         worker = self._random.choice(self._workers)
-        started = [(ref, self._harness.clock.now()) for _, ref in self._claims(State.HELD)]
+        started = [(ref, self._model.clock.now()) for _, ref in self._claims(State.HELD)]
         self._ask(lambda verbs: verbs.start(worker, started))
 
     def _progress(self) -> None:
@@ -153,7 +161,7 @@ class _History:
             says = {"reason": self._random.choice((Reason.NO_WORKER, "so"))}
         elif move in {Move.RETRY, Move.DIE}:
             says = {"failure": Failure("ValueError", "oh no", "Traceback"), "delay": self._span()}
-        started_at = self._random.choice((None, self._harness.clock.now()))
+        started_at = self._random.choice((None, self._model.clock.now()))
         return Ending(ref, move, started_at, log=self._random.choice((None, "said")), **says)
 
     # -- supervisors -----------------------------------------------------------------------------------------
@@ -185,7 +193,7 @@ class _History:
         self._hire()
 
     def _vanish(self) -> None:
-        self._harness.clock.advance(LEASE + 1)
+        self._model.clock.advance(LEASE + 1)
         worker = self._random.choice(self._workers)
         self._ask(lambda verbs: verbs.condemn(frozenset({worker})))
         self._ask(lambda verbs: verbs.bury(worker, Death(DeathKind.VANISHED)))

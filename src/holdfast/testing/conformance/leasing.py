@@ -7,7 +7,7 @@ import pytest
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.states import State
 from holdfast.errors import WorkerBuriedError
-from holdfast.store.protocol import WorkerBeat
+from holdfast.store.protocol import LeaseClock, WorkerBeat
 from holdfast.testing.conformance.harness import LEASE, Harness
 
 VANISHED = Death(DeathKind.VANISHED)
@@ -38,14 +38,23 @@ class Burying:
         assert harness.beat(worker).accepted == {worker}
         assert harness.run(harness.verbs.condemn(frozenset({worker}))) == frozenset()
 
-    def test_the_wall_clock_expires_nobody(self, harness: Harness) -> None:
-        """Leases are measured on a clock that nobody can set."""
+    def test_a_wall_clock_set_forward(self, harness: Harness) -> None:
+        """It expires nobody where leases are measured on a clock that nobody can set, else all until they beat."""
         worker, other = harness.register(), harness.register()
         harness.clock.step_wall(1000 * LEASE)
+        fooled = harness.verbs.lease_clock is LeaseClock.SERVER
+        assert harness.beat(other).expired == ({worker} if fooled else frozenset())
+        assert harness.beat(worker).accepted == {worker}
         assert harness.beat(other).expired == frozenset()
-        harness.clock.step_wall(-2000 * LEASE)
+
+    def test_a_wall_clock_set_back(self, harness: Harness) -> None:
+        """It keeps no dead worker's lease alive: its time counts from the next beat of another at the latest."""
+        worker, other = harness.register(), harness.register()
+        harness.clock.step_wall(-1000 * LEASE)
+        assert harness.beat(other).expired == frozenset()
         harness.clock.advance(LEASE + 1)
         assert harness.beat(other).expired == {worker}
+        assert harness.run(harness.verbs.condemn(frozenset({worker}))) == {worker}
 
     def test_a_condemned_worker_cannot_beat(self, harness: Harness) -> None:
         """A mark is final: the beat after it is refused and does not lift it."""

@@ -8,21 +8,24 @@
 --                 ├──► claim (in hand) ───┤
 --     waiting ────┘                       └──► waiting
 --
--- Times are microseconds since 1970 UTC. `now` is the server's clock_timestamp(), never a caller's.
+-- Times are microseconds since 1970 UTC. `now` is the server's clock_timestamp(), never a caller's. Names are compared
+-- byte by byte (COLLATE "C"): that is their order in every store, and it is quick.
 --
 -- job: what was asked for. Partitioned by id (UUIDv7, so by time), as are outcome, attempt and tag, for retention.
 --   id, task, version, queue, priority, payload, max_attempts, created_at, key, keep_key, start_by, on_late, metadata
 --                      as in core.job.NewJob; metadata is a JSON object of strings, NULL for none
 --   run_at             when it was first to run; the row in fresh, waiting, claim or outcome has the present one
 --   tags               array, NULL for none
+--   seq                order of arrival. It is the job's for ever: whoever lets it wait again says it again
+--   xid                the transaction that inserted it. With queue, priority and seq it finds the row in fresh, which so
+--                      needs no index by id
 --
 -- fresh: due on arrival and never claimed yet. What most jobs are, so it is as narrow as can be.
---   queue, priority    as in job
---   xid                the transaction that inserted it. Claims walk this table in the order (xid, seq) from a mark, so
---                      that the dead entries of what was claimed before are not walked again. A mark never passes
---                      pg_snapshot_xmin(pg_current_snapshot()): nothing that was in flight then can be behind it
---   seq                order of arrival, over fresh and waiting together
---   run_at             the time of its arrival
+--   queue, priority, xid, seq, run_at   as in job; run_at is the time of its arrival
+-- Claims walk each pair of queue and priority in the order (xid, seq) from a mark, so that the dead entries of what was
+-- claimed before are not walked again. A mark never passes pg_snapshot_xmin(pg_current_snapshot()): nothing that was in
+-- flight then can be behind it.
+-- A job without a row in waiting, claim or outcome is fresh: nobody needs to look here for a job by its id.
 --
 -- waiting: every other job that nobody has in hand: for its time, for another try, or for something else.
 --   seq, run_at, fence, attempt, crashes, alone, error   as in claim
@@ -41,6 +44,9 @@
 --   replaced           another job has taken its key, and is blocked(replacing) after it
 --   started_at         when it started, as its worker says
 --   progress_done, progress_total   as its handler said last
+-- The file has 256 empty pages from the beginning, and never gives a page back. A planner judges by pages: so it always
+-- finds it cheaper to look up a claim by its index than to walk the table, and a plan made in a quiet hour is still the
+-- right one in a storm.
 --
 -- outcome: the end of a job. A dead one that is requeued loses this row.
 --   state, reason      completed, dead or cancelled, and why
@@ -56,6 +62,9 @@
 -- tag: one row per tag of a job.
 -- key: which job was last accepted with a key of a task. Whether the key is taken is read from where that job is.
 -- level: every pair of queue and priority that jobs ever had. Claims visit these; enqueuers see to it that they exist.
+--   A pair may be there twice, from two who were the first with it: a unique index would let one wait for the other's
+--   commit, which may be a user's, and long.
+--   xid                the transaction that inserted it: only what another one inserted is known to be committed
 -- queue: one row per paused queue.
 -- tally: how many jobs of a queue have ended in a state, as deltas that are appended and now and then folded into one.
 -- worker: the living. A beat changes beat_at and nothing else, so that it does not wait for claims, which hold their
@@ -67,47 +76,48 @@
 --   seen_at            the last sign of life; stale rows are swept
 -- schema_version: one row: the number of the last migration applied, and the oldest release number that can work with it.
 
+CREATE SEQUENCE holdfast.arrival CACHE 1;
+
 CREATE TABLE holdfast.job (
     id uuid NOT NULL,
-    task text NOT NULL,
+    task text COLLATE "C" NOT NULL,
     version integer NOT NULL,
-    queue text NOT NULL,
+    queue text COLLATE "C" NOT NULL,
     priority integer NOT NULL,
     run_at bigint NOT NULL,
     max_attempts integer NOT NULL,
     created_at bigint NOT NULL,
     payload bytea NOT NULL,
-    key text,
+    key text COLLATE "C",
     keep_key bigint NOT NULL DEFAULT 0,
     start_by bigint,
     on_late text,
     tags text[],
     metadata text,
+    xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    seq bigint NOT NULL DEFAULT nextval('holdfast.arrival'),
     PRIMARY KEY (id)
 ) PARTITION BY RANGE (id);
 CREATE TABLE holdfast.job_all PARTITION OF holdfast.job FOR VALUES FROM (MINVALUE) TO (MAXVALUE);
 CREATE INDEX job_key ON holdfast.job (key, id) WHERE key IS NOT NULL;
 
-CREATE SEQUENCE holdfast.arrival CACHE 1;
-
 CREATE TABLE holdfast.fresh (
-    queue text NOT NULL,
+    queue text COLLATE "C" NOT NULL,
     priority integer NOT NULL,
-    xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
-    seq bigint NOT NULL DEFAULT nextval('holdfast.arrival'),
+    xid xid8 NOT NULL,
+    seq bigint NOT NULL,
     run_at bigint NOT NULL,
     id uuid NOT NULL
 );
 CREATE INDEX fresh_order ON holdfast.fresh (queue, priority, xid, seq);
-CREATE INDEX fresh_id ON holdfast.fresh (id);
 
 CREATE TABLE holdfast.waiting (
-    queue text NOT NULL,
+    queue text COLLATE "C" NOT NULL,
     priority integer NOT NULL,
     run_at bigint NOT NULL,
-    seq bigint NOT NULL DEFAULT nextval('holdfast.arrival'),
+    seq bigint NOT NULL,
     id uuid NOT NULL,
-    task text NOT NULL,
+    task text COLLATE "C" NOT NULL,
     version integer NOT NULL,
     fence integer NOT NULL DEFAULT 0,
     attempt integer NOT NULL DEFAULT 0,
@@ -121,15 +131,16 @@ CREATE TABLE holdfast.waiting (
 );
 CREATE UNIQUE INDEX waiting_id ON holdfast.waiting (id);
 CREATE INDEX waiting_order ON holdfast.waiting (queue, alone, priority, run_at, seq) WHERE NOT blocked;
-CREATE INDEX waiting_time ON holdfast.waiting (run_at, seq) WHERE NOT blocked;
+CREATE INDEX waiting_time ON holdfast.waiting (run_at, priority DESC, seq) WHERE NOT blocked AND NOT alone;
 CREATE INDEX waiting_blocked ON holdfast.waiting (reason, task, version) WHERE blocked;
+CREATE INDEX waiting_after ON holdfast.waiting (after) WHERE after IS NOT NULL;
 
 CREATE TABLE holdfast.claim (
     id uuid NOT NULL,
     fence integer NOT NULL,
-    worker text NOT NULL,
+    worker text COLLATE "C" NOT NULL,
     call bigint NOT NULL,
-    queue text NOT NULL,
+    queue text COLLATE "C" NOT NULL,
     priority integer NOT NULL,
     run_at bigint NOT NULL,
     seq bigint NOT NULL,
@@ -143,16 +154,20 @@ CREATE TABLE holdfast.claim (
     progress_done double precision,
     progress_total double precision,
     error text
-);
+) WITH (fillfactor = 10, vacuum_truncate = false);
+INSERT INTO holdfast.claim (id, fence, worker, call, queue, priority, run_at, seq, error)
+SELECT gen_random_uuid(), 0, '', 0, '', 0, 0, 0, repeat('-', 700) FROM generate_series(1, 256);
+DELETE FROM holdfast.claim;
+ALTER TABLE holdfast.claim RESET (fillfactor);
 CREATE UNIQUE INDEX claim_id ON holdfast.claim (id);
 
 CREATE TABLE holdfast.outcome (
     id uuid NOT NULL,
     state text NOT NULL,
     reason text,
-    queue text NOT NULL,
+    queue text COLLATE "C" NOT NULL,
     fence integer NOT NULL,
-    worker text,
+    worker text COLLATE "C",
     run_at bigint NOT NULL,
     started_at bigint,
     finished_at bigint NOT NULL,
@@ -169,11 +184,12 @@ CREATE TABLE holdfast.outcome (
 ) PARTITION BY RANGE (id);
 CREATE TABLE holdfast.outcome_all PARTITION OF holdfast.outcome FOR VALUES FROM (MINVALUE) TO (MAXVALUE);
 CREATE INDEX outcome_dead ON holdfast.outcome (id) WHERE state = 'dead';
+CREATE INDEX outcome_cancelled ON holdfast.outcome (id) WHERE state = 'cancelled';
 
 CREATE TABLE holdfast.attempt (
     id uuid NOT NULL,
     fence integer NOT NULL,
-    worker text NOT NULL,
+    worker text COLLATE "C" NOT NULL,
     started_at bigint,
     ended_at bigint NOT NULL,
     how text NOT NULL,
@@ -186,7 +202,7 @@ CREATE TABLE holdfast.attempt (
 CREATE TABLE holdfast.attempt_all PARTITION OF holdfast.attempt FOR VALUES FROM (MINVALUE) TO (MAXVALUE);
 
 CREATE TABLE holdfast.tag (
-    tag text NOT NULL,
+    tag text COLLATE "C" NOT NULL,
     id uuid NOT NULL,
     PRIMARY KEY (tag, id)
 ) PARTITION BY RANGE (id);
@@ -199,31 +215,32 @@ CREATE TABLE holdfast.fading (
 );
 
 CREATE TABLE holdfast.key (
-    task text NOT NULL,
-    key text NOT NULL,
+    task text COLLATE "C" NOT NULL,
+    key text COLLATE "C" NOT NULL,
     id uuid,
     PRIMARY KEY (task, key)
 );
 
 CREATE TABLE holdfast.level (
-    queue text NOT NULL,
+    queue text COLLATE "C" NOT NULL,
     priority integer NOT NULL,
-    PRIMARY KEY (queue, priority)
+    xid xid8 NOT NULL DEFAULT pg_current_xact_id()
 );
+CREATE INDEX level_order ON holdfast.level (queue, priority);
 
 CREATE TABLE holdfast.queue (
-    name text PRIMARY KEY,
+    name text COLLATE "C" PRIMARY KEY,
     paused_at bigint NOT NULL
 );
 
 CREATE TABLE holdfast.tally (
-    queue text NOT NULL,
+    queue text COLLATE "C" NOT NULL,
     state text NOT NULL,
     jobs bigint NOT NULL
 );
 
 CREATE TABLE holdfast.worker (
-    id text PRIMARY KEY,
+    id text COLLATE "C" PRIMARY KEY,
     seq bigint GENERATED ALWAYS AS IDENTITY,
     supervisor text NOT NULL,
     host text NOT NULL,
@@ -237,7 +254,7 @@ CREATE TABLE holdfast.worker (
 );
 
 CREATE TABLE holdfast.buried (
-    id text PRIMARY KEY,
+    id text COLLATE "C" PRIMARY KEY,
     buried_at bigint NOT NULL
 );
 

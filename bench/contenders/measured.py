@@ -1,0 +1,138 @@
+"""What every contender is measured with, in whatever process its handlers run.
+
+A contender is a script: `python contenders/x.py DISCIPLINE COUNT` prints one JSON number, or a list of them. Its
+handlers tell what they did through files in BENCH_FOLDER, one for each process, mapped into memory: so that to be
+measured costs each job the same, about a microsecond, and nobody needs a result backend for it.
+"""
+
+import json
+import mmap
+import os
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+URL = os.environ.get("BENCH_URL", "")
+FOLDER = Path(os.environ.get("BENCH_FOLDER", "."))
+PATIENCE = 180.0
+"""Seconds after which a contender that has not finished is given up."""
+
+NOTES = 4096
+_HEAD = struct.Struct("=qdd")
+_NOTE = struct.Struct("=d")
+_SIZE = _HEAD.size + NOTES * _NOTE.size
+
+
+class Tally:
+    """How many jobs ran in this process, when the first and the last one did, and what they noted."""
+
+    def __init__(self) -> None:
+        self._pid = 0
+
+    def tick(self) -> None:
+        """Count a job."""
+        now = time.time()
+        memory = self._memory()
+        count, first, _ = _HEAD.unpack_from(memory)
+        _HEAD.pack_into(memory, 0, count + 1, first or now, now)
+
+    def note(self, value: float) -> None:
+        """Count a job, and write down a number about it."""
+        memory = self._memory()
+        count, _, _ = _HEAD.unpack_from(memory)
+        _NOTE.pack_into(memory, _HEAD.size + count % NOTES * _NOTE.size, value)
+        self.tick()
+
+    def _memory(self) -> mmap.mmap:
+        if self._pid != os.getpid():
+            self._pid = os.getpid()
+            with (FOLDER / f"tally-{self._pid}").open("w+b") as file:
+                file.truncate(_SIZE)
+                self._map = mmap.mmap(file.fileno(), _SIZE)
+        return self._map
+
+
+TALLY = Tally()
+
+
+def drained(count: int) -> float:
+    """Wait until so many jobs have run; return jobs per second from the first start to the last."""
+    heads = _wait_for(count)
+    return count / (max(last for _, _, last in heads) - min(first for _, first, _ in heads if first))
+
+
+def notes(count: int) -> list[float]:
+    """Wait until so many jobs have noted something; return it."""
+    _wait_for(count)
+    found: list[float] = []
+    for file in FOLDER.glob("tally-*"):
+        content = file.read_bytes()
+        ran, _, _ = _HEAD.unpack_from(content)
+        found += [_NOTE.unpack_from(content, _HEAD.size + number * _NOTE.size)[0] for number in range(min(ran, NOTES))]
+    return found
+
+
+def _wait_for(count: int) -> list[tuple[int, float, float]]:
+    give_up_at = time.monotonic() + PATIENCE
+    while True:
+        heads = [_HEAD.unpack_from(file.read_bytes()) for file in FOLDER.glob("tally-*") if file.stat().st_size]
+        done = sum(head[0] for head in heads)
+        if done >= count:
+            return heads
+        if time.monotonic() > give_up_at:
+            sys.exit(f"bench: only {done} of {count} jobs ran within {PATIENCE:g} s")
+        time.sleep(0.001)
+
+
+def picked_up(enqueue: Callable[[float], object], count: int, warm_up: int = 5) -> list[float]:
+    """Enqueue jobs one after the other for idle workers; return the milliseconds from the call to each start."""
+    for number in range(warm_up + count):
+        enqueue(time.time())
+        _wait_for(number + 1)
+        time.sleep(0.01)  # let the worker fall idle
+    return [wait * 1000 for wait in notes(warm_up + count)[warm_up:]]
+
+
+def on_time(enqueue: Callable[[float, float], object], count: int) -> list[float]:
+    """Enqueue jobs that are due within the third to fifth second from now; return how many ms late each starts."""
+    began = time.time()
+    for number in range(count):
+        due_at = began + 3 + 2 * number / count
+        enqueue(due_at, due_at - time.time())
+    return [wait * 1000 for wait in notes(count)]
+
+
+@contextmanager
+def workers(command: Sequence[str | Path], count: int = 1, **environment: str) -> Iterator[None]:
+    """Run so many worker processes of a contender."""
+    running = [
+        subprocess.Popen(
+            [str(word) for word in command],
+            cwd=Path(__file__).parent,
+            env={**os.environ, **environment},
+            stdout=subprocess.DEVNULL,
+            stderr=(FOLDER / f"worker-{number}.log").open("wb"),
+        )
+        for number in range(count)
+    ]
+    try:
+        yield
+    finally:
+        for worker in running:
+            worker.terminate()
+        for worker in running:
+            try:
+                worker.wait(20)
+            except subprocess.TimeoutExpired:
+                worker.kill()
+                worker.wait()
+
+
+def main(disciplines: Mapping[str, Callable[[int], object]]) -> None:
+    """Measure one discipline, as the command line says, and print the answer."""
+    name, count = sys.argv[1:]
+    print(json.dumps(disciplines[name](int(count))))

@@ -1,0 +1,100 @@
+"""Which due jobs a claim takes: each queue's share first, and in every second place those that waited long.
+
+Shared by the stores that choose in Python among rows of their own.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, zip_longest
+from typing import Any, Generic, Protocol, TypeVar
+
+from holdfast.store.protocol import ClaimRequest, priorities_in_turn
+
+
+class DueJob(Protocol):
+    """A row that can be chosen. Times are in whatever way its store tells them."""
+
+    @property
+    def queue(self) -> str:
+        """The queue that it is in."""
+        ...
+
+    @property
+    def priority(self) -> int:
+        """Its priority there."""
+        ...
+
+    @property
+    def run_at(self) -> Any:
+        """Since when it is due."""
+        ...
+
+    @property
+    def arrival(self) -> int:
+        """Its number in the order of arrival, which no other job has."""
+        ...
+
+
+D = TypeVar("D", bound=DueJob)
+
+
+def choose_due(request: ClaimRequest, queues: Sequence[str], due: Iterable[D], long_ago: Any) -> list[D]:
+    """Return at most `limit` of the due jobs, in the order in which the queues give them.
+
+    A job that is due since `long_ago` or longer has waited for long; None where that makes no difference.
+    """
+    waiting: dict[str, list[D]] = defaultdict(list)
+    for row in sorted(due, key=_order):
+        waiting[row.queue].append(row)
+    visit = request.visit(queues)
+    lines = {queue: _Line(visit, waiting[queue], long_ago) for queue in queues}
+    chosen: list[D] = []
+    for queue, share in [*_shares(request, queues), *((queue, request.limit) for queue in queues)]:
+        chosen += lines[queue].give(min(share, request.limit - len(chosen)))
+    return chosen
+
+
+def _order(row: DueJob) -> tuple[int, Any, int]:
+    return (-row.priority, row.run_at, row.arrival)
+
+
+def _shares(request: ClaimRequest, queues: Sequence[str]) -> list[tuple[str, int]]:
+    if request.queues is None or request.shares is None:
+        return []
+    share = dict(zip(request.queues, request.shares, strict=True))
+    return [(queue, share[queue]) for queue in queues]
+
+
+class _Line(Generic[D]):
+    """The due jobs of one queue in one call. Its places go on where the queue is asked a second time."""
+
+    def __init__(self, visit: int, waiting: list[D], long_ago: Any) -> None:
+        self._place = visit
+        self._left = len(waiting)
+        self._urgent = iter(waiting)
+        self._starved = _starved(visit, waiting, long_ago)
+        self._given = set[int]()
+
+    def give(self, places: int) -> list[D]:
+        """Return the next jobs: in every second place a starved one, as long as there are any."""
+        return [self._next() for _ in range(min(places, self._left))]
+
+    def _next(self) -> D:
+        in_turn = chain(self._starved, self._urgent) if self._place % 2 else self._urgent
+        row = next(row for row in in_turn if row.arrival not in self._given)
+        self._given.add(row.arrival)
+        self._place += 1
+        self._left -= 1
+        return row
+
+
+def _starved(visit: int, waiting: list[D], long_ago: Any) -> Iterator[D]:
+    """Return those that have waited for long, their priorities taking turns."""
+    if long_ago is None:
+        return iter(())
+    by_priority: dict[int, list[D]] = defaultdict(list)
+    for row in waiting:
+        if row.run_at <= long_ago:
+            by_priority[row.priority].append(row)
+    turns = zip_longest(*(by_priority[priority] for priority in priorities_in_turn(by_priority, visit)))
+    return (row for turn in turns for row in turn if row is not None)

@@ -1,0 +1,58 @@
+"""The door of a store: all that is asked about one by its URL alone, before it is open."""
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Protocol
+
+from holdfast.clock import Clock, SystemClock
+from holdfast.errors import ConfigurationError
+from holdfast.settings import Settings
+from holdfast.store.backend import Backend
+
+if TYPE_CHECKING:  # an app does not look at stores: it need not load the words for it
+    from holdfast.store.examination import Examination
+    from holdfast.store.migrator import Migrator
+
+
+class Door(Protocol):
+    """One kind of store. A URL may hold a password, so no error of these ever repeats one."""
+
+    def check(self, url: str) -> None:
+        """Raise ConfigurationError for a URL that names no store of this kind, or one that cannot be used here."""
+        ...
+
+    def public_name(self, url: str) -> str:
+        """Return what to call the store in front of people: never with a password."""
+        ...
+
+    def absolute(self, url: str) -> str:
+        """Return the URL as it reads from any folder: another process may work elsewhere."""
+        ...
+
+    def open(self, settings: Settings, clock: Clock) -> Backend:
+        """Return the store; nothing is connected before its first verb."""
+        ...
+
+    def refuse_missing(self, settings: Settings) -> None:
+        """Raise an error unless the store is there: looking must not make, as working does."""
+        ...
+
+    def examine(self, settings: Settings, clock: Clock, *, deep: bool) -> "Examination":
+        """Look at the store, and change nothing; `deep` reads all of it."""
+        ...
+
+    def migrator(self, settings: Settings) -> "Migrator | None":
+        """Return what brings the store's tables to this release; None where it has no tables."""
+        ...
+
+
+def require(module: str, extra: str) -> None:
+    """Raise ConfigurationError unless the driver of a store is installed."""
+    if find_spec(module) is None:
+        raise ConfigurationError(
+            f"this store needs {module}, which is not installed: run pip install 'holdfast[{extra}]'"
+        )
+
+
+def moved_clock(clock: Clock) -> Clock | None:
+    """Return the clock that a store with a time of its own goes by instead: one that a test moves, or none."""
+    return None if isinstance(clock, SystemClock) else clock

@@ -1,0 +1,44 @@
+"""The door of the memory store."""
+
+from holdfast.clock import Clock
+from holdfast.errors import ConfigurationError
+from holdfast.settings import Settings
+from holdfast.store.backend import Backend
+from holdfast.store.examination import Examination
+from holdfast.store.memory.backend import MemoryBackend
+from holdfast.store.memory.examine import examine_memory
+
+
+class MemoryDoor:
+    """For memory:// in tests."""
+
+    def check(self, url: str) -> None:
+        """Refuse any name: there is one such store in each app."""
+        if not url.endswith("://"):
+            raise ConfigurationError("the memory store has no name or path; write memory://")
+
+    def public_name(self, url: str) -> str:
+        """Return its scheme."""
+        return url.partition(":")[0]
+
+    def absolute(self, url: str) -> str:
+        """Return the URL."""
+        return url
+
+    def open(self, settings: Settings, clock: Clock) -> Backend:  # noqa: ARG002 - the port's shape
+        """Return an empty store."""
+        return MemoryBackend(clock)
+
+    def refuse_missing(self, settings: Settings) -> None:  # noqa: ARG002 - the port's shape
+        """Refuse: it is never there for others."""
+        raise ConfigurationError("a memory store lives inside one process: there is nothing to see from outside")
+
+    def examine(self, settings: Settings, clock: Clock, *, deep: bool) -> Examination:  # noqa: ARG002 - the port's shape
+        """Look at the store."""
+        return examine_memory(clock)
+
+    def migrator(self, settings: Settings) -> None:
+        """Return nothing: there are no tables."""
+
+
+DOOR = MemoryDoor()

@@ -1,0 +1,138 @@
+"""An open PostgreSQL store.
+
+Nothing is opened before the first verb, and nothing stays open across a fork: each process has an engine of its
+own.
+"""
+
+import asyncio
+import os
+from typing import Any, TypeVar
+
+from holdfast.clock import Clock
+from holdfast.errors import StoreError
+from holdfast.store.backend import AsyncJoined, Joined
+from holdfast.store.postgres.address import parse_address
+from holdfast.store.postgres.bell import PostgresBell
+from holdfast.store.postgres.connect import libpq_parameters
+from holdfast.store.postgres.engine import Engine
+from holdfast.store.postgres.home import Home
+from holdfast.store.postgres.sql_files import load_statements
+from holdfast.store.postgres.store import PostgresStore
+from holdfast.store.postgres.tones import Sound, sounds
+from holdfast.store.postgres.wire import Wire
+from holdfast.store.verb import Tone, Verb
+
+T = TypeVar("T")
+
+TIMEOUT = 10.0
+"""Seconds after which a call gives up."""
+
+
+class PostgresBackend:
+    """Jobs in a schema of a PostgreSQL database, shared by every process that can reach it."""
+
+    def __init__(
+        self, url: str, *, clock: Clock | None = None, namespace: str | None = None, timeout: float = TIMEOUT
+    ) -> None:
+        self._address = parse_address(url, namespace)
+        libpq_parameters(self._address)
+        self._timeout = timeout
+        self._store = PostgresStore(self._address.schema, clock)
+        self._sounds = sounds(self._address.schema)
+        self._bell = PostgresBell(self._ring, self._listen, self._sounds, pooled=self._address.pooled)
+        self._engines: dict[int, Engine] = {}
+        self._homes: dict[int, Home] = {}
+        self._closed = False
+
+    @property
+    def verbs(self) -> PostgresStore:
+        """The verbs of this store."""
+        return self._store
+
+    @property
+    def bell(self) -> PostgresBell:
+        """The bell of this store."""
+        return self._bell
+
+    def run(self, verb: Verb[T]) -> T:
+        """Run the verb in one transaction and return its answer."""
+        return self._engine().run(verb)
+
+    async def arun(self, verb: Verb[T]) -> T:
+        """Run the verb in one transaction, in a thread, and return its answer."""
+        return await self._engine().arun(verb)
+
+    def run_in(self, verb: Verb[T], connection: Any) -> T:
+        """Run the verb in the transaction of the user's own connection, which nobody but the user commits."""
+        return self.join(connection).run(verb)
+
+    async def arun_in(self, verb: Verb[T], connection: Any) -> T:
+        """Do as `run_in` does, for an async connection too."""
+        return await self.ajoin(connection).run(verb)
+
+    def join(self, connection: Any) -> Joined:
+        """Return the transaction on a connection of the user's own."""
+        from holdfast.store.postgres.joined import join  # noqa: PLC0415 - only who has one loads it
+
+        return join(connection, self._home)
+
+    def ajoin(self, connection: Any) -> AsyncJoined:
+        """Return the transaction on a connection of the user's own, sync or async."""
+        from holdfast.store.postgres.joined import ajoin  # noqa: PLC0415 - only who has one loads it
+
+        return ajoin(connection, self._home)
+
+    def close(self) -> None:
+        """Let go of connections and threads; running verbs end first."""
+        self._closed = True
+        self._homes.clear()
+        engine = self._engines.pop(os.getpid(), None)
+        if engine is not None:
+            engine.close()
+
+    @property
+    def _home(self) -> Home:
+        """What joined transactions of this process share."""
+        pid = os.getpid()
+        return self._homes.get(pid) or self._homes.setdefault(pid, self._new_home())
+
+    def _new_home(self) -> Home:
+        engine = self._engine()
+        return Home(
+            address=self._address,
+            statements=load_statements(self._address.schema),
+            channels={tone: sound.channel for tone, sound in self._sounds.items()},
+            prepare=engine.prepare,
+            is_prepared=lambda: engine.is_prepared,
+            run=engine.run,
+        )
+
+    def _ring(self, tone: Tone) -> None:
+        self._engine().ring(tone)
+
+    def _listen(self, sound: Sound) -> asyncio.Future[Wire]:
+        return self._engine().listen(sound)
+
+    def _forget_marks(self) -> None:
+        """Claims begin at the front again: what was noted of the server may not be true of another."""
+        self._store.forget_marks()
+
+    def _engine(self) -> Engine:
+        pid = os.getpid()
+        engine = self._engines.get(pid)
+        if engine is None:
+            engine = self._new_engine(pid)
+        return engine
+
+    def _new_engine(self, pid: int) -> Engine:
+        if self._closed:
+            raise StoreError(f"{self._address.name} was closed: open a new store")
+        # No lock here, it might have been held during a fork: of two threads the first `setdefault` wins, and an
+        # engine that loses has opened nothing.
+        engine = self._engines.setdefault(
+            pid, Engine(self._address, self._timeout, self._sounds, self._forget_marks)
+        )
+        for inherited in [other for other in self._engines if other != pid]:
+            # A parent's: its threads did not come along, and its connections lead nowhere (forks.py).
+            self._engines.pop(inherited, None)
+        return engine

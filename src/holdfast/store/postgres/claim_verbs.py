@@ -1,0 +1,104 @@
+"""How a worker comes by jobs.
+
+Most claims are one statement and one look at what is left, sent together: one round trip. Queues with shares, jobs
+to be adopted, and jobs of a lower priority that have waited long take two: a look at what is due, among which Python
+chooses, and a statement that takes so many of each level.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast.errors import WorkerBuriedError
+from holdfast.store.choosing import choose_due
+from holdfast.store.postgres.claim_rows import Candidate, as_chosen, in_order, marks_of, to_claims, to_walked
+from holdfast.store.postgres.marks import Noted, as_json, note
+from holdfast.store.postgres.remembering import RememberingVerbs
+from holdfast.store.postgres.rows import Row
+from holdfast.store.protocol import ClaimAnswer, ClaimRequest
+from holdfast.store.times import from_micros, from_micros_or_none, span_to_micros
+from holdfast.store.verb import Access, Command, Last, Query, Steps, Together, verb
+
+_KINDS = (_FRESH, _WAITING, _ADOPTABLE) = range(3)
+
+
+class ClaimVerbs(RememberingVerbs):
+    """The verb that gives jobs to workers."""
+
+    @verb(Access.WRITE)
+    def claim(self, request: ClaimRequest) -> Steps[ClaimAnswer]:
+        """Give jobs to a registered, living worker: fence + 1, state held."""
+        noted = self._marks.begin()
+        if request.adopt or (request.shares is not None and request.queues is not None):
+            return (yield from self._choose(request, noted))
+        # Only where priorities meet can one of them starve: there, another statement may have to follow.
+        may_starve = request.max_wait is not None and not self._levels.are_apart(request.queues)
+        asked = self._asked(request, noted, self._given_now())
+        claim = Query(self._sql["claim"], (*asked, *_limits(request), _long_wait(request)))
+        together = Together([claim, Query(self._sql["next_due"], asked)])
+        answers = yield together if may_starve else Last(together)
+        head, *rows = _refuse_buried(request, answers[0])
+        now, xmin, starving, levels, *_ = head
+        walked = to_walked(levels)
+        self._levels.meet(request.queues, walked.levels)
+        if starving and may_starve:
+            return (yield from self._choose(request, noted))
+        note(noted, int(xmin), marks_of(rows), walked.empty)
+        return _answer(in_order(rows, walked.queues, now), now, answers[1])
+
+    def _choose(self, request: ClaimRequest, noted: Noted) -> Steps[ClaimAnswer]:
+        """Look at what is due and choose, then take so many of each level: the very ones may be gone by then."""
+        adopted = [task.name for task in request.adopt], [task.version for task in request.adopt]
+        asked = self._asked(request, noted, self._given_now())
+        if request.adopt:
+            yield Command(self._sql["unblock_suspects"], (asked[_QUEUES], *adopted))
+        rows = yield Query(self._sql["due_jobs"], (*asked, max(request.limit, 0), *adopted))
+        (now, xmin, levels, *_), *due = _refuse_buried(request, rows)
+        walked = to_walked(levels)
+        long_wait = _long_wait(request)
+        chosen = choose_due(
+            request,
+            walked.queues,
+            [Candidate(*candidate) for _, _, _, *candidate in due],
+            None if long_wait is None else now - long_wait,
+        )
+        asked = self._asked(request, noted, now)
+        take = Query(self._sql["claim_chosen"], (*asked, *_limits(request), *_quotas(chosen), *adopted))
+        rows, left = yield Last(Together([take, Query(self._sql["next_due"], asked)]))
+        note(noted, int(xmin), marks_of(rows), walked.empty)
+        return _answer(as_chosen(in_order(rows, walked.queues, now), chosen), now, left)
+
+    def _asked(self, request: ClaimRequest, noted: Noted, now: int | None) -> tuple[Any, ...]:
+        """Return what all statements of a claim are told: see claims.sql."""
+        queues = None if request.queues is None else list(dict.fromkeys(request.queues))
+        return (now, request.worker, request.call, queues, as_json(noted), request.alone)
+
+
+_QUEUES = 3
+
+
+def _limits(request: ClaimRequest) -> tuple[int, int, int]:
+    return (max(request.limit, 0), span_to_micros(request.look_ahead), max(request.ahead_limit, 0))
+
+
+def _long_wait(request: ClaimRequest) -> int | None:
+    return None if request.max_wait is None else span_to_micros(request.max_wait) // 2
+
+
+def _quotas(chosen: Sequence[Candidate]) -> list[list[Any]]:
+    """Return of which levels, one column for each value, how many jobs of each kind were chosen."""
+    counts = Counter((job.queue, job.priority, job.kind) for job in chosen)
+    levels = dict.fromkeys((queue, priority) for queue, priority, _ in counts)
+    rows = [(*level, *(counts[*level, kind] for kind in _KINDS)) for level in levels]
+    return [list(column) for column in zip(*rows, strict=True)] or [[], [], [], [], []]
+
+
+def _refuse_buried(request: ClaimRequest, rows: list[Row]) -> list[Row]:
+    if not rows:
+        raise WorkerBuriedError(f"worker {request.worker} is not registered, or was buried: register a new one")
+    return rows
+
+
+def _answer(rows: Sequence[Row], now: int, left: list[tuple[int | None]]) -> ClaimAnswer:
+    [(next_due_at,)] = left
+    return ClaimAnswer(to_claims(rows), from_micros(now), from_micros_or_none(next_due_at))

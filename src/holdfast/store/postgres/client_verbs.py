@@ -1,0 +1,111 @@
+"""What clients ask for about jobs that are there: cancel, requeue, discard; and about queues: pause."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from holdfast.core.job import Cancellation
+from holdfast.core.states import CLAIMED, FINAL, MOVES, Move, Reason, State
+from holdfast.errors import JobNotFoundError, JobStateError, StoreUnavailableError
+from holdfast.store.postgres.keys import give_key, holder_of, lock_keys, mark_replaced, refusal
+from holdfast.store.postgres.verbs import PostgresVerbs, is_id
+from holdfast.store.postgres.whereabouts import Whereabouts, whereabouts
+from holdfast.store.postgres.withdrawing import withdraw
+from holdfast.store.verb import Access, Command, Last, Steps, verb
+
+T = TypeVar("T")
+
+_LOOKS = 10
+"""How often a job is looked up that moves while someone acts upon it. Each time another was quicker."""
+
+
+class ClientVerbs(PostgresVerbs):
+    """The writes of clients. Where a job moves between the look and the act, they look again."""
+
+    @verb(Access.WRITE, tells=True)
+    def cancel(self, job_id: str) -> Steps[Cancellation]:
+        """Cancel a waiting job now; ask for it where it is claimed; too late where it is final."""
+        return (yield from self._decide(job_id, self._cancel))
+
+    @verb(Access.WRITE, wakes=True)
+    def requeue(self, job_id: str) -> Steps[None]:
+        """Make a dead job ready with attempt and crashes 0, or a scheduled one due now. The fence stays."""
+        yield from self._decide(job_id, self._requeue)
+
+    @verb(Access.WRITE, tells=True)
+    def discard(self, job_id: str) -> Steps[None]:
+        """End a dead job as cancelled(discarded)."""
+        yield from self._decide(job_id, self._discard)
+
+    @verb(Access.WRITE)
+    def pause(self, queue: str) -> Steps[None]:
+        """Let nothing of the queue be claimed or, if claimed but not started, start."""
+        yield Last(Command(self._sql["pause"], (self._given_now(), queue)))
+
+    @verb(Access.WRITE, wakes=True)
+    def resume(self, queue: str) -> Steps[None]:
+        """Undo `pause`."""
+        yield Last(Command(self._sql["resume"], (queue,)))
+
+    def _decide(self, job_id: str, act: Callable[[Whereabouts], Steps[T | None]]) -> Steps[T]:
+        """Look a job up and act upon it, until the act finds it where it was."""
+        for _ in range(_LOOKS):
+            job = (yield from whereabouts(self._sql, job_id, self._given_now())) if is_id(job_id) else None
+            if job is None:
+                raise JobNotFoundError(f"there is no job {job_id}: check the id and the store's URL")
+            done = yield from act(job)
+            if done is not None:
+                return done
+        raise StoreUnavailableError(f"job {job_id} moved at each of {_LOOKS} looks, nothing was changed: try again")
+
+    def _cancel(self, job: Whereabouts) -> Steps[Cancellation | None]:
+        if job.state in FINAL:
+            return Cancellation.TOO_LATE
+        if job.state in CLAIMED:
+            asked = yield Command(self._sql["ask_to_cancel"], (job.id,))
+            return Cancellation.REQUESTED if asked else None
+        if (
+            job.after is not None
+            and job.key is not None
+            and not (yield from self._give_back(job, job.key, job.after))
+        ):
+            return None
+        gone = yield from withdraw(self._sql, job.id, State.CANCELLED, Reason.REQUESTED, self._given_now())
+        return Cancellation.CANCELLED if gone is not None else None
+
+    def _give_back(self, job: Whereabouts, key: str, claimed: str) -> Steps[bool]:
+        """Give the key of a job that waits for the end of a claimed one back to that; False if it has ended.
+
+        The claim is locked before the job that waits, as those do who end it.
+        """
+        yield from lock_keys(self._sql, [(job.task, key)], self._given_now())
+        holder = yield from holder_of(self._sql, job.task, key, self._given_now())
+        if holder is None or holder.id != job.id or not (yield from mark_replaced(self._sql, claimed, False)):
+            return False
+        yield from give_key(self._sql, job.task, key, claimed)
+        return True
+
+    def _requeue(self, job: Whereabouts) -> Steps[bool | None]:
+        if job.state in MOVES[Move.REQUEUE].sources:
+            if job.key is not None:
+                yield from self._take_key_again(job, job.key)
+            done = yield Command(self._sql["revive"], (self._given_now(), job.id))
+        elif job.state is State.SCHEDULED:
+            done = yield Command(self._sql["make_due"], (self._given_now(), job.id))
+        else:
+            raise JobStateError(
+                f"job {job.id} is {job.state}: only a dead job can be requeued, and a scheduled one be made due now"
+            )
+        return True if done else None
+
+    def _take_key_again(self, job: Whereabouts, key: str) -> Steps[None]:
+        now = yield from lock_keys(self._sql, [(job.task, key)], self._given_now())
+        holder = yield from holder_of(self._sql, job.task, key, now)
+        if holder is not None and holder.id != job.id:
+            raise refusal(holder, f"cancel it or wait for its end before job {job.id} is requeued")
+        yield from give_key(self._sql, job.task, key, job.id)
+
+    def _discard(self, job: Whereabouts) -> Steps[bool | None]:
+        if job.state not in MOVES[Move.DISCARD].sources:
+            raise JobStateError(f"job {job.id} is {job.state}: only a dead job can be discarded; cancel any other")
+        done = yield Command(self._sql["discard"], (self._given_now(), job.id))
+        return True if done else None

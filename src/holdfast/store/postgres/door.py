@@ -1,0 +1,59 @@
+"""The door of the PostgreSQL store."""
+
+from typing import TYPE_CHECKING
+
+from holdfast.clock import Clock
+from holdfast.settings import Settings
+from holdfast.store.backend import Backend
+from holdfast.store.door import moved_clock, require
+from holdfast.store.postgres.address import parse_address, public_name
+
+if TYPE_CHECKING:  # an app does not look at stores: it need not load the words for it
+    from holdfast.store.examination import Examination
+    from holdfast.store.postgres.migrator import PostgresMigrator
+
+
+class PostgresDoor:
+    """For postgresql://user:password@host:5432/database and the like of it."""
+
+    def check(self, url: str) -> None:
+        """Refuse a URL that names no server, and any without the driver."""
+        parse_address(url)
+        require("psycopg", "postgres")
+
+    def public_name(self, url: str) -> str:
+        """Return the server and the database."""
+        return public_name(url)
+
+    def absolute(self, url: str) -> str:
+        """Return the URL: it reads the same from everywhere."""
+        return url
+
+    def open(self, settings: Settings, clock: Clock) -> Backend:
+        """Return the store in that database."""
+        from holdfast.store.postgres.backend import PostgresBackend  # noqa: PLC0415 - only who uses it loads it
+
+        return PostgresBackend(
+            settings.url, clock=moved_clock(clock), namespace=settings.namespace, timeout=settings.store_timeout
+        )
+
+    def refuse_missing(self, settings: Settings) -> None:
+        """Refuse a database that holds no jobs."""
+        from holdfast.store.postgres.existing import refuse_missing_schema  # noqa: PLC0415 - only who uses it loads it
+
+        refuse_missing_schema(settings.url, settings.namespace, settings.store_timeout)
+
+    def examine(self, settings: Settings, clock: Clock, *, deep: bool) -> "Examination":
+        """Look at the database."""
+        from holdfast.store.postgres.examine import examine_postgres  # noqa: PLC0415 - only who uses it loads it
+
+        return examine_postgres(settings.url, settings.namespace, moved_clock(clock), deep=deep)
+
+    def migrator(self, settings: Settings) -> "PostgresMigrator":
+        """Return what brings the schema to this release."""
+        from holdfast.store.postgres.migrator import PostgresMigrator  # noqa: PLC0415 - only who uses it loads it
+
+        return PostgresMigrator(settings.url, settings.namespace, settings.store_timeout)
+
+
+DOOR = PostgresDoor()

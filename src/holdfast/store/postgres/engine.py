@@ -1,0 +1,155 @@
+"""All that one process has open: connections for jobs, one for beats, and threads for async callers.
+
+Beats have a lane of their own, thread and connection, so that however busy the others are no lease runs out.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeVar
+
+from holdfast.errors import StoreError
+from holdfast.store.postgres.address import Address
+from holdfast.store.postgres.connect import OLDEST_SERVER, open_wire
+from holdfast.store.postgres.migrate import migrate
+from holdfast.store.postgres.pool import Pool
+from holdfast.store.postgres.steps import run_steps
+from holdfast.store.postgres.tones import Sound
+from holdfast.store.postgres.translate import translated
+from holdfast.store.postgres.wire import OverdueError, Wire
+from holdfast.store.verb import Access, Tone, Verb
+
+T = TypeVar("T")
+
+POOL_SIZE = 10
+"""Connections for jobs that one process opens at most."""
+
+THREADS = 8
+"""Calls of async code that run at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Lane:
+    pool: Pool
+    threads: ThreadPoolExecutor
+
+
+class Engine:
+    """The connections of one process. Making one opens nothing; the first verb does."""
+
+    def __init__(
+        self, address: Address, timeout: float, sounds: Mapping[Tone, Sound], forget: Callable[[], None]
+    ) -> None:
+        self._address = address
+        self._timeout = timeout
+        self._sounds = sounds
+        self._forget = forget
+        self._rings = {tones: [sounds[tone].ring for tone in tones] for tones in _COMBINATIONS}
+        self._preparing = threading.Lock()
+        self._prepared = False
+        self._jobs = self._pool(POOL_SIZE)
+        jobs = _Lane(self._jobs, _threads(THREADS, "jobs"))
+        beats = _Lane(self._pool(1), _threads(1, "beats"))
+        self._errands = _threads(1, "bell")
+        self._lanes = {Access.READ: jobs, Access.WRITE: jobs, Access.BEAT: beats}
+
+    def run(self, verb: Verb[T]) -> T:
+        """Run the verb in the caller's own thread."""
+        until = time.monotonic() + self._timeout
+        try:
+            with translated(self._address, self._timeout), self._lanes[verb.access].pool.lend(until) as wire:
+                return run_steps(wire, verb.steps, until, self._rings[verb.tones])
+        except StoreError:
+            self._forget()
+            raise
+
+    async def arun(self, verb: Verb[T]) -> T:
+        """Run the verb in a thread of its lane."""
+        return await asyncio.get_running_loop().run_in_executor(self._lanes[verb.access].threads, self.run, verb)
+
+    def ring(self, tone: Tone) -> None:
+        """Ring soon, in a thread."""
+        self._errands.submit(self._ring, tone)
+
+    def listen(self, sound: Sound) -> asyncio.Future[Wire]:
+        """Open a connection that hears a tone, in a thread. Who gets it closes it."""
+        return asyncio.get_running_loop().run_in_executor(self._errands, self._listen, sound)
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether the schema was made ready before."""
+        return self._prepared
+
+    def prepare(self) -> None:
+        """Make the schema ready; cheap where nothing is to be done."""
+        if self._prepared:
+            return
+        until = time.monotonic() + self._timeout
+        with translated(self._address, self._timeout), self._jobs.lend(until):
+            pass  # to connect is all
+
+    def connect(self, until: float) -> Wire:
+        """Open a connection; the first of a process makes the schema ready. The caller closes it."""
+        self._forget()  # another server may answer now
+        wire = open_wire(self._address, self._timeout, until)
+        if self._prepared:
+            return wire
+        try:
+            self._make_ready(wire, until)
+        except BaseException:
+            wire.close()
+            raise
+        return wire
+
+    def close(self) -> None:
+        """Wait for what runs, then let go of threads and connections."""
+        self._errands.shutdown(wait=True)
+        for lane in (self._lanes[Access.WRITE], self._lanes[Access.BEAT]):
+            lane.threads.shutdown(wait=True)
+            lane.pool.close()
+
+    def _ring(self, tone: Tone) -> None:
+        until = time.monotonic() + self._timeout
+        with suppress(StoreError), translated(self._address, self._timeout), self._jobs.lend(until) as wire:
+            wire.ask([self._sounds[tone].ring], until)
+
+    def _listen(self, sound: Sound) -> Wire:
+        until = time.monotonic() + self._timeout
+        with translated(self._address, self._timeout):
+            wire = self.connect(until)
+            try:
+                wire.ask([sound.listen], until)
+            except BaseException:
+                wire.close()
+                raise
+        return wire
+
+    def _pool(self, size: int) -> Pool:
+        return Pool(self._address.name, size, self.connect)
+
+    def _make_ready(self, wire: Wire, until: float) -> None:
+        if not self._preparing.acquire(timeout=max(until - time.monotonic(), 0)):
+            raise OverdueError
+        try:
+            if not self._prepared:
+                _refuse_old(wire, self._address)
+                migrate(wire, self._address, until)
+                self._prepared = True
+        finally:
+            self._preparing.release()
+
+
+_COMBINATIONS: tuple[tuple[Tone, ...], ...] = ((), (Tone.WORK,), (Tone.RESULT,), (Tone.WORK, Tone.RESULT))
+
+
+def _threads(count: int, lane: str) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(count, thread_name_prefix=f"holdfast-postgres-{lane}")
+
+
+def _refuse_old(wire: Wire, address: Address) -> None:
+    if wire.server_version < OLDEST_SERVER:
+        raise StoreError(f"{address.name} is PostgreSQL {wire.server_version}: use {OLDEST_SERVER} or newer")

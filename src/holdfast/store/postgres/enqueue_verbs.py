@@ -1,0 +1,94 @@
+"""How jobs are accepted.
+
+Plain jobs, alike and due now, are the hot path: one short statement, one round trip. Others take a longer one,
+still for all of them at once. Where keys are among them, these are locked first, in their order; then each job is
+looked at, and those that are accepted are stored together as far as none of them has to make way for a later one.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
+
+from holdfast.core.job import NewJob, OnConflict
+from holdfast.store.postgres.keys import holders_of, lock_keys
+from holdfast.store.postgres.reception import Reception
+from holdfast.store.postgres.remembering import RememberingVerbs
+from holdfast.store.times import span_to_micros, to_micros_or_none
+from holdfast.store.verb import Access, Last, Query, Steps, Verb
+
+_ALIKE = attrgetter("task", "version", "queue", "priority", "max_attempts")
+
+
+class EnqueueVerbs(RememberingVerbs):
+    """The verb by which jobs come in."""
+
+    def enqueue(self, jobs: Sequence[NewJob]) -> Verb[Mapping[str, str]]:
+        """Accept jobs. A job whose id is known already is left as it is, whatever its key."""
+        replaces = any(job.on_conflict is OnConflict.REPLACE for job in jobs)
+        return Verb("enqueue", Access.WRITE, self._enqueue(jobs), wakes=True, tells=replaces)
+
+    def _enqueue(self, jobs: Sequence[NewJob]) -> Steps[Mapping[str, str]]:
+        if not jobs:
+            return {}
+        if any(job.key is not None for job in jobs):
+            return (yield from self._receive(jobs))
+        now = self._given_now()
+        alike = set(map(_ALIKE, jobs))
+        is_plain = len(alike) == 1 and all(map(_is_plain, jobs))
+        statement = self._plain(jobs, now) if is_plain else self._with_more(jobs, now)
+        self._levels.learn((yield Last(statement)))
+        return {}
+
+    def _plain(self, jobs: Sequence[NewJob], now: int | None) -> Query:
+        first = jobs[0]
+        is_doubtful = bool(self._levels.doubtful([(first.queue, first.priority)]))
+        ids, payloads = [job.id for job in jobs], [job.payload for job in jobs]
+        return Query(self._sql["enqueue"], (now, ids, payloads, *_ALIKE(first), is_doubtful))
+
+    def _with_more(self, jobs: Sequence[NewJob], now: int | None, after: str | None = None) -> Query:
+        columns = map(list, zip(*map(_full_row, jobs), strict=True))
+        levels = self._levels.doubtful((job.queue, job.priority) for job in jobs)
+        queues, priorities = [queue for queue, _ in levels], [priority for _, priority in levels]
+        return Query(self._sql["enqueue_with_more"], (now, *columns, after, queues, priorities))
+
+    def _receive(self, jobs: Sequence[NewJob]) -> Steps[Mapping[str, str]]:
+        """Accept jobs with keys; return those that were not stored, each with the job that has its key."""
+        keys = {(job.task, job.key) for job in jobs if job.key is not None}
+        now = yield from lock_keys(self._sql, keys, self._given_now())
+        rows = yield Query(self._sql["known_jobs"], ([job.id for job in jobs],))
+        holders = yield from holders_of(self._sql, keys, now)
+        reception = Reception(self._sql, self._keep, now, holders, {id_ for (id_,) in rows})
+        for job in jobs:
+            yield from reception.receive(job)
+        yield from reception.close()
+        return reception.taken
+
+    def _keep(self, jobs: Sequence[NewJob], now: int, after: str | None) -> Steps[None]:
+        self._levels.learn((yield self._with_more(jobs, now, after)))
+
+
+def _is_plain(job: NewJob) -> bool:
+    return job.run_at is None and not (job.delay or job.tags or job.metadata or job.start_within is not None)
+
+
+def _full_row(job: NewJob) -> tuple[object, ...]:
+    start_within = on_late = None
+    if job.start_within is not None:
+        start_within, on_late = span_to_micros(job.start_within), job.on_late.value
+    return (
+        job.id,
+        job.task,
+        job.version,
+        job.queue,
+        job.priority,
+        job.max_attempts,
+        job.payload,
+        to_micros_or_none(job.run_at),
+        span_to_micros(job.delay),
+        job.key,
+        span_to_micros(job.keep_key),
+        start_within,
+        on_late,
+        json.dumps(job.tags) if job.tags else None,
+        json.dumps(dict(job.metadata)) if job.metadata else None,
+    )

@@ -1,0 +1,186 @@
+"""Looks at a PostgreSQL store for doctor: can it be used, does it keep jobs, what is in it. It writes nothing."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+from holdfast.clock import Clock
+from holdfast.errors import HoldfastError
+from holdfast.store.examination import Census, DueQueue, Examination, Finding, Level, sized
+from holdfast.store.postgres.address import Address, parse_address
+from holdfast.store.postgres.connect import open_wire
+from holdfast.store.postgres.migrate import Schema, look_at
+from holdfast.store.postgres.rights import Rights
+from holdfast.store.postgres.sql_files import load_statements
+from holdfast.store.postgres.steps import run_steps
+from holdfast.store.postgres.surroundings import SETTINGS, OldTransaction, Server, judge_server
+from holdfast.store.postgres.translate import translated
+from holdfast.store.postgres.values import prepared
+from holdfast.store.postgres.view_verbs import ViewVerbs
+from holdfast.store.postgres.wire import Wire
+from holdfast.store.times import from_micros, from_micros_or_none, to_micros
+
+_PATIENCE = 10.0
+"""Seconds that a look has."""
+_DEEP_PATIENCE = 600.0
+"""The same of a look at everything."""
+
+_UNUSABLE = frozenset({"store", "postgresql", "writes", "schema", "permissions"})
+"""A problem with one of these keeps everybody out."""
+
+
+def examine_postgres(url: str, namespace: str | None, clock: Clock | None, *, deep: bool) -> Examination:
+    """Return what a look at the store in this database brings; a `deep` one looks for every job."""
+    address = parse_address(url, namespace)
+    patience = _DEEP_PATIENCE if deep else _PATIENCE
+    findings: list[Finding] = []
+    census = None
+    try:
+        with translated(address, patience), closing(_connect(address)) as wire:
+            look = _Look(wire, address, time.monotonic() + patience)
+            findings += look.at_server()
+            if not _is_hopeless(findings):
+                findings += look.at_schema(parse_address(url).schema, deep=deep)
+            if all(finding.level is Level.OK for finding in findings if finding.check in {"schema", *_UNUSABLE}):
+                census = look.census(clock)
+    except HoldfastError as error:
+        findings.append(_failure(error))
+    usable = not _is_hopeless(findings)
+    return Examination(tuple(findings), usable, census if usable else None)
+
+
+def _is_hopeless(findings: Sequence[Finding]) -> bool:
+    return any(finding.level is Level.PROBLEM and finding.check in _UNUSABLE for finding in findings)
+
+
+def _failure(error: HoldfastError) -> Finding:
+    says, _, remedy = str(error).rpartition(": ")
+    return Finding("store", Level.PROBLEM, says, remedy)
+
+
+def _connect(address: Address) -> Wire:
+    """Connect as workers and clients do, to see that it works; then as one who sets nothing, to see what is set."""
+    open_wire(address, _PATIENCE, time.monotonic() + _PATIENCE).close()
+    return open_wire(replace(address, pooled=True), _PATIENCE, time.monotonic() + _PATIENCE)
+
+
+class _Look:
+    """One look at a server and at one schema in it."""
+
+    def __init__(self, wire: Wire, address: Address, until: float) -> None:
+        self._wire = wire
+        self._address = address
+        self._until = until
+        self._sql = load_statements(address.schema)
+
+    def at_server(self) -> Iterator[Finding]:
+        """Yield what there is to say about the server."""
+        settings = dict(self._ask("server_settings", list(SETTINGS)))
+        [(is_replica, process, connections)] = self._ask("server_state")
+        old = {
+            writes: OldTransaction(pid, name, seconds)
+            for writes, pid, name, seconds in self._ask("oldest_transactions")
+        }
+        yield from judge_server(Server(settings, is_replica, connections, old.get(True), old.get(False)))
+        yield _pooler(self._address, is_between=process != self._wire.process)
+
+    def at_schema(self, family: str, *, deep: bool) -> Iterator[Finding]:
+        """Yield what there is to say about the schema, one of those that begin with the name of its family."""
+        names = [name for (name,) in self._ask("namespaces", family)]
+        [(size,)] = self._ask("schema_size", self._address.schema)
+        yield _contents(self._address, size, [name.removeprefix(family).removeprefix("_") for name in names])
+        rights = self._rights()
+        yield rights.judged(self._address)
+        if rights.can_look:
+            schema = look_at(self._wire, self._address.schema, self._until)
+            yield _schema(schema)
+            if not schema.lacks and deep:
+                yield _integrity(*self._ask("misplaced")[0])
+
+    def census(self, clock: Clock | None) -> Census:
+        """Return who is there and what waits."""
+        views = ViewVerbs(self._sql, clock)
+        workers = run_steps(self._wire, views.workers().steps, self._until)
+        given = None if clock is None else to_micros(clock.now())
+        [(now, *_), *queues] = self._ask("due_queues", given)
+        [(latest,)] = self._ask("latest_time")
+        due = tuple(
+            DueQueue(name, from_micros_or_none(paused_at), count, from_micros(oldest))
+            for _, name, paused_at, count, oldest in queues
+        )
+        return Census(from_micros(now), workers, due, from_micros_or_none(latest))
+
+    def _rights(self) -> Rights:
+        [(may_create_schemas,)] = self._ask("database_rights")
+        rows = self._ask("schema_rights", self._address.schema)
+        return Rights(may_create_schemas, *rows[0]) if rows else Rights(may_create_schemas)
+
+    def _ask(self, name: str, *params: Any) -> list[Any]:
+        statement = prepared(self._sql[name])
+        [result] = self._wire.ask([(statement, statement.dump(params))], self._until)
+        return self._wire.rows(result)
+
+
+def _pooler(address: Address, *, is_between: bool) -> Finding:
+    if is_between and not address.pooled:
+        return Finding(
+            "pooler",
+            Level.WARNING,
+            "something stands between here and the server",
+            "if it is a pooler that lends connections for a transaction each, add ?pooler=transaction to the URL",
+        )
+    if address.pooled and not is_between:
+        says = "none is seen; without ?pooler=transaction in the URL, workers hear of new jobs sooner"
+        return Finding("pooler", Level.OK, says)
+    return Finding("pooler", Level.OK, "used by the transaction, as the URL says" if address.pooled else "none")
+
+
+def _contents(address: Address, size: int, tenants: Sequence[str]) -> Finding:
+    told = ", ".join(tenant or "(none)" for tenant in tenants)
+    says = f"{address.name}, schema {address.schema}, {sized(size)}; namespaces there: {told or 'no tables yet'}"
+    return Finding("store", Level.OK, says)
+
+
+def _schema(schema: Schema) -> Finding:
+    if not schema.version:
+        return Finding(
+            "schema",
+            Level.PROBLEM,
+            f"schema {schema.name} holds no jobs of Holdfast",
+            "give the right store with --url and --namespace, or run `holdfast migrate`, which makes the tables",
+        )
+    if schema.oldest > schema.known:
+        return Finding(
+            "schema",
+            Level.PROBLEM,
+            f"version {schema.version} of a newer Holdfast; this release knows {schema.known}",
+            "upgrade holdfast here, or name another schema",
+        )
+    if schema.version > schema.known:
+        return Finding(
+            "schema",
+            Level.WARNING,
+            f"version {schema.version} of a newer Holdfast, which works with this one too ({schema.known})",
+            "upgrade holdfast here when you can",
+        )
+    if schema.lacks:
+        return Finding(
+            "schema",
+            Level.WARNING,
+            f"version {schema.version}; this release has {schema.known}",
+            "run `holdfast migrate`; else the first use by this release does it",
+        )
+    return Finding("schema", Level.OK, f"version {schema.version}, as this release has it")
+
+
+def _integrity(nowhere: int, twice: int, unknown: int) -> Finding:
+    if nowhere or twice or unknown:
+        return Finding(
+            "integrity",
+            Level.PROBLEM,
+            f"{nowhere} jobs are in no state, {twice} in several, and {unknown} states belong to no job",
+            "somebody changed the tables by hand, or they are damaged: restore them from a backup",
+        )
+    return Finding("integrity", Level.OK, "every job is in one state")

@@ -1,0 +1,158 @@
+"""The fenced writes of a claim: start, progress, finish.
+
+Success is the hot path: one message with two statements, of which the second mostly finds nothing left to do. Only
+where a batch has other endings too are its claims first locked and read.
+
+Whoever else may change a claim's row meanwhile:
+    cancel, a replacing enqueue   They lock the row. Before us, we wait and then see what they wrote, as the server
+                                  looks again at a row that it had to wait for; after us, they find it gone.
+    finish, sent a second time    It waits for the first, finds no claim, and then, in a statement that sees what
+                                  the first committed, that it is recorded.
+    bury, reconcile               They lock the row. One of us ends the claim, the other finds it gone.
+Claims are locked in the order of their ids, here and by all those: so none of us waits for another in a circle.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from operator import attrgetter
+from typing import NamedTuple
+
+from holdfast.core.job import ClaimRef, Ending, Progress, Verdict
+from holdfast.core.states import RETURNS
+from holdfast.store.claimed import ClaimedRow, check, finished, is_plain_success
+from holdfast.store.postgres.ending import columns, ends
+from holdfast.store.postgres.verbs import PostgresVerbs, is_id
+from holdfast.store.times import span_to_micros, to_micros
+from holdfast.store.verb import Access, Command, Last, Query, Steps, Together, Verb, verb
+
+BITE = 16 * 1024 * 1024
+"""Bytes of results that one statement takes, more or less."""
+
+
+_REF = attrgetter("ref")
+
+
+class _Aftermath(NamedTuple):
+    """What a finish leaves: the claims that were refused, and whether jobs that waited for the others are free."""
+
+    refused: set[ClaimRef]
+    frees: bool
+
+
+class FinishVerbs(PostgresVerbs):
+    """What a worker writes about its claims."""
+
+    @verb(Access.WRITE)
+    def start(self, worker: str, started: Sequence[tuple[ClaimRef, datetime]]) -> Steps[tuple[Verdict, ...]]:
+        """Mark claims as running since the given times, fenced."""
+        first = {ref: (*ref, to_micros(started_at)) for ref, started_at in reversed(started)}
+        valid = yield from self._fenced("start", worker, first)
+        return tuple(_verdict(ref in valid) for ref, _ in started)
+
+    @verb(Access.WRITE, tells=True)
+    def progress(self, worker: str, reports: Sequence[tuple[ClaimRef, Progress]]) -> Steps[tuple[Verdict, ...]]:
+        """Record progress, fenced."""
+        last = {ref: (*ref, report.done, report.total) for ref, report in reports}
+        valid = yield from self._fenced("progress", worker, last)
+        return tuple(_verdict(ref in valid) for ref, _ in reports)
+
+    def finish(self, worker: str, endings: Sequence[Ending]) -> Verb[tuple[Verdict, ...]]:
+        """End claims, fenced. An ending recorded before by this worker for this fence is accepted again."""
+
+        def steps() -> Steps[tuple[Verdict, ...]]:
+            check(endings)
+            known = sorted((ending for ending in endings if is_id(ending.ref.job_id)), key=_REF)
+            if not known:
+                return (Verdict.STALE,) * len(endings)
+            way = self._complete if all(map(is_plain_success, known)) else self._end
+            refused, frees = yield from way(worker, known)
+            # Whether somebody waited for one of these ends is known only now.
+            finish.wakes |= frees
+            if not refused and len(known) == len(endings):
+                return (Verdict.ACCEPTED,) * len(endings)
+            return tuple(_verdict(is_id(ref.job_id) and ref not in refused) for ref in map(_REF, endings))
+
+        wakes = any(ending.move in RETURNS for ending in endings)
+        finish = Verb("finish", Access.WRITE, steps(), wakes, tells=True)
+        return finish
+
+    def _complete(self, worker: str, endings: list[Ending]) -> Steps[_Aftermath]:
+        """Complete claims, whatever they are."""
+        bites = list(_in_bites(endings))
+        answers = yield Last(Together([query for bite in bites for query in self._completion(worker, bite)]))
+        refused: set[ClaimRef] = set()
+        frees = False
+        for bite, [(freed, places)] in zip(bites, answers[1::2], strict=True):
+            frees |= freed > 0
+            refused.update(bite[place - 1].ref for place in places)
+        return _Aftermath(refused, frees)
+
+    def _end(self, worker: str, endings: list[Ending]) -> Steps[_Aftermath]:
+        """End claims, in whatever way."""
+        first: dict[ClaimRef, Ending] = {}
+        for ending in endings:
+            first.setdefault(ending.ref, ending)
+        rows = yield Query(self._sql["claimed_jobs"], (self._given_now(), worker, *columns(first)))
+        claims = {row.ref: row for row in (ClaimedRow(*row) for _, *row in rows)}
+        others = [ref for ref in first if ref not in claims]
+        statements: list[Query | Command] = []
+        if others:
+            statements.append(Query(self._sql["recorded"], (worker, [ref.job_id for ref in others])))
+        if claims:
+            [(now, *_), *_] = rows
+            plain = [first[ref] for ref in claims if is_plain_success(first[ref])]
+            for bite in _in_bites(plain):
+                statements += self._completion(worker, bite)
+            ended = [
+                finished(row, first[ref], now) for ref, row in claims.items() if not is_plain_success(first[ref])
+            ]
+            statements += ends(self._sql, ended, now)
+        answers = yield Last(Together(statements))
+        recorded = {ClaimRef(*row) for row in answers[0]} if others else set()
+        frees = any(row.replaced for row in claims.values())
+        return _Aftermath({ref for ref in others if ref not in recorded}, frees)
+
+    def _completion(self, worker: str, endings: list[Ending]) -> tuple[Query, Query]:
+        done = columns(map(_completed, endings))
+        return (
+            Query(self._sql["complete"], (self._given_now(), worker, *done)),
+            Query(self._sql["settle_completed"], (worker, *done[:2])),
+        )
+
+    def _fenced(self, update: str, worker: str, rows: Mapping[ClaimRef, Sequence[object]]) -> Steps[set[ClaimRef]]:
+        """Write about claims; return those that are valid."""
+        known = [row for ref, row in sorted(rows.items()) if is_id(ref.job_id)]
+        if not known:
+            return set()
+        valid = yield Last(Query(self._sql[update], (worker, *columns(known))))
+        return {ClaimRef(*row) for row in valid}
+
+
+def _verdict(accepted: bool) -> Verdict:
+    return Verdict.ACCEPTED if accepted else Verdict.STALE
+
+
+def _completed(ending: Ending) -> tuple[object, ...]:
+    # One of many in the hot path: what is None mostly is not asked further.
+    (job_id, fence), started_at, kept = ending.ref, ending.started_at, ending.keep_result
+    return (
+        job_id,
+        fence,
+        None if started_at is None else to_micros(started_at),
+        ending.result,
+        None if kept is None else span_to_micros(kept),
+    )
+
+
+def _in_bites(endings: Iterable[Ending]) -> Iterator[list[Ending]]:
+    """Yield endings in lists whose results are not too long to be one value of a statement."""
+    bite: list[Ending] = []
+    size = 0
+    for ending in endings:
+        bite.append(ending)
+        size += len(ending.result or b"")
+        if size >= BITE:
+            yield bite
+            bite, size = [], 0
+    if bite:
+        yield bite

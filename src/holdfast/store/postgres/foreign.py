@@ -1,0 +1,153 @@
+"""Connections that are not ours: the user's own, of whatever library, behind two small ports.
+
+A `Foreign` is the connection as its owner sees it, with whatever keeps books about its transaction. A `Hand` runs
+our statements on the driver's connection below. Both are written as async code; those of sync libraries never wait,
+so that one code serves both worlds.
+"""
+
+from collections.abc import Sequence
+from enum import Enum, auto
+from typing import Any, Protocol
+
+from holdfast.errors import ConfigurationError
+from holdfast.store.verb import Bulk, Command, Query
+
+_KINDS = (
+    "a connection of psycopg or asyncpg, a Connection or Session of SQLAlchemy, sync or async, or Django's"
+    " connection"
+)
+
+
+class Standing(Enum):
+    """Where a connection is with its transaction, as far as its driver knows."""
+
+    OPEN = auto()
+    IDLE = auto()
+    """None is open, and the driver opens one at the next statement."""
+    ABSENT = auto()
+    """None is open, and the driver opens none: autocommit."""
+    FAILED = auto()
+    """A statement failed; only a rollback helps."""
+    CLOSED = auto()
+
+
+class Hand(Protocol):
+    """Runs our statements on the connection of a driver."""
+
+    @property
+    def driver(self) -> Any:
+        """The driver's own connection, the same object as long as it lasts."""
+        ...
+
+    @property
+    def standing(self) -> Standing:
+        """Where the connection is with its transaction."""
+        ...
+
+    async def ask(self, statements: Sequence[Query | Command]) -> list[Any]:
+        """Run statements in order, in one round trip where the driver can; return the answer of each."""
+        ...
+
+    async def ask_bulk(self, statement: Bulk) -> int:
+        """Run a statement once for each row; return how many rows it changed in all."""
+        ...
+
+    async def rollback(self) -> None:
+        """Roll back below all books: only where the transaction is of our own making."""
+        ...
+
+
+class Foreign(Protocol):
+    """A connection of the user's own, used from the thread that it belongs to."""
+
+    @property
+    def is_async(self) -> bool:
+        """Whether it can be used by `await` only."""
+        ...
+
+    async def enter(self) -> Hand:
+        """Let the layers above the driver know that the connection takes part in a transaction from now on."""
+        ...
+
+    async def begin(self) -> Hand:
+        """Begin a transaction that `commit` or `rollback` ends; one that is open already is taken over.
+
+        Raises ConfigurationError where its commit would not end the transaction.
+        """
+        ...
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether `begin` found no transaction open."""
+        ...
+
+    async def commit(self) -> None:
+        """Commit as the user would."""
+        ...
+
+    async def rollback(self) -> None:
+        """Roll back as the user would."""
+        ...
+
+    async def note_loss(self) -> None:
+        """Let the layers above the driver know that the line is lost: they did not see it happen."""
+        ...
+
+
+def foreign(connection: Any) -> Foreign:
+    """Return the port to a connection. Raises ConfigurationError for one that cannot be used.
+
+    Only the module of the library that it comes from is loaded.
+    """
+    found: Foreign | None = _plain(connection)
+    if found is None and comes_from("sqlalchemy", connection):
+        from holdfast.store.postgres.user_alchemy import alchemy_connection  # noqa: PLC0415 - see above
+
+        found = alchemy_connection(connection)
+    elif found is None and comes_from("django", connection):
+        from holdfast.store.postgres.user_django import django_connection  # noqa: PLC0415 - see above
+
+        found = django_connection(connection)
+    if found is None:
+        raise ConfigurationError(f"a transaction is joined through {_KINDS}, not through {kind_of(connection)}")
+    return found
+
+
+def hand_of(driver: Any, layer: str) -> Hand:
+    """Return the hand on the connection of a driver, which a layer above it keeps."""
+    found = _plain(driver)
+    if found is None:
+        raise ConfigurationError(
+            f"{layer} works through {kind_of(driver)} here, which cannot be joined: let it use psycopg or asyncpg"
+        )
+    return found
+
+
+def kind_of(thing: Any) -> str:
+    """Return what something is, for a message."""
+    return f"{type(thing).__module__}.{type(thing).__qualname__}"
+
+
+def comes_from(package: str, thing: Any) -> bool:
+    """Tell whether the object's class, or one it is derived from, comes from a package; nothing is imported."""
+    return any(kind.__module__.partition(".")[0] == package for kind in type(thing).__mro__)
+
+
+class _Plain(Hand, Foreign, Protocol):
+    """A driver's own connection, with nothing above it: both ports in one."""
+
+
+def _plain(connection: Any) -> _Plain | None:
+    if comes_from("psycopg", connection):
+        from holdfast.store.postgres.user_psycopg import psycopg_connection  # noqa: PLC0415 - only who uses it loads it
+
+        return psycopg_connection(connection)
+    if comes_from("asyncpg", connection):
+        from holdfast.store.postgres.user_asyncpg import asyncpg_connection  # noqa: PLC0415 - likewise
+
+        return asyncpg_connection(connection)
+    if comes_from("psycopg2", connection):
+        from holdfast.store.postgres.user_psycopg2 import psycopg2_connection  # noqa: PLC0415 - likewise
+
+        return psycopg2_connection(connection)
+    return None

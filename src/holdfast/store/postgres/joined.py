@@ -1,0 +1,223 @@
+"""Takes part in a transaction of the user's own: our statements on their connection, their commit or rollback.
+
+Each verb has a savepoint, so that one that fails leaves the transaction usable, with nothing of ours in it. What
+rings the bell is part of the transaction too: the server passes it on after the commit, and drops it otherwise.
+
+    run:     SAVEPOINT ─► [look around] ─► the verb ─► NOTIFY ─► RELEASE
+    begin:   [BEGIN] ─► SAVEPOINT ─► [look around]
+    commit:  RELEASE, which fails if the user ended the transaction in between ─► COMMIT
+
+Around is looked once on each connection: whether it leads to the database that the jobs are in.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol, TypeVar
+
+from holdfast.errors import ConfigurationError, StoreError
+from holdfast.store.awaiting import run_at_once, to_its_end
+from holdfast.store.postgres.foreign import Foreign, Hand, Standing, foreign
+from holdfast.store.postgres.home import Home, Place
+from holdfast.store.postgres.user_errors import CLOSED, FAILED, NO_TRANSACTION, code_of, translated
+from holdfast.store.postgres.user_steps import SavedSteps
+from holdfast.store.verb import Command, Query, Verb
+
+T = TypeVar("T")
+
+_SAVE = Command("SAVEPOINT holdfast_whole")
+_KEEP = Command("RELEASE SAVEPOINT holdfast_whole")
+_UNDO = Command("ROLLBACK TO SAVEPOINT holdfast_whole")
+
+_REFUSALS = {Standing.ABSENT: NO_TRANSACTION, Standing.FAILED: FAILED, Standing.CLOSED: CLOSED}
+_NOTHING_TO_UNDO = {"25P01", "25P02"}
+"""States that say: no transaction was open, or it had failed before."""
+_ENDED = {"25P01", "3B001"}
+"""States that say: the savepoint is gone, with the transaction that it was in."""
+_ENDED_INSIDE = (
+    "the transaction was committed or rolled back inside its block: leave its end to the block, and raise an"
+    " exception to roll back"
+)
+
+
+class AsyncJoined:
+    """One connection of the user's own, and the transaction on it."""
+
+    def __init__(self, connection: Foreign, home: Home, world: "_World") -> None:
+        self._foreign = connection
+        self._home = home
+        self._world = world
+        self._whole = False
+
+    async def run(self, verb: Verb[T]) -> T:
+        """Run a verb in the transaction that is open, or in one that the user's commit or rollback ends."""
+        with translated(self._home.address):
+            await self._prepare()
+            hand = await self._world.to_its_end(self._foreign.enter())
+            await self._check(hand)
+            begins = hand.standing is Standing.IDLE
+            steps = SavedSteps(hand, self._world.to_its_end, verb, self._home.channels)
+            try:
+                await self._look_around(hand, steps.ask)
+                answer: T = await steps.run()
+            except BaseException as error:
+                await self._undo(error, hand, hand.rollback if begins else steps.undo)
+                raise
+            return answer
+
+    async def begin(self) -> None:
+        """Begin a transaction that `commit` or `rollback` ends; one that is open already is taken over."""
+        with translated(self._home.address):
+            await self._prepare()
+            hand = None
+            try:
+                hand = await self._foreign.begin()
+                await self._check(hand)
+                await hand.ask([_SAVE])
+                await self._look_around(hand, lambda query: _first(hand, query))
+            except BaseException as error:
+                if self._foreign.has_begun:
+                    await self._undo(error, hand, self._foreign.rollback)
+                elif hand is not None:
+                    await self._undo(error, hand, lambda: hand.ask([_UNDO, _KEEP]))
+                raise
+        self._whole = True
+
+    async def commit(self) -> None:
+        """Commit what began with `begin`. If that fails, whatever the reason, the caller has to roll back."""
+        with translated(self._home.address):
+            hand = await self._foreign.enter()
+            try:
+                await hand.ask([_KEEP])
+            except Exception as error:
+                if code_of(error) in _ENDED:
+                    raise StoreError(_ENDED_INSIDE) from error
+                raise
+            await self._foreign.commit()
+
+    async def rollback(self) -> None:
+        """Undo everything since `begin`, and what was open before it."""
+        with translated(self._home.address):
+            await self._foreign.rollback()
+
+    async def _prepare(self) -> None:
+        """Make the tables ready on a connection of our own."""
+        if not self._home.is_prepared():
+            await self._world.aside(self._home.prepare)
+
+    async def _check(self, hand: Hand) -> None:
+        """Refuse what cannot be written to, as far as the driver knows."""
+        standing = hand.standing
+        if standing is Standing.ABSENT and self._whole:
+            raise StoreError(_ENDED_INSIDE)
+        if standing is Standing.CLOSED:
+            await self._foreign.note_loss()
+        if standing in _REFUSALS:
+            raise ConfigurationError(_REFUSALS[standing])
+
+    async def _look_around(self, hand: Hand, ask: Callable[[Query], Awaitable[Any]]) -> None:
+        if hand.driver in self._home.known:
+            return
+        [row] = await ask(Query(self._home.statements["surroundings"]))
+        theirs: Place = tuple(row)
+        ours = await self._world.aside(lambda: self._home.place(theirs))
+        if ours != theirs:
+            server = "" if theirs[0] != ours[0] else " on another server"
+            raise ConfigurationError(
+                f"this connection leads to database {theirs[0]}{server}, and the jobs are in schema"
+                f" {self._home.address.schema} of {self._home.address.name}: only a connection to that database can"
+                " share a transaction with them"
+            )
+        self._home.known.add(hand.driver)
+
+    async def _undo(
+        self, error: BaseException, hand: Hand | None, undo: Callable[[], Coroutine[Any, Any, Any]]
+    ) -> None:
+        """Undo because of an error, which is what counts whether this succeeds or not."""
+        if code_of(error) in _NOTHING_TO_UNDO:
+            return
+        is_lost = hand is not None and hand.standing is Standing.CLOSED
+        try:
+            await self._world.to_its_end(self._foreign.note_loss() if is_lost else undo())
+        except Exception as failure:  # noqa: BLE001 - the connection is of no use any more, whatever it is
+            error.add_note(f"it could not be undone ({type(failure).__name__}): roll your transaction back")
+
+
+class Joined:
+    """The same for a sync connection."""
+
+    def __init__(self, connection: Foreign, home: Home) -> None:
+        self._joined = AsyncJoined(connection, home, _Here())
+
+    def run(self, verb: Verb[T]) -> T:
+        """Run a verb in the transaction that is open, or in one that the user's commit() or rollback() ends."""
+        return run_at_once(self._joined.run(verb))
+
+    def begin(self) -> None:
+        """Begin a transaction that `commit` or `rollback` ends; one that is open already is taken over."""
+        run_at_once(self._joined.begin())
+
+    def commit(self) -> None:
+        """Commit what began with `begin`. If that fails, whatever the reason, the caller has to roll back."""
+        run_at_once(self._joined.commit())
+
+    def rollback(self) -> None:
+        """Undo everything since `begin`, and what was open before it."""
+        run_at_once(self._joined.rollback())
+
+
+def join(connection: Any, home: Home) -> Joined:
+    """Return the transaction on a sync connection of the user's own."""
+    found = foreign(connection)
+    if found.is_async:
+        raise ConfigurationError(
+            f"your {type(connection).__name__} has to be awaited: use aenqueue and aenqueue_many, or async with"
+            " ctx.transaction"
+        )
+    return Joined(found, home)
+
+
+def ajoin(connection: Any, home: Home) -> AsyncJoined:
+    """Return the transaction on an async connection of the user's own."""
+    found = foreign(connection)
+    if not found.is_async:
+        raise ConfigurationError(
+            f"your {type(connection).__name__} cannot be awaited, and the event loop would wait for the server: use"
+            " enqueue and enqueue_many, or with ctx.transaction; aenqueue needs an async connection"
+        )
+    return AsyncJoined(found, home, _Loop())
+
+
+class _World(Protocol):
+    """How to wait for something beside the user's connection."""
+
+    async def aside(self, work: Callable[[], T]) -> T:
+        """Do what blocks."""
+        ...
+
+    async def to_its_end(self, coroutine: Coroutine[Any, Any, T], /) -> T:
+        """Await something that no cancellation may leave half done."""
+        ...
+
+
+class _Here:
+    """Sync code: it simply waits."""
+
+    async def aside(self, work: Callable[[], T]) -> T:
+        return work()
+
+    async def to_its_end(self, coroutine: Coroutine[Any, Any, T], /) -> T:
+        return await coroutine
+
+
+class _Loop:
+    """Async code: others go on meanwhile, and some of them may cancel this."""
+
+    async def aside(self, work: Callable[[], T]) -> T:
+        return await asyncio.to_thread(work)
+
+    async def to_its_end(self, coroutine: Coroutine[Any, Any, T], /) -> T:
+        return await to_its_end(coroutine)
+
+
+async def _first(hand: Hand, statement: Query) -> Any:
+    return (await hand.ask([statement]))[0]

@@ -1,0 +1,64 @@
+"""Who has a key: one row says which job was last accepted with it, and where that job is whether it still has it.
+
+That row is also the lock. Who gives a key to a job, or takes it from one, locks the key first and looks at its
+holder after that, in a later statement, which sees what was committed meanwhile. Workers do not lock keys: they
+claim and finish as ever, so that every act upon a holder may find it gone, and then has to look again.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+from holdfast.errors import ConfigurationError, KeyTakenError
+from holdfast.store.postgres.whereabouts import Whereabouts, to_whereabouts
+from holdfast.store.verb import Command, Query, Steps
+
+Key: TypeAlias = tuple[str, str]
+"""A task and a key of it."""
+
+
+def lock_keys(sql: Mapping[str, str], keys: Iterable[Key], now: int | None) -> Steps[int]:
+    """Lock keys until the transaction ends; return the time at which the last of them was had.
+
+    Raises ConfigurationError in a transaction that would not see what others did while this one waited.
+    """
+    tasks, names = zip(*sorted(set(keys)), strict=True)
+    rows: list[tuple[int]] = yield Query(sql["lock_keys"], (now, names, tasks))
+    if not rows:
+        raise ConfigurationError(
+            "a job with a key needs a READ COMMITTED transaction, because one that is REPEATABLE READ or"
+            " SERIALIZABLE does not see who took the key meanwhile: set the isolation level of this transaction to"
+            " READ COMMITTED, or enqueue the job without tx="
+        )
+    return max(moment for (moment,) in rows)
+
+
+def holders_of(sql: Mapping[str, str], keys: Iterable[Key], now: int | None) -> Steps[dict[Key, Whereabouts]]:
+    """Return the jobs that have these keys now; those that are free are left out."""
+    tasks, names = zip(*keys, strict=True)
+    rows = yield Query(sql["key_holders"], (now, names, tasks))
+    found = map(to_whereabouts, rows)
+    return {(job.task, job.key): job for job in found if job.key is not None and job.has_key}
+
+
+def holder_of(sql: Mapping[str, str], task: str, key: str, now: int | None) -> Steps[Whereabouts | None]:
+    """Return the job that has the key now; None where it is free."""
+    holders = yield from holders_of(sql, [(task, key)], now)
+    return holders.get((task, key))
+
+
+def give_key(sql: Mapping[str, str], task: str, key: str, job_id: str) -> Steps[None]:
+    """Note the job that has a key from now on. The key must be locked."""
+    yield Command(sql["give_keys"], ([task], [key], [job_id]))
+
+
+def mark_replaced(sql: Mapping[str, str], job_id: str, replaced: bool) -> Steps[bool]:
+    """Note on a claimed job that another waits for its end, or no longer does; False if it is claimed no more."""
+    changed: int = yield Command(sql["mark_replaced"], (job_id, replaced))
+    return changed > 0
+
+
+def refusal(holder: Whereabouts, remedy: str) -> KeyTakenError:
+    """Return the error that says who has a key, and what to do."""
+    return KeyTakenError(
+        f"key {holder.key!r} of task {holder.task} is taken by job {holder.id}, which is {holder.state}: {remedy}"
+    )

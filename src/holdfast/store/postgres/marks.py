@@ -1,0 +1,62 @@
+"""From where on the fresh jobs of each level are to be walked.
+
+Who takes jobs leaves dead entries in the index behind, and while some transaction still sees an old snapshot,
+nothing can clear them away. A mark lets the next claim begin behind them. It is an xid: every transaction before it
+had ended when the mark was set (`pg_snapshot_xmin`), and of what those had enqueued all was taken, or locked by
+someone who was taking it. Such a one may roll back: so from time to time everything is walked again, without marks.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+from holdfast.store.postgres.levels import Level
+
+SWEEP_EVERY = 15.0
+"""Seconds after which a claim walks everything again."""
+
+Noted: TypeAlias = dict[Level, int]
+"""Marks as a claim takes them along. What it learns is noted in the same object: once that is forgotten, so is all
+that a claim learns which began before, on what may be another server."""
+
+
+class Marks:
+    """The marks of one process. Any thread may use them."""
+
+    def __init__(self, sweep_every: float = SWEEP_EVERY, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._sweep_every = sweep_every
+        self._monotonic = monotonic
+        self._swept_at = monotonic()
+        self._noted: Noted = {}
+
+    def forget(self) -> None:
+        """Begin at the front again: the server was lost from sight, and another may have taken its place."""
+        self._noted = {}
+
+    def begin(self) -> Noted:
+        """Return the marks for a claim that begins now: none, if it is time to walk everything again."""
+        now = self._monotonic()
+        if now - self._swept_at >= self._sweep_every:
+            self._swept_at = now
+            self.forget()
+        return self._noted
+
+
+def as_json(noted: Noted) -> str:
+    """Return marks as the statements take them."""
+    return json.dumps({f"{priority} {queue}": mark for (queue, priority), mark in noted.copy().items()})
+
+
+def note(noted: Noted, xmin: int, taken: Iterable[tuple[Level, int]], empty: Iterable[Level]) -> None:
+    """Note what a claim learned from a snapshot of this xmin: how far it took jobs, and which levels had none.
+
+    A mark beyond xmin was set on another server, and would come to mean something again as this one grows older.
+    """
+    for level in [level for level, mark in noted.copy().items() if mark > xmin]:
+        noted.pop(level, None)
+    furthest: Noted = {}
+    for level, mark in taken:
+        furthest[level] = max(mark, furthest.get(level, 0))
+    noted.update(furthest)
+    noted.update(dict.fromkeys(empty, xmin))

@@ -1,0 +1,45 @@
+"""Brings the schema of a PostgreSQL store to this release when asked to, before anybody uses it."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from holdfast.store.migrator import Tables
+from holdfast.store.postgres.address import parse_address
+from holdfast.store.postgres.connect import open_wire
+from holdfast.store.postgres.migrate import look_at, migrate
+from holdfast.store.postgres.translate import translated
+from holdfast.store.postgres.wire import Wire
+
+PATIENCE = 3600.0
+"""Seconds that a migration may take when somebody asked for it."""
+
+
+class PostgresMigrator:
+    """The schema of a store."""
+
+    def __init__(self, url: str, namespace: str | None, timeout: float) -> None:
+        self._address = parse_address(url, namespace)
+        self._timeout = timeout
+
+    def look(self) -> tuple[Tables, ...]:
+        """Return the tables as they are, and change nothing."""
+        until = time.monotonic() + self._timeout
+        with self._wire(until) as wire:
+            found = look_at(wire, self._address.schema, until)
+        name = f"schema {found.name} in {self._address.name}"
+        return (Tables(name, found.version, found.known, found.plan(), usable=found.oldest <= found.known),)
+
+    def apply(self) -> None:
+        """Apply what is missing."""
+        with self._wire(time.monotonic() + self._timeout) as wire:
+            migrate(wire, self._address, time.monotonic() + PATIENCE, patient=True)
+
+    @contextmanager
+    def _wire(self, until: float) -> Iterator[Wire]:
+        with translated(self._address, self._timeout):
+            wire = open_wire(self._address, self._timeout, until)
+            try:
+                yield wire
+            finally:
+                wire.close()

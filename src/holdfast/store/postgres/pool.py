@@ -1,0 +1,95 @@
+"""A few connections, lent to one caller at a time."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import psycopg
+
+from holdfast.errors import StoreUnavailableError
+from holdfast.store.postgres.values import prepared
+from holdfast.store.postgres.wire import Call, OverdueError, Wire
+
+CHECK_AFTER = 30.0
+"""Seconds of rest after which a connection is asked whether it is still there: firewalls forget idle ones."""
+
+IDLE_FOR = 300.0
+"""Seconds of rest after which a connection is let go."""
+
+CHECK_FOR = 2.0
+"""Seconds that it has to answer."""
+
+_NOTHING: Call = (prepared("SELECT"), [])
+
+
+class Pool:
+    """At most `size` connections; the one used last is lent first, so that few are open."""
+
+    def __init__(self, name: str, size: int, connect: Callable[[float], Wire]) -> None:
+        self._name = name
+        self._size = size
+        self._connect = connect
+        self._places = threading.Semaphore(size)
+        self._idle = deque[Wire]()
+        self._closed = False
+
+    @contextmanager
+    def lend(self, until: float) -> Iterator[Wire]:
+        """Lend a connection that nobody else uses; one that did not come to an end with its work is not kept."""
+        asked_at = time.monotonic()
+        if not self._places.acquire(timeout=max(until - asked_at, 0)):
+            raise StoreUnavailableError(
+                f"all {self._size} connections of this process to {self._name} were in use for"
+                f" {time.monotonic() - asked_at:.1f} s: call it from fewer threads at once, or try again"
+            )
+        try:
+            wire = self._idle_wire(until) or self._connect(until)
+            try:
+                yield wire
+            finally:
+                self._take_back(wire)
+        finally:
+            self._places.release()
+
+    def close(self) -> None:
+        """Hang up whatever is idle; what is lent is hung up when it comes back."""
+        self._closed = True
+        self._let_go(0.0)
+
+    def _take_back(self, wire: Wire) -> None:
+        if wire.settled and wire.is_open:
+            self._idle.append(wire)
+        else:
+            wire.close()
+        self._let_go(0.0 if self._closed else IDLE_FOR)
+
+    def _let_go(self, rested: float) -> None:
+        """Hang up what has not been used for so long; the longest unused is the first in line."""
+        with suppress(IndexError):
+            while self._idle[0].used_at <= time.monotonic() - rested:
+                self._idle.popleft().close()
+
+    def _idle_wire(self, until: float) -> Wire | None:
+        while (wire := self._pop()) is not None:
+            if _is_fit(wire, until):
+                return wire
+            wire.close()
+        return None
+
+    def _pop(self) -> Wire | None:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None
+
+
+def _is_fit(wire: Wire, until: float) -> bool:
+    try:
+        wire.catch_up()  # the end of a server that was stopped is read here
+        if time.monotonic() - wire.used_at > CHECK_AFTER:
+            wire.ask([_NOTHING], min(until, time.monotonic() + CHECK_FOR))
+    except (psycopg.Error, OverdueError):
+        return False
+    return wire.is_open

@@ -1,0 +1,22 @@
+"""What one process remembers of its server from call to call, to ask for less."""
+
+from collections.abc import Mapping
+
+from holdfast.clock import Clock
+from holdfast.store.postgres.levels import Levels
+from holdfast.store.postgres.marks import Marks
+from holdfast.store.postgres.verbs import PostgresVerbs
+
+
+class RememberingVerbs(PostgresVerbs):
+    """Base of the verbs that remember. Nothing of it is needed to be right: it may be forgotten at any moment."""
+
+    def __init__(self, statements: Mapping[str, str], clock: Clock | None) -> None:
+        super().__init__(statements, clock)
+        self._levels = Levels()
+        self._marks = Marks()
+
+    def forget_marks(self) -> None:
+        """Forget everything: after an error, or on a new connection, it may be another server that answers."""
+        self._levels.forget()
+        self._marks.forget()

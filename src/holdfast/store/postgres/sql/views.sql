@@ -1,0 +1,243 @@
+-- What people look at: one statement for each look, so that it sees one moment. $1 is the time, NULL for the server's.
+-- A job that waits for its time is shown by it: READY once that has come. Walks go by id along an index and stop at the
+-- end of a page; LATERAL keeps a planner from joining whole tables instead.
+
+-- part: moment
+-- The time of the look, read once.
+WITH moment AS MATERIALIZED (SELECT holdfast.present($1::bigint) AS now)
+
+-- part: shown
+-- The state in which a waiting job is shown.
+CASE WHEN waiting.blocked THEN {blocked} WHEN waiting.run_at <= (SELECT now FROM moment) THEN {ready}
+    ELSE {scheduled} END
+
+-- part: in_hand
+-- The state of a claimed job.
+CASE WHEN claim.running THEN {running} ELSE {held} END
+
+-- part: fresh_place
+-- Where a fresh job is in its life: at its beginning. What is NULL here is as its row in job says, or not yet.
+SELECT fresh.id, {ready} AS state, fresh.queue, NULL::text AS reason, NULL::bigint AS until_at, NULL::bigint AS run_at,
+    NULL::bigint AS finished_at, NULL::integer AS fence, NULL::integer AS attempt, NULL::integer AS crashes,
+    NULL::boolean AS alone, NULL::boolean AS cancel_requested, NULL::text AS worker, NULL::bytea AS result,
+    NULL::text AS error, NULL::double precision AS progress_done, NULL::double precision AS progress_total,
+    NULL::uuid AS after, NULL::bigint AS result_until
+FROM holdfast.fresh AS fresh
+
+-- part: waiting_place
+-- The same of a job that waits.
+SELECT waiting.id, {shown} AS state, waiting.queue, waiting.reason, waiting.until_at, waiting.run_at,
+    NULL::bigint AS finished_at, waiting.fence, waiting.attempt, waiting.crashes, waiting.alone,
+    false AS cancel_requested, NULL::text AS worker, NULL::bytea AS result, waiting.error,
+    NULL::double precision AS progress_done, NULL::double precision AS progress_total, waiting.after,
+    NULL::bigint AS result_until
+FROM holdfast.waiting AS waiting
+
+-- part: claim_place
+-- The same of a job that a worker has.
+SELECT claim.id, {in_hand} AS state, claim.queue, NULL::text AS reason, NULL::bigint AS until_at, claim.run_at,
+    NULL::bigint AS finished_at, claim.fence, claim.attempt, claim.crashes, claim.alone, claim.cancel_requested,
+    claim.worker, NULL::bytea AS result, claim.error, claim.progress_done, claim.progress_total, NULL::uuid AS after,
+    NULL::bigint AS result_until
+FROM holdfast.claim AS claim
+
+-- part: outcome_place
+-- The same of a job that has ended. A result whose time is over is seen no more, forgotten or not.
+SELECT outcome.id, outcome.state, outcome.queue, outcome.reason, NULL::bigint AS until_at, outcome.run_at,
+    outcome.finished_at, outcome.fence, outcome.attempt, outcome.crashes, outcome.alone, outcome.cancel_requested,
+    outcome.worker,
+    CASE WHEN outcome.result_until <= (SELECT now FROM moment) THEN NULL ELSE outcome.result END AS result,
+    outcome.error, outcome.progress_done, outcome.progress_total, NULL::uuid AS after, outcome.result_until
+FROM holdfast.outcome AS outcome
+
+-- part: placed
+-- A job with where it is in its life. One that is in none of these tables is fresh.
+LEFT JOIN LATERAL (
+    {waiting_place} WHERE waiting.id = job.id
+    UNION ALL {claim_place} WHERE claim.id = job.id
+    UNION ALL {outcome_place} WHERE outcome.id = job.id
+) AS place ON true
+
+-- part: job_columns
+-- All that is shown of a job.
+job.id::text, job.task, job.version, job.queue, job.priority, coalesce(place.state, {ready}), place.reason,
+    place.until_at, coalesce(place.run_at, job.run_at), job.created_at, place.finished_at, coalesce(place.fence, 0),
+    coalesce(place.attempt, 0), coalesce(place.crashes, 0), job.max_attempts, coalesce(place.alone, false),
+    coalesce(place.cancel_requested, false), place.worker, job.payload, place.result, place.error,
+    place.progress_done, place.progress_total, job.key, job.tags, job.metadata, job.start_by, job.on_late,
+    place.after::text, place.result_until
+
+-- part: wanted
+-- What a page is about: queue $3, task $4, key $7, tags $8 and metadata $9 (a JSON object); NULL for any. Said in this
+-- way, the planner expects nearly every job to be wanted, and walks; by what it guesses of parameters it would sort all.
+CASE WHEN ($3::text IS NULL OR job.queue = $3::text) AND ($4::text IS NULL OR job.task = $4::text)
+    AND ($7::text IS NULL OR job.key = $7::text)
+    AND ($8::text[] IS NULL OR job.tags @> $8::text[])
+    AND ($9::text IS NULL OR job.metadata::jsonb @> $9::jsonb) THEN 1 ELSE 0 END <> 0
+
+-- part: wanted_there
+-- The same of where a job is in its life: the queue again, which is known there too; the states $2, and a part of the
+-- error $10, found in the error after its letters $11 have become those of $12.
+CASE WHEN ($3::text IS NULL OR place.queue IS NULL OR place.queue = $3::text)
+    AND ($2::text[] IS NULL OR coalesce(place.state, {ready}) = ANY ($2::text[]))
+    AND ($10::text IS NULL OR strpos(translate(place.error, $11::text, $12::text), $10::text) > 0)
+    THEN 1 ELSE 0 END <> 0
+
+-- part: page
+-- The end of a walk, which the planner takes for a short one, as it cannot know how short the page is.
+LIMIT 500
+
+-- part: worker_rows
+-- Every registered worker with how long ago its last beat was, and how much it has in hand.
+SELECT worker.seq, worker.id, worker.supervisor, worker.host, worker.pid, worker.lease, worker.queues,
+    worker.concurrency, worker.started_at, greatest((SELECT now FROM moment) - worker.beat_at, 0) AS beat_age,
+    worker.condemned, coalesce(had.held, 0) AS held, coalesce(had.running, 0) AS running
+FROM holdfast.worker AS worker LEFT JOIN (
+    SELECT claim.worker, count(*) FILTER (WHERE NOT claim.running) AS held,
+        count(*) FILTER (WHERE claim.running) AS running
+    FROM holdfast.claim AS claim GROUP BY claim.worker
+) AS had ON had.worker = worker.id
+
+-- name: job
+-- One job.
+{moment} SELECT {job_columns} FROM holdfast.job AS job {placed} WHERE job.id = $2::uuid;
+
+-- name: jobs
+-- A page of $6 jobs, newest id first, of ids up to $5.
+{moment}
+SELECT * FROM (
+    SELECT {job_columns} FROM holdfast.job AS job {placed}
+    WHERE job.id <= $5::uuid AND {wanted} AND {wanted_there} ORDER BY job.id DESC {page}
+) AS found LIMIT $6::bigint;
+
+-- name: newest_jobs
+-- The same page, looked for among the newest jobs only, ten times as many as it shows.
+{moment}
+SELECT {job_columns}
+FROM (SELECT * FROM holdfast.job WHERE id <= $5::uuid ORDER BY id DESC LIMIT 10 * $6::bigint) AS job {placed}
+WHERE {wanted} AND {wanted_there} ORDER BY job.id DESC LIMIT $6::bigint;
+
+-- name: keyed_jobs
+-- The same page where a key is asked for.
+{moment}
+SELECT * FROM (
+    SELECT {job_columns} FROM holdfast.job AS job {placed}
+    WHERE job.key = $7::text AND job.id <= $5::uuid AND {wanted} AND {wanted_there} ORDER BY job.id DESC {page}
+) AS found LIMIT $6::bigint;
+
+-- name: tagged_jobs
+-- The same page where tags are asked for: a walk along the first of them.
+{moment}
+SELECT * FROM (
+    SELECT {job_columns}
+    FROM holdfast.tag AS first
+    CROSS JOIN LATERAL (SELECT * FROM holdfast.job WHERE id = first.id OFFSET 0) AS job {placed}
+    WHERE first.tag = ($8::text[])[1] AND first.id <= $5::uuid AND {wanted} AND {wanted_there}
+    ORDER BY first.id DESC {page}
+) AS found LIMIT $6::bigint;
+
+-- name: jobs_in_states
+-- The same page where states are asked for, or an error, which no fresh job has: walks along the tables of those states
+-- and no others.
+{moment}
+SELECT * FROM (
+    SELECT {job_columns}
+    FROM (
+        ({fresh_place} WHERE {ready} = ANY ($2::text[]) AND $10::text IS NULL ORDER BY fresh.id DESC)
+        UNION ALL
+        ({waiting_place} WHERE $2::text[] && ARRAY[{ready}, {scheduled}, {blocked}] ORDER BY waiting.id DESC)
+        UNION ALL
+        ({claim_place} WHERE $2::text[] && ARRAY[{held}, {running}] ORDER BY claim.id DESC)
+        UNION ALL
+        ({outcome_place} WHERE outcome.state = {dead} AND {dead} = ANY ($2::text[]) ORDER BY outcome.id DESC)
+        UNION ALL
+        ({outcome_place} WHERE outcome.state = {cancelled} AND {cancelled} = ANY ($2::text[]) ORDER BY outcome.id DESC)
+        UNION ALL
+        ({outcome_place}
+            WHERE outcome.state NOT IN ({dead}, {cancelled}) AND {completed} = ANY ($2::text[])
+            ORDER BY outcome.id DESC)
+    ) AS place CROSS JOIN LATERAL (SELECT * FROM holdfast.job WHERE id = place.id OFFSET 0) AS job
+    WHERE place.id <= $5::uuid AND {wanted} AND {wanted_there}
+    ORDER BY place.id DESC {page}
+) AS found LIMIT $6::bigint;
+
+-- name: glance
+-- The little that those who wait for the jobs $2 look at again and again.
+{moment}
+SELECT job.id::text, coalesce(place.state, {ready}), place.progress_done, place.progress_total
+FROM unnest($2::uuid[]) AS asked (id)
+CROSS JOIN LATERAL (SELECT id FROM holdfast.job WHERE id = asked.id OFFSET 0) AS job {placed};
+
+-- name: history
+-- Every claim of job $1 by fence. The one that lasts, and one that ended by plain completion ($2), have no row in
+-- attempt: claim and outcome say all of them.
+SELECT fence, worker, started_at, ended_at, how, error, traceback, log FROM holdfast.attempt WHERE id = $1::uuid
+UNION ALL
+SELECT fence, worker, started_at, NULL, NULL, NULL, NULL, NULL FROM holdfast.claim WHERE id = $1::uuid
+UNION ALL
+SELECT fence, worker, started_at, finished_at, $2::text, NULL, NULL, NULL FROM holdfast.outcome AS outcome
+WHERE id = $1::uuid AND state = {completed} AND NOT EXISTS (
+    SELECT 1 FROM holdfast.attempt AS attempt WHERE attempt.id = $1::uuid AND attempt.fence = outcome.fence
+)
+ORDER BY fence;
+
+-- name: queue_states
+-- How many jobs of each queue are in each state, and, with the state NULL, since when which queue is paused.
+{moment}
+SELECT queue, state, sum(jobs)::bigint AS jobs FROM holdfast.tally GROUP BY queue, state HAVING sum(jobs) > 0
+UNION ALL
+SELECT queue, {ready}, count(*) FROM holdfast.fresh GROUP BY queue
+UNION ALL
+SELECT waiting.queue, {shown} AS state, count(*) FROM holdfast.waiting AS waiting GROUP BY 1, 2
+UNION ALL
+SELECT claim.queue, {in_hand} AS state, count(*) FROM holdfast.claim AS claim GROUP BY 1, 2
+UNION ALL
+SELECT name, NULL, paused_at FROM holdfast.queue;
+
+-- name: states
+-- How many jobs are in each state.
+{moment}
+SELECT state, sum(jobs)::bigint FROM holdfast.tally GROUP BY state
+UNION ALL
+SELECT {ready}, count(*) FROM holdfast.fresh
+UNION ALL
+SELECT {shown} AS state, count(*) FROM holdfast.waiting AS waiting GROUP BY 1
+UNION ALL
+SELECT {in_hand} AS state, count(*) FROM holdfast.claim AS claim GROUP BY 1;
+
+-- name: workers
+-- Every registered worker, oldest first.
+{moment} {worker_rows} ORDER BY worker.seq;
+
+-- name: situation
+-- Job $2 with the time, since when its queue is paused, the workers as a JSON array of rows, and how many due jobs of
+-- its queue go first, if it waits itself.
+{moment}
+SELECT (SELECT now FROM moment), (SELECT paused_at FROM holdfast.queue WHERE name = job.queue),
+    (SELECT json_agg(to_json(row) ORDER BY row.seq)::text FROM ({worker_rows}) AS row),
+    CASE WHEN coalesce(place.state, {ready}) IN {waiting} THEN (
+        SELECT count(*) FROM holdfast.fresh AS other
+        WHERE other.queue = job.queue AND (-other.priority::bigint, other.run_at, other.seq)
+            < (-job.priority::bigint, coalesce(place.run_at, job.run_at), job.seq)
+    ) + (
+        SELECT count(*) FROM holdfast.waiting AS other
+        WHERE NOT other.blocked AND other.queue = job.queue AND other.run_at <= (SELECT now FROM moment)
+            AND (-other.priority::bigint, other.run_at, other.seq)
+            < (-job.priority::bigint, coalesce(place.run_at, job.run_at), job.seq)
+    ) ELSE 0 END,
+    {job_columns}
+FROM holdfast.job AS job {placed} WHERE job.id = $2::uuid;
+
+-- name: unsettled
+-- How many jobs of the queues $2 (NULL for all) a drain still waits for.
+{moment}
+SELECT (
+    SELECT count(*) FROM holdfast.fresh
+    WHERE queue NOT IN (SELECT name FROM holdfast.queue) AND ($2::text[] IS NULL OR queue = ANY ($2::text[]))
+) + (
+    SELECT count(*) FROM holdfast.waiting
+    WHERE NOT blocked AND ($2::text[] IS NULL OR queue = ANY ($2::text[])) AND CASE
+        WHEN run_at <= (SELECT now FROM moment) THEN queue NOT IN (SELECT name FROM holdfast.queue) ELSE fence > 0 END
+) + (
+    SELECT count(*) FROM holdfast.claim WHERE $2::text[] IS NULL OR queue = ANY ($2::text[])
+);

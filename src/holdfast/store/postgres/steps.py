@@ -1,0 +1,121 @@
+"""Runs the statements of a verb on a connection of our own, in as few round trips as they allow.
+
+    Last, alone                one message: the server commits at its end
+    …, …, Last                 BEGIN goes with the first, COMMIT with the last
+    …, …                       COMMIT has a message of its own, as nobody knew which would be the last
+
+What rings the bell goes with the message that commits, behind it: in a transaction of its own, after the commit. A
+ring sent before would wake workers who find nothing yet, and sleep again.
+"""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import psycopg
+
+from holdfast.store.postgres.values import prepared
+from holdfast.store.postgres.wire import Call, OverdueError, Result, Wire
+from holdfast.store.verb import Bulk, Command, Last, Query, Statement, Steps, Together
+
+T = TypeVar("T")
+
+_BEGIN: Call = (prepared("BEGIN ISOLATION LEVEL READ COMMITTED"), [])
+_COMMIT: Call = (prepared("COMMIT"), [])
+_ROLLBACK: Call = (prepared("ROLLBACK"), [])
+
+
+def run_steps(wire: Wire, steps: Steps[T], until: float, after: Sequence[Call] = ()) -> T:
+    """Feed a verb the answers to its statements until it returns, in one transaction; then send `after`."""
+    transaction = _Transaction(wire, until, after)
+    try:
+        statement = next(steps)
+        while True:
+            statement = steps.send(transaction.answer(statement))
+    except StopIteration as stop:
+        transaction.commit()
+        answer: T = stop.value
+        return answer
+    except BaseException:
+        transaction.give_up()
+        raise
+    finally:
+        steps.close()
+
+
+class _Transaction:
+    """The transaction of one verb, which begins with its first statement."""
+
+    def __init__(self, wire: Wire, until: float, after: Sequence[Call]) -> None:
+        self._wire = wire
+        self._until = until
+        self._after = after
+        self._open = False
+        self._over = False
+
+    def answer(self, statement: Statement) -> Any:
+        """Run a statement and return its answer."""
+        if self._over:
+            raise TypeError("the statement before was said to be the last of its verb")
+        if isinstance(statement, Last):
+            return self._run_last(statement.statement)
+        calls = _calls(statement)
+        if not calls:
+            return _answer(self._wire, statement, [])
+        head = [] if self._open else [_BEGIN]
+        self._open = True
+        results = self._wire.ask([*head, *calls], self._until)
+        return _answer(self._wire, statement, results[len(head) :])
+
+    def commit(self) -> None:
+        """Commit, unless that was done with the last statement."""
+        if self._open:
+            self._wire.ask([_COMMIT], self._until, self._after)
+            self._open = False
+
+    def give_up(self) -> None:
+        """Undo what is not committed; where that cannot be told to the server, it will see us hang up."""
+        if not self._open:
+            return
+        self._open = False
+        if not self._wire.settled:
+            self._wire.close()
+            return
+        try:
+            self._wire.tell([_ROLLBACK], self._until)
+        except (psycopg.Error, OverdueError):
+            self._wire.close()
+
+    def _run_last(self, statement: Query | Command | Together) -> Any:
+        self._over = True
+        calls = _calls(statement)
+        # A group of calls is a transaction by itself. Behind a pooler it would be one of unknown isolation.
+        head = [_BEGIN] if self._wire.pooled and not self._open else []
+        tail = [_COMMIT] if self._open or head else []
+        self._open = bool(tail)
+        results = self._wire.ask([*head, *calls, *tail], self._until, self._after)
+        self._open = False
+        return _answer(self._wire, statement, results[len(head) : len(head) + len(calls)])
+
+
+def _calls(statement: Statement) -> list[Call]:
+    if isinstance(statement, Query | Command):
+        return [_call(statement)]
+    if isinstance(statement, Together):
+        return [_call(each) for each in statement.statements]
+    if isinstance(statement, Bulk):
+        way = prepared(statement.sql)
+        return [(way, way.dump(row)) for row in statement.rows]
+    raise TypeError(f"PostgreSQL cannot run a {type(statement).__name__}: it is of another store")
+
+
+def _call(statement: Query | Command) -> Call:
+    way = prepared(statement.sql)
+    return way, way.dump(statement.params)
+
+
+def _answer(wire: Wire, statement: Statement, results: Sequence[Result]) -> Any:
+    if isinstance(statement, Query):
+        return wire.rows(results[0])
+    if isinstance(statement, Together):
+        return [_answer(wire, each, [result]) for each, result in zip(statement.statements, results, strict=True)]
+    return sum(result.command_tuples or 0 for result in results)

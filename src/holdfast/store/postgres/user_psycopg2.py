@@ -1,0 +1,90 @@
+"""Connections of psycopg2, by themselves or below SQLAlchemy or Django. It writes values into the statement."""
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from psycopg2 import extensions  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
+from holdfast.store.postgres.foreign import Standing
+from holdfast.store.postgres.user_psycopg import standing_of
+from holdfast.store.verb import Bulk, Command, Query
+
+_PLACE = re.compile(r"\$(\d+)")
+
+
+@cache
+def rewritten(sql: str) -> str:
+    """Return a statement with its parameters as psycopg2 wants them: `%(1)s` for `$1`."""
+    return _PLACE.sub(r"%(\1)s", sql.replace("%", "%%"))
+
+
+class Psycopg2Connection:
+    """A connection of psycopg2."""
+
+    is_async = False
+
+    def __init__(self, connection: Any) -> None:
+        self.driver = connection
+        self.has_begun = False
+
+    @property
+    def standing(self) -> Standing:
+        """Where the connection is with its transaction."""
+        return standing_of(self.driver)
+
+    async def ask(self, statements: Sequence[Query | Command]) -> list[Any]:
+        """Run statements one after the other."""
+        return [self._answer(statement) for statement in statements]
+
+    async def ask_bulk(self, statement: Bulk) -> int:
+        """Run a statement once for each row; return how many rows it changed in all."""
+        return sum(self._answer(Command(statement.sql, row)) for row in statement.rows)
+
+    async def enter(self) -> "Psycopg2Connection":
+        """Do nothing: there are no layers above."""
+        return self
+
+    async def begin(self) -> "Psycopg2Connection":
+        """Begin where the driver would not."""
+        standing = self.standing
+        self.has_begun = standing in {Standing.IDLE, Standing.ABSENT}
+        if standing is Standing.ABSENT:
+            self._answer(Command("BEGIN"))
+        return self
+
+    async def commit(self) -> None:
+        """Commit, with autocommit too."""
+        self._end("COMMIT")
+
+    async def rollback(self) -> None:
+        """Roll back what is open."""
+        self._end("ROLLBACK")
+
+    async def note_loss(self) -> None:
+        """Do nothing: there are no layers above."""
+
+    def _end(self, word: str) -> None:
+        """End the transaction; with autocommit the methods of the connection would do nothing."""
+        if self.driver.autocommit:
+            self._answer(Command(word))
+        elif word == "COMMIT":
+            self.driver.commit()
+        else:
+            self.driver.rollback()
+
+    def _answer(self, statement: Query | Command) -> Any:
+        with self.driver.cursor(cursor_factory=extensions.cursor) as cursor:
+            named = {str(number): _written(value) for number, value in enumerate(statement.params, 1)}
+            cursor.execute(rewritten(statement.sql), named)
+            return cursor.fetchall() if isinstance(statement, Query) else cursor.rowcount
+
+
+def _written(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def psycopg2_connection(connection: Any) -> Psycopg2Connection | None:
+    """Return the port to what psycopg2 gave, None where that is no connection."""
+    return Psycopg2Connection(connection) if isinstance(connection, extensions.connection) else None

@@ -1,0 +1,104 @@
+"""Runs one verb on a connection of the user's own, inside a savepoint.
+
+    Last, alone        SAVEPOINT, the statement, NOTIFY and RELEASE in one message, where the driver can
+    …, …, Last         SAVEPOINT has a message of its own; NOTIFY and RELEASE go with the last
+
+A cancellation may come at any time. It interrupts single statements, which may have to wait for others; what makes
+or ends the savepoint it does not, so that there is always one to go back to, or nothing to undo.
+"""
+
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from holdfast.store.postgres.foreign import Hand
+from holdfast.store.verb import Bulk, Command, Last, Query, Statement, Together, Tone, Verb
+
+T = TypeVar("T")
+
+_SAVE = Command("SAVEPOINT holdfast_verb")
+_KEEP = Command("RELEASE SAVEPOINT holdfast_verb")
+_UNDO = Command("ROLLBACK TO SAVEPOINT holdfast_verb")
+
+
+class Guard(Protocol):
+    """Awaits something that no cancellation may leave half done."""
+
+    async def __call__(self, coroutine: Coroutine[Any, Any, T], /) -> T:
+        """Return its answer."""
+        ...
+
+
+class SavedSteps:
+    """The statements of one verb, and the notices of its tones; what fails before its end can be undone."""
+
+    def __init__(self, hand: Hand, guard: Guard, verb: Verb[Any], channels: Mapping[Tone, str]) -> None:
+        self._hand = hand
+        self._guard = guard
+        self._verb = verb
+        self._channels = channels
+        self._told: set[Tone] = set()
+        self._begun = False
+        self._open = False
+
+    async def run(self) -> Any:
+        """Feed the verb the answers to its statements until it returns."""
+        steps = self._verb.steps
+        try:
+            statement = next(steps)
+            while True:
+                statement = steps.send(await self.ask(statement))
+        except StopIteration as stop:
+            await self._guard(self._end())
+            return stop.value
+        finally:
+            steps.close()
+
+    async def ask(self, statement: Statement) -> Any:
+        """Run a statement and return its answer."""
+        if isinstance(statement, Last):
+            answers = await self._guard(self._ask_last(_listed(statement.statement)))
+            return answers if isinstance(statement.statement, Together) else answers[0]
+        if not self._begun:
+            await self._guard(self._save())
+        if isinstance(statement, Bulk):
+            return await self._guard(self._hand.ask_bulk(statement))
+        if isinstance(statement, Together):
+            return await self._guard(self._hand.ask(statement.statements))
+        return (await self._hand.ask(_listed(statement)))[0]
+
+    async def undo(self) -> None:
+        """Leave the transaction as it was before the verb, unless the savepoint is gone."""
+        if self._open:
+            await self._hand.ask([_UNDO, _KEEP])
+
+    async def _save(self) -> None:
+        await self._hand.ask([_SAVE])
+        self._begun = self._open = True
+
+    async def _ask_last(self, statements: Sequence[Query | Command]) -> list[Any]:
+        before = [] if self._begun else [_SAVE]
+        self._begun = self._open = True
+        answers = await self._hand.ask([*before, *statements, *self._notices(), _KEEP])
+        self._open = False
+        return answers[len(before) : len(before) + len(statements)]
+
+    async def _end(self) -> None:
+        """Send what did not go with the last statement: there may have been none, or its answer told of a tone."""
+        left = [*self._notices(), *([_KEEP] if self._open else [])]
+        if self._begun and left:
+            await self._hand.ask(left)
+        self._open = False
+
+    def _notices(self) -> list[Command]:
+        """Return what rings the bell for the tones of the verb, each once."""
+        tones = [tone for tone in self._verb.tones if tone not in self._told]
+        self._told.update(tones)
+        return [Command(f'NOTIFY "{self._channels[tone]}"') for tone in tones]
+
+
+def _listed(statement: Statement) -> Sequence[Query | Command]:
+    if isinstance(statement, Together):
+        return statement.statements
+    if isinstance(statement, Query | Command):
+        return [statement]
+    raise TypeError(f"PostgreSQL cannot run {statement!r}: it is of another store")

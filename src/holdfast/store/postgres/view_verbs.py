@@ -1,0 +1,118 @@
+"""What people and programs look at. Nothing here writes."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from holdfast.core.job import Attempt, Glance, Job
+from holdfast.core.states import Move, State
+from holdfast.store.postgres.pages import LONGEST_PAGE, parameters_of, walk_of
+from holdfast.store.postgres.rows import Row, to_attempt, to_glance, to_job, to_worker
+from holdfast.store.postgres.verbs import PostgresVerbs, is_id
+from holdfast.store.protocol import JobFilter, Queue, Situation, Worker
+from holdfast.store.times import from_micros, from_micros_or_none
+from holdfast.store.verb import Access, Last, Query, Steps, verb
+
+
+class ViewVerbs(PostgresVerbs):
+    """The reads. Each is one statement, or decides by the last one: so nothing moves while it looks."""
+
+    @verb(Access.READ)
+    def get(self, job_id: str) -> Steps[Job | None]:
+        """Return the job, or None."""
+        if not is_id(job_id):
+            return None
+        rows = yield from self._look("job", job_id)
+        return to_job(rows[0]) if rows else None
+
+    @verb(Access.READ)
+    def list_jobs(self, which: JobFilter) -> Steps[tuple[Job, ...]]:
+        """Return one page of jobs, newest id first."""
+        found: list[Job] = []
+        while len(found) < which.limit:
+            limit = min(which.limit - len(found), LONGEST_PAGE)
+            rows = yield from self._page(
+                replace(which, limit=limit, before=found[-1].id if found else which.before)
+            )
+            found += map(to_job, rows)
+            if len(rows) < limit:
+                break
+        return tuple(found)
+
+    @verb(Access.READ)
+    def glance(self, job_ids: Sequence[str]) -> Steps[Mapping[str, Glance]]:
+        """Return the states of jobs; those that do not exist are left out."""
+        rows = yield from self._look("glance", [job_id for job_id in job_ids if is_id(job_id)])
+        return {job_id: to_glance(row) for job_id, *row in rows}
+
+    @verb(Access.READ)
+    def history(self, job_id: str) -> Steps[tuple[Attempt, ...]]:
+        """Return every claim of the job by fence, the present one included."""
+        if not is_id(job_id):
+            return ()
+        rows = yield Last(Query(self._sql["history"], (job_id, Move.COMPLETE.value)))
+        return tuple(to_attempt(row) for row in rows)
+
+    @verb(Access.READ)
+    def queues(self) -> Steps[tuple[Queue, ...]]:
+        """Return every queue that holds jobs or is paused, by name."""
+        paused_at: dict[str, int] = {}
+        states: dict[str, dict[State, int]] = {}
+        for name, state, number in (yield from self._look("queue_states")):
+            queue = states.setdefault(name, {})
+            if state is None:
+                paused_at[name] = number
+            else:
+                shown = State(state)
+                queue[shown] = queue.get(shown, 0) + number
+        return tuple(Queue(name, from_micros_or_none(paused_at.get(name)), states[name]) for name in sorted(states))
+
+    @verb(Access.READ)
+    def workers(self) -> Steps[tuple[Worker, ...]]:
+        """Return the registered workers, oldest first."""
+        rows = yield from self._look("workers")
+        return tuple(to_worker(row) for row in rows)
+
+    @verb(Access.READ)
+    def count(self) -> Steps[Mapping[State, int]]:
+        """Return how many jobs are in each state, zeros included."""
+        counts = dict.fromkeys(State, 0)
+        for state, count in (yield from self._look("states")):
+            counts[State(state)] += count
+        return counts
+
+    @verb(Access.READ)
+    def situation(self, job_id: str) -> Steps[Situation | None]:
+        """Return what there is to know about why a job does not run, or None without such a job."""
+        rows = (yield from self._look("situation", job_id)) if is_id(job_id) else ()
+        if not rows:
+            return None
+        now, paused_at, workers, ahead, *job = rows[0]
+        roster = tuple(to_worker(tuple(row.values())) for row in json.loads(workers or "[]"))
+        return Situation(to_job(job), from_micros(now), from_micros_or_none(paused_at), roster, ahead)
+
+    @verb(Access.READ)
+    def unsettled(self, queues: tuple[str, ...] | None) -> Steps[int]:
+        """Return how many jobs of these queues a drain still waits for."""
+        [(count,)] = yield from self._look("unsettled", None if queues is None else list(queues))
+        return int(count)
+
+    def _page(self, which: JobFilter) -> Steps[Sequence[Row]]:
+        parameters = parameters_of(which)
+        if parameters is None:
+            return ()
+        given = (self._given_now(), *parameters)
+        if State.READY in which.states:
+            # Fresh jobs are not kept by id, and to sort many takes its time. But where many wait, some are new.
+            near: Sequence[Row] = yield Query(self._sql["newest_jobs"], given)
+            if len(near) == which.limit:
+                return near
+        rows: Sequence[Row] = yield Query(self._sql[walk_of(which)], given)
+        return rows
+
+    def _look(self, name: str, *parameters: Any) -> Steps[Sequence[Row]]:
+        """Return the rows of a statement that takes the time first."""
+        rows: Sequence[Row] = yield Last(Query(self._sql[name], (self._given_now(), *parameters)))
+        return rows

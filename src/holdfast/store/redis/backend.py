@@ -1,0 +1,108 @@
+"""An open Redis store.
+
+Nothing is opened before the first verb, and nothing is shared across a fork: each process has an engine of its own.
+"""
+
+import os
+from typing import Any, NoReturn, TypeVar
+
+from holdfast.clock import Clock
+from holdfast.errors import ConfigurationError, StoreError
+from holdfast.store.redis.address import parse_address
+from holdfast.store.redis.bell import RedisBell
+from holdfast.store.redis.engine import Engine
+from holdfast.store.redis.scripts import load_scripts
+from holdfast.store.redis.store import RedisStore
+from holdfast.store.times import to_micros
+from holdfast.store.verb import Verb
+
+T = TypeVar("T")
+
+
+class RedisBackend:
+    """Jobs on a Redis server, shared by all who reach it. A clock that is given overrides the server's."""
+
+    def __init__(
+        self, url: str, *, clock: Clock | None = None, namespace: str | None = None, timeout: float = 10.0
+    ) -> None:
+        self._address = parse_address(url)
+        self._prefix = key_prefix(namespace)
+        self._timeout = timeout
+        self._clock = clock
+        self._store = RedisStore(clock)
+        self._bell = RedisBell(self._engine)
+        self._engines: dict[int, Engine] = {}
+        self._closed = False
+
+    @property
+    def verbs(self) -> RedisStore:
+        """The verbs of this store."""
+        return self._store
+
+    @property
+    def bell(self) -> RedisBell:
+        """The bell of this store."""
+        return self._bell
+
+    def run(self, verb: Verb[T]) -> T:
+        """Run the verb and return its answer."""
+        return self._engine().run(verb)
+
+    async def arun(self, verb: Verb[T]) -> T:
+        """Run the verb in a thread and return its answer."""
+        return await self._engine().arun(verb)
+
+    def run_in(self, verb: Verb[T], connection: Any) -> T:
+        """Refuse: Redis takes part in no transaction of another database."""
+        verb.steps.close()
+        self.join(connection)
+
+    async def arun_in(self, verb: Verb[T], connection: Any) -> T:
+        """Refuse: Redis takes part in no transaction of another database."""
+        return self.run_in(verb, connection)
+
+    def join(self, connection: Any) -> NoReturn:
+        """Refuse: Redis takes part in no transaction of another database."""
+        raise ConfigurationError(
+            f"a Redis store cannot take part in the transaction of your {type(connection).__name__}, whose"
+            " rollback would not reach the jobs: enqueue after the commit, or keep an outbox (write what to enqueue"
+            " to a table of yours in that transaction, and enqueue from there), or use a postgresql:// store there"
+        )
+
+    def ajoin(self, connection: Any) -> NoReturn:
+        """Refuse: Redis takes part in no transaction of another database."""
+        self.join(connection)
+
+    def close(self) -> None:
+        """Let go of connections and threads; running verbs end first."""
+        self._closed = True
+        engine = self._engines.pop(os.getpid(), None)
+        if engine is not None:
+            engine.close()
+
+    def _given_now(self) -> str:
+        return "" if self._clock is None else str(to_micros(self._clock.now()))
+
+    def _engine(self) -> Engine:
+        pid = os.getpid()
+        engine = self._engines.get(pid)
+        if engine is None:
+            engine = self._new_engine(pid)
+        return engine
+
+    def _new_engine(self, pid: int) -> Engine:
+        if self._closed:
+            raise StoreError(f"the store on Redis {self._address.name} was closed: open a new one")
+        # No lock here, it might have been held during a fork: of two threads the first `setdefault` wins, and an
+        # engine that loses has opened nothing.
+        made = Engine(self._address, self._prefix, load_scripts(), self._timeout, self._given_now)
+        engine = self._engines.setdefault(pid, made)
+        for inherited in [other for other in self._engines if other != pid]:
+            # A parent's: its threads did not come along, and letting go of its sockets here leaves them open there.
+            self._engines.pop(inherited, None)
+        return engine
+
+
+def key_prefix(namespace: str | None) -> str:
+    """Return what all keys of a namespace begin with: a hash tag, so that a cluster keeps them together."""
+    return f"{{holdfast:{namespace}}}" if namespace else "{holdfast}"

@@ -1,0 +1,191 @@
+"""The bell: a count per tone on the server, and a list for each listener to block on. See lua/bell.lua.
+
+A listener says which count it saw last. If the tone was rung since, it hears so at once; if not, it is written down
+as waiting in the same step, and the next ring pushes to its list. So no ring is lost between two waits, also none
+that came before the first: a listener that has seen no count yet hears "look again" once, and so does one that lost
+its connection.
+
+Each listener has a connection of its own, which the event loop watches; threads only open it. What was asked on it
+outlives a wait that is over or cancelled, and the next wait goes on with it.
+"""
+
+import asyncio
+import random
+import secrets
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from enum import Enum
+
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisError
+
+from holdfast.errors import HoldfastError
+from holdfast.store.redis.address import Place
+from holdfast.store.redis.connect import Wire, descriptor
+from holdfast.store.redis.engine import Engine
+from holdfast.store.verb import Script, Tone
+
+BLOCK = 10
+"""Seconds that the server lets a listener wait before it is asked again: its word may be lost in a failover."""
+
+GRACE = 5.0
+"""Seconds on top after which a connection without an answer is given up."""
+
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 5.0
+"""Seconds between two attempts to connect; each pause is up to twice as long as the one before."""
+
+
+class _Asked(Enum):
+    """What a connection has not answered yet."""
+
+    NOTHING = "nothing"
+    EPOCH = "epoch"
+    EAR = "ear"
+
+
+class _Line:
+    """An open connection of a listener, and what was asked on it."""
+
+    def __init__(self, engine: Engine, place: Place, connection: Wire, tone: Tone, listener: str) -> None:
+        self._engine = engine
+        self._place = place
+        self._connection = connection
+        self._tone = tone
+        self._listener = listener
+        self._loop = asyncio.get_running_loop()
+        self._asked = _Asked.NOTHING
+        self._asked_at = 0.0
+
+    async def hear(self, seen: bytes) -> bytes:
+        """Return the epoch as soon as it is not the one that was seen. Raises RedisError when the line is dead."""
+        try:
+            return await self._next_epoch(seen)
+        except RedisError as error:
+            self._engine.lose_if_gone(self._place, error)
+            raise
+
+    def close(self) -> None:
+        """Hang up."""
+        self._connection.disconnect()
+
+    async def _next_epoch(self, seen: bytes) -> bytes:
+        while True:
+            if self._asked is _Asked.NOTHING:
+                self._engine.ask_epoch(self._connection, self._tone.value, self._listener, seen)
+                self._now_asked(_Asked.EPOCH)
+            await self._readable()
+            reply, asked = self._connection.read_response(), self._asked
+            self._asked = _Asked.NOTHING
+            if asked is _Asked.EPOCH and reply is None:
+                self._engine.ask_ear(self._connection, self._listener, BLOCK)
+                self._now_asked(_Asked.EAR)
+            elif reply is not None:
+                epoch: bytes = reply if asked is _Asked.EPOCH else reply[1]
+                return epoch
+
+    def _now_asked(self, what: _Asked) -> None:
+        self._asked, self._asked_at = what, self._loop.time()
+
+    async def _readable(self) -> None:
+        if self._connection.can_read():
+            return
+        came = asyncio.Event()
+        watched = descriptor(self._connection)
+        self._loop.add_reader(watched, came.set)
+        try:
+            async with asyncio.timeout_at(self._asked_at + BLOCK + GRACE):
+                await came.wait()
+        except TimeoutError:
+            raise RedisConnectionError("the server does not answer a listener") from None
+        finally:
+            self._loop.remove_reader(watched)
+
+
+class RedisListener:
+    """The ear of one who waits."""
+
+    def __init__(self, engine: Callable[[], Engine], tone: Tone) -> None:
+        self._engine = engine
+        self._tone = tone
+        self._name = secrets.token_hex(8)
+        self._line: _Line | None = None
+        self._opening: Future[tuple[Place, Wire]] | None = None
+        self._seen = b""
+        self._pause = FIRST_PAUSE
+        self._next_try_at = 0.0
+
+    async def wait(self, timeout: float) -> bool:
+        """Return True as soon as the bell rings, False after `timeout` seconds."""
+        try:
+            async with asyncio.timeout(timeout):
+                return await self._hear()
+        except TimeoutError:
+            return False
+
+    def close(self) -> None:
+        """Stop listening."""
+        if self._opening is not None:
+            self._opening.add_done_callback(_hang_up)
+        if self._line is not None:
+            self._line.close()
+
+    async def _hear(self) -> bool:
+        while True:
+            try:
+                if self._line is None:
+                    self._line = await self._connect()
+                self._seen = await self._line.hear(self._seen)
+            except (RedisError, OSError, HoldfastError):
+                self._lose_line()
+            else:
+                self._pause, self._next_try_at = FIRST_PAUSE, 0.0
+                return True
+
+    async def _connect(self) -> _Line:
+        loop = asyncio.get_running_loop()
+        if self._next_try_at > loop.time():
+            await asyncio.sleep(self._next_try_at - loop.time())
+        engine = self._engine()
+        if self._opening is None or self._opening.cancelled():
+            self._opening = engine.open_ear()
+        try:
+            # A wait that is cancelled leaves the thread to its work, and the next wait takes what it brought.
+            place, connection = await asyncio.wrap_future(self._opening)
+        except (RedisError, OSError, HoldfastError):
+            self._opening = None
+            raise
+        self._opening = None
+        return _Line(engine, place, connection, self._tone, self._name)
+
+    def _lose_line(self) -> None:
+        """Hang up and plan the next attempt. What was rung meanwhile is not known: the next epoch is news."""
+        if self._line is not None:
+            self._line.close()
+        self._line, self._seen = None, b""
+        now = asyncio.get_running_loop().time()
+        self._next_try_at = now + random.uniform(0, self._pause)  # noqa: S311 - so that not all come at once
+        self._pause = min(2 * self._pause, LONGEST_PAUSE)
+
+
+class RedisBell:
+    """Wakes listeners wherever they are. The scripts of the verbs ring by themselves."""
+
+    def __init__(self, engine: Callable[[], Engine]) -> None:
+        self._engine = engine
+
+    def ring(self, tone: Tone = Tone.WORK) -> None:
+        """Wake every listener for this tone, in this process and in others. Never raises."""
+        with suppress(HoldfastError):
+            self._engine().call(Script("ring", (tone.value,)))
+
+    def listen(self, tone: Tone = Tone.WORK) -> RedisListener:
+        """Start listening for this tone alone, inside a running event loop."""
+        return RedisListener(self._engine, tone)
+
+
+def _hang_up(opened: Future[tuple[Place, Wire]]) -> None:
+    if not opened.cancelled() and opened.exception() is None:
+        _, connection = opened.result()
+        connection.disconnect()

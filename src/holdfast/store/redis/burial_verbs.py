@@ -1,0 +1,64 @@
+"""Claims taken back from their worker: those it never named, and all those of a dead one.
+
+Why this is safe against beats and claims is argued in supervision_verbs.py. A burial is two scripts: the first reads what the
+dead worker left, `crash.aftermath` decides, and the second does it, all or nothing, if what it finds is what the first
+one saw. Else it begins anew: someone asked for a cancellation meanwhile, or a late claim or ending came in between.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast.core.crash import Aftermath, Death, DeathKind, Orphan, aftermath
+from holdfast.core.job import ClaimRef
+from holdfast.core.states import STARTED_ITS_LAST, Move, State
+from holdfast.store.protocol import WorkerBeat
+from holdfast.store.redis.rows import Row, to_ref
+from holdfast.store.redis.verbs import RedisVerbs, pack
+from holdfast.store.verb import Access, Script, Steps, verb
+
+_UNHARMED = Move.RELEASE.value
+
+
+class BurialVerbs(RedisVerbs):
+    """Reconcile and bury."""
+
+    @verb(Access.WRITE, wakes=True, tells=True)
+    def reconcile(self, beat: WorkerBeat) -> Steps[tuple[ClaimRef, ...]]:
+        """Release the worker's claims of calls up to `closed_call` that it does not name; return them."""
+        flat = yield Script("reconcile", (beat.worker, beat.closed_call, pack(dict(beat.held))))
+        return tuple(to_ref(job_id, fence) for job_id, fence in zip(flat[::2], flat[1::2], strict=True))
+
+    @verb(Access.WRITE, wakes=True, tells=True)
+    def bury(self, worker: str, death: Death) -> Steps[tuple[ClaimRef, ...]]:
+        """Remove the worker and give back all its claims as `crash.aftermath` says; return them."""
+        must_be_condemned = int(death.kind is DeathKind.VANISHED)
+        while True:
+            seen = yield Script("orphans", (worker, must_be_condemned))
+            if seen is None:
+                return ()
+            mark, rows = seen
+            fates = aftermath(death, [_orphan(row) for row in rows])
+            said = pack([_row(fate, death.evidence) for fate in fates])
+            if (yield Script("bury", (worker, must_be_condemned, mark, said))):
+                return tuple(fate.ref for fate in fates)
+
+
+def _orphan(row: Row) -> Orphan:
+    job_id, fence, state, attempt, crashes, max_attempts, alone, cancel_requested, crashes_alone, replaced = row
+    return Orphan(
+        ref=to_ref(job_id, fence),
+        state=State(state.decode()),
+        attempt=attempt,
+        crashes=crashes,
+        max_attempts=max_attempts,
+        alone=bool(alone),
+        cancel_requested=bool(cancel_requested),
+        crashes_alone=crashes_alone,
+        replaced=bool(replaced),
+    )
+
+
+def _row(fate: Aftermath, evidence: str) -> tuple[Any, ...]:
+    harm = None if fate.how == _UNHARMED else evidence
+    numbers = (fate.attempt, fate.crashes, fate.alone)
+    return (fate.ref.job_id, fate.state.value, fate.how, *numbers, harm, evidence or STARTED_ITS_LAST)

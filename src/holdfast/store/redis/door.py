@@ -1,0 +1,52 @@
+"""The door of the Redis store."""
+
+from typing import TYPE_CHECKING
+
+from holdfast.clock import Clock
+from holdfast.settings import Settings
+from holdfast.store.backend import Backend
+from holdfast.store.door import moved_clock, require
+from holdfast.store.redis.address import parse_address, public_name
+
+if TYPE_CHECKING:  # an app does not look at stores: it need not load the words for it
+    from holdfast.store.examination import Examination
+
+
+class RedisDoor:
+    """For redis://host:6379/0 and the like of it."""
+
+    def check(self, url: str) -> None:
+        """Refuse a URL that names no server, and any without the driver."""
+        parse_address(url)
+        require("redis", "redis")
+
+    def public_name(self, url: str) -> str:
+        """Return the server and the number of the database."""
+        return public_name(url)
+
+    def absolute(self, url: str) -> str:
+        """Return the URL: it reads the same from everywhere."""
+        return url
+
+    def open(self, settings: Settings, clock: Clock) -> Backend:
+        """Return the store on that server."""
+        from holdfast.store.redis.backend import RedisBackend  # noqa: PLC0415 - only who uses it loads it
+
+        return RedisBackend(
+            settings.url, clock=moved_clock(clock), namespace=settings.namespace, timeout=settings.store_timeout
+        )
+
+    def refuse_missing(self, settings: Settings) -> None:
+        """Refuse nothing: a store without jobs is as good as one that is not there, and looking makes nothing."""
+
+    def examine(self, settings: Settings, clock: Clock, *, deep: bool) -> "Examination":
+        """Look at the server."""
+        from holdfast.store.redis.examine import examine_redis  # noqa: PLC0415 - only who uses it loads it
+
+        return examine_redis(settings.url, settings.namespace, moved_clock(clock), deep=deep)
+
+    def migrator(self, settings: Settings) -> None:
+        """Return nothing: there are no tables."""
+
+
+DOOR = RedisDoor()

@@ -1,0 +1,65 @@
+"""How jobs are accepted: one call for up to a thousand of them, in columns, because that is the least to pack and to read."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from holdfast.core.job import NewJob, OnConflict
+from holdfast.errors import KeyTakenError
+from holdfast.store.redis.requests import is_plain, write_request
+from holdfast.store.redis.verbs import RedisVerbs, not_stored, pack
+from holdfast.store.times import span_to_micros, to_micros
+from holdfast.store.verb import Access, Script, Steps, Verb
+
+_REMEDY = 'give another key, say on_conflict="return" to get that job, or wait until it gives the key free'
+
+
+class EnqueueVerbs(RedisVerbs):
+    """The verb by which jobs come in."""
+
+    def enqueue(self, jobs: Sequence[NewJob]) -> Verb[Mapping[str, str]]:
+        """Accept jobs. A job whose id is known already is left as it is, whatever its key."""
+        replaces = any(job.on_conflict is OnConflict.REPLACE for job in jobs)
+        return Verb("enqueue", Access.WRITE, _enqueue(jobs), wakes=True, tells=replaces)
+
+
+def _enqueue(jobs: Sequence[NewJob]) -> Steps[Mapping[str, str]]:
+    if not jobs:
+        return {}
+    different = {job.id: job for job in reversed(jobs)}
+    if len(different) < len(jobs):
+        jobs = list(reversed(different.values()))  # of several with one id the first one counts
+    try:
+        texts = [write_request(job) for job in jobs]
+    except (OverflowError, UnicodeEncodeError) as error:
+        raise not_stored(error) from error
+    reply = yield Script("enqueue", (pack(_columns(jobs, texts)), b"".join(texts)))
+    if reply and reply[0] == b"taken":
+        raise key_taken(reply[1:], _REMEDY)
+    words = [word.decode() for word in reply]
+    return dict(zip(words[::2], words[1::2], strict=True))
+
+
+def key_taken(holder: Sequence[bytes], remedy: str) -> KeyTakenError:
+    """Return the error that names who has a key: its task, the key, the job and its state."""
+    task, key, job_id, state = (word.decode() for word in holder)
+    return KeyTakenError(f"key {key!r} of task {task} is taken by job {job_id}, which is {state}: {remedy}")
+
+
+def _columns(jobs: Sequence[NewJob], texts: Sequence[bytes]) -> tuple[Any, ...]:
+    places: dict[tuple[str, int], int] = {}
+    place_of = [places.setdefault((job.queue, job.priority), len(places) + 1) for job in jobs]
+    special = [(number, job) for number, job in enumerate(jobs, 1) if not is_plain(job)]
+    return (
+        [job.id for job in jobs],
+        [len(text) for text in texts],
+        list(places),
+        place_of if len(places) > 1 else None,
+        {number: to_micros(job.run_at) for number, job in special if job.run_at is not None} or None,
+        {number: span_to_micros(job.delay) for number, job in special if job.delay} or None,
+        {number: _more(job) for number, job in special if job.key is not None or job.keep_key or job.tags} or None,
+    )
+
+
+def _more(job: NewJob) -> tuple[Any, ...]:
+    flagged = job.key is not None or bool(job.keep_key)
+    return (job.task, job.key, job.on_conflict.value, job.tags, flagged)

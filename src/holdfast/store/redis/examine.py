@@ -1,0 +1,120 @@
+"""Looks at a Redis store for doctor: is it there, does it keep jobs, what is in it. It writes nothing."""
+
+from collections.abc import Iterator
+from contextlib import closing
+
+from redis.exceptions import NoPermissionError, ResponseError
+
+from holdfast.clock import Clock
+from holdfast.errors import StoreError
+from holdfast.store.examination import Examination, Finding, Level
+from holdfast.store.redis.address import Address, Kind, Place, parse_address
+from holdfast.store.redis.backend import RedisBackend, key_prefix
+from holdfast.store.redis.census import take_census
+from holdfast.store.redis.connect import Wire, ask, open_connection
+from holdfast.store.redis.durability import Said, judge_server
+from holdfast.store.redis.info import parse_info
+from holdfast.store.redis.translate import refuse_old, translated
+from holdfast.store.redis.whereabouts import whereabouts
+
+_TIMEOUT = 5.0
+_SETTINGS = (
+    "appendonly",
+    "appendfsync",
+    "no-appendfsync-on-rewrite",
+    "save",
+    "maxmemory",
+    "maxmemory-policy",
+    "min-replicas-to-write",
+    "min-replicas-max-lag",
+)
+_UNUSABLE = frozenset({"redis", "store", "cluster", "replicas"})
+"""A problem with one of these keeps everybody out."""
+
+
+def examine_redis(url: str, namespace: str | None, clock: Clock | None, *, deep: bool) -> Examination:
+    """Return what a look at the store on this server brings. A `deep` look finds nothing more."""
+    del deep
+    address = parse_address(url)
+    findings: list[Finding] = []
+    census = None
+    try:
+        with translated(address, _TIMEOUT):
+            findings += _look(address, namespace)
+        if not _is_hopeless(findings):
+            with closing(RedisBackend(url, clock=clock, namespace=namespace, timeout=_TIMEOUT)) as backend:
+                census = take_census(backend)
+    except StoreError as error:
+        findings.append(Finding.of_error("store", error))
+    usable = not _is_hopeless(findings)
+    return Examination(tuple(findings), usable, census if usable else None)
+
+
+def _is_hopeless(findings: list[Finding]) -> bool:
+    return any(finding.level is Level.PROBLEM and finding.check in _UNUSABLE for finding in findings)
+
+
+def _look(address: Address, namespace: str | None) -> Iterator[Finding]:
+    place = whereabouts(address, key_prefix(namespace), _TIMEOUT).find()
+    connection = open_connection(address, place, _TIMEOUT)
+    try:
+        try:
+            info = parse_info(ask(connection, "INFO"))
+        except NoPermissionError:
+            yield _unseen(address)
+            return
+        yield _server(info, address, place)
+        if info.get("cluster_enabled") == "1":
+            yield _cluster(connection, address)
+        yield from judge_server(Said(info, _settings(connection)))
+    finally:
+        connection.disconnect()
+
+
+def _unseen(address: Address) -> Finding:
+    return Finding(
+        "redis",
+        Level.WARNING,
+        f"{address.name} answers, but this user may not see its version nor how it keeps data",
+        "`ACL SETUSER <user> +info +config|get` lets it, or let an administrator run doctor",
+    )
+
+
+def _server(info: dict[str, str], address: Address, place: Place) -> Finding:
+    try:
+        refuse_old(info, address)
+    except StoreError as error:
+        return Finding.of_error("redis", error)
+    valkey = info.get("valkey_version")
+    version = f"Valkey {valkey}" if valkey else f"Redis {info.get('redis_version', 'of unknown version')}"
+    where = "" if address.places == (place,) else f", now at {place}"
+    return Finding("redis", Level.OK, f"{version}, {address.name}{where}")
+
+
+def _cluster(connection: Wire, address: Address) -> Finding:
+    info = parse_info(ask(connection, "CLUSTER", "INFO"))
+    state = info.get("cluster_state", "unknown")
+    if state != "ok":
+        return Finding(
+            "cluster", Level.PROBLEM, f"cluster_state is {state}", "mend what `redis-cli --cluster check` shows"
+        )
+    if address.kind is not Kind.CLUSTER:
+        return Finding(
+            "cluster",
+            Level.WARNING,
+            "this is one node of a cluster: it is not found again when the slot of the jobs moves to another",
+            "write redis+cluster:// in the URL",
+        )
+    nodes = info.get("cluster_size", "?")
+    return Finding(
+        "cluster", Level.OK, f"{nodes} masters; all jobs of a namespace are in one slot, and so on one of them"
+    )
+
+
+def _settings(connection: Wire) -> dict[str, str]:
+    """Return the settings that matter, none where this user may not read them or the server hides them."""
+    try:
+        answers = [ask(connection, "CONFIG", "GET", name) for name in _SETTINGS]
+    except ResponseError:
+        return {}
+    return {answer[0].decode(): answer[1].decode() for answer in answers if answer}

@@ -1,0 +1,102 @@
+-- Part: the time, and how keys are named. Every key of a store begins with KEYS[1], a hash tag, so that all of them
+-- are in one slot of a cluster. KEYS[1] itself is no key. Micros are microseconds since 1970.
+--
+-- Jobs
+--   job:<id>          string  the job as it was accepted, which never changes: 15 digits that number its arrival,
+--   16 digits of
+--                             micros when, 4 bytes with the length of what follows, a MessagePack array
+--                             (requests.py),
+--                             and the payload
+--   life:<id>         hash    what became of it since, if anything did (lives.lua)
+--   done:<id>         string  a completion that is all there is to say: instead of a life (done.lua)
+--   all               zset    every id, score 0: read backwards, newest first
+--   dead              zset    the dead ones, score 0
+--   tag:<tag>         zset    those with a tag, score 0
+--   keyed:<key>       zset    those that came with a key, score 0
+--   ended             zset    completed and cancelled ones by when
+--   kept              zset    instead of it, completed ones whose key is kept, by when that is over
+--   fading            zset    those with a result to forget, by when
+--   tally             hash    <state>:<queue> to how many, but for those that wait for their time: lanes are
+--   counted
+--   arrivals          string  the last number of an arrival
+-- Waiting (lanes.lua)
+--   queues            zset    queues that have lanes, score 0: by name
+--   lanes:<queue>     set     the lanes of a queue
+--   lane:<length of the queue's name>:<queue>:<lane>   zset   jobs by run_at, those of one time by arrival
+--   again:<queue>     zset    ids of those that wait for their time after an earlier claim, by run_at
+--   unknown           hash    <version>:<task> to how many are blocked(no_worker)
+--   suspects          set     queues that have, or had, suspects
+--   paused            hash    queue to micros since when
+-- Keys (keys.lua)
+--   key:<length of the task's name>:<task>:<key>       string  the id of the job that has it. May expire.
+--   followers         hash    claimed job to the one that is blocked(replacing) after it
+-- Workers
+--   claims            hash    id of a claimed job to its claim (claims.lua)
+--   held:<worker>     set     ids of the jobs that a worker has
+--   workers           hash    worker to its registration: number, micros, lease, and what it said of itself
+--   leases            zset    workers by when their lease runs out
+--   condemned         set     workers marked dead, until they are buried
+--   buried            zset    workers that were buried, by when; forgotten after a day
+--   hires             string  the last number of a registration
+-- and those of the bell (bell.lua).
+
+local call = redis.call
+local prefix = KEYS[1] .. ':'
+
+local now = tonumber(ARGV[1])
+if not now then
+    local time = call('TIME')
+    now = time[1] * 1000000 + time[2]
+end
+
+-- A number of micros as text: what Lua makes of it by itself has 14 digits.
+local function micros(number)
+    return string.format('%.0f', number)
+end
+
+-- As many arguments as one call takes with ease; Lua's own limit is 8000.
+local BITE = 4000
+
+-- Call a command with a key and a list of arguments, however long.
+local function in_bites(command, key, arguments)
+    for first = 1, #arguments, BITE do
+        call(command, key, unpack(arguments, first, math.min(first + BITE - 1, #arguments)))
+    end
+end
+
+-- What a command answers about a key and a list of arguments, however long, one answer for each.
+local function each_of(command, key, arguments)
+    if #arguments <= BITE then
+        return #arguments > 0 and call(command, key, unpack(arguments)) or {}
+    end
+    local answers = {}
+    for first = 1, #arguments, BITE do
+        local last = math.min(first + BITE - 1, #arguments)
+        for place, answer in ipairs(call(command, key, unpack(arguments, first, last))) do
+            answers[first + place - 1] = answer
+        end
+    end
+    return answers
+end
+
+-- Set keys to values, both in one list, however long.
+local function set_all(pairs_of_them)
+    for first = 1, #pairs_of_them, BITE do
+        call('MSET', unpack(pairs_of_them, first, math.min(first + BITE - 1, #pairs_of_them)))
+    end
+end
+
+-- The values of a list of keys, however long.
+local function values_of(keys)
+    local values = {}
+    for first = 1, #keys, BITE do
+        local bite = call('MGET', unpack(keys, first, math.min(first + BITE - 1, #keys)))
+        if first == 1 and #keys <= BITE then
+            return bite
+        end
+        for place = 1, #bite do
+            values[first + place - 1] = bite[place]
+        end
+    end
+    return values
+end

@@ -1,0 +1,45 @@
+-- uses: base
+-- Part: the claims. What is written of one is short and alike for the fresh jobs that a queue gives in one call: so
+-- it is made and read once for all of them. What was read must not be changed: a change is a new text.
+
+local known_claims = {}
+
+local function claim_text(claim)
+    return cmsgpack.pack(
+        claim.worker, claim.fence, claim.call, claim.queue, claim.flag, claim.state, claim.cancel, claim.started_at,
+        claim.progress
+    )
+end
+
+-- Return the claim that a text tells of, or nothing if there is none.
+local function read_claim(text)
+    if not text then
+        return nil
+    end
+    local claim = known_claims[text]
+    if not claim then
+        local worker, fence, number, queue, flag, state, cancel, started_at, progress = cmsgpack.unpack(text)
+        claim = {
+            worker = worker, fence = fence, call = number, queue = queue, flag = flag, state = state, cancel = cancel,
+            started_at = started_at, progress = progress,
+        }
+        known_claims[text] = claim
+    end
+    return claim
+end
+
+local function claim_of(id)
+    return read_claim(call('HGET', prefix .. 'claims', id))
+end
+
+-- Write a claim with some of it changed; what becomes `false` is no more.
+local function change_claim(id, claim, changes)
+    local changed = {}
+    for name, value in pairs(claim) do
+        changed[name] = value
+    end
+    for name, value in pairs(changes) do
+        changed[name] = value or nil
+    end
+    call('HSET', prefix .. 'claims', id, claim_text(changed))
+end

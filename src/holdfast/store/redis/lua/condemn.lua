@@ -1,0 +1,12 @@
+-- uses: base
+-- ARGV: time, MessagePack of workers. Marks those dead whose lease has run out; returns the marked ones.
+
+local marked = {}
+for _, worker in ipairs(cmsgpack.unpack(ARGV[2])) do
+    local ends_at = tonumber(call('ZSCORE', prefix .. 'leases', worker) or nil)
+    if ends_at and (ends_at < now or call('SISMEMBER', prefix .. 'condemned', worker) == 1) then
+        call('SADD', prefix .. 'condemned', worker)
+        marked[#marked + 1] = worker
+    end
+end
+return marked

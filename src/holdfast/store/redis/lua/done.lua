@@ -1,0 +1,22 @@
+-- uses: base
+-- Part: completions of jobs that had neither a life nor a key: a row of MessagePack values and the bytes of the
+-- result. The first five are written by the script and alike for jobs claimed in one call, the others by
+-- requests.py.
+
+local DONE_VALUES = 8
+
+local function read_done(text)
+    local rest, fence, worker, finished_at, cancel, progress, started_at, keep, has_result =
+        cmsgpack.unpack_limit(text, DONE_VALUES)
+    return {
+        fence = fence, worker = worker, finished_at = finished_at, cancel = cancel, progress = progress,
+        started_at = started_at, until_at = keep and finished_at + keep,
+        result = has_result and string.sub(text, rest + 1),
+    }
+end
+
+-- The same without its result.
+local function without_result(text)
+    local head = cmsgpack.unpack_limit(text, DONE_VALUES - 1)
+    return string.sub(text, 1, head) .. cmsgpack.pack(false)
+end

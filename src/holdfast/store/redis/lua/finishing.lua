@@ -1,0 +1,76 @@
+-- uses: ending
+-- Part: one ending by the claim's own worker, with all that may come of it.
+
+local woken = false
+
+local function was_woken()
+    return woken
+end
+
+-- Read what is stored of a plain completion: started_at, how long the result is kept, whether there is one, the
+-- result.
+local function completion(id, fence, text)
+    local rest, started_at, keep, has_result = cmsgpack.unpack_limit(text, 3)
+    return {
+        id = id, fence = fence, move = 'complete', started_at = started_at, keep = keep, delay = 0,
+        result = has_result and string.sub(text, rest + 1),
+    }
+end
+
+-- The same with the time of its start, unless it says one itself.
+local function with_started_at(text, started_at)
+    local rest, said = cmsgpack.unpack_one(text, 0)
+    return said and text or cmsgpack.pack(started_at) .. string.sub(text, rest + 1)
+end
+
+local function was_finished(worker, ending)
+    local done = call('GET', prefix .. 'done:' .. ending.id)
+    if done then
+        done = read_done(done)
+        return done.fence == ending.fence and done.worker == worker
+    end
+    local entry = call('HGET', prefix .. 'life:' .. ending.id, 'h' .. ending.fence)
+    if not entry then
+        return false
+    end
+    local by_worker, _, _, _, _, _, _, by = cmsgpack.unpack(entry)
+    return by_worker == worker and by == 'finish'
+end
+
+local function leave_claim(job, ending, move)
+    local rule = MOVES[move]
+    if move == 'cancel' and move ~= ending.move then
+        return give_up(job)
+    elseif rule.is_final then
+        local until_at = move == 'complete' and ending.keep and now + ending.keep
+        return end_job(job, rule.target, ending.reason, { result = ending.result, until_at = until_at })
+    elseif rule.target == 'blocked' then
+        let_wait(job, 'blocked', ending.reason)
+    else
+        let_wait(job, 'scheduled', nil, rule.target == 'scheduled' and now + ending.delay or nil)
+    end
+    return true
+end
+
+-- End a claim; tell whether that was accepted, now or before.
+local function finish_one(worker, ending)
+    local claim = claim_of(ending.id)
+    if not claim or claim.worker ~= worker or claim.fence ~= ending.fence then
+        return was_finished(worker, ending)
+    end
+    local job = find_job(ending.id)
+    local move = settled(job, ending.move)
+    local error = ending.error
+    if move == 'die' and move ~= ending.move then
+        error = error or STARTED_ITS_LAST
+    end
+    if error or move == 'complete' then
+        job.error = error
+    end
+    job.attempt = job.attempt + (MOVES[move].charges and 1 or 0)
+    close_claim(job, move, 'finish', {
+        started_at = ending.started_at, error = error, traceback = ending.traceback, log = ending.log,
+    })
+    woken = leave_claim(job, ending, move) or woken
+    return true
+end

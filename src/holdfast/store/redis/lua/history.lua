@@ -1,0 +1,30 @@
+-- uses: lives
+-- ARGV: time, id. Returns every claim of the job: fence, worker, started_at, ended_at, how, error, traceback, log.
+
+local job = find_job(ARGV[2])
+if not job then
+    return {}
+end
+
+local function row(fence, worker, started_at, ended_at, how, error, traceback, log)
+    return {
+        fence, worker, started_at and micros(started_at) or false, ended_at and micros(ended_at) or false, how or false,
+        error or false, traceback or false, log or false,
+    }
+end
+
+local claims = {}
+local life = call('HGETALL', prefix .. 'life:' .. job.id)
+for place = 1, #life, 2 do
+    local fence = string.match(life[place], '^h(%d+)$')
+    if fence then
+        claims[#claims + 1] = row(tonumber(fence), cmsgpack.unpack(life[place + 1]))
+    end
+end
+if job.claim then
+    claims[#claims + 1] = row(job.fence, job.worker, job.claim.started_at)
+elseif job.done then
+    claims[#claims + 1] = row(job.fence, job.worker, job.done.started_at, job.finished_at, 'complete')
+end
+table.sort(claims, function(one, other) return one[1] < other[1] end)
+return claims

@@ -1,0 +1,52 @@
+-- uses: base
+-- Part: where jobs wait. A queue has a lane for each priority, and lanes apart for suspects and for jobs that no
+-- worker knew. A lane is named <0 or, for suspects, 1>:<priority>, and <that>:<version>:<task> where no worker knew
+-- the task. Its members are <arrival, 15 digits><flag><id>: so jobs of one time are by arrival, and a claim learns
+-- from the flag whether there is more to look at. The flag is + 1 for a key, + 2 for a life. Ready and scheduled
+-- jobs are in one lane: which of them are due is a question of the time.
+
+local ARRIVAL_DIGITS = 15
+
+local function lane_key(queue, lane)
+    return prefix .. 'lane:' .. #queue .. ':' .. queue .. ':' .. lane
+end
+
+local function member_id(member)
+    return string.sub(member, ARRIVAL_DIGITS + 2)
+end
+
+local function member_arrival(member)
+    return tonumber(string.sub(member, 1, ARRIVAL_DIGITS))
+end
+
+-- Whether a lane is for suspects, its priority, and, of one for jobs that no worker knew, their version and task.
+local function lane_parts(lane)
+    local alone, priority, version, task = string.match(lane, '^(%d):(%-?%d+):(%d+):(.*)$')
+    if not alone then
+        alone, priority = string.match(lane, '^(%d):(%-?%d+)$')
+    end
+    return alone == '1', tonumber(priority), tonumber(version), task
+end
+
+local function open_lane(queue, lane)
+    call('SADD', prefix .. 'lanes:' .. queue, lane)
+    call('ZADD', prefix .. 'queues', 0, queue)
+    if string.sub(lane, 1, 1) == '1' then
+        call('SADD', prefix .. 'suspects', queue)
+    end
+end
+
+-- Forget a lane that is empty, and its queue with the last one.
+local function close_lane(queue, lane)
+    call('SREM', prefix .. 'lanes:' .. queue, lane)
+    if call('EXISTS', prefix .. 'lanes:' .. queue) == 0 then
+        call('ZREM', prefix .. 'queues', queue)
+    end
+end
+
+local function count_unknown(version, task, change)
+    local field = version .. ':' .. task
+    if call('HINCRBY', prefix .. 'unknown', field, change) == 0 then
+        call('HDEL', prefix .. 'unknown', field)
+    end
+end

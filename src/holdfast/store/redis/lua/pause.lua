@@ -1,0 +1,4 @@
+-- uses: base
+-- ARGV: time, queue
+
+call('HSETNX', prefix .. 'paused', ARGV[2], micros(now))

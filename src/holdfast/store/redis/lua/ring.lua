@@ -1,0 +1,4 @@
+-- uses: bell
+-- Rings for one who has no other script to do it in. ARGV: time, tone.
+
+ring(ARGV[2])

@@ -1,0 +1,96 @@
+-- uses: lanes, lives, tally
+-- Part: how a single job comes to wait, for its time or for a worker that knows its task, and how it stops to.
+
+local function has_key(job)
+    return job.key or job.keep_key > 0
+end
+
+local function lane_member(job)
+    return job.arrival .. (job.has_life and 2 or 0) + (has_key(job) and 1 or 0) .. job.id
+end
+
+local function lane_of(job)
+    local lane = (job.alone and '1:' or '0:') .. job.priority
+    if job.state == 'blocked' then
+        lane = lane .. ':' .. job.version .. ':' .. job.task
+    end
+    return lane
+end
+
+local function is_unknown(job)
+    return job.state == 'blocked' and job.reason == 'no_worker'
+end
+
+-- Put a job that is scheduled or blocked where it belongs.
+local function enter(job)
+    if job.state == 'blocked' then
+        count('blocked', job.queue, 1)
+    end
+    if job.state == 'scheduled' or is_unknown(job) then
+        local lane = lane_of(job)
+        call('ZADD', lane_key(job.queue, lane), job.run_at, lane_member(job))
+        open_lane(job.queue, lane)
+    end
+    if is_unknown(job) then
+        count_unknown(job.version, job.task, 1)
+    elseif job.state == 'scheduled' and job.fence > 0 then
+        call('ZADD', prefix .. 'again:' .. job.queue, job.run_at, job.id)
+    end
+end
+
+-- Take a job that is scheduled or blocked from where it is.
+local function leave(job)
+    if job.state == 'blocked' then
+        count('blocked', job.queue, -1)
+    end
+    if job.state == 'scheduled' or is_unknown(job) then
+        local lane = lane_of(job)
+        local key = lane_key(job.queue, lane)
+        call('ZREM', key, lane_member(job))
+        if call('EXISTS', key) == 0 then
+            close_lane(job.queue, lane)
+        end
+    end
+    if is_unknown(job) then
+        count_unknown(job.version, job.task, -1)
+    elseif job.state == 'scheduled' and job.fence > 0 then
+        call('ZREM', prefix .. 'again:' .. job.queue, job.id)
+    end
+end
+
+-- Write what of a life is as in `changes`; what is `false` there is no more.
+local function write_life(job, changes)
+    local set, gone = {}, {}
+    for field, value in pairs(changes) do
+        if value then
+            set[#set + 1], set[#set + 2] = field, value
+        else
+            gone[#gone + 1] = field
+        end
+    end
+    call('HSET', prefix .. 'life:' .. job.id, unpack(set))
+    if #gone > 0 and job.has_life then
+        call('HDEL', prefix .. 'life:' .. job.id, unpack(gone))
+    end
+    job.has_life = true
+end
+
+local function life_numbers(job)
+    return {
+        f = job.fence, a = job.attempt, c = job.crashes, o = job.alone and 1 or false, x = job.cancel and 1 or false,
+        e = job.error or false,
+    }
+end
+
+-- Let a job that nobody has wait: for its time, which is another one if `run_at` is given, or blocked for a reason.
+local function let_wait(job, state, reason, run_at)
+    local changes = life_numbers(job)
+    changes.s, changes.y = state, reason or false
+    changes.w, changes.z, changes.p, changes.n = false, false, false, false
+    if run_at then
+        changes.t, job.run_at = micros(run_at), run_at
+    end
+    write_life(job, changes)
+    job.state, job.reason, job.claim, job.after = state, reason, nil, nil
+    enter(job)
+end

@@ -1,0 +1,4 @@
+-- uses: staff
+-- ARGV: time. Returns the registered workers as views show them, oldest first.
+
+return shown_workers()

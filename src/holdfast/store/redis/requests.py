@@ -1,0 +1,102 @@
+"""How this store writes what it never changes: jobs as they were accepted, and plain completions.
+
+A script puts its own words in front and hands the rest on as it is; so neither payloads nor results are ever decoded by
+the server, and may be any bytes.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from holdfast.core.job import Ending, NewJob, OnLate
+from holdfast.store.times import span_to_micros, to_micros, to_micros_or_none
+
+_encode = msgspec.msgpack.Encoder().encode
+
+_ARRIVAL = 15
+_HEAD = 31
+_BODY = 35
+
+_NO_METADATA: Mapping[str, str] = MappingProxyType({})
+
+
+class Request(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A job as it was accepted, but for its payload. What is at its default at the end of the row is not written."""
+
+    id: str
+    task: str
+    version: int
+    queue: str
+    priority: int
+    max_attempts: int
+    run_at: int | None = None
+    delay: int = 0
+    key: str | None = None
+    keep_key: int = 0
+    start_within: int | None = None
+    on_late: OnLate = OnLate.RUN
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, str] = _NO_METADATA
+
+    def first_run_at(self, created_at: int) -> int:
+        """Return the first time it was to run at."""
+        return created_at + self.delay if self.run_at is None else self.run_at
+
+    def start_by(self, created_at: int) -> int | None:
+        """Return when it should start for the first time at the latest."""
+        return None if self.start_within is None else self.first_run_at(created_at) + self.start_within
+
+
+_decode = msgspec.msgpack.Decoder(Request).decode
+
+
+def write_request(job: NewJob) -> bytes:
+    """Return what is stored of a job: the length of the request, the request, the payload."""
+    row: tuple[Any, ...] = (job.id, job.task, job.version, job.queue, job.priority, job.max_attempts)
+    if not is_plain(job):
+        row = (
+            *row,
+            to_micros_or_none(job.run_at),
+            span_to_micros(job.delay),
+            job.key,
+            span_to_micros(job.keep_key),
+            None if job.start_within is None else span_to_micros(job.start_within),
+            job.on_late.value,
+            job.tags,
+            job.metadata,
+        )
+    request = _encode(row)
+    return len(request).to_bytes(4) + request + job.payload
+
+
+def is_plain(job: NewJob) -> bool:
+    """Tell whether a job has nothing to say but what every job says."""
+    return not (
+        job.run_at is not None
+        or job.delay
+        or job.key is not None
+        or job.keep_key
+        or job.start_within is not None
+        or job.tags
+        or job.metadata
+    )
+
+
+def read_request(text: bytes) -> tuple[Request, bytes, int]:
+    """Return the job that a `job:` key holds, its payload, and when it was accepted."""
+    end = _BODY + int.from_bytes(text[_HEAD:_BODY])
+    return _decode(text[_BODY:end]), text[end:], int(text[_ARRIVAL:_HEAD])
+
+
+_NOTHING = _encode(None)
+_NO_RESULT = _encode(False)  # noqa: FBT003 - the value itself
+_A_RESULT = _encode(True)  # noqa: FBT003
+
+
+def write_completion(ending: Ending) -> bytes:
+    """Return what is stored of a plain completion: started_at, how long the result is kept, and the result."""
+    started_at = _NOTHING if ending.started_at is None else _encode(to_micros(ending.started_at))
+    keep = _NOTHING if ending.keep_result is None else _encode(span_to_micros(ending.keep_result))
+    return started_at + keep + (_NO_RESULT if ending.result is None else _A_RESULT + ending.result)

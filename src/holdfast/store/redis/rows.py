@@ -1,0 +1,181 @@
+"""From the replies of scripts to the values that others see."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from holdfast.core.job import Attempt, Claim, ClaimRef, Glance, Job, Progress
+from holdfast.core.states import State
+from holdfast.store.protocol import Worker, WorkerInfo
+from holdfast.store.redis.requests import read_request
+from holdfast.store.times import from_micros, from_micros_or_none, span_from_micros, to_micros
+
+Row = Sequence[Any]
+
+_LATEST = to_micros(datetime.max.replace(tzinfo=UTC))
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class _Progress(msgspec.Struct, array_like=True, frozen=True):
+    done: float
+    total: float | None = None
+
+
+_decode_progress = msgspec.msgpack.Decoder(_Progress).decode
+
+
+class _Registration(msgspec.Struct, array_like=True, frozen=True):
+    """What a worker says of itself."""
+
+    id: str
+    supervisor: str
+    host: str
+    pid: int
+    queues: tuple[str, ...] | None
+    concurrency: int
+
+
+_decode_registration = msgspec.msgpack.Decoder(_Registration).decode
+
+
+def write_progress(progress: Progress) -> bytes:
+    """Return progress as it is stored."""
+    return _encode((progress.done, progress.total))
+
+
+def write_registration(worker: WorkerInfo) -> bytes:
+    """Return what is stored of what a worker says of itself, but for its lease."""
+    return _encode((worker.id, worker.supervisor, worker.host, worker.pid, worker.queues, worker.concurrency))
+
+
+def to_time(score: bytes) -> datetime:
+    """Return the time that a score stands for. One beyond the year 2255 is not exact, as doubles are not."""
+    return from_micros(min(int(float(score)), _LATEST))
+
+
+_FRESH = (1, 0, 0, b"")
+
+
+def to_claims(texts: Sequence[bytes], lives: Sequence[Any]) -> tuple[Claim, ...]:
+    """Return the claims of jobs; `lives` are the numbers of those that are not fresh, each after its place."""
+    changed = {lives[at]: lives[at + 1 : at + 5] for at in range(0, len(lives), 5)}
+    times: dict[int, datetime] = {}  # most jobs of one enqueue have one time
+    claims: list[Claim] = []
+    for place, text in enumerate(texts, 1):
+        request, payload, created_at = read_request(text)
+        fence, attempt, crashes, moved_to = changed.get(place, _FRESH)
+        run_at = int(moved_to) if moved_to else request.first_run_at(created_at)
+        due_at = times.get(run_at)
+        if due_at is None:
+            due_at = times[run_at] = from_micros(run_at)
+        start_by = request.start_by(created_at)
+        if start_by is not None and (attempt > 0 or run_at > start_by):
+            start_by = None  # it was tried, or was decided to start later: it cannot be late any more
+        claims.append(
+            Claim(
+                ClaimRef(request.id, fence),
+                request.task,
+                request.version,
+                payload,
+                request.queue,
+                request.priority,
+                due_at,
+                attempt,
+                crashes,
+                request.max_attempts,
+                None if start_by is None else from_micros(start_by),
+                request.on_late,
+                request.metadata,
+            )
+        )
+    return tuple(claims)
+
+
+def to_job(row: Row) -> Job:
+    """Return the job that `shown` tells of."""
+    _, text, state, reason, moved_to, finished_at, fence, attempt, crashes, alone, cancel, *rest = row
+    worker, result, error, progress, after, until = rest
+    request, payload, created_at = read_request(text)
+    return Job(
+        id=request.id,
+        task=request.task,
+        version=request.version,
+        queue=request.queue,
+        priority=request.priority,
+        state=State(state.decode()),
+        reason=_text(reason),
+        until=None,
+        run_at=from_micros(request.first_run_at(created_at) if moved_to is None else int(moved_to)),
+        created_at=from_micros(created_at),
+        finished_at=_time(finished_at),
+        fence=fence,
+        attempt=attempt,
+        crashes=crashes,
+        max_attempts=request.max_attempts,
+        alone=bool(alone),
+        cancel_requested=bool(cancel),
+        worker=_text(worker),
+        payload=payload,
+        result=result,
+        error=_text(error),
+        progress=to_progress(progress),
+        key=request.key,
+        tags=request.tags,
+        metadata=request.metadata,
+        start_by=from_micros_or_none(request.start_by(created_at)),
+        on_late=request.on_late,
+        after=_text(after),
+        result_until=_time(until),
+    )
+
+
+def to_progress(text: bytes | None) -> Progress | None:
+    """Return progress as it was reported."""
+    if text is None:
+        return None
+    progress = _decode_progress(text)
+    return Progress(progress.done, progress.total)
+
+
+def to_glance(state: bytes, progress: bytes | None) -> Glance:
+    """Return the glance at a state and progress."""
+    return Glance(State(state.decode()), to_progress(progress))
+
+
+def to_attempt(row: Row) -> Attempt:
+    """Return the claim that `history` tells of."""
+    fence, worker, started_at, ended_at, how, error, traceback, log = row
+    times = (_time(started_at), _time(ended_at))
+    return Attempt(fence, worker.decode(), *times, _text(how), _text(error), _text(traceback), _text(log))
+
+
+def to_worker(row: Row) -> Worker:
+    """Return the worker that `workers` tells of."""
+    _, registration, lease, started_at, age, condemned, held, running = row
+    said = _decode_registration(registration)
+    info = WorkerInfo(
+        id=said.id,
+        supervisor=said.supervisor,
+        host=said.host,
+        pid=said.pid,
+        lease=span_from_micros(int(lease)),
+        queues=said.queues,
+        concurrency=said.concurrency,
+    )
+    return Worker(info, from_micros(int(started_at)), span_from_micros(int(age)), bool(condemned), held, running)
+
+
+def to_ref(job_id: bytes, fence: int) -> ClaimRef:
+    """Return which claim is meant."""
+    return ClaimRef(job_id.decode(), fence)
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode()
+
+
+def _time(micros: bytes | None) -> datetime | None:
+    return None if micros is None else from_micros(int(micros))

@@ -1,0 +1,17 @@
+"""The verbs of the Redis store, put together."""
+
+from holdfast.clock import Clock
+from holdfast.store.redis.burial_verbs import BurialVerbs
+from holdfast.store.redis.claim_verbs import ClaimVerbs
+from holdfast.store.redis.client_verbs import ClientVerbs
+from holdfast.store.redis.enqueue_verbs import EnqueueVerbs
+from holdfast.store.redis.finish_verbs import FinishVerbs
+from holdfast.store.redis.supervision_verbs import SupervisionVerbs
+from holdfast.store.redis.view_verbs import ViewVerbs
+
+
+class RedisStore(EnqueueVerbs, ClientVerbs, ViewVerbs, ClaimVerbs, FinishVerbs, SupervisionVerbs, BurialVerbs):
+    """Every verb of `Store`, as scripts for Redis."""
+
+    def __init__(self, _clock: Clock | None = None) -> None:
+        """Take what every store is given; this one's time is given to each script by who runs it."""

@@ -1,0 +1,84 @@
+"""Workers: their registration, their beats, the mark of the dead; and what is tidied up.
+
+Each verb is one script, and the server runs one script at a time: so beats, claims, condemnations and burials never meet
+halfway. `condemn` judges the lease in the same step in which it marks; a beat of a marked worker is refused; a
+vanished worker is buried only with the mark; and from its burial on the worker is not registered, which claims and
+beats look at in their own step.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import timedelta
+
+from holdfast.core.job import ClaimRef, KnownTask
+from holdfast.store.protocol import BeatAnswer, WorkerBeat, WorkerInfo
+from holdfast.store.redis.rows import Row, to_ref, write_registration
+from holdfast.store.redis.verbs import RedisVerbs, pack
+from holdfast.store.times import from_micros, span_from_micros, span_to_micros
+from holdfast.store.verb import Access, Script, Steps, verb
+
+BURIED_KEPT = timedelta(days=1)
+"""How long a buried worker is remembered."""
+
+
+class SupervisionVerbs(RedisVerbs):
+    """Register, beat, condemn, sweep, retire."""
+
+    @verb(Access.WRITE)
+    def register(self, worker: WorkerInfo) -> Steps[None]:
+        """Make the worker known and alive from now on."""
+        remembered = span_to_micros(BURIED_KEPT)
+        yield Script("register", (worker.id, span_to_micros(worker.lease), remembered, write_registration(worker)))
+
+    @verb(Access.BEAT)
+    def beat(self, beats: Sequence[WorkerBeat]) -> Steps[BeatAnswer]:
+        """Renew leases: refused to a condemned or unregistered worker, granted to any other, however late."""
+        named = [(beat.worker, beat.closed_call, dict(beat.held)) for beat in beats]
+        reply = yield Script("beat", (pack(named),))
+        now, accepted, revoked, replaced, paused, unnamed, expired, next_expiry, unknown, suspects = reply
+        return BeatAnswer(
+            accepted=_names(accepted),
+            now=from_micros(int(now)),
+            revoked=_refs_by_worker(revoked),
+            replaced=_refs_by_worker(replaced),
+            paused=_names(paused),
+            unnamed=_names(unnamed),
+            expired=_names(expired),
+            next_expiry=None if next_expiry is None else span_from_micros(int(next_expiry)),
+            blocked=frozenset(map(_to_task, unknown)),
+            suspects=_names(suspects),
+        )
+
+    @verb(Access.BEAT)
+    def condemn(self, workers: frozenset[str]) -> Steps[frozenset[str]]:
+        """Mark those dead whose lease has run out *now*, atomically against their beats."""
+        marked = yield Script("condemn", (pack(list(workers)),))
+        return _names(marked)
+
+    @verb(Access.WRITE)
+    def sweep(self, limit: int) -> Steps[int]:
+        """Forget at most `limit` results whose time is over, for good; return how many."""
+        forgotten: int = yield Script("sweep", (limit,))
+        return forgotten
+
+    @verb(Access.WRITE)
+    def retire(self, age: timedelta, limit: int) -> Steps[int]:
+        """Forget at most `limit` jobs that completed or were cancelled longer than `age` ago; return how many."""
+        forgotten: int = yield Script("retire", (span_to_micros(age), limit))
+        return forgotten
+
+
+def _names(words: Row) -> frozenset[str]:
+    return frozenset(word.decode() for word in words)
+
+
+def _refs_by_worker(flat: Row) -> dict[str, tuple[ClaimRef, ...]]:
+    refs: defaultdict[str, tuple[ClaimRef, ...]] = defaultdict(tuple)
+    for worker, job_id, fence in zip(flat[::3], flat[1::3], flat[2::3], strict=True):
+        refs[worker.decode()] += (to_ref(job_id, fence),)
+    return dict(refs)
+
+
+def _to_task(word: bytes) -> KnownTask:
+    version, _, name = word.decode().partition(":")
+    return KnownTask(name, int(version))

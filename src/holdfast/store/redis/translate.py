@@ -1,0 +1,245 @@
+"""The boundary: what the library raises becomes our own errors, one line with the server and what to do."""
+
+import re
+import socket
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+
+from redis.exceptions import (
+    AskError,
+    AuthenticationError,
+    BusyLoadingError,
+    ClusterCrossSlotError,
+    ClusterDownError,
+    DataError,
+    InvalidResponse,
+    MasterDownError,
+    MovedError,
+    NoPermissionError,
+    NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    TryAgainError,
+)
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from holdfast.errors import StoreError, StoreFullError, StoreUnavailableError, ValueNotStoredError
+from holdfast.store.redis.address import Address, Kind
+
+OLDEST = (6, 2)
+"""The oldest Redis that has all that the scripts use."""
+
+_CODES: Mapping[type[RedisError], str] = MappingProxyType(
+    {
+        MovedError: "MOVED",
+        AskError: "ASK",
+        TryAgainError: "TRYAGAIN",
+        ReadOnlyError: "READONLY",
+        MasterDownError: "MASTERDOWN",
+        ClusterDownError: "CLUSTERDOWN",
+        ClusterCrossSlotError: "CROSSSLOT",
+        OutOfMemoryError: "OOM",
+        BusyLoadingError: "LOADING",
+        NoScriptError: "NOSCRIPT",
+        NoPermissionError: "NOPERM",
+        AuthenticationError: "WRONGPASS",
+    }
+)
+_SAID = re.compile(r"^-?(?P<code>[A-Z]{2,}) ")
+_SAID_IN_A_SCRIPT = re.compile(r"@user_script: ?\d+: -(?P<code>[A-Z]{2,}) ")
+
+_TLS_OR_NOT = "check host and port, and that rediss:// is written for TLS and redis:// without"
+_SLOT_MOVES = "moves the slot of these jobs to another node: try again when it is done"
+
+_SAYS: Mapping[str, tuple[type[StoreError], str]] = MappingProxyType(
+    {
+        "OOM": (
+            StoreFullError,
+            (
+                "has no memory left, nothing of this call was stored: raise its `maxmemory`, or keep finished jobs"
+                " for less time (maxmemory-policy stays noeviction)"
+            ),
+        ),
+        "NOSPACE": (
+            StoreFullError,
+            "has no disk space left, nothing of this call was stored: make room on its disk",
+        ),
+        "MISCONF": (
+            StoreUnavailableError,
+            "cannot write its data to disk: mend that as its log says, then try again",
+        ),
+        "LOADING": (StoreUnavailableError, "loads its data from disk after a start: try again when it is done"),
+        "READONLY": (
+            StoreUnavailableError,
+            "is a replica, which takes no writes: name the master in the URL, or wait for the failover",
+        ),
+        "MASTERDOWN": (
+            StoreUnavailableError,
+            "is a replica that has lost its master: name the master in the URL, or wait for the failover",
+        ),
+        "CLUSTERDOWN": (
+            StoreUnavailableError,
+            "is a cluster that does not serve all its slots: see `redis-cli --cluster check`",
+        ),
+        "TRYAGAIN": (StoreUnavailableError, _SLOT_MOVES),
+        "ASK": (StoreUnavailableError, _SLOT_MOVES),
+        "BUSY": (
+            StoreUnavailableError,
+            "is busy with a slow script of somebody else: try again, or end it with `redis-cli SCRIPT KILL`",
+        ),
+        "NOREPLICAS": (
+            StoreUnavailableError,
+            "has too few replicas to take a write: start them, or lower its `min-replicas-to-write`",
+        ),
+        "NOSCRIPT": (
+            StoreUnavailableError,
+            "forgets scripts as soon as they are loaded: stop whoever runs SCRIPT FLUSH, then try again",
+        ),
+        "MOVED": (StoreError, "is a node of a cluster: write redis+cluster:// in the URL, without a database"),
+        "CROSSSLOT": (StoreError, "refuses keys of several slots: write redis+cluster:// in the URL"),
+        "DENIED": (
+            StoreError,
+            "runs in protected mode: set `requirepass` there, and write the password in the URL",
+        ),
+        "WRONGTYPE": (StoreError, "has keys of somebody else by our names: name another database or namespace"),
+        "NOAUTH": (StoreError, "asks for a password: write it in the URL, redis://user:password@host:6379/0"),
+        "WRONGPASS": (
+            StoreError,
+            (
+                "refuses the user or the password in the URL: check both; other characters than letters and digits"
+                " are written as %40 for @, %2F for /, %23 for #"
+            ),
+        ),
+        "NOPASSWORD": (
+            StoreError,
+            "has no password, and the URL gives one: leave it out, or set `requirepass` there",
+        ),
+        "NOPERM": (
+            StoreError,
+            (
+                "does not let this user do what is needed: `ACL SETUSER <user> ~{holdfast* +@read +@write"
+                " +@scripting +@connection +info` lets it"
+            ),
+        ),
+    }
+)
+"""What an error of the server means, by the word that it begins with."""
+
+_WORDS: Mapping[str, str] = MappingProxyType(
+    {
+        "cluster support disabled": "is no cluster: write redis:// in the URL",
+        "DB index is out of range": "has no database of this number: write a smaller one, or raise its `databases`",
+        "SELECT is not allowed": _SAYS["MOVED"][1],
+        "unknown command": "lacks a command that is needed: use Redis 6.2 or newer, with EVALSHA and SCRIPT",
+    }
+)
+"""What an error of the server without such a word means, by a part of it."""
+
+_CAUSES: tuple[tuple[type[OSError], type[StoreError], str], ...] = (
+    (socket.gaierror, StoreUnavailableError, "cannot be found, no address is known for the host: check its name"),
+    (
+        ssl.SSLError,
+        StoreError,
+        f"and we do not agree on TLS ({{cause}}): {_TLS_OR_NOT}, and ?ssl_ca_certs= for its CA",
+    ),
+    (FileNotFoundError, StoreUnavailableError, "has no such socket: start the server, or check the path"),
+    (PermissionError, StoreUnavailableError, "does not let this user open its socket: check its `unixsocketperm`"),
+    (
+        ConnectionRefusedError,
+        StoreUnavailableError,
+        "refused the connection: start the server, or check host and port",
+    ),
+    (
+        TimeoutError,
+        StoreUnavailableError,
+        "did not answer within {timeout:g} s: check it and the network, try again",
+    ),
+)
+"""What an error of the system means."""
+
+
+@contextmanager
+def translated(address: Address, timeout: float) -> Iterator[None]:
+    """Let no error of the library escape."""
+    try:
+        yield
+    except (RedisError, OSError) as error:
+        # A server that does not know a command repeats the arguments, payloads among them.
+        raise translate(error, address, timeout) from (None if "with args beginning" in str(error) else error)
+    except UnicodeEncodeError as error:
+        raise ValueNotStoredError(f"Redis cannot store a value of this call ({error.reason})") from error
+
+
+def code_of(error: Exception) -> str:
+    """Return the word that a server's error begins with, also where a script passes it on; "" if there is none."""
+    for kind, code in _CODES.items():
+        if isinstance(error, kind):
+            return _which_login(str(error)) if kind is AuthenticationError else code
+    said = _SAID.search(str(error)) or _SAID_IN_A_SCRIPT.search(str(error))
+    if said is None:
+        return ""
+    return "NOSPACE" if said["code"] == "MISCONF" and "No space left" in str(error) else said["code"]
+
+
+def _which_login(text: str) -> str:
+    if "Authentication required" in text:
+        return "NOAUTH"
+    return "NOPASSWORD" if "without any password" in text else "WRONGPASS"
+
+
+def is_cut(error: Exception) -> bool:
+    """Tell whether nothing more can come over the connection on which this happened."""
+    return isinstance(error, RedisConnectionError | RedisTimeoutError | InvalidResponse | OSError)
+
+
+def translate(error: Exception, address: Address, timeout: float) -> StoreError:
+    """Return our error for one of the library's."""
+    name, code = f"Redis {address.name}", code_of(error)
+    if code == "MOVED" and address.kind is Kind.CLUSTER:
+        code = "TRYAGAIN"
+    if code in _SAYS:
+        kind, says = _SAYS[code]
+        return kind(f"{name} {says}")
+    if isinstance(error, DataError):
+        return ValueNotStoredError("Redis cannot store a value of this call: it is no text, number or bytes")
+    if isinstance(error, InvalidResponse):
+        return StoreError(f"{name} does not answer like a Redis: {_TLS_OR_NOT}")
+    if is_cut(error):
+        return _unreachable(error, name, timeout)
+    text = " ".join(str(error).split())
+    says = next((says for words, says in _WORDS.items() if words in text), f"refused a command ({text})")
+    return StoreError(f"{name} {says}")
+
+
+def refuse_old(info: Mapping[str, str], address: Address) -> None:
+    """Raise StoreError for a server, as its INFO tells, that lacks what the scripts use."""
+    version = info.get("redis_version", "")
+    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    if numbers and numbers < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        raise StoreError(
+            f"Redis {address.name} has version {version}: upgrade it to {oldest} or newer, or to Valkey"
+        )
+
+
+def _unreachable(error: Exception, name: str, timeout: float) -> StoreError:
+    if "max number of clients" in str(error):
+        return StoreUnavailableError(f"{name} has too many clients: raise its `maxclients`, or try again")
+    cause = TimeoutError() if isinstance(error, RedisTimeoutError) else _os_error(error)
+    for kind, ours, says in _CAUSES:
+        if isinstance(cause, kind):
+            return ours(f"{name} {says.format(cause=getattr(cause, 'reason', ''), timeout=timeout)}")
+    return StoreUnavailableError(
+        f"{name} closed the connection: see whether it was restarted, then try again; {_TLS_OR_NOT}"
+    )
+
+
+def _os_error(error: BaseException | None) -> BaseException | None:
+    """Return the error of the system behind one of the library's, which raises its own while handling that."""
+    while error is not None and not isinstance(error, OSError):
+        error = error.__context__
+    return error

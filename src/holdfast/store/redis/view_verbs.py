@@ -1,0 +1,130 @@
+"""What people and programs look at. Nothing here writes."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from holdfast.core.job import Attempt, Glance, Job
+from holdfast.core.states import State
+from holdfast.store.protocol import JobFilter, Queue, Situation, Worker
+from holdfast.store.redis.rows import Row, to_attempt, to_glance, to_job, to_worker
+from holdfast.store.redis.verbs import RedisVerbs, pack
+from holdfast.store.times import from_micros, from_micros_or_none
+from holdfast.store.verb import Access, Script, Steps, verb
+
+_STRETCH = 1000
+"""So many jobs one script looks at. A list that passes over more takes several; each of them is one moment's view."""
+
+
+class ViewVerbs(RedisVerbs):
+    """The reads."""
+
+    @verb(Access.READ)
+    def get(self, job_id: str) -> Steps[Job | None]:
+        """Return the job, or None."""
+        row = yield Script("get", (job_id,))
+        return None if row is None else to_job(row)
+
+    @verb(Access.READ)
+    def list_jobs(self, which: JobFilter) -> Steps[tuple[Job, ...]]:
+        """Return one page of jobs, newest id first."""
+        states = [state.value for state in which.states] or None
+        place = pack((which.queue, which.task, states))
+        found: list[Job] = []
+        before: str | bytes | None = "" if which.before is None else which.before
+        while before is not None and len(found) < which.limit:
+            wanted = which.limit - len(found)
+            rows, before = yield Script("list", (_walk(which), before, wanted, _STRETCH, place))
+            found += [job for job in map(to_job, rows) if _matches(job, which)]
+        return tuple(found)
+
+    @verb(Access.READ)
+    def glance(self, job_ids: Sequence[str]) -> Steps[Mapping[str, Glance]]:
+        """Return the states of jobs; those that do not exist are left out."""
+        reply = yield Script("glance", (pack(list(job_ids)),))
+        seen = zip(reply[::3], reply[1::3], reply[2::3], strict=True)
+        return {job_id.decode(): to_glance(state, progress) for job_id, state, progress in seen}
+
+    @verb(Access.READ)
+    def history(self, job_id: str) -> Steps[tuple[Attempt, ...]]:
+        """Return every claim of the job by fence, the present one included."""
+        rows = yield Script("history", (job_id,))
+        return tuple(to_attempt(row) for row in rows)
+
+    @verb(Access.READ)
+    def queues(self) -> Steps[tuple[Queue, ...]]:
+        """Return every queue that holds jobs or is paused, by name."""
+        counted, waiting, paused = yield Script("queues")
+        paused_at = {name.decode(): int(since) for name, since in _pairs(paused)}
+        states: defaultdict[str, dict[State, int]] = defaultdict(dict)
+        for name, state, number in _counts(counted, waiting):
+            states[name][state] = number
+        return tuple(
+            Queue(name, from_micros_or_none(paused_at.get(name)), states[name])
+            for name in sorted(states.keys() | paused_at.keys())
+        )
+
+    @verb(Access.READ)
+    def workers(self) -> Steps[tuple[Worker, ...]]:
+        """Return the registered workers, oldest first."""
+        rows = yield Script("workers")
+        return tuple(to_worker(row) for row in rows)
+
+    @verb(Access.READ)
+    def count(self) -> Steps[Mapping[State, int]]:
+        """Return how many jobs are in each state, zeros included."""
+        counted, waiting, _ = yield Script("queues")
+        counts = dict.fromkeys(State, 0)
+        for _, state, number in _counts(counted, waiting):
+            counts[state] += number
+        return counts
+
+    @verb(Access.READ)
+    def situation(self, job_id: str) -> Steps[Situation | None]:
+        """Return what there is to know about why a job does not run, or None without such a job."""
+        reply = yield Script("situation", (job_id,))
+        if reply is None:
+            return None
+        now, job, workers, paused_at, ahead = reply
+        since = None if paused_at is None else from_micros(int(paused_at))
+        return Situation(to_job(job), from_micros(int(now)), since, tuple(map(to_worker, workers)), ahead)
+
+    @verb(Access.READ)
+    def unsettled(self, queues: tuple[str, ...] | None) -> Steps[int]:
+        """Return how many jobs of these queues a drain still waits for."""
+        number: int = yield Script("unsettled", (pack(queues),))
+        return number
+
+
+def _walk(which: JobFilter) -> str:
+    """Return the list that has the fewest jobs to pass over: a key's, a tag's, the dead, or all of them."""
+    if which.key is not None:
+        return f"keyed:{which.key}"
+    if which.tags:
+        return f"tag:{which.tags[0]}"
+    return "dead" if set(which.states) == {State.DEAD} else "all"
+
+
+def _matches(job: Job, which: JobFilter) -> bool:
+    """Tell whether a job, of the right state, queue and task, is right in all else."""
+    return (
+        which.key in {None, job.key}
+        and set(which.tags) <= set(job.tags)
+        and which.metadata.items() <= job.metadata.items()
+        and (which.error is None or which.error.casefold() in (job.error or "").casefold())
+    )
+
+
+def _pairs(flat: Row) -> Iterator[Row]:
+    return zip(flat[::2], flat[1::2], strict=True)
+
+
+def _counts(counted: Row, waiting: Sequence[Row]) -> Iterator[tuple[str, State, int]]:
+    """Yield how many jobs of a queue are in a state, where there are any."""
+    for field, number in _pairs(counted):
+        state, _, name = field.decode().partition(":")
+        yield name, State(state), int(number)
+    for name, ready, scheduled in waiting:
+        if ready:
+            yield name.decode(), State.READY, ready
+        if scheduled:
+            yield name.decode(), State.SCHEDULED, scheduled

@@ -1,0 +1,161 @@
+"""Where the server is that holds a namespace, and how to find it again after a failover.
+
+All keys of a namespace have one hash tag, so that a cluster keeps them in one slot on one master: it is enough to
+know that one. A slot that is being moved to another node is not followed half-way (ASK): a script sees the keys of
+one node only, and would take those that are still on the other for missing.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from redis.crc import key_slot
+from redis.exceptions import RedisError
+
+from holdfast.errors import StoreError, StoreUnavailableError
+from holdfast.store.redis.address import Address, Kind, Place
+from holdfast.store.redis.connect import Wire, ask, open_connection, open_to_sentinel
+
+_PATIENCE = 2.0
+"""Seconds that one node has to answer before the next is asked."""
+
+
+class Whereabouts(Protocol):
+    """Knows where the server is."""
+
+    may_move: bool
+    """Whether the server may be at another place the next time."""
+
+    def find(self) -> Place:
+        """Return where the server is; ask for it if that is not known."""
+        ...
+
+    def lose(self, place: Place) -> None:
+        """Take note that the server is no longer at this place."""
+        ...
+
+
+class Fixed:
+    """A server at one address for good. What a host name means may change, and is looked up for each connection."""
+
+    may_move = False
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def find(self) -> Place:
+        """Return where the server is."""
+        return self._place
+
+    def lose(self, place: Place) -> None:
+        """Look for it at the same place again."""
+
+
+class Told:
+    """A server whose place some nodes tell. They are asked in turn until one knows."""
+
+    may_move = True
+
+    def __init__(self, address: Address, timeout: float, slot: int) -> None:
+        self._address = address
+        self._timeout = timeout
+        self._slot = slot
+        self._asked = address.places
+        self._found: Place | None = None
+
+    def find(self) -> Place:
+        """Return where the server is; ask for it if that is not known."""
+        found = self._found
+        if found is None:
+            found = self._found = self._ask_around()
+        return found
+
+    def lose(self, place: Place) -> None:
+        """Take note that the server is no longer at this place."""
+        if self._found == place:
+            self._found = None
+
+    def _ask_around(self) -> Place:
+        last_error: Exception | None = None
+        give_up_at = time.monotonic() + self._timeout
+        for node in self._asked:
+            patience = min(_PATIENCE, give_up_at - time.monotonic())
+            if patience <= 0:
+                break
+            try:
+                found = self._ask(node, patience)
+            except (RedisError, OSError) as error:
+                last_error = error
+                continue
+            if found is not None:
+                return found
+        if last_error is not None:
+            raise last_error
+        raise self._unknown()
+
+    def _ask(self, node: Place, patience: float) -> Place | None:
+        raise NotImplementedError
+
+    def _unknown(self) -> StoreError:
+        raise NotImplementedError
+
+
+class OfCluster(Told):
+    """The master of one slot of a cluster."""
+
+    def _ask(self, node: Place, patience: float) -> Place | None:
+        ranges = _reply(open_connection, self._address, node, patience, "CLUSTER", "SLOTS")
+        masters = [(first, last, _place(master, node)) for first, last, master, *_ in ranges]
+        # Any node may be gone by the next time: the ones that the URL names as well.
+        self._asked = tuple(dict.fromkeys([*(place for _, _, place in masters), *self._address.places]))
+        return next((place for first, last, place in masters if first <= self._slot <= last), None)
+
+    def _unknown(self) -> StoreError:
+        return StoreUnavailableError(
+            f"Redis {self._address.name} has no master for the slot of these jobs: see `redis-cli --cluster check`,"
+            " or try again after the failover"
+        )
+
+
+class OfSentinel(Told):
+    """The master of a service that sentinels watch."""
+
+    def _ask(self, node: Place, patience: float) -> Place | None:
+        command = ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._address.service)
+        told = _reply(open_to_sentinel, self._address, node, patience, *command)
+        return None if told is None else _place(told, node)
+
+    def _unknown(self) -> StoreError:
+        return StoreError(
+            f"Redis {self._address.name} is not known there: write the name of the service as in `sentinel monitor`"
+        )
+
+
+def whereabouts(address: Address, prefix: str, timeout: float) -> Whereabouts:
+    """Return who knows where the server of this address is, for the keys with this prefix."""
+    if address.kind is Kind.CLUSTER:
+        return OfCluster(address, timeout, key_slot(prefix.encode()))
+    if address.kind is Kind.SENTINEL:
+        return OfSentinel(address, timeout, 0)
+    return Fixed(address.places[0])
+
+
+def _reply(
+    open_to: Callable[[Address, Place, float], Wire],
+    address: Address,
+    node: Place,
+    patience: float,
+    *command: str,
+) -> Any:
+    connection = open_to(address, node, patience)
+    try:
+        return ask(connection, *command)
+    finally:
+        connection.disconnect()
+
+
+def _place(told: Iterable[Any], asked: Place) -> Place:
+    """Return the place that a node tells. One that does not know its own host is where it was asked."""
+    host, port, *_ = told
+    name = host.decode() if host else ""
+    return Place(asked.host if name in {"", "?"} else name, int(port))

@@ -1,0 +1,55 @@
+"""The door of the SQLite store."""
+
+from typing import TYPE_CHECKING
+
+from holdfast.clock import Clock
+from holdfast.settings import Settings
+from holdfast.store.backend import Backend
+from holdfast.store.sqlite.address import absolute_sqlite_url, sqlite_path
+
+if TYPE_CHECKING:  # an app does not look at stores: it need not load the words for it
+    from holdfast.store.examination import Examination
+    from holdfast.store.sqlite.migrator import SqliteMigrator
+
+
+class SqliteDoor:
+    """For sqlite:///jobs.db and the like of it."""
+
+    def check(self, url: str) -> None:
+        """Refuse a URL that names no file."""
+        sqlite_path(url)
+
+    def public_name(self, url: str) -> str:
+        """Return the path."""
+        return sqlite_path(url)
+
+    def absolute(self, url: str) -> str:
+        """Return the URL with an absolute path."""
+        return absolute_sqlite_url(url)
+
+    def open(self, settings: Settings, clock: Clock) -> Backend:
+        """Return the store in that file."""
+        from holdfast.store.sqlite.backend import SqliteBackend  # noqa: PLC0415 - only who uses it loads it
+
+        return SqliteBackend(sqlite_path(settings.url), clock=clock, namespace=settings.namespace)
+
+    def refuse_missing(self, settings: Settings) -> None:
+        """Refuse a file that is not there, or holds no jobs."""
+        from holdfast.store.sqlite.existing import refuse_missing_tables  # noqa: PLC0415 - only who uses it loads it
+
+        refuse_missing_tables(sqlite_path(settings.url), settings.namespace)
+
+    def examine(self, settings: Settings, clock: Clock, *, deep: bool) -> "Examination":
+        """Look at the file."""
+        from holdfast.store.sqlite.examine import examine_file  # noqa: PLC0415 - only who uses it loads it
+
+        return examine_file(sqlite_path(settings.url), settings.namespace, clock, deep=deep)
+
+    def migrator(self, settings: Settings) -> "SqliteMigrator":
+        """Return what brings the files to this release."""
+        from holdfast.store.sqlite.migrator import SqliteMigrator  # noqa: PLC0415 - only who uses it loads it
+
+        return SqliteMigrator(sqlite_path(settings.url), settings.namespace)
+
+
+DOOR = SqliteDoor()

@@ -1,0 +1,44 @@
+"""Brings the files of a SQLite store to this release when asked to, before anybody uses them."""
+
+from contextlib import closing
+from pathlib import Path
+
+from holdfast.store.migrator import Tables
+from holdfast.store.sqlite.connect import Files, open_to_look, prepare
+from holdfast.store.sqlite.forks import GATE
+from holdfast.store.sqlite.migrate import schema_version
+from holdfast.store.sqlite.sql_files import load_migrations, load_statements
+from holdfast.store.sqlite.translate import translated
+
+
+class SqliteMigrator:
+    """The two files of a store."""
+
+    def __init__(self, path: str, namespace: str | None) -> None:
+        self._files = Files.of(path)
+        self._namespace = namespace
+
+    def look(self) -> tuple[Tables, ...]:
+        """Return the tables as they are, and change nothing."""
+        return self._look("jobs", self._files.jobs), self._look("beats", self._files.beats)
+
+    def apply(self) -> None:
+        """Apply what is missing to each file."""
+        with GATE:
+            prepare(self._files, self._namespace)
+
+    def _look(self, kind: str, file: Path) -> Tables:
+        version = self._version(file) if file.is_file() else 0
+        migrations = load_migrations(kind, self._namespace)
+        known = len(migrations)
+        sql = self._sql(version, migrations) if version < known else ""
+        return Tables(str(file), version, known, sql, usable=version <= known)
+
+    def _version(self, file: Path) -> int:
+        with GATE, translated(file), closing(open_to_look(file)) as connection:
+            return schema_version(connection, self._namespace)
+
+    def _sql(self, version: int, migrations: tuple[tuple[str, ...], ...]) -> str:
+        note = load_statements(self._namespace)["set_schema_version"].replace("?1", str(len(migrations)))
+        statements = [statement for migration in migrations[version:] for statement in migration]
+        return "\n\n".join(["BEGIN IMMEDIATE;", *statements, note, "COMMIT;"]) + "\n"

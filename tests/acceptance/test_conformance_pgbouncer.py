@@ -1,0 +1,26 @@
+"""The store keeps every promise through PgBouncer in transaction mode, where no connection is anyone's own."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fleet import PROVE
+
+from empty_stores import open_pgbouncer
+from harnesses import open_harness
+from holdfast.testing.conformance import Harness, StoreConformance
+from holdfast.testing.conformance.agreeing import Agreeing
+from holdfast.testing.conformance.claiming import Claiming
+from holdfast.testing.conformance.driving import Driving
+from holdfast.testing.conformance.keys import Keys
+from holdfast.testing.conformance.leasing import Burying
+
+# The short form: what a connection that changes hands might break.
+CHAPTERS = StoreConformance.__bases__ if PROVE else (Claiming, Burying, Keys, Driving, Agreeing)
+
+
+class TestThroughPgBouncer(*CHAPTERS):  # type: ignore[misc]
+    @pytest.fixture
+    def harness(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Harness]:
+        with open_harness("postgres through pgbouncer", open_pgbouncer, request, tmp_path) as harness:
+            yield harness

@@ -1,0 +1,26 @@
+"""The store keeps every promise on a Redis Cluster of three masters."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fleet import PROVE
+
+from empty_stores import open_redis_cluster
+from harnesses import open_harness
+from holdfast.testing.conformance import Harness, StoreConformance
+from holdfast.testing.conformance.agreeing import Agreeing
+from holdfast.testing.conformance.claiming import Claiming
+from holdfast.testing.conformance.driving import Driving
+from holdfast.testing.conformance.keys import Keys
+from holdfast.testing.conformance.leasing import Burying
+
+# The short form: what keys on the wrong node might break.
+CHAPTERS = StoreConformance.__bases__ if PROVE else (Claiming, Burying, Keys, Driving, Agreeing)
+
+
+class TestOnRedisCluster(*CHAPTERS):  # type: ignore[misc]
+    @pytest.fixture
+    def harness(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Harness]:
+        with open_harness("redis cluster", open_redis_cluster, request, tmp_path) as harness:
+            yield harness

@@ -1,0 +1,51 @@
+"""Whatever is asked, in whatever order: SQLite, PostgreSQL and Redis answer and show what the model does."""
+
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+import pytest
+from fleet import sizes
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from empty_stores import STORES
+from holdfast.testing import FakeClock
+from holdfast.testing.conformance import Harness
+from holdfast.testing.conformance.agreeing import History
+
+EXAMPLES, STEPS = sizes(short=(30, 30), full=(3000, 60))
+COMPARED_EVERY = 10
+
+Begin = Callable[[ExitStack, Random], History]
+
+
+@pytest.fixture
+def begin(request: pytest.FixtureRequest) -> Begin:
+    """Give a maker of histories on empty stores of all kinds."""
+
+    def begin(opened: ExitStack, random: Random) -> History:
+        clock = FakeClock()
+        folder = Path(opened.enter_context(TemporaryDirectory()))
+        model, *others = [
+            Harness(opened.enter_context(closing(opener(request, folder, clock))), clock)
+            for opener in STORES.values()
+        ]
+        return History(model, others, random)
+
+    return begin
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[*HealthCheck])
+@given(random=st.randoms(use_true_random=False), steps=st.integers(1, STEPS))
+def test_all_stores_agree(begin: Begin, random: Random, steps: int) -> None:
+    """After each random step all stores gave the same answer; now and again, and at the end, they show the same."""
+    with ExitStack() as opened:
+        history = begin(opened, random)
+        for step in range(steps):
+            history.step()
+            if step % COMPARED_EVERY == 0:
+                history.compare()
+        history.compare()

@@ -1,0 +1,165 @@
+"""Fixtures for tests that need a real server: PostgreSQL, Redis, and what stands in front of them.
+
+One server of each kind serves the whole session and starts when the first test asks for it. HOLDFAST_TEST_POSTGRES
+and HOLDFAST_TEST_REDIS name others to use in their place: a database in which schemas may be made, and a Redis
+database that is empty. What is not there makes tests fail, with a word on how to get it; none is skipped.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import count
+
+import psycopg
+import pytest
+import redis
+from psycopg import sql
+
+from empty_stores import make_tables, with_query
+from servers import PgBouncer, PostgresServer, RedisCluster, RedisServer, Schema
+
+pytest.register_assert_rewrite("holdfast.testing.conformance")
+
+FAST = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
+"""The shared server forgets everything when its machine fails, which no test of ours can wait for. The servers that
+tests kill are private, and keep what they promise."""
+
+_numbers = count(1)
+
+
+# -- one for all -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def shared_postgres() -> Iterator[str]:
+    """Give the URL of a PostgreSQL database that every test shares; each makes a schema of its own there."""
+    named = os.environ.get("HOLDFAST_TEST_POSTGRES")
+    if named:
+        yield named
+        return
+    with PostgresServer(**FAST) as server:
+        yield server.url()
+
+
+@pytest.fixture(scope="session")
+def shared_redis() -> Iterator[str]:
+    """Give the URL of a Redis database that every test shares; each finds it empty."""
+    named = os.environ.get("HOLDFAST_TEST_REDIS")
+    if not named:
+        with RedisServer() as server:
+            yield server.url()
+        return
+    with redis.Redis.from_url(named) as own:
+        assert own.dbsize() == 0, (
+            "the database that HOLDFAST_TEST_REDIS names is not empty, and tests would empty it"
+        )
+    yield named
+
+
+@pytest.fixture(scope="session")
+def shared_pgbouncer(shared_postgres: str) -> Iterator[PgBouncer]:
+    """Give a PgBouncer in transaction mode in front of the shared PostgreSQL."""
+    with PgBouncer(shared_postgres) as pooler:
+        yield pooler
+
+
+@pytest.fixture(scope="session")
+def shared_redis_cluster() -> Iterator[RedisCluster]:
+    """Give a cluster of three Redis masters."""
+    cluster = RedisCluster()
+    try:
+        yield cluster.start()
+    finally:
+        cluster.close()
+
+
+# -- a place of its own for each test ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def postgres_schema(shared_postgres: str) -> Iterator[str]:
+    """Give the name of a schema that does not exist yet and is dropped afterwards, with those of its namespaces."""
+    name = f"test_{os.getpid()}_{next(_numbers)}"
+    yield name
+    with psycopg.connect(shared_postgres, autocommit=True) as own:
+        made = own.execute(
+            "SELECT nspname FROM pg_namespace WHERE nspname = %s OR starts_with(nspname, %s)", (name, f"{name}_")
+        ).fetchall()
+        for (schema,) in made:
+            own.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(schema)))
+
+
+@pytest.fixture
+def postgres_url(shared_postgres: str, postgres_schema: str) -> str:
+    """Give the URL of a store in a schema of the test's own, which the store makes."""
+    return with_query(shared_postgres, schema=postgres_schema)
+
+
+@pytest.fixture
+def pgbouncer_url(shared_pgbouncer: PgBouncer, postgres_schema: str) -> str:
+    """Give the same through PgBouncer in transaction mode."""
+    return shared_pgbouncer.url(schema=postgres_schema, pooler="transaction")
+
+
+@pytest.fixture
+def redis_url(shared_redis: str) -> Iterator[str]:
+    """Give the URL of an empty Redis database."""
+    with redis.Redis.from_url(shared_redis) as own:
+        own.flushdb()
+        yield shared_redis
+        own.flushdb()
+
+
+@pytest.fixture
+def redis_cluster_url(shared_redis_cluster: RedisCluster) -> Iterator[str]:
+    """Give the URL of an empty cluster."""
+    shared_redis_cluster.flush()
+    yield shared_redis_cluster.url()
+    shared_redis_cluster.flush()
+
+
+@pytest.fixture(scope="session")
+def emptied_schema(shared_postgres: str) -> Iterator[Schema]:
+    """Give a schema with the store's tables for tests that follow each other quickly: `empty()` comes first."""
+    name = f"test_{os.getpid()}_emptied"
+    schema = Schema(shared_postgres, name, lambda: make_tables(with_query(shared_postgres, schema=name)))
+    yield schema
+    schema.drop()
+
+
+# -- what the session has shown ------------------------------------------------------------------------------------
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say on which stores the conformance suite ran, and how that went."""
+    told: dict[str, Counter[str]] = {}
+    for outcome in ("passed", "failed", "error"):
+        for report in terminalreporter.getreports(outcome):
+            if report.when == "call" or outcome == "error":
+                for store in [value for name, value in report.user_properties if name == "conformance"]:
+                    told.setdefault(str(store), Counter())[outcome] += 1
+    if told:
+        terminalreporter.write_line(f"conformance: {'; '.join(_stores_said(told))}")
+
+
+def _stores_said(told: dict[str, Counter[str]]) -> Iterator[str]:
+    for store, outcomes in sorted(told.items()):
+        yield f"{store} {', '.join(f'{times} {outcome}' for outcome, times in outcomes.items())}"
+
+
+# -- servers to harm -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def postgres_server() -> Iterator[Callable[..., PostgresServer]]:
+    """Give a maker of private PostgreSQL servers, started, with settings of the server's own."""
+    with ExitStack() as running:
+        yield lambda **settings: running.enter_context(PostgresServer(**settings))
+
+
+@pytest.fixture
+def redis_server() -> Iterator[Callable[..., RedisServer]]:
+    """Give a maker of private Redis servers, started, with settings of the server's own."""
+    with ExitStack() as running:
+        yield lambda **settings: running.enter_context(RedisServer(**settings))

@@ -1,0 +1,20 @@
+"""What the conformance suite holds in its hands, on any store; the session's report counts who ran it."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from empty_stores import Opener
+from holdfast.testing import FakeClock
+from holdfast.testing.conformance import Harness
+
+
+@contextmanager
+def open_harness(name: str, opener: Opener, request: pytest.FixtureRequest, folder: Path) -> Iterator[Harness]:
+    """Open an empty store under the name by which the report calls it."""
+    clock = FakeClock()
+    request.node.user_properties.append(("conformance", name))
+    with closing(opener(request, folder, clock)) as backend:
+        yield Harness(backend, clock)

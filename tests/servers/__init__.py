@@ -1,0 +1,24 @@
+"""Real servers for the tests: private ones, each with a port, a folder and a password of its own.
+
+A server that an environment variable names is used where any server will do (conftest.py); those that a test kills,
+stops or fills are always started here.
+"""
+
+from servers.cluster import RedisCluster
+from servers.pgbouncer import PgBouncer
+from servers.postgres import PostgresServer
+from servers.process import MissingPartError, Server
+from servers.redis import RedisServer
+from servers.schema import Schema
+from servers.sentinel import RedisSentinel
+
+__all__ = [
+    "MissingPartError",
+    "PgBouncer",
+    "PostgresServer",
+    "RedisCluster",
+    "RedisSentinel",
+    "RedisServer",
+    "Schema",
+    "Server",
+]

@@ -1,0 +1,45 @@
+"""A PostgreSQL schema that many tests use one after the other."""
+
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+_EMPTY = "SELECT NOT EXISTS (SELECT FROM {})"
+_TABLES = (
+    "SELECT relname FROM pg_class WHERE relnamespace = %s::regnamespace AND relkind IN ('r', 'p')"
+    " AND NOT relispartition"
+)
+
+
+class Schema:
+    """A store's tables, made once and emptied for each test: making them anew takes a hundred times as long."""
+
+    def __init__(self, url: str, name: str, make: Callable[[], None]) -> None:
+        self.name = name
+        self._own = psycopg.connect(url, autocommit=True)
+        self._emptying: sql.Composed | None = None
+        self._make = make
+
+    def empty(self) -> None:
+        """Delete whatever the last test has left. What the making itself wrote stays."""
+        if self._emptying is None:
+            self._make()
+            emptied = [table for table in self._tables() if self._answer(sql.SQL(_EMPTY).format(table))]
+            self._emptying = sql.SQL(";").join(sql.SQL("DELETE FROM {}").format(table) for table in emptied)
+        self._own.execute(self._emptying)
+
+    def drop(self) -> None:
+        """Remove it."""
+        with self._own:
+            self._own.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(self.name)))
+
+    def _tables(self) -> list[sql.Identifier]:
+        found = self._own.execute(_TABLES, (self.name,)).fetchall()
+        return [sql.Identifier(self.name, table) for (table,) in found]
+
+    def _answer(self, query: sql.Composed) -> Any:
+        row = self._own.execute(query).fetchone()
+        assert row is not None
+        return row[0]

@@ -1,0 +1,192 @@
+"""What surrounds an enqueue inside the user's transaction: missing tables, odd settings, cancellations, idle workers."""
+
+import asyncio
+import json
+from contextlib import suppress
+
+import asyncpg
+import psycopg
+import pytest
+from pg_joining import jobs, make_app, pack, sql
+from psycopg.rows import dict_row, namedtuple_row
+from psycopg.types.string import TextLoader
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from holdfast.store.postgres.tones import sounds
+from holdfast.store.verb import Tone
+from user_connections import for_asyncpg, for_libpq, open_own
+
+
+def test_tables_are_made_on_a_connection_of_our_own(postgres_url, own):
+    """So a rollback does not take them along."""
+    with make_app(postgres_url) as app:
+        own.begin()
+        pack(app, own)
+        own.rollback()
+        assert jobs(app) == 0
+        own.begin()
+        pack(app, own)
+        own.commit()
+        assert jobs(app) == 1
+
+
+def test_an_app_in_a_namespace_joins_too(postgres_url, postgres_schema, plain):
+    with make_app(postgres_url, namespace="blue") as blue, make_app(postgres_url) as app:
+        pack(blue, plain)
+        pack(app, plain)
+        pack(blue, plain)
+        plain.commit()
+        assert (jobs(blue), jobs(app)) == (2, 1)
+    assert sql(postgres_url, f'SELECT count(*) FROM "{postgres_schema}_blue".job') == [(2,)]
+
+
+@pytest.mark.parametrize("row_factory", [dict_row, namedtuple_row, lambda _: lambda _: None])
+def test_what_the_user_makes_of_rows_does_not_matter(shop, postgres_url, row_factory):
+    class Shouted(TextLoader):
+        def load(self, data):
+            return str(bytes(data)).upper()
+
+    with psycopg.connect(**for_libpq(postgres_url), row_factory=row_factory) as own:
+        for type_ in ("text", "int8", "uuid", "name"):
+            own.adapters.register_loader(type_, Shouted)
+        bound = shop.tasks["pack"].options(tx=own, key="order-1")
+        first, again = bound.enqueue(order=1), bound.enqueue(order=1)
+    assert (again.id, again.created) == (first.id, False)
+    assert jobs(shop) == 1
+
+
+def test_what_the_user_makes_of_values_of_asyncpg_does_not_matter(shop, postgres_url):
+    class Mute(asyncpg.Record):
+        def __iter__(self):
+            raise AssertionError("not ours to call")
+
+    async def use():
+        own = await asyncpg.connect(**for_asyncpg(postgres_url), record_class=Mute, statement_cache_size=0)
+        await own.set_type_codec("uuid", schema="pg_catalog", encoder=str, decoder=str)
+        await own.set_type_codec("jsonb", schema="pg_catalog", encoder=json.dumps, decoder=json.loads)
+        async with own.transaction():
+            bound = shop.tasks["pack"].options(tx=own, key="order-1", tags=["x"])
+            first, again = await bound.aenqueue(order=1), await bound.aenqueue(order=1)
+        await own.close()
+        return first, again
+
+    first, again = asyncio.run(use())
+    assert (again.id, again.created) == (first.id, False)
+    assert jobs(shop) == 1
+
+
+def test_settings_of_the_user_s_session_do_not_matter(shop, plain):
+    for setting in (
+        "search_path = ''",
+        "timezone = 'Asia/Kathmandu'",
+        "datestyle = 'German'",
+        "bytea_output = 'escape'",
+        "default_transaction_isolation = 'serializable'",
+        "extra_float_digits = -5",
+    ):
+        plain.do(f"SET SESSION {setting}")
+    plain.do("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+    handle = pack(shop, plain, key="order-1", tags=["x"])
+    assert not pack(shop, plain, key="order-1").created
+    plain.commit()
+    assert handle.job().tags == ("x",)
+
+
+def test_a_pipeline_of_the_user_s(shop, plain, orders, table):
+    with plain.tx.pipeline():
+        plain.do(f"INSERT INTO {table} DEFAULT VALUES")
+        pack(shop, plain)
+        plain.do(f"INSERT INTO {table} DEFAULT VALUES")
+        pack(shop, plain, key="order-1")
+        plain.commit()
+    assert (jobs(shop), orders()) == (2, 2)
+
+
+def test_an_inner_block_that_is_rolled_back_takes_its_jobs_along(shop, postgres_url):
+    with open_own("psycopg", postgres_url) as own:
+        pack(shop, own)
+        with suppress(ZeroDivisionError), own.tx.transaction():
+            pack(shop, own)
+            raise ZeroDivisionError
+        own.commit()
+    with open_own("sqlalchemy", postgres_url) as own:
+        pack(shop, own)
+        nested = own.tx.begin_nested()
+        pack(shop, own)
+        nested.rollback()
+        own.commit()
+    with open_own("django", postgres_url) as own:
+        own.begin()
+        pack(shop, own)
+        inner = own._transaction.atomic()
+        with suppress(ZeroDivisionError), inner:
+            pack(shop, own)
+            raise ZeroDivisionError
+        pack(shop, own)
+        own.commit()
+    assert jobs(shop) == 4
+
+
+def test_blocks_of_sqlalchemy(shop, postgres_url):
+    with open_own("sqlalchemy", postgres_url) as own:
+        engine = own._engine
+        with engine.begin() as tx:
+            shop.tasks["pack"].options(tx=tx).enqueue(order=1)
+        with Session(engine) as session, session.begin():
+            session.execute(text("SELECT 1"))
+            shop.tasks["pack"].options(tx=session).enqueue(order=1)
+        with suppress(ZeroDivisionError), engine.begin() as tx:
+            shop.tasks["pack"].options(tx=tx).enqueue(order=1)
+            raise ZeroDivisionError
+    assert jobs(shop) == 2
+
+
+def test_a_cancelled_enqueue_leaves_nothing_in_the_transaction(shop, postgres_url, own, orders, table):
+    if not own.is_async:
+        return
+    bound = shop.tasks["pack"].options(tx=own.tx, key="order-1")
+
+    async def cancelled_after(turns):
+        task = asyncio.ensure_future(bound.aenqueue(order=1))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        return task.cancelled()
+
+    own.begin()
+    own.do(f"INSERT INTO {table} DEFAULT VALUES")
+    given_up = 0
+    for turns in range(300):
+        if not own.wait(cancelled_after(turns)):
+            break
+        given_up += 1
+        own.do("SELECT 1")
+        assert own.enqueue(shop.tasks["pack"], options={"key": f"order-{turns + 2}"}, order=1).created
+    own.commit()
+    assert (jobs(shop), orders()) == (given_up + 1, 1)
+
+
+def heard(url, schema, act):
+    """Return the tones that a listener hears by the end of an act."""
+    channels = {sound.channel: tone for tone, sound in sounds(schema).items()}
+    with psycopg.connect(**for_libpq(url), autocommit=True) as ear:
+        for channel in channels:
+            ear.execute(f'LISTEN "{channel}"')
+        act()
+        ear.execute("SELECT 1")
+        return {channels[notice.channel] for notice in ear.notifies(timeout=0)}
+
+
+def test_the_bell_rings_with_the_commit_and_not_before(shop, own, postgres_url, postgres_schema):
+    shop.tasks["pack"].options(key="order-1", delay=60).enqueue(order=1)
+    own.begin()
+    assert heard(postgres_url, postgres_schema, lambda: pack(shop, own)) == set()
+    assert heard(postgres_url, postgres_schema, own.rollback) == set()
+    own.begin()
+    pack(shop, own)
+    assert heard(postgres_url, postgres_schema, own.commit) == {Tone.WORK}
+    own.begin()
+    pack(shop, own, key="order-1", on_conflict="replace")
+    assert heard(postgres_url, postgres_schema, own.commit) == {Tone.WORK, Tone.RESULT}

@@ -1,0 +1,366 @@
+"""The engine runs a verb as one transaction, in bounded time, and survives what happens to its connections."""
+
+import asyncio
+import signal
+import threading
+import time
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+from pg_world import LONG, of_steps, query
+
+from holdfast.errors import KeyTakenError, StoreError, StoreUnavailableError, ValueNotStoredError
+from holdfast.store.postgres import pool
+from holdfast.store.postgres.engine import POOL_SIZE, THREADS
+from holdfast.store.verb import Access, Bulk, Command, Last, Query, Script, Together
+
+ID = "018f0000-0000-7000-8000-000000000000"
+SECRET = "what nobody is to see"
+TYPES = [
+    ("bigint", 2**63 - 1),
+    ("bigint", -(2**63)),
+    ("integer", 7),
+    ("boolean", True),
+    ("boolean", False),
+    ("double precision", 0.1),
+    ("text", 'quotes " and \\ and { and ü and 中'),
+    ("text", ""),
+    ("bytea", bytes(range(256))),
+    ("bigint[]", [1, None, 2**62]),
+    ("boolean[]", [True, None, False]),
+    ("double precision[]", [0.1, float("inf")]),
+    ("text[]", ["a", None, 'b"\\{},', "", "NULL"]),
+    ("text[]", []),
+    ("bytea[]", [b"\0\xff", None, b""]),
+    ("bytea[]", []),
+    ("uuid[]", []),
+]
+
+
+@pytest.mark.parametrize(("kind", "value"), TYPES)
+def test_values_come_back_as_they_were(world, kind, value):
+    """Every type that statements use keeps its values exactly, and NULL too."""
+    assert world.ask(f"SELECT $1::{kind}", value) == [(value,)]
+    assert world.ask(f"SELECT $1::{kind}", None) == [(None,)]
+
+
+def test_ids_travel_as_text(world):
+    """A uuid is written and read as the text that ids are."""
+    assert world.ask("SELECT $1::uuid::text, $2::uuid[]::text[]", ID, [ID, None]) == [(ID, [ID, None])]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [("bigint", 2**63), ("bigint[]", [2**63]), ("text", "\ud800"), ("text[]", ["\ud800"]), ("text", "a\0b")],
+)
+def test_a_value_that_cannot_be_stored_is_refused(world, kind, value):
+    """It is an error that says so, and the next call is not troubled by it."""
+    with pytest.raises(ValueNotStoredError):
+        world.ask(f"SELECT $1::{kind}", value)
+    assert world.ask("SELECT 1") == [(1,)]
+
+
+def test_every_kind_of_statement_has_its_answer(world):
+    """Rows for a query, a count for a command and for many rows, a list for those sent together."""
+
+    def steps(table):
+        written = yield Bulk(f"INSERT INTO {table} VALUES ($1::bigint, $2::text)", [(n, str(n)) for n in range(5)])
+        changed = yield Command(f"UPDATE {table} SET word = 'x' WHERE number > $1::bigint", (2,))
+        both = yield Together(
+            [Query(f"SELECT number FROM {table} WHERE word = 'x' ORDER BY 1"), Command(f"DELETE FROM {table}")]
+        )
+        nothing = yield Together([])
+        none = yield Bulk(f"DELETE FROM {table} WHERE number = $1::bigint", [])
+        rows = yield Last(Together([Query("SELECT 1"), Query("SELECT 2")]))
+        return written, changed, both, nothing, none, rows
+
+    with world.table() as table:
+        answer = world.engine.run(of_steps(steps(table)))
+    assert answer == (5, 2, [[(3,), (4,)], 5], [], 0, [[(1,)], [(2,)]])
+
+
+@pytest.mark.parametrize("statement", [Script("claim"), None])
+def test_a_statement_of_another_store_is_refused(world, statement):
+    """It is said so, and nothing of the verb happened."""
+
+    def steps():
+        yield statement
+
+    with pytest.raises(TypeError, match="another store"):
+        world.engine.run(of_steps(steps()))
+
+
+def test_nothing_may_follow_the_last_statement(world):
+    """It is committed already: what follows would be a transaction of its own."""
+
+    def steps():
+        yield Last(Query("SELECT 1"))
+        yield Query("SELECT 2")
+
+    with pytest.raises(TypeError, match="the last"):
+        world.engine.run(of_steps(steps()))
+
+
+def fails_after(table, failing):
+    """Write, then meet something that fails, in one of many ways."""
+
+    def steps():
+        yield Command(f"INSERT INTO {table} VALUES (1, 'one')")
+        yield failing
+
+    return of_steps(steps())
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_a_verb_that_fails_leaves_nothing(world, last):
+    """Whether its last statement fails or one before."""
+    with world.table() as table:
+        duplicate = Command(f"INSERT INTO {table} VALUES (2, 'a'), (2, 'b')")
+        with pytest.raises(StoreError):
+            world.engine.run(fails_after(table, Last(duplicate) if last else duplicate))
+        assert world.ask(f"SELECT count(*) FROM {table}") == [(0,)]
+
+
+def test_what_is_sent_together_stands_or_falls_together(world):
+    """A group that is a verb's only message is one transaction too."""
+    with world.table() as table:
+        pair = Together([Command(f"INSERT INTO {table} VALUES (1)"), Command(f"INSERT INTO {table} VALUES (1)")])
+
+        def steps():
+            yield Last(pair)
+
+        with pytest.raises(StoreError):
+            world.engine.run(of_steps(steps()))
+        assert world.ask(f"SELECT count(*) FROM {table}") == [(0,)]
+
+
+def test_a_verb_that_raises_leaves_nothing(world):
+    """Its own error comes out, and its connection serves on."""
+
+    def steps(table):
+        yield Command(f"INSERT INTO {table} VALUES (1, 'one')")
+        raise KeyTakenError("taken")
+
+    with world.table() as table:
+        before = world.ask("SELECT pg_backend_pid()")
+        with pytest.raises(KeyTakenError):
+            world.engine.run(of_steps(steps(table)))
+        assert world.ask(f"SELECT count(*) FROM {table}") == [(0,)]
+        assert world.ask("SELECT pg_backend_pid()") == before
+
+
+def test_a_verb_without_a_last_statement_is_committed(world):
+    """The engine cannot know which was the last, and commits when the verb returns."""
+
+    def steps(table):
+        yield Command(f"INSERT INTO {table} VALUES (1, 'one')")
+
+    with world.table() as table:
+        world.engine.run(of_steps(steps(table)))
+        with world.user_connection as own:
+            assert own.execute(f"SELECT count(*) FROM {table}").fetchone() == (1,)
+
+
+def test_the_isolation_is_read_committed_whatever_the_role_prefers(world, make_world, postgres_url):
+    """Verbs are written for it: under another a claim would miss or refuse what others do."""
+    role = f"{world.address.schema}_careful"
+    world.engine.prepare()
+    with world.user_connection as own:
+        own.execute(f"CREATE ROLE {role} LOGIN SUPERUSER PASSWORD 'x'")
+        try:
+            own.execute(f"ALTER ROLE {role} SET default_transaction_isolation = 'serializable'")
+            careful = make_world(as_user(postgres_url, role, "x"))
+            asked = "SELECT current_setting('transaction_isolation')"
+
+            def steps():
+                first = yield Query(asked)
+                return first + (yield Last(Query(asked)))
+
+            assert careful.ask(asked) == [("read committed",)]
+            assert set(careful.engine.run(of_steps(steps()))) == {("read committed",)}
+            careful.engine.close()
+        finally:
+            own.execute(f"DROP ROLE {role}")
+
+
+def as_user(url, user, password):
+    """Return the URL with another user in it."""
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{user}:{password}@{rest.partition('@')[2]}"
+
+
+def test_what_is_in_a_row_is_in_no_error(world):
+    """Servers quote rows in the details of their errors; a traceback shows none of it."""
+    with world.table() as table:
+        world.ask(f"ALTER TABLE {table} ADD CHECK (number < 10)")
+        try:
+            world.ask(f"INSERT INTO {table} VALUES ($1::bigint, $2::text)", 11, SECRET)
+        except StoreError:
+            told = traceback.format_exc()
+    assert "check constraint" in told
+    assert SECRET not in told
+
+
+# -- many at once ------------------------------------------------------------------------------------------------
+
+
+def test_beats_do_not_wait_for_busy_jobs(world):
+    """However many calls of jobs hang, a beat has a thread and a connection of its own."""
+    with world.closed_gate() as waits:
+
+        async def scene():
+            busy = [asyncio.create_task(world.engine.arun(query(waits))) for _ in range(THREADS + 5)]
+            await asyncio.to_thread(world.wait_for_waiters, THREADS, waits)
+            async with asyncio.timeout(LONG):
+                beat = await world.engine.arun(query("SELECT 'beat'", access=Access.BEAT))
+            world.open_gate(waits)
+            await asyncio.gather(*busy)
+            return beat
+
+        assert asyncio.run(scene()) == [("beat",)]
+
+
+def test_a_crowd_gets_its_answers(world):
+    """More threads than connections take turns, and each gets the answer to its own question."""
+    with ThreadPoolExecutor(3 * POOL_SIZE) as crowd:
+        asked = list(range(300))
+        answers = list(crowd.map(lambda number: world.ask("SELECT $1::bigint", number), asked))
+    assert answers == [[(number,)] for number in asked]
+
+
+def test_who_waits_in_vain_for_a_connection_is_told(make_world, postgres_url):
+    """An exhausted pool is an error that says so, within the time given."""
+    world = make_world(postgres_url)
+    with world.closed_gate() as waits, ThreadPoolExecutor(POOL_SIZE) as crowd:
+        busy = [crowd.submit(world.ask, waits) for _ in range(POOL_SIZE)]
+        world.wait_for_waiters(POOL_SIZE, waits)
+        world.engine._timeout = 0.1
+        with pytest.raises(StoreUnavailableError, match=f"all {POOL_SIZE} connections of this process"):
+            world.ask("SELECT 1")
+        assert not any(call.done() for call in busy)
+        world.open_gate(waits)
+
+
+# -- what happens to connections -----------------------------------------------------------------------------------
+
+
+def test_a_connection_that_was_cut_at_rest_is_replaced(world):
+    """Nobody hears of it: the next call finds the line dead and takes another."""
+    before = world.ask("SELECT pg_backend_pid()")
+    marks = world.forgotten
+    with world.user_connection as own:
+        own.execute("SELECT pg_terminate_backend(%s, 10000)", before[0])
+    assert world.ask("SELECT pg_backend_pid()") != before
+    assert world.forgotten > marks
+
+
+def test_a_connection_that_is_cut_in_use_is_an_error_to_try_again_after(world):
+    """What became of the call is not known; the marks of claims are forgotten, and the next call works."""
+    with world.closed_gate() as waits, ThreadPoolExecutor(1) as other:
+        marks = world.forgotten
+        hanging = other.submit(world.ask, waits)
+        world.wait_for_waiters(1, waits)
+        with world.user_connection as own:
+            own.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = %s", (waits,))
+        with pytest.raises(StoreUnavailableError):
+            hanging.result(LONG)
+        assert world.forgotten > marks
+    assert world.ask("SELECT 1") == [(1,)]
+
+
+def test_a_long_rest_is_followed_by_a_question(world, monkeypatch):
+    """Whether the line is still there is asked before it is used, once it was silent for long."""
+    monkeypatch.setattr(pool, "CHECK_AFTER", 0.0)
+    before = world.ask("SELECT pg_backend_pid()")
+    assert world.ask("SELECT pg_backend_pid()") == before
+
+
+def test_connections_that_rest_too_long_are_let_go(world, monkeypatch):
+    """A crowd leaves no connections behind for ever."""
+    with ThreadPoolExecutor(5) as crowd:
+        list(crowd.map(lambda _: world.ask("SELECT pg_sleep(0.05)"), range(5)))
+    assert len(world.engine._jobs._idle) > 1
+    monkeypatch.setattr(pool, "IDLE_FOR", 0.0)
+    world.ask("SELECT 1")
+    assert len(world.engine._jobs._idle) == 0
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_a_server_that_stands_still_costs_no_more_than_the_time_given(make_world, postgres_server, warm):
+    """The call gives up in time, on a connection that was open and on a new one, and works once the server does."""
+    server = postgres_server()
+    world = make_world(server.url(), timeout=1.0)
+    if warm:
+        world.ask("SELECT 1")
+    server.pause()
+    try:
+        began = time.monotonic()
+        with pytest.raises(StoreUnavailableError) as told:
+            world.ask("SELECT $1::text", "x" * 20_000_000)
+        took = time.monotonic() - began
+    finally:
+        server.cont()
+    assert took < 10, took
+    assert server.password not in str(told.value)
+    world.engine._timeout = 30.0
+    assert world.ask("SELECT 1") == [(1,)]
+
+
+def test_a_server_that_was_killed_is_used_again_once_it_is_back(make_world, postgres_server):
+    """Whoever asks meanwhile gets a clear error; whoever asks later an answer."""
+    server = postgres_server()
+    world = make_world(server.url(), timeout=5.0)
+    world.ask("SELECT 1")
+    server.kill()
+    with pytest.raises(StoreUnavailableError):
+        world.ask("SELECT 1")
+    server.start()
+    assert world.ask("SELECT 1") == [(1,)]
+
+
+def test_of_several_hosts_the_one_that_answers_is_used(make_world, postgres_server):
+    """After a failover the URL still leads to a server that takes writes."""
+    server = postgres_server()
+    dead = postgres_server()
+    dead.stop()
+    hosts = f"{dead.address},{server.address}"
+    world = make_world(server.url(hosts, target_session_attrs="read-write"))
+    assert world.ask("SELECT inet_server_port()") == [(server.port,)]
+
+
+def test_a_late_answer_is_not_taken_for_another(make_world, postgres_url):
+    """A call that gave up leaves its connection behind: the next does not get its answer."""
+    world = make_world(postgres_url, timeout=0.5)
+    with pytest.raises(StoreUnavailableError):
+        world.ask("SELECT 'late', pg_sleep(3)::text")
+    assert world.ask("SELECT 'mine'") == [("mine",)]
+
+
+def test_an_interrupted_call_leaves_its_connection_behind(world):
+    """Ctrl-C in the middle of a call: the next does not get its answer."""
+    with world.closed_gate() as waits:
+        interrupter = threading.Thread(target=_interrupt_when_waiting, args=(world, waits))
+        interrupter.start()
+        with pytest.raises(KeyboardInterrupt):
+            world.ask(waits)
+        interrupter.join()
+        assert world.ask("SELECT 'mine'") == [("mine",)]
+
+
+def _interrupt_when_waiting(world, waits):
+    world.wait_for_waiters(1, waits)
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+
+def test_a_closed_engine_has_nothing_open(world):
+    """No session of ours is left on the server."""
+    name = world.address.schema
+    world.ask(f"SELECT set_config('application_name', '{name}', false)")
+    world.engine.close()
+    give_up_at = time.monotonic() + LONG
+    with psycopg.connect(world.address.conninfo) as own:
+        while own.execute("SELECT 1 FROM pg_stat_activity WHERE application_name = %s", (name,)).fetchone():
+            assert time.monotonic() < give_up_at
+            own.rollback()

@@ -1,0 +1,174 @@
+"""The schema is brought to this release once, whole or not at all, and by whoever comes first."""
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from holdfast.errors import SchemaError, StoreError
+from holdfast.store.postgres import migrate
+from holdfast.store.postgres.migrator import PostgresMigrator
+from holdfast.store.postgres.sql_files import load_migrations
+
+COLUMNS = """SELECT table_name, column_name, data_type, column_default, is_nullable FROM information_schema.columns
+    WHERE table_schema = %s ORDER BY 1, 2"""
+INDEXES = "SELECT indexdef FROM pg_indexes WHERE schemaname = %s ORDER BY 1"
+
+
+@pytest.fixture
+def migrator(postgres_url):
+    return PostgresMigrator(postgres_url, None, 10.0)
+
+
+@pytest.fixture
+def own(world):
+    with world.user_connection as connection:
+        yield connection
+
+
+def known(schema):
+    return len(load_migrations(schema))
+
+
+def test_the_first_call_makes_the_schema(world, own):
+    """Nobody has to do anything before."""
+    world.ask("SELECT 1")
+    schema = world.address.schema
+    assert own.execute(f'SELECT * FROM "{schema}".schema_version').fetchall() == [(known(schema), 1)]
+    assert own.execute(f'SELECT count(*) FROM "{schema}".job').fetchone() == (0,)
+
+
+def test_many_that_start_at_once_do_no_harm(make_world, postgres_url, world, own):
+    """All find the schema ready, which was made once."""
+    worlds = [make_world(postgres_url) for _ in range(8)]
+    with ThreadPoolExecutor(8) as crowd:
+        assert list(crowd.map(lambda each: each.ask("SELECT 1"), worlds)) == [[(1,)]] * 8
+    schema = world.address.schema
+    assert own.execute(f'SELECT * FROM "{schema}".schema_version').fetchall() == [(known(schema), 1)]
+
+
+def test_the_plan_is_what_is_applied(migrator, world, own):
+    """Run by hand it leaves the same tables and indexes; afterwards nothing is left to do."""
+    schema = world.address.schema
+    [before] = migrator.look()
+    assert (before.version, before.missing) == (0, before.known)
+    own.execute(before.sql)
+    by_hand = [own.execute(sql, (schema,)).fetchall() for sql in (COLUMNS, INDEXES)]
+    assert migrator.look()[0].sql == ""
+    world.ask("SELECT 1")
+    own.execute(f'DROP SCHEMA "{schema}" CASCADE')
+    migrator.apply()
+    assert [own.execute(sql, (schema,)).fetchall() for sql in (COLUMNS, INDEXES)] == by_hand
+    assert migrator.look()[0].missing == 0
+
+
+def test_looking_changes_nothing(migrator, world, own):
+    """The status and the plan of a schema that is not there do not make it."""
+    migrator.look()
+    assert own.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (world.address.schema,)).fetchone() is None
+
+
+def test_a_schema_that_stands_empty_is_used(migrator, world, own):
+    """A user without the right to make one may be given one."""
+    own.execute(f'CREATE SCHEMA "{world.address.schema}"')
+    assert "CREATE SCHEMA" not in migrator.look()[0].sql
+    assert world.ask("SELECT 1") == [(1,)]
+
+
+def with_another(monkeypatch, sql):
+    """Let this release know one migration more."""
+    monkeypatch.setattr(migrate, "load_migrations", lambda schema: (*load_migrations(schema), sql.format(schema)))
+
+
+def test_an_older_schema_is_brought_to_this_release(make_world, postgres_url, world, own, monkeypatch):
+    """The first call of a new release applies what is missing and nothing else."""
+    schema = world.address.schema
+    world.ask("SELECT 1")
+    with_another(monkeypatch, 'CREATE TABLE "{0}".news ();')
+    assert make_world(postgres_url).ask(f'SELECT count(*) FROM "{schema}".news') == [(0,)]
+    assert own.execute(f'SELECT version FROM "{schema}".schema_version').fetchall() == [(known(schema) + 1,)]
+
+
+def test_a_migration_that_fails_leaves_nothing(make_world, postgres_url, world, own, monkeypatch):
+    """All of it or nothing; the release before goes on."""
+    schema = world.address.schema
+    world.ask("SELECT 1")
+    with_another(monkeypatch, 'CREATE TABLE "{0}".news (); SELECT 1 / 0;')
+    with pytest.raises(StoreError):
+        make_world(postgres_url).ask("SELECT 1")
+    assert own.execute("SELECT to_regclass(%s)", (f'"{schema}".news',)).fetchone() == (None,)
+    assert own.execute(f'SELECT version FROM "{schema}".schema_version').fetchall() == [(known(schema),)]
+    assert world.ask("SELECT 1") == [(1,)]
+
+
+def of_the_future(own, schema, version, oldest):
+    own.execute(f'UPDATE "{schema}".schema_version SET version = {version}, oldest = {oldest}')
+
+
+def test_a_newer_schema_that_admits_this_release_works_with_a_word(make_world, postgres_url, world, own, caplog):
+    """A fleet is upgraded machine by machine: the old release goes on, and says so once."""
+    world.ask("SELECT 1")
+    of_the_future(own, world.address.schema, 99, known(world.address.schema))
+    older = make_world(postgres_url)
+    with caplog.at_level(logging.WARNING, "holdfast"):
+        assert older.ask("SELECT 1") == [(1,)]
+        assert older.ask("SELECT 1") == [(1,)]
+    [said] = caplog.messages
+    assert "version 99" in said
+    assert "upgrade holdfast" in said
+
+
+def test_a_newer_schema_that_does_not_is_refused(make_world, postgres_url, world, own, migrator):
+    """One line with both versions and the remedy; a migration does not touch it."""
+    world.ask("SELECT 1")
+    of_the_future(own, world.address.schema, 99, 98)
+    with pytest.raises(SchemaError, match=r"version 99.*knows 98; this one knows \d+\): upgrade holdfast"):
+        make_world(postgres_url).ask("SELECT 1")
+    with pytest.raises(SchemaError, match="upgrade holdfast"):
+        migrator.apply()
+    assert not migrator.look()[0].usable
+    assert own.execute(f'SELECT version FROM "{world.address.schema}".schema_version').fetchall() == [(99,)]
+
+
+def test_a_migration_waits_for_another(make_world, postgres_url, world, own):
+    """Whoever comes second waits under the lock, then finds nothing to do."""
+    schema = world.address.schema
+    own.autocommit = False
+    own.execute("SELECT pg_advisory_xact_lock(hashtextextended('holdfast/' || %s, 0))", (schema,))
+    with ThreadPoolExecutor(1) as other:
+        second = other.submit(make_world(postgres_url).ask, "SELECT 1")
+        waits = "%pg_advisory_xact_lock%"
+        with world.user_connection as watcher:
+            while not watcher.execute(
+                "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'advisory' AND query LIKE %s"
+                " AND application_name = 'holdfast'",
+                (waits,),
+            ).fetchone():
+                assert not second.done()
+        own.execute(
+            PostgresMigrator(postgres_url, None, 10.0).look()[0].sql.partition("0));")[2].partition("COMMIT")[0]
+        )
+        own.commit()
+        assert second.result(30) == [(1,)]
+
+
+def test_namespaces_have_schemas_of_their_own(postgres_url, world, own):
+    """One URL, many tenants."""
+    PostgresMigrator(postgres_url, "shop", 10.0).apply()
+    schema = f"{world.address.schema}_shop"
+    assert own.execute(f'SELECT count(*) FROM "{schema}".job').fetchone() == (0,)
+    assert PostgresMigrator(postgres_url, None, 10.0).look()[0].version == 0
+
+
+def test_a_pooler_in_between_changes_nothing(pgbouncer_url):
+    """Behind PgBouncer in transaction mode the schema is made as anywhere."""
+    migrator = PostgresMigrator(pgbouncer_url, None, 10.0)
+    migrator.apply()
+    assert migrator.look()[0].missing == 0
+
+
+def test_an_old_server_is_refused(world, monkeypatch):
+    """What this release needs began with PostgreSQL 14."""
+    monkeypatch.setattr("holdfast.store.postgres.engine.OLDEST_SERVER", 99)
+    with pytest.raises(StoreError, match=r"is PostgreSQL \d+: use 99 or newer"):
+        world.ask("SELECT 1")

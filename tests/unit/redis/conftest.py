@@ -1,0 +1,28 @@
+"""A store on the shared Redis server, and what opens others."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from redis_scene import Open
+
+from holdfast.store.redis.backend import RedisBackend
+
+
+@pytest.fixture
+def open_store() -> Iterator[Open]:
+    """Give what opens a store by its URL, and closes it at the end."""
+    with ExitStack() as opened:
+
+        def open_one(url: str, **options: Any) -> RedisBackend:
+            backend = RedisBackend(url, **options)
+            opened.callback(backend.close)
+            return backend
+
+        yield open_one
+
+
+@pytest.fixture
+def backend(redis_url: str, open_store: Open) -> RedisBackend:
+    return open_store(redis_url)

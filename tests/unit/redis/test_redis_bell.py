@@ -1,0 +1,315 @@
+"""The bell on Redis: nobody misses a ring, however it falls, and neither cuts nor deaths leave anything behind."""
+
+import asyncio
+import random
+import threading
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import redis
+from redis_scene import Open, Servers
+
+from holdfast.store.redis import bell
+from holdfast.store.redis.backend import RedisBackend
+from holdfast.store.redis.bell import RedisListener
+from holdfast.store.verb import Tone
+
+LONG = 30.0
+"""Longer than any test: who waits so long and returns was woken."""
+
+SILENCE = 0.1
+
+
+@asynccontextmanager
+async def listening(
+    backend: RedisBackend, tone: Tone = Tone.WORK, *, looked: bool = True
+) -> AsyncIterator[RedisListener]:
+    """Give a listener that has looked once, unless told otherwise: the first wait always says to."""
+    listener = backend.bell.listen(tone)
+    try:
+        if looked:
+            assert await listener.wait(LONG)
+        yield listener
+    finally:
+        listener.close()
+
+
+async def until_registered(url: str, tone: Tone = Tone.WORK, count: int = 1) -> None:
+    """Return once so many listeners are known to wait."""
+    async with asyncio.timeout(LONG):
+        with redis.Redis.from_url(url) as own:
+            while own.zcard(f"{{holdfast}}:waiting:{tone.value}") < count:  # noqa: ASYNC110 - the server knows it
+                await asyncio.sleep(0.001)
+
+
+def test_the_first_wait_says_to_look(backend: RedisBackend) -> None:
+    """What was rung before the server knew the listener cannot be known: so look, once."""
+
+    async def scene() -> list[bool]:
+        async with listening(backend, looked=False) as listener:
+            return [await listener.wait(LONG), await listener.wait(SILENCE), await listener.wait(0)]
+
+    assert asyncio.run(scene()) == [True, False, False]
+
+
+def test_a_ring_wakes_who_waits(backend: RedisBackend, redis_url: str) -> None:
+    """It is heard once, by a listener that waits already."""
+
+    async def scene() -> list[bool]:
+        async with listening(backend) as listener:
+            waiting = asyncio.create_task(listener.wait(LONG))
+            await until_registered(redis_url)
+            await asyncio.to_thread(backend.bell.ring)
+            return [await waiting, await listener.wait(SILENCE)]
+
+    assert asyncio.run(scene()) == [True, False]
+
+
+def test_a_ring_between_two_waits_is_not_lost(backend: RedisBackend) -> None:
+    """A ring is kept for the next wait, and heard once however often it rang."""
+
+    async def scene() -> list[bool]:
+        async with listening(backend) as listener:
+            before = await listener.wait(SILENCE)
+            backend.bell.ring()
+            backend.bell.ring()
+            return [before, await listener.wait(LONG), await listener.wait(SILENCE), await listener.wait(SILENCE)]
+
+    assert asyncio.run(scene())[:2] == [False, True]
+    assert asyncio.run(scene())[-1] is False
+
+
+def test_each_hears_its_own_tone(backend: RedisBackend) -> None:
+    """Who waits for work is not disturbed by results."""
+
+    async def scene() -> list[bool]:
+        async with listening(backend) as worker, listening(backend, Tone.RESULT) as waiter:
+            backend.bell.ring(Tone.RESULT)
+            return [await worker.wait(SILENCE), await waiter.wait(LONG)]
+
+    assert asyncio.run(scene()) == [False, True]
+
+
+def test_other_stores_hear_it_and_other_namespaces_do_not(redis_url: str, open_store: Open) -> None:
+    """A ring goes to whoever has the same store open, and to nobody else."""
+    here, there, elsewhere = open_store(redis_url), open_store(redis_url), open_store(redis_url, namespace="other")
+
+    async def scene() -> list[bool]:
+        async with listening(there) as hears, listening(elsewhere) as does_not:
+            here.bell.ring()
+            return [await hears.wait(LONG), await does_not.wait(SILENCE)]
+
+    assert asyncio.run(scene()) == [True, False]
+
+
+@pytest.mark.parametrize("listeners", [1, 3])
+def test_no_ring_is_lost_whenever_it_comes(backend: RedisBackend, listeners: int) -> None:
+    """After each of many rings at random moments every listener looks once more, without any poll."""
+    told = seen = 0
+    rounds, jitter = 600, random.Random(4)
+    looked = threading.Condition()
+    done = threading.Event()
+
+    async def listen(number: int, states: list[int]) -> None:
+        async with listening(backend, looked=False) as listener:
+            while not done.is_set():
+                assert await listener.wait(LONG)
+                with looked:
+                    states[number] = told
+                    looked.notify_all()
+                if random.random() < 0.3:
+                    await asyncio.sleep(random.uniform(0, 0.003))
+
+    def ring_away(states: list[int]) -> None:
+        nonlocal told, seen
+        try:
+            for _ in range(rounds):
+                time.sleep(jitter.choice([0, 0, 0.0005, 0.003]))
+                with looked:
+                    told += 1
+                backend.bell.ring()
+                if jitter.random() < 0.5:
+                    with looked:
+                        assert looked.wait_for(lambda now=told: min(states) >= now, timeout=10), "a ring was lost"
+                        seen += 1
+        finally:
+            done.set()
+            backend.bell.ring()
+
+    async def scene() -> None:
+        states = [0] * listeners
+        async with asyncio.TaskGroup() as group:
+            for number in range(listeners):
+                group.create_task(listen(number, states))
+            await asyncio.to_thread(ring_away, states)
+
+    asyncio.run(scene())
+    assert seen > rounds / 3
+
+
+def test_no_ring_is_lost_to_waits_that_run_out_or_are_cancelled(backend: RedisBackend) -> None:
+    """A wait may end at any moment; what rang around it is told to the next one."""
+    jitter = random.Random(5)
+
+    async def scene() -> None:
+        async with listening(backend) as listener:
+            for _ in range(200):
+                ringing = asyncio.create_task(asyncio.to_thread(backend.bell.ring))
+                cut = asyncio.create_task(listener.wait(jitter.choice([0, 0.0005, 0.002, LONG])))
+                await asyncio.sleep(jitter.choice([0, 0, 0.0005, 0.002]))
+                cut.cancel()
+                await asyncio.wait([cut])
+                heard = not cut.cancelled() and cut.result()
+                await ringing
+                assert heard or await listener.wait(LONG)
+                while await listener.wait(0.002):
+                    pass  # the next ring is to find nothing left of this one
+
+    asyncio.run(scene())
+
+
+def test_a_ring_does_not_swallow_a_cancellation(backend: RedisBackend, redis_url: str) -> None:
+    """However ring and cancellation fall together, who was cancelled does not go on listening."""
+
+    async def cancel_when_it_rings(steps_between: int) -> None:
+        async with listening(backend) as listener:
+            waiting = asyncio.create_task(listener.wait(LONG))
+            await until_registered(redis_url)
+            backend.bell.ring()
+            for _ in range(steps_between):
+                await asyncio.sleep(0)
+            heard = waiting.done()
+            waiting.cancel()
+            await asyncio.wait([waiting])
+            assert heard or waiting.cancelled()
+
+    for steps_between in range(6):
+        asyncio.run(cancel_when_it_rings(steps_between))
+
+
+def test_after_a_restart_who_listens_looks_again(redis_server: Servers, open_store: Open) -> None:
+    """The server forgot who waits, and may have forgotten rings: so look, once; then all is as before."""
+    server = redis_server()
+    backend = open_store(server.url())
+
+    async def scene() -> list[bool]:
+        async with listening(backend) as listener:
+            waiting = asyncio.create_task(listener.wait(LONG))
+            await until_registered(server.url())
+            await asyncio.to_thread(server.restart)
+            after_restart = [await waiting, await listener.wait(SILENCE)]
+            await asyncio.to_thread(backend.bell.ring)
+            return [*after_restart, await listener.wait(LONG)]
+
+    assert asyncio.run(scene()) == [True, False, True]
+
+
+def test_a_cut_line_is_mended(redis_server: Servers, open_store: Open) -> None:
+    """A proxy or an administrator may end any connection at any time."""
+    server = redis_server()
+    backend = open_store(server.url())
+
+    async def scene() -> list[bool]:
+        async with listening(backend) as listener:
+            await listener.wait(SILENCE)
+            await asyncio.to_thread(server.cut_connections)
+            return [await listener.wait(LONG), await listener.wait(SILENCE)]
+
+    assert asyncio.run(scene()) == [True, False]
+
+
+def test_a_line_that_went_silent_is_given_up(
+    redis_server: Servers, open_store: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that hangs closes nothing; its listeners try anew, and are there when it goes on."""
+    monkeypatch.setattr(bell, "BLOCK", 1)
+    monkeypatch.setattr(bell, "GRACE", 0.2)
+    server = redis_server()
+    backend = open_store(server.url(), timeout=0.2)
+
+    async def scene() -> list[bool]:
+        async with listening(backend) as listener:
+            await listener.wait(SILENCE)
+            lost = listener._line
+            server.pause()
+            while listener._line is lost:
+                assert not await listener.wait(SILENCE)
+            backend.bell.ring()  # it does not raise, nor wait for long
+            server.cont()
+            return [await listener.wait(LONG)]
+
+    assert asyncio.run(scene()) == [True]
+
+
+def test_listeners_are_patient_with_a_server_that_is_away(open_store: Open) -> None:
+    """Nobody raises; a wait runs out in its time."""
+    backend = open_store("redis://127.0.0.1:1/0")
+
+    async def scene() -> list[bool]:
+        async with listening(backend, looked=False) as listener:
+            backend.bell.ring()
+            return [await listener.wait(SILENCE), await listener.wait(SILENCE)]
+
+    assert asyncio.run(scene()) == [False, False]
+
+
+def test_a_long_silence_is_not_taken_for_a_ring(
+    backend: RedisBackend, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who waits for longer than the server blocks is registered anew, and still hears."""
+    monkeypatch.setattr(bell, "BLOCK", 1)
+
+    async def scene() -> list[bool]:
+        async with listening(backend) as listener:
+            silent = await listener.wait(1.3)
+            with redis.Redis.from_url(redis_url) as own:
+                own.delete("{holdfast}:waiting:work")  # as a failover may
+            still = await listener.wait(1.3)
+            await until_registered(redis_url)
+            backend.bell.ring()
+            return [silent, still, await listener.wait(LONG)]
+
+    assert asyncio.run(scene()) == [False, False, True]
+
+
+def test_the_dead_leave_nothing_for_ever(backend: RedisBackend, redis_url: str) -> None:
+    """A listener that went without a word is forgotten by the next ring, or after a while by the next listener."""
+    with redis.Redis.from_url(redis_url) as own:
+        seconds, _ = own.time()
+
+        async def scene() -> None:
+            async with listening(backend) as listener:
+                await listener.wait(SILENCE)
+            own.zadd("{holdfast}:waiting:work", {"long-dead": (seconds - 120) * 1000})
+            async with listening(backend) as listener:
+                await listener.wait(SILENCE)
+                assert own.zcard("{holdfast}:waiting:work") == 2
+                assert own.zscore("{holdfast}:waiting:work", "long-dead") is None
+                assert own.pttl("{holdfast}:waiting:work") > 0
+
+        asyncio.run(scene())
+        backend.bell.ring()
+        left = {key: own.pttl(key) for key in own.scan_iter()}
+        assert left.pop(b"{holdfast}:epoch:work") == -1
+        assert all(lasts > 0 for lasts in left.values())
+
+
+def test_closing_while_a_line_is_being_opened(redis_server: Servers, open_store: Open) -> None:
+    """What comes too late is hung up, and no thread stays."""
+    server = redis_server()
+    backend = open_store(server.url(), timeout=5)
+
+    async def scene() -> None:
+        listener = backend.bell.listen()
+        server.pause()
+        assert not await listener.wait(SILENCE)
+        listener.close()
+        server.cont()
+
+    asyncio.run(scene())
+    backend.close()
+    assert [thread for thread in threading.enumerate() if thread.name.startswith("holdfast-redis")] == []
+    with server.connect() as own:
+        assert len(own.client_list()) == 1

@@ -1,0 +1,255 @@
+"""Verbs on a Redis server: bounded in connections and time, none repeated by itself, in threads and after forks."""
+
+import asyncio
+import subprocess
+import sys
+import threading
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+import redis
+from redis_scene import Open, Servers, scripted
+
+from holdfast.errors import ConfigurationError, StoreError, StoreUnavailableError, ValueNotStoredError
+from holdfast.store.redis.address import parse_address
+from holdfast.store.redis.backend import RedisBackend
+from holdfast.store.redis.pool import Pool
+from holdfast.store.redis.whereabouts import Fixed
+from holdfast.store.times import to_micros
+from holdfast.store.verb import Access, Query, Script, Verb
+from holdfast.testing import FakeClock
+
+CRASH_ONLY = 60.0
+"""Seconds that only a call which hangs exceeds."""
+
+
+def rings(url: str) -> int:
+    with redis.Redis.from_url(url) as own:
+        return int(own.get("{holdfast}:epoch:work") or 0)
+
+
+def test_nothing_is_opened_before_the_first_verb(open_store: Open) -> None:
+    """A store may be declared while its server is away; a URL that means none is refused at once."""
+    open_store("redis://127.0.0.1:1/0")
+    with pytest.raises(ConfigurationError):
+        open_store("redis://")
+
+
+def test_a_verb_gets_the_reply_of_its_script(backend: RedisBackend, redis_url: str) -> None:
+    """What a script does is done, in the caller's thread or for an async caller."""
+    backend.run(scripted("ring", "work"))
+    asyncio.run(backend.arun(scripted("ring", "work")))
+    assert rings(redis_url) == 2
+
+
+def test_a_given_clock_is_the_time_of_every_script(redis_url: str, open_store: Open) -> None:
+    """Tests move the time; without that it is the server's."""
+    clock = FakeClock()
+    now, *_ = open_store(redis_url, clock=clock).run(scripted("census"))
+    assert int(now) == to_micros(clock.now())
+    with redis.Redis.from_url(redis_url) as own:
+        seconds, micros = own.time()
+    now, *_ = open_store(redis_url).run(scripted("census"))
+    assert int(now) >= seconds * 1_000_000 + micros
+
+
+def test_namespaces_do_not_meet(redis_url: str, open_store: Open) -> None:
+    """Each has keys of its own, all with one hash tag."""
+    open_store(redis_url, namespace="left").run(scripted("ring", "work"))
+    with redis.Redis.from_url(redis_url) as own:
+        assert own.keys() == [b"{holdfast:left}:epoch:work"]
+
+
+def test_scripts_that_the_server_forgot_are_loaded_again(backend: RedisBackend, redis_url: str) -> None:
+    """A restart or SCRIPT FLUSH takes the scripts, and nobody notices."""
+    backend.run(scripted("ring", "work"))
+    with redis.Redis.from_url(redis_url) as own:
+        own.script_flush()
+    backend.run(scripted("ring", "work"))
+    assert rings(redis_url) == 2
+
+
+def test_after_a_restart_the_next_call_succeeds(redis_server: Servers, open_store: Open) -> None:
+    """A connection that was closed meanwhile is found out before anything is sent on it."""
+    server = redis_server()
+    backend = open_store(server.url())
+    backend.run(scripted("ring", "work"))
+    server.restart()
+    backend.run(scripted("ring", "work"))
+    server.cut_connections()
+    backend.run(scripted("ring", "work"))
+    assert rings(server.url()) == 2  # the first one went with the server, which keeps nothing
+
+
+def test_a_server_that_hangs_is_told_in_time(redis_server: Servers, open_store: Open) -> None:
+    """No reply is no answer: the call may have happened, is not repeated here, and ends within its timeout."""
+    server = redis_server()
+    backend = open_store(server.url(), timeout=0.3)
+    backend.run(scripted("ring", "work"))
+    server.pause()
+    with pytest.raises(StoreUnavailableError, match=r"did not answer within 0\.3 s"):
+        backend.run(scripted("ring", "work"))
+    with pytest.raises(StoreUnavailableError, match=r"did not answer within 0\.3 s"):  # nor does it greet a new one
+        backend.run(scripted("ring", "work"))
+    server.cont()
+    backend.run(scripted("ring", "work"))
+    assert rings(server.url()) == 3
+
+
+def test_many_threads_share_few_connections(backend: RedisBackend, redis_url: str) -> None:
+    """No call is lost or doubled among forty threads, and the connections are bounded."""
+
+    def call() -> None:
+        for _ in range(25):
+            backend.run(scripted("ring", "work"))
+
+    threads = [threading.Thread(target=call) for _ in range(40)]
+    for thread in threads:
+        thread.start()
+    with redis.Redis.from_url(redis_url) as own:
+        connected = max(len(own.client_list()) for _ in range(20))
+    for thread in threads:
+        thread.join(CRASH_ONLY)
+    assert rings(redis_url) == 1000
+    assert connected <= 20
+
+
+def test_a_crowd_of_async_callers(backend: RedisBackend, redis_url: str) -> None:
+    """Hundreds of calls at once from one event loop are all answered."""
+
+    async def crowd() -> None:
+        await asyncio.gather(*(backend.arun(scripted("ring", "work")) for _ in range(500)))
+
+    asyncio.run(crowd())
+    assert rings(redis_url) == 500
+
+
+def test_when_all_connections_are_in_use(redis_url: str) -> None:
+    """Who gets none in time hears that, and the next one gets what came back."""
+    address = parse_address(redis_url)
+    pool = Pool(address, Fixed(address.places[0]), 1, 0.05)
+    with pool.lend(), pytest.raises(StoreUnavailableError, match="all 1 connections of this process"), pool.lend():
+        pass
+    with pool.lend() as connection:
+        assert not connection.can_read()
+    pool.clear()
+
+
+def test_a_beat_waits_for_nobody(backend: RedisBackend, redis_url: str) -> None:
+    """While every other connection is in use, a worker can still say that it lives."""
+    engine = backend._engine()
+    with ExitStack() as taken:
+        for _ in range(16):
+            taken.enter_context(engine._pools[Access.WRITE].lend())
+        backend.run(scripted("ring", "work", access=Access.BEAT))
+        asyncio.run(backend.arun(scripted("ring", "work", access=Access.BEAT)))
+    assert rings(redis_url) == 2
+
+
+def test_a_connection_is_not_used_again_after_an_error(backend: RedisBackend) -> None:
+    """What was left unread on it would be taken for the answer to the next question."""
+    pool = backend._engine()._pools[Access.WRITE]
+
+    def leave_in_the_middle() -> None:
+        with pool.lend() as connection:
+            connection.send_command("PING")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        leave_in_the_middle()
+    with pool.lend() as connection:
+        connection.send_command("ECHO", "mine")
+        assert connection.read_response() == b"mine"
+
+
+def test_a_value_that_cannot_be_stored(backend: RedisBackend) -> None:
+    """It is refused as such, as trying again would not help; the connection lives on."""
+    for value in (object(), "\ud800"):
+        with pytest.raises(ValueNotStoredError):
+            backend.run(scripted("ring", value))
+    backend.run(scripted("ring", "work"))
+
+
+def test_a_statement_of_another_store(backend: RedisBackend) -> None:
+    """A verb that speaks SQL is a mistake, not an error of the store."""
+
+    def steps() -> Any:
+        yield Query("SELECT 1")
+
+    with pytest.raises(TypeError, match="of another store"):
+        backend.run(Verb("odd", Access.READ, steps()))
+
+
+@pytest.mark.parametrize("connection", [object(), "a connection"])
+def test_no_part_in_a_transaction(backend: RedisBackend, connection: object) -> None:
+    """Redis cannot be rolled back with another database, and says what to do instead."""
+    remedies = "enqueue after the commit.*outbox.*postgresql://"
+    with pytest.raises(ConfigurationError, match=remedies):
+        backend.run_in(scripted("ring", "work"), connection)
+    with pytest.raises(ConfigurationError, match=remedies):
+        asyncio.run(backend.arun_in(scripted("ring", "work"), connection))
+    with pytest.raises(ConfigurationError, match=remedies):
+        backend.join(connection)
+    with pytest.raises(ConfigurationError, match=remedies):
+        backend.ajoin(connection)
+
+
+def test_a_closed_store_is_closed(redis_url: str) -> None:
+    """Its connections and threads are gone, and a further call says so."""
+    backend = RedisBackend(redis_url)
+    asyncio.run(backend.arun(scripted("ring", "work")))
+    backend.close()
+    assert [thread for thread in threading.enumerate() if thread.name.startswith("holdfast-redis")] == []
+    with pytest.raises(StoreError, match="was closed"):
+        backend.run(scripted("ring", "work"))
+
+
+FORK = """
+import os, sys, threading
+from holdfast.store.redis.backend import RedisBackend
+from holdfast.store.verb import Access, Script, Verb
+
+backend = RedisBackend(sys.argv[1])
+
+def ring():
+    def steps():
+        yield Script("ring", ("work",))
+    backend.run(Verb("ring", Access.WRITE, steps()))
+
+def ring_often():
+    for _ in range(100):
+        ring()
+
+ring()
+busy = threading.Thread(target=ring_often)
+busy.start()
+children = []
+for _ in range(5):
+    child = os.fork()
+    if child == 0:
+        ring_often()
+        backend.close()
+        os._exit(0)
+    children.append(child)
+assert [os.waitpid(child, 0)[1] for child in children] == [0] * 5
+busy.join()
+ring()
+backend.close()
+"""
+
+
+def test_parent_and_children_have_their_own(redis_url: str) -> None:
+    """Forks in the middle of calls disturb nobody: each process has connections of its own."""
+    # Newer Pythons warn of any fork in a process with threads; here that is the point.
+    command = [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", "-c", FORK, redis_url]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=CRASH_ONLY)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert rings(redis_url) == 602
+
+
+def test_a_script_is_asked_for_by_name(backend: RedisBackend) -> None:
+    """Each of ours is there under the name by which the bell and doctor ask for it."""
+    names = backend._engine()._digests.keys()
+    assert {"listen", "ring", "census"} <= names
+    assert backend._engine().call(Script("listen", ("work", "ear", "7"))) == b"0"

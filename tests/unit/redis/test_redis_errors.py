@@ -1,0 +1,350 @@
+"""What goes wrong on a server becomes one line of ours, with where it happened and what to do, and no password."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import pytest
+import redis
+from redis_scene import Open, Servers, scripted
+
+from holdfast.core.job import NewJob
+from holdfast.errors import StoreError, StoreFullError, StoreUnavailableError
+from holdfast.store.redis.address import parse_address
+from holdfast.store.redis.backend import RedisBackend
+from holdfast.store.redis.translate import refuse_old, translate
+from servers import RedisServer
+
+LATER = StoreUnavailableError
+CRASH_ONLY = 60.0
+
+
+def refusal_of(backend: RedisBackend, kind: type[StoreError], *, exactly: bool = True) -> str:
+    """Return what an enqueue is refused with, the same in a thread and in an event loop."""
+    job = NewJob("job", "task", b"a payload")
+    with pytest.raises(kind) as refused:
+        backend.run(backend.verbs.enqueue([job]))
+    with pytest.raises(kind) as again:
+        asyncio.run(backend.arun(backend.verbs.enqueue([job])))
+    assert str(again.value) == str(refused.value)
+    assert not exactly or type(refused.value) is kind
+    told = str(refused.value)
+    assert "\n" not in told
+    assert "payload" not in told
+    return told
+
+
+def with_login(server: RedisServer, login: str) -> str:
+    return f"redis://{login}127.0.0.1:{server.port}/0"
+
+
+def test_a_wrong_password(redis_server: Servers, open_store: Open) -> None:
+    """It is said that it is wrong, and neither which it was nor the right one."""
+    server = redis_server()
+    told = refusal_of(open_store(with_login(server, ":hunter2@")), StoreError)
+    assert told.startswith(f"Redis 127.0.0.1:{server.port}/0 refuses the user or the password in the URL: ")
+    assert "hunter2" not in told
+    assert server.password not in told
+
+
+def test_a_missing_password(redis_server: Servers, open_store: Open) -> None:
+    """A server that asks for one tells so, and we say where to write it."""
+    told = refusal_of(open_store(with_login(redis_server(), "")), StoreError)
+    assert "asks for a password: write it in the URL" in told
+
+
+def test_a_password_for_a_server_without_one(redis_server: Servers, open_store: Open) -> None:
+    """Who gives a password to a server that knows none may have the wrong server."""
+    server = redis_server()
+    with server.connect() as own:
+        own.config_set("requirepass", "")
+    told = refusal_of(open_store(server.url()), StoreError)
+    assert "has no password, and the URL gives one" in told
+
+
+def test_a_user_with_too_few_rights(redis_server: Servers, open_store: Open) -> None:
+    """What to grant is said as a command, and with that it works, the bell and all."""
+    server = redis_server()
+    backend = open_store(with_login(server, "worker:secret@"))
+    with server.connect() as own:
+        own.execute_command("ACL", "SETUSER", "worker", "on", ">secret", "+ping")
+        told = refusal_of(backend, StoreError)
+        assert "does not let this user do what is needed" in told
+        _, command, _ = told.split("`")
+        own.execute_command(*command.replace("<user>", "worker").split())
+
+    async def hear() -> list[bool]:
+        listener = backend.bell.listen()
+        try:
+            heard = [await listener.wait(CRASH_ONLY), await listener.wait(0.1)]
+            await backend.arun(backend.verbs.enqueue([NewJob("job", "task", b"")]))
+            return [*heard, await listener.wait(CRASH_ONLY)]
+        finally:
+            listener.close()
+
+    assert asyncio.run(hear()) == [True, False, True]
+
+
+def test_keys_that_a_user_may_not_touch(redis_server: Servers, open_store: Open) -> None:
+    """Rights for other keys are no rights for ours."""
+    server = redis_server()
+    with server.connect() as own:
+        own.execute_command("ACL", "SETUSER", "worker", "on", ">secret", "+@all", "~cache:*")
+    told = refusal_of(open_store(with_login(server, "worker:secret@")), StoreError)
+    assert "~{holdfast*" in told
+
+
+def test_nobody_listens_there(open_store: Open) -> None:
+    """The wrong port, or a server that is not started."""
+    told = refusal_of(open_store("redis://:hunter2@127.0.0.1:1/3"), LATER)
+    assert told == "Redis 127.0.0.1:1/3 refused the connection: start the server, or check host and port"
+
+
+def test_a_host_that_does_not_exist(open_store: Open) -> None:
+    """A name that nobody knows may be known later, when the network is there."""
+    told = refusal_of(open_store("redis://:hunter2@nowhere.invalid/0"), LATER)
+    assert "nowhere.invalid:6379/0 cannot be found" in told
+
+
+def test_a_socket_that_is_not_there(open_store: Open, tmp_path) -> None:
+    """The path is named."""
+    told = refusal_of(open_store(f"unix://{tmp_path}/none.sock"), LATER)
+    assert told == f"Redis {tmp_path}/none.sock/0 has no such socket: start the server, or check the path"
+
+
+def test_by_its_socket(redis_server: Servers, open_store: Open) -> None:
+    """A server on the same machine is reached without a port."""
+    server = redis_server(unixsocket="own.sock", unixsocketperm="777")
+    backend = open_store(f"unix://:{server.password}@{server.folder}/own.sock?db=2")
+    backend.run(scripted("ring", "work"))
+    with server.connect(2) as own:
+        assert own.get("{holdfast}:epoch:work") == b"1"
+
+
+def test_a_full_server_that_evicts_nothing(redis_server: Servers, open_store: Open) -> None:
+    """No job is accepted, none is lost, and reading goes on; with more memory all is well."""
+    server = redis_server(maxmemory_policy="noeviction")
+    backend = open_store(server.url())
+    backend.run(backend.verbs.enqueue([NewJob("first", "task", b"")]))
+    with server.connect() as own:
+        own.config_set("maxmemory", "1mb")
+        told = refusal_of(backend, StoreFullError)
+        assert "has no memory left, nothing of this call was stored: raise its `maxmemory`" in told
+        assert backend.run(backend.verbs.get("first")) is not None
+        assert backend.run(backend.verbs.get("job")) is None
+        own.config_set("maxmemory", "0")
+    backend.run(backend.verbs.enqueue([NewJob("job", "task", b"")]))
+
+
+def test_a_replica_takes_no_writes(redis_server: Servers, open_store: Open) -> None:
+    """A master that was demoted says so; once it is the master again, the next call succeeds."""
+    master, replica = redis_server(), redis_server()
+    backend = open_store(replica.url())
+    backend.run(scripted("ring", "work"))
+    with replica.connect() as own:
+        own.config_set("masterauth", master.password)
+        own.replicaof("127.0.0.1", master.port)
+        told = refusal_of(backend, LATER)
+        assert "is a replica, which takes no writes: name the master in the URL, or wait for the failover" in told
+        own.replicaof("NO", "ONE")
+    backend.run(scripted("ring", "work"))
+
+
+def test_a_replica_without_its_master(redis_server: Servers, open_store: Open) -> None:
+    """Set so, it answers nothing at all."""
+    replica = redis_server(replica_serve_stale_data="no")
+    with replica.connect() as own:
+        own.replicaof("127.0.0.1", 1)
+    told = refusal_of(open_store(replica.url()), LATER)
+    assert "is a replica that has lost its master" in told
+
+
+def test_too_few_replicas(redis_server: Servers, open_store: Open) -> None:
+    """A master may be told to accept nothing without company."""
+    told = refusal_of(open_store(redis_server(min_replicas_to_write=1).url()), LATER)
+    assert "has too few replicas to take a write" in told
+
+
+def test_a_server_busy_with_the_script_of_another(redis_server: Servers, open_store: Open) -> None:
+    """While it runs nothing can be said, and it is said how to end it."""
+    server = redis_server(lua_time_limit=10)
+    backend = open_store(server.url())
+    backend.run(scripted("ring", "work"))
+
+    def hog() -> None:
+        with server.connect() as own, pytest.raises(redis.ResponseError, match="killed"):
+            own.eval("while true do end", 0)
+
+    thread = threading.Thread(target=hog)
+    thread.start()
+    with server.connect() as own:
+        _until(lambda: _is_busy(own))
+        told = refusal_of(backend, LATER)
+        own.script_kill()
+    thread.join(CRASH_ONLY)
+    assert "is busy with a slow script of somebody else" in told
+    backend.run(scripted("ring", "work"))
+
+
+def test_a_server_that_cannot_write_to_its_disk(redis_server: Servers, open_store: Open) -> None:
+    """It stops accepting, and its log is where to look."""
+    server = redis_server(save="3600 1")
+    backend = open_store(server.url())
+    backend.run(scripted("ring", "work"))
+    with server.connect() as own:
+        own.config_set("dbfilename", "dump.rdb")
+        (server.folder / "dump.rdb").mkdir()  # in the way of the snapshot
+        own.bgsave()
+        _until(lambda: own.info("persistence")["rdb_last_bgsave_status"] != "ok")
+    told = refusal_of(backend, LATER)
+    assert "cannot write its data to disk: mend that as its log says" in told
+
+
+def test_too_many_clients(redis_server: Servers, open_store: Open) -> None:
+    """The server's limit is named."""
+    server = redis_server(maxclients=1)
+    with server.connect() as own:
+        own.ping()
+        told = refusal_of(open_store(server.url()), LATER)
+    assert "has too many clients: raise its `maxclients`" in told
+
+
+def test_a_server_that_still_loads(redis_server: Servers, open_store: Open) -> None:
+    """After a start it reads its data first, and says so as long as it takes."""
+    server = redis_server(save="3600 1")
+    with server.connect() as own:
+        own.execute_command("DEBUG", "POPULATE", 5000)
+        own.save()
+        own.config_set("key-load-delay", 1000)  # microseconds for each key, at the reload that follows
+        own.config_set("loading-process-events-interval-bytes", 1024)
+        backend = open_store(server.url())
+        loading = threading.Thread(target=own.execute_command, args=("DEBUG", "RELOAD", "NOSAVE"))
+        loading.start()
+        with closing(server.connect()) as other:
+            _until(lambda: _is_loading(other))
+        told = refusal_of(backend, LATER)
+        loading.join(CRASH_ONLY)
+    assert "loads its data from disk after a start" in told
+    backend.run(scripted("ring", "work"))
+
+
+def test_a_database_that_there_is_not(redis_server: Servers, open_store: Open) -> None:
+    """A server has sixteen by default."""
+    told = refusal_of(open_store(redis_server().url(99)), StoreError)
+    assert "/99 has no database of this number" in told
+
+
+def test_keys_of_somebody_else(backend: RedisBackend, redis_url: str) -> None:
+    """What is in the way of ours is not touched."""
+    with redis.Redis.from_url(redis_url) as own:
+        own.lpush("{holdfast}:epoch:work", "x")
+        with pytest.raises(StoreError, match="has keys of somebody else by our names"):
+            backend.run(scripted("ring", "work"))
+        assert own.lrange("{holdfast}:epoch:work", 0, -1) == [b"x"]
+
+
+def test_a_command_that_was_taken_away(redis_server: Servers, open_store: Open) -> None:
+    """Neither payload nor arguments are repeated, also not by the error behind ours."""
+    server = redis_server(rename_command="EVALSHA HIDDEN")
+    backend = open_store(server.url())
+    with pytest.raises(StoreError) as refused:
+        backend.run(scripted("ring", "a payload"))
+    assert "lacks a command that is needed" in str(refused.value)
+    assert refused.value.__cause__ is None
+    assert refused.value.__suppress_context__
+
+
+@contextmanager
+def answering(reply: bytes) -> Iterator[int]:
+    """Give a port at which everybody is answered with this, and hung up on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            while True:
+                try:
+                    visitor, _ = server.accept()
+                except OSError:
+                    return
+                with visitor:
+                    visitor.recv(1024)
+                    visitor.sendall(reply)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield server.getsockname()[1]
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join(CRASH_ONLY)
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "words"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", StoreError, "does not answer like a Redis"),
+        (b"", LATER, "closed the connection"),
+        (b"-DENIED Redis is running in protected mode because ...\r\n", StoreError, "runs in protected mode"),
+        (
+            b"$28\r\nredis_version:6.0.16\r\nother:x\r\n",
+            StoreError,
+            "has version 6.0.16: upgrade it to 6.2 or newer",
+        ),
+        (b"-MISCONF Errors writing to the AOF file: No space left on device\r\n", StoreFullError, "no disk space"),
+        (b"-TRYAGAIN Multiple keys request during rehashing of slot\r\n", LATER, "moves the slot"),
+        (b"-ERR something new\r\n", StoreError, "refused a command (something new)"),
+    ],
+)
+def test_words_of_a_server(reply: bytes, kind: type[StoreError], words: str, open_store: Open) -> None:
+    """What else a server, or something that is none, may say."""
+    with answering(reply) as port:
+        backend = open_store(f"redis://127.0.0.1:{port}/0", timeout=5)
+        assert words in refusal_of(backend, kind)
+
+
+def test_tls_to_a_server_without(redis_server: Servers, open_store: Open) -> None:
+    """The scheme is what to change."""
+    url = redis_server().url().replace("redis://", "rediss://")
+    told = refusal_of(open_store(url, timeout=5), LATER, exactly=False)
+    assert "rediss:// is written for TLS and redis:// without" in told
+
+
+def test_old_versions() -> None:
+    """Numbers are compared as numbers, and what cannot be read is let pass."""
+    address = parse_address("redis://host")
+    for version in ("6.2.0", "7.0.15", "10.0.1", "255.255.255", "unstable", ""):
+        refuse_old({"redis_version": version}, address)
+    with pytest.raises(StoreError, match=r"host:6379/0 has version 6\.0\.20"):
+        refuse_old({"redis_version": "6.0.20"}, address)
+
+
+def test_an_error_of_a_script_on_an_older_server() -> None:
+    """Redis 6.2 wraps what a command in a script ran into; it is found in there."""
+    wrapped = "Error running script (call to f_1): @user_script:7: @user_script: 7: -OOM command not allowed"
+    told = translate(redis.ResponseError(wrapped), parse_address("redis://host"), 1)
+    assert type(told) is StoreFullError
+
+
+def _until(holds: Callable[[], Any]) -> None:
+    waiting = threading.Event()
+    for _ in range(round(CRASH_ONLY / 0.01)):
+        if holds():
+            return
+        waiting.wait(0.01)
+    raise AssertionError("it does not happen")
+
+
+def _is_busy(own: "redis.Redis[Any]") -> bool:
+    try:
+        own.ping()
+    except redis.ResponseError as error:
+        return str(error).startswith("BUSY")
+    return False
+
+
+def _is_loading(own: "redis.Redis[Any]") -> bool:
+    try:
+        own.ping()
+    except redis.exceptions.BusyLoadingError:
+        return True
+    return False

@@ -1,0 +1,95 @@
+"""A worker's way to its store: that it is away is said once, and once that it is back."""
+
+import asyncio
+from collections.abc import Coroutine
+from random import Random
+from typing import Any
+
+import pytest
+
+from holdfast.errors import StoreError, StoreUnavailableError
+from holdfast.events import Event, Events, StoreAway, StoreBack
+from holdfast.store.memory.backend import MemoryBackend
+from holdfast.store.verb import Verb
+from holdfast.testing.simulator.loop import VirtualLoop
+from holdfast.testing.simulator.world import VirtualClock
+from holdfast.worker.storecalls import StoreCalls
+
+
+class Scripted(MemoryBackend):
+    """A store whose answers a test gives, each when it likes."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__(clock)
+        self.waiting: list[asyncio.Future[None]] = []
+
+    async def arun(self, verb: Verb[object]) -> object:
+        turn = asyncio.get_running_loop().create_future()
+        self.waiting.append(turn)
+        await turn
+        return await super().arun(verb)
+
+
+class Scene:
+    """Calls on such a store, and what was said about it."""
+
+    def __init__(self) -> None:
+        clock = VirtualClock()
+        self.store = Scripted(clock)
+        self.heard: list[Event] = []
+        events = Events()
+        events.subscribe(self.heard.append)
+        self.calls = StoreCalls(self.store, clock, events, Random(1), timeout=60.0)
+
+    async def ask(self) -> "asyncio.Task[object]":
+        """Send a call; it waits for its answer."""
+        call = asyncio.ensure_future(self.calls.once(self.calls.verbs.pause("mail")))
+        await asyncio.sleep(1)
+        return call
+
+    async def answer(self, call: "asyncio.Task[object]", number: int, error: StoreError | None = None) -> None:
+        """Answer the call of this number, or let it fail."""
+        turn = self.store.waiting[number]
+        if error is None:
+            turn.set_result(None)
+            await call
+        else:
+            turn.set_exception(error)
+            with pytest.raises(type(error)):
+                await call
+        await asyncio.sleep(1)
+
+    @property
+    def said(self) -> list[type[Event]]:
+        return [type(event) for event in self.heard]
+
+
+def play(scenario: Coroutine[Any, Any, list[type[Event]]]) -> list[type[Event]]:
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(scenario)
+
+
+async def _some_fail_late() -> list[type[Event]]:
+    scene, away = Scene(), StoreUnavailableError("away")
+    calls = [await scene.ask() for _ in range(4)]
+    await scene.answer(calls[0], 0, away)
+    await scene.answer(calls[1], 1, away)
+    await scene.answer(calls[2], 2)
+    await scene.answer(calls[3], 3, away)
+    return scene.said
+
+
+def test_what_was_asked_in_an_outage_and_fails_after_it_is_no_other_outage() -> None:
+    """Many calls are under way when a server goes. Those that hear of it last do not begin the story anew."""
+    assert play(_some_fail_late()) == [StoreAway, StoreBack]
+
+
+async def _one_outage_after_the_other() -> list[type[Event]]:
+    scene, away = Scene(), StoreUnavailableError("away")
+    for number in range(4):
+        await scene.answer(await scene.ask(), number, away if number % 2 == 0 else None)
+    return scene.said
+
+
+def test_each_outage_is_told() -> None:
+    assert play(_one_outage_after_the_other()) == [StoreAway, StoreBack] * 2
