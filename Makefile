@@ -8,6 +8,8 @@
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PEERS := $(VENV)/peers
+PEERS_STAMP := $(PEERS)/.installed
 PYTHONS := python3 python3.14 python3.13 python3.12 python3.11
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 USABLE := import pip; $(NEW_ENOUGH)
@@ -37,8 +39,9 @@ prove: $(STAMP) ## run acceptance tests at full size: make prove NAME=kill
 simulate: $(STAMP) ## run the simulator over many seeds: make simulate SEEDS=2000
 	$(BIN)/python -m holdfast.testing.simulator --seeds $(SEEDS) $(ARGS)
 
-bench: $(STAMP) ## measure beside bare sqlite3 and huey (ARGS="--jobs 3000 --rounds 1": a quick look)
-	@$(BIN)/python bench $(ARGS)
+bench: $(STAMP) $(PEERS_STAMP) ## measure beside bare drivers and the peers (ARGS="postgres --jobs 3000 --rounds 1")
+	@PATH="$$($(BIN)/python bench/newer_redis.py $(VENV)/redis):$$PATH" BENCH_PEERS_PYTHON=$(PEERS)/bin/python \
+	  $(BIN)/python bench $(ARGS)
 
 $(STAMP): pyproject.toml
 	@if ! $(BIN)/python -c '$(USABLE)' 2>/dev/null; then \
@@ -55,4 +58,11 @@ $(STAMP): pyproject.toml
 	@echo 'Installing Holdfast and its tools into $(VENV) (only when pyproject.toml changes)'
 	@$(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check 'pip>=25.1'
 	@$(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check --editable . --group dev
+	@touch $@
+
+$(PEERS_STAMP): pyproject.toml | $(STAMP)
+	@echo 'Installing what Holdfast is measured beside into $(PEERS)'
+	@$(BIN)/python -m venv --clear $(PEERS)
+	@$(PEERS)/bin/python -m pip install --quiet --no-input --disable-pip-version-check 'pip>=25.1'
+	@$(PEERS)/bin/python -m pip install --quiet --no-input --disable-pip-version-check --group peers
 	@touch $@

@@ -4,30 +4,19 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
-
-HERE = Path(__file__).parent
 
 TOLD = 2000
 """Characters shown of what a failed process said."""
 
 
-def run_quietly(command: list[str], environment: Mapping[str, str]) -> None:
-    """Run a command to its end; what it says is shown only if it fails."""
-    done = subprocess.run(command, cwd=HERE, env=dict(environment), capture_output=True, text=True, check=False)
+def run_python(command: Sequence[str | Path], environment: Mapping[str, str], folder: Path) -> str:
+    """Run a process to its end and return what it prints."""
+    done = subprocess.run(command, cwd=folder, env=dict(environment), capture_output=True, text=True, check=False)
     if done.returncode:
-        sys.exit(f"bench: {command[-2:]} failed:\n{done.stderr[-TOLD:]}")
-
-
-def run_python(code: str, environment: Mapping[str, str]) -> str:
-    """Run Python code in a process of its own and return what it prints."""
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=HERE, env=dict(environment), capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        sys.exit(f"bench: a measured process failed:\n{done.stderr[-TOLD:]}")
+        sys.exit(f"bench: {' '.join(map(str, command[2:]))} failed:\n{done.stderr[-TOLD:]}")
     return done.stdout
 
 

@@ -11,7 +11,7 @@ Async ones have an event loop of their own, so that tests and customers need non
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from importlib.util import find_spec
 
 import asyncpg
@@ -77,6 +77,17 @@ class Async:
         self._runner = asyncio.Runner()
         self.wait(self._open(url))
 
+    @classmethod
+    @asynccontextmanager
+    async def inside(cls, url):
+        """Open one in the event loop that runs."""
+        own = cls.__new__(cls)
+        await own._open(url)
+        try:
+            yield own
+        finally:
+            await own._close()
+
     def wait(self, work):
         return self._runner.run(work)
 
@@ -84,7 +95,10 @@ class Async:
         """Begin a transaction, where the library would not."""
 
     def do(self, sql):
-        self.wait(self.tx.execute(sql))
+        self.wait(self.ado(sql))
+
+    async def ado(self, sql):
+        await self.tx.execute(sql)
 
     def enqueue(self, task, many=None, options=None, **arguments):
         bound = task.options(tx=self.tx, **options or {})
@@ -228,8 +242,8 @@ class AsyncAlchemy(Async):
     async def _use(self):
         return await self._engine.connect()
 
-    def do(self, sql):
-        self.wait(self.tx.execute(text(sql)))
+    async def ado(self, sql):
+        await self.tx.execute(text(sql))
 
     async def _close(self):
         await super()._close()

@@ -1,6 +1,6 @@
 """What every contender is measured with, in whatever process its handlers run.
 
-A contender is a script: `python contenders/x.py DISCIPLINE COUNT` prints one JSON number, or a list of them. Its
+A contender is a module: `python measured.py MODULE DISCIPLINE COUNT` prints one JSON number, or a list of them. Its
 handlers tell what they did through files in BENCH_FOLDER, one for each process, mapped into memory: so that to be
 measured costs each job the same, about a microsecond, and nobody needs a result backend for it.
 """
@@ -12,13 +12,15 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
+from threading import Lock
 
 URL = os.environ.get("BENCH_URL", "")
 FOLDER = Path(os.environ.get("BENCH_FOLDER", "."))
-PATIENCE = 180.0
+PATIENCE = float(os.environ.get("BENCH_PATIENCE", "120"))
 """Seconds after which a contender that has not finished is given up."""
 
 NOTES = 4096
@@ -32,20 +34,25 @@ class Tally:
 
     def __init__(self) -> None:
         self._pid = 0
+        self._lock = Lock()
 
     def tick(self) -> None:
         """Count a job."""
-        now = time.time()
-        memory = self._memory()
-        count, first, _ = _HEAD.unpack_from(memory)
-        _HEAD.pack_into(memory, 0, count + 1, first or now, now)
+        with self._lock:  # some contenders have threads
+            self._count(self._memory())
 
     def note(self, value: float) -> None:
         """Count a job, and write down a number about it."""
-        memory = self._memory()
-        count, _, _ = _HEAD.unpack_from(memory)
-        _NOTE.pack_into(memory, _HEAD.size + count % NOTES * _NOTE.size, value)
-        self.tick()
+        with self._lock:
+            memory = self._memory()
+            count, _, _ = _HEAD.unpack_from(memory)
+            _NOTE.pack_into(memory, _HEAD.size + count % NOTES * _NOTE.size, value)
+            self._count(memory)
+
+    def _count(self, memory: mmap.mmap) -> None:
+        now = time.time()
+        count, first, _ = _HEAD.unpack_from(memory)
+        _HEAD.pack_into(memory, 0, count + 1, first or now, now)
 
     def _memory(self) -> mmap.mmap:
         if self._pid != os.getpid():
@@ -72,7 +79,9 @@ def notes(count: int) -> list[float]:
     for file in FOLDER.glob("tally-*"):
         content = file.read_bytes()
         ran, _, _ = _HEAD.unpack_from(content)
-        found += [_NOTE.unpack_from(content, _HEAD.size + number * _NOTE.size)[0] for number in range(min(ran, NOTES))]
+        found += [
+            _NOTE.unpack_from(content, _HEAD.size + number * _NOTE.size)[0] for number in range(min(ran, NOTES))
+        ]
     return found
 
 
@@ -132,7 +141,12 @@ def workers(command: Sequence[str | Path], count: int = 1, **environment: str) -
                 worker.wait()
 
 
-def main(disciplines: Mapping[str, Callable[[int], object]]) -> None:
-    """Measure one discipline, as the command line says, and print the answer."""
-    name, count = sys.argv[1:]
-    print(json.dumps(disciplines[name](int(count))))
+def main() -> None:
+    """Measure one discipline of a contender, as the command line says, and print the answer."""
+    contender, name, count = sys.argv[1:]
+    # Imported by its name, and not run as a script: so its tasks have the same names here and in its workers.
+    print(json.dumps(getattr(import_module(contender), name)(int(count))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,7 +1,11 @@
 """Fixtures that acceptance tests share."""
 
+import os
 import signal
+from contextlib import contextmanager
+from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 from fleet import PROVE, Fleet
 from shopfloor import Shop
@@ -52,3 +56,29 @@ def orders(tmp_path):
         shop.tasks.create_tables()
         yield shop
         shop.tasks.ENGINE.dispose()
+
+
+@pytest.fixture
+def postgres_orders(tmp_path, postgres_url, postgres_schema, monkeypatch):
+    """Give a maker of shops whose app has rows of its own in the store's database: orders_postgres_app.py."""
+    from orders_postgres import TESTS, PostgresOrders  # noqa: PLC0415 - it loads what few tests need
+
+    monkeypatch.setenv("PYTHONPATH", str(TESTS))  # what they have in common with tests, in every process
+
+    @contextmanager
+    def make(kinds):
+        with PostgresOrders(tmp_path / "orders", postgres_url, f"{postgres_schema}_own", kinds) as shop:
+            shop.tasks.create_tables()
+            yield shop
+
+    return make
+
+
+@pytest.fixture
+def postgres_database(shared_postgres):
+    """Give the URL of an empty database of the test's own."""
+    name = f"test_{os.getpid()}_database"
+    with psycopg.connect(shared_postgres, autocommit=True) as own:
+        own.execute(f'CREATE DATABASE "{name}"')
+        yield urlsplit(shared_postgres)._replace(path=f"/{name}").geturl()
+        own.execute(f'DROP DATABASE "{name}" WITH (FORCE)')

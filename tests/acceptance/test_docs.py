@@ -29,8 +29,10 @@ def name_of(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_the_examples_of_a_page_work_as_shown(page, tmp_path):
+def test_the_examples_of_a_page_work_as_shown(page, tmp_path, request, monkeypatch):
     """Each Python block runs and each command prints what the page shows, in the order of the page."""
+    if "DATABASE_URL" in page.read_text():
+        monkeypatch.setenv("DATABASE_URL", request.getfixturevalue("postgres_database"))
     session = Session(tmp_path)
     for block in blocks_of(page):
         session.follow(block)

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import cycle
 from typing import Any, TypeVar
 
 import psycopg
@@ -26,9 +27,12 @@ class Crossing(Harness):
     """A store in which two verbs cross each other's way."""
 
     def __init__(self, url: str) -> None:
-        self.clock = FakeClock()
-        super().__init__(PostgresBackend(url, clock=self.clock), self.clock)
-        self.backend.run(self.verbs.count())
+        clock = FakeClock()
+        super().__init__(PostgresBackend(url, clock=clock), clock)
+        self.run(self.verbs.count())
+        # One connection for beats is all that a process has: each of those who cross has to be another.
+        self._others = [PostgresBackend(url, clock=clock) for _ in range(3)]
+        self._in_turn = cycle(self._others)
         address = parse_address(url)
         self.schema = address.schema
         self._threads = ThreadPoolExecutor(4)
@@ -38,15 +42,16 @@ class Crossing(Harness):
     def close(self) -> None:
         self._threads.shutdown()
         self.own.close()
-        self.backend.close()
+        for backend in (self.backend, *self._others):
+            backend.close()
 
     def connect(self) -> psycopg.Connection[Any]:
         """Return a connection that is not the store's."""
-        return psycopg.connect(self._conninfo, autocommit=True)
+        return psycopg.connect(self._conninfo, autocommit=True, prepare_threshold=None)
 
     def later(self, verb: Verb[T]) -> Future[T]:
-        """Run a verb in a thread."""
-        return self._threads.submit(self.run, verb)
+        """Run a verb in a thread, as another process would."""
+        return self._threads.submit(next(self._in_turn).run, verb)
 
     @contextmanager
     def underway(self, verb: Verb[T]) -> Iterator[Callable[[], T]]:

@@ -1,4 +1,4 @@
-"""Verbs that meet on real connections: a worker's end, its beats and claims; a claim's end, and who else acts upon it.
+"""Verbs that meet on real connections: a worker's end, its beats and claims; a claim's end and who else wants it.
 
 Each test lets one verb do all but commit, starts a second that has to wait for it, and looks at what both came to.
 """
@@ -40,7 +40,7 @@ def _claimed(crossing, how_many, **fields):
     return worker, sorted(claim.ref for claim in crossing.claim(worker))
 
 
-# -- claims, beats and burials --------------------------------------------------------------------------------------
+# -- claims, beats and burials -----------------------------------------------------------------------------------
 
 
 def test_a_burial_gives_back_a_claim_that_was_under_way(crossing):
@@ -145,7 +145,7 @@ def test_the_buried_are_remembered_for_a_day(crossing):
     assert crossing.run(crossing.verbs.workers()) == ()
 
 
-# -- the end of a claim, and who else acts upon it ------------------------------------------------------------------
+# -- the end of a claim, and who else acts upon it ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def test_a_burial_that_meets_a_finish_leaves_that_claim_alone(crossing):
     assert crossing.job(finished.job_id).state is State.COMPLETED
 
 
-# -- no circle of waiting -------------------------------------------------------------------------------------------
+# -- no circle of waiting ----------------------------------------------------------------------------------------
 
 
 def _complete(verbs, worker, refs):
@@ -324,7 +324,7 @@ def test_supervisors_that_name_each_others_workers_do_not_wait_in_a_circle(cross
     assert len(beat.result(LONG).accepted | condemned.result(LONG)) == 3
 
 
-# -- sweeping -------------------------------------------------------------------------------------------------------
+# -- sweeping ----------------------------------------------------------------------------------------------------
 
 
 def test_two_sweeps_at_once_fold_the_counters_without_waiting(crossing, monkeypatch):

@@ -5,39 +5,40 @@ import sys
 from pathlib import Path
 
 PRELUDE = """
-import asyncio, gc, os, signal, sys, threading, time
-from pathlib import Path
+import asyncio, gc, os, signal, sys, threading
 sys.path.insert(0, sys.argv[2])
-from pg_world import World
+from pg_world import query
+from holdfast.core.job import NewJob
+from holdfast.ids import new_job_id
 from holdfast.store.postgres import forks
+from holdfast.store.postgres.backend import PostgresBackend
 
-world = World(sys.argv[1])
+backend = PostgresBackend(sys.argv[1])
+
+def enqueue():
+    backend.run(backend.verbs.enqueue([NewJob(new_job_id(), "task", b"")]))
+
+def total():
+    return sum(backend.run(backend.verbs.count()).values())
 
 def session():
-    return world.ask("SELECT pg_backend_pid()")[0][0]
+    return backend.run(query("SELECT pg_backend_pid()"))[0][0]
 
 def fork(act):
     child = os.fork()
     if child == 0:
-        signal.alarm(30)
+        signal.alarm(60)
         try:
             act()
         except BaseException as error:
             print(f"in the child: {error!r}", flush=True)
             os._exit(1)
-        sys.exit(0)  # with all that happens at the end of a program
+        gc.collect()
+        os._exit(0)
     return child
 
 def well(child):
     return os.waitpid(child, 0)[1] == 0
-
-def engine():
-    # as the backend does: each process has its own
-    if world.pid != os.getpid():
-        fresh = World(sys.argv[1])
-        world.engine, world.bell, world.pid = fresh.engine, fresh.bell, os.getpid()
-
-world.pid = os.getpid()
 """
 
 
@@ -59,21 +60,66 @@ BOTH_GO_ON = """
 mine = session()
 
 def act():
-    engine()
+    enqueue()
     gc.collect()
     assert session() != mine
-    assert session() != mine
-    world.engine.close()
+    backend.close()
 
 for _ in range(3):
     assert well(fork(act))
     assert session() == mine  # the child neither used nor closed it
+assert total() == 3
+backend.close()
 """
 
 
 def test_parent_and_child_have_lines_of_their_own(postgres_url):
     """The child opens another; the parent's is as it was, though the child forgot all that it inherited."""
     run_script(BOTH_GO_ON, postgres_url)
+
+
+TO_THE_END = """
+mine = session()
+child = os.fork()
+if child == 0:
+    enqueue()
+    sys.exit(0)  # with all that happens at the end of a program
+assert well(child)
+assert session() == mine
+assert total() == 1
+backend.close()
+"""
+
+
+def test_a_child_that_ends_in_good_order_hangs_up_for_itself_alone(postgres_url):
+    """What a program does at its end does not reach the parent's connection either."""
+    run_script(TO_THE_END, postgres_url)
+
+
+PARENT_CLOSES = """
+enqueue()
+child_says, parent_hears = os.pipe()[::-1]
+child_hears, parent_says = os.pipe()
+
+def act():
+    enqueue()
+    os.write(child_says, b"x")
+    os.read(child_hears, 1)
+    for _ in range(5):
+        enqueue()
+    assert total() == 7
+
+child = fork(act)
+os.read(parent_hears, 1)
+backend.close()
+os.write(parent_says, b"x")
+assert well(child)
+"""
+
+
+def test_a_child_goes_on_when_its_parent_closes(postgres_url):
+    """Each has an engine of its own."""
+    run_script(PARENT_CLOSES, postgres_url)
 
 
 LEADS_NOWHERE = """
@@ -87,6 +133,7 @@ def act():
         assert os.fstat(descriptor).st_rdev == os.stat(os.devnull).st_rdev, descriptor
 
 assert well(fork(act))
+backend.close()
 """
 
 
@@ -96,52 +143,50 @@ def test_a_child_does_not_hold_its_parents_line(postgres_url):
 
 
 THREADS_AT_WORK = """
-session()
-over, done, wrong = threading.Event(), [0, 0], []
+enqueue()
+over, written = threading.Event(), [0, 0]
 
-def ask(lane):
+def write(lane):
     while not over.is_set():
-        if world.ask("SELECT $1::bigint", done[lane]) != [(done[lane],)]:
-            wrong.append(lane)
-        done[lane] += 1
+        enqueue()
+        written[lane] += 1
+        total()
 
-def act():
-    engine()
-    assert world.ask("SELECT 'child'") == [("child",)]
-    os._exit(0)
+def fork_often():
+    for _ in range(10):
+        children.append(well(fork(lambda: (enqueue(), total()))))
 
-askers = [threading.Thread(target=ask, args=(lane,)) for lane in range(2)]
-for thread in askers:
+children = []
+writers = [threading.Thread(target=write, args=(lane,)) for lane in range(2)]
+forkers = [threading.Thread(target=fork_often) for _ in range(2)]
+for thread in (*writers, *forkers):
     thread.start()
-children = [well(fork(act)) for _ in range(15)]
-over.set()
-for thread in askers:
+for thread in forkers:
     thread.join()
-assert all(children), children
-assert not wrong and all(done), (wrong, done)
+over.set()
+for thread in writers:
+    thread.join()
+assert children == [True] * 20, children
+assert total() == 1 + sum(written) + 20
+backend.close()
 """
 
 
 def test_children_work_whatever_the_parents_threads_do(postgres_url):
-    """Forks in the middle of calls: every child finds the store open to it, and every call its own answer."""
+    """Forks in the middle of calls: every child finds the store open to it, and no call is disturbed."""
     run_script(THREADS_AT_WORK, postgres_url)
 
 
 LISTENER = """
 async def scene():
-    listener = world.bell.listen()
-    assert await listener.wait(30)
-
-    def act():
-        engine()
-        world.ask("SELECT 1", wakes=True)
-        os._exit(0)
-
-    assert well(fork(act))
-    assert await listener.wait(30)
+    listener = backend.bell.listen()
+    assert await listener.wait(60)
+    assert well(fork(enqueue))
+    assert await listener.wait(60)
     listener.close()
 
 asyncio.run(scene())
+backend.close()
 """
 
 

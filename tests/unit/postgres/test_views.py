@@ -158,8 +158,9 @@ INSERT INTO {s}.outcome
 SELECT id, CASE run_at % 100 WHEN 1 THEN 'dead' WHEN 2 THEN 'cancelled' ELSE 'completed' END, queue, 1, 'w', run_at,
     run_at, 1, 0, false, false
 FROM {s}.job WHERE run_at <= {many} / 2;
-INSERT INTO {s}.waiting (queue, priority, run_at, seq, id, task, version)
-SELECT queue, priority, 9000000000000000, seq, id, task, version FROM {s}.job WHERE run_at > {many} / 2;
+INSERT INTO {s}.waiting (queue, priority, run_at, seq, id, task, version, blocked)
+SELECT queue, priority, CASE run_at % 20 WHEN 0 THEN 1 ELSE 9000000000000000 END, seq, id, task, version, run_at % 20 = 1
+FROM {s}.job WHERE run_at > {many} / 2;
 """
 
 
@@ -193,6 +194,8 @@ PAGES = [
     JobFilter(limit=PAGE, states=(State.COMPLETED,)),
     JobFilter(limit=PAGE, states=(State.COMPLETED, State.DEAD)),
     JobFilter(limit=PAGE, states=(State.SCHEDULED,)),
+    JobFilter(limit=PAGE, states=(State.READY,)),
+    JobFilter(limit=PAGE, states=(State.BLOCKED,)),
     JobFilter(limit=PAGE, states=(State.SCHEDULED, State.RUNNING)),
 ]
 
@@ -217,3 +220,26 @@ def test_a_page_is_a_short_walk(crowd, postgres_schema, with_statistics):
         plan = plan_of(crowd, postgres_schema, which)
         assert plan["Actual Rows"] == PAGE, which
         assert rows_touched(plan) < FEW, which
+
+
+@pytest.mark.parametrize("left", [5, 3000])
+def test_few_and_many_among_those_that_wait(crowd, postgres_url, postgres_schema, left):
+    """The due and the blocked are found in order, be they few or many among those that wait for their time."""
+    table = sql.Identifier(postgres_schema, "waiting")
+    for which in ("blocked", "NOT blocked AND run_at = 1"):
+        crowd.execute(
+            sql.SQL("DELETE FROM {0} WHERE id IN (SELECT id FROM {0} WHERE {1} ORDER BY id OFFSET {2})").format(
+                table, sql.SQL(which), sql.Literal(left)
+            )
+        )
+    with closing(PostgresBackend(postgres_url)) as backend:
+        for states, condition in {
+            (State.BLOCKED,): "blocked",
+            (State.READY,): "NOT blocked AND run_at = 1",
+            (State.READY, State.BLOCKED): "blocked OR run_at = 1",
+        }.items():
+            found = backend.run(backend.verbs.list_jobs(JobFilter(states=states, limit=PAGE)))
+            there = sql.SQL("SELECT id::text FROM {} WHERE {} ORDER BY id DESC LIMIT {}").format(
+                table, sql.SQL(condition), sql.Literal(PAGE)
+            )
+            assert [job.id for job in found if job.fence == 0] == [job_id for (job_id,) in crowd.execute(there)]

@@ -4,7 +4,6 @@ import asyncio
 import subprocess
 import sys
 import threading
-from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -12,10 +11,9 @@ import redis
 from redis_scene import Open, Servers, scripted
 
 from holdfast.errors import ConfigurationError, StoreError, StoreUnavailableError, ValueNotStoredError
-from holdfast.store.redis.address import parse_address
+from holdfast.store.redis.address import Place, parse_address
 from holdfast.store.redis.backend import RedisBackend
 from holdfast.store.redis.pool import Pool
-from holdfast.store.redis.whereabouts import Fixed
 from holdfast.store.times import to_micros
 from holdfast.store.verb import Access, Query, Script, Verb
 from holdfast.testing import FakeClock
@@ -128,39 +126,58 @@ def test_a_crowd_of_async_callers(backend: RedisBackend, redis_url: str) -> None
 def test_when_all_connections_are_in_use(redis_url: str) -> None:
     """Who gets none in time hears that, and the next one gets what came back."""
     address = parse_address(redis_url)
-    pool = Pool(address, Fixed(address.places[0]), 1, 0.05)
-    with pool.lend(), pytest.raises(StoreUnavailableError, match="all 1 connections of this process"), pool.lend():
-        pass
-    with pool.lend() as connection:
-        assert not connection.can_read()
-    pool.clear()
+    [place] = address.places
+    pool = Pool(address, 1, 0.05)
+    first = pool.take(place)
+    with pytest.raises(StoreUnavailableError, match="all 1 connections of this process"):
+        pool.take(place)
+    pool.give_back(first)
+    assert pool.take(place) is first
+    pool.drop(first)
+    again = pool.take(place)
+    assert again is not first
+    pool.drop(again)
+
+
+def test_a_place_that_cannot_be_reached_costs_no_connection(redis_url: str) -> None:
+    """Failed attempts do not use up what may be open at once."""
+    address = parse_address(redis_url)
+    pool = Pool(address, 1, 5)
+    for _ in range(3):
+        with pytest.raises(redis.ConnectionError):
+            pool.take(Place("127.0.0.1", 1))
+    pool.drop(pool.take(address.places[0]))
 
 
 def test_a_beat_waits_for_nobody(backend: RedisBackend, redis_url: str) -> None:
     """While every other connection is in use, a worker can still say that it lives."""
-    engine = backend._engine()
-    with ExitStack() as taken:
-        for _ in range(16):
-            taken.enter_context(engine._pools[Access.WRITE].lend())
-        backend.run(scripted("ring", "work", access=Access.BEAT))
-        asyncio.run(backend.arun(scripted("ring", "work", access=Access.BEAT)))
+    pool, [place] = backend._engine()._pools[Access.WRITE], parse_address(redis_url).places
+    taken = [pool.take(place) for _ in range(16)]
+    backend.run(scripted("ring", "work", access=Access.BEAT))
+    asyncio.run(backend.arun(scripted("ring", "work", access=Access.BEAT)))
+    for each in taken:
+        pool.give_back(each)
     assert rings(redis_url) == 2
 
 
-def test_a_connection_is_not_used_again_after_an_error(backend: RedisBackend) -> None:
+def test_a_connection_is_not_used_again_after_an_error(backend: RedisBackend, redis_url: str) -> None:
     """What was left unread on it would be taken for the answer to the next question."""
-    pool = backend._engine()._pools[Access.WRITE]
+    engine = backend._engine()
+    pool, [place] = engine._pools[Access.WRITE], parse_address(redis_url).places
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(redis.Connection, "read_response", _interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            engine.call(Script("ring", ("work",)))
+    lent = pool.take(place)
+    lent.wire.send_command("ECHO", "mine")
+    assert lent.wire.read_response() == b"mine"
+    lent.wire.send_command("PING")
+    pool.give_back(lent)
+    assert engine.call(Script("listen", ("result", "ear", ""))) == b"0"
 
-    def leave_in_the_middle() -> None:
-        with pool.lend() as connection:
-            connection.send_command("PING")
-            raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        leave_in_the_middle()
-    with pool.lend() as connection:
-        connection.send_command("ECHO", "mine")
-        assert connection.read_response() == b"mine"
+def _interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_a_value_that_cannot_be_stored(backend: RedisBackend) -> None:

@@ -168,9 +168,17 @@ def _close_late(opening: asyncio.Future[Wire]) -> None:
 class LookingListener:
     """Stands in where nobody can listen: it says to look again twice a second."""
 
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._look_at = self._loop.time() + LOOK_EVERY
+
     async def wait(self, timeout: float) -> bool:
-        """Return True after at most half a second."""
-        await asyncio.sleep(min(timeout, LOOK_EVERY))
+        """Return True when it is time to look again, False after `timeout` seconds."""
+        give_up_at = self._loop.time() + timeout
+        await asyncio.sleep(min(self._look_at, give_up_at) - self._loop.time())
+        if self._look_at > give_up_at:
+            return False
+        self._look_at = self._loop.time() + LOOK_EVERY
         return True
 
     def close(self) -> None:

@@ -63,25 +63,23 @@ class ClientVerbs(PostgresVerbs):
         if job.state in CLAIMED:
             asked = yield Command(self._sql["ask_to_cancel"], (job.id,))
             return Cancellation.REQUESTED if asked else None
-        if (
-            job.after is not None
-            and job.key is not None
-            and not (yield from self._give_back(job, job.key, job.after))
-        ):
+        if not (yield from self._give_key_back(job)):
             return None
         gone = yield from withdraw(self._sql, job.id, State.CANCELLED, Reason.REQUESTED, self._given_now())
         return Cancellation.CANCELLED if gone is not None else None
 
-    def _give_back(self, job: Whereabouts, key: str, claimed: str) -> Steps[bool]:
-        """Give the key of a job that waits for the end of a claimed one back to that; False if it has ended.
+    def _give_key_back(self, job: Whereabouts) -> Steps[bool]:
+        """Give the key of a job that waits for the end of a claimed one back to that; False where that has ended.
 
-        The claim is locked before the job that waits, as those do who end it.
+        The claim is locked before the job that waits for it, as those do who end the claim.
         """
-        yield from lock_keys(self._sql, [(job.task, key)], self._given_now())
-        holder = yield from holder_of(self._sql, job.task, key, self._given_now())
-        if holder is None or holder.id != job.id or not (yield from mark_replaced(self._sql, claimed, False)):
+        if job.key is None or job.after is None:
+            return True
+        yield from lock_keys(self._sql, [(job.task, job.key)], self._given_now())
+        holder = yield from holder_of(self._sql, job.task, job.key, self._given_now())
+        if holder is None or holder.id != job.id or not (yield from mark_replaced(self._sql, job.after, False)):
             return False
-        yield from give_key(self._sql, job.task, key, claimed)
+        yield from give_key(self._sql, job.task, job.key, job.after)
         return True
 
     def _requeue(self, job: Whereabouts) -> Steps[bool | None]:

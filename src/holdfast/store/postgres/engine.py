@@ -62,7 +62,7 @@ class Engine:
         until = time.monotonic() + self._timeout
         try:
             with translated(self._address, self._timeout), self._lanes[verb.access].pool.lend(until) as wire:
-                return run_steps(wire, verb.steps, until, self._rings[verb.tones])
+                return run_steps(wire, verb.steps, until, lambda: self._rings[verb.tones])
         except StoreError:
             self._forget()
             raise

@@ -53,7 +53,7 @@ class EnqueueVerbs(RememberingVerbs):
 
     def _receive(self, jobs: Sequence[NewJob]) -> Steps[Mapping[str, str]]:
         """Accept jobs with keys; return those that were not stored, each with the job that has its key."""
-        keys = {(job.task, job.key) for job in jobs if job.key is not None}
+        keys = list(dict.fromkeys((job.task, job.key) for job in jobs if job.key is not None))
         now = yield from lock_keys(self._sql, keys, self._given_now())
         rows = yield Query(self._sql["known_jobs"], ([job.id for job in jobs],))
         holders = yield from holders_of(self._sql, keys, now)

@@ -95,7 +95,7 @@ class _Look:
         yield rights.judged(self._address)
         if rights.can_look:
             schema = look_at(self._wire, self._address.schema, self._until)
-            yield _schema(schema)
+            yield judge_schema(schema)
             if not schema.lacks and deep:
                 yield _integrity(*self._ask("misplaced")[0])
 
@@ -104,13 +104,17 @@ class _Look:
         views = ViewVerbs(self._sql, clock)
         workers = run_steps(self._wire, views.workers().steps, self._until)
         given = None if clock is None else to_micros(clock.now())
-        [(now, *_), *queues] = self._ask("due_queues", given)
+        rows = self._ask("due_queues", given)
         [(latest,)] = self._ask("latest_time")
-        due = tuple(
-            DueQueue(name, from_micros_or_none(paused_at), count, from_micros(oldest))
-            for _, name, paused_at, count, oldest in queues
+        due = sorted(
+            (
+                DueQueue(name, from_micros_or_none(paused_at), count, from_micros(oldest))
+                for _, name, paused_at, count, oldest in rows
+                if name is not None
+            ),
+            key=lambda queue: queue.name,
         )
-        return Census(from_micros(now), workers, due, from_micros_or_none(latest))
+        return Census(from_micros(rows[0][0]), workers, tuple(due), from_micros_or_none(latest))
 
     def _rights(self) -> Rights:
         [(may_create_schemas,)] = self._ask("database_rights")
@@ -143,7 +147,8 @@ def _contents(address: Address, size: int, tenants: Sequence[str]) -> Finding:
     return Finding("store", Level.OK, says)
 
 
-def _schema(schema: Schema) -> Finding:
+def judge_schema(schema: Schema) -> Finding:
+    """Return what is to be said about the release that a schema belongs to."""
     if not schema.version:
         return Finding(
             "schema",

@@ -68,16 +68,17 @@ class AsyncJoined:
         """Begin a transaction that `commit` or `rollback` ends; one that is open already is taken over."""
         with translated(self._home.address):
             await self._prepare()
-            hand = None
+            hand, saved = None, False
             try:
                 hand = await self._foreign.begin()
                 await self._check(hand)
                 await hand.ask([_SAVE])
+                saved = True
                 await self._look_around(hand, lambda query: _first(hand, query))
             except BaseException as error:
                 if self._foreign.has_begun:
                     await self._undo(error, hand, self._foreign.rollback)
-                elif hand is not None:
+                elif hand is not None and saved:
                     await self._undo(error, hand, lambda: hand.ask([_UNDO, _KEEP]))
                 raise
         self._whole = True

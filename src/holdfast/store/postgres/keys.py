@@ -21,7 +21,7 @@ def lock_keys(sql: Mapping[str, str], keys: Iterable[Key], now: int | None) -> S
 
     Raises ConfigurationError in a transaction that would not see what others did while this one waited.
     """
-    tasks, names = zip(*sorted(set(keys)), strict=True)
+    tasks, names = zip(*dict.fromkeys(keys), strict=True)
     rows: list[tuple[int]] = yield Query(sql["lock_keys"], (now, names, tasks))
     if not rows:
         raise ConfigurationError(

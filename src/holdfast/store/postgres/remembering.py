@@ -11,10 +11,10 @@ from holdfast.store.postgres.verbs import PostgresVerbs
 class RememberingVerbs(PostgresVerbs):
     """Base of the verbs that remember. Nothing of it is needed to be right: it may be forgotten at any moment."""
 
-    def __init__(self, statements: Mapping[str, str], clock: Clock | None) -> None:
+    def __init__(self, statements: Mapping[str, str], clock: Clock | None, marks: Marks | None = None) -> None:
         super().__init__(statements, clock)
         self._levels = Levels()
-        self._marks = Marks()
+        self._marks = marks or Marks()
 
     def forget_marks(self) -> None:
         """Forget everything: after an error, or on a new connection, it may be another server that answers."""

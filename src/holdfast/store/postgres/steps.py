@@ -8,7 +8,7 @@ What rings the bell goes with the message that commits, behind it: in a transact
 ring sent before would wake workers who find nothing yet, and sleep again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import psycopg
@@ -24,8 +24,11 @@ _COMMIT: Call = (prepared("COMMIT"), [])
 _ROLLBACK: Call = (prepared("ROLLBACK"), [])
 
 
-def run_steps(wire: Wire, steps: Steps[T], until: float, after: Sequence[Call] = ()) -> T:
-    """Feed a verb the answers to its statements until it returns, in one transaction; then send `after`."""
+def run_steps(wire: Wire, steps: Steps[T], until: float, after: Callable[[], Sequence[Call]] = tuple) -> T:
+    """Feed a verb the answers to its statements until it returns, in one transaction; then send `after`.
+
+    What that is may be known only once the verb has run: whether it has set free a job that waited.
+    """
     transaction = _Transaction(wire, until, after)
     try:
         statement = next(steps)
@@ -45,7 +48,7 @@ def run_steps(wire: Wire, steps: Steps[T], until: float, after: Sequence[Call] =
 class _Transaction:
     """The transaction of one verb, which begins with its first statement."""
 
-    def __init__(self, wire: Wire, until: float, after: Sequence[Call]) -> None:
+    def __init__(self, wire: Wire, until: float, after: Callable[[], Sequence[Call]]) -> None:
         self._wire = wire
         self._until = until
         self._after = after
@@ -69,7 +72,7 @@ class _Transaction:
     def commit(self) -> None:
         """Commit, unless that was done with the last statement."""
         if self._open:
-            self._wire.ask([_COMMIT], self._until, self._after)
+            self._wire.ask([_COMMIT], self._until, self._after())
             self._open = False
 
     def give_up(self) -> None:
@@ -92,7 +95,7 @@ class _Transaction:
         head = [_BEGIN] if self._wire.pooled and not self._open else []
         tail = [_COMMIT] if self._open or head else []
         self._open = bool(tail)
-        results = self._wire.ask([*head, *calls, *tail], self._until, self._after)
+        results = self._wire.ask([*head, *calls, *tail], self._until, self._after())
         self._open = False
         return _answer(self._wire, statement, results[len(head) : len(head) + len(calls)])
 

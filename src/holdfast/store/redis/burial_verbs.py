@@ -1,31 +1,31 @@
 """Claims taken back from their worker: those it never named, and all those of a dead one.
 
-Why this is safe against beats and claims is argued in supervision_verbs.py. A burial is two scripts: the first reads what the
-dead worker left, `crash.aftermath` decides, and the second does it, all or nothing, if what it finds is what the first
-one saw. Else it begins anew: someone asked for a cancellation meanwhile, or a late claim or ending came in between.
+Why this is safe against beats and claims is argued in supervision_verbs.py. A burial is two scripts: the first
+reads what the dead worker left, `crash.aftermath` decides, and the second does it, all or nothing, if what it finds
+is what the first one saw. Else it begins anew: somebody asked for a cancellation, or a late claim or ending came in
+between.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from holdfast.core.crash import Aftermath, Death, DeathKind, Orphan, aftermath
 from holdfast.core.job import ClaimRef
 from holdfast.core.states import STARTED_ITS_LAST, Move, State
 from holdfast.store.protocol import WorkerBeat
-from holdfast.store.redis.rows import Row, to_ref
-from holdfast.store.redis.verbs import RedisVerbs, pack
+from holdfast.store.redis.packing import pack
+from holdfast.store.redis.rows import Row, fences, to_ref
 from holdfast.store.verb import Access, Script, Steps, verb
 
 _UNHARMED = Move.RELEASE.value
 
 
-class BurialVerbs(RedisVerbs):
+class BurialVerbs:
     """Reconcile and bury."""
 
     @verb(Access.WRITE, wakes=True, tells=True)
     def reconcile(self, beat: WorkerBeat) -> Steps[tuple[ClaimRef, ...]]:
         """Release the worker's claims of calls up to `closed_call` that it does not name; return them."""
-        flat = yield Script("reconcile", (beat.worker, beat.closed_call, pack(dict(beat.held))))
+        flat = yield Script("reconcile", (beat.worker, beat.closed_call, pack(fences(beat.held))))
         return tuple(to_ref(job_id, fence) for job_id, fence in zip(flat[::2], flat[1::2], strict=True))
 
     @verb(Access.WRITE, wakes=True, tells=True)

@@ -3,13 +3,13 @@
 from holdfast.core.job import KnownTask
 from holdfast.errors import WorkerBuriedError
 from holdfast.store.protocol import ClaimAnswer, ClaimRequest
+from holdfast.store.redis.packing import pack
 from holdfast.store.redis.rows import to_claims, to_time
-from holdfast.store.redis.verbs import RedisVerbs, pack
 from holdfast.store.times import from_micros, span_to_micros
 from holdfast.store.verb import Access, Script, Steps, verb
 
 
-class ClaimVerbs(RedisVerbs):
+class ClaimVerbs:
     """The verb that gives jobs to workers."""
 
     @verb(Access.WRITE)

@@ -6,11 +6,10 @@ from holdfast.core.job import Cancellation
 from holdfast.core.states import State
 from holdfast.errors import JobNotFoundError, JobStateError
 from holdfast.store.redis.enqueue_verbs import key_taken
-from holdfast.store.redis.verbs import RedisVerbs
 from holdfast.store.verb import Access, Script, Steps, verb
 
 
-class ClientVerbs(RedisVerbs):
+class ClientVerbs:
     """The writes of clients."""
 
     @verb(Access.WRITE, tells=True)
@@ -25,9 +24,10 @@ class ClientVerbs(RedisVerbs):
         state, *holder = yield from _ask("requeue", job_id)
         if holder:
             raise key_taken(holder, f"cancel it or wait for its end before job {job_id} is requeued")
-        if state.decode() not in {State.DEAD, State.SCHEDULED}:
+        was = state.decode()
+        if was not in {State.DEAD, State.SCHEDULED}:
             raise JobStateError(
-                f"job {job_id} is {state.decode()}: only a dead job can be requeued, and a scheduled one be made due now"
+                f"job {job_id} is {was}: only a dead job can be requeued, and a scheduled one be made due now"
             )
 
     @verb(Access.WRITE, tells=True)

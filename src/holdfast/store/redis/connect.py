@@ -70,6 +70,9 @@ def _open(address: Address, place: Place, login: Login, timeout: float, *, db: i
         kind = "tls" if address.tls else "plain"
         options |= {"host": place.host, "port": place.port, "socket_keepalive": True, **address.tls_options}
     connection = _KINDS[kind](**options)
+    # By default the library tells the server its name and version, in two more round trips, and takes whatever is
+    # answered for a refusal of that: also that nobody is let in at all.
+    connection.driver_info = connection.lib_name = connection.lib_version = None
     connection.connect()
     wire: Wire = connection
     return wire

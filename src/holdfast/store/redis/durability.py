@@ -7,6 +7,7 @@ from holdfast.store.examination import Finding, Level, sized
 
 _NEARLY_FULL = 0.9
 _FULL_SOON = 0.75
+_HEEDS_SCRIPTS = 7
 _KEEP = "`CONFIG SET appendonly yes` and `CONFIG SET appendfsync always`, then `CONFIG REWRITE`"
 _ALWAYS = "where that is too much: `CONFIG SET appendfsync always`, then `CONFIG REWRITE`; writes then take longer"
 
@@ -165,18 +166,25 @@ def _replicas(said: Said) -> Finding:
     count = int(said.info.get("connected_slaves", 0))
     if count == 0:
         return Finding("replicas", Level.OK, "none: while this server is away, everybody waits for it")
-    lag = said.settings.get("min-replicas-max-lag", "10")
-    if said.settings.get("min-replicas-to-write", "0") == "0":
-        return Finding(
-            "replicas",
-            Level.WARNING,
-            f"{count} connected, and no write waits for one: a failover may lose what was accepted just before it",
-            "`CONFIG SET min-replicas-to-write 1` bounds that to the lag of the replicas",
+    says = f"{count} connected, and no write waits for one: a failover may lose what was accepted just before it"
+    if not _heeds_scripts(said):
+        remedy = (
+            "upgrade to Redis 7 or newer, where min-replicas-to-write bounds that; here it does not heed scripts"
         )
+        return Finding("replicas", Level.WARNING, says, remedy)
+    if said.settings.get("min-replicas-to-write", "0") == "0":
+        remedy = "`CONFIG SET min-replicas-to-write 1`, then `CONFIG REWRITE`, bounds that to min-replicas-max-lag"
+        return Finding("replicas", Level.WARNING, says, remedy)
+    lag = said.settings.get("min-replicas-max-lag", "10")
     return Finding(
         "replicas",
         Level.WARNING,
         f"{count} connected; writes stop when they lag by {lag} s, so that a failover may lose up to that",
-        "lower it with `CONFIG SET min-replicas-max-lag`; where not even that may be lost, use PostgreSQL with"
-        " synchronous replicas",
+        "where not even that may be lost, use PostgreSQL with synchronous replicas",
     )
+
+
+def _heeds_scripts(said: Said) -> bool:
+    """Tell whether min-replicas-to-write holds for writes of scripts too, as ours are."""
+    major = said.info.get("redis_version", "").split(".")[0]
+    return not major.isdigit() or int(major) >= _HEEDS_SCRIPTS

@@ -19,7 +19,7 @@ from holdfast.store.redis.connect import Wire, ask, open_connection
 from holdfast.store.redis.info import parse_info
 from holdfast.store.redis.pool import Pool
 from holdfast.store.redis.steps import run_steps
-from holdfast.store.redis.translate import code_of, is_cut, refuse_old, translated
+from holdfast.store.redis.translate import Translated, code_of, is_cut, refuse_old
 from holdfast.store.redis.whereabouts import whereabouts
 from holdfast.store.verb import Access, Script, Verb
 
@@ -55,7 +55,8 @@ class Engine:
         self._texts = {name: text.encode() for name, text in scripts.items()}
         self._digests = {name: hashlib.sha1(text).hexdigest() for name, text in self._texts.items()}  # noqa: S324
         self._where = whereabouts(address, prefix, timeout)
-        self._pools = {access: Pool(address, self._where, size, timeout) for access, size in _CONNECTIONS.items()}
+        self._pools = {access: Pool(address, size, timeout) for access, size in _CONNECTIONS.items()}
+        self._translated = Translated(address, timeout)
         self._threads = {
             access: ThreadPoolExecutor(size, thread_name_prefix=f"holdfast-redis-{access.value}")
             for access, size in _THREADS.items()
@@ -65,7 +66,7 @@ class Engine:
 
     def run(self, verb: Verb[T]) -> T:
         """Run the verb in the caller's own thread."""
-        with translated(self._address, self._timeout):
+        with self._translated:
             return run_steps(partial(self._call, self._pools[verb.access]), verb.steps)
 
     async def arun(self, verb: Verb[T]) -> T:
@@ -74,7 +75,7 @@ class Engine:
 
     def call(self, script: Script) -> Any:
         """Run one script that is no verb."""
-        with translated(self._address, self._timeout):
+        with self._translated:
             return self._call(self._pools[Access.WRITE], script)
 
     def ask_epoch(self, connection: Wire, *args: Any) -> None:
@@ -128,12 +129,18 @@ class Engine:
     def _try(self, pool: Pool, script: Script) -> Any:
         place = self._where.find()
         try:
-            with pool.lend() as connection:
-                self._learn_version(connection)
-                return self._evaluate(connection, script)
+            lent = pool.take(place)
+            try:
+                self._learn_version(lent.wire)
+                reply = self._evaluate(lent.wire, script)
+            except BaseException:
+                pool.drop(lent)
+                raise
         except RedisError as error:
             self.lose_if_gone(place, error)
             raise
+        pool.give_back(lent)
+        return reply
 
     def _evaluate(self, connection: Wire, script: Script) -> Any:
         digest = self._digests[script.name]

@@ -1,19 +1,19 @@
-"""How jobs are accepted: one call for up to a thousand of them, in columns, because that is the least to pack and to read."""
+"""How jobs are accepted: in columns, up to a thousand or so at once, as that is the least to pack and to read."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.core.job import NewJob, OnConflict
 from holdfast.errors import KeyTakenError
+from holdfast.store.redis.packing import pack
 from holdfast.store.redis.requests import is_plain, write_request
-from holdfast.store.redis.verbs import RedisVerbs, not_stored, pack
 from holdfast.store.times import span_to_micros, to_micros
 from holdfast.store.verb import Access, Script, Steps, Verb
 
 _REMEDY = 'give another key, say on_conflict="return" to get that job, or wait until it gives the key free'
 
 
-class EnqueueVerbs(RedisVerbs):
+class EnqueueVerbs:
     """The verb by which jobs come in."""
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Verb[Mapping[str, str]]:
@@ -25,18 +25,23 @@ class EnqueueVerbs(RedisVerbs):
 def _enqueue(jobs: Sequence[NewJob]) -> Steps[Mapping[str, str]]:
     if not jobs:
         return {}
-    different = {job.id: job for job in reversed(jobs)}
-    if len(different) < len(jobs):
-        jobs = list(reversed(different.values()))  # of several with one id the first one counts
-    try:
-        texts = [write_request(job) for job in jobs]
-    except (OverflowError, UnicodeEncodeError) as error:
-        raise not_stored(error) from error
-    reply = yield Script("enqueue", (pack(_columns(jobs, texts)), b"".join(texts)))
-    if reply and reply[0] == b"taken":
-        raise key_taken(reply[1:], _REMEDY)
-    words = [word.decode() for word in reply]
+    jobs = _different(jobs)
+    texts = [write_request(job) for job in jobs]
+    met, holder = yield Script("enqueue", (pack(_columns(jobs, texts)), b"".join(texts)))
+    if holder is not None:
+        raise key_taken(holder, _REMEDY)
+    words = [word.decode() for word in met]
     return dict(zip(words[::2], words[1::2], strict=True))
+
+
+def _different(jobs: Sequence[NewJob]) -> Sequence[NewJob]:
+    """Return the jobs without those whose id one before them has."""
+    if len({job.id for job in jobs}) == len(jobs):
+        return jobs
+    first: dict[str, NewJob] = {}
+    for job in jobs:
+        first.setdefault(job.id, job)
+    return list(first.values())
 
 
 def key_taken(holder: Sequence[bytes], remedy: str) -> KeyTakenError:

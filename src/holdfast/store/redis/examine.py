@@ -14,7 +14,7 @@ from holdfast.store.redis.census import take_census
 from holdfast.store.redis.connect import Wire, ask, open_connection
 from holdfast.store.redis.durability import Said, judge_server
 from holdfast.store.redis.info import parse_info
-from holdfast.store.redis.translate import refuse_old, translated
+from holdfast.store.redis.translate import Translated, refuse_old
 from holdfast.store.redis.whereabouts import whereabouts
 
 _TIMEOUT = 5.0
@@ -39,7 +39,7 @@ def examine_redis(url: str, namespace: str | None, clock: Clock | None, *, deep:
     findings: list[Finding] = []
     census = None
     try:
-        with translated(address, _TIMEOUT):
+        with Translated(address, _TIMEOUT):
             findings += _look(address, namespace)
         if not _is_hopeless(findings):
             with closing(RedisBackend(url, clock=clock, namespace=namespace, timeout=_TIMEOUT)) as backend:

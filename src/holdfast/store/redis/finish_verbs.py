@@ -9,14 +9,14 @@ from typing import Any
 
 from holdfast.core.job import ClaimRef, Ending, Progress, Verdict
 from holdfast.core.states import ENDINGS, RETURNS, Move
+from holdfast.store.redis.packing import pack
 from holdfast.store.redis.requests import write_completion
 from holdfast.store.redis.rows import write_progress
-from holdfast.store.redis.verbs import RedisVerbs, pack
 from holdfast.store.times import span_to_micros, to_micros, to_micros_or_none
 from holdfast.store.verb import Access, Script, Steps, Verb, verb
 
 
-class FinishVerbs(RedisVerbs):
+class FinishVerbs:
     """What a worker writes about its claims."""
 
     @verb(Access.WRITE)

@@ -1,7 +1,7 @@
 """How this store writes what it never changes: jobs as they were accepted, and plain completions.
 
-A script puts its own words in front and hands the rest on as it is; so neither payloads nor results are ever decoded by
-the server, and may be any bytes.
+A script puts its own words in front and hands the rest on as it is; so neither payloads nor results are ever read
+by the server, and may be any bytes.
 """
 
 from collections.abc import Mapping
@@ -11,9 +11,8 @@ from typing import Any
 import msgspec
 
 from holdfast.core.job import Ending, NewJob, OnLate
+from holdfast.store.redis.packing import pack
 from holdfast.store.times import span_to_micros, to_micros, to_micros_or_none
-
-_encode = msgspec.msgpack.Encoder().encode
 
 _ARRIVAL = 15
 _HEAD = 31
@@ -23,7 +22,7 @@ _NO_METADATA: Mapping[str, str] = MappingProxyType({})
 
 
 class Request(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A job as it was accepted, but for its payload. What is at its default at the end of the row is not written."""
+    """A job as it was accepted, but for its payload. A plain one is written without what is at its default."""
 
     id: str
     task: str
@@ -67,7 +66,7 @@ def write_request(job: NewJob) -> bytes:
             job.tags,
             job.metadata,
         )
-    request = _encode(row)
+    request = pack(row)
     return len(request).to_bytes(4) + request + job.payload
 
 
@@ -90,13 +89,13 @@ def read_request(text: bytes) -> tuple[Request, bytes, int]:
     return _decode(text[_BODY:end]), text[end:], int(text[_ARRIVAL:_HEAD])
 
 
-_NOTHING = _encode(None)
-_NO_RESULT = _encode(False)  # noqa: FBT003 - the value itself
-_A_RESULT = _encode(True)  # noqa: FBT003
+_NOTHING = pack(None)
+_NO_RESULT = pack(False)
+_A_RESULT = pack(True)
 
 
 def write_completion(ending: Ending) -> bytes:
     """Return what is stored of a plain completion: started_at, how long the result is kept, and the result."""
-    started_at = _NOTHING if ending.started_at is None else _encode(to_micros(ending.started_at))
-    keep = _NOTHING if ending.keep_result is None else _encode(span_to_micros(ending.keep_result))
+    started_at = _NOTHING if ending.started_at is None else pack(to_micros(ending.started_at))
+    keep = _NOTHING if ending.keep_result is None else pack(span_to_micros(ending.keep_result))
     return started_at + keep + (_NO_RESULT if ending.result is None else _A_RESULT + ending.result)

@@ -1,6 +1,6 @@
 """From the replies of scripts to the values that others see."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,14 +9,13 @@ import msgspec
 from holdfast.core.job import Attempt, Claim, ClaimRef, Glance, Job, Progress
 from holdfast.core.states import State
 from holdfast.store.protocol import Worker, WorkerInfo
+from holdfast.store.redis.packing import pack
 from holdfast.store.redis.requests import read_request
 from holdfast.store.times import from_micros, from_micros_or_none, span_from_micros, to_micros
 
 Row = Sequence[Any]
 
 _LATEST = to_micros(datetime.max.replace(tzinfo=UTC))
-
-_encode = msgspec.msgpack.Encoder().encode
 
 
 class _Progress(msgspec.Struct, array_like=True, frozen=True):
@@ -43,12 +42,12 @@ _decode_registration = msgspec.msgpack.Decoder(_Registration).decode
 
 def write_progress(progress: Progress) -> bytes:
     """Return progress as it is stored."""
-    return _encode((progress.done, progress.total))
+    return pack((progress.done, progress.total))
 
 
 def write_registration(worker: WorkerInfo) -> bytes:
     """Return what is stored of what a worker says of itself, but for its lease."""
-    return _encode((worker.id, worker.supervisor, worker.host, worker.pid, worker.queues, worker.concurrency))
+    return pack((worker.id, worker.supervisor, worker.host, worker.pid, worker.queues, worker.concurrency))
 
 
 def to_time(score: bytes) -> datetime:
@@ -96,7 +95,7 @@ def to_claims(texts: Sequence[bytes], lives: Sequence[Any]) -> tuple[Claim, ...]
 
 def to_job(row: Row) -> Job:
     """Return the job that `shown` tells of."""
-    _, text, state, reason, moved_to, finished_at, fence, attempt, crashes, alone, cancel, *rest = row
+    text, state, reason, moved_to, finished_at, fence, attempt, crashes, alone, cancel, *rest = row
     worker, result, error, progress, after, until = rest
     request, payload, created_at = read_request(text)
     return Job(
@@ -171,6 +170,11 @@ def to_worker(row: Row) -> Worker:
 def to_ref(job_id: bytes, fence: int) -> ClaimRef:
     """Return which claim is meant."""
     return ClaimRef(job_id.decode(), fence)
+
+
+def fences(refs: Iterable[ClaimRef]) -> dict[str, int]:
+    """Return the fences by job: of several for one job the last one, as only that can be valid."""
+    return dict(sorted(refs))
 
 
 def _text(value: bytes | None) -> str | None:

@@ -1,12 +1,12 @@
 """The scripts of this store, each with the parts in front of it that it uses.
 
-A file in `lua/` may begin with a line `-- uses: …`: the parts that it builds upon, which may build upon others. A file
+A file in `lua/` may have a line `-- uses: …`: the parts that it builds upon, which may build upon others. A file
 that another one uses is a part, any other is a script. One part is not a file: the table of moves, which is written
 from `core.states`, so that there is one such table.
 
-The server makes every function of a part anew at each call, which takes longer than a short script does its work. So a
-script may say `-- seldom: part (name, …)` instead: the part, and those that it uses, are then wrapped into a function
-of the part's name, which returns these names in a table.
+The server makes every function of a part anew at each call, which may take longer than the script's own work. So a
+script may say `-- seldom: part (name, …)` instead: the part, with those that it uses, becomes the inside of a
+function of the part's name, which returns these names in a table.
 """
 
 import re
@@ -69,8 +69,8 @@ def _table_of_moves() -> str:
     settled = (f"    {move.value} = {_settled(move)}," for move in sorted(ENDINGS))
     return "\n".join(
         [
-            "-- Part: the table of moves; and what is recorded for an ending: of a job that is wanted and not, and each with",
-            "-- chances left and without.",
+            "-- Part: the table of moves; and what is recorded for an ending: of a job that is wanted, and of one",
+            "-- that is not, each with chances left and without.",
             "local MOVES = {",
             *rules,
             "}",
@@ -92,5 +92,5 @@ def _settled(move: Move) -> str:
     return f"{{ {', '.join(cases)} }}"
 
 
-def _lua(value: bool) -> str:  # noqa: FBT001 - it is the value itself
+def _lua(value: bool) -> str:
     return "true" if value else "false"

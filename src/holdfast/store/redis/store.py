@@ -1,6 +1,7 @@
 """The verbs of the Redis store, put together."""
 
 from holdfast.clock import Clock
+from holdfast.store.protocol import LeaseClock
 from holdfast.store.redis.burial_verbs import BurialVerbs
 from holdfast.store.redis.claim_verbs import ClaimVerbs
 from holdfast.store.redis.client_verbs import ClientVerbs
@@ -12,6 +13,8 @@ from holdfast.store.redis.view_verbs import ViewVerbs
 
 class RedisStore(EnqueueVerbs, ClientVerbs, ViewVerbs, ClaimVerbs, FinishVerbs, SupervisionVerbs, BurialVerbs):
     """Every verb of `Store`, as scripts for Redis."""
+
+    lease_clock = LeaseClock.SERVER
 
     def __init__(self, _clock: Clock | None = None) -> None:
         """Take what every store is given; this one's time is given to each script by who runs it."""

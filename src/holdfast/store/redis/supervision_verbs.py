@@ -1,7 +1,7 @@
 """Workers: their registration, their beats, the mark of the dead; and what is tidied up.
 
-Each verb is one script, and the server runs one script at a time: so beats, claims, condemnations and burials never meet
-halfway. `condemn` judges the lease in the same step in which it marks; a beat of a marked worker is refused; a
+Each verb is one script, and the server runs one script at a time: so beats, claims, condemnations and burials never
+meet halfway. `condemn` judges the lease in the same step in which it marks; a beat of a marked worker is refused; a
 vanished worker is buried only with the mark; and from its burial on the worker is not registered, which claims and
 beats look at in their own step.
 """
@@ -12,8 +12,8 @@ from datetime import timedelta
 
 from holdfast.core.job import ClaimRef, KnownTask
 from holdfast.store.protocol import BeatAnswer, WorkerBeat, WorkerInfo
-from holdfast.store.redis.rows import Row, to_ref, write_registration
-from holdfast.store.redis.verbs import RedisVerbs, pack
+from holdfast.store.redis.packing import pack
+from holdfast.store.redis.rows import Row, fences, to_ref, write_registration
 from holdfast.store.times import from_micros, span_from_micros, span_to_micros
 from holdfast.store.verb import Access, Script, Steps, verb
 
@@ -21,7 +21,7 @@ BURIED_KEPT = timedelta(days=1)
 """How long a buried worker is remembered."""
 
 
-class SupervisionVerbs(RedisVerbs):
+class SupervisionVerbs:
     """Register, beat, condemn, sweep, retire."""
 
     @verb(Access.WRITE)
@@ -33,7 +33,7 @@ class SupervisionVerbs(RedisVerbs):
     @verb(Access.BEAT)
     def beat(self, beats: Sequence[WorkerBeat]) -> Steps[BeatAnswer]:
         """Renew leases: refused to a condemned or unregistered worker, granted to any other, however late."""
-        named = [(beat.worker, beat.closed_call, dict(beat.held)) for beat in beats]
+        named = [(beat.worker, beat.closed_call, fences(beat.held)) for beat in beats]
         reply = yield Script("beat", (pack(named),))
         now, accepted, revoked, replaced, paused, unnamed, expired, next_expiry, unknown, suspects = reply
         return BeatAnswer(
@@ -73,10 +73,10 @@ def _names(words: Row) -> frozenset[str]:
 
 
 def _refs_by_worker(flat: Row) -> dict[str, tuple[ClaimRef, ...]]:
-    refs: defaultdict[str, tuple[ClaimRef, ...]] = defaultdict(tuple)
+    refs: defaultdict[str, list[ClaimRef]] = defaultdict(list)
     for worker, job_id, fence in zip(flat[::3], flat[1::3], flat[2::3], strict=True):
-        refs[worker.decode()] += (to_ref(job_id, fence),)
-    return dict(refs)
+        refs[worker.decode()].append(to_ref(job_id, fence))
+    return {worker: tuple(sorted(own)) for worker, own in refs.items()}
 
 
 def _to_task(word: bytes) -> KnownTask:

@@ -3,8 +3,7 @@
 import re
 import socket
 import ssl
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from redis.exceptions import (
@@ -50,7 +49,7 @@ _CODES: Mapping[type[RedisError], str] = MappingProxyType(
     }
 )
 _SAID = re.compile(r"^-?(?P<code>[A-Z]{2,}) ")
-_SAID_IN_A_SCRIPT = re.compile(r"@user_script: ?\d+: -(?P<code>[A-Z]{2,}) ")
+_SAID_IN_A_SCRIPT = re.compile(r"@user_script: ?\d+: -?(?P<code>[A-Z]{2,}) ")
 
 _TLS_OR_NOT = "check host and port, and that rediss:// is written for TLS and redis:// without"
 _SLOT_MOVES = "moves the slot of these jobs to another node: try again when it is done"
@@ -122,7 +121,7 @@ _SAYS: Mapping[str, tuple[type[StoreError], str]] = MappingProxyType(
             StoreError,
             (
                 "does not let this user do what is needed: `ACL SETUSER <user> ~{holdfast* +@read +@write"
-                " +@scripting +@connection +info` lets it"
+                " +@scripting +@connection +time +info` lets it"
             ),
         ),
     }
@@ -134,6 +133,7 @@ _WORDS: Mapping[str, str] = MappingProxyType(
         "cluster support disabled": "is no cluster: write redis:// in the URL",
         "DB index is out of range": "has no database of this number: write a smaller one, or raise its `databases`",
         "SELECT is not allowed": _SAYS["MOVED"][1],
+        "The user executing the script can't": _SAYS["NOPERM"][1],
         "unknown command": "lacks a command that is needed: use Redis 6.2 or newer, with EVALSHA and SCRIPT",
     }
 )
@@ -162,16 +162,23 @@ _CAUSES: tuple[tuple[type[OSError], type[StoreError], str], ...] = (
 """What an error of the system means."""
 
 
-@contextmanager
-def translated(address: Address, timeout: float) -> Iterator[None]:
-    """Let no error of the library escape."""
-    try:
-        yield
-    except (RedisError, OSError) as error:
-        # A server that does not know a command repeats the arguments, payloads among them.
-        raise translate(error, address, timeout) from (None if "with args beginning" in str(error) else error)
-    except UnicodeEncodeError as error:
-        raise ValueNotStoredError(f"Redis cannot store a value of this call ({error.reason})") from error
+class Translated:
+    """Lets no error of the library escape from what is done within."""
+
+    def __init__(self, address: Address, timeout: float) -> None:
+        self._address = address
+        self._timeout = timeout
+
+    def __enter__(self) -> None:
+        """Do nothing: it may be entered anew at any time, by any thread."""
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, UnicodeEncodeError):
+            raise ValueNotStoredError(f"Redis cannot store a value of this call ({error.reason})") from error
+        if isinstance(error, RedisError | OSError):
+            # A server that does not know a command repeats the arguments, payloads among them.
+            cause = None if "with args beginning" in str(error) else error
+            raise translate(error, self._address, self._timeout) from cause
 
 
 def code_of(error: Exception) -> str:
@@ -209,7 +216,7 @@ def translate(error: Exception, address: Address, timeout: float) -> StoreError:
     if isinstance(error, InvalidResponse):
         return StoreError(f"{name} does not answer like a Redis: {_TLS_OR_NOT}")
     if is_cut(error):
-        return _unreachable(error, name, timeout)
+        return _unreachable(error, name, address, timeout)
     text = " ".join(str(error).split())
     says = next((says for words, says in _WORDS.items() if words in text), f"refused a command ({text})")
     return StoreError(f"{name} {says}")
@@ -226,13 +233,15 @@ def refuse_old(info: Mapping[str, str], address: Address) -> None:
         )
 
 
-def _unreachable(error: Exception, name: str, timeout: float) -> StoreError:
+def _unreachable(error: Exception, name: str, address: Address, timeout: float) -> StoreError:
     if "max number of clients" in str(error):
         return StoreUnavailableError(f"{name} has too many clients: raise its `maxclients`, or try again")
     cause = TimeoutError() if isinstance(error, RedisTimeoutError) else _os_error(error)
+    # A server without TLS waits for the rest of what it takes for a long command.
+    also = f"; {_TLS_OR_NOT}" if address.tls and isinstance(cause, TimeoutError) else ""
     for kind, ours, says in _CAUSES:
         if isinstance(cause, kind):
-            return ours(f"{name} {says.format(cause=getattr(cause, 'reason', ''), timeout=timeout)}")
+            return ours(f"{name} {says.format(cause=getattr(cause, 'reason', ''), timeout=timeout)}{also}")
     return StoreUnavailableError(
         f"{name} closed the connection: see whether it was restarted, then try again; {_TLS_OR_NOT}"
     )

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from holdfast.core.job import Attempt, Glance, Job
 from holdfast.core.states import State
 from holdfast.store.protocol import JobFilter, Queue, Situation, Worker
+from holdfast.store.redis.packing import pack
 from holdfast.store.redis.rows import Row, to_attempt, to_glance, to_job, to_worker
-from holdfast.store.redis.verbs import RedisVerbs, pack
 from holdfast.store.times import from_micros, from_micros_or_none
 from holdfast.store.verb import Access, Script, Steps, verb
 
 _STRETCH = 1000
-"""So many jobs one script looks at. A list that passes over more takes several; each of them is one moment's view."""
+"""So many jobs one script looks at. A list that passes over more takes several, each of them one moment's view."""
 
 
-class ViewVerbs(RedisVerbs):
+class ViewVerbs:
     """The reads."""
 
     @verb(Access.READ)

@@ -23,6 +23,18 @@ def shop(postgres_url, table):
 
 
 @pytest.fixture
+def counts(shop, postgres_url, postgres_schema, table):  # noqa: ARG001 - the tables are the shop's
+    """Give a function that counts the user's rows, the jobs, and what of them waits to be claimed."""
+
+    def count():
+        tables = {"orders": table, "jobs": f'"{postgres_schema}".job', "fresh": f'"{postgres_schema}".fresh'}
+        return {name: sql(postgres_url, f"SELECT count(*) FROM {table}")[0][0] for name, table in tables.items()}
+
+    count.table = table
+    return count
+
+
+@pytest.fixture
 def orders(postgres_url, table):
     """Give a function that counts the user's rows."""
     return lambda: sql(postgres_url, f"SELECT count(*) FROM {table}")[0][0]

@@ -3,7 +3,9 @@
 import pytest
 from pg_joining import jobs, pack
 
+from holdfast.core.job import NewJob, OnConflict
 from holdfast.errors import KeyTakenError, StoreError
+from holdfast.ids import new_job_id
 
 
 @pytest.mark.parametrize("order_first", [True, False])
@@ -80,6 +82,20 @@ def test_an_error_in_the_middle_leaves_the_transaction_usable(shop, own, orders,
     pack(shop, own, key="order-2", on_conflict="raise")
     own.commit()
     assert (jobs(shop), orders()) == (2, 1)
+
+
+def test_of_an_enqueue_that_is_refused_halfway_nothing_stays(shop, own):
+    """By a KeyTakenError, when another job has made way for one of the same call already."""
+    keyed = [shop.tasks["pack"].options(key=key, delay=60).enqueue(order=1) for key in ("order-1", "order-2")]
+    replacing = NewJob(id=new_job_id(), task="pack", payload=b"{}", key="order-1", on_conflict=OnConflict.REPLACE)
+    refused = NewJob(id=new_job_id(), task="pack", payload=b"{}", key="order-2", on_conflict=OnConflict.RAISE)
+    own.begin()
+    with pytest.raises(KeyTakenError):
+        own.run_verb(shop.backend, shop.verbs.enqueue((replacing, refused)))
+    pack(shop, own)
+    own.commit()
+    assert [handle.status() for handle in keyed] == ["scheduled", "scheduled"]
+    assert jobs(shop) == 3
 
 
 def test_of_an_enqueue_that_fails_halfway_nothing_stays(shop, own, orders, table, postgres_schema):

@@ -251,7 +251,11 @@ def test_a_user_without_rights_is_told_to_grant_them(shop, postgres_schema, plai
     with pytest.raises(StoreError, match=f'GRANT USAGE ON SCHEMA "{postgres_schema}"'):
         pack(shop, plain)
     plain.do("RESET ROLE")
-    pack(shop, plain)
+    plain.do(f'GRANT USAGE ON SCHEMA "{postgres_schema}" TO "{role}"')
+    for things in ("TABLES", "SEQUENCES"):
+        plain.do(f'GRANT ALL ON ALL {things} IN SCHEMA "{postgres_schema}" TO "{role}"')
+    plain.do(f'SET LOCAL ROLE "{role}"')
+    assert pack(shop, plain, key="order-1", tags=["x"]).created
     plain.rollback()
     assert jobs(shop) == 0
 

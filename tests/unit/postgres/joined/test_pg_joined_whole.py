@@ -7,7 +7,7 @@ from holdfast import ConfigurationError
 from holdfast.core.job import NewJob
 from holdfast.errors import StoreError
 from holdfast.ids import new_job_id
-from user_connections import open_own
+from user_connections import Async, Sync, open_own
 
 SHARED = {
     "psycopg-block": r"inside a block of its own transaction\(\), which alone can commit",
@@ -30,6 +30,10 @@ class Whole:
         call = getattr(self._joined, name)
         return lambda *args: self._own.wait(call(*args)) if self._own.is_async else call(*args)
 
+    def finish(self):
+        self.enqueue()
+        self.commit()
+
     def enqueue(self):
         self.run(self._shop.verbs.enqueue((NewJob(id=new_job_id(), task="pack", payload=b"{}"),)))
 
@@ -40,13 +44,13 @@ def whole(shop, own):
 
 
 @pytest.mark.parametrize(("ending", "stored"), [("commit", 1), ("rollback", 0)])
-def test_it_ends_as_a_whole(shop, own, whole, orders, table, ending, stored):
+def test_it_ends_as_a_whole(own, whole, counts, ending, stored):
     whole.begin()
-    own.do(f"INSERT INTO {table} DEFAULT VALUES")
+    own.do(f"INSERT INTO {counts.table} DEFAULT VALUES")
     whole.enqueue()
-    assert (jobs(shop), orders()) == (0, 0)
+    assert counts() == {"orders": 0, "jobs": 0, "fresh": 0}
     getattr(whole, ending)()
-    assert (jobs(shop), orders()) == (stored, stored)
+    assert counts() == {"orders": stored, "jobs": stored, "fresh": stored}
 
 
 def test_the_connection_is_left_as_it_was(shop, own, whole, orders, table):
@@ -60,52 +64,48 @@ def test_the_connection_is_left_as_it_was(shop, own, whole, orders, table):
     assert (jobs(shop), orders()) == (2, 0)
 
 
-def test_one_that_is_open_is_taken_over(shop, request, own, whole, orders, table):
+def test_one_that_is_open_is_taken_over(request, own, whole, counts):
     own.begin()
-    own.do(f"INSERT INTO {table} DEFAULT VALUES")
+    own.do(f"INSERT INTO {counts.table} DEFAULT VALUES")
     reason = SHARED.get(request.node.callspec.params["own"])
     if reason is not None:
         with pytest.raises(ConfigurationError, match=reason):
             whole.begin()
         own.commit()
-        assert orders() == 1
+        assert counts() == {"orders": 1, "jobs": 0, "fresh": 0}
         return
     whole.begin()
     whole.enqueue()
     whole.commit()
-    assert (jobs(shop), orders()) == (1, 1)
+    assert counts() == {"orders": 1, "jobs": 1, "fresh": 1}
 
 
-@pytest.mark.parametrize("word", ["COMMIT", "ROLLBACK"])
-@pytest.mark.parametrize("kind", ["psycopg", "psycopg-autocommit", "psycopg-async"])
-def test_one_that_the_user_ends_inside_is_not_committed(shop, postgres_url, orders, table, kind, word):
-    with open_own(kind, postgres_url) as own:
-        whole = Whole(shop, own)
-        whole.begin()
-        own.do(f"INSERT INTO {table} DEFAULT VALUES")
-        own.do(word)
-        with pytest.raises(StoreError, match="committed or rolled back inside its block"):
-            whole.enqueue()
-            whole.commit()
-        whole.rollback()
-        assert (jobs(shop), orders()) == (0, 1 if word == "COMMIT" else 0)
+def commit_by_word(own):
+    own.do("COMMIT")
 
 
-@pytest.mark.parametrize("word", ["commit", "rollback"])
-@pytest.mark.parametrize("kind", ["sqlalchemy", "sqlalchemy-session", "sqlalchemy-async", "sqlalchemy-asyncpg"])
-def test_one_that_the_user_ends_inside_by_sqlalchemy_is_not_committed(
-    shop, postgres_url, orders, table, kind, word
-):
-    with open_own(kind, postgres_url) as own:
-        whole = Whole(shop, own)
-        whole.begin()
-        own.do(f"INSERT INTO {table} DEFAULT VALUES")
-        getattr(own, word)()
-        with pytest.raises(StoreError, match="committed or rolled back inside its block"):
-            whole.enqueue()
-            whole.commit()
-        whole.rollback()
-        assert (jobs(shop), orders()) == (0, 1 if word == "commit" else 0)
+def roll_back_by_word(own):
+    own.do("ROLLBACK")
+
+
+@pytest.mark.parametrize("end", [Sync.commit, Sync.rollback, commit_by_word, roll_back_by_word])
+@pytest.mark.parametrize(
+    "own", ["psycopg", "psycopg-autocommit", "sqlalchemy", "sqlalchemy-session"], indirect=True
+)
+def test_one_that_the_user_ends_inside_is_not_committed(own, whole, counts, end):
+    whole.begin()
+    own.do(f"INSERT INTO {counts.table} DEFAULT VALUES")
+    end(own)
+    with pytest.raises(StoreError, match="committed or rolled back inside its block"):
+        whole.finish()
+    whole.rollback()
+    assert counts() == {"orders": 1 if "commit" in end.__name__ else 0, "jobs": 0, "fresh": 0}
+
+
+@pytest.mark.parametrize("end", [Async.commit, Async.rollback])
+@pytest.mark.parametrize("own", ["psycopg-async", "sqlalchemy-async", "sqlalchemy-asyncpg"], indirect=True)
+def test_an_async_one_that_the_user_ends_inside_is_not_committed(own, whole, counts, end):
+    test_one_that_the_user_ends_inside_is_not_committed(own, whole, counts, end)
 
 
 def test_a_statement_of_the_user_s_that_failed_inside_lets_nothing_be_committed(shop, own, whole):
@@ -158,8 +158,8 @@ def test_django_without_autocommit(shop, postgres_url, orders, table):
         own.tx.set_autocommit(True)
 
 
-def test_what_could_not_begin_is_left_alone(shop, postgres_url, orders, table):
-    """A connection whose transaction is read-only can begin; the server refuses the first write, and that is told."""
+def test_a_read_only_one_is_refused_at_its_first_write(shop, postgres_url, orders, table):
+    """One whose transactions are read-only can begin; the server refuses the first write, and that is told."""
     with open_own("psycopg", postgres_url) as own:
         own.tx.read_only = True
         whole = Whole(shop, own)

@@ -8,6 +8,9 @@
 --                 ├──► claim (in hand) ───┤
 --     waiting ────┘                       └──► waiting
 --
+-- The tables job, fresh, waiting and claim are made two megabytes large, and do not shrink below that: so a planner that
+-- finds them empty looks rows up in an index all the same, and a plan that it keeps is still right when they are full.
+--
 -- Times are microseconds since 1970 UTC. `now` is the server's clock_timestamp(), never a caller's. Names are compared
 -- byte by byte (COLLATE "C"): that is their order in every store, and it is quick.
 --
@@ -98,7 +101,12 @@ CREATE TABLE holdfast.job (
     seq bigint NOT NULL DEFAULT nextval('holdfast.arrival'),
     PRIMARY KEY (id)
 ) PARTITION BY RANGE (id);
-CREATE TABLE holdfast.job_all PARTITION OF holdfast.job FOR VALUES FROM (MINVALUE) TO (MAXVALUE);
+CREATE TABLE holdfast.job_all PARTITION OF holdfast.job FOR VALUES FROM (MINVALUE) TO (MAXVALUE)
+WITH (fillfactor = 10, vacuum_truncate = false);
+INSERT INTO holdfast.job_all (id, task, version, queue, priority, run_at, max_attempts, created_at, payload, seq)
+SELECT gen_random_uuid(), repeat('-', 700), 0, '', 0, 0, 0, 0, '', 0 FROM generate_series(1, 256);
+DELETE FROM holdfast.job_all;
+ALTER TABLE holdfast.job_all RESET (fillfactor);
 CREATE INDEX job_key ON holdfast.job (key, id) WHERE key IS NOT NULL;
 
 CREATE TABLE holdfast.fresh (
@@ -108,7 +116,11 @@ CREATE TABLE holdfast.fresh (
     seq bigint NOT NULL,
     run_at bigint NOT NULL,
     id uuid NOT NULL
-);
+) WITH (fillfactor = 10, vacuum_truncate = false);
+INSERT INTO holdfast.fresh (queue, priority, xid, seq, run_at, id)
+SELECT repeat('-', 700), 0, '0', 0, 0, gen_random_uuid() FROM generate_series(1, 256);
+DELETE FROM holdfast.fresh;
+ALTER TABLE holdfast.fresh RESET (fillfactor);
 CREATE INDEX fresh_order ON holdfast.fresh (queue, priority, xid, seq);
 
 CREATE TABLE holdfast.waiting (
@@ -128,7 +140,11 @@ CREATE TABLE holdfast.waiting (
     until_at bigint,
     after uuid,
     error text
-);
+) WITH (fillfactor = 10, vacuum_truncate = false);
+INSERT INTO holdfast.waiting (queue, priority, run_at, seq, id, task, version, error)
+SELECT '', 0, 0, 0, gen_random_uuid(), '', 0, repeat('-', 700) FROM generate_series(1, 256);
+DELETE FROM holdfast.waiting;
+ALTER TABLE holdfast.waiting RESET (fillfactor);
 CREATE UNIQUE INDEX waiting_id ON holdfast.waiting (id);
 CREATE INDEX waiting_order ON holdfast.waiting (queue, alone, priority, run_at, seq) WHERE NOT blocked;
 CREATE INDEX waiting_time ON holdfast.waiting (run_at, priority DESC, seq) WHERE NOT blocked AND NOT alone;

@@ -89,11 +89,11 @@ CROSS JOIN LATERAL (SELECT waiting.ctid {waiting_due} LIMIT level.waiting FOR UP
 WHERE level.waiting > 0
 
 -- part: soon
--- What becomes due within $8, soonest first.
+-- What becomes due within $8, soonest first. The queue is compared in such a way that only an index by time will do.
 FROM holdfast.waiting AS waiting
 WHERE NOT waiting.blocked AND NOT waiting.alone AND waiting.run_at > (SELECT now FROM moment)
     AND waiting.run_at <= (SELECT now + $8::bigint FROM moment)
-    AND waiting.queue = ANY (ARRAY(SELECT name FROM open))
+    AND waiting.queue || '' = ANY (ARRAY(SELECT name FROM open))
 ORDER BY waiting.run_at, waiting.priority DESC, waiting.seq LIMIT $9::integer
 
 -- part: given

@@ -57,8 +57,8 @@ SELECT has_schema_privilege(n.oid, 'USAGE'), has_schema_privilege(n.oid, 'CREATE
 FROM pg_catalog.pg_namespace AS n WHERE n.nspname = $1::text;
 
 -- name: due_queues
--- The time $1 as the store has it, and the due jobs that nobody has claimed, by queue: since when that is paused, how
--- many they are, and since when the oldest is due. With one row without a queue for the time alone.
+-- The due jobs that nobody has claimed, by queue: the time (that of $1, or the server's), the queue, since when it is
+-- paused, how many they are, and since when the oldest is due. One row without a queue is there for the time alone.
 WITH moment AS MATERIALIZED (SELECT holdfast.present($1::bigint) AS now)
 SELECT moment.now, NULL AS queue, NULL::bigint AS paused_at, NULL::bigint AS jobs, NULL::bigint AS oldest FROM moment
 UNION ALL
@@ -68,7 +68,7 @@ FROM moment CROSS JOIN (
     UNION ALL
     SELECT queue, run_at FROM holdfast.waiting WHERE NOT blocked AND run_at <= (SELECT now FROM moment)
 ) AS due
-GROUP BY moment.now, due.queue ORDER BY queue COLLATE "C" NULLS FIRST;
+GROUP BY moment.now, due.queue;
 
 -- name: latest_time
 -- The latest time that was ever the present here: of the job with the newest id, of workers and of pauses.

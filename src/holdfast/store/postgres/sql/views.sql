@@ -69,7 +69,7 @@ job.id::text, job.task, job.version, job.queue, job.priority, coalesce(place.sta
 
 -- part: wanted
 -- What a page is about: queue $3, task $4, key $7, tags $8 and metadata $9 (a JSON object); NULL for any. Said in this
--- way, the planner expects nearly every job to be wanted, and walks; by what it guesses of parameters it would sort all.
+-- way, the planner expects nearly every job to be wanted, and walks; by its guesses of parameters it would sort them all.
 CASE WHEN ($3::text IS NULL OR job.queue = $3::text) AND ($4::text IS NULL OR job.task = $4::text)
     AND ($7::text IS NULL OR job.key = $7::text)
     AND ($8::text[] IS NULL OR job.tags @> $8::text[])
@@ -86,6 +86,11 @@ CASE WHEN ($3::text IS NULL OR place.queue IS NULL OR place.queue = $3::text)
 -- part: page
 -- The end of a walk, which the planner takes for a short one, as it cannot know how short the page is.
 LIMIT 500
+
+-- part: walked
+-- What of a table is wanted, in order. The limit is none; but without one the planner would drop every plan that is not
+-- the best for all of the table, and with them those that are quick to begin.
+place.id <= $5::uuid AND {wanted_there} ORDER BY place.id DESC LIMIT 1000000000
 
 -- part: worker_rows
 -- Every registered worker with how long ago its last beat was, and how much it has in hand.
@@ -138,27 +143,45 @@ SELECT * FROM (
 
 -- name: jobs_in_states
 -- The same page where states are asked for, or an error, which no fresh job has: walks along the tables of those states
--- and no others.
-{moment}
+-- and no others. Fresh jobs are sorted, no more than the page shows of them where nothing else is asked. Of those that
+-- wait, the due and the blocked ones are mostly few among many: if they are, they are found by indexes of their own.
+{moment}, few AS MATERIALIZED (
+    (SELECT id FROM holdfast.waiting
+        WHERE {ready} = ANY ($2::text[]) AND NOT blocked AND run_at <= (SELECT now FROM moment)
+        ORDER BY run_at, seq LIMIT 1001)
+    UNION ALL
+    (SELECT id FROM holdfast.waiting
+        WHERE {blocked} = ANY ($2::text[]) AND blocked ORDER BY reason, task, version LIMIT 1001)
+), many AS MATERIALIZED (
+    SELECT {scheduled} = ANY ($2::text[]) OR (SELECT count(*) FROM few) > 1000 AS so
+)
 SELECT * FROM (
     SELECT {job_columns}
     FROM (
-        ({fresh_place} WHERE {ready} = ANY ($2::text[]) AND $10::text IS NULL ORDER BY fresh.id DESC)
+        (SELECT * FROM ({fresh_place}) AS place
+            WHERE {ready} = ANY ($2::text[]) AND $10::text IS NULL AND place.id <= $5::uuid AND {wanted_there}
+            ORDER BY place.id DESC
+            LIMIT CASE WHEN $4::text IS NULL AND $9::text IS NULL THEN $6::bigint ELSE 1000000000 END)
         UNION ALL
-        ({waiting_place} WHERE $2::text[] && ARRAY[{ready}, {scheduled}, {blocked}] ORDER BY waiting.id DESC)
+        (SELECT * FROM ({waiting_place}) AS place
+            WHERE $2::text[] && ARRAY[{ready}, {scheduled}, {blocked}] AND (SELECT so FROM many) AND {walked})
         UNION ALL
-        ({claim_place} WHERE $2::text[] && ARRAY[{held}, {running}] ORDER BY claim.id DESC)
+        (SELECT place.* FROM few CROSS JOIN LATERAL ({waiting_place} WHERE waiting.id = few.id OFFSET 0) AS place
+            WHERE NOT (SELECT so FROM many) AND {walked})
         UNION ALL
-        ({outcome_place} WHERE outcome.state = {dead} AND {dead} = ANY ($2::text[]) ORDER BY outcome.id DESC)
+        (SELECT * FROM ({claim_place}) AS place
+            WHERE $2::text[] && ARRAY[{held}, {running}] AND {walked})
         UNION ALL
-        ({outcome_place} WHERE outcome.state = {cancelled} AND {cancelled} = ANY ($2::text[]) ORDER BY outcome.id DESC)
+        (SELECT * FROM ({outcome_place}) AS place
+            WHERE {dead} = ANY ($2::text[]) AND place.state = {dead} AND {walked})
         UNION ALL
-        ({outcome_place}
-            WHERE outcome.state NOT IN ({dead}, {cancelled}) AND {completed} = ANY ($2::text[])
-            ORDER BY outcome.id DESC)
+        (SELECT * FROM ({outcome_place}) AS place
+            WHERE {cancelled} = ANY ($2::text[]) AND place.state = {cancelled} AND {walked})
+        UNION ALL
+        (SELECT * FROM ({outcome_place}) AS place
+            WHERE {completed} = ANY ($2::text[]) AND place.state NOT IN ({dead}, {cancelled}) AND {walked})
     ) AS place CROSS JOIN LATERAL (SELECT * FROM holdfast.job WHERE id = place.id OFFSET 0) AS job
-    WHERE place.id <= $5::uuid AND {wanted} AND {wanted_there}
-    ORDER BY place.id DESC {page}
+    WHERE {wanted} ORDER BY place.id DESC {page}
 ) AS found LIMIT $6::bigint;
 
 -- name: glance

@@ -3,10 +3,8 @@
 --
 -- Jobs
 --   job:<id>          string  the job as it was accepted, which never changes: 15 digits that number its arrival,
---   16 digits of
---                             micros when, 4 bytes with the length of what follows, a MessagePack array
---                             (requests.py),
---                             and the payload
+--                             16 digits of micros when, 4 bytes with the length of what follows, a MessagePack
+--                             array (requests.py), and the payload
 --   life:<id>         hash    what became of it since, if anything did (lives.lua)
 --   done:<id>         string  a completion that is all there is to say: instead of a life (done.lua)
 --   all               zset    every id, score 0: read backwards, newest first
@@ -16,8 +14,7 @@
 --   ended             zset    completed and cancelled ones by when
 --   kept              zset    instead of it, completed ones whose key is kept, by when that is over
 --   fading            zset    those with a result to forget, by when
---   tally             hash    <state>:<queue> to how many, but for those that wait for their time: lanes are
---   counted
+--   tally             hash    <state>:<queue> to how many; those that wait for their time are counted in lanes
 --   arrivals          string  the last number of an arrival
 -- Waiting (lanes.lua)
 --   queues            zset    queues that have lanes, score 0: by name
@@ -39,6 +36,9 @@
 --   buried            zset    workers that were buried, by when; forgotten after a day
 --   hires             string  the last number of a registration
 -- and those of the bell (bell.lua).
+--
+-- A server that is full refuses a script if its first write may need room, and does not look again after that. Only
+-- enqueue should be refused so: whatever brings work to its end begins with a write that takes something away.
 
 local call = redis.call
 local prefix = KEYS[1] .. ':'

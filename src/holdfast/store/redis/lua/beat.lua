@@ -2,9 +2,8 @@
 -- Renew leases, and bring back what supervisors have to know.
 --
 -- ARGV: time, MessagePack of {worker, closed_call, fences of the held jobs by id} for each
--- Returns the time, accepted workers, revoked and replaced claims (worker, id, fence, one after the other), paused
--- queues,
---   workers with unnamed claims, expired workers, how long until the next lease runs out (or nothing),
+-- Returns the time, accepted workers, revoked and replaced claims (worker, id, fence, one after the other),
+--   paused queues, workers with unnamed claims, expired workers, how long until the next lease ends (or nothing),
 --   <version>:<task> of jobs that no worker knew, queues with suspects.
 
 local beats = cmsgpack.unpack(ARGV[2])
@@ -46,13 +45,14 @@ local function has_unnamed(worker, closed_call, named)
     return unnamed
 end
 
-local accepted, unnamed = {}, {}
+local accepted, unnamed, own_lease = {}, {}, 0
 for _, beat in ipairs(beats) do
     local worker = beat[1]
     local lease = lease_of(worker)
     calling[worker] = true
     if lease and not condemned[worker] then
-        accepted[#accepted + 1] = worker
+        accepted[#accepted + 1], own_lease = worker, lease
+        call('ZREM', prefix .. 'leases', worker) -- a full server accepts this, and with it the next one
         call('ZADD', prefix .. 'leases', now + lease, worker)
         if has_unnamed(worker, beat[2], beat[3]) then
             unnamed[#unnamed + 1] = worker
@@ -60,21 +60,22 @@ for _, beat in ipairs(beats) do
     end
 end
 
+-- A beat that seems to come from the future, as the server's clock was set back, counts as one of now.
+for _, worker in ipairs(call('ZRANGEBYSCORE', prefix .. 'leases', '(' .. micros(now + own_lease), '+inf')) do
+    local latest = now + lease_of(worker)
+    if tonumber(call('ZSCORE', prefix .. 'leases', worker)) > latest then
+        call('ZADD', prefix .. 'leases', latest, worker)
+    end
+end
+
 local expired, next_expiry = {}, false
 local leases = call('ZRANGE', prefix .. 'leases', 0, -1, 'WITHSCORES')
 for place = 1, #leases, 2 do
     local worker, ends_at = leases[place], tonumber(leases[place + 1])
-    local longest = now + (lease_of(worker) or 0)
-    if ends_at > longest then
-        -- The clock was set back: no lease may last as long as that step.
-        ends_at = longest
-        call('ZADD', prefix .. 'leases', micros(ends_at), worker)
-    end
-    if calling[worker] then
-        -- It is there.
-    elseif condemned[worker] or ends_at < now then
+    local is_over = condemned[worker] or ends_at < now
+    if is_over and not calling[worker] then
         expired[#expired + 1] = worker
-    else
+    elseif not is_over and not calling[worker] then
         next_expiry = next_expiry or micros(ends_at - now)
     end
 end

@@ -11,7 +11,7 @@ end
 local function orphans_of(worker)
     local ids = {}
     for _, id in ipairs(call('SMEMBERS', prefix .. 'held:' .. worker)) do
-        if claim_of(id) then
+        if claim_of(id) and call('EXISTS', prefix .. 'job:' .. id) == 1 then
             ids[#ids + 1] = id
         end
     end

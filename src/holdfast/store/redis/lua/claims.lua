@@ -20,8 +20,8 @@ local function read_claim(text)
     if not claim then
         local worker, fence, number, queue, flag, state, cancel, started_at, progress = cmsgpack.unpack(text)
         claim = {
-            worker = worker, fence = fence, call = number, queue = queue, flag = flag, state = state, cancel = cancel,
-            started_at = started_at, progress = progress,
+            worker = worker, fence = fence, call = number, queue = queue, flag = flag, state = state,
+            cancel = cancel, started_at = started_at, progress = progress,
         }
         known_claims[text] = claim
     end
@@ -41,5 +41,6 @@ local function change_claim(id, claim, changes)
     for name, value in pairs(changes) do
         changed[name] = value or nil
     end
+    call('HDEL', prefix .. 'claims', id) -- a full server accepts this, and with it the next one
     call('HSET', prefix .. 'claims', id, claim_text(changed))
 end

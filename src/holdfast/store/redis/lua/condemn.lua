@@ -5,6 +5,7 @@ local marked = {}
 for _, worker in ipairs(cmsgpack.unpack(ARGV[2])) do
     local ends_at = tonumber(call('ZSCORE', prefix .. 'leases', worker) or nil)
     if ends_at and (ends_at < now or call('SISMEMBER', prefix .. 'condemned', worker) == 1) then
+        call('SREM', prefix .. 'condemned', worker) -- a full server accepts this, and with it the next one
         call('SADD', prefix .. 'condemned', worker)
         marked[#marked + 1] = worker
     end

@@ -1,9 +1,13 @@
 -- uses: base
--- Part: completions of jobs that had neither a life nor a key: a row of MessagePack values and the bytes of the
--- result. The first five are written by the script and alike for jobs claimed in one call, the others by
--- requests.py.
+-- Part: completions of jobs that had neither a life nor a key: a row of MessagePack values, then the result. The
+-- first five are written by the script, and alike for jobs of one call; the others are requests.py's.
 
 local DONE_VALUES = 8
+
+-- What follows the values that were read from a text; the reader says -1 where nothing does.
+local function bytes_after(text, offset)
+    return offset < 0 and '' or string.sub(text, offset + 1)
+end
 
 local function read_done(text)
     local rest, fence, worker, finished_at, cancel, progress, started_at, keep, has_result =
@@ -11,7 +15,7 @@ local function read_done(text)
     return {
         fence = fence, worker = worker, finished_at = finished_at, cancel = cancel, progress = progress,
         started_at = started_at, until_at = keep and finished_at + keep,
-        result = has_result and string.sub(text, rest + 1),
+        result = has_result and bytes_after(text, rest),
     }
 end
 

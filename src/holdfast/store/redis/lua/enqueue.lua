@@ -6,8 +6,8 @@
 --   columns: 1 ids, 2 lengths of what is stored, 3 queues and priorities that occur, 4 which of them each job has
 --            (nothing: all the first), 5 run_at by place, 6 delay by place, 7 what more there is to say, by place:
 --            1 task, 2 key, 3 on_conflict, 4 tags, 5 whether it has the flag for a key
--- Returns the ids that were not stored, each with the job that has its key; or, where that is refused,
---   'taken', task, key, id, state of the job that has it.
+-- Returns the ids that were not stored, each with the job that has its key; and, where all is refused because of
+--   one, task, key, id and state of the job that has it.
 
 local ids, lengths, places, place_of, run_ats, delays, more = unpack(cmsgpack.unpack(ARGV[2]), 1, 7)
 local texts, number, format, sub = ARGV[3], #ids, string.format, string.sub
@@ -41,7 +41,7 @@ if more then
             local name = rare.key_name(said[1], said[2])
             local holder = holders[name] or rare.taken_by(said[1], said[2])
             if holder and said[3] == 'raise' then
-                return { 'taken', said[1], said[2], holder.id, holder.shown_state }
+                return { {}, { said[1], said[2], holder.id, holder.shown_state } }
             elseif holder and (said[3] == 'return' or holder.state == 'completed') then
                 met[#met + 1], met[#met + 2] = ids[index], holder.id
                 left_out[index] = true
@@ -97,7 +97,7 @@ for index = 1, number do
     from = text_end + 1
 end
 if size == 0 then
-    return met
+    return { met, false }
 end
 set_all(written)
 set_all(key_names)
@@ -119,4 +119,4 @@ ring('work')
 if has_ended then
     ring('result')
 end
-return met
+return { met, false }

@@ -3,11 +3,9 @@
 -- End claims of a worker, fenced.
 --
 -- ARGV: time, worker, columns (MessagePack), what is stored of plain completions and results, one after the other
---   columns: 1 ids, 2 fences, 3 lengths of what is stored of plain completions, 4 how long the result of one is
---   kept,
---            by place, 5 the other endings: {id, fence, move, started_at, delay, reason, error, traceback, log,
---            keep,
---            length of the result}
+--   columns: 1 ids, 2 fences, 3 lengths of what is stored of plain completions, 4 how long a result is kept, by
+--            place, 5 the other endings: {id, fence, move, started_at, delay, reason, error, traceback, log,
+--            how long the result is kept, its length}
 -- Returns the places of the endings that were refused, plain ones first, and whether a job waits again.
 
 local worker, texts = ARGV[2], ARGV[4]
@@ -70,11 +68,11 @@ for text, number in pairs(times) do
     count('completed', claim.queue, number)
 end
 if size > 0 then
+    in_bites('HDEL', prefix .. 'claims', gone)
+    in_bites('SREM', prefix .. 'held:' .. worker, gone)
     set_all(dones)
     in_bites('ZADD', prefix .. 'ended', ended)
     in_bites('ZADD', prefix .. 'fading', fading)
-    in_bites('HDEL', prefix .. 'claims', gone)
-    in_bites('SREM', prefix .. 'held:' .. worker, gone)
 end
 
 for index, said in ipairs(others) do

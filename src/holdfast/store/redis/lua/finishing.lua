@@ -13,7 +13,7 @@ local function completion(id, fence, text)
     local rest, started_at, keep, has_result = cmsgpack.unpack_limit(text, 3)
     return {
         id = id, fence = fence, move = 'complete', started_at = started_at, keep = keep, delay = 0,
-        result = has_result and string.sub(text, rest + 1),
+        result = has_result and bytes_after(text, rest),
     }
 end
 
@@ -59,6 +59,9 @@ local function finish_one(worker, ending)
         return was_finished(worker, ending)
     end
     local job = find_job(ending.id)
+    if not job then
+        return false
+    end
     local move = settled(job, ending.move)
     local error = ending.error
     if move == 'die' and move ~= ending.move then

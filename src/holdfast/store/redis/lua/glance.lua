@@ -13,8 +13,9 @@ local claims, dones = each_of('HMGET', prefix .. 'claims', ids), values_of(done_
 for place, id in ipairs(ids) do
     local job = read_claim(claims[place]) or not dones[place] and find_job(id)
     if job or dones[place] then
+        local state = job and shown_state(job) or 'completed'
         local progress = (job or read_done(dones[place])).progress
-        seen[size + 1], seen[size + 2], seen[size + 3] = id, job and shown_state(job) or 'completed', progress or false
+        seen[size + 1], seen[size + 2], seen[size + 3] = id, state, progress or false
         size = size + 3
     end
 end

@@ -8,8 +8,8 @@ end
 
 local function row(fence, worker, started_at, ended_at, how, error, traceback, log)
     return {
-        fence, worker, started_at and micros(started_at) or false, ended_at and micros(ended_at) or false, how or false,
-        error or false, traceback or false, log or false,
+        fence, worker, shown_time(started_at), shown_time(ended_at), how or false, error or false,
+        traceback or false, log or false,
     }
 end
 

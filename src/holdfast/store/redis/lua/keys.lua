@@ -47,7 +47,9 @@ local function free_follower(job)
     end
     call('HDEL', prefix .. 'followers', job.id)
     local follower = find_job(id)
-    leave(follower)
-    let_wait(follower, 'scheduled')
+    if follower then
+        leave(follower)
+        let_wait(follower, 'scheduled')
+    end
     return true
 end

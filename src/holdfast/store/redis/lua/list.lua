@@ -3,8 +3,7 @@
 -- a long list keeps nobody else waiting.
 --
 -- ARGV: time, which list (the end of its key), id before which to begin (empty: from the newest), how many jobs to
--- return, how
---   many to look at, MessagePack of 1 queue, 2 task, 3 states (nothing: any)
+--   return, how many to look at, MessagePack of 1 queue, 2 task, 3 states (nothing: any)
 -- Returns the jobs as views show them, and the id after which to go on, or nothing at the end of the list.
 
 local list, before, wanted, patience = prefix .. ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])

@@ -1,10 +1,9 @@
 -- uses: base, claims, done
 -- Part: a job and its life. A life is a hash of what is not as it was when the job was accepted:
---   s state, but for claimed jobs     y reason                  t run_at             f fence of the last ended
---   claim
---   a attempt        c crashes        o 1: a suspect            x 1: asked to cancel
---   w who had it last, if it is over  z finished_at             e last error         p progress
---   v result         u its end        n the job it waits for, if it is blocked(replacing)
+--   s state, but for claimed jobs   y reason          t run_at               f fence of the last claim that ended
+--   a attempt                       c crashes         o 1: a suspect         x 1: asked to cancel
+--   w who had it, if it is over     z finished_at     e last error           p progress
+--   v result                        u until when      n the job it waits for, if it is blocked(replacing)
 --   h<fence>  how that claim ended: worker, started_at, ended_at, how, error, traceback, log, by whom
 
 local HEAD = 35 -- arrival, micros and a length, before the array
@@ -18,7 +17,8 @@ local function read_request(id, text)
     return {
         id = id, text = text, arrival = string.sub(text, 1, 15), created_at = created_at,
         task = said[2], version = said[3], queue = said[4], priority = said[5], max_attempts = said[6],
-        first_run_at = said[7] or created_at + (said[8] or 0), key = said[9], keep_key = said[10] or 0, tags = said[13] or {},
+        first_run_at = said[7] or created_at + (said[8] or 0), key = said[9], keep_key = said[10] or 0,
+        tags = said[13] or {},
     }
 end
 
@@ -60,6 +60,11 @@ local function find_job(id)
         add_done(job, read_done(done))
     end
     return job
+end
+
+-- A time, if there is one, as replies have it.
+local function shown_time(time)
+    return time and micros(time) or false
 end
 
 -- The state that people see: what waits for its time only is ready once that has come.

@@ -7,9 +7,8 @@
 local worker, closed_call, named = ARGV[2], tonumber(ARGV[3]), cmsgpack.unpack(ARGV[4])
 local released = {}
 for _, id in ipairs(call('SMEMBERS', prefix .. 'held:' .. worker)) do
-    local claim = claim_of(id)
-    if claim and claim.call <= closed_call and named[id] ~= claim.fence then
-        local job = find_job(id)
+    local claim, job = claim_of(id), find_job(id)
+    if claim and job and claim.call <= closed_call and named[id] ~= claim.fence then
         local move = settled(job, 'release')
         local error = move == 'die' and STARTED_ITS_LAST or nil
         job.attempt = job.attempt + (MOVES[move].charges and 1 or 0)

@@ -2,9 +2,8 @@
 -- Make a dead job ready, or a scheduled one due now.
 --
 -- ARGV: time, id
--- Returns nothing without such a job; else its state as it was, and where its key is taken, 'taken', task, key, id
--- and state of
---   the job that has it.
+-- Returns nothing without such a job; else its state as it was; or, where its key is taken, 'taken', task, key,
+--   id and state of the job that has it.
 
 local job = find_job(ARGV[2])
 if not job then

@@ -3,8 +3,7 @@
 --
 -- ARGV: time, id
 -- Returns nothing without such a job; else the time, the job and the workers as views show them, since when its
--- queue is paused
---   (or nothing), and how many due jobs of its queue go first.
+--   queue is paused (or nothing), and how many due jobs of its queue go first.
 
 local job = find_job(ARGV[2])
 if not job then
@@ -38,6 +37,5 @@ local function ahead()
 end
 
 local is_waiting = job.state == 'scheduled' or job.state == 'blocked'
-return {
-    micros(now), shown(job), shown_workers(), call('HGET', prefix .. 'paused', job.queue), is_waiting and ahead() or 0,
-}
+local paused_at = call('HGET', prefix .. 'paused', job.queue)
+return { micros(now), shown(job), shown_workers(), paused_at, is_waiting and ahead() or 0 }

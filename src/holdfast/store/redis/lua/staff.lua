@@ -10,7 +10,8 @@ local function shown_workers()
     for place = 1, #registered, 2 do
         local worker, number, started_at, lease, said = registered[place], cmsgpack.unpack(registered[place + 1])
         local busy = { held = 0, running = 0 }
-        for _, text in ipairs(each_of('HMGET', prefix .. 'claims', call('SMEMBERS', prefix .. 'held:' .. worker))) do
+        local ids = call('SMEMBERS', prefix .. 'held:' .. worker)
+        for _, text in ipairs(each_of('HMGET', prefix .. 'claims', ids)) do
             local claim = read_claim(text)
             if claim then
                 busy[claim.state] = busy[claim.state] + 1
@@ -18,7 +19,8 @@ local function shown_workers()
         end
         local age = now - (tonumber(call('ZSCORE', prefix .. 'leases', worker)) - lease)
         workers[#workers + 1] = {
-            number, said, micros(lease), micros(started_at), micros(age), condemned[worker] and 1 or 0, busy.held, busy.running,
+            number, said, micros(lease), micros(started_at), micros(age), condemned[worker] and 1 or 0, busy.held,
+            busy.running,
         }
     end
     table.sort(workers, function(one, other) return one[1] < other[1] end)

@@ -77,8 +77,8 @@ end
 
 local function life_numbers(job)
     return {
-        f = job.fence, a = job.attempt, c = job.crashes, o = job.alone and 1 or false, x = job.cancel and 1 or false,
-        e = job.error or false,
+        f = job.fence, a = job.attempt, c = job.crashes, o = job.alone and 1 or false,
+        x = job.cancel and 1 or false, e = job.error or false,
     }
 end
 

@@ -9,10 +9,10 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
 from uuid import uuid4
 
 from holdfast.ids import new_job_id
+from measured import FOLDER
 
 INSERT_BATCH = 1000
 CLAIM_BATCH = 500
@@ -38,34 +38,34 @@ _FINISH = "UPDATE job SET state = 2, finished_at = ?, result = ? WHERE id = ? AN
 NewId = Callable[[], str | bytes]
 
 
-def one_by_one(folder: Path, count: int) -> float:
+def one_by_one(count: int) -> float:
     """Return rows per second, each in a transaction of its own."""
-    with _database(folder) as database:
+    with _database() as database:
         began = time.perf_counter()
         _insert(database, count, 1, _random_id)
         return count / (time.perf_counter() - began)
 
 
-def in_bulk(folder: Path, count: int) -> float:
+def in_bulk(count: int) -> float:
     """Return rows per second, a thousand in each transaction."""
-    with _database(folder) as database:
+    with _database() as database:
         began = time.perf_counter()
         _insert(database, count, INSERT_BATCH, _random_id)
         return count / (time.perf_counter() - began)
 
 
-def drain(folder: Path, count: int) -> float:
+def drain(count: int) -> float:
     """Return rows per second, claimed in one transaction and finished in another, five hundred in each."""
-    return _drain(folder, count, _random_id)
+    return _drain(count, _random_id)
 
 
-def drain_ordered(folder: Path, count: int) -> float:
+def drain_ordered(count: int) -> float:
     """Return rows per second of the same drain where ids grow with time."""
-    return _drain(folder, count, new_job_id)
+    return _drain(count, new_job_id)
 
 
-def _drain(folder: Path, count: int, new_id: NewId) -> float:
-    with _database(folder) as database:
+def _drain(count: int, new_id: NewId) -> float:
+    with _database() as database:
         _insert(database, count, INSERT_BATCH, new_id)
         began, done = time.perf_counter(), 0
         while done < count:
@@ -96,8 +96,8 @@ def _transaction(database: sqlite3.Connection) -> Iterator[None]:
 
 
 @contextmanager
-def _database(folder: Path) -> Iterator[sqlite3.Connection]:
-    with closing(sqlite3.connect(folder / "floor.db", isolation_level=None)) as database:
+def _database() -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(FOLDER / "floor.db", isolation_level=None)) as database:
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = FULL")
         database.executescript(_TABLE)

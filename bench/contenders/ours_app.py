@@ -1,0 +1,26 @@
+"""The app that is measured. Its store is named by HOLDFAST_URL."""
+
+import time
+
+from holdfast import Holdfast
+from measured import TALLY
+
+app = Holdfast()
+
+
+@app.task
+async def noop(n: int) -> None:  # noqa: ARG001 - a job has arguments
+    """Do nothing, as a coroutine."""
+    TALLY.tick()
+
+
+@app.task
+def noop_in_a_thread(n: int) -> None:  # noqa: ARG001 - a job has arguments
+    """Do nothing, as a plain function."""
+    TALLY.tick()
+
+
+@app.task
+async def timed(since: float) -> None:
+    """Note the time since then."""
+    TALLY.note(time.time() - since)

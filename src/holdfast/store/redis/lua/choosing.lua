@@ -1,0 +1,159 @@
+-- uses: lanes
+-- Part: which due jobs a queue gives in one call, as `ClaimRequest` says. A wish is what is asked for: alone,
+-- limit, max_wait (micros, or nothing), visit, and newest_known: the version by task that its worker knows.
+--
+-- A level is a priority of a queue with its lanes: the one of jobs that any worker takes, and those of jobs that
+-- this worker knows and others did not. A line is a queue in this call: where it is asked a second time, its places
+-- go on.
+
+local function is_adopted(wish, version, task)
+    return wish.newest_known[task] and version <= wish.newest_known[task]
+end
+
+local function turned(list, by)
+    local size, moved = #list, {}
+    for place = 1, size do
+        moved[place] = list[(place - 1 + by) % size + 1]
+    end
+    return moved
+end
+
+-- The levels of a queue, highest first.
+local function levels_of(wish, queue)
+    local levels, by_priority = {}, {}
+    for _, name in ipairs(call('SMEMBERS', prefix .. 'lanes:' .. queue)) do
+        local alone, priority, version, task = lane_parts(name)
+        if alone == wish.alone and (not task or is_adopted(wish, version, task)) then
+            local level = by_priority[priority]
+            if not level then
+                level = { priority = priority, lanes = {}, starved = 0, next = 1, given = {} }
+                by_priority[priority], levels[#levels + 1] = level, level
+            end
+            local key = lane_key(queue, name)
+            local lane = { queue = queue, name = name, key = key, version = version, task = task, taken = {} }
+            level.lanes[#level.lanes + 1] = lane
+        end
+    end
+    table.sort(levels, function(one, other) return one.priority > other.priority end)
+    return levels
+end
+
+-- As long as only the highest priority has jobs that have waited for half of max_wait, these come first anyway.
+local function line_of(wish, queue)
+    local levels, starving, rounds = levels_of(wish, queue), {}, 0
+    local passed_over = false
+    if wish.max_wait and wish.limit > 0 and #levels > 1 then
+        for depth = #levels, 1, -1 do
+            local level = levels[depth]
+            for _, lane in ipairs(level.lanes) do
+                level.starved = level.starved + call('ZCOUNT', lane.key, '-inf', now - wish.max_wait / 2)
+            end
+            if level.starved > 0 then
+                starving[#starving + 1] = level
+                passed_over = passed_over or depth > 1
+            end
+            rounds = math.max(rounds, math.min(level.starved, wish.limit))
+        end
+        starving = passed_over and turned(starving, math.floor((wish.visit - 1) / 2)) or {}
+    end
+    local line = { levels = levels, place = wish.visit, urgent = 1, starving = starving, rounds = rounds }
+    line.round, line.turn = 1, 1
+    return line
+end
+
+local function by_time(one, other)
+    if one.run_at ~= other.run_at then
+        return one.run_at < other.run_at
+    elseif one.priority ~= other.priority then
+        return one.priority > other.priority
+    end
+    return member_arrival(one.member) < member_arrival(other.member)
+end
+
+-- Add the first members of a level's lanes between two times to a list.
+local function look(level, after, until_at, most, entries)
+    for _, lane in ipairs(level.lanes) do
+        local found = call('ZRANGEBYSCORE', lane.key, after, until_at, 'WITHSCORES', 'LIMIT', 0, most)
+        for place = 1, #found, 2 do
+            local entry = { member = found[place], run_at = tonumber(found[place + 1]), lane = lane }
+            entry.priority = level.priority
+            entries[#entries + 1] = entry
+        end
+    end
+end
+
+-- The first due members of a level, as many as one call can give, and the lane of each.
+local function fill(wish, level)
+    if level.members then
+        return
+    end
+    level.from = {}
+    if #level.lanes == 1 then
+        level.members = call('ZRANGEBYSCORE', level.lanes[1].key, '-inf', now, 'LIMIT', 0, wish.limit)
+        return
+    end
+    local entries = {}
+    look(level, '-inf', now, wish.limit, entries)
+    table.sort(entries, by_time)
+    level.members = {}
+    for place = 1, math.min(#entries, wish.limit) do
+        level.members[place], level.from[place] = entries[place].member, entries[place].lane
+    end
+end
+
+local chosen, chosen_lanes = {}, {}
+
+local function choose(member, lane)
+    local size = #chosen + 1
+    chosen[size], chosen_lanes[size] = member, lane
+    lane.taken[#lane.taken + 1] = member
+end
+
+local function choose_at(level, place)
+    level.given[place] = true
+    choose(level.members[place], level.from[place] or level.lanes[1])
+    return true
+end
+
+-- The most urgent one.
+local function choose_urgent(wish, line)
+    while line.urgent <= #line.levels do
+        local level = line.levels[line.urgent]
+        fill(wish, level)
+        while level.given[level.next] do
+            level.next = level.next + 1
+        end
+        if level.members[level.next] then
+            return choose_at(level, level.next)
+        end
+        line.urgent = line.urgent + 1
+    end
+    return false
+end
+
+-- One of those that have waited long: the oldest of each priority, priority by priority, then the next ones.
+local function choose_starved(wish, line)
+    while line.round <= line.rounds do
+        while line.turn <= #line.starving do
+            local level = line.starving[line.turn]
+            line.turn = line.turn + 1
+            fill(wish, level)
+            if line.round <= level.starved and level.members[line.round] and not level.given[line.round] then
+                return choose_at(level, line.round)
+            end
+        end
+        line.round, line.turn = line.round + 1, 1
+    end
+    return false
+end
+
+-- Choose so many of a line at most: in every second place one that has waited long.
+local function give(wish, line, places)
+    while places > 0 do
+        local is_given = line.place % 2 == 1 and #line.starving > 0 and choose_starved(wish, line)
+        if not is_given and not choose_urgent(wish, line) then
+            return
+        end
+        line.place, places = line.place + 1, places - 1
+    end
+end

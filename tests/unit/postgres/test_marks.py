@@ -1,0 +1,158 @@
+"""Marks spare claims a walk over what was taken before, and lose no job by it."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
+from urllib.parse import parse_qs, urlsplit
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from holdfast.core.job import NewJob
+from holdfast.ids import new_job_id
+from holdfast.store.postgres.backend import PostgresBackend
+from holdfast.store.postgres.claim_verbs import ClaimVerbs
+from holdfast.store.postgres.marks import Marks, note
+from holdfast.store.postgres.sql_files import load_statements
+from holdfast.store.protocol import ClaimRequest, WorkerInfo
+
+SWEEP_EVERY = 15.0
+LEVEL = ("default", 0)
+FAR_AHEAD = 2**40
+
+
+class Shop:
+    """A store with one worker, whose marks are swept by a clock that the test moves."""
+
+    def __init__(self, url: str, schema: str) -> None:
+        self.now = 0.0
+        self.url, self.schema = url, schema
+        self.marks = Marks(SWEEP_EVERY, lambda: self.now)
+        self.backend = PostgresBackend(url)
+        self._verbs = ClaimVerbs(load_statements(schema), None, self.marks)
+        self._calls = 0
+        self.backend.run(self.backend.verbs.register(WorkerInfo("w", "s", "h", 1, timedelta(seconds=15))))
+
+    def enqueue(self, connection: object = None, queue: str = "default") -> str:
+        """Enqueue a job, in the transaction of a connection if there is one."""
+        job = NewJob(new_job_id(), "task", b"{}", queue=queue)
+        verb = self.backend.verbs.enqueue([job])
+        if connection is None:
+            self.backend.run(verb)
+        else:
+            self.backend.run_in(verb, connection)
+        return job.id
+
+    def claim(self) -> list[str]:
+        """Claim whatever is due."""
+        self._calls += 1
+        return [job.job_id for job in self.backend.run(self._verbs.claim(ClaimRequest("w", self._calls, 10))).jobs]
+
+    def connect(self) -> psycopg.Connection:
+        """Open a connection of the user's own."""
+        return psycopg.connect(urlsplit(self.url)._replace(query=_without_schema(self.url)).geturl())
+
+
+def _without_schema(url: str) -> str:
+    fields = parse_qs(urlsplit(url).query)
+    return "&".join(f"{name}={value}" for name, [value] in fields.items() if name != "schema")
+
+
+@pytest.fixture
+def shop(postgres_url: str, postgres_schema: str) -> Iterator[Shop]:
+    shop = Shop(postgres_url, postgres_schema)
+    with closing(shop.backend):
+        yield shop
+
+
+def test_claims_leave_marks(shop: Shop) -> None:
+    """What was taken is behind a mark: otherwise the other tests here would test nothing."""
+    shop.enqueue()
+    shop.claim()
+    assert shop.marks.begin()[LEVEL] > 0
+
+
+def test_a_mark_does_not_pass_an_open_enqueue(shop: Shop) -> None:
+    """A job whose transaction began first and commits last is claimed, whatever was taken meanwhile."""
+    with closing(shop.connect()) as connection:
+        late = shop.enqueue(connection)
+        early = [shop.enqueue(), shop.enqueue()]
+        assert shop.claim() == early
+        connection.commit()
+        assert shop.claim() == [late]
+
+
+def test_an_empty_level_does_not_hide_an_open_enqueue(shop: Shop) -> None:
+    """A claim that finds nothing in a level moves its mark too, and not beyond what is under way."""
+    shop.enqueue()
+    shop.claim()
+    with closing(shop.connect()) as connection:
+        late = shop.enqueue(connection)
+        other = shop.enqueue(queue="other")
+        assert shop.claim() == [other]
+        connection.commit()
+        assert shop.claim() == [late]
+
+
+def test_a_mark_of_another_server_says_nothing(shop: Shop) -> None:
+    """After a failover to a server that has seen fewer transactions, its jobs are claimed at once."""
+    note(shop.marks.begin(), FAR_AHEAD, [(LEVEL, FAR_AHEAD)], [])
+    job_id = shop.enqueue()
+    assert shop.claim() == [job_id]
+
+
+def test_a_mark_of_another_server_is_forgotten(shop: Shop) -> None:
+    """Such a mark would come to mean something again once the new server has seen as many."""
+    note(shop.marks.begin(), FAR_AHEAD, [(("other", 0), FAR_AHEAD), (LEVEL, FAR_AHEAD)], [])
+    shop.claim()
+    assert all(mark < FAR_AHEAD for mark in shop.marks.begin().values())
+
+
+def test_a_claim_that_began_before_says_nothing_after_it_is_forgotten() -> None:
+    """What a claim learned on the old server does not reach the marks for the new one."""
+    marks = Marks()
+    before = marks.begin()
+    marks.forget()
+    note(before, 9, [(LEVEL, 9)], [])
+    assert marks.begin() == {}
+
+
+def test_a_sweep_finds_what_a_rolled_back_claim_left(shop: Shop) -> None:
+    """A job that someone had locked was passed over; once that is undone, the next sweep brings it."""
+    passed_over, taken = shop.enqueue(), shop.enqueue()
+    with closing(shop.connect()) as connection:
+        _lock(connection, shop.schema, passed_over)
+        assert shop.claim() == [taken]
+        connection.rollback()
+    shop.now += SWEEP_EVERY - 1
+    assert shop.claim() == []
+    shop.now += 1
+    assert shop.claim() == [passed_over]
+
+
+def test_a_new_connection_finds_it_at_once(shop: Shop) -> None:
+    """Where marks are forgotten, as on a new connection, everything is walked again."""
+    passed_over, taken = shop.enqueue(), shop.enqueue()
+    with closing(shop.connect()) as connection:
+        _lock(connection, shop.schema, passed_over)
+        assert shop.claim() == [taken]
+        connection.rollback()
+    shop.marks.forget()
+    assert shop.claim() == [passed_over]
+
+
+def test_a_claim_locks_no_more_than_it_takes(shop: Shop) -> None:
+    """Who asks for few leaves the rest to others: what is locked and left would be passed over."""
+    first, second = shop.enqueue(), shop.enqueue()
+    with closing(shop.connect()) as connection:
+        shop.backend.run_in(shop.backend.verbs.claim(ClaimRequest("w", 99, 1)), connection)
+        assert shop.claim() == [second]
+        connection.rollback()
+    shop.now += SWEEP_EVERY
+    assert shop.claim() == [first]
+
+
+def _lock(connection: psycopg.Connection, schema: str, job_id: str) -> None:
+    query = sql.SQL("SELECT FROM {}.fresh WHERE id = %s FOR UPDATE").format(sql.Identifier(schema))
+    assert connection.execute(query, (job_id,)).rowcount == 1

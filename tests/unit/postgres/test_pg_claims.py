@@ -1,0 +1,167 @@
+"""Claims of two at once, jobs of two kinds in one order, and levels that come into being."""
+
+from contextlib import closing, contextmanager
+from datetime import timedelta
+
+import pytest
+from pg_underway import Crossing
+
+from holdfast.core.job import KnownTask
+from holdfast.core.states import Move, State
+from holdfast.store.postgres.backend import PostgresBackend
+from holdfast.store.protocol import ClaimRequest
+from holdfast.testing.conformance.harness import TASK
+
+MAX_WAIT = timedelta(seconds=60)
+SECOND = timedelta(seconds=1)
+
+
+@pytest.fixture
+def crossing(postgres_url):
+    with closing(Crossing(postgres_url)) as crossing:
+        yield crossing
+
+
+@contextmanager
+def user_connection(crossing):
+    """Give a connection of a user, whose transactions end when the user says so."""
+    with closing(crossing.connect()) as user:
+        user.autocommit = False
+        yield user
+
+
+def ids(answer):
+    return [job.job_id for job in answer.jobs]
+
+
+HOW = {
+    "fresh": {},
+    "with shares": {"queues": ("default", "none"), "shares": (1, 1)},
+    "adopting": {"adopt": (KnownTask(TASK, 1),)},
+}
+
+
+class TestTwoAtOnce:
+    @pytest.mark.parametrize("how", HOW)
+    def test_both_get_work(self, crossing, how):
+        """What one is about to take, the other passes over."""
+        jobs = [crossing.enqueue() for _ in range(4)]
+        first, second = crossing.register(), crossing.register()
+        with crossing.underway(crossing.verbs.claim(ClaimRequest(first, 1, 2, **HOW[how]))) as commit:
+            assert crossing.claimed_ids(second, 2, **HOW[how]) == jobs[2:]
+            assert ids(commit()) == jobs[:2]
+
+    @pytest.mark.parametrize("how", HOW)
+    def test_both_get_work_of_either_kind(self, crossing, how):
+        """Nothing is locked that is not taken, where fresh jobs and others are due together."""
+        delayed = [crossing.enqueue(delay=SECOND) for _ in range(2)]
+        fresh = [crossing.enqueue() for _ in range(2)]
+        crossing.clock.advance(1)
+        first, second = crossing.register(), crossing.register()
+        with crossing.underway(crossing.verbs.claim(ClaimRequest(first, 1, 1, **HOW[how]))) as commit:
+            assert crossing.claimed_ids(second, 9, **HOW[how]) == [fresh[1], *delayed]
+            assert ids(commit()) == fresh[:1]
+
+    def test_both_look_ahead(self, crossing):
+        jobs = [crossing.enqueue(delay=SECOND) for _ in range(2)]
+        first, second = crossing.register(), crossing.register()
+        ahead = {"look_ahead": 2 * SECOND, "ahead_limit": 1}
+        with crossing.underway(crossing.verbs.claim(ClaimRequest(first, 1, 1, **ahead))) as commit:
+            assert crossing.claimed_ids(second, **ahead) == jobs[1:]
+            assert ids(commit()) == jobs[:1]
+
+
+class TestOrder:
+    @pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 6])
+    @pytest.mark.parametrize("how", HOW)
+    def test_fresh_jobs_and_others_are_one_line(self, crossing, limit, how):
+        """By the time, whether they were due on arrival or came to be; in the last place too."""
+        line = []
+        for _ in range(3):
+            line += [crossing.enqueue(), crossing.enqueue(delay=SECOND)]
+            crossing.clock.advance(2)
+        assert crossing.claimed_ids(crossing.register(), limit, **HOW[how]) == line[:limit]
+
+    def test_across_levels(self, crossing):
+        """A limit that ends within a level takes what comes first there."""
+        low = [crossing.enqueue(delay=SECOND), crossing.enqueue(delay=3 * SECOND)]
+        crossing.clock.advance(2)
+        low.insert(1, crossing.enqueue())
+        crossing.clock.advance(2)
+        high = [crossing.enqueue(priority=1), crossing.enqueue(priority=1, delay=SECOND)]
+        crossing.clock.advance(1)
+        worker = crossing.register()
+        assert crossing.claimed_ids(worker, 4) == [*high, *low[:2]]
+        assert crossing.claimed_ids(worker, 4) == low[2:]
+
+    def test_a_job_keeps_its_place_in_the_order(self, crossing):
+        """Given back, requeued or not: who arrived first goes first among those of one time."""
+        now = crossing.clock.now()
+        first, second = (crossing.enqueue(run_at=now) for _ in range(2))
+        worker = crossing.register()
+        claims = crossing.claim(worker)
+        for claim in reversed(claims):
+            crossing.finish(worker, claim.ref, Move.RELEASE)
+        assert crossing.claimed_ids(worker) == [first, second]
+
+
+class TestLevels:
+    def test_priorities_that_meet_later_take_turns(self, crossing):
+        """A queue that had one priority when it was claimed from last has two now."""
+        worker, old = crossing.register(), crossing.enqueue()
+        assert crossing.claimed_ids(worker, max_wait=MAX_WAIT) == [old]
+        old = crossing.enqueue()
+        crossing.clock.advance(MAX_WAIT.total_seconds() / 2)
+        crossing.enqueue(priority=9)
+        assert crossing.claimed_ids(worker, 1, call=3, max_wait=MAX_WAIT) == [old]
+
+    def test_a_priority_that_another_process_brought(self, crossing, postgres_url):
+        """Nobody told this process of it: it has its turn at the next call but one at the latest."""
+        worker, old = crossing.register(), crossing.enqueue()
+        assert crossing.claimed_ids(worker, max_wait=MAX_WAIT) == [old]
+        old = crossing.enqueue()
+        crossing.clock.advance(MAX_WAIT.total_seconds() / 2)
+        with closing(PostgresBackend(postgres_url, clock=crossing.clock)) as other:
+            other.run(other.verbs.enqueue([crossing.new_job(priority=9)]))
+        claims = [crossing.claimed_ids(worker, 1, call=call, max_wait=MAX_WAIT) for call in (3, 5)]
+        assert [old] in claims
+
+    def test_an_enqueue_that_was_undone_teaches_nothing(self, crossing):
+        """A level that came and went with a transaction is made again by the next who needs it."""
+        with user_connection(crossing) as user:
+            for _ in range(2):
+                crossing.backend.run_in(crossing.verbs.enqueue([crossing.new_job(queue="new")]), user)
+            user.rollback()
+        job_id = crossing.enqueue(queue="new")
+        assert crossing.claimed_ids(crossing.register()) == [job_id]
+
+    def test_nobody_waits_for_a_level_of_another(self, crossing):
+        """The first job of a queue, in a transaction that stays open, does not hold up the second."""
+        undecided = crossing.new_job(queue="new")
+        with user_connection(crossing) as user:
+            crossing.backend.run_in(crossing.verbs.enqueue([undecided]), user)
+            job_id = crossing.enqueue(queue="new")
+            worker = crossing.register()
+            assert crossing.claimed_ids(worker) == [job_id]
+            user.commit()
+        assert crossing.claimed_ids(worker) == [undecided.id]
+
+    def test_a_level_that_is_gone_comes_back(self, crossing):
+        """After a failover that lost it, a new connection makes the process look again."""
+        crossing.enqueue()
+        crossing.enqueue()
+        crossing.own.execute(crossing.named("DELETE FROM {}.level"))
+        crossing.verbs.forget_marks()
+        crossing.enqueue()
+        assert len(crossing.claim(crossing.register())) == 3
+
+
+def test_a_job_in_hand_is_nowhere_else(crossing):
+    """A claim leaves no row behind in the table that the job came from."""
+    crossing.enqueue()
+    crossing.enqueue(delay=SECOND)
+    crossing.clock.advance(1)
+    claims = crossing.claim(crossing.register())
+    assert [crossing.job(claim.job_id).state for claim in claims] == [State.HELD, State.HELD]
+    for table in ("fresh", "waiting"):
+        assert crossing.own.execute(crossing.named(f"SELECT FROM {{}}.{table}")).rowcount == 0

@@ -1,0 +1,359 @@
+"""The scripts of the Redis store: what the conformance suite, which sees answers only, cannot see of them."""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+import pytest
+import redis
+from redis_scene import Open, Servers, scripted
+
+from holdfast.core.crash import Death, DeathKind
+from holdfast.core.job import Claim, ClaimRef, Ending, Failure, KnownTask, OnConflict, Progress, Verdict
+from holdfast.core.states import ENDINGS, RETURNS, Move, Reason, State
+from holdfast.errors import KeyTakenError, StoreFullError
+from holdfast.store.protocol import ClaimRequest, JobFilter, WorkerBeat
+from holdfast.store.redis.scripts import load_scripts
+from holdfast.store.redis.steps import run_steps
+from holdfast.store.verb import Script
+from holdfast.testing import FakeClock
+from holdfast.testing.conformance import Harness
+from holdfast.testing.conformance.agreeing import History
+from holdfast.testing.conformance.harness import TASK
+
+EVERY_BYTE = bytes(range(256))
+MANY = 5000
+"""More than Lua takes as arguments of one call, in jobs with a value each."""
+
+
+@pytest.fixture
+def server(redis_url: str) -> Iterator[redis.Redis]:
+    """The database that the store is in."""
+    with redis.Redis.from_url(redis_url) as own:
+        yield own
+
+
+@pytest.fixture
+def store(redis_url: str, open_store: Open) -> Harness:
+    """An empty store."""
+    clock = FakeClock()
+    return Harness(open_store(redis_url, clock=clock), clock)
+
+
+def _names(server: redis.Redis) -> set[str]:
+    return {bytes(key).decode() for key in server.scan_iter()}
+
+
+def _everything(server: redis.Redis) -> dict[str, bytes | None]:
+    return {name: server.dump(name) for name in _names(server)}
+
+
+# -- loading -------------------------------------------------------------------------------------------------------
+
+
+def test_every_script_can_be_compiled(server: redis.Redis) -> None:
+    """Each script stands by itself with its parts, and no part passes for a script."""
+    scripts = load_scripts()
+    for text in scripts.values():
+        server.script_load(text)
+    assert {"enqueue", "claim", "finish", "ring"} <= scripts.keys()
+    assert not {"base", "bell", "ending", "words"} & scripts.keys()
+
+
+def test_a_part_is_there_once() -> None:
+    """However many parts build upon another one, a script has it once."""
+    for text in load_scripts().values():
+        assert text.count("local prefix = ") <= 1
+
+
+# -- values --------------------------------------------------------------------------------------------------------
+
+
+def test_payloads_and_results_are_any_bytes(store: Harness) -> None:
+    """What goes in comes out, whatever the bytes, by the short way of plain completions and by the long one."""
+    plain, keyed = store.enqueue(payload=EVERY_BYTE), store.enqueue(payload=EVERY_BYTE[::-1], key="k")
+    worker = store.register()
+    claims = store.claim(worker)
+    assert [claim.payload for claim in claims] == [EVERY_BYTE, EVERY_BYTE[::-1]]
+    endings = [Ending(claim.ref, Move.COMPLETE, result=claim.payload) for claim in claims]
+    assert store.run(store.verbs.finish(worker, endings)) == (Verdict.ACCEPTED, Verdict.ACCEPTED)
+    assert [store.job(job_id).result for job_id in (plain, keyed)] == [EVERY_BYTE, EVERY_BYTE[::-1]]
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+@pytest.mark.parametrize("result", [None, b""])
+def test_an_empty_result_is_a_result(store: Harness, key: str | None, result: bytes | None) -> None:
+    """Nothing and no bytes at all are told apart."""
+    job_id, worker = store.enqueue(key=key), store.register()
+    store.finish(worker, store.claim_one(worker), Move.COMPLETE, result=result)
+    assert store.job(job_id).result == result
+
+
+@pytest.mark.parametrize("when", [datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)])
+def test_times_beyond_what_a_double_can_tell(store: Harness, when: datetime) -> None:
+    """A time is kept to the microsecond, even where a score cannot."""
+    job_id, worker = store.enqueue(run_at=when), store.register()
+    assert store.job(job_id).run_at == when
+    for claim in store.claim(worker):
+        assert claim.run_at == when
+        store.finish(worker, claim.ref, Move.RELEASE)
+    assert store.job(job_id).run_at == when
+    assert store.ask(worker, 0).next_due_at is not None
+
+
+def test_names_do_not_run_into_each_other(store: Harness) -> None:
+    """Names of queues, tasks and keys may hold what the names of our own keys are made of."""
+    worker = store.register()
+    store.enqueue(queue="a", task="a:0:0")
+    store.finish(worker, store.claim_one(worker), Move.BLOCK, reason=Reason.NO_WORKER)
+    beside = store.enqueue(queue="a:0:0:1:a")
+    assert store.claimed_ids(worker, queues=("a:0:0:1:a",)) == [beside]
+    assert store.taken_by(task="a", key="b:c") is None
+    assert store.taken_by(task="a:b", key="c") is None
+
+
+# -- one step ------------------------------------------------------------------------------------------------------
+
+
+def test_a_refused_enqueue_leaves_no_trace(store: Harness, server: redis.Redis) -> None:
+    """The last job of a call is refused, and of those before, one of which ends another, nothing is there."""
+    store.enqueue(key="one")
+    store.enqueue(key="two")
+    before = _everything(server)
+    jobs = [
+        store.new_job(tags=("red",)),
+        store.new_job(key="one", on_conflict=OnConflict.REPLACE),
+        store.new_job(key="three"),
+        store.new_job(key="two", on_conflict=OnConflict.RAISE),
+    ]
+    with pytest.raises(KeyTakenError, match="which is ready"):
+        store.run(store.verbs.enqueue(jobs))
+    assert _everything(server) == before
+
+
+def test_jobs_of_one_call_meet_before_anything_is_written(store: Harness, server: redis.Redis) -> None:
+    """A job may be refused its key because of one that came with it, and then neither is there."""
+    before = _everything(server)
+    jobs = [store.new_job(key="k"), store.new_job(key="k", on_conflict=OnConflict.RAISE)]
+    with pytest.raises(KeyTakenError, match=jobs[0].id):
+        store.run(store.verbs.enqueue(jobs))
+    assert _everything(server) == before
+
+
+def test_a_stale_write_changes_nothing(store: Harness, server: redis.Redis) -> None:
+    """Not a byte, whichever write it is."""
+    store.enqueue()
+    worker, other = store.register(), store.register()
+    stale = store.claim_one(worker)._replace(fence=2)
+    before = _everything(server)
+    now = store.clock.now()
+    assert store.finish(other, stale._replace(fence=1), Move.COMPLETE) is Verdict.STALE
+    assert store.finish(worker, stale, Move.COMPLETE) is Verdict.STALE
+    assert store.finish(worker, stale, Move.RETRY) is Verdict.STALE
+    assert store.run(store.verbs.start(worker, [(stale, now)])) == (Verdict.STALE,)
+    assert store.run(store.verbs.progress(worker, [(stale, Progress(1))])) == (Verdict.STALE,)
+    assert _everything(server) == before
+
+
+def test_a_burial_begins_anew_when_something_came_between(store: Harness) -> None:
+    """A wish to cancel that falls between the two steps of a burial is heeded, not overwritten."""
+    placed = store.place(State.RUNNING)
+    names: list[str] = []
+
+    def call(script: Script) -> Any:
+        names.append(script.name)
+        if names == ["orphans", "bury"]:
+            store.run(store.verbs.cancel(placed.job_id))
+        return store.run(scripted(script.name, *script.args))
+
+    bury = store.verbs.bury(placed.worker, Death(DeathKind.STOPPED))
+    assert run_steps(call, bury.steps) == (placed.ref,)
+    assert names == ["orphans", "bury", "orphans", "bury"]
+    job = store.job(placed.job_id)
+    assert (job.state, job.reason) == (State.CANCELLED, Reason.REQUESTED)
+
+
+# -- many ----------------------------------------------------------------------------------------------------------
+
+
+def test_calls_of_many_jobs(store: Harness) -> None:
+    """More jobs in one call than Lua takes arguments: they come in, are given and end like a few."""
+    jobs = [store.new_job(key=f"k{place}" if place % 2 else None) for place in range(MANY)]
+    assert store.run(store.verbs.enqueue(jobs)) == {}
+    worker = store.register()
+    claims = store.claim(worker, MANY)
+    assert [claim.job_id for claim in claims] == [job.id for job in jobs]
+    held = frozenset(claim.ref for claim in claims)
+    assert store.beat(worker, closed_call=100, held=held).unnamed == frozenset()
+    assert len(store.run(store.verbs.glance([job.id for job in jobs]))) == MANY
+    endings = [Ending(claim.ref, Move.COMPLETE) for claim in claims]
+    assert store.run(store.verbs.finish(worker, endings)) == (Verdict.ACCEPTED,) * MANY
+    assert store.run(store.verbs.count())[State.COMPLETED] == MANY
+    store.clock.advance(1)
+    assert store.run(store.verbs.retire(timedelta(), MANY)) == MANY
+
+
+def test_a_list_that_passes_over_many(store: Harness) -> None:
+    """A job is found behind thousands of others, and the pages of a list meet without a gap."""
+    oldest = store.enqueue(task="rare")
+    store.run(store.verbs.enqueue([store.new_job() for _ in range(MANY // 2)]))
+    (found,) = store.run(store.verbs.list_jobs(JobFilter(task="rare")))
+    assert found.id == oldest
+    newest_first, before = [], None
+    while page := store.run(store.verbs.list_jobs(JobFilter(limit=700, before=before))):
+        newest_first += [job.id for job in page]
+        before = page[-1].id
+    assert newest_first == sorted(newest_first, reverse=True)
+    assert len(newest_first) == MANY // 2 + 1
+
+
+def test_commands_do_not_grow_with_the_jobs(redis_server: Servers, open_store: Open) -> None:
+    """To put in, to give and to end hundreds of jobs takes the server some dozen commands, not some for each."""
+    private = redis_server()
+    clock = FakeClock()
+    store = Harness(open_store(private.url(), clock=clock), clock)
+    worker = store.register()
+
+    def commands(action: Callable[[], object]) -> int:
+        with private.connect() as own:
+            own.config_resetstat()
+            action()
+            return sum(said["calls"] for said in own.info("commandstats").values())
+
+    jobs = [store.new_job() for _ in range(500)]
+    assert commands(lambda: store.run(store.verbs.enqueue(jobs))) < 20
+    claims: list[Claim] = []
+    assert commands(lambda: claims.extend(store.claim(worker, 500))) < 30
+    endings = [Ending(claim.ref, Move.COMPLETE, clock.now(), result=b"1") for claim in claims]
+    assert commands(lambda: store.run(store.verbs.finish(worker, endings))) < 20
+    assert len(claims) == len(jobs)
+
+
+# -- what is left --------------------------------------------------------------------------------------------------
+
+
+def test_every_key_has_the_tag_of_its_namespace(redis_url: str, open_store: Open, server: redis.Redis) -> None:
+    """After a long and wild history there is no key outside the slot, and two namespaces do not meet."""
+    clock = FakeClock()
+    model = Harness(open_store(redis_url, clock=clock), clock)
+    other = Harness(open_store(redis_url, clock=clock, namespace="shop"), clock)
+    history = History(model, (other,), Random(4))
+    for _ in range(150):
+        history.step()
+        history.compare()
+    assert {name[: name.find("}") + 1] for name in _names(server)} == {"{holdfast}", "{holdfast:shop}"}
+
+
+def test_nothing_is_left_of_jobs_that_were_retired(store: Harness, server: redis.Redis) -> None:
+    """Jobs of all kinds went through all kinds of ends; once they are retired, only numbers are left of them."""
+    worker = store.register()
+    store.enqueue(key="kept", keep_key=timedelta(seconds=30), tags=("red", "blue"))
+    store.enqueue(key="dying", tags=("red",), priority=3)
+    store.enqueue(key="replaced", queue="other")
+    unknown = store.enqueue(queue="third", version=2)
+    claims = {claim.job_id: claim.ref for claim in store.claim(worker)}
+    replacement = store.enqueue(key="replaced", queue="other", on_conflict=OnConflict.REPLACE)
+    store.enqueue(key="given-up", delay=timedelta(hours=1))
+    store.enqueue(key="given-up", delay=timedelta(hours=1), on_conflict=OnConflict.REPLACE)
+    kept, dying, replaced, _ = claims.values()
+    store.start(worker, kept)
+    store.run(store.verbs.progress(worker, [(kept, Progress(1, 2))]))
+    store.finish(worker, kept, Move.COMPLETE, result=b"1", keep_result=timedelta(days=1))
+    store.finish(worker, dying, Move.DIE, failure=Failure("ValueError", "no"))
+    store.finish(worker, replaced, Move.RETRY)
+    store.finish(worker, claims[unknown], Move.BLOCK, reason=Reason.NO_WORKER)
+    _crash_with_all(store)
+    store.run(store.verbs.requeue(dying.job_id))
+    last = store.register()
+    for alone in (False, True):
+        for claim in store.claim(last, look_ahead=timedelta(hours=2), ahead_limit=9, alone=alone):
+            store.finish(last, claim.ref, Move.COMPLETE, result=b"", keep_result=timedelta(seconds=1))
+    assert store.job(replacement).state is State.COMPLETED
+    store.clock.advance(60)
+    assert store.run(store.verbs.sweep(100)) > 0
+    assert store.run(store.verbs.retire(timedelta(seconds=1), 100)) == 7
+    store.beat(last)
+    for name in (worker, last):
+        store.run(store.verbs.bury(name, Death(DeathKind.STOPPED)))
+    assert {name.removeprefix("{holdfast}:") for name in _names(server)} == {
+        "arrivals",
+        "buried",
+        "epoch:result",
+        "epoch:work",
+        "hires",
+    }
+
+
+def _crash_with_all(store: Harness) -> None:
+    """Let a worker take what there is and crash with all of it, so that there are suspects."""
+    worker = store.register()
+    started = frozenset(claim.ref for claim in store.claim(worker, adopt=(KnownTask(TASK, 2),)))
+    store.bury(worker, DeathKind.CRASHED, started, "signal 9")
+
+
+@pytest.mark.parametrize("move", sorted(ENDINGS - RETURNS))
+def test_an_end_leaves_neither_claim_nor_key(store: Harness, server: redis.Redis, move: Move) -> None:
+    """As soon as a job has ended, nothing is kept that only an unfinished one needs."""
+    worker = store.register()
+    store.enqueue(key="k")
+    store.enqueue()
+    for claim in store.claim(worker):
+        store.finish(worker, claim.ref, move)
+    kinds = {name.split(":")[1] for name in _names(server)}
+    assert not kinds & {"key", "held", "claims", "lane", "lanes", "queues", "again", "followers"}
+
+
+def test_a_kept_key_expires_by_itself(store: Harness, server: redis.Redis) -> None:
+    """A key that nobody asks for again does not stay for ever, and goes no earlier than it may."""
+    worker = store.register()
+    store.enqueue(key="k", keep_key=timedelta(hours=1))
+    store.finish(worker, store.claim_one(worker), Move.COMPLETE)
+    (name,) = (name for name in _names(server) if ":key:" in name)
+    assert 3600 < server.ttl(name) < 4000
+
+
+# -- a server without room -----------------------------------------------------------------------------------------
+
+
+def test_a_full_server_lets_work_come_to_its_end(redis_server: Servers, open_store: Open) -> None:
+    """It refuses new jobs, all or nothing; whatever brings those that it has to their end goes on."""
+    private = redis_server()
+    clock = FakeClock()
+    store = Harness(open_store(private.url(), clock=clock), clock)
+    worker, other = store.register(), store.register()
+    jobs = [store.enqueue(key=f"k{place}" if place % 2 else None) for place in range(6)]
+    with private.connect() as own:
+        own.config_set("maxmemory", 1)
+        before = _everything(own)
+        with pytest.raises(StoreFullError):
+            store.enqueue(tags=("red",))
+        assert _everything(own) == before
+    plain, keyed, retried, crashed, *_ = (claim.ref for claim in store.claim(worker))
+    assert store.start(worker, crashed) is Verdict.ACCEPTED
+    assert store.run(store.verbs.progress(worker, [(crashed, Progress(1))])) == (Verdict.ACCEPTED,)
+    assert store.beat(worker, 100, frozenset({crashed})).accepted == {worker}
+    assert store.finish(worker, plain, Move.COMPLETE, result=b"1") is Verdict.ACCEPTED
+    assert store.finish(worker, keyed, Move.COMPLETE, result=b"1") is Verdict.ACCEPTED
+    assert store.finish(worker, retried, Move.RETRY) is Verdict.ACCEPTED
+    assert store.run(store.verbs.cancel(crashed.job_id))
+    store.run(store.verbs.reconcile(WorkerBeat(worker, 100, frozenset({crashed}))))
+    assert store.bury(worker, DeathKind.VANISHED) == (crashed,)
+    for claim in store.claim(other):
+        store.finish(other, claim.ref, Move.COMPLETE)
+    assert {store.job(job_id).state for job_id in jobs} == {State.COMPLETED, State.CANCELLED}
+    store.clock.advance(1)
+    assert store.run(store.verbs.retire(timedelta(), 100)) == len(jobs)
+
+
+def test_claims_do_not_wait_for_what_was_taken_away_by_hand(store: Harness, server: redis.Redis) -> None:
+    """A job whose key is gone is passed over, and those beside it are given and can end."""
+    gone, there = store.enqueue(), store.enqueue()
+    held, worker = store.enqueue(), store.register()
+    server.delete(f"{{holdfast}}:job:{gone}")
+    assert store.claimed_ids(worker) == [there, held]
+    server.delete(f"{{holdfast}}:job:{held}")
+    assert store.finish(worker, ClaimRef(held, 1), Move.RETRY) is Verdict.STALE
+    assert store.run(store.verbs.claim(ClaimRequest(worker, 9, 1))).jobs == ()
+    assert store.bury(worker, DeathKind.STOPPED) == (ClaimRef(there, 1),)
+    assert store.job(there).state is State.READY
