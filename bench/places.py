@@ -1,7 +1,7 @@
 """Where contenders meet: a store that is new for each of them in each round.
 
-The servers are real ones, private, with their usual durability: PostgreSQL with fsync, Redis with an append-only file
-written every second: the first that is found, as in the tests.
+The servers are real ones, private, with their usual durability: PostgreSQL with fsync, Redis with an append-only
+file written every second: the first that is found, as in the tests.
 """
 
 import sys

@@ -1,7 +1,7 @@
 """The floor: what bare psycopg does with the same batches, and nothing of what makes jobs safe.
 
-Narrow hot tables, prepared statements, one connection, one process; claims and finishes take turns. No fences that
-anybody checks, no leases, no history, no wake-ups. Ids are random, as a bare uuid4 is.
+Narrow hot tables, prepared statements, one connection, one process; claims and finishes take turns. No leases
+that run out, no history, no wake-ups, no second process. Ids are random, as a bare uuid4 is.
 """
 
 import time
@@ -19,36 +19,50 @@ CLAIM_BATCH = 500
 _PAYLOAD = '{"v":1,"args":{"n":12345}}'
 _TABLES = """
 CREATE SCHEMA floor;
-CREATE TABLE floor.job (id uuid PRIMARY KEY, task text NOT NULL, args text NOT NULL, queue text NOT NULL);
-CREATE TABLE floor.ready (queue text NOT NULL, priority int NOT NULL, xid xid8 NOT NULL, seq bigserial, id uuid NOT NULL);
+CREATE TABLE floor.job (
+    id uuid PRIMARY KEY, task text NOT NULL, args text NOT NULL, queue text NOT NULL,
+    priority int NOT NULL DEFAULT 0, run_at timestamptz NOT NULL DEFAULT now(), max_attempts int NOT NULL DEFAULT 3,
+    created_at timestamptz NOT NULL DEFAULT now()
+);
+CREATE TABLE floor.ready (
+    queue text NOT NULL, priority int NOT NULL, xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    seq bigint GENERATED ALWAYS AS IDENTITY, id uuid NOT NULL, attempt int NOT NULL DEFAULT 0
+);
 CREATE INDEX ON floor.ready (queue, priority DESC, xid, seq);
-CREATE TABLE floor.lease (id uuid NOT NULL, fence int NOT NULL, worker int NOT NULL);
+CREATE TABLE floor.lease (
+    id uuid NOT NULL, worker int NOT NULL, attempt int NOT NULL, claimed_at timestamptz NOT NULL DEFAULT now()
+);
 CREATE INDEX ON floor.lease (id);
-CREATE TABLE floor.outcome (id uuid NOT NULL, fence int NOT NULL, state text NOT NULL, at timestamptz NOT NULL);
+CREATE TABLE floor.outcome (
+    id uuid NOT NULL, attempt int NOT NULL, state text NOT NULL, finished_at timestamptz NOT NULL DEFAULT now(),
+    error text
+);
 CREATE INDEX ON floor.outcome (id);
 """
 _INSERT = """
 WITH new AS (
-    INSERT INTO floor.job SELECT id, 'noop', %s, 'default' FROM unnest(%s::uuid[]) AS id RETURNING id
+    INSERT INTO floor.job (id, task, args, queue) SELECT id, 'noop', %s, 'default' FROM unnest(%s::uuid[]) AS id
+    RETURNING queue, priority, id
 )
-INSERT INTO floor.ready (queue, priority, xid, id) SELECT 'default', 0, pg_current_xact_id(), id FROM new
+INSERT INTO floor.ready (queue, priority, id) SELECT queue, priority, id FROM new
 """
 _CLAIM = """
 WITH picked AS (
     SELECT ctid FROM floor.ready WHERE queue = 'default' ORDER BY queue, priority DESC, xid, seq LIMIT %s
     FOR UPDATE SKIP LOCKED
 ), taken AS (
-    DELETE FROM floor.ready USING picked WHERE ready.ctid = picked.ctid RETURNING ready.id
+    DELETE FROM floor.ready USING picked WHERE ready.ctid = picked.ctid RETURNING ready.id, ready.attempt
 ), leased AS (
-    INSERT INTO floor.lease SELECT id, 1, 1 FROM taken
+    INSERT INTO floor.lease (id, worker, attempt) SELECT id, 1, attempt + 1 FROM taken
 )
-SELECT job.id, job.task, job.args FROM taken JOIN floor.job ON job.id = taken.id
+SELECT job.id, job.task, job.args, taken.attempt + 1 FROM taken JOIN floor.job ON job.id = taken.id
 """
 _FINISH = """
 WITH ended AS (
-    DELETE FROM floor.lease USING unnest(%s::uuid[]) AS done (id) WHERE lease.id = done.id RETURNING lease.id, fence
+    DELETE FROM floor.lease USING unnest(%s::uuid[], %s::int[]) AS done (id, attempt)
+    WHERE lease.id = done.id AND lease.attempt = done.attempt RETURNING lease.id, lease.attempt
 )
-INSERT INTO floor.outcome SELECT id, fence, 'completed', now() FROM ended
+INSERT INTO floor.outcome (id, attempt, state) SELECT id, attempt, 'completed' FROM ended
 """
 
 
@@ -75,7 +89,7 @@ def drain(count: int) -> float:
         began, done = time.perf_counter(), 0
         while done < count:
             rows = database.execute(_CLAIM, (CLAIM_BATCH,)).fetchall()
-            database.execute(_FINISH, ([id_ for id_, _, _ in rows],))
+            database.execute(_FINISH, ([row[0] for row in rows], [row[3] for row in rows]))
             done += len(rows)
         return count / (time.perf_counter() - began)
 

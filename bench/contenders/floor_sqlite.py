@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from uuid import uuid4
 
-from holdfast.ids import new_job_id
 from measured import FOLDER
+
+from holdfast.ids import new_job_id
 
 INSERT_BATCH = 1000
 CLAIM_BATCH = 500

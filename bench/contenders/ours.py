@@ -11,9 +11,10 @@ from measured import URL, drained, on_time, picked_up, workers
 
 os.environ["HOLDFAST_URL"] = URL
 
-import ours_app  # noqa: E402 - it reads the URL
-from holdfast import State  # noqa: E402
-from processes import cpu_seconds  # noqa: E402
+import ours_app
+
+from holdfast import State
+from processes import cpu_seconds
 
 _WORKER = [sys.executable, "-c", "from holdfast.cli.main import main; main()", "worker", "ours_app:app"]
 

@@ -2,8 +2,9 @@
 
 import time
 
-from holdfast import Holdfast
 from measured import TALLY
+
+from holdfast import Holdfast
 
 app = Holdfast()
 

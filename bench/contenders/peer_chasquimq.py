@@ -1,4 +1,4 @@
-"""ChasquiMQ on Redis 8.6 or newer: an engine in Rust, with handlers in Python. It keeps no history and has no fences."""
+"""ChasquiMQ on Redis 8.6 or newer: an engine in Rust, handlers in Python. No history, no fences."""
 
 import asyncio
 import sys

@@ -13,14 +13,14 @@ from measured import FOLDER, TALLY, URL, drained, on_time, picked_up, workers
 
 def _make():  # noqa: ANN202 - one of two classes
     if URL.startswith("sqlite"):
-        from huey import SqliteHuey
+        from huey import SqliteHuey  # noqa: PLC0415 - each needs a library of its own
 
         return SqliteHuey(filename=FOLDER / "huey.db", fsync=True)
     if URL.startswith("redis"):
-        from huey import RedisHuey
+        from huey import RedisHuey  # noqa: PLC0415 - each needs a library of its own
 
         return RedisHuey(url=URL, blocking=True)
-    from huey.contrib.sql_huey import SqlHuey
+    from huey.contrib.sql_huey import SqlHuey  # noqa: PLC0415 - each needs a library of its own
 
     return SqlHuey(database=URL)
 

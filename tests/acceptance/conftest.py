@@ -49,6 +49,12 @@ def fleet(fleet_on):
     return fleet_on()
 
 
+@pytest.fixture(params=["sqlite", "postgres", "redis"])
+def fleet_on_each_store(request, fleet_on):
+    """Give an empty fleet, on one store after the other."""
+    return fleet_on(None if request.param == "sqlite" else request.getfixturevalue(f"{request.param}_url"))
+
+
 @pytest.fixture
 def orders(tmp_path):
     """Give a shop whose app has rows of its own in the store's file: orders_app.py."""

@@ -9,16 +9,22 @@ import os
 from pathlib import Path
 
 from holdfast import Context, Holdfast, StoreUnavailableError
+from holdfast.store.postgres.backend import PostgresBackend
+from holdfast.store.redis.backend import RedisBackend
 from holdfast.store.sqlite import SqliteBackend
 
 FOLDER = Path(__file__).resolve().parent
+BACKENDS = {"postgresql": PostgresBackend, "redis": RedisBackend}
+
+
+Backend = BACKENDS.get(os.environ.get("HOLDFAST_URL", "").partition(":")[0], SqliteBackend)
 
 
 class Wire:
     """The way to the store, on which chosen answers are lost."""
 
     def __init__(self, lose):
-        self._arun = SqliteBackend.arun
+        self._arun = Backend.arun
         self._verb, self._how, calls = lose.split(":")
         first, last = calls.split(",")
         self._calls = range(int(first), int(last) + 1)
@@ -42,7 +48,7 @@ class Wire:
 
 if "LOSE" in os.environ:  # in the child of a worker only: its supervisor imports no app
     wire = Wire(os.environ["LOSE"])
-    SqliteBackend.arun = lambda backend, verb: wire.arun(backend, verb)  # noqa: PLW0108 - it must bind as a method
+    Backend.arun = lambda backend, verb: wire.arun(backend, verb)  # noqa: PLW0108 - it must bind as a method
 
 app = Holdfast(
     f"sqlite:///{FOLDER}/jobs.db", lease=10, beat=0.25, grace=5, store_timeout=1, concurrency=5, safety_poll=0.5

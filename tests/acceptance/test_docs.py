@@ -33,6 +33,8 @@ def test_the_examples_of_a_page_work_as_shown(page, tmp_path, request, monkeypat
     """Each Python block runs and each command prints what the page shows, in the order of the page."""
     if "DATABASE_URL" in page.read_text():
         monkeypatch.setenv("DATABASE_URL", request.getfixturevalue("postgres_database"))
+    if "REDIS_URL" in page.read_text():
+        monkeypatch.setenv("REDIS_URL", request.getfixturevalue("redis_url"))
     session = Session(tmp_path)
     for block in blocks_of(page):
         session.follow(block)

@@ -16,13 +16,18 @@ from fleet import PATIENCE, PROVE, sizes, wait_until
 from holdfast.core.job import ClaimRef, Ending, Verdict
 from holdfast.core.states import Move, State
 
-WORKERS = 3
+WORKERS = sizes(short=3, full=5)
 OPTIONS = {"lease": 3, "concurrency": 2}
-JOBS = sizes(short=150, full=2_000)
+JOBS = sizes(short=150, full=5_000)
 KILLS = sizes(short=4, full=30)
 LONG = 600 if PROVE else PATIENCE
 
 pytestmark = pytest.mark.timeout(900 if PROVE else 120)
+
+
+@pytest.fixture
+def fleet(fleet_on_each_store):
+    return fleet_on_each_store
 
 
 def test_kill_tree(fleet):

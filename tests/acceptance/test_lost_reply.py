@@ -19,6 +19,13 @@ LOST = {
 }
 
 
+@pytest.fixture(autouse=True, params=["sqlite", "postgres", "redis"])
+def store(request, monkeypatch):
+    """Let the app, here and in its workers, use one store after the other."""
+    if request.param != "sqlite":
+        monkeypatch.setenv("HOLDFAST_URL", request.getfixturevalue(f"{request.param}_url"))
+
+
 @pytest.mark.parametrize("lost", LOST.values(), ids=LOST)
 def test_lost_reply(tmp_path, lost):
     """Answers to claims, starts and finishes are dropped after the commit: nothing stuck, nothing run twice."""

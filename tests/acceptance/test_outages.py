@@ -150,8 +150,8 @@ def test_a_restart_while_jobs_run(fleet, server, longer_than_the_lease):
 
 def test_the_server_killed_in_the_middle_of_many_jobs(fleet, server):
     """kill -9 of the server, twice, while jobs come and go: each is done, none twice, and nobody was charged."""
-    jobs = [fleet.enqueue("nap", seconds=0.05) for _ in range(sizes(short=100, full=2000))]
-    trees = start(fleet, 2, concurrency=4)
+    jobs = [fleet.enqueue("nap", seconds=0.05) for _ in range(sizes(short=100, full=5000))]
+    trees = start(fleet, sizes(short=2, full=5), concurrency=4)
     for share in (4, 2):
         fleet.wait_for_completed(len(jobs) // share)
         server.kill()

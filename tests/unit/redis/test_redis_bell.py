@@ -149,6 +149,30 @@ def test_no_ring_is_lost_whenever_it_comes(backend: RedisBackend, listeners: int
     assert seen > rounds / 3
 
 
+def test_a_flood_does_not_drown_who_listens(backend: RedisBackend) -> None:
+    """However fast it rings, a listener is woken once a millisecond at most, and still hears the last one."""
+
+    def ring_often() -> None:
+        for _ in range(2000):
+            backend.bell.ring()
+
+    async def scene() -> tuple[int, float]:
+        async with listening(backend) as listener:
+            loop = asyncio.get_running_loop()
+            began_at, heard = loop.time(), 0
+            flood = loop.run_in_executor(None, ring_often)
+            while not flood.done():
+                heard += await listener.wait(1)
+            await flood
+            took = loop.time() - began_at
+            await listener.wait(SILENCE)
+            assert not await listener.wait(SILENCE)
+            return heard, took
+
+    heard, took = asyncio.run(scene())
+    assert 1 <= heard <= took / bell.REST + 2
+
+
 def test_no_ring_is_lost_to_waits_that_run_out_or_are_cancelled(backend: RedisBackend) -> None:
     """A wait may end at any moment; what rang around it is told to the next one."""
     jitter = random.Random(5)

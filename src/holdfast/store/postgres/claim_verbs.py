@@ -1,8 +1,8 @@
 """How a worker comes by jobs.
 
 Most claims are one statement and one look at what is left, sent together: one round trip. Queues with shares, jobs
-to be adopted, and jobs of a lower priority that have waited long take two: a look at what is due, among which Python
-chooses, and a statement that takes so many of each level.
+to be adopted, and jobs of a lower priority that have waited long take two: a look at what is due, among which one
+chooses here, and a statement that takes so many of each level.
 """
 
 from collections import Counter

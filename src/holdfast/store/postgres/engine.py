@@ -6,7 +6,7 @@ Beats have a lane of their own, thread and connection, so that however busy the 
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.steps import run_steps
 from holdfast.store.postgres.tones import Sound
 from holdfast.store.postgres.translate import translated
-from holdfast.store.postgres.wire import OverdueError, Wire
+from holdfast.store.postgres.wire import Call, OverdueError, Wire
 from holdfast.store.verb import Access, Tone, Verb
 
 T = TypeVar("T")
@@ -60,12 +60,23 @@ class Engine:
     def run(self, verb: Verb[T]) -> T:
         """Run the verb in the caller's own thread."""
         until = time.monotonic() + self._timeout
+        rung: tuple[Tone, ...] = ()
+
+        def rings() -> Sequence[Call]:
+            nonlocal rung
+            rung = verb.tones
+            return self._rings[rung]
+
         try:
             with translated(self._address, self._timeout), self._lanes[verb.access].pool.lend(until) as wire:
-                return run_steps(wire, verb.steps, until, lambda: self._rings[verb.tones])
+                answer = run_steps(wire, verb.steps, until, rings)
         except StoreError:
             self._forget()
             raise
+        for tone in verb.tones:
+            if tone not in rung:  # what its last statement brought to light
+                self._ring(tone)
+        return answer
 
     async def arun(self, verb: Verb[T]) -> T:
         """Run the verb in a thread of its lane."""

@@ -6,11 +6,11 @@ looked at, and those that are accepted are stored together as far as none of the
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 
 from holdfast.core.job import NewJob, OnConflict
-from holdfast.store.postgres.keys import holders_of, lock_keys
+from holdfast.store.postgres.keys import Key, holders_of, lock_holders, lock_keys
 from holdfast.store.postgres.reception import Reception
 from holdfast.store.postgres.remembering import RememberingVerbs
 from holdfast.store.times import span_to_micros, to_micros_or_none
@@ -53,9 +53,14 @@ class EnqueueVerbs(RememberingVerbs):
 
     def _receive(self, jobs: Sequence[NewJob]) -> Steps[Mapping[str, str]]:
         """Accept jobs with keys; return those that were not stored, each with the job that has its key."""
-        keys = list(dict.fromkeys((job.task, job.key) for job in jobs if job.key is not None))
+        keyed = [job for job in jobs if job.key is not None]
+        keys = _keys(keyed)
         now = yield from lock_keys(self._sql, keys, self._given_now())
-        rows = yield Query(self._sql["known_jobs"], ([job.id for job in jobs],))
+        replaced = _keys(job for job in keyed if job.on_conflict is OnConflict.REPLACE)
+        ids = [job.id for job in jobs]
+        if len(replaced) > 1:
+            yield from lock_holders(self._sql, replaced, ids)
+        rows = yield Query(self._sql["known_jobs"], (ids,))
         holders = yield from holders_of(self._sql, keys, now)
         reception = Reception(self._sql, self._keep, now, holders, {id_ for (id_,) in rows})
         for job in jobs:
@@ -65,6 +70,10 @@ class EnqueueVerbs(RememberingVerbs):
 
     def _keep(self, jobs: Sequence[NewJob], now: int, after: str | None) -> Steps[None]:
         self._levels.learn((yield self._with_more(jobs, now, after)))
+
+
+def _keys(jobs: Iterable[NewJob]) -> list[Key]:
+    return list(dict.fromkeys((job.task, job.key) for job in jobs if job.key is not None))
 
 
 def _is_plain(job: NewJob) -> bool:

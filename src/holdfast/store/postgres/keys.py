@@ -5,7 +5,7 @@ holder after that, in a later statement, which sees what was committed meanwhile
 claim and finish as ever, so that every act upon a holder may find it gone, and then has to look again.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from holdfast.errors import ConfigurationError, KeyTakenError
@@ -30,6 +30,17 @@ def lock_keys(sql: Mapping[str, str], keys: Iterable[Key], now: int | None) -> S
             " READ COMMITTED, or enqueue the job without tx="
         )
     return max(moment for (moment,) in rows)
+
+
+def lock_holders(sql: Mapping[str, str], keys: Sequence[Key], own: Sequence[str]) -> Steps[None]:
+    """Lock the jobs that have these keys, which are locked, and the claims in their way; not the `own` new jobs.
+
+    Whoever ends claims locks them in the order of their ids. Who takes several keys would lock them one after the
+    other, in an order of its own, and the two might wait for each other: so it locks all that it will need before.
+    """
+    tasks, names = zip(*keys, strict=True)
+    yield Command(sql["lock_claimable"], (tasks, names, own))
+    yield Command(sql["lock_claims"], (tasks, names))
 
 
 def holders_of(sql: Mapping[str, str], keys: Iterable[Key], now: int | None) -> Steps[dict[Key, Whereabouts]]:

@@ -32,6 +32,9 @@ BLOCK = 10
 GRACE = 5.0
 """Seconds on top after which a connection without an answer is given up."""
 
+REST = 0.001
+"""Seconds after a ring before the next is asked for: a flood of them wakes nobody more often than that."""
+
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 5.0
 """Seconds between two attempts to connect; each pause is up to twice as long as the one before."""
@@ -115,6 +118,7 @@ class RedisListener:
         self._seen = b""
         self._pause = FIRST_PAUSE
         self._next_try_at = 0.0
+        self._rests_until = 0.0
 
     async def wait(self, timeout: float) -> bool:
         """Return True as soon as the bell rings, False after `timeout` seconds."""
@@ -132,6 +136,9 @@ class RedisListener:
             self._line.close()
 
     async def _hear(self) -> bool:
+        loop = asyncio.get_running_loop()
+        if self._rests_until > loop.time():
+            await asyncio.sleep(self._rests_until - loop.time())
         while True:
             try:
                 if self._line is None:
@@ -141,6 +148,7 @@ class RedisListener:
                 self._lose_line()
             else:
                 self._pause, self._next_try_at = FIRST_PAUSE, 0.0
+                self._rests_until = loop.time() + REST
                 return True
 
     async def _connect(self) -> _Line:

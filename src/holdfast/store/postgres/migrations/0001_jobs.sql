@@ -74,9 +74,6 @@
 --   worker's row FOR KEY SHARE; a burial deletes the row, and so waits for claims under way.
 --   queues             array, NULL for all
 -- buried: who was buried lately, so that a late registration cannot bring them back.
--- listener: who sleeps until the bell of a tone rings. Unlogged: it means nothing after a crash of the server.
---   waiting            only then is there someone to notify
---   seen_at            the last sign of life; stale rows are swept
 -- schema_version: one row: the number of the last migration applied, and the oldest release number that can work with it.
 
 CREATE SEQUENCE holdfast.arrival CACHE 1;
@@ -272,13 +269,6 @@ CREATE TABLE holdfast.worker (
 CREATE TABLE holdfast.buried (
     id text COLLATE "C" PRIMARY KEY,
     buried_at bigint NOT NULL
-);
-
-CREATE UNLOGGED TABLE holdfast.listener (
-    id text PRIMARY KEY,
-    tone text NOT NULL,
-    waiting boolean NOT NULL,
-    seen_at bigint NOT NULL
 );
 
 -- The time: as given, or else the server's own in microseconds since 1970.

@@ -72,6 +72,37 @@ ORDER BY asked.task COLLATE "C", asked.key COLLATE "C"
 ON CONFLICT (task, key) DO UPDATE SET id = taken.id
 RETURNING holdfast.present($1::bigint);
 
+-- name: lock_claimable
+-- Keep the jobs that have the keys $2 of the tasks $1 from being claimed, as far as they could be. But not the jobs $3,
+-- which are the caller's own: no fresh row may be locked and left (see claims.sql).
+WITH holder AS MATERIALIZED (
+    SELECT taken.id FROM unnest($1::text[], $2::text[]) AS asked (task, key)
+    JOIN holdfast.key AS taken ON taken.task = asked.task AND taken.key = asked.key
+    WHERE taken.id <> ALL ($3::uuid[])
+),
+fresh AS MATERIALIZED (
+    SELECT fresh.id FROM holder JOIN holdfast.job AS job ON job.id = holder.id
+    JOIN holdfast.fresh AS fresh ON fresh.queue = job.queue AND fresh.priority = job.priority AND fresh.xid = job.xid
+        AND fresh.seq = job.seq
+    FOR UPDATE OF fresh
+),
+waiting AS MATERIALIZED (
+    SELECT waiting.id FROM holder JOIN holdfast.waiting AS waiting ON waiting.id = holder.id
+    WHERE waiting.after IS NULL
+    FOR UPDATE OF waiting
+)
+SELECT id FROM fresh UNION ALL SELECT id FROM waiting;
+
+-- name: lock_claims
+-- Lock the claims that are in the way of who takes the keys $2 of the tasks $1: those of the jobs that have them, or of
+-- the jobs for whose end these wait. By id, as everyone does who locks several.
+SELECT FROM holdfast.claim AS claim WHERE claim.id = ANY (ARRAY(
+    SELECT coalesce(waiting.after, taken.id) FROM unnest($1::text[], $2::text[]) AS asked (task, key)
+    JOIN holdfast.key AS taken ON taken.task = asked.task AND taken.key = asked.key
+    LEFT JOIN holdfast.waiting AS waiting ON waiting.id = taken.id
+))
+ORDER BY claim.id FOR UPDATE;
+
 -- name: key_holders
 -- The jobs that were last accepted with the keys $2 of the tasks $3.
 WITH moment AS MATERIALIZED (SELECT holdfast.present($1::bigint) AS now)

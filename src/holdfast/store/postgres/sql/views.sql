@@ -69,7 +69,7 @@ job.id::text, job.task, job.version, job.queue, job.priority, coalesce(place.sta
 
 -- part: wanted
 -- What a page is about: queue $3, task $4, key $7, tags $8 and metadata $9 (a JSON object); NULL for any. Said in this
--- way, the planner expects nearly every job to be wanted, and walks; by its guesses of parameters it would sort them all.
+-- way, the planner expects nearly every job to be wanted, and walks; by its own guesses it would sort all of them.
 CASE WHEN ($3::text IS NULL OR job.queue = $3::text) AND ($4::text IS NULL OR job.task = $4::text)
     AND ($7::text IS NULL OR job.key = $7::text)
     AND ($8::text[] IS NULL OR job.tags @> $8::text[])
@@ -147,13 +147,21 @@ SELECT * FROM (
 -- wait, the due and the blocked ones are mostly few among many: if they are, they are found by indexes of their own.
 {moment}, few AS MATERIALIZED (
     (SELECT id FROM holdfast.waiting
-        WHERE {ready} = ANY ($2::text[]) AND NOT blocked AND run_at <= (SELECT now FROM moment)
-        ORDER BY run_at, seq LIMIT 1001)
+        WHERE {ready} = ANY ($2::text[]) AND NOT blocked AND NOT alone AND run_at <= (SELECT now FROM moment)
+        ORDER BY run_at, priority DESC, seq LIMIT 201)
+    UNION ALL
+    (SELECT suspect.id FROM holdfast.level AS level CROSS JOIN LATERAL (
+            SELECT id FROM holdfast.waiting
+            WHERE queue = level.queue AND alone AND priority = level.priority AND NOT blocked
+                AND run_at <= (SELECT now FROM moment)
+            ORDER BY run_at, seq LIMIT 201
+        ) AS suspect
+        WHERE {ready} = ANY ($2::text[]) LIMIT 201)
     UNION ALL
     (SELECT id FROM holdfast.waiting
-        WHERE {blocked} = ANY ($2::text[]) AND blocked ORDER BY reason, task, version LIMIT 1001)
+        WHERE {blocked} = ANY ($2::text[]) AND blocked ORDER BY reason, task, version LIMIT 201)
 ), many AS MATERIALIZED (
-    SELECT {scheduled} = ANY ($2::text[]) OR (SELECT count(*) FROM few) > 1000 AS so
+    SELECT {scheduled} = ANY ($2::text[]) OR (SELECT count(*) FROM few) > 200 AS so
 )
 SELECT * FROM (
     SELECT {job_columns}

@@ -1,4 +1,4 @@
--- uses: base
+-- uses: reading
 -- Part: the claims. What is written of one is short and alike for the fresh jobs that a queue gives in one call: so
 -- it is made and read once for all of them. What was read must not be changed: a change is a new text.
 

@@ -1,5 +1,5 @@
--- uses: lanes, tally, bell
--- seldom: replacing (key_name, taken_by, replace)
+-- uses: entrance, bell
+-- seldom: replacing (key_name, taken_by, replace, write_tally)
 -- Accept jobs. First everything is looked at, so that a refusal leaves all as it was; then it is written.
 --
 -- ARGV: time, columns (MessagePack), what is stored of the jobs, one after the other
@@ -107,14 +107,19 @@ for name, members in pairs(findable) do
 end
 for place, members in pairs(lanes) do
     local queue, lane = places[place][1], '0:' .. places[place][2]
-    in_bites('ZADD', lane_key(queue, lane), members)
-    open_lane(queue, lane)
+    local key = lane_key(queue, lane)
+    if call('EXISTS', key) == 0 then
+        open_lane(queue, lane)
+    end
+    in_bites('ZADD', key, members)
 end
 local has_ended = false
 for _, index in ipairs(last) do
     has_ended = rare.replace(ids[index]) or has_ended
 end
-write_tally()
+if rare then
+    rare.write_tally()
+end
 ring('work')
 if has_ended then
     ring('result')

@@ -1,4 +1,4 @@
--- uses: base
+-- uses: entrance
 -- Part: where jobs wait. A queue has a lane for each priority, and lanes apart for suspects and for jobs that no
 -- worker knew. A lane is named <0 or, for suspects, 1>:<priority>, and <that>:<version>:<task> where no worker knew
 -- the task. Its members are <arrival, 15 digits><flag><id>: so jobs of one time are by arrival, and a claim learns
@@ -6,10 +6,6 @@
 -- jobs are in one lane: which of them are due is a question of the time.
 
 local ARRIVAL_DIGITS = 15
-
-local function lane_key(queue, lane)
-    return prefix .. 'lane:' .. #queue .. ':' .. queue .. ':' .. lane
-end
 
 local function member_id(member)
     return string.sub(member, ARRIVAL_DIGITS + 2)
@@ -26,14 +22,6 @@ local function lane_parts(lane)
         alone, priority = string.match(lane, '^(%d):(%-?%d+)$')
     end
     return alone == '1', tonumber(priority), tonumber(version), task
-end
-
-local function open_lane(queue, lane)
-    call('SADD', prefix .. 'lanes:' .. queue, lane)
-    call('ZADD', prefix .. 'queues', 0, queue)
-    if string.sub(lane, 1, 1) == '1' then
-        call('SADD', prefix .. 'suspects', queue)
-    end
 end
 
 -- Forget a lane that is empty, and its queue with the last one.

@@ -1,0 +1,71 @@
+-- How jobs that are over and done with are forgotten. There is no index by the time of their end, which every completion
+-- would have to pay for: outcomes are walked in the order of their ids, which is about that of their arrival, a stretch
+-- at a time.
+--
+-- Nothing here waits for anybody. Of two who forget at once, each takes what the other has not locked; so does one who
+-- meets a sweep. A key that is locked is being given to another job: if that comes to nothing, its row stays and means
+-- nothing, as the job in it is gone.
+
+-- name: retire
+-- Of the $4 outcomes after id $3, forget at most $5 that completed or were cancelled $2 ago or earlier, and whose key is
+-- kept no longer. Tells how many; the first id of the stretch; and from where to go on: NULL if the stretch is the last,
+-- or all of it so young that nothing behind it can be over.
+WITH moment AS MATERIALIZED (
+    SELECT now, now - $2::bigint AS long_ago FROM (SELECT holdfast.present($1::bigint) AS now) AS present
+),
+stretch AS MATERIALIZED (
+    SELECT id, state, finished_at FROM holdfast.outcome WHERE id > $3::uuid ORDER BY id LIMIT $4::bigint
+),
+over AS MATERIALIZED (
+    SELECT outcome.id, outcome.queue, outcome.state, outcome.result_until, job.task, job.key, job.tags
+    FROM unnest(ARRAY(
+        SELECT id FROM stretch
+        WHERE state IN ({completed}, {cancelled}) AND finished_at <= (SELECT long_ago FROM moment) ORDER BY id
+    )) AS old (id)
+    CROSS JOIN LATERAL (
+        SELECT task, key, keep_key, tags FROM holdfast.job AS asked_for WHERE asked_for.id = old.id OFFSET 0
+    ) AS job
+    JOIN holdfast.outcome AS outcome ON outcome.id = ANY (ARRAY[old.id])
+    WHERE job.key IS NULL OR outcome.state = {cancelled}
+        OR outcome.finished_at + job.keep_key <= (SELECT now FROM moment)
+    LIMIT $5::bigint FOR UPDATE OF outcome SKIP LOCKED
+),
+their_keys AS (
+    DELETE FROM holdfast.key WHERE ctid = ANY (ARRAY(
+        SELECT taken.ctid FROM over
+        JOIN holdfast.key AS taken ON taken.task = over.task AND taken.key = over.key AND taken.id = over.id
+        FOR UPDATE OF taken SKIP LOCKED
+    ))
+),
+their_fading AS (
+    DELETE FROM holdfast.fading WHERE ctid = ANY (ARRAY(
+        SELECT fading.ctid FROM over
+        JOIN holdfast.fading AS fading ON fading.until_at = over.result_until AND fading.id = over.id
+        FOR UPDATE OF fading SKIP LOCKED
+    ))
+),
+their_tags AS (
+    DELETE FROM holdfast.tag AS tag USING (SELECT unnest(tags) AS tag, id FROM over) AS listed
+    WHERE tag.tag = listed.tag AND tag.id = listed.id
+),
+their_attempts AS (
+    DELETE FROM holdfast.attempt WHERE id = ANY (ARRAY(SELECT id FROM over))
+),
+their_outcomes AS (
+    DELETE FROM holdfast.outcome WHERE id = ANY (ARRAY(SELECT id FROM over))
+),
+they AS (
+    DELETE FROM holdfast.job WHERE id = ANY (ARRAY(SELECT id FROM over))
+),
+counted AS (
+    INSERT INTO holdfast.tally (queue, state, jobs) SELECT queue, state, -count(*) FROM over GROUP BY queue, state
+)
+SELECT (SELECT count(*) FROM over), (SELECT id FROM stretch ORDER BY id LIMIT 1)::text, CASE
+    WHEN (SELECT count(*) FROM over) = $5::bigint THEN (SELECT id FROM over ORDER BY id DESC LIMIT 1)
+    WHEN (SELECT count(*) FROM stretch) = $4::bigint AND EXISTS (
+        SELECT FROM stretch CROSS JOIN LATERAL (
+            SELECT created_at FROM holdfast.job AS asked_for WHERE asked_for.id = stretch.id OFFSET 0
+        ) AS job
+        WHERE job.created_at <= (SELECT long_ago FROM moment)
+    ) THEN (SELECT id FROM stretch ORDER BY id DESC LIMIT 1)
+END::text;
