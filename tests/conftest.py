@@ -136,7 +136,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     told: dict[str, Counter[str]] = {}
     for outcome in ("passed", "failed", "error"):
         for report in terminalreporter.getreports(outcome):
-            if report.when == "call" or outcome == "error":
+            if isinstance(report, pytest.TestReport) and (report.when == "call" or outcome == "error"):
                 for store in [value for name, value in report.user_properties if name == "conformance"]:
                     told.setdefault(str(store), Counter())[outcome] += 1
     if told:

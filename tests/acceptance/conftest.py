@@ -18,6 +18,20 @@ def pytest_collection_modifyitems(config, items):
     items[:] = [item for item in items if item not in left_out]
 
 
+def pytest_terminal_summary(terminalreporter):
+    """Say what was measured, where it was to be proved."""
+    for report in (*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")):
+        if report.when == "call" and PROVE:
+            for figures in [value for name, value in report.user_properties if name == "measured"]:
+                terminalreporter.write_line(f"{report.nodeid.rpartition('::')[2]}: {figures}")
+
+
+@pytest.fixture
+def measured(record_property):
+    """Give a way to say what was measured."""
+    return lambda figures: record_property("measured", figures)
+
+
 @pytest.fixture
 def fleet_on(tmp_path):
     """Give a maker of empty fleets, each on the store that a URL names.

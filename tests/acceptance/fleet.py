@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from fleet_app import make_app, variable_of
+from fleet_app import SETTINGS, make_app, variable_of
 from ledger import VARIABLE, Ledger
 
 from holdfast.core.job import Attempt, Job
@@ -104,8 +104,8 @@ class Fleet:
     # -- workers ---------------------------------------------------------------------------------------------
 
     def start(self, **options: Any) -> Tree:
-        """Start a worker tree: hang_limit and store_timeout are settings, anything else is a --option."""
-        settings = {name: options.pop(name) for name in ("hang_limit", "store_timeout") if name in options}
+        """Start a worker tree: what is in fleet_app.SETTINGS is a setting, anything else is a --option."""
+        settings = {name: options.pop(name) for name in SETTINGS if name in options}
         given = [word for name, value in options.items() for word in _option(name, value)]
         log = self._folder / f"worker-{len(self.trees)}.log"
         with log.open("wb") as out:

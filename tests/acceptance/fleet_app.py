@@ -3,6 +3,7 @@
 import asyncio
 import ctypes
 import os
+import socket
 import sys
 import time
 from pathlib import Path
@@ -13,7 +14,7 @@ from pydantic import BaseModel, model_serializer, model_validator
 
 from holdfast import Context, Holdfast
 
-SETTINGS = ("hang_limit", "store_timeout")
+SETTINGS = ("hang_limit", "store_timeout", "safety_poll")
 """Settings without an option on the command line; a worker of a test finds them in the environment."""
 
 
@@ -119,6 +120,13 @@ async def nap_in_helper_thread(ctx: Context, seconds: float) -> None:
     await asyncio.to_thread(nap_in_thread, ctx, seconds)
 
 
+async def tell_start(ctx: Context, port: int) -> None:
+    """Tell who listens at a port of this machine when this started, by the clock that all processes share."""
+    started_at = time.monotonic()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as teller:
+        teller.sendto(f"{ctx.job_id} {started_at!r}".encode(), ("127.0.0.1", port))
+
+
 def say_progress_often(ctx: Context, times: int) -> None:
     for number in range(times):
         ctx.progress(number, times)
@@ -134,6 +142,7 @@ HANDLERS = (
     exit_nine,
     take_deadly,
     take_deadly_in_thread,
+    tell_start,
     say_progress_often,
 )
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import psycopg
 from shopfloor import Shop
 
-from user_connections import for_libpq
+from connections import for_libpq
 
 TESTS = Path(__file__).resolve().parent.parent
 

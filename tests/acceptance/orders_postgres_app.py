@@ -12,15 +12,13 @@ import sys
 import time
 from pathlib import Path
 
+from connections import ASYNC, SYNC, kind, open_own
 from holdfast import Context, Holdfast
-from user_connections import KINDS, open_own
 
 FOLDER = Path(__file__).resolve().parent
 SAID = json.loads((FOLDER / "said.json").read_text())
 URL, OWN, WAYS = SAID["url"], SAID["schema"], SAID["kinds"]
 """The store, the schema of the shop's own tables, and the kinds of connection that customers use, by turns."""
-SYNC = [kind for kind, made in KINDS.items() if not made.is_async]
-ASYNC = [kind for kind, made in KINDS.items() if made.is_async]
 
 app = Holdfast(URL, lease=3, beat=0.25, grace=5, store_timeout=5)
 
@@ -60,8 +58,8 @@ def ship(ctx: Context, order: str) -> str:
 
 def place_orders(customer: str, count: int) -> None:
     """Place orders; give every third one up. The number of the customer decides by which kind of connection."""
-    kind = WAYS[int(customer.lstrip("c")) % len(WAYS)]
-    with open_own(kind, URL) as own:
+    way = WAYS[int(customer.lstrip("c")) % len(WAYS)]
+    with open_own(way, URL) as own:
         for number in range(count):
             order = f"{customer}-{number}"
             own.begin()
@@ -84,7 +82,7 @@ def booked(ctx: Context) -> str:
 @app.task(max_attempts=1000, backoff=0.01)
 def book(ctx: Context) -> int:
     note(ctx, "start")
-    with open_own(random.choice(SYNC), URL) as own:
+    with open_own(random.choice(list(SYNC)), URL) as own:
         time.sleep(moment())
         with ctx.transaction(own.tx) as tx:
             own.do(booked(ctx))
@@ -97,7 +95,7 @@ def book(ctx: Context) -> int:
 @app.task(max_attempts=1000, backoff=0.01)
 async def book_async(ctx: Context) -> int:
     note(ctx, "start")
-    async with KINDS[random.choice(ASYNC)].inside(URL) as own:
+    async with kind(random.choice(list(ASYNC))).inside(URL) as own:
         await asyncio.sleep(moment())
         async with ctx.transaction(own.tx) as tx:
             await own.ado(booked(ctx))
@@ -137,7 +135,7 @@ def raise_once_inside(ctx: Context) -> None:
 @app.task
 async def linger_after(ctx: Context) -> str:
     """Go on after the transaction until it is cancelled, and say how that ends."""
-    async with KINDS["asyncpg"].inside(URL) as own, ctx.transaction(own.tx) as tx:
+    async with kind("asyncpg").inside(URL) as own, ctx.transaction(own.tx) as tx:
         await own.ado(booked(ctx))
         tx.result = "stays"
     note(ctx, "committed")

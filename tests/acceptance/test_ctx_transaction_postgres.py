@@ -13,7 +13,7 @@ from test_ctx_transaction import (  # noqa: F401 - the same tests, on another st
     test_the_effect_happens_exactly_once_whatever_dies,
 )
 
-from user_connections import KINDS
+from connections import KINDS
 
 pytestmark = pytest.mark.timeout(1_200 if PROVE else 120)
 

@@ -16,7 +16,7 @@ from holdfast.testing import FakeClock
 from holdfast.testing.conformance import Harness
 from holdfast.testing.conformance.agreeing import History
 
-EXAMPLES, STEPS = sizes(short=(30, 30), full=(3000, 60))
+EXAMPLES, STEPS = sizes(short=(30, 30), full=(2000, 40))
 COMPARED_EVERY = 10
 
 Begin = Callable[[ExitStack, Random], History]

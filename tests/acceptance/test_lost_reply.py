@@ -19,15 +19,19 @@ LOST = {
 }
 
 
-@pytest.fixture(autouse=True, params=["sqlite", "postgres", "redis"])
+@pytest.fixture(params=["sqlite", "postgres", "redis"])
 def store(request, monkeypatch):
-    """Let the app, here and in its workers, use one store after the other."""
+    """Give the environment in which the app, here and in its workers, uses one store after the other."""
+    environment = {}
     if request.param != "sqlite":
-        monkeypatch.setenv("HOLDFAST_URL", request.getfixturevalue(f"{request.param}_url"))
+        environment["HOLDFAST_URL"] = request.getfixturevalue(f"{request.param}_url")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    return environment
 
 
 @pytest.mark.parametrize("lost", LOST.values(), ids=LOST)
-def test_lost_reply(tmp_path, lost):
+def test_lost_reply(tmp_path, store, lost):
     """Answers to claims, starts and finishes are dropped after the commit: nothing stuck, nothing run twice."""
     with Shop(tmp_path, "lost_reply_app.py") as shop:
         once = [
@@ -38,7 +42,7 @@ def test_lost_reply(tmp_path, lost):
         twice = shop.tasks.knock.enqueue_many({"order": number} for number in range(JOBS // 3))
         expected = [number for number in range(JOBS) for _ in "ab"]
 
-        shop.drain(LOSE=lost)
+        shop.drain(LOSE=lost, **store)
 
         drops = (shop.folder / "lost").read_text().splitlines()
         first, last = map(int, lost.rpartition(":")[2].split(","))
@@ -70,7 +74,7 @@ def assert_every_claim_is_accounted_for(shop, handles):
 
 
 @pytest.mark.parametrize("how", ["sync", "async"])
-def test_lost_reply_of_an_enqueue(tmp_path, how):
+def test_lost_reply_of_an_enqueue(tmp_path, store, how):
     """A client that did not hear the answer enqueues again with the same id: there is one job, and it runs once."""
     with Shop(tmp_path, "lost_reply_app.py") as shop:
         job_id = new_job_id()
@@ -78,7 +82,7 @@ def test_lost_reply_of_an_enqueue(tmp_path, how):
             task = shop.tasks.pack.options(job_id=job_id)
             handle = task.enqueue(order=7) if how == "sync" else asyncio.run(task.aenqueue(order=7))
         assert shop.counts() == {"ready": 1}
-        shop.drain()
+        shop.drain(**store)
         again = task.enqueue(order=7)
         assert again.result(timeout=0) == handle.result(timeout=0) == 7
         assert len(shop.ledger()) == 1

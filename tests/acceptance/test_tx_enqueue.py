@@ -45,6 +45,11 @@ def placed_by(customer, rows):
     return [order for order in rows if order.startswith(f"{customer}-")]
 
 
+def is_at_work(orders, name, share, customer):
+    """Tell whether a customer has placed so many orders; one that ended is told of by its exit code."""
+    return len(placed_by(name, placed(orders))) >= share or customer.poll() is not None
+
+
 def test_rows_and_jobs_agree(orders):
     """Each committed order has its job and no other has one, though customers give up and are killed midway."""
     worker = orders.worker("--concurrency", "2")
@@ -52,7 +57,7 @@ def test_rows_and_jobs_agree(orders):
     try:
         for name in random.sample(sorted(customers), KILLED):
             share = random.randrange(1, ORDERS // 3)
-            eventually(lambda name=name, share=share: len(placed_by(name, placed(orders))) >= share, name, LONG)
+            eventually(lambda name=name, share=share: is_at_work(orders, name, share, customers[name]), name, LONG)
             customers[name].send_signal(signal.SIGKILL)
         said = {
             name: (customer.communicate(timeout=LONG)[1], customer.returncode)

@@ -8,10 +8,10 @@ import pytest
 from shopfloor import PATIENCE, PROVE
 from test_tx_enqueue import test_rows_and_jobs_agree  # noqa: F401 - the same test, on another store
 
+from connections import KINDS, open_own
 from holdfast import ConfigurationError
 from holdfast.core.states import State
 from holdfast.store.protocol import JobFilter
-from user_connections import KINDS, open_own
 
 pytestmark = pytest.mark.timeout(900 if PROVE else 120)
 

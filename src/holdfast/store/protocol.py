@@ -41,8 +41,8 @@ class LeaseClock(Enum):
     BOOT = "boot"
     """The machine's own since it booted, which nobody can set."""
     SERVER = "server"
-    """The server's, which somebody may set: a step forward makes every beat look old, until the next one. A beat
-    that seems to come from the future, after a step back, counts as one of the moment in which someone else beats."""
+    """The server's, which somebody may set. A step forward makes every beat look old, until the next one. A beat
+    that seems to come from the future, after a step back, counts from when someone else beats."""
 
 
 class WorkerInfo(msgspec.Struct, frozen=True):

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
+from typing import LiteralString
 from urllib.parse import parse_qs, urlsplit
 
 import psycopg
@@ -12,9 +13,7 @@ from psycopg import sql
 from holdfast.core.job import NewJob
 from holdfast.ids import new_job_id
 from holdfast.store.postgres.backend import PostgresBackend
-from holdfast.store.postgres.claim_verbs import ClaimVerbs
 from holdfast.store.postgres.marks import Marks, note
-from holdfast.store.postgres.sql_files import load_statements
 from holdfast.store.protocol import ClaimRequest, WorkerInfo
 
 SWEEP_EVERY = 15.0
@@ -29,8 +28,8 @@ class Shop:
         self.now = 0.0
         self.url, self.schema = url, schema
         self.marks = Marks(SWEEP_EVERY, lambda: self.now)
-        self.backend = PostgresBackend(url)
-        self._verbs = ClaimVerbs(load_statements(schema), None, self.marks)
+        self.backend = PostgresBackend(f"{url}&application_name={schema}")
+        self.backend.verbs._marks = self.marks
         self._calls = 0
         self.backend.run(self.backend.verbs.register(WorkerInfo("w", "s", "h", 1, timedelta(seconds=15))))
 
@@ -47,7 +46,20 @@ class Shop:
     def claim(self) -> list[str]:
         """Claim whatever is due."""
         self._calls += 1
-        return [job.job_id for job in self.backend.run(self._verbs.claim(ClaimRequest("w", self._calls, 10))).jobs]
+        answer = self.backend.run(self.backend.verbs.claim(ClaimRequest("w", self._calls, 10)))
+        return [job.job_id for job in answer.jobs]
+
+    def fail_over(self, job_id: str) -> None:
+        """Lose every connection, and with the server the claim of a job: the next has not heard of it."""
+        with closing(self.connect()) as own:
+            own.execute(_named("DELETE FROM {}.claim WHERE id = %s", self.schema), (job_id,))
+            again = "INSERT INTO {0}.fresh SELECT queue, priority, xid, seq, run_at, id FROM {0}.job WHERE id = %s"
+            own.execute(_named(again, self.schema), (job_id,))
+            own.commit()
+            ours = (
+                "SELECT count(pg_terminate_backend(pid, 60000)) FROM pg_stat_activity WHERE application_name = %s"
+            )
+            assert own.execute(ours, (self.schema,)).fetchone() != (0,)
 
     def connect(self) -> psycopg.Connection:
         """Open a connection of the user's own."""
@@ -109,6 +121,14 @@ def test_a_mark_of_another_server_is_forgotten(shop: Shop) -> None:
     assert all(mark < FAR_AHEAD for mark in shop.marks.begin().values())
 
 
+def test_after_a_failover_a_lost_claim_is_made_again(shop: Shop) -> None:
+    """The new server has the job as it came, behind the mark that the claim left; a new connection forgets it."""
+    lost, kept = shop.enqueue(), shop.enqueue()
+    assert shop.claim() == [lost, kept]
+    shop.fail_over(lost)
+    assert shop.claim() == [lost]
+
+
 def test_a_claim_that_began_before_says_nothing_after_it_is_forgotten() -> None:
     """What a claim learned on the old server does not reach the marks for the new one."""
     marks = Marks()
@@ -154,5 +174,9 @@ def test_a_claim_locks_no_more_than_it_takes(shop: Shop) -> None:
 
 
 def _lock(connection: psycopg.Connection, schema: str, job_id: str) -> None:
-    query = sql.SQL("SELECT FROM {}.fresh WHERE id = %s FOR UPDATE").format(sql.Identifier(schema))
+    query = _named("SELECT FROM {}.fresh WHERE id = %s FOR UPDATE", schema)
     assert connection.execute(query, (job_id,)).rowcount == 1
+
+
+def _named(statement: LiteralString, schema: str) -> sql.Composed:
+    return sql.SQL(statement).format(sql.Identifier(schema))

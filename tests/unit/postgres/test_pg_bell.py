@@ -15,6 +15,8 @@ from holdfast.store.postgres.bell import LookingListener, PostgresListener, Wait
 from holdfast.store.verb import Command, Last, Query, Tone
 
 SHORT = 0.05
+SOON = 5.0
+"""Seconds within which a wake-up that was not lost has come."""
 
 
 @asynccontextmanager
@@ -46,6 +48,17 @@ def test_who_begins_to_wait_looks_again_once(world):
             return [await listener.wait(LONG), await listener.wait(SHORT), await listener.wait(SHORT)]
 
     assert asyncio.run(scene()) == [True, False, False]
+
+
+def test_what_came_before_the_wait_was_known_is_looked_for(world):
+    """Nobody was notified of what was committed between a worker's last look and its wait."""
+
+    async def scene():
+        async with listening(world) as listener:
+            await world.engine.arun(work())
+            return await listener.wait(SOON)
+
+    assert asyncio.run(scene())
 
 
 def test_a_verb_wakes_who_waits(world):
@@ -176,7 +189,7 @@ def test_whether_anyone_waits_is_asked_after_the_commit(world, alone):
                 assert seen == [(0,)], "it is not committed yet"
                 world.open_gate(waits)
                 await writing
-                return await listener.wait(5)
+                return await listener.wait(SOON)
 
         assert asyncio.run(scene())
 
@@ -207,7 +220,7 @@ def test_no_wake_up_is_lost_whatever_the_moment(world):
             async with listening(world) as listener:
                 writer.start()
                 while len(seen_at) < rounds:
-                    assert await listener.wait(5), f"asleep with {len(seen_at)} of {rounds} seen"
+                    assert await listener.wait(SOON), f"asleep with {len(seen_at)} of {rounds} seen"
                     rows = await world.engine.arun(query(f"DELETE FROM {table} RETURNING number"))
                     seen_at.update(dict.fromkeys((number for (number,) in rows), time.monotonic()))
             writer.join()

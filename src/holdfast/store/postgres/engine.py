@@ -75,7 +75,7 @@ class Engine:
             raise
         for tone in verb.tones:
             if tone not in rung:  # what its last statement brought to light
-                self._ring(tone)
+                self.ring(tone)
         return answer
 
     async def arun(self, verb: Verb[T]) -> T:

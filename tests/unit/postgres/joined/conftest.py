@@ -3,32 +3,38 @@
 import pytest
 from pg_joining import make_app, sql
 
-from user_connections import KINDS, open_own
+from connections import KINDS, open_own
+from empty_stores import with_query
+
+
+@pytest.fixture
+def schema(emptied_schema):
+    """Give the name of the store's schema, empty."""
+    emptied_schema.empty()
+    return emptied_schema.name
 
 
 @pytest.fixture
 def table(postgres_schema):
-    """Give the name of a table of the user's own, in the schema that is dropped after the test."""
+    """Give the name of a table of the user's own, in a schema of the user's own."""
     return f'"{postgres_schema}".orders'
 
 
 @pytest.fixture
-def shop(postgres_url, table):
+def shop(shared_postgres, schema, postgres_schema, table):
     """Give an app whose database holds a table of the user's own."""
-    app = make_app(postgres_url)
-    app.prepare()
-    sql(postgres_url, f"CREATE TABLE {table} (id serial PRIMARY KEY)")
-    with app:
+    sql(shared_postgres, f'CREATE SCHEMA "{postgres_schema}" CREATE TABLE {table} (id serial PRIMARY KEY)')
+    with make_app(with_query(shared_postgres, schema=schema)) as app:
         yield app
 
 
 @pytest.fixture
-def counts(shop, postgres_url, postgres_schema, table):  # noqa: ARG001 - the tables are the shop's
+def counts(shop, shared_postgres, schema, table):  # noqa: ARG001 - the tables are the shop's
     """Give a function that counts the user's rows, the jobs, and what of them waits to be claimed."""
 
     def count():
-        tables = {"orders": table, "jobs": f'"{postgres_schema}".job', "fresh": f'"{postgres_schema}".fresh'}
-        return {name: sql(postgres_url, f"SELECT count(*) FROM {table}")[0][0] for name, table in tables.items()}
+        tables = {"orders": table, "jobs": f'"{schema}".job', "fresh": f'"{schema}".fresh'}
+        return {name: sql(shared_postgres, f"SELECT count(*) FROM {table}")[0][0] for name, table in tables.items()}
 
     count.table = table
     return count

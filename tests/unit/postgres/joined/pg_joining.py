@@ -2,8 +2,8 @@
 
 import psycopg
 
+from connections import for_libpq
 from holdfast import Holdfast
-from user_connections import for_libpq
 
 
 def make_app(url, **settings):

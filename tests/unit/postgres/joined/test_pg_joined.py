@@ -98,24 +98,21 @@ def test_of_an_enqueue_that_is_refused_halfway_nothing_stays(shop, own):
     assert jobs(shop) == 3
 
 
-def test_of_an_enqueue_that_fails_halfway_nothing_stays(shop, own, orders, table, postgres_schema):
+def test_of_an_enqueue_that_fails_halfway_nothing_stays(shop, schema, own, counts):
+    refuse = counts.table.replace("orders", "refuse()")
     own.begin()
-    own.do(f"INSERT INTO {table} DEFAULT VALUES")
+    own.do(f"INSERT INTO {counts.table} DEFAULT VALUES")
+    own.do(f"CREATE FUNCTION {refuse} RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no thirteen'; END $$")
     own.do(
-        f'CREATE FUNCTION "{postgres_schema}".refuse() RETURNS trigger LANGUAGE plpgsql AS'
-        " $$ BEGIN RAISE 'no thirteen'; END $$"
-    )
-    own.do(
-        f'CREATE TRIGGER refuse BEFORE INSERT ON "{postgres_schema}".job FOR EACH ROW'
-        f" WHEN (position('13' IN encode(NEW.payload, 'escape')) > 0)"
-        f' EXECUTE FUNCTION "{postgres_schema}".refuse()'
+        f'CREATE TRIGGER refuse BEFORE INSERT ON "{schema}".job FOR EACH ROW'
+        f" WHEN (position('13' IN encode(NEW.payload, 'escape')) > 0) EXECUTE FUNCTION {refuse}"
     )
     with pytest.raises(StoreError, match="no thirteen"):
         own.enqueue(shop.tasks["pack"], many=[{"order": 12}] * 1500 + [{"order": 13}])
-    own.do(f'DROP TRIGGER refuse ON "{postgres_schema}".job')
+    own.do(f'DROP TRIGGER refuse ON "{schema}".job')
     pack(shop, own)
     own.commit()
-    assert (jobs(shop), orders()) == (1, 1)
+    assert counts() == {"orders": 1, "jobs": 1, "fresh": 1}
 
 
 def test_an_error_as_the_first_thing_in_a_transaction(shop, own, orders, table):

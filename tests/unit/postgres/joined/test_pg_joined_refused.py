@@ -12,15 +12,14 @@ from pg_joining import jobs, make_app, pack, sql
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 
+from connections import ASYNC, SYNC, for_asyncpg, for_libpq, open_own
+from connections.django import set_up_django
 from holdfast import ConfigurationError
 from holdfast.core.job import NewJob
 from holdfast.errors import StoreError, StoreUnavailableError, ValueNotStoredError
 from holdfast.ids import new_job_id
-from user_connections import KINDS, for_asyncpg, for_libpq, open_own, set_up_django
 
 AUTOCOMMIT = ["psycopg-autocommit", "psycopg-block", "asyncpg", "asyncpg-pool", "django"]
-ASYNC = [kind for kind, made in KINDS.items() if made.is_async]
-SYNC = [kind for kind, made in KINDS.items() if not made.is_async]
 
 
 @pytest.mark.parametrize("thing", ["postgresql://", 7, object(), threading.Lock()])
@@ -89,10 +88,10 @@ def test_another_database_is_refused(shop, other_database, kind):
     assert jobs(shop) == 0
 
 
-def test_another_server_with_all_the_same_names_is_refused(shop, postgres_url, postgres_schema, postgres_server):
+def test_another_server_with_all_the_same_names_is_refused(shop, postgres_url, schema, postgres_server):
     """Also where its schema has our tables, as a copy of this one would."""
     url = postgres_server().url()
-    there = f"{url}{'&' if '?' in url else '?'}schema={postgres_schema}"
+    there = f"{url}{'&' if '?' in url else '?'}schema={schema}"
     name = for_libpq(postgres_url)["dbname"]
     if name != for_libpq(there)["dbname"]:
         sql(there, f'CREATE DATABASE "{name}"')
@@ -244,16 +243,16 @@ def test_a_connection_that_the_server_has_ended(shop, postgres_url, kind):
     assert jobs(shop) == 0
 
 
-def test_a_user_without_rights_is_told_to_grant_them(shop, postgres_schema, plain):
-    role = f"{postgres_schema}_guest"
+def test_a_user_without_rights_is_told_to_grant_them(shop, schema, plain):
+    role = f"{schema}_guest"
     plain.do(f'CREATE ROLE "{role}"')
     plain.do(f'SET LOCAL ROLE "{role}"')
-    with pytest.raises(StoreError, match=f'GRANT USAGE ON SCHEMA "{postgres_schema}"'):
+    with pytest.raises(StoreError, match=f'GRANT USAGE ON SCHEMA "{schema}"'):
         pack(shop, plain)
     plain.do("RESET ROLE")
-    plain.do(f'GRANT USAGE ON SCHEMA "{postgres_schema}" TO "{role}"')
+    plain.do(f'GRANT USAGE ON SCHEMA "{schema}" TO "{role}"')
     for things in ("TABLES", "SEQUENCES"):
-        plain.do(f'GRANT ALL ON ALL {things} IN SCHEMA "{postgres_schema}" TO "{role}"')
+        plain.do(f'GRANT ALL ON ALL {things} IN SCHEMA "{schema}" TO "{role}"')
     plain.do(f'SET LOCAL ROLE "{role}"')
     assert pack(shop, plain, key="order-1", tags=["x"]).created
     plain.rollback()

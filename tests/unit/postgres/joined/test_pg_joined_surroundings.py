@@ -13,9 +13,9 @@ from psycopg.types.string import TextLoader
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
+from connections import ASYNC, for_asyncpg, for_libpq, open_own
 from holdfast.store.postgres.tones import sounds
 from holdfast.store.verb import Tone
-from user_connections import KINDS, for_asyncpg, for_libpq, open_own
 
 
 def test_tables_are_made_on_a_connection_of_our_own(postgres_url, own):
@@ -161,7 +161,7 @@ def test_blocks_of_sqlalchemy(shop, postgres_url):
 
 
 @pytest.mark.parametrize("options", [{}, {"key": "order-1"}])
-@pytest.mark.parametrize("own", [kind for kind, made in KINDS.items() if made.is_async], indirect=True)
+@pytest.mark.parametrize("own", ASYNC, indirect=True)
 def test_a_cancelled_enqueue_leaves_a_whole_job_or_nothing(shop, own, counts, options):
     """And the transaction usable. A cancellation may come when the job is in it; then it is there whole."""
     bound = shop.tasks["pack"].options(tx=own.tx, **options)
@@ -200,14 +200,14 @@ def heard(url, schema, act):
         return {channels[notice.channel] for notice in ear.notifies(timeout=0)}
 
 
-def test_the_bell_rings_with_the_commit_and_not_before(shop, own, postgres_url, postgres_schema):
+def test_the_bell_rings_with_the_commit_and_not_before(shop, own, postgres_url, schema):
     shop.tasks["pack"].options(key="order-1", delay=60).enqueue(order=1)
     own.begin()
-    assert heard(postgres_url, postgres_schema, lambda: pack(shop, own)) == set()
-    assert heard(postgres_url, postgres_schema, own.rollback) == set()
+    assert heard(postgres_url, schema, lambda: pack(shop, own)) == set()
+    assert heard(postgres_url, schema, own.rollback) == set()
     own.begin()
     pack(shop, own)
-    assert heard(postgres_url, postgres_schema, own.commit) == {Tone.WORK}
+    assert heard(postgres_url, schema, own.commit) == {Tone.WORK}
     own.begin()
     pack(shop, own, key="order-1", on_conflict="replace")
-    assert heard(postgres_url, postgres_schema, own.commit) == {Tone.WORK, Tone.RESULT}
+    assert heard(postgres_url, schema, own.commit) == {Tone.WORK, Tone.RESULT}

@@ -3,11 +3,11 @@
 import pytest
 from pg_joining import jobs, sql
 
+from connections import Async, Sync, open_own
 from holdfast import ConfigurationError
 from holdfast.core.job import NewJob
 from holdfast.errors import StoreError
 from holdfast.ids import new_job_id
-from user_connections import Async, Sync, open_own
 
 SHARED = {
     "psycopg-block": r"inside a block of its own transaction\(\), which alone can commit",

@@ -14,7 +14,12 @@
 -- Times are microseconds since 1970 UTC. `now` is the server's clock_timestamp(), never a caller's. Names are compared
 -- byte by byte (COLLATE "C"): that is their order in every store, and it is quick.
 --
--- job: what was asked for. Partitioned by id (UUIDv7, so by time), as are outcome, attempt and tag, for retention.
+-- Jobs that are over go by DELETE, in the order of their ids (UUIDv7, so of time): that leaves whole pages free for new
+-- ones. No table is partitioned by id to drop a range of jobs at once. A dead or unfinished one in it has to stay, and
+-- can be moved only under a lock that every call would wait for; a range that is being detached while somebody's report
+-- goes on cannot have rows at all; and with ten ranges every finish and every look costs more, always.
+--
+-- job: what was asked for.
 --   id, task, version, queue, priority, payload, max_attempts, created_at, key, keep_key, start_by, on_late, metadata
 --                      as in core.job.NewJob; metadata is a JSON object of strings, NULL for none
 --   run_at             when it was first to run; the row in fresh, waiting, claim or outcome has the present one
@@ -97,13 +102,11 @@ CREATE TABLE holdfast.job (
     xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
     seq bigint NOT NULL DEFAULT nextval('holdfast.arrival'),
     PRIMARY KEY (id)
-) PARTITION BY RANGE (id);
-CREATE TABLE holdfast.job_all PARTITION OF holdfast.job FOR VALUES FROM (MINVALUE) TO (MAXVALUE)
-WITH (fillfactor = 10, vacuum_truncate = false);
-INSERT INTO holdfast.job_all (id, task, version, queue, priority, run_at, max_attempts, created_at, payload, seq)
+) WITH (fillfactor = 10, vacuum_truncate = false);
+INSERT INTO holdfast.job (id, task, version, queue, priority, run_at, max_attempts, created_at, payload, seq)
 SELECT gen_random_uuid(), repeat('-', 700), 0, '', 0, 0, 0, 0, '', 0 FROM generate_series(1, 256);
-DELETE FROM holdfast.job_all;
-ALTER TABLE holdfast.job_all RESET (fillfactor);
+DELETE FROM holdfast.job;
+ALTER TABLE holdfast.job RESET (fillfactor);
 CREATE INDEX job_key ON holdfast.job (key, id) WHERE key IS NOT NULL;
 
 CREATE TABLE holdfast.fresh (
@@ -194,8 +197,7 @@ CREATE TABLE holdfast.outcome (
     result bytea,
     result_until bigint,
     PRIMARY KEY (id)
-) PARTITION BY RANGE (id);
-CREATE TABLE holdfast.outcome_all PARTITION OF holdfast.outcome FOR VALUES FROM (MINVALUE) TO (MAXVALUE);
+);
 CREATE INDEX outcome_dead ON holdfast.outcome (id) WHERE state = 'dead';
 CREATE INDEX outcome_cancelled ON holdfast.outcome (id) WHERE state = 'cancelled';
 
@@ -211,15 +213,13 @@ CREATE TABLE holdfast.attempt (
     log text,
     ended_by text NOT NULL,
     PRIMARY KEY (id, fence)
-) PARTITION BY RANGE (id);
-CREATE TABLE holdfast.attempt_all PARTITION OF holdfast.attempt FOR VALUES FROM (MINVALUE) TO (MAXVALUE);
+);
 
 CREATE TABLE holdfast.tag (
     tag text COLLATE "C" NOT NULL,
     id uuid NOT NULL,
     PRIMARY KEY (tag, id)
-) PARTITION BY RANGE (id);
-CREATE TABLE holdfast.tag_all PARTITION OF holdfast.tag FOR VALUES FROM (MINVALUE) TO (MAXVALUE);
+);
 
 CREATE TABLE holdfast.fading (
     until_at bigint NOT NULL,

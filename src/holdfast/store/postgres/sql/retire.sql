@@ -7,33 +7,36 @@
 -- nothing, as the job in it is gone.
 
 -- name: retire
--- Of the $4 outcomes after id $3, forget at most $5 that completed or were cancelled $2 ago or earlier, and whose key is
--- kept no longer. Tells how many; the first id of the stretch; and from where to go on: NULL if the stretch is the last,
--- or all of it so young that nothing behind it can be over.
+-- Of the $4 outcomes from id $3 on, forget at most $5 that completed or were cancelled $2 ago or earlier, and whose key
+-- is kept no longer. Tells how many; the first id of the stretch; and from where to go on: NULL if the stretch is the
+-- last, or all of it so young that nothing behind it can be over.
 WITH moment AS MATERIALIZED (
     SELECT now, now - $2::bigint AS long_ago FROM (SELECT holdfast.present($1::bigint) AS now) AS present
 ),
 stretch AS MATERIALIZED (
-    SELECT id, state, finished_at FROM holdfast.outcome WHERE id > $3::uuid ORDER BY id LIMIT $4::bigint
+    SELECT id, state, finished_at FROM holdfast.outcome WHERE id >= $3::uuid ORDER BY id LIMIT $4::bigint
 ),
-over AS MATERIALIZED (
-    SELECT outcome.id, outcome.queue, outcome.state, outcome.result_until, job.task, job.key, job.tags
-    FROM unnest(ARRAY(
-        SELECT id FROM stretch
-        WHERE state IN ({completed}, {cancelled}) AND finished_at <= (SELECT long_ago FROM moment) ORDER BY id
-    )) AS old (id)
+chosen AS MATERIALIZED (
+    SELECT old.id, job.task, job.key, job.tags
+    FROM (
+        SELECT * FROM stretch
+        WHERE state IN ({completed}, {cancelled}) AND finished_at <= (SELECT long_ago FROM moment)
+        ORDER BY id OFFSET 0
+    ) AS old
     CROSS JOIN LATERAL (
         SELECT task, key, keep_key, tags FROM holdfast.job AS asked_for WHERE asked_for.id = old.id OFFSET 0
     ) AS job
-    JOIN holdfast.outcome AS outcome ON outcome.id = ANY (ARRAY[old.id])
-    WHERE job.key IS NULL OR outcome.state = {cancelled}
-        OR outcome.finished_at + job.keep_key <= (SELECT now FROM moment)
-    LIMIT $5::bigint FOR UPDATE OF outcome SKIP LOCKED
+    WHERE job.key IS NULL OR old.state = {cancelled} OR old.finished_at + job.keep_key <= (SELECT now FROM moment)
+    LIMIT $5::bigint
+),
+over AS MATERIALIZED (
+    SELECT id, queue, state, result_until FROM holdfast.outcome
+    WHERE id = ANY (ARRAY(SELECT id FROM chosen)) FOR UPDATE SKIP LOCKED
 ),
 their_keys AS (
     DELETE FROM holdfast.key WHERE ctid = ANY (ARRAY(
-        SELECT taken.ctid FROM over
-        JOIN holdfast.key AS taken ON taken.task = over.task AND taken.key = over.key AND taken.id = over.id
+        SELECT taken.ctid FROM over JOIN chosen ON chosen.id = over.id
+        JOIN holdfast.key AS taken ON taken.task = chosen.task AND taken.key = chosen.key AND taken.id = chosen.id
         FOR UPDATE OF taken SKIP LOCKED
     ))
 ),
@@ -45,7 +48,9 @@ their_fading AS (
     ))
 ),
 their_tags AS (
-    DELETE FROM holdfast.tag AS tag USING (SELECT unnest(tags) AS tag, id FROM over) AS listed
+    DELETE FROM holdfast.tag AS tag USING (
+        SELECT unnest(chosen.tags) AS tag, chosen.id FROM over JOIN chosen ON chosen.id = over.id
+    ) AS listed
     WHERE tag.tag = listed.tag AND tag.id = listed.id
 ),
 their_attempts AS (
@@ -61,7 +66,7 @@ counted AS (
     INSERT INTO holdfast.tally (queue, state, jobs) SELECT queue, state, -count(*) FROM over GROUP BY queue, state
 )
 SELECT (SELECT count(*) FROM over), (SELECT id FROM stretch ORDER BY id LIMIT 1)::text, CASE
-    WHEN (SELECT count(*) FROM over) = $5::bigint THEN (SELECT id FROM over ORDER BY id DESC LIMIT 1)
+    WHEN (SELECT count(*) FROM chosen) = $5::bigint THEN (SELECT id FROM chosen ORDER BY id DESC LIMIT 1)
     WHEN (SELECT count(*) FROM stretch) = $4::bigint AND EXISTS (
         SELECT FROM stretch CROSS JOIN LATERAL (
             SELECT created_at FROM holdfast.job AS asked_for WHERE asked_for.id = stretch.id OFFSET 0

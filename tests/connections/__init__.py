@@ -1,0 +1,68 @@
+"""Connections of the user's own to PostgreSQL, of every kind that a store can join, behind one face for tests.
+
+with open_own("asyncpg", url) as own:
+    own.begin()
+    own.do("INSERT INTO orders DEFAULT VALUES")
+    own.enqueue(task, order=1)
+    own.commit()
+
+Async ones have an event loop of their own, so that tests and customers need none. Only libraries of the kinds that
+are opened are loaded.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from connections.faces import Async, Sync, for_asyncpg, for_libpq
+
+__all__ = ["ASYNC", "KINDS", "SYNC", "Async", "Sync", "for_asyncpg", "for_libpq", "kind", "open_own"]
+
+
+@dataclass(frozen=True)
+class _Place:
+    module: str
+    name: str
+
+
+SYNC = {
+    "psycopg": _Place("drivers", "Psycopg"),
+    "psycopg-autocommit": _Place("drivers", "PsycopgAutocommit"),
+    "psycopg-block": _Place("drivers", "PsycopgBlock"),
+    "sqlalchemy": _Place("alchemy", "Alchemy"),
+    "sqlalchemy-session": _Place("alchemy", "AlchemySession"),
+    "sqlalchemy-scoped": _Place("alchemy", "AlchemyScoped"),
+    "django": _Place("django", "Django"),
+}
+ASYNC = {
+    "psycopg-async": _Place("drivers", "AsyncPsycopg"),
+    "asyncpg": _Place("drivers", "Asyncpg"),
+    "asyncpg-pool": _Place("drivers", "AsyncpgPool"),
+    "sqlalchemy-async": _Place("alchemy", "AsyncAlchemy"),
+    "sqlalchemy-async-session": _Place("alchemy", "AsyncAlchemySession"),
+    "sqlalchemy-asyncpg": _Place("alchemy", "AsyncAlchemyAsyncpg"),
+    "sqlalchemy-asyncpg-session": _Place("alchemy", "AsyncAlchemySessionAsyncpg"),
+    "sqlalchemy-asyncpg-scoped": _Place("alchemy", "AsyncAlchemyScopedAsyncpg"),
+}
+if find_spec("psycopg2") is not None:  # still in use; its successor is what we are certain to have
+    SYNC |= {"psycopg2": _Place("drivers", "Psycopg2"), "sqlalchemy-psycopg2": _Place("alchemy", "AlchemyPsycopg2")}
+KINDS = SYNC | ASYNC
+
+
+def kind(name: str) -> Any:
+    """Return the class of connections of this kind."""
+    place = KINDS[name]
+    return getattr(import_module(f"connections.{place.module}"), place.name)
+
+
+@contextmanager
+def open_own(name: str, url: str) -> Iterator[Any]:
+    """Open a connection of this kind; what it left uncommitted is rolled back by its end."""
+    own = kind(name)(url)
+    try:
+        yield own
+    finally:
+        own.close()
