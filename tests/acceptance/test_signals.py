@@ -14,12 +14,12 @@ NAP = sizes(short=4, full=9)
 GRACE = 2
 
 
-@pytest.mark.timeout(sizes(short=120, full=600))
 @pytest.fixture
 def fleet(fleet_on_each_store):
     return fleet_on_each_store
 
 
+@pytest.mark.timeout(sizes(short=120, full=600))
 def test_sigstop_past_lease(fleet):
     """A worker stopped past its lease starts nothing stale when it goes on: its work was done elsewhere, its late
     finish is refused, and a new incarnation takes its place."""

@@ -6,6 +6,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,8 @@ POLL = 0.01
 
 PORTS = range(10_000, 22_000)
 """Below the ports that a system gives to those who connect: while a server is down, nobody else takes its port."""
+
+GUARD = str(Path(__file__).with_name("guard.py"))
 
 SHELTER = Path("/tmp")  # a user without rights must reach it, which pytest's own folders prevent
 _USERS = ("postgres", "nobody")
@@ -50,6 +53,7 @@ class Server:
             self.password = heir_of.password
             self.folder = heir_of.folder
         self._process: subprocess.Popen[bytes] | None = None
+        self._guard: subprocess.Popen[bytes] | None = None
         self._paused: list[int] = []
 
     # -- what each kind of server says of itself ---------------------------------------------------------------
@@ -84,6 +88,11 @@ class Server:
                 start_new_session=True,  # an interrupt at the keyboard is for the tests, which then stop it
                 **unprivileged(),
             )
+        self._guard = subprocess.Popen(
+            [sys.executable, "-S", GUARD, str(self._process.pid), str(self.folder)],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+        )
         give_up_at = time.monotonic() + PATIENCE
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > give_up_at:
@@ -167,6 +176,16 @@ class Server:
             process.kill()
             process.wait()
             raise
+        finally:
+            self._dismiss_guard()
+
+    def _dismiss_guard(self) -> None:
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            guard.kill()  # before it reads the end of its input
+            guard.wait()
+            assert guard.stdin is not None
+            guard.stdin.close()
 
     def _children(self) -> list[int]:
         assert self._process is not None

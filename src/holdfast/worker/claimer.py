@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from datetime import timedelta
 
-from holdfast.clock import Clock
 from holdfast.core.job import Claim, KnownTask
 from holdfast.errors import StoreError, WorkerBuriedError
 from holdfast.settings import Settings
@@ -29,6 +28,7 @@ from holdfast.worker.load import Load
 from holdfast.worker.notes import Notes
 from holdfast.worker.served import ServedQueues
 from holdfast.worker.storecalls import StoreCalls
+from holdfast.worker.storeclock import StoreClock
 
 BATCH = 500
 SHORTEST_NAP = 0.01
@@ -45,7 +45,7 @@ class Claimer:
         *,
         calls: StoreCalls,
         bell: Bell,
-        clock: Clock,
+        clock: StoreClock,
         settings: Settings,
         worker: str,
         served: ServedQueues | None,
@@ -181,6 +181,7 @@ class Claimer:
 
     async def _ask(self, request: ClaimRequest) -> ClaimAnswer | None:
         """Make one claim call and close it; None once this worker is buried."""
+        sent_at = self._clock.boot()
         try:
             answer = await self._calls.once(self._calls.verbs.claim(request))
         except WorkerBuriedError:
@@ -189,6 +190,7 @@ class Claimer:
         except StoreError:
             self._notes.given_up(request.call)
             raise
+        self._clock.learn(sent_at, answer.now, self._clock.boot())
         self._notes.answered(request.call, [claim.ref for claim in answer.jobs])
         self._take(answer.jobs if self._fair is None else interleaved(answer.jobs))
         return answer

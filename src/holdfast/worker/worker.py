@@ -39,6 +39,7 @@ from holdfast.worker.notes import Log, Notes
 from holdfast.worker.reporter import Reporter
 from holdfast.worker.served import ServedQueues
 from holdfast.worker.storecalls import StoreCalls
+from holdfast.worker.storeclock import StoreClock
 from holdfast.worker.timers import Timers
 
 log = logging.getLogger(__name__)
@@ -87,7 +88,7 @@ class Worker:
         self._stopping = False
         self._group: asyncio.TaskGroup
         self._context = copy_context()
-        clock, events = ports.clock, ports.events
+        clock, events = StoreClock(ports.clock), ports.events
         self._announcer = Announcer(events, clock)
         self._notes = Notes(ports.notes)
         self._lease = Lease(clock, settings.lease, settings.margin, settings.beat_every)

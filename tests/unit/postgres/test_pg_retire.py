@@ -1,4 +1,4 @@
-"""Forgetting jobs while others act: nobody waits for it, nothing is forgotten by halves, and no walk is too long."""
+"""Forgetting jobs while others act: nobody waits, nothing is forgotten by halves, and no walk is too long."""
 
 import threading
 from contextlib import closing, contextmanager
@@ -52,7 +52,7 @@ def another(crossing):
 
 
 def left(crossing):
-    """Return the jobs that are there, by id; what is counted and what is kept of them must be no more and no less."""
+    """Return the jobs that are there, by id; nothing else may be counted, or kept in any table."""
     ids = sorted(job.id for job in crossing.run(crossing.verbs.list_jobs(JobFilter(limit=1000))))
     assert sum(crossing.run(crossing.verbs.count()).values()) == len(ids)
     for table in ("outcome", "attempt", "tag", "fading"):
@@ -85,7 +85,8 @@ def starts(crossing, times, limit=100):
 
 def test_two_at_once_take_different_jobs(crossing):
     """The second does not wait, and what both have forgotten is counted once."""
-    ended(crossing, 6, tags=("red",))
+    ended(crossing, 3, tags=("red",))
+    ended(crossing, 3, Move.CANCEL)
     crossing.clock.advance(HOUR)
     with crossing.underway(crossing.verbs.retire(AGE, 2)) as commit:
         assert crossing.run(another(crossing).retire(AGE, 100)) == 4
@@ -125,6 +126,18 @@ def test_a_sweep_under_way_keeps_its_jobs(crossing):
         assert crossing.run(crossing.verbs.retire(AGE, 10)) == 0
         assert commit() == 1
     assert crossing.run(crossing.verbs.retire(AGE, 10)) == 1
+    assert left(crossing) == []
+
+
+def test_a_sweep_that_has_only_begun_is_not_waited_for(crossing):
+    """It has what says until when a result is kept, and may wait for the job: no two wait for each other."""
+    worker = crossing.register()
+    crossing.enqueue()
+    crossing.finish(worker, crossing.claim_one(worker), Move.COMPLETE, result=b"1", keep_result=AGE)
+    crossing.clock.advance(HOUR)
+    with crossing.own.transaction():
+        crossing.own.execute(crossing.named("DELETE FROM {}.fading"))
+        assert crossing.run(crossing.verbs.retire(AGE, 10)) == 1
     assert left(crossing) == []
 
 

@@ -1,8 +1,8 @@
 """Forgetting jobs that are over, a stretch of all that have ended at a time.
 
-A round goes from the oldest outcome to the first stretch in which all are too young; then the next one begins. What
-was forgotten stays in the way, in table and index, as long as a report or a dump that began before looks at it: so a
-round begins where the one before has met the first outcome. Now and then one begins at the very beginning, as an
+A round goes from the oldest outcome to the first stretch in which all are too young; then the next one begins.
+What was forgotten stays in the way, in table and index, as long as a report or a dump goes on that began before: so
+a round begins where the one before has met the first outcome. Now and then one begins at the very beginning, as an
 old id may come late.
 """
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from psycopg2 import extensions  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
+from holdfast.errors import ValueNotStoredError
 from holdfast.store.postgres.foreign import Standing
 from holdfast.store.postgres.user_psycopg import standing_of
 from holdfast.store.verb import Bulk, Command, Query
@@ -77,7 +78,12 @@ class Psycopg2Connection:
     def _answer(self, statement: Query | Command) -> Any:
         with self.driver.cursor(cursor_factory=extensions.cursor) as cursor:
             named = {str(number): _written(value) for number, value in enumerate(statement.params, 1)}
-            cursor.execute(rewritten(statement.sql), named)
+            try:
+                cursor.execute(rewritten(statement.sql), named)
+            except ValueError as error:
+                raise ValueNotStoredError(
+                    "PostgreSQL cannot store a text of this call: a character is at fault"
+                ) from error
             return cursor.fetchall() if isinstance(statement, Query) else cursor.rowcount
 
 

@@ -1,0 +1,44 @@
+"""The store's time, as a worker can know it: jobs start by it, whatever the machine's own clock says.
+
+A call of the store was sent at one moment of the boot clock and answered at another, and the time that its answer
+tells was the store's somewhere in between. So each answer bounds how far the store's clock is ahead of the boot
+clock, from below and from above, and the bounds of several answers narrow each other down. Of what is possible the
+least counts: no job is early by the store's clock, and late only by what is left between the bounds.
+"""
+
+from datetime import UTC, datetime
+
+from holdfast.clock import Clock
+
+DRIFT = 0.0002
+"""Seconds in a second by which two clocks may grow apart."""
+
+
+class StoreClock:
+    """A clock that learns the store's time. Until it has heard of it, it is the machine's own."""
+
+    def __init__(self, machine: Clock) -> None:
+        self._machine = machine
+        self._learned_at: float | None = None
+        self._least = self._most = 0.0
+
+    def now(self) -> datetime:
+        """Return the store's time."""
+        if self._learned_at is None:
+            return self._machine.now()
+        return datetime.fromtimestamp(self.boot() + self._least, UTC)
+
+    def boot(self) -> float:
+        """Return seconds since this machine booted, suspended time included."""
+        return self._machine.boot()
+
+    def learn(self, sent_at: float, store_now: datetime, answered_at: float) -> None:
+        """Hear that it was `store_now` at the store, some time between two readings of the boot clock."""
+        told = store_now.timestamp()
+        least, most = told - answered_at, told - sent_at
+        if self._learned_at is not None:
+            drift = (answered_at - self._learned_at) * DRIFT
+            known = (max(least, self._least - drift), min(most, self._most + drift))
+            if known[0] <= known[1]:  # else a clock was set: what was known before is worth nothing
+                least, most = known
+        self._least, self._most, self._learned_at = least, most, answered_at
