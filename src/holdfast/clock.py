@@ -1,7 +1,8 @@
 """Time, behind one small port, so that tests and the simulator own it.
 
 Two clocks, never mixed: `now` is what people mean by time and may be set back or forth; `boot` only grows,
-counts suspended time too, and is the same for every process of a machine. Leases use `boot`.
+counts suspended time too, and is the same for every process of a machine. Leases use
+`boot`, where the store is on the same machine.
 """
 
 import time

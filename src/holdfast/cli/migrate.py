@@ -17,7 +17,7 @@ from holdfast.watch.words import counted
 @click.command(
     epilog=examples(
         "holdfast migrate --status",
-        "holdfast migrate --plan | psql postgresql://owner@db.example.com/shop",
+        "holdfast migrate --plan --url postgresql://app@db.example.com/shop | psql …",
         "holdfast migrate --url postgresql://owner:secret@db.example.com/shop",
     )
 )

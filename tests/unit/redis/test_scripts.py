@@ -281,6 +281,7 @@ def test_nothing_is_left_of_jobs_that_were_retired(store: Harness, server: redis
         "buried",
         "epoch:result",
         "epoch:work",
+        "format",
         "hires",
     }
 

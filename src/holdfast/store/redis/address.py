@@ -183,7 +183,7 @@ def _options(query: str, kind: Kind, *, tls: bool) -> dict[str, str]:
     if unknown := options.keys() - allowed:
         # Not named: in a URL that was written wrongly it may be a part of a password.
         raise ConfigurationError(
-            f"the Redis URL has {len(unknown)} options that are not known here;"
+            f"of the options in the Redis URL {len(unknown)} mean nothing here;"
             f" known are: {', '.join(sorted(allowed)) or 'none'}"
         )
     return options

@@ -17,6 +17,7 @@ from redis.exceptions import NoPermissionError, NoScriptError, RedisError
 from holdfast.store.redis.address import Address, Place
 from holdfast.store.redis.connect import Wire, ask, open_connection
 from holdfast.store.redis.info import parse_info
+from holdfast.store.redis.layout import refuse_other_format
 from holdfast.store.redis.pool import Pool
 from holdfast.store.redis.steps import run_steps
 from holdfast.store.redis.translate import Translated, code_of, is_cut, refuse_old
@@ -156,4 +157,5 @@ class Engine:
             return
         with suppress(NoPermissionError):  # not everybody may ask: then a script will say what is missing
             refuse_old(parse_info(ask(connection, "INFO", "server")), self._address)
+        refuse_other_format(ask(connection, "GET", f"{self._prefix}:format"), self._address)
         self._knows_version = True

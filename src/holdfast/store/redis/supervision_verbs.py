@@ -12,6 +12,7 @@ from datetime import timedelta
 
 from holdfast.core.job import ClaimRef, KnownTask
 from holdfast.store.protocol import BeatAnswer, WorkerBeat, WorkerInfo
+from holdfast.store.redis.layout import FORMAT
 from holdfast.store.redis.packing import pack
 from holdfast.store.redis.rows import Row, fences, to_ref, write_registration
 from holdfast.store.times import from_micros, span_from_micros, span_to_micros
@@ -27,8 +28,8 @@ class SupervisionVerbs:
     @verb(Access.WRITE)
     def register(self, worker: WorkerInfo) -> Steps[None]:
         """Make the worker known and alive from now on."""
-        remembered = span_to_micros(BURIED_KEPT)
-        yield Script("register", (worker.id, span_to_micros(worker.lease), remembered, write_registration(worker)))
+        spans = (span_to_micros(worker.lease), span_to_micros(BURIED_KEPT))
+        yield Script("register", (worker.id, *spans, write_registration(worker), FORMAT))
 
     @verb(Access.BEAT)
     def beat(self, beats: Sequence[WorkerBeat]) -> Steps[BeatAnswer]:

@@ -121,7 +121,7 @@ _SAYS: Mapping[str, tuple[type[StoreError], str]] = MappingProxyType(
             StoreError,
             (
                 "does not let this user do what is needed: `ACL SETUSER <user> ~{holdfast* +@read +@write"
-                " +@scripting +@connection +time +info` lets it"
+                " +@scripting +@connection +select +cluster +time +info` lets it"
             ),
         ),
     }

@@ -35,6 +35,7 @@
 --   condemned         set     workers marked dead, until they are buried
 --   buried            zset    workers that were buried, by when; forgotten after a day
 --   hires             string  the last number of a registration
+--   format            string  which way of keeping jobs this is (layout.py); set when a worker registers
 -- and those of the bell (bell.lua).
 --
 -- A server that is full refuses a script if its first write may need room, and does not look again after that. Only

@@ -1,7 +1,8 @@
 -- uses: base
 -- Make a worker known. Who is known stays as it is, and who is buried stays so.
 --
--- ARGV: time, worker, lease (micros), how long the buried are remembered (micros), what it says of itself
+-- ARGV: time, worker, lease (micros), how long the buried are remembered (micros), what it says of itself,
+--   the format of this release
 
 local worker, lease = ARGV[2], tonumber(ARGV[3])
 call('ZREMRANGEBYSCORE', prefix .. 'buried', '-inf', '(' .. micros(now - tonumber(ARGV[4])))
@@ -11,3 +12,4 @@ end
 local registration = cmsgpack.pack(call('INCR', prefix .. 'hires'), now, lease, ARGV[5])
 call('HSET', prefix .. 'workers', worker, registration)
 call('ZADD', prefix .. 'leases', now + lease, worker)
+call('SETNX', prefix .. 'format', ARGV[6])
