@@ -27,7 +27,7 @@ def main() -> int:
             second.terminate()
             second.wait()
         told.seek(0)
-        print(told.read())
+        sys.stdout.write(told.read())
     return first.returncode or second.returncode
 
 

@@ -31,7 +31,10 @@ SWEEP_EVERY = 60.0
 """Seconds between two looks for results, and for finished jobs, whose time is over."""
 
 SWEPT_AT_ONCE = 500
-"""How many of each one look forgets; where there are more, the next beat goes on with them."""
+"""How many of each one call forgets."""
+
+SWEEP_FOR = 1.0
+"""Seconds for which one look goes on where there are more; the next beat continues, and may first have to bury."""
 
 AFTER_EXPIRY = 0.05
 """Seconds to wait beyond someone's lease before looking whether it has beaten."""
@@ -64,7 +67,7 @@ class Heart:
         self._unbroken_since: float | None = None
         self._last_sent = 0.0
         self._clock_offset = 0.0
-        self._sweep_at = clock.boot() + SWEEP_EVERY
+        self._sweep_at = clock.boot()
         self._news = asyncio.Event()
         self._chores: set[asyncio.Task[None]] = set()
 
@@ -159,11 +162,15 @@ class Heart:
 
     async def _sweep(self) -> bool:
         """Forget what is kept no longer; tell whether there may be more of it."""
-        swept = [await self._calls.once(self._calls.verbs.sweep(SWEPT_AT_ONCE))]
-        if self._settings.keep_finished is not None:
-            age = timedelta(seconds=self._settings.keep_finished)
-            swept.append(await self._calls.once(self._calls.verbs.retire(age, SWEPT_AT_ONCE)))
-        return max(swept) >= SWEPT_AT_ONCE
+        end_at = self._clock.boot() + SWEEP_FOR
+        while self._clock.boot() < end_at:
+            swept = [await self._calls.once(self._calls.verbs.sweep(SWEPT_AT_ONCE))]
+            if self._settings.keep_finished is not None:
+                age = timedelta(seconds=self._settings.keep_finished)
+                swept.append(await self._calls.once(self._calls.verbs.retire(age, SWEPT_AT_ONCE)))
+            if max(swept) < SWEPT_AT_ONCE:
+                return False
+        return True
 
     def _pause(self, answer: BeatAnswer, sent_at: float) -> float:
         """Return when to beat again: at the next turn, or as soon as there may be someone to bury."""
