@@ -83,6 +83,19 @@ Statement = Query | Command | Bulk | Script | Together | Last
 Steps = Generator[Statement, Any, T]
 
 
+def follow(steps: Steps[T], answer: Callable[[Statement], Any]) -> T:
+    """Feed a verb the answers to its statements until it returns."""
+    try:
+        statement = next(steps)
+        while True:
+            statement = steps.send(answer(statement))
+    except StopIteration as stop:
+        told: T = stop.value
+        return told
+    finally:
+        steps.close()
+
+
 @dataclass(slots=True)
 class Verb(Generic[T]):
     """One call of a verb, ready to be run once by a driver.

@@ -19,6 +19,8 @@ class StoreClock:
 
     def __init__(self, machine: Clock) -> None:
         self._machine = machine
+        self.boot = machine.boot
+        """Return seconds since this machine booted. The very method of the machine's: it is asked all the time."""
         self._learned_at: float | None = None
         self._least = self._most = 0.0
 
@@ -27,10 +29,6 @@ class StoreClock:
         if self._learned_at is None:
             return self._machine.now()
         return datetime.fromtimestamp(self.boot() + self._least, UTC)
-
-    def boot(self) -> float:
-        """Return seconds since this machine booted, suspended time included."""
-        return self._machine.boot()
 
     def learn(self, sent_at: float, store_now: datetime, answered_at: float) -> None:
         """Hear that it was `store_now` at the store, some time between two readings of the boot clock."""

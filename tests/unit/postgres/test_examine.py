@@ -250,7 +250,8 @@ class TestRights:
         examination, found = examined(as_user(postgres_url, guest))
         assert not examination.usable
         assert found["permissions"][0] is Level.PROBLEM
-        assert "CREATE SCHEMA" in found["permissions"][1]
+        assert "run `holdfast migrate`" in found["permissions"][1]
+        assert "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES" in found["permissions"][1]
 
     def test_no_right_to_use_the_schema(self, postgres_url, postgres_schema, guest, own):
         fill(postgres_url)
@@ -295,7 +296,7 @@ class TestUnreachable:
     def test_a_stranger(self, postgres_server):
         server = postgres_server()
         examination, found = examined(server.url().replace(server.password, "secret-word"))
-        assert "password for this user is wrong" in found["store"][1]
+        assert "the password is wrong" in found["store"][1]
         assert "secret-word" not in str(examination)
 
 

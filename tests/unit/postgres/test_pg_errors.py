@@ -66,7 +66,15 @@ def test_a_wrong_password(make_world, postgres_url):
 
 def test_an_unknown_user(make_world, postgres_url):
     """The server does not say which of the two is wrong."""
-    fails(make_world(as_user(postgres_url, "nobody_here")), StoreError, "correct it in the URL")
+    says = "not known there, or the password is wrong: correct it in the URL"
+    fails(make_world(as_user(postgres_url, "nobody_here")), StoreError, says)
+
+
+def test_no_password_for_a_server_that_wants_one(make_world, postgres_server):
+    """It is said that it asks, and where to write one."""
+    server = postgres_server()
+    url = server.url().replace(f":{server.password}@", "@")
+    fails(make_world(url), StoreError, "asks for a password, and none is given: write it in the URL,.*pgpass")
 
 
 def test_an_unknown_database(make_world, postgres_url):
@@ -94,9 +102,9 @@ def test_no_socket(make_world, tmp_path):
 
 
 def test_no_right_to_make_the_schema(make_world, postgres_url):
-    """Two ways out are named: the right, or another who has it."""
+    """One who may has to make it, and to share it."""
     with role(postgres_url) as url:
-        fails(make_world(url), SchemaError, "GRANT CREATE ON DATABASE.*holdfast migrate --plan | psql")
+        fails(make_world(url), SchemaError, r"run `holdfast migrate`.*--plan.*then GRANT USAGE ON SCHEMA \"test_")
 
 
 def test_no_right_to_migrate_an_older_schema(make_world, postgres_url, world, monkeypatch):
@@ -210,7 +218,14 @@ def test_what_a_server_may_say(world, code, kind, says):
         ("FATAL:  sorry, too many clients already", StoreUnavailableError, "no connection to spare"),
         ("FATAL:  unsupported startup parameter: options", ConfigurationError, r"add \?pooler=transaction"),
         ("server does not support SSL, but SSL was required", StoreError, "sslmode"),
-        ("no pg_hba.conf entry for host", StoreError, "pg_hba.conf"),
+        ("FATAL:  no pg_hba.conf entry for host", StoreError, "pg_hba.conf does not let this user in"),
+        ('FATAL:  role "me" does not exist', StoreError, "no such user: create it with `createuser`"),
+        ('FATAL:  role "me" is not permitted to log in', StoreError, "ALTER ROLE … LOGIN"),
+        ('FATAL:  Peer authentication failed for user "me"', StoreError, "system's user of the same name"),
+        ("FATAL:  GSSAPI authentication failed", StoreError, "does not let this user in"),
+        ('root certificate file "/ca.pem" does not exist', StoreError, "paths in sslrootcert, sslcert"),
+        ('could not read certificate file "/c": No such file or directory', StoreError, "paths in sslrootcert"),
+        ('private key file "/key" has group or world access', StoreError, "nobody else may read the key"),
         ("server closed the connection unexpectedly", StoreUnavailableError, "is lost"),
     ],
 )
@@ -221,6 +236,43 @@ def test_what_a_line_may_say(words, kind, says):
     assert type(error) is kind
     assert re.search(says, str(error))
     assert words not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("option", "named", "hint"),
+    [
+        ("sslmode=s3cr3t-of-nobody", "sslmode", "it can be disable,.*verify-full"),
+        ("target_session_attrs=read-writee", "target_session_attrs", "it can be any, read-write"),
+        ("connect_timeout=soon", "connect_timeout", ""),
+        ("keepalives_idle=1.5", "keepalives_idle", ""),
+        ("port=s3cr3t-of-nobody", "port", ""),
+        ("host=a,b&port=1,2,3", "port", ""),
+        ("hostaddr=here", "hostaddr", ""),
+        ("channel_binding=x", "channel_binding", ""),
+        ("ssl_min_protocol_version=x", "ssl_min_protocol_version", ""),
+        ("ssl_min_protocol_version=TLSv1.3&ssl_max_protocol_version=TLSv1.2", "ssl_min_protocol_version", ""),
+        ("service=nowhere", "service", ""),
+    ],
+)
+def test_a_value_that_libpq_refuses_is_no_outage(make_world, option, named, hint):
+    """No server was asked: trying again would go on for ever. The option is named, and its value not repeated."""
+    world = make_world(f"postgresql://127.0.0.1/db?{option}")
+    with pytest.raises(ConfigurationError, match=f"the option {named} has a value.*{hint}.*correct it in") as told:
+        world.ask("SELECT 1")
+    assert option.partition("=")[2] not in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+def test_a_setting_that_the_server_refuses_is_no_outage(make_world, postgres_url):
+    """It came with the options in the URL."""
+    url = f"{postgres_url}&options=-c%20no_such_thing%3D1"
+    fails(make_world(url), ConfigurationError, "the option no_such_thing has a value")
+
+
+def test_an_equals_sign_in_a_value_is_to_be_encoded():
+    """As it is in the options for a session, where many forget it."""
+    with pytest.raises(ConfigurationError, match='"options" stands a =, which is written as %3D'):
+        libpq_parameters(parse_address(f"postgresql://u:{SECRET}@h/db?options=-c%20jit=off"))
 
 
 def test_an_unknown_option_is_named():

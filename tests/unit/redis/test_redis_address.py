@@ -41,7 +41,7 @@ def test_tls_by_the_scheme() -> None:
     assert address.tls
     assert address.tls_options == {"ssl_ca_certs": "/ca.pem", "ssl_check_hostname": False}
     assert parse_address("valkeys+cluster://host").tls
-    with pytest.raises(ConfigurationError, match="known are: db"):
+    with pytest.raises(ConfigurationError, match="means nothing here: ssl_ca_certs; known are: db"):
         parse_address("redis://host?ssl_ca_certs=/ca.pem")
 
 
@@ -81,6 +81,18 @@ def test_a_wrong_url_is_refused_in_one_line_without_repeating_it(url: str) -> No
     assert "hunter" not in str(refused.value)
     assert refused.value.__cause__ is None
     assert "\n" not in str(refused.value)
+
+
+def test_a_key_without_its_certificate() -> None:
+    """Neither the library nor the server could do anything with it."""
+    with pytest.raises(ConfigurationError, match="ssl_keyfile without ssl_certfile"):
+        parse_address("rediss://host?ssl_keyfile=/key.pem")
+
+
+def test_an_unknown_option_is_named_without_its_value() -> None:
+    """It may be misspelt."""
+    with pytest.raises(ConfigurationError, match="here: bar, foo; known are: db$"):
+        parse_address("redis://host?foo=hunter2&bar=1")
 
 
 @pytest.mark.parametrize(

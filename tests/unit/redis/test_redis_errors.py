@@ -5,6 +5,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,8 +14,11 @@ from redis_scene import Open, Servers, scripted
 
 from holdfast.core.job import NewJob
 from holdfast.errors import StoreError, StoreFullError, StoreUnavailableError
+from holdfast.settings import load_settings
+from holdfast.store.open import refuse_missing_store
+from holdfast.store.protocol import WorkerInfo
 from holdfast.store.redis.address import parse_address
-from holdfast.store.redis.backend import RedisBackend
+from holdfast.store.redis.backend import RedisBackend, key_prefix
 from holdfast.store.redis.translate import refuse_old, translate
 from servers import RedisServer
 
@@ -113,6 +117,40 @@ def test_a_socket_that_is_not_there(open_store: Open, tmp_path) -> None:
     """The path is named."""
     told = refusal_of(open_store(f"unix://{tmp_path}/none.sock"), LATER)
     assert told == f"Redis {tmp_path}/none.sock/0 has no such socket: start the server, or check the path"
+
+
+def test_a_certificate_that_is_not_there(redis_server: Servers, open_store: Open) -> None:
+    """It is no socket, and no matter of trying again."""
+    url = f"rediss://127.0.0.1:{redis_server().port}/0?ssl_ca_certs=/none/ca.pem"
+    told = refusal_of(open_store(url), StoreError)
+    assert told.endswith("/0: a file for TLS cannot be read: check the path in ssl_ca_certs")
+
+
+@pytest.mark.parametrize("namespace", [None, "shop"])
+def test_a_place_that_holds_nothing_is_no_store(redis_url: str, open_store: Open, namespace: str | None) -> None:
+    """Who looks there has the wrong URL or namespace; with the first job, the first worker or a pause it is one."""
+    settings = load_settings({}, url=redis_url, namespace=namespace)
+    other = open_store(redis_url, namespace="other")
+    other.run(other.verbs.enqueue([NewJob("job", "task", b"")]))
+    words = "holds no jobs of Holdfast .*; give the right store with --url and --namespace"
+    backend = open_store(redis_url, namespace=namespace)
+    for make in (
+        lambda: backend.verbs.enqueue([NewJob("job", "task", b"")]),
+        lambda: backend.verbs.register(WorkerInfo("w", "s", "host", 1, timedelta(seconds=15), None, 1)),
+        lambda: backend.verbs.pause("mail"),
+    ):
+        with pytest.raises(StoreUnavailableError, match=words):
+            refuse_missing_store(settings)
+        backend.run(make())
+        refuse_missing_store(settings)
+        wipe(redis_url, f"{key_prefix(namespace)}:*")
+
+
+def wipe(url: str, keys: str) -> None:
+    address = parse_address(url)
+    login = {"username": address.login.username, "password": address.login.password}
+    with redis.Redis(address.places[0].host, address.places[0].port, address.db, **login) as own:
+        own.delete(*own.keys(keys))
 
 
 def test_by_its_socket(redis_server: Servers, open_store: Open) -> None:

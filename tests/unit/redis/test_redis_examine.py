@@ -67,7 +67,7 @@ def test_looking_writes_nothing(redis_server: Servers) -> None:
             {"appendonly": "yes", "appendfsync": "everysec"},
             "durability",
             Level.WARNING,
-            "about the last second of accepted jobs",
+            "a crash of the machine may cost about the last second of accepted jobs; one of the server alone",
             "`CONFIG SET appendfsync always`",
         ),
         ({"appendonly": "yes", "appendfsync": "no"}, "durability", Level.WARNING, "half minute or more", "always"),

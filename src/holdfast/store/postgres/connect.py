@@ -1,5 +1,6 @@
 """Opens connections: how long that may take, and what holds for their sessions."""
 
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -30,14 +31,18 @@ def libpq_parameters(address: Address) -> dict[str, Any]:
     try:
         return dict(conninfo_to_dict(address.conninfo))
     except psycopg.ProgrammingError as error:
-        _, found, name = str(error).partition("invalid URI query parameter: ")
-        what = (
-            f"it has the option {name.strip()}, which is neither ours nor libpq's" if found else "it is malformed"
-        )
         raise ConfigurationError(
-            f"the PostgreSQL URL of {address.name} cannot be read: {what}; write e.g."
+            f"the PostgreSQL URL of {address.name} cannot be read: {_malformed(str(error))}; write e.g."
             " postgresql://user:password@host:5432/database"
         ) from None
+
+
+def _malformed(text: str) -> str:
+    if unknown := re.search(r'invalid URI query parameter: ("\w+")', text):
+        return f"it has the option {unknown[1]}, which is neither ours nor libpq's"
+    if unescaped := re.search(r'extra key/value separator "=" in URI query parameter: ("\w+")', text):
+        return f"in the value of its option {unescaped[1]} stands a =, which is written as %3D there"
+    return "it is malformed"
 
 
 def open_wire(address: Address, timeout: float, until: float) -> Wire:

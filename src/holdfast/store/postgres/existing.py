@@ -18,6 +18,6 @@ def refuse_missing_schema(url: str, namespace: str | None, timeout: float) -> No
         schema = look_at(wire, address.schema, until)
     if not schema.version:
         raise StoreUnavailableError(
-            f"{address.name} holds no jobs of Holdfast in schema {address.schema}; give the right store with --url and"
-            " --namespace (it is made by `holdfast migrate`, or when a job is first enqueued or a worker starts)"
+            f"{address.name} holds no jobs of Holdfast in schema {address.schema}; give the right store with --url"
+            " and --namespace (it is made by `holdfast migrate`, or when a job is first enqueued or a worker starts)"
         )

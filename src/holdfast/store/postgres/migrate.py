@@ -11,6 +11,7 @@ import psycopg
 
 from holdfast.errors import SchemaError
 from holdfast.store.postgres.address import Address
+from holdfast.store.postgres.remedies import make
 from holdfast.store.postgres.sql_files import load_migrations, load_statements
 from holdfast.store.postgres.values import prepared
 from holdfast.store.postgres.wire import Call, Wire
@@ -124,8 +125,7 @@ def _forbidden(schema: Schema, address: Address) -> SchemaError:
             " user may not apply them: run `holdfast migrate` as the owner of the schema"
         )
     return SchemaError(
-        f"there is no schema {schema.name} in {address.name}, and this user may not make it: run `GRANT CREATE ON"
-        " DATABASE … TO …`, or `holdfast migrate --plan | psql` as a user who may"
+        f"there is no schema {schema.name} in {address.name}, and this user may not make it: {make(schema.name)}"
     )
 
 

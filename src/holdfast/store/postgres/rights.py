@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from holdfast.store.examination import Finding, Level
 from holdfast.store.postgres.address import Address
-from holdfast.store.postgres.translate import grants
+from holdfast.store.postgres.remedies import let_in, make
 
 _FEW = 3
 """So many names are told of a list."""
@@ -32,7 +32,7 @@ class Rights:
                 "permissions",
                 Level.PROBLEM,
                 f"there is no schema {address.schema}, and this user may not make one",
-                f"let an administrator run `CREATE SCHEMA {address.schema} AUTHORIZATION …` for the user",
+                make(address.schema),
             )
         if self.use is False or self.forbidden:
             which = ", ".join(self.forbidden[:_FEW])
@@ -40,7 +40,7 @@ class Rights:
                 "permissions",
                 Level.PROBLEM,
                 f"this user may not use schema {address.schema}" + (f", of it {which}" if which else ""),
-                f"let its owner run {'; '.join(grants(address.schema))}",
+                let_in(address.schema),
             )
         if self.use and not self.make_tables:
             return Finding(

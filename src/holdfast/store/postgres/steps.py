@@ -15,7 +15,7 @@ import psycopg
 
 from holdfast.store.postgres.values import prepared
 from holdfast.store.postgres.wire import Call, OverdueError, Result, Wire
-from holdfast.store.verb import Bulk, Command, Last, Query, Statement, Steps, Together
+from holdfast.store.verb import Bulk, Command, Last, Query, Statement, Steps, Together, follow
 
 T = TypeVar("T")
 
@@ -31,18 +31,12 @@ def run_steps(wire: Wire, steps: Steps[T], until: float, after: Callable[[], Seq
     """
     transaction = _Transaction(wire, until, after)
     try:
-        statement = next(steps)
-        while True:
-            statement = steps.send(transaction.answer(statement))
-    except StopIteration as stop:
+        answer = follow(steps, transaction.answer)
         transaction.commit()
-        answer: T = stop.value
-        return answer
     except BaseException:
         transaction.give_up()
         raise
-    finally:
-        steps.close()
+    return answer
 
 
 class _Transaction:

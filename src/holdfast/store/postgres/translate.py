@@ -1,17 +1,15 @@
 """The boundary: what psycopg raises becomes our own errors, in one line that names the place and what to do.
 
 What the server says is repeated only where it is about our own statements; what libpq says while connecting never
-is, as it may quote parts of the URL.
+is (connecting.py).
 """
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import psycopg
 
 from holdfast.errors import (
-    ConfigurationError,
     HoldfastError,
     SchemaError,
     StoreError,
@@ -20,6 +18,8 @@ from holdfast.errors import (
     ValueNotStoredError,
 )
 from holdfast.store.postgres.address import Address
+from holdfast.store.postgres.connecting import code_in, of_the_line, refusal
+from holdfast.store.postgres.remedies import let_in
 from holdfast.store.postgres.wire import OverdueError
 
 FORBIDDEN = "42501"
@@ -48,9 +48,6 @@ _ROOM = {
     "53200": "the server is out of memory: raise its limits, or lower max_connections",
 }
 _REFUSED = {
-    "28P01": "the password for this user is wrong: correct it in the URL",
-    "28000": "the server lets this user in from here neither with nor without a password: correct the user in the"
-    " URL, or pg_hba.conf on the server",
     "3D000": "there is no such database: create it with `createdb`, or correct its name in the URL",
     "42704": "the server lacks something that this release needs: use PostgreSQL 14 or newer",
 }
@@ -76,10 +73,10 @@ def overdue(address: Address, timeout: float) -> StoreUnavailableError:
 
 def translate(error: psycopg.Error, address: Address) -> HoldfastError:
     """Return our error for one of psycopg's."""
-    code = error.sqlstate or _code_in(str(error))
-    if not code:
-        return _of_the_line(str(error), address.name)
-    return _of_a_code(code, address) or _of_a_class(code, error, address.name)
+    if error.sqlstate:
+        return _of_a_code(error.sqlstate, address) or _of_a_class(error.sqlstate, error, address.name)
+    text, name = str(error), address.name
+    return refusal(text, name) or _of_a_code(code_in(text), address) or of_the_line(text, name)
 
 
 def _of_a_code(code: str, address: Address) -> StoreError | None:
@@ -97,19 +94,9 @@ def _of_a_code(code: str, address: Address) -> StoreError | None:
         )
     if code == FORBIDDEN:
         return StoreError(
-            f"{name} refuses: this user lacks rights in schema {schema}; let its owner run"
-            f" {'; '.join(grants(schema))}"
+            f"{name} refuses: this user lacks rights in schema {schema}: {let_in(schema)}"
         )
     return None
-
-
-def grants(schema: str) -> tuple[str, ...]:
-    """Return what gives a user all that jobs take."""
-    return (
-        f'GRANT USAGE ON SCHEMA "{schema}" TO …',
-        f'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA "{schema}" TO …',
-        f'GRANT USAGE ON ALL SEQUENCES IN SCHEMA "{schema}" TO …',
-    )
 
 
 def _of_a_class(code: str, error: psycopg.Error, name: str) -> StoreError:
@@ -119,42 +106,3 @@ def _of_a_class(code: str, error: psycopg.Error, name: str) -> StoreError:
     if code.startswith(("08", "53", "57")):
         return StoreUnavailableError(f"{name} cannot be used now ({says}): try again")
     return StoreError(f"{name} refused a statement ({says}, {code})")
-
-
-_PHRASES: tuple[tuple[str, str], ...] = (
-    (r"password authentication failed", "28P01"),
-    (r"no password supplied|pg_hba|authentication failed|role .* does not exist", "28000"),
-    (r"database .* does not exist", "3D000"),
-    (r"too many connections|remaining connection slots|too many clients", "53300"),
-    (r"starting up|shutting down|recovery mode|not yet accepting", "57P03"),
-    (r"session is read-only|is in hot standby|not in hot standby|read-write", "25006"),
-)
-
-
-def _code_in(text: str) -> str:
-    """Return the state that the words of a failed connection mean: libpq gives no code for it."""
-    return next((code for words, code in _PHRASES if re.search(words, text)), "")
-
-
-def _of_the_line(text: str, name: str) -> HoldfastError:
-    if "unsupported startup parameter" in text:
-        return ConfigurationError(
-            f"{name} is a pooler, which takes no settings for a session: add ?pooler=transaction to the URL"
-        )
-    if re.search(r"resolve|translate host name|Name or service|nodename nor servname", text):
-        return StoreUnavailableError(
-            f"{name}: no host of that name is known: correct it in the URL, or check the network's names (DNS)"
-        )
-    if re.search(r"[Cc]onnection refused|No such file or directory", text):
-        return StoreUnavailableError(
-            f"{name}: no server listens there: start it, or correct host and port in the URL"
-        )
-    if re.search(r"SSL|certificate", text):
-        return StoreError(f"{name}: no secure connection can be made: check sslmode and the certificates")
-    if "timeout" in text:
-        return StoreUnavailableError(
-            f"{name} does not answer: check host, port and firewall, and that the server runs, or try again"
-        )
-    return StoreUnavailableError(
-        f"the connection to {name} is lost: check the server and the network, or try again"
-    )

@@ -92,9 +92,11 @@ _SCHEMES: Mapping[str, tuple[Kind, bool]] = MappingProxyType(
 )
 
 
-_TLS_OPTIONS = frozenset(
-    {"ssl_ca_certs", "ssl_ca_path", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs", "ssl_check_hostname"}
-)
+TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
+"""Options that name a file which has to be there."""
+
+_TLS_OPTIONS = frozenset({*TLS_FILES, "ssl_ca_path", "ssl_cert_reqs", "ssl_check_hostname"})
+_OPTION = re.compile(r"[a-z_]{1,30}")
 _SENTINEL_OPTIONS = frozenset({"sentinel_username", "sentinel_password"})
 _BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
@@ -180,12 +182,15 @@ def _options(query: str, kind: Kind, *, tls: bool) -> dict[str, str]:
     allowed |= _TLS_OPTIONS if tls else set()
     allowed |= _SENTINEL_OPTIONS if kind is Kind.SENTINEL else set()
     options = dict(parse_qsl(query, keep_blank_values=True))
-    if unknown := options.keys() - allowed:
-        # Not named: in a URL that was written wrongly it may be a part of a password.
+    if unknown := sorted(options.keys() - allowed):
+        # What does not look like a name may be a part of a password, in a URL that was written wrongly.
+        named = [name for name in unknown if _OPTION.fullmatch(name)]
         raise ConfigurationError(
-            f"of the options in the Redis URL {len(unknown)} mean nothing here;"
+            f"the Redis URL has an option that means nothing here{': ' if named else ''}{', '.join(named)};"
             f" known are: {', '.join(sorted(allowed)) or 'none'}"
         )
+    if "ssl_keyfile" in options and "ssl_certfile" not in options:
+        raise ConfigurationError("the Redis URL has ssl_keyfile without ssl_certfile: give both, or neither")
     return options
 
 

@@ -55,7 +55,11 @@ class RedisBackend:
     def run_in(self, verb: Verb[T], connection: Any) -> T:
         """Refuse: Redis takes part in no transaction of another database."""
         verb.steps.close()
-        self.join(connection)
+        raise _no_part(
+            connection,
+            "whose rollback would not reach the jobs: enqueue after the commit, or keep an outbox (write what to enqueue"
+            " to a table of yours in that transaction, and enqueue from there)",
+        )
 
     async def arun_in(self, verb: Verb[T], connection: Any) -> T:
         """Refuse: Redis takes part in no transaction of another database."""
@@ -63,10 +67,10 @@ class RedisBackend:
 
     def join(self, connection: Any) -> NoReturn:
         """Refuse: Redis takes part in no transaction of another database."""
-        raise ConfigurationError(
-            f"a Redis store cannot take part in the transaction of your {type(connection).__name__}, whose"
-            " rollback would not reach the jobs: enqueue after the commit, or keep an outbox (write what to enqueue"
-            " to a table of yours in that transaction, and enqueue from there), or use a postgresql:// store there"
+        raise _no_part(
+            connection,
+            "so that it cannot complete the job with your rows: commit them yourself, in a way that does no harm twice,"
+            " as with a unique row for ctx.idempotency_key, and return from the handler, which completes the job",
         )
 
     def ajoin(self, connection: Any) -> NoReturn:
@@ -101,6 +105,13 @@ class RedisBackend:
             # A parent's: its threads did not come along, and letting go of its sockets here leaves them open there.
             self._engines.pop(inherited, None)
         return engine
+
+
+def _no_part(connection: Any, why: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"a Redis store cannot take part in the transaction of your {type(connection).__name__}, {why}; or use a"
+        " postgresql:// store there"
+    )
 
 
 def key_prefix(namespace: str | None) -> str:

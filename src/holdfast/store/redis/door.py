@@ -37,7 +37,10 @@ class RedisDoor:
         )
 
     def refuse_missing(self, settings: Settings) -> None:
-        """Refuse nothing: a store without jobs is as good as one that is not there, and looking makes nothing."""
+        """Refuse a database or namespace that nobody has used."""
+        from holdfast.store.redis.existing import refuse_missing_keys  # noqa: PLC0415 - only who uses it loads it
+
+        refuse_missing_keys(settings.url, settings.namespace, settings.store_timeout)
 
     def examine(self, settings: Settings, clock: Clock, *, deep: bool) -> "Examination":
         """Look at the server."""

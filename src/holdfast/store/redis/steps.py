@@ -3,23 +3,17 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from holdfast.store.verb import Script, Steps
+from holdfast.store.verb import Script, Statement, Steps, follow
 
 T = TypeVar("T")
 
 
 def run_steps(call: Callable[[Script], Any], steps: Steps[T]) -> T:
     """Feed a verb the replies to its scripts until it returns."""
-    try:
-        statement = next(steps)
-        while True:
-            if not isinstance(statement, Script):
-                raise TypeError(
-                    f"Redis cannot run {type(statement).__name__} statements: the verb is of another store"
-                )
-            statement = steps.send(call(statement))
-    except StopIteration as stop:
-        answer: T = stop.value
-        return answer
-    finally:
-        steps.close()
+
+    def reply(statement: Statement) -> Any:
+        if not isinstance(statement, Script):
+            raise TypeError(f"Redis cannot run {type(statement).__name__} statements: the verb is of another store")
+        return call(statement)
+
+    return follow(steps, reply)

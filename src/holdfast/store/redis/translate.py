@@ -27,7 +27,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from holdfast.errors import StoreError, StoreFullError, StoreUnavailableError, ValueNotStoredError
-from holdfast.store.redis.address import Address, Kind
+from holdfast.store.redis.address import TLS_FILES, Address, Kind
 
 OLDEST = (6, 2)
 """The oldest Redis that has all that the scripts use."""
@@ -162,6 +162,9 @@ _CAUSES: tuple[tuple[type[OSError], type[StoreError], str], ...] = (
 """What an error of the system means."""
 
 
+_NO_FILE = (FileNotFoundError, PermissionError, IsADirectoryError)
+
+
 class Translated:
     """Lets no error of the library escape from what is done within."""
 
@@ -237,6 +240,8 @@ def _unreachable(error: Exception, name: str, address: Address, timeout: float) 
     if "max number of clients" in str(error):
         return StoreUnavailableError(f"{name} has too many clients: raise its `maxclients`, or try again")
     cause = TimeoutError() if isinstance(error, RedisTimeoutError) else _os_error(error)
+    if isinstance(cause, _NO_FILE) and (files := [option for option in TLS_FILES if option in address.tls_options]):
+        return StoreError(f"{name}: a file for TLS cannot be read: check the path in {' and '.join(files)}")
     # A server without TLS waits for the rest of what it takes for a long command.
     also = f"; {_TLS_OR_NOT}" if address.tls and isinstance(cause, TimeoutError) else ""
     for kind, ours, says in _CAUSES:

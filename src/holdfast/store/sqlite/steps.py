@@ -2,10 +2,11 @@
 
 import sqlite3
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from holdfast.errors import ValueNotStoredError
-from holdfast.store.verb import Bulk, Command, Query, Statement, Steps
+from holdfast.store.verb import Bulk, Command, Query, Statement, Steps, follow
 
 T = TypeVar("T")
 
@@ -37,15 +38,7 @@ class Executor(Protocol):
 
 def run_steps(connection: Executor, steps: Steps[T]) -> T:
     """Feed a verb the answers to its statements until it returns."""
-    try:
-        statement = next(steps)
-        while True:
-            statement = steps.send(_answer(connection, statement))
-    except StopIteration as stop:
-        answer: T = stop.value
-        return answer
-    finally:
-        steps.close()
+    return follow(steps, partial(_answer, connection))
 
 
 def _answer(connection: Executor, statement: Statement) -> Any:

@@ -1,5 +1,5 @@
 -- Everything lives in one schema of its own: `holdfast`, or the name that the URL gives, with _<namespace> behind it in
--- a namespace. In these files it is written as `holdfast.` and put in while loading.
+-- a namespace. Its name is put in while this file is loaded, wherever the file says `holdfast` with a dot behind it.
 --
 -- A job's row never changes. What does change, where the job is in its life, is a row in exactly one of four tables,
 -- which is inserted and deleted and not updated: so the hot tables stay small and nothing is rewritten in place.

@@ -1,0 +1,28 @@
+"""Looking must not mistake an empty place for a store: where nobody ever enqueued, worked or paused is none."""
+
+from holdfast.errors import StoreUnavailableError
+from holdfast.store.redis.address import parse_address
+from holdfast.store.redis.backend import key_prefix
+from holdfast.store.redis.connect import ask, open_connection
+from holdfast.store.redis.translate import Translated
+from holdfast.store.redis.whereabouts import whereabouts
+
+_TRACES = ("arrivals", "hires", "paused")
+"""Keys of which the first job, the first worker or a pause leaves one; base.lua says what they hold."""
+
+
+def refuse_missing_keys(url: str, namespace: str | None, timeout: float) -> None:
+    """Raise StoreUnavailableError unless something is there."""
+    address, prefix = parse_address(url), key_prefix(namespace)
+    with Translated(address, timeout):
+        connection = open_connection(address, whereabouts(address, prefix, timeout).find(), timeout)
+        try:
+            found = ask(connection, "EXISTS", *(f"{prefix}:{trace}" for trace in _TRACES))
+        finally:
+            connection.disconnect()
+    if not found:
+        where = f"in namespace {namespace}" if namespace else "outside of namespaces"
+        raise StoreUnavailableError(
+            f"Redis {address.name} holds no jobs of Holdfast {where}; give the right store with --url and --namespace"
+            " (it is made when a job is first enqueued or a worker starts)"
+        )
