@@ -23,11 +23,15 @@ def refuse_unknown(where: str, given: Iterable[str], known: Collection[str]) -> 
 
 def hint(name: str, known: Collection[str], written: Callable[[str], str] = str) -> str:
     """Return which known name may have been meant, else which there are, as people write them."""
+    meant = nearest(name, known)
+    return f"there are: {', '.join(map(written, known))}" if meant is None else f"did you mean {written(meant)}?"
+
+
+def nearest(name: str, known: Collection[str], alike: float = _ALIKE) -> str | None:
+    """Return the known name that may have been meant."""
     import difflib  # noqa: PLC0415 - only for those who mistyped
 
-    for meant in difflib.get_close_matches(name.lower(), known, 1, cutoff=_ALIKE):
-        return f"did you mean {written(meant)}?"
-    return f"there are: {', '.join(map(written, known))}"
+    return next(iter(difflib.get_close_matches(name.lower(), known, 1, cutoff=alike)), None)
 
 
 def options_of(where: str) -> Callable[[Callable[P, R]], Callable[P, R]]:

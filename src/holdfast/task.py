@@ -27,7 +27,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 JOBS_PER_CALL = 1000
-"""How many jobs of `enqueue_many` are written in one transaction."""
+"""How many jobs of `enqueue_many` are written in one transaction, at most."""
+
+BYTES_PER_CALL = 8_000_000
+"""How many bytes of arguments are written in one transaction, more or less: a call has to end in time."""
 
 _TASK_NAME = re.compile(r"[\w.:-]{1,128}")
 
@@ -206,7 +209,7 @@ class BoundTask(Generic[P, R]):
         Inside a transaction of your own (`tx`) it is all or nothing.
         """
         new_jobs, taken, patience = self._new_jobs(jobs), dict[str, str](), self._patience()
-        for start, chunk in _chunks(new_jobs, JOBS_PER_CALL if self.given.tx is None else len(new_jobs)):
+        for start, chunk in self._chunks(new_jobs):
             with _noting_stored(start):
                 met = self._store(chunk, patience)
             taken |= met
@@ -215,11 +218,15 @@ class BoundTask(Generic[P, R]):
     async def aenqueue_many(self, jobs: Iterable[Mapping[str, Any]]) -> list[JobHandle[R]]:
         """Enqueue many jobs from async code."""
         new_jobs, taken, patience = self._new_jobs(jobs), dict[str, str](), self._patience()
-        for start, chunk in _chunks(new_jobs, JOBS_PER_CALL if self.given.tx is None else len(new_jobs)):
+        for start, chunk in self._chunks(new_jobs):
             with _noting_stored(start):
                 met = await self._astore(chunk, patience)
             taken |= met
         return [self._handle(job, taken) for job in new_jobs]
+
+    def _chunks(self, jobs: Sequence[NewJob]) -> Iterable[tuple[int, Sequence[NewJob]]]:
+        """Return the calls that it takes; inside a transaction of the user's own it is one."""
+        return _chunks(jobs) if self.given.tx is None or not jobs else [(0, jobs)]
 
     def _store(self, jobs: Sequence[NewJob], patience: Patience | None) -> Mapping[str, str]:
         """Enqueue; tried again with the same ids, which a try whose answer was lost may have stored already."""
@@ -311,9 +318,16 @@ def declare_task(fn: Callable[..., Any], name: str | None, policy: Policy, calle
     return kind(fn, chosen, policy, caller)
 
 
-def _chunks(jobs: Sequence[NewJob], size: int) -> Iterator[tuple[int, Sequence[NewJob]]]:
-    for start in range(0, len(jobs), size or 1):
-        yield start, jobs[start : start + size]
+def _chunks(jobs: Sequence[NewJob]) -> Iterator[tuple[int, Sequence[NewJob]]]:
+    """Yield parts of the jobs that are neither too many nor too large for one call, each with where it begins."""
+    start = size = 0
+    for end, job in enumerate(jobs):
+        if end - start >= JOBS_PER_CALL or (end > start and size + len(job.payload) > BYTES_PER_CALL):
+            yield start, jobs[start:end]
+            start, size = end, 0
+        size += len(job.payload)
+    if jobs:
+        yield start, jobs[start:]
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from holdfast import (
 )
 from holdfast.core.job import Job, KnownTask
 from holdfast.store.protocol import JobFilter
-from holdfast.task import JOBS_PER_CALL, Policy
+from holdfast.task import BYTES_PER_CALL, JOBS_PER_CALL, Policy
 from holdfast.testing.clock import FakeClock
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -180,6 +180,20 @@ def test_more_jobs_than_one_call_takes_are_all_enqueued(app, add):
     assert {job.id for job in stored(app)} == {handle.id for handle in handles}
     assert len(handles) == many
     assert {job.queue for job in stored(app)} == {"bulk"}
+
+
+def test_large_jobs_are_enqueued_a_few_at_a_time(app, monkeypatch):
+    """A call has to end in time: what it carries is limited in bytes too."""
+
+    @app.task
+    def keep(text: str) -> None: ...
+
+    calls = []
+    run = app.backend.run
+    monkeypatch.setattr(app.backend, "run", lambda verb: calls.append(verb.name) or run(verb))
+    handles = keep.enqueue_many({"text": "x" * (BYTES_PER_CALL // 10)} for _ in range(12))
+    assert len(calls) == 2
+    assert {job.id for job in stored(app)} == {handle.id for handle in handles}
 
 
 def test_no_jobs_are_enqueued_for_an_empty_list(app, add):

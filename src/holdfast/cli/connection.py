@@ -53,10 +53,17 @@ def existing_store(settings: Settings) -> Iterator[Backend]:
         backend.close()
 
 
+def refuse_empty(ctx: click.Context, parameter: click.Parameter, value: object) -> None:
+    """Refuse an option with nothing in it: most likely it is a variable in quotes that is not set."""
+    if value == "":
+        raise click.UsageError(f"{parameter.opts[0]} is empty: give a value, or leave the option out", ctx)
+
+
 def _remembering(key: str) -> Callable[[click.Context, click.Parameter, Any], None]:
     """Return an option's callback that keeps its value where the commands below find it; the last one wins."""
 
-    def remember(ctx: click.Context, _parameter: click.Parameter, value: Any) -> None:
+    def remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
+        refuse_empty(ctx, parameter, value)
         if value:
             ctx.meta[key] = value
 

@@ -1,5 +1,6 @@
 """`holdfast queues`: what is in each queue; pausing and resuming them."""
 
+import shlex
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
@@ -103,7 +104,8 @@ def pause(wanted: Wanted, name: str) -> None:
     if wanted.as_json:
         say_json({"queue": name, "paused": True, "holds_jobs": holds, "served": served})
     else:
-        say(f"Queue '{one_line(name)}' is paused; running jobs go on. `holdfast queues resume` undoes it.")
+        undo = f"holdfast queues resume {shlex.quote(one_line(name))}"
+        say(f"Queue '{one_line(name)}' is paused; running jobs go on. `{undo}` undoes it.")
         if not holds:
             nobody = "" if served else ", and no running worker serves it"
             say(f"It holds no job{nobody}: `holdfast queues` lists those that do.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from holdfast.clock import Clock, SystemClock
 from holdfast.errors import ConfigurationError
 from holdfast.settings import Settings
+from holdfast.spelling import nearest
 from holdfast.store.backend import Backend
 from holdfast.store.door import Door
 
@@ -26,6 +27,9 @@ _KINDS = {
     "unix": "redis",
 }
 """The kind of store, a package beside this file, that each scheme means."""
+
+_ALIKE = 0.65
+"""From which likeness on a scheme may be a slip of another: mysql is none of sqlite."""
 
 
 def open_backend(settings: Settings, clock: Clock | None = None) -> Backend:
@@ -69,6 +73,8 @@ def _door(url: str) -> Door:
         raise ConfigurationError(f"the store URL has no scheme; {_EXAMPLE}")
     scheme = match["scheme"].lower()
     if scheme not in _KINDS:
-        raise ConfigurationError(f"no store has the URL scheme {scheme!r}; {_EXAMPLE}")
+        meant = nearest(scheme, _KINDS, _ALIKE)
+        remedy = _EXAMPLE if meant is None else f"did you mean {meant}://?"
+        raise ConfigurationError(f"no store has the URL scheme {scheme!r}; {remedy}")
     door: Door = import_module(f"holdfast.store.{_KINDS[scheme]}.door").DOOR  # only who uses a store loads it
     return door

@@ -164,11 +164,12 @@ class Heart:
         """Forget what is kept no longer; tell whether there may be more of it."""
         end_at = self._clock.boot() + SWEEP_FOR
         while self._clock.boot() < end_at:
-            swept = [await self._calls.once(self._calls.verbs.sweep(SWEPT_AT_ONCE))]
-            if self._settings.keep_finished is not None:
+            retired = 0
+            if self._settings.keep_finished is not None:  # first, as it makes the most room where there is none
                 age = timedelta(seconds=self._settings.keep_finished)
-                swept.append(await self._calls.once(self._calls.verbs.retire(age, SWEPT_AT_ONCE)))
-            if max(swept) < SWEPT_AT_ONCE:
+                retired = await self._calls.once(self._calls.verbs.retire(age, SWEPT_AT_ONCE))
+            swept = await self._calls.once(self._calls.verbs.sweep(SWEPT_AT_ONCE))
+            if max(retired, swept) < SWEPT_AT_ONCE:
                 return False
         return True
 

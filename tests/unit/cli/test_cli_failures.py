@@ -28,6 +28,13 @@ class TestWhichStore:
         assert "--url" in result.stderr
         assert list(tmp_path.iterdir()) == []
 
+    @pytest.mark.parametrize("option", ["--url", "--namespace"])
+    @pytest.mark.parametrize("command", [*DATA_COMMANDS, ("migrate",), ("doctor",), ("check",)], ids=" ".join)
+    def test_an_empty_option_is_not_left_out(self, tmp_path, command, option):
+        """It is a variable in quotes that is not set: taking the default would mean another store."""
+        assert_refused(bare(*command, option, ""), 2, f"{option} is empty: give a value, or leave the option out")
+        assert list(tmp_path.iterdir()) == []
+
     def test_without_a_url_it_is_the_default_file_here(self, tmp_path):
         assert_refused(bare("stats"), 3, f"{tmp_path}/holdfast.db")
 
@@ -47,6 +54,13 @@ class TestWhichStore:
             ("sqlite:///", "names no file"),
             ("mysql://u:secret@h/d", "no store has the URL scheme"),
             ("memory://", "inside one process"),
+            (
+                "postgressql://u:secret@h/d",
+                "no store has the URL scheme 'postgressql'; did you mean postgresql://?",
+            ),
+            ("postgresql+psycopg://u:secret@h/d", "did you mean postgresql://?"),
+            ("reddis://:secret@h", "did you mean redis://?"),
+            ("mysql://u:secret@h/d", "write e.g. sqlite:///jobs.db, postgresql://"),
         ],
     )
     def test_a_url_that_means_no_store_is_refused(self, tmp_path, url, words):

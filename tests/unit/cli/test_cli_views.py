@@ -21,7 +21,8 @@ class TestQueues:
 
     def test_pause_and_resume(self, world, holdfast):
         world.enqueue()
-        assert "is paused" in holdfast("queues", "pause", "mail").stdout
+        told = holdfast("queues", "pause", "mail").stdout
+        assert told == "Queue 'mail' is paused; running jobs go on. `holdfast queues resume mail` undoes it.\n"
         assert answer(holdfast("queues", "--json"))[0]["paused_at"] is not None
         assert "now" in holdfast("queues").stdout
         assert "goes on" in holdfast("queues", "resume", "mail").stdout

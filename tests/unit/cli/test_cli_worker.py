@@ -45,6 +45,30 @@ def test_what_is_said_is_handed_over(supervised, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("", "--url is empty"),
+        ("postgressql://u:secret@h/d", "url (from --url): no store has the URL scheme 'postgressql'; did you mean"),
+        ("redis://:secret@h/x", "url (from --url): a Redis database is a number"),
+    ],
+)
+def test_a_url_that_means_no_store_is_blamed_on_its_option(supervised, url, words):
+    """Not on the variable by which the children are told of it."""
+    result = bare("worker", "shop:app", "--url", url)
+    assert_refused(result, 2, words)
+    assert "secret" not in result.stderr
+    assert supervised == []
+
+
+def test_a_url_whose_driver_is_missing_is_blamed_on_its_option(supervised, monkeypatch):
+    """It says what to install."""
+    monkeypatch.setattr("holdfast.store.door.find_spec", lambda _: None)
+    result = bare("worker", "shop:app", "--url", "redis://:secret@h/0")
+    assert_refused(result, 2, "url (from --url): this store needs redis, which is not installed")
+    assert supervised == []
+
+
+@pytest.mark.parametrize(
     ("said", "meant"),
     [
         (("--queues", "critical=6, mail=3 ,reports"), ServedQueues(("critical", "mail", "reports"), (6, 3, 1))),

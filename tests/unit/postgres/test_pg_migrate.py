@@ -172,3 +172,9 @@ def test_an_old_server_is_refused(world, monkeypatch):
     monkeypatch.setattr("holdfast.store.postgres.engine.OLDEST_SERVER", 99)
     with pytest.raises(StoreError, match=r"is PostgreSQL \d+: use 99 or newer"):
         world.ask("SELECT 1")
+
+
+def test_the_comments_of_the_plan_do_not_speak_of_a_name_that_was_put_in():
+    """They are read before the name is put in, and after."""
+    comments = [line for line in load_migrations("of_a_test")[0].splitlines() if line.startswith("--")]
+    assert not [line for line in comments if "of_a_test" in line]

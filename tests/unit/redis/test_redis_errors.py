@@ -147,9 +147,7 @@ def test_a_place_that_holds_nothing_is_no_store(redis_url: str, open_store: Open
 
 
 def wipe(url: str, keys: str) -> None:
-    address = parse_address(url)
-    login = {"username": address.login.username, "password": address.login.password}
-    with redis.Redis(address.places[0].host, address.places[0].port, address.db, **login) as own:
+    with redis.Redis.from_url(url) as own:
         own.delete(*own.keys(keys))
 
 
