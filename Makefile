@@ -25,7 +25,7 @@ run: $(STAMP) ## watch an example shop work (ARGS=--once: tell the story and end
 	@$(BIN)/python examples/demo.py $(ARGS)
 
 test: lint ## lint, then run all tests (ARGS="-k name" picks some)
-	@$(BIN)/python tests/halves.py $(ARGS)
+	@$(BIN)/python tests/parts.py $(ARGS)
 
 lint: $(STAMP) ## check style, format and types
 	$(BIN)/ruff check .

@@ -233,3 +233,14 @@ class TestAtOnce:
         for thread in threads:
             thread.join()
         return made
+
+
+def test_a_clock_that_was_set_back_leaves_fresh_jobs_ready(harness):
+    """A job that was due on arrival is ready, whatever the time is now: all say so, and none tries in vain."""
+    job_id = harness.enqueue(key="one")
+    harness.clock.step_wall(-3600)
+    assert harness.job(job_id).state is State.READY
+    with pytest.raises(JobStateError, match="is ready"):
+        harness.run(harness.verbs.requeue(job_id))
+    with pytest.raises(KeyTakenError, match="is ready"):
+        harness.enqueue(key="one", on_conflict=OnConflict.RAISE)

@@ -1,10 +1,11 @@
 """Claims of two at once, jobs of two kinds in one order, and levels that come into being."""
 
+import time
 from contextlib import closing, contextmanager
 from datetime import timedelta
 
 import pytest
-from pg_underway import Crossing
+from pg_underway import LONG, Crossing
 
 from holdfast.core.job import KnownTask
 from holdfast.core.states import Move, State
@@ -154,6 +155,30 @@ class TestLevels:
         crossing.verbs.forget_marks()
         crossing.enqueue()
         assert len(crossing.claim(crossing.register())) == 3
+
+    @pytest.mark.parametrize("how", HOW)
+    @pytest.mark.parametrize("delay", [timedelta(), SECOND])
+    def test_a_level_that_an_enqueuer_only_remembers_comes_back(self, crossing, how, delay):
+        """Somebody emptied the table by hand: a claim that walks everything finds what is in no level."""
+        for _ in range(3):
+            crossing.enqueue()
+        worker = crossing.register()
+        assert len(crossing.claim(worker)) == 3
+        crossing.own.execute(crossing.named("DELETE FROM {}.level"))
+        jobs = [crossing.enqueue(delay=delay) for _ in range(2)]
+        crossing.clock.advance(1)
+        crossing.verbs._marks.forget()
+        assert crossing.claimed_ids(worker, **HOW[how]) == jobs
+
+    def test_many_levels_are_compared_with_no_other(self, crossing):
+        """A claim of every queue takes a time that grows with their number, and not with its square."""
+        worker = crossing.register()
+        crossing.claim(worker, max_wait=MAX_WAIT)  # a plan is made while there are few
+        jobs = [crossing.new_job(queue=f"queue{number:05}") for number in range(15_000)]
+        crossing.run(crossing.verbs.enqueue(jobs))
+        began = time.monotonic()
+        assert crossing.claimed_ids(worker, 1, call=1, max_wait=MAX_WAIT) == [jobs[0].id]
+        assert time.monotonic() - began < LONG / 3
 
 
 def test_a_job_in_hand_is_nowhere_else(crossing):

@@ -2,6 +2,7 @@
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -178,3 +179,16 @@ def test_the_comments_of_the_plan_do_not_speak_of_a_name_that_was_put_in():
     """They are read before the name is put in, and after."""
     comments = [line for line in load_migrations("of_a_test")[0].splitlines() if line.startswith("--")]
     assert not [line for line in comments if "of_a_test" in line]
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "EUC_JP", "SQL_ASCII"])
+def test_a_database_may_have_another_encoding(make_world, postgres_url, world, own, encoding):
+    """All that is sent can be said in any: whoever puts in names that cannot is told so then."""
+    database = f"{world.address.schema}_{encoding.lower()}"
+    own.execute(f"CREATE DATABASE {database} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0")
+    try:
+        there = make_world(urlsplit(postgres_url)._replace(path=f"/{database}").geturl())
+        assert there.ask("SHOW server_encoding") == [(encoding,)]
+        there.engine.close()
+    finally:
+        own.execute(f"DROP DATABASE {database} WITH (FORCE)")

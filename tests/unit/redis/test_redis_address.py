@@ -91,7 +91,7 @@ def test_a_key_without_its_certificate() -> None:
 
 def test_an_unknown_option_is_named_without_its_value() -> None:
     """It may be misspelt."""
-    with pytest.raises(ConfigurationError, match="here: bar, foo; known are: db$"):
+    with pytest.raises(ConfigurationError, match=r"here: bar, foo; known are: db$"):
         parse_address("redis://host?foo=hunter2&bar=1")
 
 

@@ -1,9 +1,13 @@
 """Verbs on a Redis server: bounded in connections and time, none repeated by itself, in threads and after forks."""
 
 import asyncio
+import gc
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -132,11 +136,82 @@ def test_when_all_connections_are_in_use(redis_url: str) -> None:
     with pytest.raises(StoreUnavailableError, match="all 1 connections of this process"):
         pool.take(place)
     pool.give_back(first)
-    assert pool.take(place) is first
-    pool.drop(first)
     again = pool.take(place)
-    assert again is not first
+    assert again.wire is first.wire
     pool.drop(again)
+    other = pool.take(place)
+    assert other.wire is not first.wire
+    pool.drop(other)
+
+
+def test_what_nobody_gives_back_any_more_is_not_lost(redis_url: str) -> None:
+    """An exception from a signal handler may come just before a connection is given back, or just after it is lent."""
+    address = parse_address(redis_url)
+    [place] = address.places
+    pool = Pool(address, 2, 0.05)
+    kept = pool.take(place)
+    for _ in range(3):
+        lost = pool.take(place)
+        with pytest.raises(StoreUnavailableError):
+            pool.take(place)
+        del lost
+    pool.give_back(kept)
+    lent = [pool.take(place) for _ in range(2)]
+    with pytest.raises(StoreUnavailableError):
+        pool.take(place)
+    for each in lent:
+        pool.drop(each)
+
+
+class _TimeIsUpError(Exception):
+    """What a signal handler raises."""
+
+
+def test_calls_that_a_signal_handler_cuts_short(backend: RedisBackend, redis_url: str) -> None:
+    """At whichever line it raises, as many connections can be lent as before, and answers are not mixed up."""
+    engine, [place] = backend._engine(), parse_address(redis_url).places
+    engine.call(Script("ring", ("work",)))
+    pool = engine._pools[Access.WRITE]
+    moment, is_interrupted = 0, True
+    while is_interrupted:
+        moment += 1
+        with _interrupted_at(moment) as hits:
+            engine.call(Script("ring", ("work",)))
+        is_interrupted = hits == [moment]
+        engine.call(Script("ring", ("work",)))
+        _lend_all(pool, place)
+    assert moment > 16  # it was cut short somewhere, and a last time nowhere
+
+
+def _lend_all(pool: Pool, place: Place) -> None:
+    gc.collect()  # an error may be part of a cycle, with the frames that it came through
+    lent = [pool.take(place) for _ in range(16)]
+    for each in lent:
+        pool.drop(each)
+
+
+@contextmanager
+def _interrupted_at(moment: int) -> Iterator[list[int]]:
+    """Raise at so manieth line of the engine and its pool, once; tell whether there was one."""
+    hits, passed, before = [], 0, sys.gettrace()
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal passed
+        if not frame.f_code.co_filename.endswith(("redis/pool.py", "redis/engine.py")):
+            return None
+        if event == "line" and not hits:
+            passed += 1
+            if passed == moment:
+                hits.append(moment)
+                raise _TimeIsUpError
+        return trace
+
+    sys.settrace(trace)
+    try:
+        with suppress(_TimeIsUpError):
+            yield hits
+    finally:
+        sys.settrace(before)
 
 
 def test_a_place_that_cannot_be_reached_costs_no_connection(redis_url: str) -> None:

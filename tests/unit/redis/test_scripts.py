@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 import redis
 from redis_scene import Open, Servers, scripted
@@ -12,8 +13,8 @@ from redis_scene import Open, Servers, scripted
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import Claim, ClaimRef, Ending, Failure, KnownTask, OnConflict, Progress, Verdict
 from holdfast.core.states import ENDINGS, RETURNS, Move, Reason, State
-from holdfast.errors import KeyTakenError, StoreFullError
-from holdfast.store.protocol import ClaimRequest, JobFilter, WorkerBeat
+from holdfast.errors import KeyTakenError, StoreFullError, ValueNotStoredError
+from holdfast.store.protocol import ClaimRequest, JobFilter, WorkerBeat, WorkerInfo
 from holdfast.store.redis.scripts import load_scripts
 from holdfast.store.redis.steps import run_steps
 from holdfast.store.verb import Script
@@ -21,6 +22,7 @@ from holdfast.testing import FakeClock
 from holdfast.testing.conformance import Harness
 from holdfast.testing.conformance.agreeing import History
 from holdfast.testing.conformance.harness import TASK
+from servers import RedisServer
 
 EVERY_BYTE = bytes(range(256))
 MANY = 5000
@@ -345,6 +347,67 @@ def test_a_full_server_lets_work_come_to_its_end(redis_server: Servers, open_sto
     assert {store.job(job_id).state for job_id in jobs} == {State.COMPLETED, State.CANCELLED}
     store.clock.advance(1)
     assert store.run(store.verbs.retire(timedelta(), 100)) == len(jobs)
+
+
+def test_a_full_server_makes_room_by_itself(redis_server: Servers, open_store: Open) -> None:
+    """Results whose time is over are forgotten, of plain completions and of others, and the jobs after them."""
+    private = redis_server()
+    clock = FakeClock()
+    store = Harness(open_store(private.url(), clock=clock), clock)
+    worker = store.register()
+    jobs = [store.enqueue(), store.enqueue(key="k")]
+    for claim in store.claim(worker):
+        store.finish(worker, claim.ref, Move.COMPLETE, result=b"1", keep_result=timedelta(seconds=1))
+    clock.advance(2)
+    _fill(private)
+    assert store.run(store.verbs.sweep(100)) == 2
+    assert [store.job(job_id).result for job_id in jobs] == [None, None]
+    assert store.run(store.verbs.retire(timedelta(), 100)) == 2
+
+
+def test_a_full_server_can_be_operated(redis_server: Servers, open_store: Open) -> None:
+    """Whatever people do to get out of trouble is not refused: to pause, to cancel, to requeue, to discard."""
+    private = redis_server()
+    clock = FakeClock()
+    store = Harness(open_store(private.url(), clock=clock), clock)
+    worker = store.register()
+    dead = [store.enqueue(key="dead"), store.enqueue()]
+    for claim in store.claim(worker):
+        store.finish(worker, claim.ref, Move.DIE)
+    held = store.enqueue(key="k")
+    assert store.claimed_ids(worker) == [held]
+    replacing = store.enqueue(key="k", on_conflict=OnConflict.REPLACE)
+    _fill(private)
+    store.run(store.verbs.pause("default"))
+    clock.advance(5)
+    store.run(store.verbs.pause("default"))
+    (queue,) = (queue for queue in store.run(store.verbs.queues()) if queue.name == "default")
+    assert queue.paused_at == clock.now() - timedelta(seconds=5)
+    store.run(store.verbs.cancel(replacing))
+    assert store.job(replacing).state is State.CANCELLED
+    store.run(store.verbs.requeue(dead[0]))
+    assert store.job(dead[0]).state is State.READY
+    store.run(store.verbs.discard(dead[1]))
+    assert store.job(dead[1]).state is State.CANCELLED
+    store.run(store.verbs.resume("default"))
+    _fill(private, is_full=False)
+    assert store.taken_by(key="k") == held
+
+
+def _fill(server: RedisServer, *, is_full: bool = True) -> None:
+    with server.connect() as own:
+        own.config_set("maxmemory", int(is_full))  # 0 is no limit
+
+
+def test_a_lease_that_no_number_of_the_server_can_tell(store: Harness) -> None:
+    """It is refused, and neither views nor beats of others have to do with it."""
+    info = WorkerInfo("worker", "supervisor", "host", 1, timedelta.max)
+    with pytest.raises(ValueNotStoredError, match="lease"):
+        store.run(store.verbs.register(info))
+    store.run(store.verbs.register(msgspec.structs.replace(info, lease=timedelta(days=36_500))))
+    (worker,) = store.run(store.verbs.workers())
+    assert (worker.info.lease, worker.beat_age) == (timedelta(days=36_500), timedelta())
+    assert store.beat(store.register()).next_expiry == timedelta(days=36_500)
 
 
 def test_claims_do_not_wait_for_what_was_taken_away_by_hand(store: Harness, server: redis.Redis) -> None:

@@ -21,6 +21,7 @@ _URL = re.compile(
 )
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.%]+\]|[^\[\]:\s]*)(?::(?P<port>\d*))?")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,40}")
+_NOT_OURS = frozenset({"public", "information_schema"})
 _PORTS = range(1, 65536)
 
 
@@ -54,6 +55,11 @@ def parse_address(url: str, namespace: str | None = None) -> Address:
         raise ConfigurationError(
             "the schema in the PostgreSQL URL must be at most 41 small letters, digits and underscores, and begin"
             " with a letter other than pg_; write e.g. ?schema=jobs"
+        )
+    if schema in _NOT_OURS:
+        raise ConfigurationError(
+            f"the schema in the PostgreSQL URL cannot be {schema}, as Holdfast wants one of its own: leave it"
+            " out for holdfast, or write e.g. ?schema=jobs"
         )
     pooler = options.ours("pooler", "")
     if pooler not in {"", "transaction"}:

@@ -35,16 +35,16 @@ class ClaimVerbs(RememberingVerbs):
         may_starve = request.max_wait is not None and not self._levels.are_apart(request.queues)
         asked = self._asked(request, noted, self._given_now())
         claim = Query(self._sql["claim"], (*asked, *_limits(request), _long_wait(request)))
-        together = Together([claim, Query(self._sql["next_due"], asked)])
-        answers = yield together if may_starve else Last(together)
-        head, *rows = _refuse_buried(request, answers[0])
+        together = Together([*self._mend(noted), claim, Query(self._sql["next_due"], asked)])
+        *_, found, left = yield together if may_starve else Last(together)
+        head, *rows = _refuse_buried(request, found)
         now, xmin, starving, levels, *_ = head
         walked = to_walked(levels)
         self._levels.meet(request.queues, walked.levels)
         if starving and may_starve:
             return (yield from self._choose(request, noted))
         note(noted, int(xmin), marks_of(rows), walked.empty)
-        return _answer(in_order(rows, walked.queues, now), now, answers[1])
+        return _answer(in_order(rows, walked.queues, now), now, left)
 
     def _choose(self, request: ClaimRequest, noted: Noted) -> Steps[ClaimAnswer]:
         """Look at what is due and choose, then take so many of each level: the very ones may be gone by then."""
@@ -52,7 +52,8 @@ class ClaimVerbs(RememberingVerbs):
         asked = self._asked(request, noted, self._given_now())
         if request.adopt:
             yield Command(self._sql["unblock_suspects"], (asked[_QUEUES], *adopted))
-        rows = yield Query(self._sql["due_jobs"], (*asked, max(request.limit, 0), *adopted))
+        look = Query(self._sql["due_jobs"], (*asked, max(request.limit, 0), *adopted))
+        *_, rows = yield Together([*self._mend(noted), look])
         (now, xmin, levels, *_), *due = _refuse_buried(request, rows)
         walked = to_walked(levels)
         long_wait = _long_wait(request)
@@ -68,10 +69,14 @@ class ClaimVerbs(RememberingVerbs):
         note(noted, int(xmin), marks_of(rows), walked.empty)
         return _answer(as_chosen(in_order(rows, walked.queues, now), chosen), now, left)
 
+    def _mend(self, noted: Noted) -> list[Command]:
+        """Return what a claim that walks everything does before: it looks for jobs whose level is gone."""
+        return [] if noted else [Command(self._sql["mend_levels"])]
+
     def _asked(self, request: ClaimRequest, noted: Noted, now: int | None) -> tuple[Any, ...]:
         """Return what all statements of a claim are told: see claims.sql."""
         queues = None if request.queues is None else list(dict.fromkeys(request.queues))
-        return (now, request.worker, request.call, queues, as_json(noted), request.alone)
+        return (now, request.worker, request.call, queues, as_json(noted, queues), request.alone)
 
 
 _QUEUES = 3

@@ -1,5 +1,6 @@
-"""What libpq says while it connects: there are words only, and no codes. None of them is repeated, as they may quote
-parts of the URL; but names of options are no secrets.
+"""What libpq says while it connects, in words only, without codes.
+
+None of them is repeated, as they may quote parts of the URL; but names of options are no secrets.
 """
 
 import re
@@ -39,8 +40,10 @@ _LOGINS: tuple[tuple[str, str], ...] = (
     ),
     (
         r"no password supplied",
-        "the server asks for a password, and none is given: write it in the URL,"
-        " postgresql://user:password@host/database, or in ~/.pgpass",
+        (
+            "the server asks for a password, and none is given: write it in the URL,"
+            " postgresql://user:password@host/database, or in ~/.pgpass"
+        ),
     ),
     (
         r"role .* does not exist",
@@ -52,13 +55,17 @@ _LOGINS: tuple[tuple[str, str], ...] = (
     ),
     (
         r"pg_hba",
-        "its pg_hba.conf does not let this user in from here, or not to this database, or only with TLS: add a line"
-        " there, or correct user, database or sslmode in the URL",
+        (
+            "its pg_hba.conf does not let this user in from here, or not to this database, or only with TLS: add a"
+            " line there, or correct user, database or sslmode in the URL"
+        ),
     ),
     (
         r"(Peer|Ident) authentication failed",
-        "over this way it lets in only the system's user of the same name: run as that one, or give host and password"
-        " in the URL",
+        (
+            "over this way it lets in only the system's user of the same name: run as that one, or give host and"
+            " password in the URL"
+        ),
     ),
     (
         r"authentication failed",
@@ -82,8 +89,8 @@ def refusal(text: str, name: str) -> HoldfastError | None:
             return _of_option(found.expand(option), name)
     if re.search(_FILES, text):
         return StoreError(
-            f"{name}: a file for TLS cannot be used: check the paths in sslrootcert, sslcert, sslkey and sslcrl, that"
-            " this user may read them, and that nobody else may read the key"
+            f"{name}: a file for TLS cannot be used: check the paths in sslrootcert, sslcert, sslkey and sslcrl,"
+            " that this user may read them, and that nobody else may read the key"
         )
     for words, says in _LOGINS:
         if re.search(words, text):

@@ -49,7 +49,7 @@ class Engine:
         self._sounds = sounds
         self._forget = forget
         self._rings = {tones: [sounds[tone].ring for tone in tones] for tones in _COMBINATIONS}
-        self._preparing = threading.Lock()
+        self._preparing = threading.RLock()
         self._prepared = False
         self._jobs = self._pool(POOL_SIZE)
         jobs = _Lane(self._jobs, _threads(THREADS, "jobs"))
@@ -143,15 +143,16 @@ class Engine:
         return Pool(self._address.name, size, self.connect)
 
     def _make_ready(self, wire: Wire, until: float) -> None:
-        if not self._preparing.acquire(timeout=max(until - time.monotonic(), 0)):
-            raise OverdueError
         try:
+            if not self._preparing.acquire(timeout=max(until - time.monotonic(), 0)):
+                raise OverdueError
             if not self._prepared:
                 _refuse_old(wire, self._address)
                 migrate(wire, self._address, until)
                 self._prepared = True
         finally:
-            self._preparing.release()
+            with suppress(RuntimeError):  # it is not ours; an exception may come between having it and knowing so
+                self._preparing.release()
 
 
 _COMBINATIONS: tuple[tuple[Tone, ...], ...] = ((), (Tone.WORK,), (Tone.RESULT,), (Tone.WORK, Tone.RESULT))

@@ -19,5 +19,6 @@ def refuse_missing_schema(url: str, namespace: str | None, timeout: float) -> No
     if not schema.version:
         raise StoreUnavailableError(
             f"{address.name} holds no jobs of Holdfast in schema {address.schema}; give the right store with --url"
-            " and --namespace (it is made by `holdfast migrate`, or when a job is first enqueued or a worker starts)"
+            " and --namespace (it is made by `holdfast migrate`, or when a job is first enqueued or a worker"
+            " starts)"
         )

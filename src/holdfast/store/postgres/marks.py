@@ -8,7 +8,7 @@ someone who was taking it. Such a one may roll back: so from time to time everyt
 
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import TypeAlias
 
 from holdfast.store.postgres.levels import Level
@@ -43,9 +43,12 @@ class Marks:
         return self._noted
 
 
-def as_json(noted: Noted) -> str:
-    """Return marks as the statements take them."""
-    return json.dumps({f"{priority} {queue}": mark for (queue, priority), mark in noted.copy().items()})
+def as_json(noted: Noted, queues: Container[str] | None) -> str:
+    """Return the marks of these queues, None for every queue, as the statements take them."""
+    marks = noted.copy().items()
+    return json.dumps(
+        {f"{priority} {queue}": mark for (queue, priority), mark in marks if queues is None or queue in queues}
+    )
 
 
 def note(noted: Noted, xmin: int, taken: Iterable[tuple[Level, int]], empty: Iterable[Level]) -> None:

@@ -5,6 +5,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
+from weakref import WeakSet
 
 import psycopg
 
@@ -21,17 +23,31 @@ IDLE_FOR = 300.0
 CHECK_FOR = 2.0
 """Seconds that it has to answer."""
 
+LOOK_EVERY = 0.1
+"""Seconds after which one who waits for a place looks whether one got lost."""
+
 _NOTHING: Call = (prepared("SELECT"), [])
 
 
+class _Place:
+    """The right to have a connection. Who drops it instead of giving it back has given it up all the same."""
+
+
 class Pool:
-    """At most `size` connections; the one used last is lent first, so that few are open."""
+    """At most `size` connections; the one used last is lent first, so that few are open.
+
+    A signal's handler may raise anywhere in here, as those do that end requests which take too long. So places are
+    not counted up and down: there are as many as somebody has, and a lost one is made anew, once the exception that
+    cost it is forgotten. No lock is held but by a `with` of its own, in which nothing waits.
+    """
 
     def __init__(self, name: str, size: int, connect: Callable[[float], Wire]) -> None:
         self._name = name
         self._size = size
         self._connect = connect
-        self._places = threading.Semaphore(size)
+        self._making = threading.Lock()
+        self._places = WeakSet[_Place]()
+        self._free = SimpleQueue[_Place]()
         self._idle = deque[Wire]()
         self._closed = False
 
@@ -39,7 +55,8 @@ class Pool:
     def lend(self, until: float) -> Iterator[Wire]:
         """Lend a connection that nobody else uses; one that did not come to an end with its work is not kept."""
         asked_at = time.monotonic()
-        if not self._places.acquire(timeout=max(until - asked_at, 0)):
+        place = self._take_place(until)
+        if place is None:
             raise StoreUnavailableError(
                 f"all {self._size} connections of this process to {self._name} were in use for"
                 f" {time.monotonic() - asked_at:.1f} s: call it from fewer threads at once, or try again"
@@ -51,18 +68,37 @@ class Pool:
             finally:
                 self._take_back(wire)
         finally:
-            self._places.release()
+            self._free.put(place)
 
     def close(self) -> None:
         """Hang up whatever is idle; what is lent is hung up when it comes back."""
         self._closed = True
         self._let_go(0.0)
 
+    def _take_place(self, until: float) -> _Place | None:
+        """Return a place that is free, and None where none became so until then."""
+        while True:
+            with suppress(Empty):
+                return self._free.get_nowait()
+            with self._making:
+                if len(self._places) < self._size:
+                    self._places.add(place := _Place())
+                    return place
+            left = until - time.monotonic()
+            if left <= 0:
+                return None
+            with suppress(Empty):
+                return self._free.get(timeout=min(left, LOOK_EVERY))
+
     def _take_back(self, wire: Wire) -> None:
-        if wire.settled and wire.is_open:
-            self._idle.append(wire)
-        else:
+        try:
+            if wire.settled and wire.is_open:
+                self._idle.append(wire)
+            else:
+                wire.close()
+        except BaseException:
             wire.close()
+            raise
         self._let_go(0.0 if self._closed else IDLE_FOR)
 
     def _let_go(self, rested: float) -> None:
@@ -92,4 +128,7 @@ def _is_fit(wire: Wire, until: float) -> bool:
             wire.ask([_NOTHING], min(until, time.monotonic() + CHECK_FOR))
     except (psycopg.Error, OverdueError):
         return False
+    except BaseException:
+        wire.close()
+        raise
     return wire.is_open

@@ -93,9 +93,7 @@ def _of_a_code(code: str, address: Address) -> StoreError | None:
             " schema and namespace"
         )
     if code == FORBIDDEN:
-        return StoreError(
-            f"{name} refuses: this user lacks rights in schema {schema}: {let_in(schema)}"
-        )
+        return StoreError(f"{name} refuses: this user lacks rights in schema {schema}: {let_in(schema)}")
     return None
 
 

@@ -57,8 +57,8 @@ class RedisBackend:
         verb.steps.close()
         raise _no_part(
             connection,
-            "whose rollback would not reach the jobs: enqueue after the commit, or keep an outbox (write what to enqueue"
-            " to a table of yours in that transaction, and enqueue from there)",
+            "whose rollback would not reach the jobs: enqueue after the commit, or keep an outbox (write what to"
+            " enqueue to a table of yours in that transaction, and enqueue from there)",
         )
 
     async def arun_in(self, verb: Verb[T], connection: Any) -> T:
@@ -69,8 +69,9 @@ class RedisBackend:
         """Refuse: Redis takes part in no transaction of another database."""
         raise _no_part(
             connection,
-            "so that it cannot complete the job with your rows: commit them yourself, in a way that does no harm twice,"
-            " as with a unique row for ctx.idempotency_key, and return from the handler, which completes the job",
+            "so that it cannot complete the job with your rows: commit them yourself, in a way that does no harm"
+            " twice, as with a unique row for ctx.idempotency_key, and return from the handler, which completes the"
+            " job",
         )
 
     def ajoin(self, connection: Any) -> NoReturn:

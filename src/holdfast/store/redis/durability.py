@@ -47,8 +47,8 @@ def _durability(said: Said) -> Finding:
         )
     if sync == "everysec":
         says = (
-            "appendfsync everysec: a crash of the machine may cost about the last second of accepted jobs; one of the"
-            " server alone costs none, unless its disk falls behind just then"
+            "appendfsync everysec: a crash of the machine may cost about the last second of accepted jobs; one of"
+            " the server alone costs none, unless its disk falls behind just then"
         )
         return Finding("durability", Level.WARNING, says, _ALWAYS)
     if sync != "always":

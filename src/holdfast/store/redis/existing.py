@@ -23,6 +23,6 @@ def refuse_missing_keys(url: str, namespace: str | None, timeout: float) -> None
     if not found:
         where = f"in namespace {namespace}" if namespace else "outside of namespaces"
         raise StoreUnavailableError(
-            f"Redis {address.name} holds no jobs of Holdfast {where}; give the right store with --url and --namespace"
-            " (it is made when a job is first enqueued or a worker starts)"
+            f"Redis {address.name} holds no jobs of Holdfast {where}; give the right store with --url and"
+            " --namespace (it is made when a job is first enqueued or a worker starts)"
         )

@@ -1,9 +1,16 @@
-"""The connections of one lane: a bounded number, used again, each looked at before anything is sent on it."""
+"""The connections of one lane: a bounded number, used again, each looked at before anything is sent on it.
+
+A signal handler may raise between any two steps of a call, and then nobody gives back what was lent. So how many may
+be lent is not counted: there is a seat for each, which is free, or in someone's hands, or gone (with the error that
+knows the frames it came through), and one that is gone is replaced.
+"""
 
 import select
+import threading
 from collections import deque
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
+from weakref import ref
 
 from holdfast.errors import StoreUnavailableError
 from holdfast.store.redis.address import Address, Place
@@ -11,7 +18,7 @@ from holdfast.store.redis.connect import Wire, descriptor, open_connection
 
 
 @dataclass(frozen=True, slots=True)
-class Lent:
+class Line:
     """A connection, and where it leads."""
 
     place: Place
@@ -24,6 +31,25 @@ class Lent:
         return bool(self.news.poll(0))
 
 
+class Seat:
+    """The right to one connection. It lives as long as someone has it."""
+
+    __slots__ = ("__weakref__",)
+
+
+@dataclass(frozen=True, slots=True)
+class Lent:
+    """A connection in someone's hands."""
+
+    line: Line
+    seat: Seat
+
+    @property
+    def wire(self) -> Wire:
+        """The connection itself."""
+        return self.line.wire
+
+
 class Pool:
     """At most `size` connections."""
 
@@ -31,55 +57,66 @@ class Pool:
         self._address = address
         self._size = size
         self._timeout = timeout
-        self._idle: deque[Lent] = deque()
-        self._free: SimpleQueue[None] = SimpleQueue()  # faster than a semaphore
-        for _ in range(size):
-            self._free.put(None)
+        self._idle: deque[Line] = deque()
+        self._free: SimpleQueue[Seat] = SimpleQueue()  # faster than a semaphore
+        self._seats: list[ref[Seat]] = []
+        self._replacing = threading.RLock()
+        self._replace_lost_seats()
 
     def take(self, place: Place) -> Lent:
         """Return a connection to this place that nobody else uses, to be given back or dropped."""
+        if self._free.empty():
+            self._replace_lost_seats()
         try:
-            self._free.get(timeout=self._timeout)
+            seat = self._free.get(timeout=self._timeout)
         except Empty:
             raise StoreUnavailableError(
                 f"all {self._size} connections of this process to Redis {self._address.name} were in use for over"
                 f" {self._timeout:g} s: call from fewer threads at once, or try again"
             ) from None
         try:
-            return self._usable_idle(place) or self._open(place)
+            return Lent(self._usable_idle(place) or self._open(place), seat)
         except BaseException:
-            self._free.put(None)
+            self._free.put(seat)
             raise
 
     def give_back(self, lent: Lent) -> None:
         """Let others use the connection: all that was asked on it is answered."""
-        self._idle.append(lent)
-        self._free.put(None)
+        self._idle.append(lent.line)
+        self._free.put(lent.seat)
 
     def drop(self, lent: Lent) -> None:
         """Let nobody use the connection again."""
         lent.wire.disconnect()
-        self._free.put(None)
+        self._free.put(lent.seat)
 
     def clear(self) -> None:
         """Hang up where nobody uses a connection now."""
         while (idle := self._idle_one()) is not None:
             idle.wire.disconnect()
 
-    def _usable_idle(self, place: Place) -> Lent | None:
+    def _replace_lost_seats(self) -> None:
+        with self._replacing:
+            self._seats = [known for known in self._seats if known() is not None]
+            while len(self._seats) < self._size:
+                seat = Seat()
+                self._seats.append(ref(seat))
+                self._free.put(seat)
+
+    def _usable_idle(self, place: Place) -> Line | None:
         while (idle := self._idle_one()) is not None:
             if idle.place == place and not idle.is_spoilt:
                 return idle
             idle.wire.disconnect()
         return None
 
-    def _idle_one(self) -> Lent | None:
+    def _idle_one(self) -> Line | None:
         try:
             return self._idle.pop()
         except IndexError:
             return None
 
-    def _open(self, place: Place) -> Lent:
+    def _open(self, place: Place) -> Line:
         wire, news = open_connection(self._address, place, self._timeout), select.poll()
         news.register(descriptor(wire), select.POLLIN)
-        return Lent(place, wire, news)
+        return Line(place, wire, news)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from holdfast.core.job import ClaimRef, KnownTask
+from holdfast.errors import ValueNotStoredError
 from holdfast.store.protocol import BeatAnswer, WorkerBeat, WorkerInfo
 from holdfast.store.redis.layout import FORMAT
 from holdfast.store.redis.packing import pack
@@ -21,6 +22,9 @@ from holdfast.store.verb import Access, Script, Steps, verb
 BURIED_KEPT = timedelta(days=1)
 """How long a buried worker is remembered."""
 
+LONGEST_LEASE = timedelta(days=36_500)
+"""The server counts micros in doubles, which tell times of the next centuries exactly."""
+
 
 class SupervisionVerbs:
     """Register, beat, condemn, sweep, retire."""
@@ -28,6 +32,8 @@ class SupervisionVerbs:
     @verb(Access.WRITE)
     def register(self, worker: WorkerInfo) -> Steps[None]:
         """Make the worker known and alive from now on."""
+        if abs(worker.lease) > LONGEST_LEASE:
+            raise ValueNotStoredError(f"Redis cannot store a lease of over {LONGEST_LEASE.days} days")
         spans = (span_to_micros(worker.lease), span_to_micros(BURIED_KEPT))
         yield Script("register", (worker.id, *spans, write_registration(worker), FORMAT))
 

@@ -4,9 +4,11 @@
 -- A job's row never changes. What does change, where the job is in its life, is a row in exactly one of four tables,
 -- which is inserted and deleted and not updated: so the hot tables stay small and nothing is rewritten in place.
 --
---     fresh ──────┐                       ┌──► outcome
---                 ├──► claim (in hand) ───┤
---     waiting ────┘                       └──► waiting
+--     fresh ------+                       +--> outcome
+--                 +--> claim (in hand) ---+
+--     waiting ----+                       +--> waiting
+--
+-- What is written here is sent along, and a database may have any encoding: so there is nothing but ASCII.
 --
 -- The tables job, fresh, waiting and claim are made two megabytes large, and do not shrink below that: so a planner that
 -- finds them empty looks rows up in an index all the same, and a plan that it keeps is still right when they are full.

@@ -34,7 +34,9 @@ level AS MATERIALIZED (
     SELECT open.place, seen.queue, seen.priority,
         CASE WHEN noted.mark <= moment.xmin THEN noted.mark ELSE '0'::xid8 END AS mark
     FROM moment CROSS JOIN open
-    JOIN (SELECT DISTINCT queue, priority FROM holdfast.level) AS seen ON seen.queue = open.name
+    JOIN (
+        SELECT DISTINCT queue, priority FROM holdfast.level WHERE $4::text[] IS NULL OR queue = ANY ($4::text[])
+    ) AS seen ON seen.queue = open.name
     CROSS JOIN LATERAL (
         SELECT ($5::jsonb ->> (seen.priority || ' ' || seen.queue))::xid8 AS mark
     ) AS noted
@@ -137,9 +139,9 @@ NULL::bigint, NULL::text, NULL::integer, NULL::text, NULL::integer, NULL::bytea,
 WITH {moment}, {level}, {first},
 mood AS MATERIALIZED (
     SELECT EXISTS (SELECT FROM first WHERE waiting_at <= moment.now) AS mixed, EXISTS (
-        SELECT FROM first AS urgent
-        JOIN first AS starved ON starved.place = urgent.place AND starved.priority < urgent.priority
-        WHERE urgent.due_at <= moment.now AND starved.due_at <= moment.now - $10::bigint
+        SELECT FROM first GROUP BY place
+        HAVING max(priority) FILTER (WHERE due_at <= moment.now)
+            > min(priority) FILTER (WHERE due_at <= moment.now - $10::bigint)
     ) AS starving
     FROM moment
 ),
@@ -184,6 +186,34 @@ UNION ALL
 -- When the next job of the open levels is due, or became due.
 WITH {moment}, {level}, {first}
 SELECT min(due_at) FROM first;
+
+-- name: mend_levels
+-- Make the levels that jobs have and that are not there: somebody emptied the table, while an enqueuer still remembers
+-- what was in it. Each walk steps from one level to the next along an index.
+WITH RECURSIVE of_fresh AS (
+    (SELECT queue, priority FROM holdfast.fresh ORDER BY queue, priority LIMIT 1)
+    UNION ALL
+    SELECT beyond.queue, beyond.priority FROM of_fresh CROSS JOIN LATERAL (
+        SELECT fresh.queue, fresh.priority FROM holdfast.fresh AS fresh
+        WHERE (fresh.queue, fresh.priority) > (of_fresh.queue, of_fresh.priority)
+        ORDER BY fresh.queue, fresh.priority LIMIT 1
+    ) AS beyond
+),
+of_waiting AS (
+    (SELECT queue, alone, priority FROM holdfast.waiting WHERE NOT blocked ORDER BY queue, alone, priority LIMIT 1)
+    UNION ALL
+    SELECT beyond.queue, beyond.alone, beyond.priority FROM of_waiting CROSS JOIN LATERAL (
+        SELECT waiting.queue, waiting.alone, waiting.priority FROM holdfast.waiting AS waiting
+        WHERE NOT waiting.blocked AND (waiting.queue, waiting.alone, waiting.priority)
+            > (of_waiting.queue, of_waiting.alone, of_waiting.priority)
+        ORDER BY waiting.queue, waiting.alone, waiting.priority LIMIT 1
+    ) AS beyond
+)
+INSERT INTO holdfast.level (queue, priority)
+SELECT queue, priority FROM (
+    SELECT queue, priority FROM of_fresh UNION SELECT queue, priority FROM of_waiting
+) AS used
+WHERE NOT EXISTS (SELECT FROM holdfast.level WHERE level.queue = used.queue AND level.priority = used.priority);
 
 -- name: unblock_suspects
 -- Let suspects wait for a child of their own that wait for a worker which knows their task, as the one that asks does

@@ -6,8 +6,8 @@
 SELECT job.id::text, job.task, job.queue, job.priority, job.key,
     CASE
         WHEN place.state IS NOT NULL THEN place.state
-        WHEN coalesce(place.run_at, job.run_at) <= moment.now THEN {ready}
-        ELSE {scheduled}
+        WHEN place.run_at > moment.now THEN {scheduled}
+        ELSE {ready}
     END,
     coalesce(place.run_at, job.run_at), place.finished_at, job.keep_key, place.after::text, coalesce(place.fence, 0),
     moment.now

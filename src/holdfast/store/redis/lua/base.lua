@@ -39,7 +39,8 @@
 -- and those of the bell (bell.lua).
 --
 -- A server that is full refuses a script if its first write may need room, and does not look again after that. Only
--- enqueue should be refused so: whatever brings work to its end begins with a write that takes something away.
+-- enqueue should be refused so: every other script begins with a write that takes something away, be it what is
+-- written again at once.
 
 local call = redis.call
 local prefix = KEYS[1] .. ':'

@@ -64,6 +64,7 @@ end
 for _, worker in ipairs(call('ZRANGEBYSCORE', prefix .. 'leases', '(' .. micros(now + own_lease), '+inf')) do
     local latest = now + lease_of(worker)
     if tonumber(call('ZSCORE', prefix .. 'leases', worker)) > latest then
+        call('ZREM', prefix .. 'leases', worker)
         call('ZADD', prefix .. 'leases', latest, worker)
     end
 end

@@ -12,12 +12,13 @@ elseif job.state ~= 'scheduled' and job.state ~= 'blocked' then
     return 'too_late'
 end
 local after = job.after
+if after then
+    call('HDEL', prefix .. 'followers', after)
+end
 leave(job)
 end_job(job, 'cancelled', 'requested')
 if after then
-    -- While it waited so, the other one was claimed: it has its key back, and may be tried again.
-    call('HDEL', prefix .. 'followers', after)
-    give_key(job, after)
+    give_key(job, after) -- while it waited so, the other one was claimed: it may be tried again
 end
 write_tally()
 ring('result')

@@ -1,4 +1,6 @@
 -- uses: base
 -- ARGV: time, queue
 
-call('HSETNX', prefix .. 'paused', ARGV[2], micros(now))
+local since = call('HGET', prefix .. 'paused', ARGV[2]) or micros(now)
+call('HDEL', prefix .. 'paused', ARGV[2]) -- a full server accepts this, and with it the next one
+call('HSET', prefix .. 'paused', ARGV[2], since)

@@ -15,12 +15,12 @@ if state == 'dead' then
     if holder then
         return { 'taken', job.task, job.key, holder.id, shown_state(holder) }
     end
+    call('ZREM', prefix .. 'dead', job.id)
+    count('dead', job.queue, -1)
     if job.key then
         give_key(job, job.id)
     end
     job.attempt, job.crashes, job.error, job.cancel = 0, 0, nil, false
-    call('ZREM', prefix .. 'dead', job.id)
-    count('dead', job.queue, -1)
 elseif state == 'scheduled' then
     leave(job)
 else

@@ -2,6 +2,7 @@
 -- ARGV: time, how many at most. Forgets results whose time is over; returns how many.
 
 local over = call('ZRANGEBYSCORE', prefix .. 'fading', '-inf', micros(now), 'LIMIT', 0, ARGV[2])
+in_bites('ZREM', prefix .. 'fading', over) -- a full server accepts this, and with it what follows
 for _, id in ipairs(over) do
     local done = call('GET', prefix .. 'done:' .. id)
     if done then
@@ -9,6 +10,5 @@ for _, id in ipairs(over) do
     else
         call('HDEL', prefix .. 'life:' .. id, 'v')
     end
-    call('ZREM', prefix .. 'fading', id)
 end
 return #over
