@@ -9,6 +9,7 @@ from redis.retry import Retry
 from holdfast.store.redis.address import Address, Login, Place
 
 _KINDS: dict[str, Any] = {"socket": UnixDomainSocketConnection, "plain": Connection, "tls": SSLConnection}
+_NUMBERS = (int, float)
 
 
 class Wire(Protocol):
@@ -41,9 +42,14 @@ def open_to_sentinel(address: Address, place: Place, timeout: float) -> Wire:
     return _open(address, place, address.sentinel_login, timeout, db=0)
 
 
+def send(connection: Wire, *command: Any) -> None:
+    """Send one command. hiredis crashes where a signal handler raises while it writes a number: it gets texts."""
+    connection.send_command(*(str(word) if type(word) in _NUMBERS else word for word in command))
+
+
 def ask(connection: Wire, *command: Any) -> Any:
     """Send one command and return its reply."""
-    connection.send_command(*command)
+    send(connection, *command)
     return connection.read_response()
 
 

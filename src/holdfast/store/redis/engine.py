@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from redis.exceptions import NoPermissionError, NoScriptError, RedisError
 
 from holdfast.store.redis.address import Address, Place
-from holdfast.store.redis.connect import Wire, ask, open_connection
+from holdfast.store.redis.connect import Wire, ask, open_connection, send
 from holdfast.store.redis.info import parse_info
 from holdfast.store.redis.layout import refuse_other_format
 from holdfast.store.redis.pool import Pool
@@ -81,11 +81,11 @@ class Engine:
 
     def ask_epoch(self, connection: Wire, *args: Any) -> None:
         """Send the script of a listener without waiting for the reply."""
-        connection.send_command("EVALSHA", self._digests[_LISTEN], 1, self._prefix, "", *args)
+        send(connection, "EVALSHA", self._digests[_LISTEN], "1", self._prefix, "", *args)
 
     def ask_ear(self, connection: Wire, listener: str, seconds: int) -> None:
         """Wait on the server for what rings in a listener's ear, without waiting here for the reply."""
-        connection.send_command("BLPOP", f"{self._prefix}:ear:{listener}", seconds)
+        send(connection, "BLPOP", f"{self._prefix}:ear:{listener}", seconds)
 
     def open_ear(self) -> "Future[tuple[Place, Wire]]":
         """Open a connection for a listener, in a thread. Who asks for it closes it."""
@@ -145,12 +145,12 @@ class Engine:
 
     def _evaluate(self, connection: Wire, script: Script) -> Any:
         digest = self._digests[script.name]
-        connection.send_command("EVALSHA", digest, 1, self._prefix, self._given_now(), *script.args)
+        send(connection, "EVALSHA", digest, "1", self._prefix, self._given_now(), *script.args)
         try:
             return connection.read_response()
         except NoScriptError:
             ask(connection, "SCRIPT", "LOAD", self._texts[script.name])
-        return ask(connection, "EVALSHA", digest, 1, self._prefix, self._given_now(), *script.args)
+        return ask(connection, "EVALSHA", digest, "1", self._prefix, self._given_now(), *script.args)
 
     def _learn_version(self, connection: Wire) -> None:
         if self._knows_version:

@@ -1,8 +1,8 @@
 """The connections of one lane: a bounded number, used again, each looked at before anything is sent on it.
 
-A signal handler may raise between any two steps of a call, and then nobody gives back what was lent. So how many may
-be lent is not counted: there is a seat for each, which is free, or in someone's hands, or gone (with the error that
-knows the frames it came through), and one that is gone is replaced.
+A signal handler may raise between any two steps of a call, and then nobody gives back what was lent. So it is not
+counted how many are lent: there is a seat for each, which is free, or in someone's hands, or gone (with the error
+that knows the frames it came through), and one that is gone is replaced.
 """
 
 import select
