@@ -6,6 +6,7 @@ database that is empty. What is not there makes tests fail, with a word on how t
 """
 
 import os
+import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -26,6 +27,12 @@ FAST = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
 tests kill are private, and keep what they promise."""
 
 _numbers = count(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def heeded_interrupts() -> None:
+    """Let SIGINT mean what it does in a terminal: who is started in the background inherits that it is ignored."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 # -- one for all -----------------------------------------------------------------------------------------------

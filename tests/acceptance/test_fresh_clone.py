@@ -18,7 +18,7 @@ MAKE = shutil.which("make") or "make"
 PROVE = os.environ.get("HOLDFAST_PROVE") == "1"
 TARGETS = {
     "run": "python examples/demo.py",
-    "test": "-m pytest",
+    "test": "python tests/parts.py",
     "lint": "ruff check",
     "prove": "HOLDFAST_PROVE=1",
     "simulate": "-m holdfast.testing.simulator",
