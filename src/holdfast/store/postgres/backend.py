@@ -9,8 +9,8 @@ import os
 from typing import Any, TypeVar
 
 from holdfast.clock import Clock
-from holdfast.errors import StoreError
 from holdfast.store.backend import AsyncJoined, Joined
+from holdfast.store.each_process import EachProcess
 from holdfast.store.postgres.address import parse_address
 from holdfast.store.postgres.bell import PostgresBell
 from holdfast.store.postgres.connect import libpq_parameters
@@ -36,13 +36,13 @@ class PostgresBackend:
     ) -> None:
         self._address = parse_address(url, namespace)
         libpq_parameters(self._address)
-        self._timeout = timeout
         self._store = PostgresStore(self._address.schema, clock)
         self._sounds = sounds(self._address.schema)
         self._bell = PostgresBell(self._ring, self._listen, self._sounds, pooled=self._address.pooled)
-        self._engines: dict[int, Engine] = {}
+        self._engine = EachProcess(
+            lambda: Engine(self._address, timeout, self._sounds, self._store.forget_marks), self._address.name
+        )
         self._homes: dict[int, Home] = {}
-        self._closed = False
 
     @property
     def verbs(self) -> PostgresStore:
@@ -84,11 +84,8 @@ class PostgresBackend:
 
     def close(self) -> None:
         """Let go of connections and threads; running verbs end first."""
-        self._closed = True
         self._homes.clear()
-        engine = self._engines.pop(os.getpid(), None)
-        if engine is not None:
-            engine.close()
+        self._engine.close()
 
     @property
     def _home(self) -> Home:
@@ -112,27 +109,3 @@ class PostgresBackend:
 
     def _listen(self, sound: Sound) -> asyncio.Future[Wire]:
         return self._engine().listen(sound)
-
-    def _forget_marks(self) -> None:
-        """Claims begin at the front again: what was noted of the server may not be true of another."""
-        self._store.forget_marks()
-
-    def _engine(self) -> Engine:
-        pid = os.getpid()
-        engine = self._engines.get(pid)
-        if engine is None:
-            engine = self._new_engine(pid)
-        return engine
-
-    def _new_engine(self, pid: int) -> Engine:
-        if self._closed:
-            raise StoreError(f"{self._address.name} was closed: open a new store")
-        # No lock here, it might have been held during a fork: of two threads the first `setdefault` wins, and an
-        # engine that loses has opened nothing.
-        engine = self._engines.setdefault(
-            pid, Engine(self._address, self._timeout, self._sounds, self._forget_marks)
-        )
-        for inherited in [other for other in self._engines if other != pid]:
-            # A parent's: its threads did not come along, and its connections lead nowhere (forks.py).
-            self._engines.pop(inherited, None)
-        return engine

@@ -3,11 +3,11 @@
 Nothing is opened before the first verb, and nothing is shared across a fork: each process has an engine of its own.
 """
 
-import os
 from typing import Any, NoReturn, TypeVar
 
 from holdfast.clock import Clock
-from holdfast.errors import ConfigurationError, StoreError
+from holdfast.errors import ConfigurationError
+from holdfast.store.each_process import EachProcess
 from holdfast.store.redis.address import parse_address
 from holdfast.store.redis.bell import RedisBell
 from holdfast.store.redis.engine import Engine
@@ -30,9 +30,8 @@ class RedisBackend:
         self._timeout = timeout
         self._clock = clock
         self._store = RedisStore(clock)
+        self._engine = EachProcess(self._new_engine, f"the store on Redis {self._address.name}")
         self._bell = RedisBell(self._engine)
-        self._engines: dict[int, Engine] = {}
-        self._closed = False
 
     @property
     def verbs(self) -> RedisStore:
@@ -80,32 +79,13 @@ class RedisBackend:
 
     def close(self) -> None:
         """Let go of connections and threads; running verbs end first."""
-        self._closed = True
-        engine = self._engines.pop(os.getpid(), None)
-        if engine is not None:
-            engine.close()
+        self._engine.close()
+
+    def _new_engine(self) -> Engine:
+        return Engine(self._address, self._prefix, load_scripts(), self._timeout, self._given_now)
 
     def _given_now(self) -> str:
         return "" if self._clock is None else str(to_micros(self._clock.now()))
-
-    def _engine(self) -> Engine:
-        pid = os.getpid()
-        engine = self._engines.get(pid)
-        if engine is None:
-            engine = self._new_engine(pid)
-        return engine
-
-    def _new_engine(self, pid: int) -> Engine:
-        if self._closed:
-            raise StoreError(f"the store on Redis {self._address.name} was closed: open a new one")
-        # No lock here, it might have been held during a fork: of two threads the first `setdefault` wins, and an
-        # engine that loses has opened nothing.
-        made = Engine(self._address, self._prefix, load_scripts(), self._timeout, self._given_now)
-        engine = self._engines.setdefault(pid, made)
-        for inherited in [other for other in self._engines if other != pid]:
-            # A parent's: its threads did not come along, and letting go of its sockets here leaves them open there.
-            self._engines.pop(inherited, None)
-        return engine
 
 
 def _no_part(connection: Any, why: str) -> ConfigurationError:

@@ -4,12 +4,12 @@ Nothing is opened before the first verb, and nothing stays open across a fork: e
 own.
 """
 
-import os
 from pathlib import Path
 from typing import Any, TypeVar
 
 from holdfast.clock import Clock, SystemClock
-from holdfast.errors import ConfigurationError, StoreError
+from holdfast.errors import ConfigurationError
+from holdfast.store.each_process import EachProcess
 from holdfast.store.sqlite.awaited import AsyncJoined
 from holdfast.store.sqlite.bell import SqliteBell
 from holdfast.store.sqlite.connect import Files
@@ -30,8 +30,7 @@ class SqliteBackend:
         self._namespace = namespace
         self._store = SqliteStore(clock or SystemClock(), namespace)
         self._bell = SqliteBell(self._files.bell, lambda previous: self._engine().renew_reader(previous))
-        self._engines: dict[int, Engine] = {}
-        self._closed = False
+        self._engine = EachProcess(lambda: Engine(self._files, namespace, self._bell.ring), str(self._files.jobs))
 
     @property
     def verbs(self) -> SqliteStore:
@@ -74,10 +73,7 @@ class SqliteBackend:
 
     def close(self) -> None:
         """Let go of connections and threads; running verbs end first."""
-        self._closed = True
-        engine = self._engines.pop(os.getpid(), None)
-        if engine is not None:
-            engine.close()
+        self._engine.close()
 
     @property
     def _home(self) -> Home:
@@ -90,21 +86,3 @@ class SqliteBackend:
             ring=self._bell.ring,
             announce=self._bell.announce,
         )
-
-    def _engine(self) -> Engine:
-        pid = os.getpid()
-        engine = self._engines.get(pid)
-        if engine is None:
-            engine = self._new_engine(pid)
-        return engine
-
-    def _new_engine(self, pid: int) -> Engine:
-        if self._closed:
-            raise StoreError(f"{self._files.jobs} was closed: open a new store")
-        # No lock here, it might have been held during a fork: of two threads the first `setdefault` wins, and an
-        # engine that loses has opened nothing.
-        engine = self._engines.setdefault(pid, Engine(self._files, self._namespace, self._bell.ring))
-        for inherited in [other for other in self._engines if other != pid]:
-            # A parent's: it has nothing open here (forks.py), and its threads did not come along.
-            self._engines.pop(inherited, None)
-        return engine
