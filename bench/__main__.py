@@ -25,7 +25,7 @@ from report import show
 
 PERCENTILES = 100
 IMPORTS = 11
-PEERS_PYTHON = Path(os.environ.get("BENCH_PEERS_PYTHON", sys.executable))
+PEERS_PYTHON = Path(os.environ.get("BENCH_PEERS_PYTHON", sys.executable)).absolute()
 
 
 @dataclass(frozen=True, slots=True)
