@@ -6,6 +6,8 @@ live and may have to wait for a lock, run beside it, one at a time.
 Burying is earned. After an outage of the store every lease in the fleet looks expired; so nobody buries before its
 own beats have succeeded, unbroken, for a whole lease: by then the living have beaten too. The same holds when the
 store's clock was set, by which a server measures leases.
+
+Now and then the heart also lets the store forget what is kept no longer: results, and finished jobs.
 """
 
 import asyncio

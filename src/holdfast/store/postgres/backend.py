@@ -77,7 +77,7 @@ class PostgresBackend:
         return join(connection, self._home)
 
     def ajoin(self, connection: Any) -> AsyncJoined:
-        """Return the transaction on a connection of the user's own, sync or async."""
+        """Return the transaction on an async connection of the user's own; a sync one is refused."""
         from holdfast.store.postgres.joined import ajoin  # noqa: PLC0415 - only who has one loads it
 
         return ajoin(connection, self._home)
