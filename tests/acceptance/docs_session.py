@@ -6,7 +6,8 @@
 
 A page shows real output, but times, spans, worker ids and pids differ each time and match any of their kind. The
 job ids that a page shows stand for the real ones, in later commands too. `…` matches anything; where lines break
-does not matter. Other blocks are for reading.
+does not matter. A worker's log has several processes writing, each in its order: its lines may change places. Other
+blocks are for reading.
 """
 
 import os
@@ -110,8 +111,31 @@ class Session:
     def _matches(self, expected, printed):
         for shown, meant in self.ids.items():
             printed = printed.replace(meant, shown)
-        pattern = ".*?".join(re.escape(part) for part in _plain(expected).split("…"))
-        return re.fullmatch(pattern, _plain(printed)) is not None
+        shown, real = _plain(expected), _plain(printed)
+        return _like(shown, real) or _same_lines(_logged(shown), _logged(real))
+
+
+def _like(shown, real):
+    pattern = ".*?".join(re.escape(part) for part in shown.split("…"))
+    return re.fullmatch(pattern, real) is not None
+
+
+def _logged(text):
+    """Return the lines of a log: each begins with a time."""
+    return [line.strip() for line in re.split(r"(?=\bTIME )", text) if line]
+
+
+def _same_lines(shown, real):
+    """Whether each line shown is there once, in whatever order, and no other is."""
+    if len(shown) != len(real):
+        return False
+    left = list(real)
+    for line in shown:
+        found = next((one for one in left if _like(line, one)), None)
+        if found is None:
+            return False
+        left.remove(found)
+    return True
 
 
 def _plain(text):
