@@ -14,7 +14,7 @@ from holdfast.core.job import ClaimRef
 from holdfast.store.protocol import WorkerBeat
 from holdfast.supervisor.evidence import Exit
 from holdfast.worker.messages import Channel
-from holdfast.worker.notes import LogReader, Noted, NotesReader
+from holdfast.worker.notes import LogReader, read_notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +95,6 @@ class Child:
     executioner: asyncio.TimerHandle | None = None
     replace: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when another child should take its place."""
-    reader: NotesReader = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.reader = NotesReader(self.process.notes)
 
     @property
     def worker(self) -> str:
@@ -107,12 +103,12 @@ class Child:
 
     def beat(self) -> WorkerBeat:
         """Return its beat, from its notes: no help of the child is needed."""
-        noted = self.reader.read()
+        noted = read_notes(self.process.notes)
         return WorkerBeat(self.worker, noted.closed_call, noted.held)
 
     def death(self, end: Exit) -> Death:
         """Return what its end means for its claims."""
-        noted: Noted = self.reader.read()
+        noted = read_notes(self.process.notes)
         if self.stuck:
             return Death(DeathKind.CRASHED, frozenset(self.stuck) & noted.running, self.verdict)
         asked = self.phase is Phase.LEAVING or self.retired

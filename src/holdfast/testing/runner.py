@@ -235,5 +235,12 @@ class _NoLog:
     def append(self, data: bytes) -> None:
         """Forget it."""
 
+    def put(self, position: int, byte: int) -> None:
+        """Forget it."""
+
+    def get(self, position: int) -> int:  # noqa: ARG002 - nothing was kept
+        """Return nothing of note."""
+        return 0
+
     def replace(self, data: bytes) -> None:
         """Forget it."""

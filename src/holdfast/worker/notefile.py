@@ -1,9 +1,9 @@
 """The medium of the notes: a file mapped into memory, so that a note costs no system call.
 
 What is written to a mapped file belongs to the kernel at once and outlives the process that wrote it, however that
-ends. The file opens with a header: its generation (an inode number may come back, a generation does not) and the
-length of what is valid. The length grows last, by a plain copy of its eight bytes (`Struct.pack_into` would clear
-them first), so that nobody ever sees half of an addition, also after a death in the middle of one.
+ends. The file opens with the length of what is valid. It grows last, by a plain copy of its eight bytes
+(`Struct.pack_into` would clear them first), so that nobody ever sees half of an addition, also after a death in the
+middle of one.
 """
 
 import mmap
@@ -14,9 +14,8 @@ from struct import Struct
 ROOM = 32 * 1024
 """Bytes that a file has at first. They are reserved on disk: to find it full in the middle of a note would kill."""
 
-_HEADER = Struct("=QQ")
 _LENGTH = Struct("=Q")
-_LENGTH_AT = 8
+_START = _LENGTH.size
 
 
 class FileLog:
@@ -24,45 +23,39 @@ class FileLog:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._generation = 0
-        self._map = self._create(path, b"")
-        self._end = _HEADER.size
+        self._map = _create(path, b"")
+        self._end = _START
 
     def append(self, data: bytes) -> None:
         """Add to the end; where the file is too small, it grows. Raises OSError where it cannot."""
         start = self._end
         end = start + len(data)
         if end > len(self._map):
-            self.replace(self._map[_HEADER.size : start] + data)
+            self.replace(self._map[_START:start] + data)
             return
         self._map[start:end] = data
-        self._map[_LENGTH_AT : _HEADER.size] = _LENGTH.pack(end - _HEADER.size)
+        self._map[:_START] = _LENGTH.pack(end - _START)
         self._end = end
+
+    def put(self, position: int, byte: int) -> None:
+        """Change one byte."""
+        self._map[_START + position] = byte
+
+    def get(self, position: int) -> int:
+        """Return one byte."""
+        return self._map[_START + position]
 
     def replace(self, data: bytes) -> None:
         """Start anew with this content, atomically."""
         fresh = self._path.with_suffix(".new")
-        created = self._create(fresh, data)
+        created = _create(fresh, data)
         fresh.replace(self._path)
         self._map.close()
-        self._map, self._end = created, _HEADER.size + len(data)
+        self._map, self._end = created, _START + len(data)
 
     def close(self) -> None:
         """Let go of the file."""
         self._map.close()
-
-    def _create(self, path: Path, data: bytes) -> mmap.mmap:
-        end = _HEADER.size + len(data)
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        try:
-            _reserve(file, max(ROOM, 2 * end))
-            mapped = mmap.mmap(file, 0)
-        finally:
-            os.close(file)
-        self._generation += 1
-        mapped[_HEADER.size : end] = data
-        _HEADER.pack_into(mapped, 0, self._generation, len(data))
-        return mapped
 
 
 class FileLogReader:
@@ -70,26 +63,28 @@ class FileLogReader:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._generation = 0
-        self._length = 0
 
-    def read(self) -> tuple[bool, bytes]:
-        """Return what was added since the last read, and whether the log was started anew before it."""
+    def read(self) -> bytes:
+        """Return all that it holds; nothing where it is still being made."""
         try:
             with self._path.open("rb", buffering=0) as file:
-                header = file.read(_HEADER.size)
-                if len(header) < _HEADER.size:  # it is being made
-                    return False, b""
-                generation, length = _HEADER.unpack(header)
-                anew = generation != self._generation
-                if anew:
-                    self._generation, self._length = generation, 0
-                file.seek(_HEADER.size + self._length)
-                data = file.read(max(0, length - self._length))
+                header = file.read(_START)
+                return file.read(*_LENGTH.unpack(header)) if len(header) == _START else b""
         except FileNotFoundError:
-            return False, b""
-        self._length += len(data)
-        return anew, data
+            return b""
+
+
+def _create(path: Path, data: bytes) -> mmap.mmap:
+    end = _START + len(data)
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        _reserve(file, max(ROOM, 2 * end))
+        mapped = mmap.mmap(file, 0)
+    finally:
+        os.close(file)
+    mapped[_START:end] = data
+    mapped[:_START] = _LENGTH.pack(len(data))
+    return mapped
 
 
 def _reserve(file: int, size: int) -> None:

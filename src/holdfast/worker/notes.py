@@ -1,23 +1,25 @@
 """What a child has in hand, written down where its supervisor can read it without the child's help.
 
-A child notes each answered claim call (or one given up), each start, each return of a handler and each ending
-that the store took. The log is a few bytes per job in a file that outlives the child (notefile.py), so the
+A line for each claim call that was answered or given up, and in it a word for each claim that it brought. Each word
+opens with one byte that says how the claim stands; that byte changes in its place, everything else stays:
+
+    <call> <how><job id>:<fence> …        how:  . in hand    r its handler runs    x not ours any more
+
+So a start and a return cost a byte each. The medium outlives the child (notefile.py): the
 supervisor can name the held claims in its beats even while a handler hogs the interpreter, and knows after a crash
 which jobs had started.
-
-    C <call> <claim>…   call answered with these claims       S <claim>   its handler is about to run
-    X <call>            call given up                         R <claim>   its handler has returned
-    E <claim>…          the store took the ending             (a claim is <job id>:<fence>)
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Container, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
 from holdfast.core.job import ClaimRef
 
-COMPACT_AT = 1024 * 1024
+COMPACT_AT = 256 * 1024
 """Bytes of notes after which they are started anew with what still counts."""
+
+_HELD, _RUNS, _OVER = b".rx"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +32,18 @@ class Noted:
 
 
 class Log(Protocol):
-    """The append-only medium of the notes."""
+    """The medium of the notes. A position is how many bytes are before it."""
 
     def append(self, data: bytes) -> None:
-        """Add to the end."""
+        """Add to the end, all of it or nothing. Raises OSError where there is no room."""
+        ...
+
+    def put(self, position: int, byte: int) -> None:
+        """Change one byte."""
+        ...
+
+    def get(self, position: int) -> int:
+        """Return one byte."""
         ...
 
     def replace(self, data: bytes) -> None:
@@ -44,46 +54,9 @@ class Log(Protocol):
 class LogReader(Protocol):
     """The supervisor's eye on the medium."""
 
-    def read(self) -> tuple[bool, bytes]:
-        """Return what was added since the last read, and whether the log was started anew before it."""
+    def read(self) -> bytes:
+        """Return all that it holds."""
         ...
-
-
-class _Ledger:
-    """The notes added up: call number, and for each claim in hand whether its handler runs."""
-
-    def __init__(self) -> None:
-        self.closed_call = 0
-        self.claims: dict[str, bool] = {}
-
-    def apply(self, kind: str, words: Sequence[str]) -> None:
-        match kind:
-            case "C":
-                self.closed_call = int(words[0])
-                self.claims.update(dict.fromkeys(words[1:], False))
-            case "X":
-                self.closed_call = int(words[0])
-            case "S" | "R":
-                for claim in words:
-                    self.run(claim, kind == "S")
-            case "E":
-                for claim in words:
-                    self.claims.pop(claim, None)
-            case _:
-                raise ValueError(f"the notes have a line that nobody wrote: {kind!r:.80}")
-
-    def run(self, claim: str, running: bool) -> None:
-        if claim in self.claims:
-            self.claims[claim] = running
-
-
-def _word(ref: ClaimRef) -> str:
-    return f"{ref.job_id}:{ref.fence}"
-
-
-def _ref(word: str) -> ClaimRef:
-    job_id, _, fence = word.rpartition(":")
-    return ClaimRef(job_id, int(fence))
 
 
 class Notes:
@@ -91,81 +64,82 @@ class Notes:
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._ledger = _Ledger()
         self._size = 0
+        self._places: dict[ClaimRef, int] = {}
+        """Where the byte of each claim in hand is."""
 
-    def answered(self, call: int, claims: Iterable[ClaimRef]) -> None:
+    def answered(self, call: int, claims: Collection[ClaimRef]) -> None:
         """Note a claim call's answer, before anything is done with it."""
-        self._note("C", [str(call), *map(_word, claims)])
+        line, places = _line(call, claims, self._size)
+        if self._size + len(line) <= COMPACT_AT and self._appended(line):
+            self._places |= places
+            self._size += len(line)
+        else:
+            self._start_anew(call, claims)
 
     def given_up(self, call: int) -> None:
         """Note that a claim call's answer will not be waited for."""
-        self._note("X", [str(call)])
+        self.answered(call, ())
 
     def started(self, ref: ClaimRef) -> None:
         """Note that a handler is about to run."""
-        self._note_run("S", ref, running=True)
+        self._put(ref, _RUNS)
 
     def returned(self, ref: ClaimRef) -> None:
         """Note that a handler has returned, or will not run after all."""
-        self._note_run("R", ref, running=False)
+        self._put(ref, _HELD)
 
     def ended(self, refs: Iterable[ClaimRef]) -> None:
         """Note that the store took (or refused) the endings of these claims: they are not ours any more."""
-        self._note("E", list(map(_word, refs)))
+        for ref in refs:
+            self._put(ref, _OVER)
+            self._places.pop(ref, None)
 
-    def _note_run(self, kind: str, ref: ClaimRef, *, running: bool) -> None:
-        word = _word(ref)
-        self._ledger.run(word, running)
-        self._write(f"{kind} {word}\n".encode())
-
-    def _note(self, kind: str, words: Sequence[str]) -> None:
-        self._ledger.apply(kind, words)
-        self._write(f"{kind} {' '.join(words)}\n".encode())
-
-    def _write(self, line: bytes) -> None:
-        self._size += len(line)
-        if self._size < COMPACT_AT and self._appended(line):
-            return
-        summary = self._summary()
-        self._size = len(summary)
-        self._log.replace(summary)
+    def _put(self, ref: ClaimRef, how: int) -> None:
+        place = self._places.get(ref)
+        if place is not None:
+            self._log.put(place, how)
 
     def _appended(self, line: bytes) -> bool:
-        """Tell whether there was room; a full disk may still have some for a summary."""
+        """Tell whether there was room; a full disk may still have some for what counts."""
         try:
             self._log.append(line)
         except OSError:
             return False
         return True
 
-    def _summary(self) -> bytes:
-        claims = self._ledger.claims
-        running = [claim for claim, runs in claims.items() if runs]
-        lines = [f"C {self._ledger.closed_call} {' '.join(claims)}", f"S {' '.join(running)}"]
-        return ("\n".join(lines) + "\n").encode()
+    def _start_anew(self, call: int, claims: Collection[ClaimRef]) -> None:
+        running = {ref for ref, place in self._places.items() if self._log.get(place) == _RUNS}
+        line, self._places = _line(call, [*self._places, *claims], 0, running)
+        self._size = len(line)
+        self._log.replace(line)
 
 
-class NotesReader:
-    """The supervisor's reading of a child's notes; cheap, because only what is new is read."""
+def _line(
+    call: int, claims: Iterable[ClaimRef], start: int, running: Container[ClaimRef] = ()
+) -> tuple[bytes, dict[ClaimRef, int]]:
+    """Return a line that begins at `start`, and where the byte of each claim will be."""
+    words, places = [str(call)], {}
+    end = start + len(words[0]) + 1
+    for ref in claims:
+        word = f"{'r' if ref in running else '.'}{ref.job_id}:{ref.fence}"
+        words.append(word)
+        places[ref] = end
+        end += len(word) + 1
+    return f"{' '.join(words)}\n".encode("ascii"), places
 
-    def __init__(self, log: LogReader) -> None:
-        self._log = log
-        self._ledger = _Ledger()
-        self._rest = b""
 
-    def read(self) -> Noted:
-        """Return what the child has in hand. A line still being written is left for the next time."""
-        anew, data = self._log.read()
-        if anew:
-            self._ledger, self._rest = _Ledger(), b""
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            kind, *words = line.decode().split(" ")
-            self._ledger.apply(kind, [word for word in words if word])
-        claims = self._ledger.claims
-        return Noted(
-            self._ledger.closed_call,
-            frozenset(map(_ref, claims)),
-            frozenset(_ref(claim) for claim, runs in claims.items() if runs),
-        )
+def read_notes(log: LogReader) -> Noted:
+    """Return what the child has in hand, as its supervisor reads it."""
+    closed_call, held = 0, []
+    for line in log.read().decode("ascii").splitlines():
+        call, *words = line.split(" ")
+        closed_call = int(call)
+        held += [word for word in words if not word.startswith("x")]
+    running = frozenset(_ref(word) for word in held if word.startswith("r"))
+    return Noted(closed_call, frozenset(map(_ref, held)), running)
+
+
+def _ref(word: str) -> ClaimRef:
+    job_id, _, fence = word[1:].rpartition(":")
+    return ClaimRef(job_id, int(fence))

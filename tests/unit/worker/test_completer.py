@@ -16,7 +16,7 @@ from holdfast.testing.simulator.loop import VirtualLoop
 from holdfast.testing.simulator.wires import MemoryLog
 from holdfast.testing.simulator.world import VirtualClock
 from holdfast.worker.completer import BACKLOG_LIMIT, Completer
-from holdfast.worker.notes import Notes, NotesReader
+from holdfast.worker.notes import Notes, read_notes
 from holdfast.worker.storecalls import StoreCalls
 
 
@@ -52,7 +52,7 @@ class Scene:
         log = MemoryLog()
         notes = Notes(log)
         notes.answered(1, self.refs)
-        self.reader = NotesReader(log)
+        self.log = log
         self.heard: list[Event] = []
         events = Events()
         events.subscribe(self.heard.append)
@@ -94,7 +94,7 @@ def test_endings_that_come_together_go_together() -> None:
         await scene.completer.flushed()
         assert scene.backend.calls == 1
         assert set(scene.states()) == {State.COMPLETED}
-        assert scene.reader.read().held == frozenset()
+        assert read_notes(scene.log).held == frozenset()
 
     play(scenario)
 
@@ -124,7 +124,7 @@ def test_an_outage_is_said_once_and_survived() -> None:
         scene.complete(scene.refs)
         await asyncio.sleep(60)
         assert scene.settled == []
-        assert scene.reader.read().held == set(scene.refs)
+        assert read_notes(scene.log).held == set(scene.refs)
         scene.backend.away = False
         await scene.completer.flushed()
         assert set(scene.states()) == {State.COMPLETED}
@@ -149,7 +149,7 @@ def test_one_outcome_that_cannot_be_stored_holds_up_nobody() -> None:
         scene.complete(scene.refs)
         await scene.completer.flushed()
         assert scene.states() == [State.COMPLETED, State.HELD, State.COMPLETED]
-        assert scene.reader.read().held == frozenset()
+        assert read_notes(scene.log).held == frozenset()
 
     play(scenario)
 

@@ -66,20 +66,24 @@ class MemoryLog:
     """Notes that outlive their writer, without a disk."""
 
     def __init__(self) -> None:
-        self._data = b""
-        self._anew = True
-        self._offset = 0
+        self._data = bytearray()
 
     def append(self, data: bytes) -> None:
         """Add to the end."""
         self._data += data
 
+    def put(self, position: int, byte: int) -> None:
+        """Change one byte."""
+        self._data[position] = byte
+
+    def get(self, position: int) -> int:
+        """Return one byte."""
+        return self._data[position]
+
     def replace(self, data: bytes) -> None:
         """Start anew with this content."""
-        self._data, self._anew, self._offset = data, True, 0
+        self._data = bytearray(data)
 
-    def read(self) -> tuple[bool, bytes]:
-        """Return what was added since the last read, and whether the log was started anew before it."""
-        anew, data = self._anew, self._data[self._offset :]
-        self._anew, self._offset = False, len(self._data)
-        return anew, data
+    def read(self) -> bytes:
+        """Return all that it holds."""
+        return bytes(self._data)
