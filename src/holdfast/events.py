@@ -12,7 +12,7 @@ from holdfast.core.states import State
 log = logging.getLogger(__name__)
 
 
-class Event(msgspec.Struct, frozen=True):
+class Event(msgspec.Struct, frozen=True, gc=False):
     """Something that happened in this process."""
 
 
@@ -168,22 +168,36 @@ class StoreBack(Event, frozen=True):
 
 
 Subscriber = Callable[[Event], None]
+Wants = Callable[[type[Event]], bool]
 
 
 class Events:
     """Hands each event to every subscriber, in order; one that raises is logged and harms nobody."""
 
     def __init__(self) -> None:
-        self._subscribers: list[Subscriber] = []
+        self._subscribers: list[tuple[Subscriber, Wants]] = []
+        self._hearers: dict[type[Event], list[Subscriber]] = {}
+        """Who hears of a kind, for the kinds that were asked for so far."""
 
-    def subscribe(self, subscriber: Subscriber) -> None:
-        """Call `subscriber` with each event from now on."""
-        self._subscribers.append(subscriber)
+    def subscribe(self, subscriber: Subscriber, wants: Wants = lambda _: True) -> None:
+        """Call `subscriber` with each event from now on, but for the kinds that it does not want."""
+        self._subscribers.append((subscriber, wants))
+        self._hearers = {}
+
+    def heard(self, kind: type[Event]) -> bool:
+        """Tell whether anybody wants this kind: what nobody hears need not be said."""
+        return bool(self._hearers_of(kind))
 
     def emit(self, event: Event) -> None:
-        """Tell every subscriber."""
-        for subscriber in self._subscribers:
+        """Tell every subscriber that wants to hear of it."""
+        for subscriber in self._hearers_of(type(event)):
             try:
                 subscriber(event)
             except Exception:
                 log.exception("a subscriber failed on %s", type(event).__name__)
+
+    def _hearers_of(self, kind: type[Event]) -> list[Subscriber]:
+        hearers = self._hearers.get(kind)
+        if hearers is None:
+            hearers = self._hearers[kind] = [subscriber for subscriber, wants in self._subscribers if wants(kind)]
+        return hearers

@@ -40,9 +40,21 @@ def heard():
     return Listener()
 
 
+class Subscribed:
+    """A narrator that hears events as it does in a process: those that it wants."""
+
+    def __init__(self, narrator):
+        emitted = events.Events()
+        emitted.subscribe(narrator, narrator.wants)
+        self.emit, self.heard, self.tick, self.finish = emitted.emit, emitted.heard, narrator.tick, narrator.finish
+
+    def __call__(self, event):
+        self.emit(event)
+
+
 @pytest.fixture
 def narrator_at(heard, clock):
-    return lambda level: Narrator(level, heard, lambda _line: None, clock)
+    return lambda level: Subscribed(Narrator(level, heard, lambda _line: None, clock))
 
 
 def started(number=1):
@@ -135,3 +147,28 @@ def test_crashes_and_other_news_of_workers_are_never_folded(narrator_at, heard):
     for _ in range(20):
         narrator(events.WorkerCrashed("w", 1, "killed", 1, 2))
     assert heard.kinds() == {events.WorkerCrashed: 20}
+
+
+@pytest.mark.parametrize(
+    ("level", "wanted"),
+    [
+        (Level.DEBUG, {events.JobStarted, events.JobCompleted, events.JobDied}),
+        (Level.INFO, {events.JobCompleted, events.JobDied}),
+        (Level.WARNING, {events.JobDied}),
+    ],
+)
+def test_what_nobody_wants_need_not_be_said(narrator_at, level, wanted):
+    """A worker asks before it makes an event of every start."""
+    narrator = narrator_at(level)
+    kinds = events.JobStarted, events.JobCompleted, events.JobDied
+    assert {kind for kind in kinds if narrator.heard(kind)} == wanted
+
+
+def test_who_subscribes_later_hears_what_others_did_not_want():
+    late = events.Events()
+    late.subscribe(lambda _: None, lambda kind: kind is events.JobDied)
+    assert not late.heard(events.JobStarted)
+    heard = []
+    late.subscribe(heard.append)
+    late.emit(started())
+    assert heard == [started()]

@@ -25,7 +25,7 @@ class OnLate(StrEnum):
     EXPIRE = "expire"
 
 
-class NewJob(msgspec.Struct, frozen=True):
+class NewJob(msgspec.Struct, frozen=True, gc=False):
     """A request to run a task, complete and validated, before the store has seen it.
 
     It runs at `run_at`, or else `delay` after the store's own now. `key` is unique among the unfinished jobs of
@@ -68,7 +68,7 @@ class ClaimRef(NamedTuple):
     fence: int
 
 
-class Claim(msgspec.Struct, frozen=True):
+class Claim(msgspec.Struct, frozen=True, gc=False):
     """A job as its claimer sees it. `attempt` counts the charged runs before this one.
 
     `start_by` is when its first start should have been at the latest; None once it was tried, or without a limit.
@@ -113,7 +113,7 @@ class Failure(msgspec.Struct, frozen=True):
         return f"{self.type}: {self.message}" if self.message else self.type
 
 
-class Ending(msgspec.Struct, frozen=True):
+class Ending(msgspec.Struct, frozen=True, gc=False):
     """How a worker ends one of its claims. `move` is one of `states.ENDINGS`.
 
     `delay` is for RETRY and SNOOZE, `reason` for BLOCK and CANCEL, `result` for COMPLETE, where `keep_result` says

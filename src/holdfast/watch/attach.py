@@ -42,7 +42,7 @@ def attach_logs(events: Events, options: LogOptions, worker: str | None = None) 
     narrator = Narrator(level, lines, writer.write, clock)
     writer.tick = narrator.tick
     if not options.quiet:
-        events.subscribe(narrator)
+        events.subscribe(narrator, narrator.wants)
     records = RecordHandler(lines.of_record, writer.write)
     least = max(level, Level.WARNING) if options.quiet else level
     attach_records(logging.getLogger(), records, least, alone=in_json)

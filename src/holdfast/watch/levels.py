@@ -49,6 +49,6 @@ _LEVELS: Mapping[type[events.Event], Level] = MappingProxyType(
 )
 
 
-def level_of(event: events.Event) -> Level:
-    """Return how much an event matters; one that the table does not know is worth a line."""
-    return _LEVELS.get(type(event), Level.INFO)
+def level_of(kind: type[events.Event]) -> Level:
+    """Return how much a kind of event matters; one that the table does not know is worth a line."""
+    return _LEVELS.get(kind, Level.INFO)

@@ -1,11 +1,10 @@
 """Listens to events and has those told that matter enough: one by one, folded, or summed up.
 
-    below the level ─► dropped at once, but completions are counted for the summaries at INFO
+    below the level ─► not wanted, but completions are counted for the summaries at INFO
     of a job        ─► the first ones of a kind told, the others folded
     any other       ─► told
 
-At DEBUG every event is told. The level is looked at before anything is put into words: jobs run at full speed
-beside this.
+At DEBUG every event is told. What is not wanted is not even made: jobs run at full speed beside this.
 """
 
 import threading
@@ -38,16 +37,18 @@ class Narrator:
         self._tally = Tally(clock) if level == Level.INFO else None
         self._counting = threading.Lock()  # events and ticks come from two threads
 
+    def wants(self, kind: type[events.Event]) -> bool:
+        """Tell whether events of this kind are told, or at least counted."""
+        return level_of(kind) >= self._level or (kind is events.JobCompleted and self._tally is not None)
+
     def __call__(self, event: events.Event) -> None:
-        """Tell the event, count it, or drop it."""
-        level = level_of(event)
-        if level < self._level:
-            if self._tally is not None and isinstance(event, events.JobCompleted):
-                self._count_completion(self._tally, event)
+        """Tell the event, or count it."""
+        if self._tally is not None and isinstance(event, events.JobCompleted):
+            self._count_completion(self._tally, event)
         elif self._folding is not None and isinstance(event, events.JobEvent):
-            self._fold(self._folding, event, level)
+            self._fold(self._folding, event)
         else:
-            self._tell(event, level)
+            self._tell(event, level_of(type(event)))
 
     def tick(self) -> None:
         """Tell what was counted, where it is time to."""
@@ -69,17 +70,17 @@ class Narrator:
         if first is not None:
             self._tell(first, Level.INFO)
 
-    def _fold(self, folding: Folding, event: events.JobEvent, level: Level) -> None:
+    def _fold(self, folding: Folding, event: events.JobEvent) -> None:
         with self._counting:
             told = folding.tells(event)
             if self._tally is not None and isinstance(event, events.JobRetrying | events.JobDied):
                 self._tally.failed()
         if told:
-            self._tell(event, level)
+            self._tell(event, level_of(type(event)))
 
     def _tell_counted(self, counted: list[events.Event]) -> None:
         for event in counted:
-            self._tell(event, level_of(event.last) if isinstance(event, Folded) else Level.INFO)
+            self._tell(event, level_of(type(event.last)) if isinstance(event, Folded) else Level.INFO)
 
     def _tell(self, event: events.Event, level: Level) -> None:
         self._write(self._lines.of_event(event, level))

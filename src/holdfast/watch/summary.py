@@ -42,21 +42,20 @@ class Tally:
 
     def completed(self, event: events.JobCompleted) -> FirstCompletion | None:
         """Count a completion, or return it if it is the first of its task."""
-        if event.task not in self._seen:
-            self._seen.add(event.task)
+        task = event.task
+        if task not in self._seen:
+            self._seen.add(task)
             return FirstCompletion(event, hint=len(self._seen) == 1)
-        self._open()
-        self._completed[event.task] += 1
+        if self._began is None:
+            self._began = self._clock.boot()
+        self._completed[task] += 1
         return None
 
     def failed(self) -> None:
         """Count a run that failed; it is told elsewhere."""
-        self._open()
-        self._failed += 1
-
-    def _open(self) -> None:
         if self._began is None:
             self._began = self._clock.boot()
+        self._failed += 1
 
     def due(self) -> Summary | None:
         """Return the summary if it is time for one."""

@@ -18,6 +18,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.clock import Clock
+from holdfast.codec import NO_SECRETS
 from holdfast.context import Context, Interrupted
 from holdfast.core.job import Claim, Ending, OnLate
 from holdfast.core.states import Move, Reason
@@ -80,30 +81,38 @@ class Attempts:
         # From here on code of the user's runs: models and upgrades read the arguments. Should it take the process
         # down, this job is to blame; and so it is until what it returned is written as JSON.
         self._notes.started(claim.ref)
-        ending = await self._to_its_end(control, task)
+        prepared = self._prepared(control, task)
+        ending: Ending | None
+        if isinstance(prepared, Ending):
+            ending = prepared
+        elif claim.max_attempts == 1 and not await self._marked(control):
+            ending = None
+        elif not control.may_start:
+            ending = prepared[0].put_off()
+        else:
+            ending = await self._started(control, task, *prepared)
+            if control.ending is not None:
+                ending = _fixed(control, control.ending, ending)
         if not control.outlived_by_thread:
             self._notes.returned(claim.ref)
         return ending
 
-    async def _to_its_end(self, control: Control, task: AnyTask) -> Ending | None:
+    def _prepared(self, control: Control, task: AnyTask) -> tuple[Judge, dict[str, Any]] | Ending:
+        """Return who judges the attempt and its arguments, or how it ends without a start."""
         claim = control.claim
         judge = Judge(claim, task.policy, self._clock.now(), self._random)
         try:
             arguments = task.arguments.decode(claim.payload)
         except PayloadError as error:
             return judge.dead(describe(error, task.arguments.scrub_for(claim.payload)))
-        if scrub := task.arguments.scrub_for(claim.payload, arguments):
+        scrub = task.arguments.scrub_for(claim.payload, arguments)
+        if scrub is not NO_SECRETS:
             judge = replace(judge, scrub=scrub)
         if claim.start_by is not None and judge.started_at > claim.start_by and control.may_start:
             self._tell_late(claim, claim.start_by, judge)
             if claim.on_late is OnLate.EXPIRE:
                 return judge.expired()
-        if claim.max_attempts == 1 and not await self._marked(control):
-            return None
-        if not control.may_start:
-            return judge.put_off()
-        judged = await self._started(control, task, arguments, judge)
-        return judged if control.ending is None else _fixed(control, control.ending, judged)
+        return judge, arguments
 
     async def _marked(self, control: Control) -> bool:
         """Mark the job as started in the store; nothing of it runs while that takes its time."""
@@ -113,25 +122,27 @@ class Attempts:
             self._notes.started(control.claim.ref)
         return ours
 
-    async def _started(
-        self, control: Control, task: AnyTask, arguments: dict[str, Any], judge: Judge
-    ) -> Ending | None:
-        claim, context = control.claim, None
-        if self._middleware or task.arguments.context_parameter is not None:
+    def _started(
+        self, control: Control, task: AnyTask, judge: Judge, arguments: dict[str, Any]
+    ) -> Awaitable[Ending | None]:
+        """Let the handler begin; return what waits for its end."""
+        claim, context, parameter = control.claim, None, task.arguments.context_parameter
+        if self._middleware or parameter is not None:
             control.transactions = partial(JobTransaction, self._backend, self._worker, control, judge)
             context = Context(claim, control, judge.scrub.record if judge.scrub else None)
-        if task.arguments.context_parameter is not None:
-            arguments[task.arguments.context_parameter] = context
+        if parameter is not None:
+            arguments[parameter] = context
         control.started_boot = self._clock.boot()
-        self._tell_started(claim, judge)
+        if self._events.heard(JobStarted):
+            self._tell_started(claim, judge)
         control.scrub = judge.scrub
         attempt_here.set(control)
         handler = partial(task.fn, **arguments)
         if self._middleware and context is not None:
-            return await self._run_within(context, control, task, handler, judge)
+            return self._run_within(context, control, task, handler, judge)
         if task.is_async:
-            return await self._run_coroutine(control, task.policy.timeout, handler, judge)
-        return await self._run_thread(control, task.policy.timeout, handler, judge)
+            return self._run_coroutine(control, task.policy.timeout, handler, judge)
+        return self._run_thread(control, task.policy.timeout, handler, judge)
 
     def _tell_late(self, claim: Claim, start_by: datetime, judge: Judge) -> None:
         late, expires = judge.started_at - claim.run_at, claim.on_late is OnLate.EXPIRE
@@ -156,13 +167,13 @@ class Attempts:
             )
         )
 
-    async def _run_within(
+    def _run_within(
         self, context: Context, control: Control, task: AnyTask, handler: Callable[[], Any], judge: Judge
-    ) -> Ending | None:
+    ) -> Awaitable[Ending | None]:
         """Run the handler, coroutine or not, within the middleware."""
         thread = None if task.is_async else Threaded(control, self._threads, handler)
         whole = wrap(self._middleware, context, thread or handler)
-        return await self._run_coroutine(control, task.policy.timeout, whole, judge, thread)
+        return self._run_coroutine(control, task.policy.timeout, whole, judge, thread)
 
     async def _run_coroutine(
         self,
@@ -174,7 +185,7 @@ class Attempts:
     ) -> Ending | None:
         current = asyncio.current_task()
         control.enter(current)
-        watch = self._watch_timeout(control, timeout, current, thread)
+        watch = None if timeout is None else self._watch_timeout(control, timeout, current, thread)
         limit: asyncio.Timeout | None = None
         try:
             if timeout is None and thread is None:  # the hot path: a limit costs, even without an end
@@ -204,13 +215,11 @@ class Attempts:
     def _watch_timeout(
         self,
         control: Control,
-        timeout: float | None,
+        timeout: float,
         task: asyncio.Task[Any] | None,
         thread: Threaded | None,
-    ) -> asyncio.TimerHandle | None:
+    ) -> asyncio.TimerHandle:
         """See to it that a coroutine which swallows its cancellation does not run for ever."""
-        if timeout is None:
-            return None
 
         def ignored() -> None:
             in_thread = thread.stack() if thread is not None else ""

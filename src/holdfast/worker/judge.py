@@ -21,7 +21,7 @@ TRACEBACK_LIMIT = 16_000
 """Characters kept of a traceback: its end says most."""
 
 
-class Judge(msgspec.Struct, frozen=True):
+class Judge(msgspec.Struct, frozen=True, gc=False):
     """Decides for one attempt; what it puts into words goes through `scrub`."""
 
     claim: Claim
@@ -32,15 +32,16 @@ class Judge(msgspec.Struct, frozen=True):
 
     def returned(self, value: Any) -> Ending:
         """Judge what the handler returned."""
-        if isinstance(value, Success):
+        if isinstance(value, Outcome):
+            if not isinstance(value, Success):
+                return self.said(value)
             value = value.result
-        elif isinstance(value, Outcome):
-            return self.said(value)
         try:
             result = encode_result(value)
         except HoldfastError as error:
             return self.dead(Failure(type(error).__name__, self._text(error)))
-        return self._ending(Move.COMPLETE, result=result, keep_result=self.policy.keep_result)
+        kept = self.policy.keep_result
+        return Ending(self.claim.ref, Move.COMPLETE, self.started_at, result=result, keep_result=kept)
 
     def raised(self, error: BaseException) -> Ending:
         """Judge what the handler raised."""

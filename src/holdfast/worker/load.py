@@ -29,10 +29,11 @@ class Load:
         self._ends = 0
         self._since = clock.boot()
         self.running = 0
+        self.enough = 0
+        """While more than this are due here no others are wanted, as things stood at the last look."""
         self.due: Callable[[], int] = lambda: 0
         self.ahead: Callable[[], int] = lambda: 0
 
-    @property
     def free_slots(self) -> int:
         """How many more attempts may start now."""
         return self._concurrency - self.running
@@ -43,10 +44,10 @@ class Load:
         if self._completer.crowded:
             return 0
         prefetch = int(self._measured_rate() * HORIZON)
-        waiting = self.due()
-        if waiting and waiting > prefetch // 2:
+        waiting, self.enough = self.due(), prefetch // 2
+        if waiting and waiting > self.enough:
             return 0
-        return max(0, self.free_slots + prefetch - waiting)
+        return max(0, self.free_slots() + prefetch - waiting)
 
     @property
     def wanted_ahead(self) -> int:

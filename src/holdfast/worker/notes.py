@@ -83,22 +83,19 @@ class Notes:
 
     def started(self, ref: ClaimRef) -> None:
         """Note that a handler is about to run."""
-        self._put(ref, _RUNS)
+        if (place := self._places.get(ref)) is not None:
+            self._log.put(place, _RUNS)
 
     def returned(self, ref: ClaimRef) -> None:
         """Note that a handler has returned, or will not run after all."""
-        self._put(ref, _HELD)
+        if (place := self._places.get(ref)) is not None:
+            self._log.put(place, _HELD)
 
     def ended(self, refs: Iterable[ClaimRef]) -> None:
         """Note that the store took (or refused) the endings of these claims: they are not ours any more."""
         for ref in refs:
-            self._put(ref, _OVER)
-            self._places.pop(ref, None)
-
-    def _put(self, ref: ClaimRef, how: int) -> None:
-        place = self._places.get(ref)
-        if place is not None:
-            self._log.put(place, how)
+            if (place := self._places.pop(ref, None)) is not None:
+                self._log.put(place, _OVER)
 
     def _appended(self, line: bytes) -> bool:
         """Tell whether there was room; a full disk may still have some for what counts."""

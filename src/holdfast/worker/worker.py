@@ -87,6 +87,7 @@ class Worker:
         self._over = asyncio.Event()
         self._stopping = False
         self._group: asyncio.TaskGroup
+        self._loop = asyncio.get_running_loop()
         self._context = copy_context()
         clock, events = StoreClock(ports.clock), ports.events
         self._announcer = Announcer(events, clock)
@@ -95,7 +96,7 @@ class Worker:
         self._calls = StoreCalls(ports.backend, clock, events, ports.random, settings.store_timeout)
         self._completer = Completer(self._calls, worker, self._notes, self._announcer.settled, self._relieved)
         self._load = Load(clock, settings.concurrency, self._completer)
-        self._timers = Timers(clock, self._lease, lambda: self._load.free_slots, self._start, self._give_back)
+        self._timers = Timers(clock, self._lease, self._load.free_slots, self._start, self._give_back)
         self._load.due, self._load.ahead = lambda: self._timers.due, lambda: self._timers.ahead
         self._reporter = Reporter(
             self._calls, clock, worker, lambda: list(self._running.values()), self._announcer.progressed
@@ -226,28 +227,9 @@ class Worker:
         self._quiet.clear()
         self._reporter.something_runs()
         # In a context of its own: what one job's code sets there is no business of the next, whoever starts it.
-        loop = asyncio.get_running_loop()
-        control.attempt = loop.create_task(self._attempt(control), context=self._context.copy())
+        control.attempt = asyncio.Task(self._attempt(control), loop=self._loop, context=self._context.copy())
 
     async def _attempt(self, control: Control) -> None:
-        claim = control.claim
-        try:
-            ending = await self._ending_of(control)
-        finally:
-            del self._running[claim.ref]
-            self._reporter.ended(control)
-            self._load.ended()
-        if ending is None:
-            self._notes.ended([claim.ref])
-        else:
-            self._announcer.ended(claim, control.started_boot)
-            self._completer.add(ending)
-        if not self._running:
-            self._quiet.set()
-        self._timers.slot_free()
-        self._claimer.wake()
-
-    async def _ending_of(self, control: Control) -> Ending | None:
         claim = control.claim
         try:
             ending = await self._attempts.run(control)
@@ -255,9 +237,25 @@ class Worker:
             log.exception("job %s: its attempt broke outside its handler", claim.job_id)
             move = Move.DIE if claim.attempt + 1 >= claim.max_attempts else Move.RETRY
             ending = control.ending or Ending(claim.ref, move, failure=describe(error, control.scrub))
-        if control.log is not None and ending is not None:
+        finally:
+            del self._running[claim.ref]
+            self._reporter.ended(control)
+            self._load.ended()
+        self._ended(control, ending)
+        if not self._running:
+            self._quiet.set()
+        self._timers.slot_free()
+        if self._timers.due <= self._load.enough:
+            self._claimer.wake()
+
+    def _ended(self, control: Control, ending: Ending | None) -> None:
+        if ending is None:
+            self._notes.ended([control.claim.ref])
+            return
+        if control.log is not None:
             ending = replace(ending, log=control.log.text)
-        return ending
+        self._announcer.ended(control.claim, control.started_boot)
+        self._completer.add(ending)
 
     def _give_back(self, claim: Claim) -> None:
         self._end_unstarted(claim, Move.RELEASE)
