@@ -156,7 +156,7 @@ class Holdfast:
     @property
     def verbs(self) -> Store:
         """What the store can do; run it with `call` or `acall`."""
-        return self.backend.verbs
+        return (self._backend or self.backend).verbs
 
     @property
     def retry_for(self) -> float:
@@ -193,7 +193,8 @@ class Holdfast:
 
     def call(self, verb: Verb[T], tx: Any = None) -> T:
         """Run a verb, as in `app.call(app.verbs.pause("mail"))`; inside the transaction of `tx`, if it is given."""
-        return self.backend.run(verb) if tx is None else self.backend.run_in(verb, tx)
+        backend = self._backend or self.backend
+        return backend.run(verb) if tx is None else backend.run_in(verb, tx)
 
     async def acall(self, verb: Verb[T], tx: Any = None) -> T:
         """Run a verb without blocking the event loop."""

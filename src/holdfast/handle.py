@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, cast
+
+import msgspec
 
 from holdfast.clock import Clock
 from holdfast.codec import decode_result
@@ -109,8 +111,7 @@ def _done(coroutine: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError(f"{coroutine!r} let go of the thread")
 
 
-@dataclass(frozen=True)  # slots and Generic do not go together in Python 3.11
-class JobHandle(Generic[R]):
+class JobHandle(msgspec.Struct, Generic[R], frozen=True, eq=False, weakref=True):
     """A job that was enqueued. `R` is what its task returns.
 
     `task` is empty where only the id is known. `created` is False where the key was taken, and this is the job
@@ -118,10 +119,19 @@ class JobHandle(Generic[R]):
     """
 
     id: str
-    task: str = field(compare=False)
-    caller: Caller = field(repr=False, compare=False)
-    result_type: Any = field(default=Any, repr=False, compare=False)
-    created: bool = field(default=True, compare=False)
+    task: str
+    caller: Caller
+    result_type: Any = Any
+    created: bool = True
+
+    def __eq__(self, other: object) -> bool:
+        return self.id == other.id if isinstance(other, JobHandle) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __repr__(self) -> str:
+        return f"JobHandle(id={self.id!r}, task={self.task!r}, created={self.created})"
 
     def job(self) -> Job:
         """Return the job as it is now. Raises JobNotFoundError."""

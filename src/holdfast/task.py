@@ -10,7 +10,10 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any, ClassVar, Generic, ParamSpec, TypeVar
+
+from msgspec.structs import replace
 
 from holdfast.codec import Arguments, Upgrade
 from holdfast.core.job import KnownTask, NewJob
@@ -50,6 +53,7 @@ class Task(Generic[P, R]):
         self.policy = policy
         self.arguments = Arguments(fn, task=name, version=policy.version)
         self._caller = caller
+        self._plain: BoundTask[P, R] = BoundTask(self, Options(), caller)
         # Not functools.update_wrapper, which would let attributes of the function replace ours.
         self.__wrapped__ = fn
         self.__name__ = fn.__name__
@@ -157,10 +161,6 @@ class Task(Generic[P, R]):
         """Return a handle for a job of this task whose id was kept; the store is asked nothing yet."""
         return JobHandle(job_id, self.name, self._caller, self.result_type)
 
-    @property
-    def _plain(self) -> "BoundTask[P, R]":
-        return BoundTask(self, Options(), self._caller)
-
 
 class SyncTask(Task[P, R]):
     """A task whose function is a plain `def`."""
@@ -258,11 +258,16 @@ class BoundTask(Generic[P, R]):
         return Patience(seconds) if seconds and self.given.tx is None else None
 
     def _new_job(self, payload: bytes) -> NewJob:
+        return replace(self._pattern, id=self.given.job_id or new_job_id(), payload=payload)
+
+    @cached_property
+    def _pattern(self) -> NewJob:
+        """A job of this task with these options, but for what each has of its own."""
         policy, given = self.task.policy, self.given
         return NewJob(
-            id=given.job_id or new_job_id(),
+            id="",
             task=self.task.name,
-            payload=payload,
+            payload=b"",
             version=policy.version,
             queue=policy.queue if given.queue is None else given.queue,
             priority=policy.priority if given.priority is None else given.priority,
@@ -287,7 +292,7 @@ class BoundTask(Generic[P, R]):
 
     def _payloads(self, jobs: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
         for index, arguments in enumerate(jobs):
-            if not isinstance(arguments, Mapping):
+            if not isinstance(arguments, dict | Mapping):  # to ask an abstract class takes time
                 raise ArgumentsError(
                     f"jobs[{index}]: enqueue_many takes mappings of argument names to values,"
                     f" not {type(arguments).__qualname__}"
@@ -300,7 +305,11 @@ class BoundTask(Generic[P, R]):
     def _handle(self, job: NewJob, taken: Mapping[str, str]) -> JobHandle[R]:
         """Return the handle of the job, or of the one that had its key before."""
         existing = taken.get(job.id)
-        return JobHandle(existing or job.id, job.task, self.caller, self.task.result_type, created=existing is None)
+        return JobHandle(existing or job.id, job.task, self.caller, self._result_type, existing is None)
+
+    @cached_property
+    def _result_type(self) -> Any:
+        return self.task.result_type
 
 
 def declare_task(fn: Callable[..., Any], name: str | None, policy: Policy, caller: Caller) -> Task[..., Any]:

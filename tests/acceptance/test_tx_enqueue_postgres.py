@@ -13,9 +13,9 @@ from holdfast import ConfigurationError
 from holdfast.core.states import State
 from holdfast.store.protocol import JobFilter
 
-pytestmark = pytest.mark.timeout(900 if PROVE else 120)
+pytestmark = pytest.mark.timeout(900)
 
-SHORT = [["psycopg", "asyncpg", "sqlalchemy", "psycopg-async", "sqlalchemy-asyncpg", "django"]]
+SHORT = [["psycopg", "asyncpg", "sqlalchemy-psycopg2", "psycopg-async", "sqlalchemy-asyncpg", "django", "psycopg2"]]
 ROLLED_BACK = 50 if PROVE else 10
 
 

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 from connections.faces import Async, Sync, for_asyncpg, for_libpq
@@ -32,9 +31,14 @@ SYNC = {
     "psycopg": _Place("drivers", "Psycopg"),
     "psycopg-autocommit": _Place("drivers", "PsycopgAutocommit"),
     "psycopg-block": _Place("drivers", "PsycopgBlock"),
+    "psycopg2": _Place("drivers", "Psycopg2"),
+    "psycopg2-autocommit": _Place("drivers", "Psycopg2Autocommit"),
+    "psycopg2-block": _Place("drivers", "Psycopg2Block"),
     "sqlalchemy": _Place("alchemy", "Alchemy"),
     "sqlalchemy-session": _Place("alchemy", "AlchemySession"),
     "sqlalchemy-scoped": _Place("alchemy", "AlchemyScoped"),
+    "sqlalchemy-psycopg2": _Place("alchemy", "AlchemyPsycopg2"),
+    "sqlalchemy-psycopg2-session": _Place("alchemy", "AlchemySessionPsycopg2"),
     "django": _Place("django", "Django"),
 }
 ASYNC = {
@@ -47,8 +51,6 @@ ASYNC = {
     "sqlalchemy-asyncpg-session": _Place("alchemy", "AsyncAlchemySessionAsyncpg"),
     "sqlalchemy-asyncpg-scoped": _Place("alchemy", "AsyncAlchemyScopedAsyncpg"),
 }
-if find_spec("psycopg2") is not None:  # still in use; its successor is what we are certain to have
-    SYNC |= {"psycopg2": _Place("drivers", "Psycopg2"), "sqlalchemy-psycopg2": _Place("alchemy", "AlchemyPsycopg2")}
 KINDS = SYNC | ASYNC
 
 

@@ -39,6 +39,10 @@ class AlchemyPsycopg2(Alchemy):
     driver = "psycopg2"
 
 
+class AlchemySessionPsycopg2(AlchemyPsycopg2, AlchemySession):
+    pass
+
+
 class AsyncAlchemy(Async):
     driver = "psycopg"
     arguments = staticmethod(for_libpq)

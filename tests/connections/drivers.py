@@ -2,6 +2,7 @@
 
 import asyncpg
 import psycopg
+import psycopg2
 
 from connections.faces import Async, Sync, for_asyncpg, for_libpq
 
@@ -39,13 +40,40 @@ class PsycopgBlock(Sync):
 
 class Psycopg2(Sync):
     def __init__(self, url):
-        import psycopg2  # noqa: PLC0415 - not everybody has it
-
         self.tx = psycopg2.connect(**for_libpq(url))
 
     def do(self, sql):
         with self.tx.cursor() as cursor:
             cursor.execute(sql)
+
+
+class Psycopg2Autocommit(Psycopg2):
+    def __init__(self, url):
+        super().__init__(url)
+        self.tx.autocommit = True
+
+    def begin(self):
+        self.do("BEGIN")
+
+    def commit(self):
+        self.do("COMMIT")
+
+    def rollback(self):
+        self.do("ROLLBACK")
+
+
+class Psycopg2Block(Psycopg2):
+    """Inside `with connection:`, which ends the transaction and leaves the connection open."""
+
+    def begin(self):
+        self.tx.__enter__()
+
+    def commit(self):
+        self.tx.__exit__(None, None, None)
+
+    def rollback(self):
+        undone = ZeroDivisionError()
+        self.tx.__exit__(type(undone), undone, None)
 
 
 class AsyncPsycopg(Async):

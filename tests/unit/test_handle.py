@@ -6,7 +6,7 @@ import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
-from dataclasses import FrozenInstanceError, dataclass
+from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
 
@@ -390,5 +390,5 @@ def test_handles_are_values_that_show_no_store(app, pay):
     handle = pay.enqueue(7)
     assert handle == JobHandle(handle.id, "pay", app)
     assert repr(handle) == f"JobHandle(id='{handle.id}', task='pay', created=True)"
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(AttributeError):
         handle.id = "other"

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from decimal import Decimal
 from pathlib import Path
 from typing import cast
 
@@ -182,7 +181,7 @@ UNSTORABLE: list[NewJob] = [
     NewJob("a", "task", b"", priority=2**70),
     NewJob("a", "bad \udcff", b""),
     NewJob("a", "task", cast("bytes", object())),
-    NewJob("a", "task", b"", priority=cast("int", Decimal(1))),
+    NewJob("a", "task", b"", priority=cast("int", 1j)),
 ]
 
 

@@ -1,16 +1,15 @@
 """One verb for each of several jobs: what went wrong with one is said, and does not stop the others."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypedDict
 
 import click
-from msgspec.structs import replace
 
 from holdfast.cli.connection import Wanted
 from holdfast.cli.failures import ExitCode, say_failed
-from holdfast.cli.lookup import find_job
+from holdfast.cli.lookup import find_job, pages
 from holdfast.cli.output import bulk_progress, say, say_json
 from holdfast.core.job import Job
 from holdfast.errors import JobNotFoundError, JobStateError, KeyTakenError
@@ -21,7 +20,6 @@ from holdfast.watch.words import counted
 Act = Callable[[Backend, Job], str]
 """Does something to a job and returns what became of it, in a word or two."""
 
-_PAGE = 500
 _AT_A_TIME = 16
 """So many verbs are under way together: a store that commits in groups pays once for all of them."""
 
@@ -125,11 +123,3 @@ def _say_done(wanted: Wanted, done: _Done) -> None:
         say_failed(f"… and {len(done.errors) - _MOST_TOLD:,} more could not be done; --json names them all")
     became = f"{'was' if done.count == 1 else 'were'} {done.became}" if done.count else "were changed"
     say(f"{counted(done.count, 'dead job') if done.count else 'No dead jobs'} {became}.")
-
-
-def pages(backend: Backend, which: JobFilter) -> Iterator[Sequence[Job]]:
-    """Walk from the newest id down, so that a job which comes back meanwhile is not met twice."""
-    which = replace(which, limit=_PAGE)
-    while page := backend.run(backend.verbs.list_jobs(which)):
-        yield page
-        which = replace(which, before=page[-1].id)

@@ -6,11 +6,12 @@ from typing import Any, TypeVar
 
 import click
 
-from holdfast.cli.bulk import Act, act_on_each, act_on_selected, pages
+from holdfast.cli.bulk import Act, act_on_each, act_on_selected
 from holdfast.cli.connection import Wanted, about_a_store
 from holdfast.cli.failures import ExitCode, say_failed
 from holdfast.cli.helptext import examples
 from holdfast.cli.jobs import list_jobs, requeue
+from holdfast.cli.lookup import pages
 from holdfast.cli.output import say, say_json
 from holdfast.core.job import Job
 from holdfast.core.states import State

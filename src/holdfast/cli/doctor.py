@@ -15,7 +15,7 @@ from holdfast.app import Holdfast
 from holdfast.cli.connection import Wanted, about_a_store
 from holdfast.cli.failures import ExitCode
 from holdfast.cli.helptext import examples
-from holdfast.cli.output import Column, say, say_heading, say_json, say_table
+from holdfast.cli.output import Column, cut, say, say_heading, say_json, say_table
 from holdfast.cli.target import Meant, app_dir_option, find_meant, target_argument
 from holdfast.settings import BY_DEFAULT, Loaded
 from holdfast.store.examination import Examination, Finding, Level
@@ -179,8 +179,8 @@ _SETTING_COLUMNS: list[Column[tuple[str, str, str]]] = [
     Column("FROM", lambda row: row[2], whole=False),
 ]
 _TASK_COLUMNS: list[Column[Task[..., Any]]] = [
-    Column("TASK", lambda task: task.name),
-    Column("QUEUE", lambda task: task.policy.queue),
+    Column("TASK", lambda task: cut(task.name), whole=False),
+    Column("QUEUE", lambda task: cut(task.policy.queue), whole=False),
     Column("PRIORITY", lambda task: str(task.policy.priority), justify="right"),
     Column("ATTEMPTS", lambda task: str(task.policy.max_attempts), justify="right"),
     Column("VERSION", lambda task: str(task.policy.version), justify="right"),

@@ -11,7 +11,7 @@ from holdfast.cli.output import Column, coloured, cut
 from holdfast.codec import MASK
 from holdfast.core.job import Attempt, Job
 from holdfast.core.states import FINAL, State
-from holdfast.watch.words import dated, relative
+from holdfast.watch.words import dated, relative, short_id
 
 _WIDE = 120
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -75,11 +75,11 @@ def job_columns(now: datetime, *, dead: bool = False) -> list[Column[Job]]:
         Column("STATE", _state_and_wish, from_width=_WIDE),
     ]
     return [
-        Column("ID", lambda job: job.id),
+        Column("ID", lambda job: job.id, short=lambda job: short_id(job.id)),
         Column("TASK", lambda job: cut(job.task), whole=False),
-        Column("QUEUE", lambda job: cut(job.queue), from_width=100, whole=False),
+        Column("QUEUE", lambda job: cut(job.queue), whole=False),
         *([] if dead else states),
-        Column("FAILS", lambda job: f"{job.attempt}/{job.max_attempts}", from_width=90, justify="right"),
+        Column("FAILS", lambda job: f"{job.attempt}/{job.max_attempts}", justify="right"),
         Column("WHEN", lambda job: relative(_when(job), now), below_width=_WIDE),
         Column("WHEN", lambda job: dated(_when(job), now), from_width=_WIDE),
         Column(
@@ -87,7 +87,7 @@ def job_columns(now: datetime, *, dead: bool = False) -> list[Column[Job]]:
             lambda job: cut(job.error or "", "red"),
             from_width=0 if dead else _WIDE,
             whole=False,
-            vital=dead,
+            vital=int(dead),
         ),
     ]
 

@@ -1,4 +1,9 @@
-"""Finding the job that a person means by its id, or by the end of it as the worker's console shows it."""
+"""Finding the job that a person means by its id, or by the end of it as workers and narrow tables show it."""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from msgspec.structs import replace
 
 from holdfast.core.job import Job
 from holdfast.errors import JobNotFoundError
@@ -7,7 +12,9 @@ from holdfast.store.backend import Backend
 from holdfast.store.protocol import JobFilter
 
 _SHORTEST_END = 6
-_RECENT = 1000
+_PAGE = 500
+_RECENT = 50_000
+"""Among so many of the newest jobs an end is looked for."""
 _FULL_LENGTH = len(new_job_id())
 
 
@@ -28,6 +35,17 @@ def find_job(backend: Backend, wanted: str) -> Job:
     return matches[0]
 
 
-def _ending_with(backend: Backend, end: str) -> tuple[Job, ...]:
-    newest = backend.run(backend.verbs.list_jobs(JobFilter(limit=_RECENT)))
-    return tuple(job for job in newest if job.id.endswith(end.lower()))
+def pages(backend: Backend, which: JobFilter) -> Iterator[Sequence[Job]]:
+    """Walk from the newest id down, so that a job which comes back meanwhile is not met twice."""
+    which = replace(which, limit=_PAGE)
+    while page := backend.run(backend.verbs.list_jobs(which)):
+        yield page
+        which = replace(which, before=page[-1].id)
+
+
+def _ending_with(backend: Backend, end: str) -> Sequence[Job]:
+    """Return the newest that match, with those near them."""
+    for page in islice(pages(backend, JobFilter()), _RECENT // _PAGE):
+        if matches := [job for job in page if job.id.endswith(end.lower())]:
+            return matches
+    return ()

@@ -1,7 +1,8 @@
 """All that commands print: JSON for programs, tables for people. The only module that knows rich.
 
-On a terminal a table fits its width: less important columns are left out, long texts are cut, ids never. In a
-pipe there is no width: every column is there, one row is one line, and no colour.
+On a terminal a table fits its width: long texts are cut, ids are shortened to the end that every command takes for
+them, and only then less important columns are left out. In a pipe there is no width: every column is there, one row
+is one line, and no colour.
 """
 
 import os
@@ -29,6 +30,8 @@ _NO_WIDTH = 10_000
 _LONGEST_CELL = 300
 _SHORTEST_CUT = 8
 """So much of a cell that may be cut is shown at least."""
+_FAIR_CUT = 12
+"""So much of it is shown before others are shortened."""
 _GAP = 2
 
 STYLES: Mapping[State, str] = MappingProxyType(
@@ -49,16 +52,17 @@ STYLES: Mapping[State, str] = MappingProxyType(
 class Column(Generic[R]):
     """A column of a table. It is shown from a terminal width on; `whole` cells are never cut.
 
-    Where the columns still do not fit, empty ones are left out, then the others from the right, the first column
-    never, and `vital` ones last.
+    Where the columns do not fit, cells that have a `short` form take it. Where they still do not, empty columns are
+    left out, then the others from the right, the first column never, and those that are more `vital` last.
     """
 
     header: str
     cell: Callable[[R], str | Text]
+    short: Callable[[R], str | Text] | None = None
     from_width: int = 0
     below_width: int = _NO_WIDTH + 1
     whole: bool = True
-    vital: bool = False
+    vital: int = 0
     justify: Literal["left", "right"] = "left"
 
 
@@ -77,8 +81,7 @@ def say_table(rows: Sequence[R], columns: Sequence[Column[R]], indent: int = 0) 
     """Print rows as a table."""
     console = _console()
     asked = [column for column in columns if column.from_width <= console.width < column.below_width]
-    filled = [(column, [_cell(column.cell(row)) for row in rows]) for column in asked]
-    shown = _fitting(filled, console.width - indent)
+    shown = _fitting(rows, asked, console.width - indent)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
     for column, _ in shown:
         table.add_column(column.header, justify=column.justify, no_wrap=column.whole, overflow="ellipsis")
@@ -91,25 +94,33 @@ Filled = tuple[Column[R], list[Text]]
 """A column with its cells."""
 
 
-def _fitting(filled: Sequence[Filled[R]], width: int) -> Sequence[Filled[R]]:
+def _fitting(rows: Sequence[R], columns: Sequence[Column[R]], room: int) -> Sequence[Filled[R]]:
     """Return the columns that there is room for."""
-    shown = list(filled)
-    expendable = sorted(filled[1:], key=_expendable)
-    while len(shown) > 1 and sum(map(_least_width, shown)) + _GAP * (len(shown) - 1) > width:
+    whole = [_fill(rows, column, column.cell) for column in columns]
+    if _least_width(whole, _FAIR_CUT) <= room:
+        return whole
+    shown = [_fill(rows, column, column.short or column.cell) for column in columns]
+    expendable = sorted(shown[1:], key=_expendable)
+    while len(shown) > 1 and _least_width(shown, _SHORTEST_CUT) > room:
         shown.remove(expendable.pop())
     return shown
 
 
-def _expendable(filled: Filled[R]) -> tuple[bool, bool]:
+def _fill(rows: Sequence[R], column: Column[R], cell: Callable[[R], str | Text]) -> Filled[R]:
+    return column, [_cell(cell(row)) for row in rows]
+
+
+def _expendable(filled: Filled[R]) -> tuple[bool, int]:
     """Return how soon a column is left out, the greatest first; of equals the one to the right."""
     column, cells = filled
-    return not any(cell.plain for cell in cells), not column.vital
+    return not any(cell.plain for cell in cells), -column.vital
 
 
-def _least_width(filled: Filled[R]) -> int:
-    column, cells = filled
-    widest = max(cell.cell_len for cell in (Text(column.header), *cells))
-    return widest if column.whole else min(widest, _SHORTEST_CUT)
+def _least_width(shown: Sequence[Filled[R]], shortest: int) -> int:
+    """Return what the columns need, if cells that may be cut are cut to so much."""
+    widths = [max(cell.cell_len for cell in (Text(column.header), *cells)) for column, cells in shown]
+    cut_to = [_NO_WIDTH if column.whole else shortest for column, _ in shown]
+    return sum(map(min, widths, cut_to)) + _GAP * (len(shown) - 1)
 
 
 def say_fields(fields: Mapping[str, str | Text]) -> None:

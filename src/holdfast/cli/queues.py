@@ -20,6 +20,7 @@ from holdfast.watch.words import dated, one_line, relative
 
 _ALWAYS = (State.READY, State.SCHEDULED, State.BLOCKED, State.HELD, State.RUNNING, State.DEAD)
 _ON_WIDE_TERMINALS = (State.COMPLETED, State.CANCELLED)
+_VITAL = (State.READY, State.RUNNING, State.DEAD)
 _WIDE = 100
 
 
@@ -72,8 +73,8 @@ def queue_columns(now: datetime) -> list[Column[Queue]]:
     return [
         Column("QUEUE", lambda queue: cut(queue.name)),
         *counts,
-        Column("PAUSED", lambda queue: _paused(queue, relative, now), below_width=_WIDE, vital=True),
-        Column("PAUSED", lambda queue: _paused(queue, dated, now), from_width=_WIDE),
+        Column("PAUSED", lambda queue: _paused(queue, relative, now), below_width=_WIDE, vital=2),
+        Column("PAUSED", lambda queue: _paused(queue, dated, now), from_width=_WIDE, vital=2),
     ]
 
 
@@ -82,6 +83,7 @@ def _count_column(state: State, from_width: int = 0) -> Column[Queue]:
         state.value.upper(),
         lambda queue: number(queue.states.get(state, 0), STYLES[state]),
         from_width=from_width,
+        vital=int(state in _VITAL),
         justify="right",
     )
 

@@ -61,7 +61,7 @@ def worker_columns(now: datetime) -> list[Column[Worker]]:
         Column("QUEUES", lambda worker: cut(", ".join(worker.info.queues or ("all",))), whole=False),
         Column("RUNNING", lambda worker: f"{worker.running}/{worker.info.concurrency}", justify="right"),
         Column("HELD", lambda worker: str(worker.held), justify="right", from_width=90),
-        Column("LAST BEAT", lambda worker: _last_beat(worker, now), vital=True),
+        Column("LAST BEAT", lambda worker: _last_beat(worker, now), vital=1),
         Column("STARTED", lambda worker: dated(worker.started_at, now), from_width=110),
     ]
 

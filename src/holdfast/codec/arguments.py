@@ -8,6 +8,7 @@ written, unless its values are so plain that nothing can happen to them, and wha
 
 import re
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -48,7 +49,7 @@ class Arguments:
         except NameError:
             return  # a name that the module defines further down: resolved at first use
 
-    @property
+    @cached_property
     def context_parameter(self) -> str | None:
         """The parameter that receives the `Context`, if there is one."""
         return self._resolved.context_parameter
@@ -60,10 +61,10 @@ class Arguments:
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the given arguments by name. Raises ArgumentsError for a missing, extra or doubled one."""
-        known = self._resolved
-        given = dict(kwargs)
-        if args:
-            given = self._positional(args, kwargs) | given
+        known = self._known or self._resolved
+        given = self._positional(args, kwargs, known) if args else dict(kwargs)
+        if given.keys() == known.names:
+            return given
         if not known.names.issuperset(given):
             extra = given.keys() - known.names
             raise ArgumentsError(
@@ -78,12 +79,12 @@ class Arguments:
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
         """Return the payload for these arguments. Raises ArgumentsError naming the one that does not fit."""
-        known = self._resolved
         given = self.bind(args, kwargs)
+        known = self._known or self._resolved
         if known.secrets:
             payload = self._encode_apart(given, known)
         else:
-            payload = self._head + self._encode_part(given, known.decoder) + b"}"
+            payload = self._head + self._encode_part(given, known, known.decoder) + b"}"
         if len(payload) > MAX_BYTES:
             raise ArgumentsError(
                 f"the arguments of {self.task} take {len(payload):,} bytes and at most {MAX_BYTES:,} are stored;"
@@ -126,28 +127,31 @@ class Arguments:
 
     # -- encoding ---------------------------------------------------------------------------------------------
 
-    def _positional(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        names = self._resolved.positional
+    def _positional(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], known: Known) -> dict[str, Any]:
+        """Return all arguments by name where some are given by position."""
+        names = known.positional
         if len(args) > len(names):
             raise ArgumentsError(
                 f"{self.task} takes {len(names)} positional arguments, not {len(args)};"
                 " pass the rest by name or leave them out"
             )
         given = dict(zip(names, args, strict=False))
+        if not kwargs:
+            return given
         if doubled := given.keys() & kwargs.keys():
             raise ArgumentsError(f"{self.task} got {_quoted(doubled)} twice; pass it by position or by name")
-        return given
+        return {**given, **kwargs}
 
     def _encode_apart(self, given: Mapping[str, Any], known: Known) -> bytes:
         """Return the payload with the secret arguments in a place of their own."""
         shown = {name: value for name, value in given.items() if name not in known.secrets}
         secret = {name: value for name, value in given.items() if name in known.secrets}
-        payload = self._head + self._encode_part(shown, known.decoder)
+        payload = self._head + self._encode_part(shown, known, known.decoder)
         if secret:
-            payload += b',"secret":' + self._encode_part(secret, known.secret_decoder)
+            payload += b',"secret":' + self._encode_part(secret, known, known.secret_decoder)
         return payload + b"}"
 
-    def _encode_part(self, given: Mapping[str, Any], decoder: msgspec.json.Decoder[Any]) -> bytes:
+    def _encode_part(self, given: Mapping[str, Any], known: Known, decoder: msgspec.json.Decoder[Any]) -> bytes:
         """Return arguments as JSON that the handler will receive as they are."""
         problem: Exception | None = None
         try:
@@ -156,7 +160,7 @@ class Arguments:
             problem = error
         if problem is not None:
             raise self._unencodable(given, problem)
-        plain = self._resolved.plain
+        plain = known.plain
         for name, value in given.items():
             if type(value) not in plain[name]:
                 self._check_arrival(given, body, decoder)

@@ -79,7 +79,13 @@ class Last(msgspec.Struct, frozen=True):
     statement: Query | Command | Together
 
 
-Statement = Query | Command | Bulk | Script | Together | Last
+class Try(msgspec.Struct, frozen=True):
+    """A first statement that is a transaction by itself. If it changed nothing, its verb may go on in another."""
+
+    statement: Query
+
+
+Statement = Query | Command | Bulk | Script | Together | Last | Try
 Steps = Generator[Statement, Any, T]
 
 

@@ -72,11 +72,17 @@ class Claimer:
         self._calls_made = 0
         self._adopt: tuple[KnownTask, ...] = ()
         self._news = asyncio.Event()
+        self._left_nothing = False
         self._stopped = False
 
     def wake(self) -> None:
-        """Look again soon: a slot came free, the bell rang, or something else changed."""
+        """Look again soon: the bell rang, or something else changed."""
         self._news.set()
+
+    def slot_free(self) -> None:
+        """Look again soon for more, unless the last look has left nothing: then the bell will tell of more."""
+        if not self._left_nothing:
+            self._news.set()
 
     def adopt(self, tasks: Collection[KnownTask]) -> None:
         """Take these blocked tasks, known here, with the next claim."""
@@ -136,6 +142,7 @@ class Claimer:
             self._news.clear()
             request = self._request()
             if request is None:
+                self._left_nothing = False  # a ring that comes now is answered with no look
                 await self._rest(self._settings.safety_poll)
                 continue
             try:
@@ -148,6 +155,7 @@ class Claimer:
                 return
             if self._fair is not None:
                 self._fair.learn(Counter(claim.queue for claim in answer.jobs if claim.run_at <= answer.now))
+            self._left_nothing = answer.next_due_at is None or answer.next_due_at > answer.now
             if len(answer.jobs) >= request.limit:
                 self._adopt = self._adopt or request.adopt  # there may be more of them
             else:

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from holdfast.core.job import Ending, Verdict
+from holdfast.core.states import RETURNS
 from holdfast.errors import StoreError, ValueNotStoredError
 from holdfast.worker.notes import Notes
 from holdfast.worker.storecalls import StoreCalls
@@ -22,8 +23,8 @@ BACKLOG_LIMIT = 2_000
 class Completer:
     """The only place where claims are ended by a worker, but for a handler's own `ctx.transaction`.
 
-    `settled` hears of each answer, `relieved` of each batch: there is room again, and what was given back may be
-    due again.
+    `settled` hears of each answer, `relieved` after a batch that may have been one of a crowd, so that there is
+    room again, or that gave back jobs which may be due.
     """
 
     def __init__(
@@ -92,4 +93,5 @@ class Completer:
         self._notes.ended(ending.ref for ending in batch)
         for ending, verdict in zip(batch, verdicts, strict=True):
             self._settled(ending, verdict)
-        self._relieved()
+        if len(batch) == BATCH or any(ending.move in RETURNS for ending in batch):
+            self._relieved()

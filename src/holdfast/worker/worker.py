@@ -246,7 +246,7 @@ class Worker:
             self._quiet.set()
         self._timers.slot_free()
         if self._timers.due <= self._load.enough:
-            self._claimer.wake()
+            self._claimer.slot_free()
 
     def _ended(self, control: Control, ending: Ending | None) -> None:
         if ending is None:

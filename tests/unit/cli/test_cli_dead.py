@@ -8,7 +8,7 @@ import click
 import pytest
 from cli_world import answer, assert_refused
 
-from holdfast.cli import bulk
+from holdfast.cli import bulk, lookup
 from holdfast.cli.connection import Wanted
 from holdfast.core.job import Failure
 from holdfast.core.states import State
@@ -46,7 +46,7 @@ class TestDead:
     def test_all_goes_through_every_page_after_asking_with_the_count(
         self, world, holdfast, monkeypatch, command, state
     ):
-        monkeypatch.setattr(bulk, "_PAGE", 2)
+        monkeypatch.setattr(lookup, "_PAGE", 2)
         ids = [world.dead() for _ in range(5)]
         result = holdfast("dead", command, "--all", input="y\n")
         assert result.exit_code == 0

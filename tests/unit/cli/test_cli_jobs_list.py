@@ -79,13 +79,25 @@ class TestJobsList:
         (dead,) = (line for line in lines if jobs[State.DEAD] in line)
         assert {"send_email", "mail", "dead", "1/1", "SMTPError:"} <= set(dead.split())
 
-    @pytest.mark.parametrize("width", [80, 100, 160])
+    @pytest.mark.parametrize("width", [60, 80, 100, 160])
     @pytest.mark.parametrize("command", [("jobs", "list"), ("dead", "list")])
-    def test_on_a_terminal_lines_fit_and_ids_are_whole(self, world, holdfast, width, command):
+    def test_on_a_terminal_lines_fit_and_no_column_is_left_out(self, world, holdfast, width, command):
+        """Rather are texts cut, and ids shortened to what `jobs show` takes."""
         long = world.dead(task="a.very.long.name.of.a.task.in.some.package", queue="a-queue-with-a-long-name")
-        result = holdfast(*command, env={"COLUMNS": str(width)})
-        assert long in result.stdout
-        assert all(len(line) <= width for line in result.stdout.splitlines())
+        head, _, line = holdfast(*command, env={"COLUMNS": str(width)}).stdout.splitlines()
+        assert all(len(each) <= width for each in (head, line))
+        wanted = ["ID", "TASK", "QUEUE", "ERROR"] if command[0] == "dead" else ["ID", "TASK", "QUEUE", "STATE"]
+        assert {*wanted, "FAILS", "WHEN"} <= set(head.split())
+        shown = line.split()[0]
+        assert shown == long if width >= 100 else long.endswith(shown)
+        assert answer(holdfast("jobs", "show", shown, "--json"))["id"] == long
+
+    def test_the_end_of_an_id_is_found_on_any_page(self, world, holdfast, monkeypatch):
+        monkeypatch.setattr("holdfast.cli.lookup._PAGE", 2)
+        ids = [world.enqueue() for _ in range(7)]
+        for job_id in ids:
+            assert answer(holdfast("jobs", "show", job_id[-8:], "--json"))["id"] == job_id
+        assert holdfast("jobs", "show", "00000000").exit_code == 1
 
     def test_colours_are_for_terminals(self, world, holdfast):
         world.one_of_each()

@@ -13,7 +13,7 @@ from psycopg import sql
 
 from holdfast.store.postgres.address import parse_address
 from holdfast.store.postgres.backend import PostgresBackend
-from holdfast.store.verb import Last, Steps, Verb
+from holdfast.store.verb import Last, Steps, Try, Verb
 from holdfast.testing import FakeClock
 from holdfast.testing.conformance import Harness
 
@@ -103,7 +103,7 @@ def _held(steps: Steps[T], done: threading.Event, commit: threading.Event) -> St
     try:
         statement = next(steps)
         while True:
-            answer = yield statement.statement if isinstance(statement, Last) else statement
+            answer = yield statement.statement if isinstance(statement, Last | Try) else statement
             statement = steps.send(answer)
     except StopIteration as stop:
         done.set()

@@ -151,6 +151,22 @@ def test_a_sweep_finds_what_a_rolled_back_claim_left(shop: Shop) -> None:
     assert shop.claim() == [passed_over]
 
 
+def test_a_walk_that_takes_long_is_made_less_often() -> None:
+    """A hundredth of the time may go into it, but it is not put off for ever; and other claims count nothing."""
+    now = 0.0
+    marks = Marks(SWEEP_EVERY, lambda: now)
+    known, last_walk, pauses = marks.begin(), now, []
+    for took in (0.25, 0.0, 60.0, 1.0):
+        while (noted := marks.begin()) is known:
+            marks.walked(noted)
+            now += 0.25
+        pauses.append(now - last_walk)
+        known, last_walk = noted, now
+        now += took
+        marks.walked(noted)
+    assert pauses == [SWEEP_EVERY, 25.0, SWEEP_EVERY, 300.0]
+
+
 def test_a_new_connection_finds_it_at_once(shop: Shop) -> None:
     """Where marks are forgotten, as on a new connection, everything is walked again."""
     passed_over, taken = shop.enqueue(), shop.enqueue()

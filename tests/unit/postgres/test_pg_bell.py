@@ -62,17 +62,30 @@ def test_what_came_before_the_wait_was_known_is_looked_for(world):
 
 
 def test_a_verb_wakes_who_waits(world):
-    """After its commit, and each time anew."""
+    """After its commit, and each time anew, also after a rest."""
 
     async def scene():
         async with asleep(world) as listener:
             for _ in range(3):
                 await world.engine.arun(work())
-                assert await listener.wait(LONG)  # woken
-                assert await listener.wait(LONG)  # looks again
-            return await listener.wait(SHORT)
+                assert await listener.wait(LONG)
+            while await listener.wait(SHORT):  # where rings came quickly, it looks once more after its rest
+                pass
+            await world.engine.arun(work())
+            return await listener.wait(LONG)
 
-    assert asyncio.run(scene()) is False
+    assert asyncio.run(scene())
+
+
+def test_who_is_rung_once_sleeps_on_without_another_look(world):
+    """The lock was theirs all the time: what came during the look after the ring has a ring of its own."""
+
+    async def scene():
+        async with asleep(world) as listener:
+            await world.engine.arun(work())
+            return [await listener.wait(LONG), await listener.wait(SHORT)]
+
+    assert asyncio.run(scene()) == [True, False]
 
 
 def test_a_ring_between_two_waits_is_not_lost(world):
@@ -138,23 +151,41 @@ def heard(own, seconds=0.0):
     return [notice.channel for notice in own.notifies(timeout=seconds)]
 
 
-def test_nobody_is_notified_while_nobody_waits(world):
-    """A notification is a cost to the whole server: none is sent for those who are busy."""
+def test_nobody_is_notified_while_nobody_waits(world, monkeypatch):
+    """A notification is a cost to the whole server: none is sent for those who are rung again and again."""
+    monkeypatch.setattr(bell_module, "REST", LONG)
 
     async def scene():
         with world.user_connection as own:
             own.execute(f'LISTEN "{world.sounds[Tone.WORK].channel}"')
             async with asleep(world) as listener:
-                await world.engine.arun(work())
-                assert await listener.wait(LONG)
-                assert len(heard(own, LONG if not heard(own) else 0)) <= 1
+                for _ in range(2):
+                    await world.engine.arun(work())
+                    assert await listener.wait(LONG)
                 await until_nobody_waits(world)
+                heard(own)
                 for _ in range(5):
                     await world.engine.arun(work())
                 world.ask("SELECT 1")  # the same connection: what followed the last verb is done
                 return heard(own)
 
     assert asyncio.run(scene()) == []
+
+
+def test_what_came_during_a_rest_is_looked_for_after_it(world, monkeypatch):
+    """Nobody was notified of it."""
+    monkeypatch.setattr(bell_module, "REST", 0.5)
+
+    async def scene():
+        async with asleep(world) as listener:
+            for _ in range(2):
+                await world.engine.arun(work())
+                assert await listener.wait(LONG)
+            await until_nobody_waits(world)
+            await world.engine.arun(work())
+            return [await listener.wait(LONG), await listener.wait(SHORT)]
+
+    assert asyncio.run(scene()) == [True, False]
 
 
 async def until_nobody_waits(world):

@@ -53,7 +53,16 @@ def test_ids_travel_as_text(world):
 
 @pytest.mark.parametrize(
     ("kind", "value"),
-    [("bigint", 2**63), ("bigint[]", [2**63]), ("text", "\ud800"), ("text[]", ["\ud800"]), ("text", "a\0b")],
+    [
+        ("bigint", 2**63),
+        ("bigint[]", [2**63]),
+        ("text", "\ud800"),
+        ("text[]", ["\ud800"]),
+        ("text", "a\0b"),
+        ("uuid", "none"),
+        ("uuid[]", [ID, "none"]),
+        ("uuid[]", [ID, ID[:-2], ID + "00"]),
+    ],
 )
 def test_a_value_that_cannot_be_stored_is_refused(world, kind, value):
     """It is an error that says so, and the next call is not troubled by it."""

@@ -69,6 +69,24 @@ def test_claims_are_looked_up_by_id_and_in_order(crossing, believed):
     assert set(map(tuple, found.values())) == {(("Index Scan", True, "Inner"),)}, found
 
 
+def test_fresh_jobs_are_found_by_their_order(crossing):
+    """However full or empty the tables seem: in the short claim each look at them goes by an index."""
+    for believed in ("VACUUM (ANALYZE) {}.fresh", "VACUUM (ANALYZE) {}.waiting", "VACUUM (ANALYZE) {}.job"):
+        crossing.own.execute(crossing.named(believed))
+    plan = _plan(crossing, load_statements(crossing.schema)["claim_fresh"], "force_generic_plan")
+    looks = {
+        (node["Relation Name"], node["Node Type"])
+        for node, _ in _nodes(plan)
+        if node.get("Relation Name") in {"fresh", "waiting", "job"} and node["Node Type"] != "ModifyTable"
+    }
+    assert looks == {
+        ("fresh", "Index Scan"),
+        ("fresh", "Tid Scan"),
+        ("waiting", "Index Only Scan"),
+        ("job", "Index Scan"),
+    }
+
+
 def test_a_plan_of_a_quiet_hour_serves_in_a_storm(crossing):
     """A plan is made once and kept: it must not have been made for a table with nothing in it."""
     _vacuumed_empty(crossing)

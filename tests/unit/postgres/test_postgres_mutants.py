@@ -4,9 +4,8 @@ A mutant is put into the store, and the test that is there against it has to fai
 the harm. That it passes without the mutant is shown where it stands.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import Any
 
 import pytest
 import test_marks
@@ -17,6 +16,7 @@ from test_marks import Shop
 from holdfast.store.postgres.bell import PostgresListener, Waiting
 from holdfast.store.postgres.marks import Marks
 from holdfast.store.postgres.remembering import RememberingVerbs
+from holdfast.store.postgres.waiting import Waits
 from holdfast.store.postgres.wire import Call, Result, Wire
 
 
@@ -91,14 +91,14 @@ def test_no_sweep_is_noticed(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_notify_before_commit_is_noticed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever begins to wait between the ring and the commit saw nothing, and hears nothing."""
-    ask = Wire.ask
+    asking = Wire.asking
 
-    def ring_first(wire: Wire, calls: list[Call], until: float, after: Any = ()) -> list[Result]:
+    def ring_first(wire: Wire, calls: list[Call], after: Sequence[Call] = ()) -> Waits[list[Result]]:
         if after:
-            ask(wire, after, until)
-        return ask(wire, calls, until)
+            yield from asking(wire, after)
+        return (yield from asking(wire, calls))
 
-    monkeypatch.setattr(Wire, "ask", ring_first)
+    monkeypatch.setattr(Wire, "asking", ring_first)
     monkeypatch.setattr(test_pg_bell, "SOON", 0.5)
     with noticed_by("assert asyncio.run(scene())"):
         test_pg_bell.test_whether_anyone_waits_is_asked_after_the_commit(world, alone=True)

@@ -11,6 +11,7 @@ import pytest
 import redis
 from redis_scene import Open, Servers
 
+from holdfast.core.job import NewJob
 from holdfast.store.redis import bell
 from holdfast.store.redis.backend import RedisBackend
 from holdfast.store.redis.bell import RedisListener
@@ -79,6 +80,24 @@ def test_a_ring_between_two_waits_is_not_lost(backend: RedisBackend) -> None:
 
     assert asyncio.run(scene())[:2] == [False, True]
     assert asyncio.run(scene())[-1] is False
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_an_enqueue_wakes_who_waits(backend: RedisBackend, redis_url: str, number: int) -> None:
+    """The scripts for one job and for many ring by themselves, once, and not for those that are known already."""
+    jobs = [NewJob(f"job-{place}", "task", b"{}") for place in range(number)]
+
+    async def scene() -> list[bool]:
+        async with listening(backend) as listener:
+            waiting = asyncio.create_task(listener.wait(bell.BLOCK / 2))  # later it looks by itself
+            await until_registered(redis_url)
+            await backend.arun(backend.verbs.enqueue(jobs))
+            heard = [await waiting, await listener.wait(SILENCE)]
+            await until_registered(redis_url)
+            await backend.arun(backend.verbs.enqueue(jobs))
+            return [*heard, await listener.wait(SILENCE)]
+
+    assert asyncio.run(scene()) == [True, False, False]
 
 
 def test_each_hears_its_own_tone(backend: RedisBackend) -> None:
@@ -316,7 +335,7 @@ def test_the_dead_leave_nothing_for_ever(backend: RedisBackend, redis_url: str) 
         asyncio.run(scene())
         backend.bell.ring()
         left = {key: own.pttl(key) for key in own.scan_iter()}
-        assert left.pop(b"{holdfast}:epoch:work") == -1
+        assert left.pop(b"{holdfast}:arrivals") == -1
         assert all(lasts > 0 for lasts in left.values())
 
 

@@ -71,7 +71,7 @@ def other_than(node: RedisServer, cluster: RedisCluster) -> RedisServer:
 def rings(node: RedisServer) -> int:
     with node.connect() as own:
         own.execute_command("READONLY")
-        return int(own.get("{holdfast}:epoch:work") or 0)
+        return int(own.get("{holdfast}:arrivals") or 0)
 
 
 def _ask(own: "redis.Redis[Any]", *words: Any) -> Any:
@@ -108,7 +108,7 @@ def test_namespaces_may_be_on_different_nodes(cluster: RedisCluster, open_store:
     for node in cluster.nodes:
         with node.connect() as own:
             kept.append({key.decode() for key in own.scan_iter()})
-    assert set.union(*kept) == {f"{{holdfast:{name}}}:epoch:work" for name in names}
+    assert set.union(*kept) == {f"{{holdfast:{name}}}:arrivals" for name in names}
     assert sum(map(bool, kept)) > 1
 
 

@@ -18,6 +18,7 @@ from holdfast.errors import ConfigurationError, StoreError, StoreUnavailableErro
 from holdfast.store.redis.address import Place, parse_address
 from holdfast.store.redis.backend import RedisBackend
 from holdfast.store.redis.pool import Pool
+from holdfast.store.redis.wire import Wire
 from holdfast.store.times import to_micros
 from holdfast.store.verb import Access, Query, Script, Verb
 from holdfast.testing import FakeClock
@@ -28,7 +29,7 @@ CRASH_ONLY = 60.0
 
 def rings(url: str) -> int:
     with redis.Redis.from_url(url) as own:
-        return int(own.get("{holdfast}:epoch:work") or 0)
+        return int(own.get("{holdfast}:arrivals") or 0)
 
 
 def test_nothing_is_opened_before_the_first_verb(open_store: Open) -> None:
@@ -60,7 +61,7 @@ def test_namespaces_do_not_meet(redis_url: str, open_store: Open) -> None:
     """Each has keys of its own, all with one hash tag."""
     open_store(redis_url, namespace="left").run(scripted("ring", "work"))
     with redis.Redis.from_url(redis_url) as own:
-        assert own.keys() == [b"{holdfast:left}:epoch:work"]
+        assert own.keys() == [b"{holdfast:left}:arrivals"]
 
 
 def test_scripts_that_the_server_forgot_are_loaded_again(backend: RedisBackend, redis_url: str) -> None:
@@ -216,8 +217,8 @@ def _interrupted_at(moment: int) -> Iterator[list[int]]:
 PACKING = """
 import signal, sys
 from random import Random
-from redis.connection import HiredisRespSerializer
 from holdfast.store.redis.backend import RedisBackend
+from holdfast.store.redis.wire import packed
 from holdfast.store.verb import Script
 
 class TimeIsUpError(Exception):
@@ -227,13 +228,13 @@ def interrupt(*_):
     raise TimeIsUpError
 
 class Silent:
-    def send_command(self, *args):
-        return packed(*args)
-    def read_response(self):
+    def send(self, words):
+        packed(words)
+    def read(self):
         return None
 
 engine, chance = RedisBackend(sys.argv[1])._engine(), Random(7)
-packed = HiredisRespSerializer().pack
+engine._knows_version = True
 signal.signal(signal.SIGALRM, interrupt)
 for _ in range(3000):
     try:
@@ -278,12 +279,11 @@ def test_a_connection_is_not_used_again_after_an_error(backend: RedisBackend, re
     engine = backend._engine()
     pool, [place] = engine._pools[Access.WRITE], parse_address(redis_url).places
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(redis.Connection, "read_response", _interrupted)
+        patch.setattr(Wire, "read", _interrupted)
         with pytest.raises(KeyboardInterrupt):
             engine.call(Script("ring", ("work",)))
     lent = pool.take(place)
-    lent.wire.send_command("ECHO", "mine")
-    assert lent.wire.read_response() == b"mine"
+    assert lent.wire.ask("ECHO", "mine") == b"mine"
     pool.drop(lent)
 
 

@@ -157,7 +157,7 @@ def test_by_its_socket(redis_server: Servers, open_store: Open) -> None:
     backend = open_store(f"unix://:{server.password}@{server.folder}/own.sock?db=2")
     backend.run(scripted("ring", "work"))
     with server.connect(2) as own:
-        assert own.get("{holdfast}:epoch:work") == b"1"
+        assert own.get("{holdfast}:arrivals") == b"1"
 
 
 def test_a_full_server_that_evicts_nothing(redis_server: Servers, open_store: Open) -> None:
@@ -251,10 +251,10 @@ def test_a_database_that_there_is_not(redis_server: Servers, open_store: Open) -
 def test_keys_of_somebody_else(backend: RedisBackend, redis_url: str) -> None:
     """What is in the way of ours is not touched."""
     with redis.Redis.from_url(redis_url) as own:
-        own.lpush("{holdfast}:epoch:work", "x")
+        own.lpush("{holdfast}:arrivals", "x")
         with pytest.raises(StoreError, match="has keys of somebody else by our names"):
             backend.run(scripted("ring", "work"))
-        assert own.lrange("{holdfast}:epoch:work", 0, -1) == [b"x"]
+        assert own.lrange("{holdfast}:arrivals", 0, -1) == [b"x"]
 
 
 def test_a_command_that_was_taken_away(open_store: Open) -> None:

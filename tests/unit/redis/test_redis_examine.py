@@ -25,9 +25,11 @@ def finding(examination: Examination, check: str) -> Finding:
     return found
 
 
-def test_a_server_in_order(redis_server: Servers) -> None:
+def test_a_server_in_order(redis_server: Servers, open_store: Open) -> None:
     """Everything is ok, and it says what is promised."""
     server = redis_server(**KEEPS)
+    backend = open_store(server.url())
+    backend.run(backend.verbs.enqueue([NewJob("job", "task", b"")]))
     examination = examine(server.url())
     assert examination.usable
     assert {each.level for each in examination.findings} == {Level.OK}
@@ -37,10 +39,25 @@ def test_a_server_in_order(redis_server: Servers) -> None:
         "eviction",
         "memory",
         "replicas",
+        "store",
     ]
     assert f"127.0.0.1:{server.port}/0" in finding(examination, "redis").says
     assert "an accepted job survives a crash" in finding(examination, "durability").says
     assert not any(server.password in str(each) for each in examination.findings)
+
+
+def test_a_place_that_nobody_has_used(redis_url: str, open_store: Open) -> None:
+    """It is said, for each namespace by itself: whoever expects jobs there has the wrong URL or namespace."""
+    backend = open_store(redis_url, namespace="shop")
+    backend.run(backend.verbs.enqueue([NewJob("job", "task", b"")]))
+    for namespace, where in ((None, "outside of namespaces"), ("blue", "in namespace blue")):
+        examination = examine(redis_url, namespace=namespace)
+        found = finding(examination, "store")
+        assert (found.level, found.says) == (Level.WARNING, f"nothing of Holdfast is there yet {where}")
+        assert "--namespace" in found.remedy
+        assert examination.usable
+    used = finding(examine(redis_url, namespace="shop"), "store")
+    assert (used.level, used.says) == (Level.OK, "holds jobs of Holdfast in namespace shop")
 
 
 def test_looking_writes_nothing(redis_server: Servers) -> None:

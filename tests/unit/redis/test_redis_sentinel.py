@@ -86,7 +86,7 @@ def test_the_new_master_is_found(redis_server: Servers, open_store: Open) -> Non
         assert asyncio.run(scene()) == [True, False, True, True]
         with replica.connect() as own:
             assert own.role()[0] == b"master"
-            assert int(own.get("{holdfast}:epoch:work") or 0) >= 1
+            assert int(own.get("{holdfast}:arrivals") or 0) >= 1
 
 
 def test_a_service_that_nobody_watches(redis_server: Servers, open_store: Open) -> None:

@@ -11,13 +11,13 @@ import redis
 from redis_scene import Open, Servers, scripted
 
 from holdfast.core.crash import Death, DeathKind
-from holdfast.core.job import Claim, ClaimRef, Ending, Failure, KnownTask, OnConflict, Progress, Verdict
+from holdfast.core.job import Claim, ClaimRef, Ending, Failure, KnownTask, NewJob, OnConflict, Progress, Verdict
 from holdfast.core.states import ENDINGS, RETURNS, Move, Reason, State
 from holdfast.errors import KeyTakenError, StoreFullError, ValueNotStoredError
 from holdfast.store.protocol import ClaimRequest, JobFilter, WorkerBeat, WorkerInfo
 from holdfast.store.redis.scripts import load_scripts
 from holdfast.store.redis.steps import run_steps
-from holdfast.store.verb import Script
+from holdfast.store.verb import Access, Script
 from holdfast.testing import FakeClock
 from holdfast.testing.conformance import Harness
 from holdfast.testing.conformance.agreeing import History
@@ -67,6 +67,63 @@ def test_a_part_is_there_once() -> None:
     """However many parts build upon another one, a script has it once."""
     for text in load_scripts().values():
         assert text.count("local prefix = ") <= 1
+
+
+# -- the short ways ------------------------------------------------------------------------------------------------
+
+
+def test_one_job_leaves_what_it_leaves_among_others(store: Harness, server: redis.Redis) -> None:
+    """A single plain job has a script of its own, which writes the very same as that for many."""
+    jobs = [NewJob(f"job-{number}", TASK, b"{}", queue="mail", priority=-3) for number in range(2)]
+    for job in jobs:
+        store.run(store.verbs.enqueue([job]))
+    one_by_one = _everything(server)
+    server.flushdb()
+    store.run(store.verbs.enqueue(jobs))
+    assert _everything(server) == one_by_one
+
+
+@pytest.mark.parametrize("known", [1, 2, 3])
+def test_jobs_that_are_known_already(store: Harness, server: redis.Redis, known: int) -> None:
+    """One or many of them, alone or among new ones: they stay as they are, and wait once."""
+    jobs = [NewJob(f"job-{number}", TASK, b"{}") for number in range(4)]
+    store.run(store.verbs.enqueue(jobs[:known]))
+    before = _everything(server)
+    store.run(store.verbs.enqueue(jobs[:known]))
+    after = _everything(server)
+    assert {name for name in before | after if before.get(name) != after.get(name)} == {"{holdfast}:arrivals"}
+    store.run(store.verbs.enqueue(jobs))
+    assert store.claimed_ids(store.register()) == [job.id for job in jobs]
+
+
+def test_one_job_takes_few_commands(redis_server: Servers, open_store: Open) -> None:
+    """Nothing is done for what a plain job does not have, nor for listeners that are not there."""
+    private = redis_server()
+    clock = FakeClock()
+    store = Harness(open_store(private.url(), clock=clock), clock)
+    store.enqueue()
+    with private.connect() as own:
+        own.config_resetstat()
+        store.enqueue()
+        ran = {name.removeprefix("cmdstat_"): each["calls"] for name, each in own.info("commandstats").items()}
+    ran.pop("config|resetstat", ran.pop("config", None))
+    assert ran == {"evalsha": 1, "incr": 1, "set": 1, "exists": 1, "zadd": 2}
+
+
+def test_a_claim_where_nothing_waits(redis_server: Servers, open_store: Open) -> None:
+    """It ends before anything is made ready for a choice, and writes nothing."""
+    private = redis_server()
+    clock = FakeClock()
+    store = Harness(open_store(private.url(), clock=clock), clock)
+    worker = store.register()
+    store.claim(worker)
+    with private.connect() as own:
+        own.config_resetstat()
+        answer = store.run(store.verbs.claim(ClaimRequest(worker, 9, 1)))
+        ran = {name.removeprefix("cmdstat_"): each["calls"] for name, each in own.info("commandstats").items()}
+    assert (answer.jobs, answer.now, answer.next_due_at) == ((), clock.now(), None)
+    ran.pop("config|resetstat", ran.pop("config", None))
+    assert ran == {"evalsha": 1, "hexists": 1, "exists": 1, "zrange": 1}
 
 
 # -- values --------------------------------------------------------------------------------------------------------
@@ -163,14 +220,14 @@ def test_a_burial_begins_anew_when_something_came_between(store: Harness) -> Non
     placed = store.place(State.RUNNING)
     names: list[str] = []
 
-    def call(script: Script) -> Any:
+    def call(_: Access, script: Script) -> Any:
         names.append(script.name)
         if names == ["orphans", "bury"]:
             store.run(store.verbs.cancel(placed.job_id))
         return store.run(scripted(script.name, *script.args))
 
     bury = store.verbs.bury(placed.worker, Death(DeathKind.STOPPED))
-    assert run_steps(call, bury.steps) == (placed.ref,)
+    assert run_steps(call, bury) == (placed.ref,)
     assert names == ["orphans", "bury", "orphans", "bury"]
     job = store.job(placed.job_id)
     assert (job.state, job.reason) == (State.CANCELLED, Reason.REQUESTED)
@@ -282,7 +339,6 @@ def test_nothing_is_left_of_jobs_that_were_retired(store: Harness, server: redis
         "arrivals",
         "buried",
         "epoch:result",
-        "epoch:work",
         "format",
         "hires",
     }

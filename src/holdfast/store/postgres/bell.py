@@ -1,10 +1,14 @@
 """The bell: LISTEN and NOTIFY, where the server knows whether anyone waits.
 
-    listener:  waits ─► takes the lock "someone waits" ─► True: look again ─► sleeps ─► notified ─► lets go ─► True
+    listener:  waits ─► takes the lock "someone waits" ─► True: look again ─► sleeps ─► notified ─► True ─► sleeps …
+                                  ▲                                                        │ and soon again
+                                  └────────────── rests ◄──────── lets go, True ◄──────────┘
     ringer:    commits ─► can the lock be had alone? no: someone waits ─► NOTIFY
 
 Whatever was committed before the lock was taken is found by the look that follows; for whatever is committed after,
-its ringer finds the lock. So no ring is lost, and while all are busy nobody is notified.
+its ringer finds the lock. So no ring is lost. Who is rung once keeps the lock: what is committed during its look is
+told of by another ring. Who is rung in quick succession has work anyway, and every ring costs the whole server: it
+lets go, and takes the lock again after a rest. So a busy fleet is hardly ever notified.
 
 Each listener has a connection of its own, watched by its event loop, and opens another when it breaks. Behind a
 pooler nobody can listen: there a listener looks again twice a second.
@@ -23,7 +27,8 @@ import psycopg
 from holdfast.errors import HoldfastError
 from holdfast.store.backend import Listener
 from holdfast.store.postgres.tones import Sound
-from holdfast.store.postgres.wire import Call, OverdueError, Wire
+from holdfast.store.postgres.waiting import OverdueError
+from holdfast.store.postgres.wire import Call, Wire
 from holdfast.store.verb import Tone
 
 LOOK_EVERY = 0.5
@@ -32,6 +37,9 @@ LOOK_EVERY = 0.5
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
 """Seconds between attempts to connect again, more or less."""
+
+REST = 0.005
+"""Seconds. Two rings within so short a time are followed by as long a rest, in which nobody is notified."""
 
 _TELL_WITHIN = 1.0
 """Seconds for a message of a hundred bytes to leave this machine."""
@@ -59,6 +67,7 @@ class PostgresListener:
         self._line: Wire | None = None
         self._waiting = Waiting.NO
         self._rung = False
+        self._rung_at = self._rests_until = float("-inf")
         self._news = asyncio.Event()
         self._pause = FIRST_PAUSE
         self._retry_at = 0.0
@@ -68,15 +77,12 @@ class PostgresListener:
         give_up_at = self._loop.time() + timeout
         while True:
             self._news.clear()
-            if self._rung:
-                self._stop_waiting()
+            if self._rung or self._waiting is Waiting.YES:
+                self._rung = False
+                if self._waiting is Waiting.YES:
+                    self._waiting = Waiting.ASLEEP
                 return True
-            if self._waiting is Waiting.YES:
-                self._waiting = Waiting.ASLEEP
-                return True
-            if self._line is not None and self._waiting is Waiting.NO:
-                self._tell(self._sound.start_waiting, Waiting.ASKED)
-            wake_at = give_up_at if self._line is not None else min(give_up_at, self._open())
+            wake_at = min(give_up_at, self._see_to_it())
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(wake_at):
                     await self._news.wait()
@@ -90,6 +96,14 @@ class PostgresListener:
             self._opening = None
         self._hang_up()
         self._retry_at = float("inf")
+
+    def _see_to_it(self) -> float:
+        """See to it that rings are heard, or will be; return when to look after it again."""
+        if self._line is not None and self._waiting is Waiting.NO:
+            if self._loop.time() < self._rests_until:
+                return self._rests_until
+            self._tell(self._sound.start_waiting, Waiting.ASKED)
+        return float("inf") if self._line is not None else self._open()
 
     def _open(self) -> float:
         """See to it that a connection is being opened; return when to look again."""
@@ -130,15 +144,18 @@ class PostgresListener:
             lost = True
         if lost:
             self._hang_up()
-        elif line.heard():
-            self._rung = True
-        elif self._waiting is Waiting.ASKED and line.is_quiet:
-            self._waiting = Waiting.YES
+        else:
+            if self._waiting is Waiting.ASKED and line.is_quiet:
+                self._waiting = Waiting.YES
+            if line.heard():
+                self._note_ring()
         self._news.set()
 
-    def _stop_waiting(self) -> None:
-        self._rung = False
-        if self._waiting is not Waiting.NO:
+    def _note_ring(self) -> None:
+        self._rung = True
+        before, self._rung_at = self._rung_at, self._loop.time()
+        if self._rung_at - before < REST and self._waiting is not Waiting.NO:
+            self._rests_until = self._rung_at + REST
             self._tell(self._sound.stop_waiting, Waiting.NO)
 
     def _tell(self, call: Call, then: Waiting) -> None:

@@ -2,8 +2,11 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from types import MappingProxyType
 from typing import NamedTuple
+
+import msgspec
 
 from holdfast.core.job import Claim, ClaimRef, OnLate
 from holdfast.store.postgres.levels import Level
@@ -27,11 +30,26 @@ class Candidate(NamedTuple):
     kind: int
 
 
-class Walked(NamedTuple):
-    """The levels that a claim walked, in their order, and which of them had no fresh jobs."""
+class Walked(msgspec.Struct, frozen=True):
+    """What the first row of a claim tells of the levels that it walked, in their order.
 
-    levels: tuple[Level, ...]
-    empty: tuple[Level, ...]
+    `waiting_at` is when the first job becomes due that is not fresh. The signature changes whenever a level comes
+    or goes, or a queue is paused or resumed.
+    """
+
+    signature: str
+    all: tuple[tuple[str, int, bool], ...] | None = msgspec.field(name="levels")
+    waiting_at: int | None
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """The levels."""
+        return tuple((queue, priority) for queue, priority, _ in self.all or ())
+
+    @property
+    def empty(self) -> tuple[Level, ...]:
+        """Those of them that had no fresh jobs."""
+        return tuple((queue, priority) for queue, priority, is_empty in self.all or () if is_empty)
 
     @property
     def queues(self) -> tuple[str, ...]:
@@ -39,13 +57,21 @@ class Walked(NamedTuple):
         return tuple(dict.fromkeys(queue for queue, _ in self.levels))
 
 
-def to_walked(levels: str | None) -> Walked:
-    """Return the levels that the first row of an answer tells of."""
-    rows = [] if levels is None else json.loads(levels)
-    return Walked(
-        tuple((queue, priority) for queue, priority, _ in rows),
-        tuple((queue, priority) for queue, priority, is_empty in rows if is_empty),
-    )
+to_walked = msgspec.json.Decoder(Walked).decode
+
+
+class Found(msgspec.Struct, frozen=True, array_like=True):
+    """What the first row of `claim_fresh` tells."""
+
+    now: int
+    xmin: str
+    as_expected: bool
+    empty: tuple[int, ...]
+    """The places, from 1 on, of the levels that had no fresh jobs."""
+    next_due_at: int | None
+
+
+to_found = msgspec.json.Decoder(Found).decode
 
 
 def marks_of(rows: Iterable[Row]) -> Iterable[tuple[Level, int]]:
@@ -71,6 +97,61 @@ def as_chosen(rows: Iterable[Row], chosen: Sequence[Candidate]) -> list[Row]:
     """Return rows that are in order with the chosen ones first, in the order in which they were chosen."""
     place = {candidate.arrival: number for number, candidate in enumerate(chosen)}
     return sorted(rows, key=lambda row: place.get(row[_SEQ], len(place)))
+
+
+def fresh_in_order(rows: list[Row], levels: Sequence[Level]) -> list[Row]:
+    """Return rows of `claim_fresh`, sorted in their place, as a claim answers them."""
+    rows.sort(key=_BY_TIME)
+    if len(levels) > 1:
+        place = {level: number for number, level in enumerate(levels)}
+        rows.sort(key=lambda row: place[row[1], row[2]])
+    return rows
+
+
+_BY_TIME = itemgetter(3, 4)
+
+
+def fresh_marks(rows: Iterable[Row], xmin: int) -> Iterable[tuple[Level, int]]:
+    """Return how far the fresh jobs of each level were taken, by the rows of `claim_fresh`."""
+    taken = {(queue, priority, xid) for _, queue, priority, _, _, xid, *_ in rows}
+    return [((queue, priority), min(int(xid), xmin)) for queue, priority, xid in taken]
+
+
+def to_fresh_claims(rows: Iterable[Row]) -> tuple[Claim, ...]:
+    """Return the claims that the rows of `claim_fresh` tell of, in their order."""
+    return tuple(
+        Claim(
+            ClaimRef(id_, 1),
+            task,
+            version,
+            payload,
+            queue,
+            priority,
+            from_micros(run_at),
+            0,
+            0,
+            max_attempts,
+            None if start_by is None else from_micros(start_by),
+            _RUN if on_late is None else OnLate(on_late),
+            _NO_METADATA if metadata is None else json.loads(metadata),
+        )
+        for (
+            _,
+            queue,
+            priority,
+            run_at,
+            _,
+            _,
+            task,
+            version,
+            payload,
+            max_attempts,
+            start_by,
+            on_late,
+            metadata,
+            id_,
+        ) in rows
+    )
 
 
 def to_claims(rows: Iterable[Row]) -> tuple[Claim, ...]:

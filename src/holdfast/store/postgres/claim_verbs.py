@@ -1,8 +1,9 @@
 """How a worker comes by jobs.
 
-Most claims are one statement and one look at what is left, sent together: one round trip. Queues with shares, jobs
-to be adopted, and jobs of a lower priority that have waited long take two: a look at what is due, among which one
-chooses here, and a statement that takes so many of each level.
+Most claims are one short statement, for the fresh jobs of levels that this process knows (expected.py). Where there
+is more, a long one and a look at what is left follow, sent together. Queues with shares, jobs to be adopted, and
+jobs of a lower priority that have waited long take two round trips: a look at what is due, among which one chooses
+here, and a statement that takes so many of each level.
 """
 
 from collections import Counter
@@ -11,13 +12,25 @@ from typing import Any
 
 from holdfast.errors import WorkerBuriedError
 from holdfast.store.choosing import choose_due
-from holdfast.store.postgres.claim_rows import Candidate, as_chosen, in_order, marks_of, to_claims, to_walked
+from holdfast.store.postgres.claim_rows import (
+    Candidate,
+    as_chosen,
+    fresh_in_order,
+    fresh_marks,
+    in_order,
+    marks_of,
+    to_claims,
+    to_found,
+    to_fresh_claims,
+    to_walked,
+)
+from holdfast.store.postgres.expected import Expected, horizon
 from holdfast.store.postgres.marks import Noted, as_json, note
 from holdfast.store.postgres.remembering import RememberingVerbs
 from holdfast.store.postgres.rows import Row
 from holdfast.store.protocol import ClaimAnswer, ClaimRequest
 from holdfast.store.times import from_micros, from_micros_or_none, span_to_micros
-from holdfast.store.verb import Access, Command, Last, Query, Steps, Together, verb
+from holdfast.store.verb import Access, Command, Last, Query, Steps, Together, Try, verb
 
 _KINDS = (_FRESH, _WAITING, _ADOPTABLE) = range(3)
 
@@ -31,6 +44,48 @@ class ClaimVerbs(RememberingVerbs):
         noted = self._marks.begin()
         if request.adopt or (request.shares is not None and request.queues is not None):
             return (yield from self._choose(request, noted))
+        expected = None if request.alone else self._expectations.of(request, noted)
+        if expected is not None:
+            answer = yield from self._claim_fresh(request, noted, expected)
+            if answer is not None:
+                return answer
+        return (yield from self._claim_any(request, noted))
+
+    def _claim_fresh(self, request: ClaimRequest, noted: Noted, expected: Expected) -> Steps[ClaimAnswer | None]:
+        """Take fresh jobs; None, and nothing is taken, where there is something else to heed."""
+        levels = expected.levels
+        rows = yield Try(
+            Query(
+                self._sql["claim_fresh"],
+                (
+                    self._given_now(),
+                    request.worker,
+                    request.call,
+                    [queue for queue, _ in levels],
+                    [priority for _, priority in levels],
+                    [str(noted.get(level, 0)) for level in levels],
+                    max(request.limit, 0),
+                    expected.signature,
+                    horizon(request),
+                    _long_wait(request),
+                ),
+            )
+        )
+        head, *rows = _refuse_buried(request, rows)
+        found = to_found(head[0])
+        if not found.as_expected:
+            self._expectations.forget(request)
+            return None
+        xmin = int(found.xmin)
+        note(noted, xmin, fresh_marks(rows, xmin), [levels[place - 1] for place in found.empty])
+        return ClaimAnswer(
+            to_fresh_claims(fresh_in_order(rows, levels)),
+            from_micros(found.now),
+            from_micros_or_none(found.next_due_at),
+        )
+
+    def _claim_any(self, request: ClaimRequest, noted: Noted) -> Steps[ClaimAnswer]:
+        """Take whatever is due or soon will be."""
         # Only where priorities meet can one of them starve: there, another statement may have to follow.
         may_starve = request.max_wait is not None and not self._levels.are_apart(request.queues)
         asked = self._asked(request, noted, self._given_now())
@@ -43,7 +98,10 @@ class ClaimVerbs(RememberingVerbs):
         self._levels.meet(request.queues, walked.levels)
         if starving and may_starve:
             return (yield from self._choose(request, noted))
+        if not request.alone:
+            self._expectations.learn(request, noted, walked, now)
         note(noted, int(xmin), marks_of(rows), walked.empty)
+        self._marks.walked(noted)
         return _answer(in_order(rows, walked.queues, now), now, left)
 
     def _choose(self, request: ClaimRequest, noted: Noted) -> Steps[ClaimAnswer]:
@@ -67,6 +125,7 @@ class ClaimVerbs(RememberingVerbs):
         take = Query(self._sql["claim_chosen"], (*asked, *_limits(request), *_quotas(chosen), *adopted))
         rows, left = yield Last(Together([take, Query(self._sql["next_due"], asked)]))
         note(noted, int(xmin), marks_of(rows), walked.empty)
+        self._marks.walked(noted)
         return _answer(as_chosen(in_order(rows, walked.queues, now), chosen), now, left)
 
     def _mend(self, noted: Noted) -> list[Command]:

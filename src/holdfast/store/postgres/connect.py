@@ -13,7 +13,8 @@ from psycopg.conninfo import conninfo_to_dict
 
 from holdfast.errors import ConfigurationError
 from holdfast.store.postgres.address import Address
-from holdfast.store.postgres.wire import Connection, OverdueError, Wire
+from holdfast.store.postgres.waiting import OverdueError
+from holdfast.store.postgres.wire import Connection, Wire
 
 OLDEST_SERVER = 14
 """The first PostgreSQL that will do."""

@@ -33,6 +33,39 @@ _VALUES = {
 
 _FILES = r"certificate file|private key file|certificate revocation list|certificate store"
 
+_DISAGREEMENTS: tuple[tuple[str, str], ...] = (
+    (
+        r"certificate verify failed",
+        (
+            "the certificate of the server has expired, or is of an authority that is not trusted here: name the"
+            " file with the authority's own in the URL, as in ?sslrootcert=/path/ca.pem, or renew the certificate"
+        ),
+    ),
+    (
+        r"does not match host name",
+        (
+            "the certificate of the server is for another host: write the host that it names in the URL, or"
+            " sslmode=verify-ca where you trust the network"
+        ),
+    ),
+    (
+        r"server does not support SSL",
+        "the server has no TLS, and sslmode asks for it: set ssl = on there, or leave sslmode out of the URL",
+    ),
+    (
+        r"requires a valid client certificate|SSL error: .*\balert\b",
+        (
+            "the server does not take our part in TLS: where it asks for a certificate, give one that it trusts"
+            " with ?sslcert= and &sslkey= in the URL"
+        ),
+    ),
+    (r"SSL|certificate", "no secure connection can be made: check sslmode and the certificates"),
+)
+"""Why a server and we do not come to terms over TLS, and what to do."""
+
+_HUNG_UP = r"SSL SYSCALL error|SSL connection has been closed|unexpected eof"
+"""How it is said that a line with TLS was cut, which the next may not be."""
+
 _LOGINS: tuple[tuple[str, str], ...] = (
     (
         r"password authentication failed",
@@ -117,8 +150,9 @@ def of_the_line(text: str, name: str) -> HoldfastError:
         return StoreUnavailableError(
             f"{name}: no server listens there: start it, or correct host and port in the URL"
         )
-    if re.search(r"SSL|certificate", text):
-        return StoreError(f"{name}: no secure connection can be made: check sslmode and the certificates")
+    for words, says in _DISAGREEMENTS if not re.search(_HUNG_UP, text) else ():
+        if re.search(words, text):
+            return StoreError(f"{name}: {says}")
     if "timeout" in text:
         return StoreUnavailableError(
             f"{name} does not answer: check host, port and firewall, and that the server runs, or try again"

@@ -4,23 +4,25 @@ Beats have a lane of their own, thread and connection, so that however busy the 
 """
 
 import asyncio
+import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from holdfast.errors import StoreError
 from holdfast.store.postgres.address import Address
 from holdfast.store.postgres.connect import OLDEST_SERVER, open_wire
 from holdfast.store.postgres.migrate import migrate
 from holdfast.store.postgres.pool import Pool
-from holdfast.store.postgres.steps import run_steps
+from holdfast.store.postgres.steps import arun_steps, run_steps
 from holdfast.store.postgres.tones import Sound
 from holdfast.store.postgres.translate import translated
-from holdfast.store.postgres.wire import Call, OverdueError, Wire
+from holdfast.store.postgres.waiting import OverdueError
+from holdfast.store.postgres.wire import Call, Wire
 from holdfast.store.verb import Access, Tone, Verb
 
 T = TypeVar("T")
@@ -29,7 +31,10 @@ POOL_SIZE = 10
 """Connections for jobs that one process opens at most."""
 
 THREADS = 8
-"""Calls of async code that run at once."""
+"""Calls of async code that wait for a connection at once."""
+
+_WATCHES = sys.platform != "win32"
+"""Whether event loops can watch descriptors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,27 +65,23 @@ class Engine:
     def run(self, verb: Verb[T]) -> T:
         """Run the verb in the caller's own thread."""
         until = time.monotonic() + self._timeout
-        rung: tuple[Tone, ...] = ()
-
-        def rings() -> Sequence[Call]:
-            nonlocal rung
-            rung = verb.tones
-            return self._rings[rung]
-
-        try:
-            with translated(self._address, self._timeout), self._lanes[verb.access].pool.lend(until) as wire:
-                answer = run_steps(wire, verb.steps, until, rings)
-        except StoreError:
-            self._forget()
-            raise
-        for tone in verb.tones:
-            if tone not in rung:  # what its last statement brought to light
-                self.ring(tone)
-        return answer
+        with self._call(verb) as rings, self._lanes[verb.access].pool.lend(until) as wire:
+            return run_steps(wire, verb.steps, until, rings)
 
     async def arun(self, verb: Verb[T]) -> T:
-        """Run the verb in a thread of its lane."""
-        return await asyncio.get_running_loop().run_in_executor(self._lanes[verb.access].threads, self.run, verb)
+        """Run the verb on the event loop, as long as nothing has to be waited for but the server's answers.
+
+        To wait for a connection, or to open one, takes a thread. So do loops that cannot watch descriptors.
+        """
+        until = time.monotonic() + self._timeout
+        loop = asyncio.get_running_loop()
+        lane = self._lanes[verb.access]
+        if _WATCHES:
+            with lane.pool.lend_at_once() as wire:
+                if wire is not None:
+                    with self._call(verb) as rings:
+                        return await arun_steps(wire, verb.steps, until, rings)
+        return await loop.run_in_executor(lane.threads, self.run, verb)
 
     def ring(self, tone: Tone) -> None:
         """Ring soon, in a thread."""
@@ -122,6 +123,26 @@ class Engine:
         for lane in (self._lanes[Access.WRITE], self._lanes[Access.BEAT]):
             lane.threads.shutdown(wait=True)
             lane.pool.close()
+
+    @contextmanager
+    def _call(self, verb: Verb[Any]) -> Iterator[Callable[[], Sequence[Call]]]:
+        """See a verb through. Give what says how to ring with its commit, and ring for what came to light later."""
+        rung: tuple[Tone, ...] = ()
+
+        def rings() -> Sequence[Call]:
+            nonlocal rung
+            rung = verb.tones
+            return self._rings[rung]
+
+        try:
+            with translated(self._address, self._timeout):
+                yield rings
+        except StoreError:
+            self._forget()
+            raise
+        for tone in verb.tones:
+            if tone not in rung:
+                self.ring(tone)
 
     def _ring(self, tone: Tone) -> None:
         until = time.monotonic() + self._timeout

@@ -1,8 +1,9 @@
 """How jobs are accepted.
 
 Plain jobs, alike and due now, are the hot path: one short statement, one round trip. Others take a longer one,
-still for all of them at once. Where keys are among them, these are locked first, in their order; then each job is
-looked at, and those that are accepted are stored together as far as none of them has to make way for a later one.
+still for all of them at once. Where a level is not known to be there, another statement goes along. Where keys are
+among them, these are locked first, in their order; then each job is looked at, and those that are accepted are
+stored together as far as none of them has to make way for a later one.
 """
 
 import json
@@ -11,12 +12,14 @@ from operator import attrgetter
 
 from holdfast.core.job import NewJob, OnConflict
 from holdfast.store.postgres.keys import Key, holders_of, lock_holders, lock_keys
+from holdfast.store.postgres.levels import Level
 from holdfast.store.postgres.reception import Reception
 from holdfast.store.postgres.remembering import RememberingVerbs
 from holdfast.store.times import span_to_micros, to_micros_or_none
-from holdfast.store.verb import Access, Last, Query, Steps, Verb
+from holdfast.store.verb import Access, Command, Last, Query, Steps, Together, Verb
 
 _ALIKE = attrgetter("task", "version", "queue", "priority", "max_attempts")
+_LEVEL = attrgetter("queue", "priority")
 
 
 class EnqueueVerbs(RememberingVerbs):
@@ -33,23 +36,31 @@ class EnqueueVerbs(RememberingVerbs):
         if any(job.key is not None for job in jobs):
             return (yield from self._receive(jobs))
         now = self._given_now()
-        alike = set(map(_ALIKE, jobs))
-        is_plain = len(alike) == 1 and all(map(_is_plain, jobs))
+        is_plain = all(map(_is_plain, jobs)) and len(set(map(_ALIKE, jobs))) == 1
         statement = self._plain(jobs, now) if is_plain else self._with_more(jobs, now)
-        self._levels.learn((yield Last(statement)))
+        doubtful = self._levels.doubtful(map(_LEVEL, jobs[:1] if is_plain else jobs))
+        if doubtful:
+            _, there = yield Last(Together([statement, self._note(doubtful)]))
+            self._levels.learn(there)
+        else:
+            yield Last(statement)
         return {}
 
-    def _plain(self, jobs: Sequence[NewJob], now: int | None) -> Query:
+    def _plain(self, jobs: Sequence[NewJob], now: int | None) -> Command:
         first = jobs[0]
-        is_doubtful = bool(self._levels.doubtful([(first.queue, first.priority)]))
+        if len(jobs) == 1:
+            return Command(self._sql["enqueue_one"], (now, first.id, first.payload, *_ALIKE(first)))
         ids, payloads = [job.id for job in jobs], [job.payload for job in jobs]
-        return Query(self._sql["enqueue"], (now, ids, payloads, *_ALIKE(first), is_doubtful))
+        return Command(self._sql["enqueue"], (now, ids, payloads, *_ALIKE(first)))
 
-    def _with_more(self, jobs: Sequence[NewJob], now: int | None, after: str | None = None) -> Query:
+    def _with_more(self, jobs: Sequence[NewJob], now: int | None, after: str | None = None) -> Command:
         columns = map(list, zip(*map(_full_row, jobs), strict=True))
-        levels = self._levels.doubtful((job.queue, job.priority) for job in jobs)
+        return Command(self._sql["enqueue_with_more"], (now, *columns, after))
+
+    def _note(self, levels: Sequence[Level]) -> Query:
+        """Return what sees to it that levels are there; only what is there for good may be remembered."""
         queues, priorities = [queue for queue, _ in levels], [priority for _, priority in levels]
-        return Query(self._sql["enqueue_with_more"], (now, *columns, after, queues, priorities))
+        return Query(self._sql["note_levels"], (queues, priorities))
 
     def _receive(self, jobs: Sequence[NewJob]) -> Steps[Mapping[str, str]]:
         """Accept jobs with keys; return those that were not stored, each with the job that has its key."""
@@ -69,7 +80,13 @@ class EnqueueVerbs(RememberingVerbs):
         return reception.taken
 
     def _keep(self, jobs: Sequence[NewJob], now: int, after: str | None) -> Steps[None]:
-        self._levels.learn((yield self._with_more(jobs, now, after)))
+        doubtful = self._levels.doubtful(map(_LEVEL, jobs))
+        statement = self._with_more(jobs, now, after)
+        if doubtful:
+            _, there = yield Together([statement, self._note(doubtful)])
+            self._levels.learn(there)
+        else:
+            yield statement
 
 
 def _keys(jobs: Iterable[NewJob]) -> list[Key]:

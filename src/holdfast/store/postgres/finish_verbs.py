@@ -113,10 +113,11 @@ class FinishVerbs(PostgresVerbs):
         return _Aftermath({ref for ref in others if ref not in recorded}, frees)
 
     def _completion(self, worker: str, endings: list[Ending]) -> tuple[Query, Query]:
-        done = columns(map(_completed, endings))
+        ids, fences, started, results, kept = columns(map(_completed, endings))
+        keep = None if kept.count(None) == len(kept) else kept
         return (
-            Query(self._sql["complete"], (self._given_now(), worker, *done)),
-            Query(self._sql["settle_completed"], (worker, *done[:2])),
+            Query(self._sql["complete"], (self._given_now(), worker, ids, fences, started, results, keep)),
+            Query(self._sql["settle_completed"], (worker, _as_text(ids), _as_text(fences))),
         )
 
     def _fenced(self, update: str, worker: str, rows: Mapping[ClaimRef, Sequence[object]]) -> Steps[set[ClaimRef]]:
@@ -142,6 +143,11 @@ def _completed(ending: Ending) -> tuple[object, ...]:
         ending.result,
         None if kept is None else span_to_micros(kept),
     )
+
+
+def _as_text(words: Iterable[object]) -> str:
+    """Return ids or numbers as the server writes an array of them."""
+    return f"{{{','.join(map(str, words))}}}"
 
 
 def _in_bites(endings: Iterable[Ending]) -> Iterator[list[Ending]]:

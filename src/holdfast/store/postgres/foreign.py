@@ -13,8 +13,8 @@ from holdfast.errors import ConfigurationError
 from holdfast.store.verb import Bulk, Command, Query
 
 _KINDS = (
-    "a connection of psycopg or asyncpg, a Connection or Session of SQLAlchemy, sync or async, or Django's"
-    " connection"
+    "a connection of psycopg, psycopg2 or asyncpg, a Connection or Session of SQLAlchemy, sync or async, or"
+    " Django's connection"
 )
 
 

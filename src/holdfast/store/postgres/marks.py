@@ -4,6 +4,7 @@ Who takes jobs leaves dead entries in the index behind, and while some transacti
 nothing can clear them away. A mark lets the next claim begin behind them. It is an xid: every transaction before it
 had ended when the mark was set (`pg_snapshot_xmin`), and of what those had enqueued all was taken, or locked by
 someone who was taking it. Such a one may roll back: so from time to time everything is walked again, without marks.
+While an old snapshot is held open that takes long, and is then done the less often.
 """
 
 import json
@@ -14,7 +15,11 @@ from typing import TypeAlias
 from holdfast.store.postgres.levels import Level
 
 SWEEP_EVERY = 15.0
-"""Seconds after which a claim walks everything again."""
+LONGEST_PAUSE = 300.0
+"""Seconds after which a claim walks everything again, at least and at most."""
+
+SHARE = 0.01
+"""Which part of the time may go into walks of everything."""
 
 Noted: TypeAlias = dict[Level, int]
 """Marks as a claim takes them along. What it learns is noted in the same object: once that is forgotten, so is all
@@ -28,7 +33,9 @@ class Marks:
         self._sweep_every = sweep_every
         self._monotonic = monotonic
         self._swept_at = monotonic()
+        self._pause = sweep_every
         self._noted: Noted = {}
+        self._walks: Noted | None = None
 
     def forget(self) -> None:
         """Begin at the front again: the server was lost from sight, and another may have taken its place."""
@@ -37,10 +44,18 @@ class Marks:
     def begin(self) -> Noted:
         """Return the marks for a claim that begins now: none, if it is time to walk everything again."""
         now = self._monotonic()
-        if now - self._swept_at >= self._sweep_every:
+        if now - self._swept_at >= self._pause:
             self._swept_at = now
             self.forget()
+            self._walks = self._noted
         return self._noted
+
+    def walked(self, noted: Noted) -> None:
+        """Note that a claim has come to its end: if it was to walk everything, how long it took counts."""
+        if noted is self._walks:
+            self._walks = None
+            took = self._monotonic() - self._swept_at
+            self._pause = max(self._sweep_every, min(took / SHARE, LONGEST_PAUSE))
 
 
 def as_json(noted: Noted, queues: Container[str] | None) -> str:

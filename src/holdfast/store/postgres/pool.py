@@ -12,7 +12,8 @@ import psycopg
 
 from holdfast.errors import StoreUnavailableError
 from holdfast.store.postgres.values import prepared
-from holdfast.store.postgres.wire import Call, OverdueError, Wire
+from holdfast.store.postgres.waiting import OverdueError
+from holdfast.store.postgres.wire import Call, Wire
 
 CHECK_AFTER = 30.0
 """Seconds of rest after which a connection is asked whether it is still there: firewalls forget idle ones."""
@@ -70,6 +71,23 @@ class Pool:
         finally:
             self._free.put(place)
 
+    @contextmanager
+    def lend_at_once(self) -> Iterator[Wire | None]:
+        """Lend one that is open and was used lately, waiting for nothing; None where there is no such one."""
+        place = self._find_place() if self._idle else None
+        if place is None:
+            yield None
+            return
+        try:
+            wire = self._lately_used_wire()
+            try:
+                yield wire
+            finally:
+                if wire is not None:
+                    self._take_back(wire)
+        finally:
+            self._free.put(place)
+
     def close(self) -> None:
         """Hang up whatever is idle; what is lent is hung up when it comes back."""
         self._closed = True
@@ -78,17 +96,24 @@ class Pool:
     def _take_place(self, until: float) -> _Place | None:
         """Return a place that is free, and None where none became so until then."""
         while True:
-            with suppress(Empty):
-                return self._free.get_nowait()
-            with self._making:
-                if len(self._places) < self._size:
-                    self._places.add(place := _Place())
-                    return place
+            place = self._find_place()
+            if place is not None:
+                return place
             left = until - time.monotonic()
             if left <= 0:
                 return None
             with suppress(Empty):
                 return self._free.get(timeout=min(left, LOOK_EVERY))
+
+    def _find_place(self) -> _Place | None:
+        """Return a place that is free now, or None."""
+        with suppress(Empty):
+            return self._free.get_nowait()
+        with self._making:
+            if len(self._places) < self._size:
+                self._places.add(place := _Place())
+                return place
+        return None
 
     def _take_back(self, wire: Wire) -> None:
         try:
@@ -114,6 +139,16 @@ class Pool:
             wire.close()
         return None
 
+    def _lately_used_wire(self) -> Wire | None:
+        while (wire := self._pop()) is not None:
+            if _is_in_doubt(wire):
+                self._idle.append(wire)  # and so are all the others, which have rested for longer
+                return None
+            if _is_open(wire):
+                return wire
+            wire.close()
+        return None
+
     def _pop(self) -> Wire | None:
         try:
             return self._idle.pop()
@@ -121,11 +156,28 @@ class Pool:
             return None
 
 
+def _is_in_doubt(wire: Wire) -> bool:
+    return time.monotonic() - wire.used_at > CHECK_AFTER
+
+
 def _is_fit(wire: Wire, until: float) -> bool:
+    return _is_open(wire) and (not _is_in_doubt(wire) or _answers(wire, until))
+
+
+def _is_open(wire: Wire) -> bool:
     try:
         wire.catch_up()  # the end of a server that was stopped is read here
-        if time.monotonic() - wire.used_at > CHECK_AFTER:
-            wire.ask([_NOTHING], min(until, time.monotonic() + CHECK_FOR))
+    except (psycopg.Error, OverdueError):
+        return False
+    except BaseException:
+        wire.close()
+        raise
+    return wire.is_open
+
+
+def _answers(wire: Wire, until: float) -> bool:
+    try:
+        wire.ask([_NOTHING], min(until, time.monotonic() + CHECK_FOR))
     except (psycopg.Error, OverdueError):
         return False
     except BaseException:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from holdfast.clock import Clock
+from holdfast.store.postgres.expected import Expectations
 from holdfast.store.postgres.levels import Levels
 from holdfast.store.postgres.marks import Marks
 from holdfast.store.postgres.verbs import PostgresVerbs
@@ -15,6 +16,7 @@ class RememberingVerbs(PostgresVerbs):
         super().__init__(statements, clock)
         self._levels = Levels()
         self._marks = marks or Marks()
+        self._expectations = Expectations()
 
     def forget_marks(self) -> None:
         """Forget everything: after an error, or on a new connection, it may be another server that answers."""

@@ -1,6 +1,6 @@
 """Runs the statements of a verb on a connection of our own, in as few round trips as they allow.
 
-    Last, alone                one message: the server commits at its end
+    Last, alone, and Try       one message: the server commits at its end
     …, …, Last                 BEGIN goes with the first, COMMIT with the last
     …, …                       COMMIT has a message of its own, as nobody knew which would be the last
 
@@ -14,8 +14,9 @@ from typing import Any, TypeVar
 import psycopg
 
 from holdfast.store.postgres.values import prepared
-from holdfast.store.postgres.wire import Call, OverdueError, Result, Wire
-from holdfast.store.verb import Bulk, Command, Last, Query, Statement, Steps, Together, follow
+from holdfast.store.postgres.waiting import OverdueError, Waits
+from holdfast.store.postgres.wire import Call, Result, Wire
+from holdfast.store.verb import Bulk, Command, Last, Query, Statement, Steps, Together, Try
 
 T = TypeVar("T")
 
@@ -25,16 +26,36 @@ _ROLLBACK: Call = (prepared("ROLLBACK"), [])
 
 
 def run_steps(wire: Wire, steps: Steps[T], until: float, after: Callable[[], Sequence[Call]] = tuple) -> T:
-    """Feed a verb the answers to its statements until it returns, in one transaction; then send `after`.
+    """Feed a verb the answers to its statements until it returns, in one transaction; then send `after`. It blocks.
 
     What that is may be known only once the verb has run: whether it has set free a job that waited.
     """
-    transaction = _Transaction(wire, until, after)
+    return wire.drive(_running(wire, steps, after), until)
+
+
+async def arun_steps(wire: Wire, steps: Steps[T], until: float, after: Callable[[], Sequence[Call]] = tuple) -> T:
+    """Do as `run_steps` does, in a coroutine."""
+    return await wire.adrive(_running(wire, steps, after), until)
+
+
+def _running(wire: Wire, steps: Steps[T], after: Callable[[], Sequence[Call]]) -> Waits[T]:
+    transaction = _Transaction(wire, after)
+    answer: T
     try:
-        answer = follow(steps, transaction.answer)
-        transaction.commit()
+        try:
+            statement = next(steps)
+            while True:
+                statement = steps.send((yield from transaction.answer(statement)))
+        except StopIteration as stop:
+            answer = stop.value
+        finally:
+            steps.close()
+        yield from transaction.commit()
+    except GeneratorExit:
+        transaction.hang_up()
+        raise
     except BaseException:
-        transaction.give_up()
+        yield from transaction.give_up()
         raise
     return answer
 
@@ -42,34 +63,36 @@ def run_steps(wire: Wire, steps: Steps[T], until: float, after: Callable[[], Seq
 class _Transaction:
     """The transaction of one verb, which begins with its first statement."""
 
-    def __init__(self, wire: Wire, until: float, after: Callable[[], Sequence[Call]]) -> None:
+    def __init__(self, wire: Wire, after: Callable[[], Sequence[Call]]) -> None:
         self._wire = wire
-        self._until = until
         self._after = after
         self._open = False
         self._over = False
 
-    def answer(self, statement: Statement) -> Any:
+    def answer(self, statement: Statement) -> Waits[Any]:
         """Run a statement and return its answer."""
         if self._over:
             raise TypeError("the statement before was said to be the last of its verb")
         if isinstance(statement, Last):
-            return self._run_last(statement.statement)
+            self._over = True
+            return (yield from self._run_last(statement.statement, self._after))
+        if isinstance(statement, Try):
+            return (yield from self._run_last(statement.statement, tuple))
         calls = _calls(statement)
         if not calls:
             return _answer(self._wire, statement, [])
         head = [] if self._open else [_BEGIN]
         self._open = True
-        results = self._wire.ask([*head, *calls], self._until)
+        results = yield from self._wire.asking([*head, *calls])
         return _answer(self._wire, statement, results[len(head) :])
 
-    def commit(self) -> None:
+    def commit(self) -> Waits[None]:
         """Commit, unless that was done with the last statement."""
         if self._open:
-            self._wire.ask([_COMMIT], self._until, self._after())
+            yield from self._wire.asking([_COMMIT], self._after())
             self._open = False
 
-    def give_up(self) -> None:
+    def give_up(self) -> Waits[None]:
         """Undo what is not committed; where that cannot be told to the server, it will see us hang up."""
         if not self._open:
             return
@@ -78,18 +101,22 @@ class _Transaction:
             self._wire.close()
             return
         try:
-            self._wire.tell([_ROLLBACK], self._until)
+            yield from self._wire.telling([_ROLLBACK])
         except (psycopg.Error, OverdueError):
             self._wire.close()
 
-    def _run_last(self, statement: Query | Command | Together) -> Any:
-        self._over = True
+    def hang_up(self) -> None:
+        """Undo what is not committed, at once: nobody waits any more."""
+        if self._open or not self._wire.settled:
+            self._wire.close()
+
+    def _run_last(self, statement: Query | Command | Together, after: Callable[[], Sequence[Call]]) -> Waits[Any]:
         calls = _calls(statement)
         # A group of calls is a transaction by itself. Behind a pooler it would be one of unknown isolation.
         head = [_BEGIN] if self._wire.pooled and not self._open else []
         tail = [_COMMIT] if self._open or head else []
         self._open = bool(tail)
-        results = self._wire.ask([*head, *calls, *tail], self._until, self._after())
+        results = yield from self._wire.asking([*head, *calls, *tail], after())
         self._open = False
         return _answer(self._wire, statement, results[len(head) : len(head) + len(calls)])
 

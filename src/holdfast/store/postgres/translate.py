@@ -17,10 +17,11 @@ from holdfast.errors import (
     StoreUnavailableError,
     ValueNotStoredError,
 )
+from holdfast.store.brief import brief
 from holdfast.store.postgres.address import Address
 from holdfast.store.postgres.connecting import code_in, of_the_line, refusal
 from holdfast.store.postgres.remedies import let_in
-from holdfast.store.postgres.wire import OverdueError
+from holdfast.store.postgres.waiting import OverdueError
 
 FORBIDDEN = "42501"
 _ABSENT = {"42P01", "3F000", "42703", "42883"}
@@ -58,10 +59,10 @@ def translated(address: Address, timeout: float) -> Iterator[None]:
     """Let no error of psycopg escape."""
     try:
         yield
-    except OverdueError as error:
-        raise overdue(address, timeout) from error
+    except OverdueError:
+        raise overdue(address, timeout) from None
     except psycopg.Error as error:
-        raise translate(error, address) from error
+        raise translate(error, address) from (error if error.sqlstate else brief(error))
 
 
 def overdue(address: Address, timeout: float) -> StoreUnavailableError:

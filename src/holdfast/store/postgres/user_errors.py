@@ -22,8 +22,8 @@ _DRIVERS = ("psycopg", "asyncpg", "psycopg2")
 
 NO_TRANSACTION = (
     "this connection is in autocommit mode and no transaction is open, so there is none to join: begin one, as in"
-    " `with connection.transaction():` of psycopg and, with async, of asyncpg, `with transaction.atomic():` of"
-    " Django, or `with engine.begin() as connection:` of SQLAlchemy"
+    " `with connection.transaction():` of psycopg and, with async, of asyncpg, `connection.autocommit = False` of"
+    " psycopg2, `with transaction.atomic():` of Django, or `with engine.begin() as connection:` of SQLAlchemy"
 )
 FAILED = "a statement has failed in this transaction, which can only be rolled back: do that, and begin again"
 CLOSED = "this connection is closed or lost: give one that is open"

@@ -7,12 +7,19 @@ from typing import Any
 
 from psycopg2 import extensions  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
-from holdfast.errors import ValueNotStoredError
+from holdfast.errors import ConfigurationError, ValueNotStoredError
 from holdfast.store.postgres.foreign import Standing
 from holdfast.store.postgres.user_psycopg import standing_of
 from holdfast.store.verb import Bulk, Command, Query
 
 _PLACE = re.compile(r"\$(\d+)")
+_UUID = 2950
+_READERS = {
+    oid: reader
+    for reader in (extensions.BOOLEAN, extensions.INTEGER, extensions.LONGINTEGER, extensions.UNICODE)
+    for oid in reader.values
+} | {_UUID: extensions.UNICODE}
+"""How our answers are read, by the numbers of their types, whatever the user has registered for them."""
 
 
 @cache
@@ -77,6 +84,7 @@ class Psycopg2Connection:
 
     def _answer(self, statement: Query | Command) -> Any:
         with self.driver.cursor(cursor_factory=extensions.cursor) as cursor:
+            cursor.string_types = _READERS
             named = {str(number): _written(value) for number, value in enumerate(statement.params, 1)}
             try:
                 cursor.execute(rewritten(statement.sql), named)
@@ -93,4 +101,10 @@ def _written(value: Any) -> Any:
 
 def psycopg2_connection(connection: Any) -> Psycopg2Connection | None:
     """Return the port to what psycopg2 gave, None where that is no connection."""
-    return Psycopg2Connection(connection) if isinstance(connection, extensions.connection) else None
+    if not isinstance(connection, extensions.connection):
+        return None
+    if connection.async_:
+        raise ConfigurationError(
+            "a connection that psycopg2 opened with async_ knows no transactions: open one without, or use psycopg"
+        )
+    return Psycopg2Connection(connection)

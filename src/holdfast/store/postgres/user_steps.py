@@ -11,7 +11,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from holdfast.store.postgres.foreign import Hand
-from holdfast.store.verb import Bulk, Command, Last, Query, Statement, Together, Tone, Verb
+from holdfast.store.verb import Bulk, Command, Last, Query, Statement, Together, Tone, Try, Verb
 
 T = TypeVar("T")
 
@@ -64,7 +64,7 @@ class SavedSteps:
             return await self._guard(self._hand.ask_bulk(statement))
         if isinstance(statement, Together):
             return await self._guard(self._hand.ask(statement.statements))
-        return (await self._hand.ask(_listed(statement)))[0]
+        return (await self._hand.ask(_listed(statement.statement if isinstance(statement, Try) else statement)))[0]
 
     async def undo(self) -> None:
         """Leave the transaction as it was before the verb, unless the savepoint is gone."""

@@ -17,7 +17,6 @@ from holdfast.errors import ValueNotStoredError
 Dumped = bytes | None
 _PARAMETER = re.compile(r"\$(\d+)(?:::\"?([a-z0-9_]+(?: precision)?)\"?(\[\])?)?")
 _TEXT, _BINARY = 0, 1
-_OIDS = {"text": 25, "bytea": 17}
 _NUMBERS = count(1)
 
 
@@ -42,6 +41,8 @@ class Prepared:
             raise ValueNotStoredError(
                 f"PostgreSQL cannot store a value of this call ({error.reason} at position {error.start})"
             ) from error
+        except ValueError as error:
+            raise ValueNotStoredError("PostgreSQL cannot store a value of this call (no uuid)") from error
 
 
 @cache
@@ -66,8 +67,8 @@ def prepared(sql: str) -> Prepared:
 
 
 def _way(type_: str, many: bool) -> tuple[Callable[[Any], bytes], int]:
-    if many and type_ in _OIDS:
-        return _binary_array(_OIDS[type_], str.encode if type_ == "text" else bytes), _BINARY
+    if many and type_ in _BINARY_ARRAYS:
+        return _BINARY_ARRAYS[type_], _BINARY
     if many:
         return _text_array(_BOOLEAN if type_ in {"boolean", "bool"} else str), _TEXT
     if type_ == "text":
@@ -83,7 +84,7 @@ _BOOLEAN: Callable[[Any], str] = {True: "t", False: "f"}.__getitem__
 
 
 def _text_array(word: Callable[[Any], str]) -> Callable[[Sequence[Any]], bytes]:
-    """Return what writes numbers, booleans and uuids: words that need no quotes."""
+    """Return what writes numbers and booleans: words that need no quotes."""
 
     def dump(values: Sequence[Any]) -> bytes:
         if None in values:
@@ -94,24 +95,50 @@ def _text_array(word: Callable[[Any], str]) -> Callable[[Sequence[Any]], bytes]:
 
 
 _HEADER = struct.Struct("!iiiii")
-_LENGTH = struct.Struct("!i")
-_NULL = _LENGTH.pack(-1)
 _EMPTY = struct.Struct("!iii")
+_length = struct.Struct("!i").pack
+_NULL = _length(-1)
+_UUID_BYTES = 16
 
 
-def _binary_array(oid: int, encode: Callable[[Any], bytes]) -> Callable[[Sequence[Any]], bytes]:
-    """Return what writes texts and bytes: no quotes to add and to take away, and bytes stay what they are."""
+def _binary_array(oid: int, encode: Callable[[Sequence[Any]], Sequence[bytes]]) -> Callable[[Sequence[Any]], bytes]:
+    """Return what writes texts, bytes and uuids: no quotes to add and take away, and bytes stay what they are."""
 
     def dump(values: Sequence[Any]) -> bytes:
         if not values:
             return _EMPTY.pack(0, 0, oid)
-        pieces = [_HEADER.pack(1, 1 if None in values else 0, oid, len(values), 1)]
-        for value in values:
-            if value is None:
-                pieces.append(_NULL)
-                continue
-            piece = encode(value)
-            pieces += (_LENGTH.pack(len(piece)), piece)
-        return b"".join(pieces)
+        if None in values:
+            return _HEADER.pack(1, 1, oid, len(values), 1) + b"".join(map(item_or_null, values))
+        items = [_length(len(item)) + item for item in encode(values)]
+        return _HEADER.pack(1, 0, oid, len(values), 1) + b"".join(items)
+
+    def item_or_null(value: Any) -> bytes:
+        if value is None:
+            return _NULL
+        [item] = encode([value])
+        return _length(len(item)) + item
 
     return dump
+
+
+def _texts(values: Sequence[str]) -> Sequence[bytes]:
+    return [value.encode() for value in values]
+
+
+def _bytes(values: Sequence[bytes]) -> Sequence[bytes]:
+    return [bytes(value) for value in values]
+
+
+def _uuids(values: Sequence[str]) -> Sequence[bytes]:
+    # The server reads these in a fraction of the time that it takes for their texts.
+    numbers = list(map(bytes.fromhex, [value.replace("-", "") for value in values]))
+    if {*map(len, numbers)} != {_UUID_BYTES}:
+        raise ValueError("an item is too long or too short")
+    return numbers
+
+
+_BINARY_ARRAYS = {
+    "text": _binary_array(25, _texts),
+    "bytea": _binary_array(17, _bytes),
+    "uuid": _binary_array(2950, _uuids),
+}

@@ -3,14 +3,15 @@
 It speaks libpq's pipeline mode all the time: what is sent together takes one round trip, and each group of calls
 ends with a Sync, which makes it a transaction of its own unless one is open. Psycopg connects and reads the values;
 the waiting in between is done here, because every wait has an end, and because it takes half the time of a cursor.
+
+What is said is written once, as conversations (waiting.py) that a thread or a coroutine goes through.
 """
 
-import select
 import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import pq
@@ -19,6 +20,9 @@ from psycopg.errors import error_from_result
 
 from holdfast.store.postgres.forks import OPEN
 from holdfast.store.postgres.values import Dumped, Prepared
+from holdfast.store.postgres.waiting import Readiness, Waits, go_through
+
+T = TypeVar("T")
 
 Call = tuple[Prepared, list[Dumped]]
 """A statement and its parameters, ready to be sent."""
@@ -31,11 +35,6 @@ _CALL, _SYNC = "call", "sync"
 _FAILED = (pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE)
 _ABORTED = pq.ExecStatus.PIPELINE_ABORTED
 _BINARY = 1
-_NO_WAIT = 0.0
-
-
-class OverdueError(Exception):
-    """The server did not answer in time: the connection is of no use any more."""
 
 
 class Connection(psycopg.Connection[Any]):
@@ -52,7 +51,7 @@ class Wire:
         self._connection = connection
         self._pg = connection.pgconn
         self._descriptor = self._pg.socket
-        self._ready = _Readiness(self._descriptor)
+        self._ready = Readiness(self._descriptor)
         self._values = Transformer(connection)
         self._known = set[bytes]()
         self._awaited = deque[_Awaited]()
@@ -84,7 +83,23 @@ class Wire:
         """The process that serves this connection, as the server said, or a pooler in its place."""
         return self._pg.backend_pid
 
+    def drive(self, waits: Waits[T], until: float) -> T:
+        """Return what comes of a conversation, blocking. Raises OverdueError at the time given."""
+        return self._ready.go_through(waits, until)
+
+    async def adrive(self, waits: Waits[T], until: float) -> T:
+        """Do the same in a coroutine."""
+        return await go_through(self._descriptor, waits, until)
+
     def ask(self, calls: Sequence[Call], until: float, after: Sequence[Call] = ()) -> list[Result]:
+        """Send calls at once, and return their results, blocking."""
+        return self.drive(self.asking(calls, after), until)
+
+    def tell(self, calls: Sequence[Call], until: float) -> None:
+        """Send calls whose results nobody needs, blocking."""
+        self.drive(self.telling(calls), until)
+
+    def asking(self, calls: Sequence[Call], after: Sequence[Call] = ()) -> Waits[list[Result]]:
         """Send calls at once, and return their results.
 
         `after` goes along, and is done by the server in a transaction of its own after these have ended; nobody
@@ -93,46 +108,35 @@ class Wire:
         self.settled = False
         if self.pooled:
             # A pooler may take the first answer for the end of all that was sent: one group at a time.
-            self._read_groups(until)
+            yield from self._read_groups()
         self._send(calls)
+        last = self._groups
         if after and not self.pooled:
             self._send(after)
-        self._flush(until)
-        self._read_groups(until, but=2 if after and not self.pooled else 1)
-        results, error = self._read_group(until)
+        yield from self._flush()
+        yield from self._read_groups(but=self._groups - last + 1)
+        results, error = yield from self._read_group()
         if after and self.pooled:
             self._send(after)
-            self._flush(until)
+            yield from self._flush()
         self.settled = True
         self.used_at = time.monotonic()
         if error is not None:
             raise error
         return results
 
-    def tell(self, calls: Sequence[Call], until: float) -> None:
+    def telling(self, calls: Sequence[Call]) -> Waits[None]:
         """Send calls whose results nobody needs."""
         self.settled = False
         if self.pooled:
-            self._read_groups(until)
+            yield from self._read_groups()
         self._send(calls)
-        self._flush(until)
+        yield from self._flush()
         self.settled = True
 
     def run_script(self, sql: str, until: float) -> None:
-        """Run several statements without parameters, as they stand in a file."""
-        self.settled = False
-        self._read_groups(until)
-        self._pg.exit_pipeline_mode()
-        self._pg.send_query(sql.encode())
-        self._flush(until)
-        error = None
-        while (result := self._next_result(until)) is not None:
-            if result.status in _FAILED:
-                error = _error(result)
-        self._pg.enter_pipeline_mode()
-        self.settled = True
-        if error is not None:
-            raise error
+        """Run several statements without parameters, as they stand in a file, blocking."""
+        self.drive(self._running_script(sql), until)
 
     def rows(self, result: Result) -> list[Any]:
         """Return the rows of a result as tuples."""
@@ -148,7 +152,7 @@ class Wire:
             self._pg.consume_input()
         error = None
         while self._awaited and not self._pg.is_busy():
-            error = self._read_one(_NO_WAIT)[1] or error
+            error = self._take_one()[1] or error
         return error
 
     @property
@@ -190,47 +194,67 @@ class Wire:
         self._awaited.append(_SYNC)
         self._groups += 1
 
-    def _flush(self, until: float) -> None:
-        while self._pg.flush():
-            if self._ready.wait(until, writing=True):
+    def _running_script(self, sql: str) -> Waits[None]:
+        self.settled = False
+        yield from self._read_groups()
+        self._pg.exit_pipeline_mode()
+        self._pg.send_query(sql.encode())
+        yield from self._flush()
+        error = None
+        while True:
+            while self._pg.is_busy():
+                yield False
                 self._pg.consume_input()
+            result = self._pg.get_result()
+            if result is None:
+                break
+            if result.status in _FAILED:
+                error = _error(result)
+        self._pg.enter_pipeline_mode()
+        self.settled = True
+        if error is not None:
+            raise error
 
-    def _read_groups(self, until: float, but: int = 0) -> None:
+    def _flush(self) -> Waits[None]:
+        while self._pg.flush():
+            yield True
+            self._pg.consume_input()
+
+    def _read_groups(self, but: int = 0) -> Waits[None]:
         """Read, and drop, the answers to all groups but the last ones."""
         while self._groups > but:
-            self._read_group(until)
+            yield from self._read_group()
 
-    def _read_group(self, until: float) -> tuple[list[Result], psycopg.Error | None]:
+    def _read_group(self) -> Waits[tuple[list[Result], psycopg.Error | None]]:
         """Return the results of the calls up to the next Sync, and the first error among them."""
         results: list[Result] = []
         first: psycopg.Error | None = None
-        while (kind := self._awaited[0]) is not _SYNC:
-            result, error = self._read_one(until)
+        while True:
+            while self._pg.is_busy():
+                yield False
+                self._pg.consume_input()
+            kind = self._awaited[0]
+            result, error = self._take_one()
+            if kind is _SYNC:
+                return results, first
             first = first or error
             if kind is _CALL:
                 results.append(result)
-        self._read_one(until)
-        return results, first
 
-    def _read_one(self, until: float) -> tuple[Result, psycopg.Error | None]:
-        result = self._next_result(until)
+    def _take_one(self) -> tuple[Result, psycopg.Error | None]:
+        """Return the next result, which came in, and the error that it tells of."""
+        result = self._pg.get_result()
         if result is None:
             raise psycopg.OperationalError("the connection is lost")
         kind = self._awaited.popleft()
         if kind is _SYNC:
             self._groups -= 1
             return result, None
-        self._next_result(until)  # the None behind each
+        self._pg.get_result()  # the None behind each, for which nothing has to come in
         failed = result.status in _FAILED
         if isinstance(kind, Prepared) and (failed or result.status == _ABORTED):
             self._known.discard(kind.name)
         return result, _error(result) if failed else None
-
-    def _next_result(self, until: float) -> Result | None:
-        while self._pg.is_busy():
-            self._ready.wait(until)
-            self._pg.consume_input()
-        return self._pg.get_result()
 
 
 def _error(result: Result) -> psycopg.Error:
@@ -238,37 +262,3 @@ def _error(result: Result) -> psycopg.Error:
     error = error_from_result(result, encoding="utf-8")
     error.args = (error.diag.message_primary or "no details",)
     return error
-
-
-class _Readiness:
-    """Waits for a descriptor. Windows has no poll."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._poll: Any = None
-        if hasattr(select, "poll"):
-            self._poll = select.poll()
-            self._poll.register(descriptor, select.POLLIN)
-
-    def is_readable(self) -> bool:
-        """Tell whether something came in."""
-        return self._wait(0, writing=False)[0]
-
-    def wait(self, until: float, *, writing: bool = False) -> bool:
-        """Wait until something came in, or may be written; return whether something came in."""
-        readable, writable = self._wait(max(until - time.monotonic(), 0), writing=writing)
-        if not (readable or writable):
-            raise OverdueError
-        return readable
-
-    def _wait(self, timeout: float, *, writing: bool) -> tuple[bool, bool]:
-        if self._poll is None:
-            found = select.select([self._descriptor], [self._descriptor] if writing else [], [], timeout)
-            return bool(found[0]), bool(found[1])
-        if writing:
-            self._poll.modify(self._descriptor, select.POLLIN | select.POLLOUT)
-        found = self._poll.poll(timeout * 1000)
-        if writing:
-            self._poll.modify(self._descriptor, select.POLLIN)
-        events = found[0][1] if found else 0
-        return bool(events & ~select.POLLOUT), bool(events & select.POLLOUT)

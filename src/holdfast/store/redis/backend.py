@@ -29,19 +29,11 @@ class RedisBackend:
         self._prefix = key_prefix(namespace)
         self._timeout = timeout
         self._clock = clock
-        self._store = RedisStore(clock)
-        self._engine = EachProcess(self._new_engine, f"the store on Redis {self._address.name}")
-        self._bell = RedisBell(self._engine)
-
-    @property
-    def verbs(self) -> RedisStore:
+        self.verbs = RedisStore(clock)
         """The verbs of this store."""
-        return self._store
-
-    @property
-    def bell(self) -> RedisBell:
+        self._engine = EachProcess(self._new_engine, f"the store on Redis {self._address.name}")
+        self.bell = RedisBell(self._engine)
         """The bell of this store."""
-        return self._bell
 
     def run(self, verb: Verb[T]) -> T:
         """Run the verb and return its answer."""
@@ -82,10 +74,9 @@ class RedisBackend:
         self._engine.close()
 
     def _new_engine(self) -> Engine:
-        return Engine(self._address, self._prefix, load_scripts(), self._timeout, self._given_now)
-
-    def _given_now(self) -> str:
-        return "" if self._clock is None else str(to_micros(self._clock.now()))
+        clock = self._clock
+        given_now = None if clock is None else lambda: str(to_micros(clock.now()))
+        return Engine(self._address, self._prefix, load_scripts(), self._timeout, given_now)
 
 
 def _no_part(connection: Any, why: str) -> ConfigurationError:

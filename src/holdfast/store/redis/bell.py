@@ -22,8 +22,8 @@ from redis.exceptions import RedisError
 
 from holdfast.errors import HoldfastError
 from holdfast.store.redis.address import Place
-from holdfast.store.redis.connect import Wire, descriptor
 from holdfast.store.redis.engine import Engine
+from holdfast.store.redis.wire import Wire
 from holdfast.store.verb import Script, Tone
 
 BLOCK = 10
@@ -71,7 +71,7 @@ class _Line:
 
     def close(self) -> None:
         """Hang up."""
-        self._connection.disconnect()
+        self._connection.close()
 
     async def _next_epoch(self, seen: bytes) -> bytes:
         while True:
@@ -79,7 +79,7 @@ class _Line:
                 self._engine.ask_epoch(self._connection, self._tone.value, self._listener, seen)
                 self._now_asked(_Asked.EPOCH)
             await self._readable()
-            reply, asked = self._connection.read_response(), self._asked
+            reply, asked = self._connection.read(), self._asked
             self._asked = _Asked.NOTHING
             if asked is _Asked.EPOCH and reply is None:
                 self._engine.ask_ear(self._connection, self._listener, BLOCK)
@@ -92,10 +92,10 @@ class _Line:
         self._asked, self._asked_at = what, self._loop.time()
 
     async def _readable(self) -> None:
-        if self._connection.can_read():
+        if self._connection.has_news:
             return
         came = asyncio.Event()
-        watched = descriptor(self._connection)
+        watched = self._connection.fileno()
         self._loop.add_reader(watched, came.set)
         try:
             async with asyncio.timeout_at(self._asked_at + BLOCK + GRACE):
@@ -196,4 +196,4 @@ class RedisBell:
 def _hang_up(opened: Future[tuple[Place, Wire]]) -> None:
     if not opened.cancelled() and opened.exception() is None:
         _, connection = opened.result()
-        connection.disconnect()
+        connection.close()

@@ -167,7 +167,10 @@ def _replicas(said: Said) -> Finding:
     count = int(said.info.get("connected_slaves", 0))
     if count == 0:
         return Finding("replicas", Level.OK, "none: while this server is away, everybody waits for it")
-    says = f"{count} connected, and no write waits for one: a failover may lose what was accepted just before it"
+    says = (
+        f"{count} connected, and no write waits for one: a failover may lose what was accepted just before it,"
+        " against the promise that an accepted job is kept, and run again what had just ended"
+    )
     if not _heeds_scripts(said):
         remedy = (
             "upgrade to Redis 7 or newer, where min-replicas-to-write bounds that; here it does not heed scripts"
@@ -180,7 +183,8 @@ def _replicas(said: Said) -> Finding:
     return Finding(
         "replicas",
         Level.WARNING,
-        f"{count} connected; writes stop when they lag by {lag} s, so that a failover may lose up to that",
+        f"{count} connected; writes stop when they lag by {lag} s: a failover may lose jobs accepted within about"
+        " that time before it",
         "where not even that may be lost, use PostgreSQL with synchronous replicas",
     )
 

@@ -1,27 +1,32 @@
-"""All that one process has open: connections for jobs and for beats, and threads for async callers.
+"""All that one process has open: connections for jobs and for beats, of threads and of event loops.
 
-Beats have connections and a thread of their own, so that they wait for nobody. A call that got no reply is not
-repeated here, as it may have happened: the verbs may be repeated, and who calls decides.
+Beats have connections of their own, so that they wait for nobody. A call that got no reply is not repeated here, as
+it may have happened: the verbs may be repeated, and who calls decides.
+
+Async callers share connections that their event loop watches. With TLS, whose sockets do not tell what they hold,
+they have threads instead.
 """
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
-from functools import partial
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from redis.exceptions import NoPermissionError, NoScriptError, RedisError
 
 from holdfast.store.redis.address import Address, Place
-from holdfast.store.redis.connect import Wire, ask, open_connection, send
+from holdfast.store.redis.connect import open_connection
 from holdfast.store.redis.info import parse_info
 from holdfast.store.redis.layout import refuse_other_format
+from holdfast.store.redis.loops import CAN_WATCH, Loops
+from holdfast.store.redis.pipes import Opened
 from holdfast.store.redis.pool import Pool
-from holdfast.store.redis.steps import run_steps
+from holdfast.store.redis.steps import arun_steps, run_steps
 from holdfast.store.redis.translate import Translated, code_of, is_cut, refuse_old
 from holdfast.store.redis.whereabouts import whereabouts
+from holdfast.store.redis.wire import Wire
 from holdfast.store.verb import Access, Script, Verb
 
 T = TypeVar("T")
@@ -47,7 +52,7 @@ class Engine:
         prefix: str,
         scripts: Mapping[str, str],
         timeout: float,
-        given_now: Callable[[], str],
+        given_now: Callable[[], str] | None,
     ) -> None:
         self._address = address
         self._prefix = prefix
@@ -62,30 +67,39 @@ class Engine:
             access: ThreadPoolExecutor(size, thread_name_prefix=f"holdfast-redis-{access.value}")
             for access, size in _THREADS.items()
         }
+        self._loops = Loops(self._threads, self._open_for_a_loop, timeout)
+        self._on_loops = CAN_WATCH and not address.tls
         self._openers = ThreadPoolExecutor(1, thread_name_prefix="holdfast-redis-bell")
+        self._losses = 0
         self._knows_version = False
 
     def run(self, verb: Verb[T]) -> T:
         """Run the verb in the caller's own thread."""
-        with self._translated:
-            return run_steps(partial(self._call, self._pools[verb.access]), verb.steps)
+        try:
+            return run_steps(self._call, verb)
+        except Exception as error:
+            self._translated.reword(error)
+            raise
 
     async def arun(self, verb: Verb[T]) -> T:
-        """Run the verb in a thread of its lane."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads[verb.access], self.run, verb)
+        """Run the verb without blocking the event loop."""
+        if not self._on_loops:
+            return await asyncio.get_running_loop().run_in_executor(self._threads[verb.access], self.run, verb)
+        with self._translated:
+            return await arun_steps(self._acall, verb)
 
     def call(self, script: Script) -> Any:
         """Run one script that is no verb."""
         with self._translated:
-            return self._call(self._pools[Access.WRITE], script)
+            return self._call(Access.WRITE, script)
 
     def ask_epoch(self, connection: Wire, *args: Any) -> None:
         """Send the script of a listener without waiting for the reply."""
-        send(connection, "EVALSHA", self._digests[_LISTEN], "1", self._prefix, "", *args)
+        connection.send(("EVALSHA", self._digests[_LISTEN], "1", self._prefix, "", *args))
 
     def ask_ear(self, connection: Wire, listener: str, seconds: int) -> None:
         """Wait on the server for what rings in a listener's ear, without waiting here for the reply."""
-        send(connection, "BLPOP", f"{self._prefix}:ear:{listener}", seconds)
+        connection.send(("BLPOP", f"{self._prefix}:ear:{listener}", seconds))
 
     def open_ear(self) -> "Future[tuple[Place, Wire]]":
         """Open a connection for a listener, in a thread. Who asks for it closes it."""
@@ -94,12 +108,14 @@ class Engine:
     def lose_if_gone(self, place: Place, error: RedisError) -> None:
         """Look for the server anew if this error means that it is no longer at this place."""
         if code_of(error) in _ELSEWHERE or is_cut(error):
+            self._losses += 1
             self._where.lose(place)
             for pool in self._pools.values():
                 pool.clear()
 
     def close(self) -> None:
         """Wait for what runs, then let go of threads and connections."""
+        self._loops.close()
         for thread in (self._openers, *self._threads.values()):
             thread.shutdown(wait=True)
         for pool in self._pools.values():
@@ -107,55 +123,97 @@ class Engine:
 
     def _open_ear(self) -> tuple[Place, Wire]:
         place = self._where.find()
-        try:
+        with self._losing_if_gone(place):
             connection = open_connection(self._address, place, self._timeout)
-            try:
-                ask(connection, "SCRIPT", "LOAD", self._texts[_LISTEN])
-            except BaseException:
-                connection.disconnect()
-                raise
-        except RedisError as error:
-            self.lose_if_gone(place, error)
-            raise
+            with closing_if_failed(connection):
+                connection.ask("SCRIPT", "LOAD", self._texts[_LISTEN])
         return place, connection
 
-    def _call(self, pool: Pool, script: Script) -> Any:
+    def _open_for_a_loop(self) -> Opened:
+        losses, place = self._losses, self._where.find()
+        with self._losing_if_gone(place):
+            connection = open_connection(self._address, place, self._timeout)
+            with closing_if_failed(connection):
+                if not self._knows_version:
+                    self._learn_version(connection)
+        return connection, place, losses
+
+    def _call(self, access: Access, script: Script) -> Any:
         try:
-            return self._try(pool, script)
+            return self._try(access, script)
         except RedisError as error:
             if not self._where.may_move or code_of(error) not in _NOT_DONE:
                 raise
-        return self._try(pool, script)
+        return self._try(access, script)
 
-    def _try(self, pool: Pool, script: Script) -> Any:
-        place = self._where.find()
+    def _try(self, access: Access, script: Script) -> Any:
+        place, pool = self._where.found or self._where.find(), self._pools[access]
         try:
-            lent = pool.take(place)
+            line = pool.take(place)
             try:
-                self._learn_version(lent.wire)
-                reply = self._evaluate(lent.wire, script)
+                reply = self._evaluate(line.wire, script)
             except BaseException:
-                pool.drop(lent)
+                pool.drop(line)
                 raise
         except RedisError as error:
             self.lose_if_gone(place, error)
             raise
-        pool.give_back(lent)
+        pool.give_back(line)
         return reply
 
     def _evaluate(self, connection: Wire, script: Script) -> Any:
-        digest = self._digests[script.name]
-        send(connection, "EVALSHA", digest, "1", self._prefix, self._given_now(), *script.args)
+        if not self._knows_version:
+            self._learn_version(connection)
+        command = self._command(script)
+        connection.send(command)
         try:
-            return connection.read_response()
+            return connection.read()
         except NoScriptError:
-            ask(connection, "SCRIPT", "LOAD", self._texts[script.name])
-        return ask(connection, "EVALSHA", digest, "1", self._prefix, self._given_now(), *script.args)
+            connection.ask("SCRIPT", "LOAD", self._texts[script.name])
+        return connection.ask(*command)
+
+    async def _acall(self, access: Access, script: Script) -> Any:
+        try:
+            return await self._atry(access, script)
+        except RedisError as error:
+            if not self._where.may_move or code_of(error) not in _NOT_DONE:
+                raise
+        return await self._atry(access, script)
+
+    async def _atry(self, access: Access, script: Script) -> Any:
+        pipe = await self._loops.pipes(access).get(self._losses)
+        command = self._command(script)
+        with self._losing_if_gone(pipe.place):
+            try:
+                return await pipe.ask(command)
+            except NoScriptError:
+                await pipe.ask(("SCRIPT", "LOAD", self._texts[script.name]))
+            return await pipe.ask(command)
+
+    def _command(self, script: Script) -> tuple[Any, ...]:
+        now = "" if self._given_now is None else self._given_now()
+        return ("EVALSHA", self._digests[script.name], "1", self._prefix, now, *script.args)
 
     def _learn_version(self, connection: Wire) -> None:
-        if self._knows_version:
-            return
         with suppress(NoPermissionError):  # not everybody may ask: then a script will say what is missing
-            refuse_old(parse_info(ask(connection, "INFO", "server")), self._address)
-        refuse_other_format(ask(connection, "GET", f"{self._prefix}:format"), self._address)
+            refuse_old(parse_info(connection.ask("INFO", "server")), self._address)
+        refuse_other_format(connection.ask("GET", f"{self._prefix}:format"), self._address)
         self._knows_version = True
+
+    @contextmanager
+    def _losing_if_gone(self, place: Place) -> Iterator[None]:
+        try:
+            yield
+        except RedisError as error:
+            self.lose_if_gone(place, error)
+            raise
+
+
+@contextmanager
+def closing_if_failed(connection: Wire) -> Iterator[None]:
+    """Hang up if what is done within fails."""
+    try:
+        yield
+    except BaseException:
+        connection.close()
+        raise

@@ -6,7 +6,7 @@ from typing import Any
 from holdfast.core.job import NewJob, OnConflict
 from holdfast.errors import KeyTakenError
 from holdfast.store.redis.packing import pack
-from holdfast.store.redis.requests import is_plain, write_request
+from holdfast.store.redis.requests import is_plain, write_plain_request, write_request
 from holdfast.store.times import span_to_micros, to_micros
 from holdfast.store.verb import Access, Script, Steps, Verb
 
@@ -18,6 +18,8 @@ class EnqueueVerbs:
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Verb[Mapping[str, str]]:
         """Accept jobs. A job whose id is known already is left as it is, whatever its key."""
+        if len(jobs) == 1 and is_plain(jobs[0]):
+            return Verb("enqueue", Access.WRITE, _enqueue_one(jobs[0]), wakes=True)
         replaces = any(job.on_conflict is OnConflict.REPLACE for job in jobs)
         return Verb("enqueue", Access.WRITE, _enqueue(jobs), wakes=True, tells=replaces)
 
@@ -26,12 +28,19 @@ def _enqueue(jobs: Sequence[NewJob]) -> Steps[Mapping[str, str]]:
     if not jobs:
         return {}
     jobs = _different(jobs)
-    texts = [write_request(job) for job in jobs]
-    met, holder = yield Script("enqueue", (pack(_columns(jobs, texts)), b"".join(texts)))
+    special = [(number, job) for number, job in enumerate(jobs, 1) if not is_plain(job)]
+    texts = [write_request(job) for job in jobs] if special else [write_plain_request(job) for job in jobs]
+    met, holder = yield Script("enqueue", (pack(_columns(jobs, special, texts)), b"".join(texts)))
     if holder is not None:
         raise key_taken(holder, _REMEDY)
     words = [word.decode() for word in met]
     return dict(zip(words[::2], words[1::2], strict=True))
+
+
+def _enqueue_one(job: NewJob) -> Steps[Mapping[str, str]]:
+    """Accept one plain job: most calls are for one."""
+    yield Script("enqueue_one", (job.id, write_plain_request(job), job.queue, f"0:{job.priority}"))
+    return {}
 
 
 def _different(jobs: Sequence[NewJob]) -> Sequence[NewJob]:
@@ -50,10 +59,11 @@ def key_taken(holder: Sequence[bytes], remedy: str) -> KeyTakenError:
     return KeyTakenError(f"key {key!r} of task {task} is taken by job {job_id}, which is {state}: {remedy}")
 
 
-def _columns(jobs: Sequence[NewJob], texts: Sequence[bytes]) -> tuple[Any, ...]:
+def _columns(
+    jobs: Sequence[NewJob], special: Sequence[tuple[int, NewJob]], texts: Sequence[bytes]
+) -> tuple[Any, ...]:
     places: dict[tuple[str, int], int] = {}
     place_of = [places.setdefault((job.queue, job.priority), len(places) + 1) for job in jobs]
-    special = [(number, job) for number, job in enumerate(jobs, 1) if not is_plain(job)]
     return (
         [job.id for job in jobs],
         [len(text) for text in texts],

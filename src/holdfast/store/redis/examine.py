@@ -11,11 +11,13 @@ from holdfast.store.examination import Examination, Finding, Level
 from holdfast.store.redis.address import Address, Kind, Place, parse_address
 from holdfast.store.redis.backend import RedisBackend, key_prefix
 from holdfast.store.redis.census import take_census
-from holdfast.store.redis.connect import Wire, ask, open_connection
+from holdfast.store.redis.connect import open_connection
 from holdfast.store.redis.durability import Said, judge_server
+from holdfast.store.redis.existing import is_used, where_said
 from holdfast.store.redis.info import parse_info
 from holdfast.store.redis.translate import Translated, refuse_old
 from holdfast.store.redis.whereabouts import whereabouts
+from holdfast.store.redis.wire import Wire
 
 _TIMEOUT = 5.0
 _SETTINGS = (
@@ -59,7 +61,7 @@ def _look(address: Address, namespace: str | None) -> Iterator[Finding]:
     connection = open_connection(address, place, _TIMEOUT)
     try:
         try:
-            info = parse_info(ask(connection, "INFO"))
+            info = parse_info(connection.ask("INFO"))
         except NoPermissionError:
             yield _unseen(address)
             return
@@ -67,8 +69,21 @@ def _look(address: Address, namespace: str | None) -> Iterator[Finding]:
         if info.get("cluster_enabled") == "1":
             yield _cluster(connection, address)
         yield from judge_server(Said(info, _settings(connection)))
+        yield _contents(namespace, used=is_used(connection, namespace))
     finally:
-        connection.disconnect()
+        connection.close()
+
+
+def _contents(namespace: str | None, *, used: bool) -> Finding:
+    where = where_said(namespace)
+    if used:
+        return Finding("store", Level.OK, f"holds jobs of Holdfast {where}")
+    return Finding(
+        "store",
+        Level.WARNING,
+        f"nothing of Holdfast is there yet {where}",
+        "give the right store with --url and --namespace, if jobs should be there; else the first one makes it",
+    )
 
 
 def _unseen(address: Address) -> Finding:
@@ -92,7 +107,7 @@ def _server(info: dict[str, str], address: Address, place: Place) -> Finding:
 
 
 def _cluster(connection: Wire, address: Address) -> Finding:
-    info = parse_info(ask(connection, "CLUSTER", "INFO"))
+    info = parse_info(connection.ask("CLUSTER", "INFO"))
     state = info.get("cluster_state", "unknown")
     if state != "ok":
         return Finding(
@@ -114,7 +129,7 @@ def _cluster(connection: Wire, address: Address) -> Finding:
 def _settings(connection: Wire) -> dict[str, str]:
     """Return the settings that matter, none where this user may not read them or the server hides them."""
     try:
-        answers = [ask(connection, "CONFIG", "GET", name) for name in _SETTINGS]
+        answers = [connection.ask("CONFIG", "GET", name) for name in _SETTINGS]
     except ResponseError:
         return {}
     return {answer[0].decode(): answer[1].decode() for answer in answers if answer}

@@ -3,12 +3,24 @@
 from holdfast.errors import StoreUnavailableError
 from holdfast.store.redis.address import parse_address
 from holdfast.store.redis.backend import key_prefix
-from holdfast.store.redis.connect import ask, open_connection
+from holdfast.store.redis.connect import open_connection
 from holdfast.store.redis.translate import Translated
 from holdfast.store.redis.whereabouts import whereabouts
+from holdfast.store.redis.wire import Wire
 
 _TRACES = ("arrivals", "hires", "paused")
 """Keys of which the first job, the first worker or a pause leaves one; base.lua says what they hold."""
+
+
+def is_used(connection: Wire, namespace: str | None) -> bool:
+    """Tell whether anybody ever enqueued, worked or paused there."""
+    prefix = key_prefix(namespace)
+    return bool(connection.ask("EXISTS", *(f"{prefix}:{trace}" for trace in _TRACES)))
+
+
+def where_said(namespace: str | None) -> str:
+    """Return which part of a database is meant, for a message."""
+    return f"in namespace {namespace}" if namespace else "outside of namespaces"
 
 
 def refuse_missing_keys(url: str, namespace: str | None, timeout: float) -> None:
@@ -17,12 +29,11 @@ def refuse_missing_keys(url: str, namespace: str | None, timeout: float) -> None
     with Translated(address, timeout):
         connection = open_connection(address, whereabouts(address, prefix, timeout).find(), timeout)
         try:
-            found = ask(connection, "EXISTS", *(f"{prefix}:{trace}" for trace in _TRACES))
+            found = is_used(connection, namespace)
         finally:
-            connection.disconnect()
+            connection.close()
     if not found:
-        where = f"in namespace {namespace}" if namespace else "outside of namespaces"
         raise StoreUnavailableError(
-            f"Redis {address.name} holds no jobs of Holdfast {where}; give the right store with --url and"
-            " --namespace (it is made when a job is first enqueued or a worker starts)"
+            f"Redis {address.name} holds no jobs of Holdfast {where_said(namespace)}; give the right store with"
+            " --url and --namespace (it is made when a job is first enqueued or a worker starts)"
         )

@@ -5,30 +5,17 @@ counted how many are lent: there is a seat for each, which is free, or in someon
 that knows the frames it came through), and one that is gone is replaced.
 """
 
-import select
 import threading
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from weakref import ref
 
 from holdfast.errors import StoreUnavailableError
 from holdfast.store.redis.address import Address, Place
-from holdfast.store.redis.connect import Wire, descriptor, open_connection
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A connection, and where it leads."""
-
-    place: Place
-    wire: Wire
-    news: "select.poll"
-
-    @property
-    def is_spoilt(self) -> bool:
-        """Whether the server has hung up, or said something that nobody asked for."""
-        return bool(self.news.poll(0))
+from holdfast.store.redis.connect import open_connection
+from holdfast.store.redis.wire import Wire
 
 
 class Seat:
@@ -37,17 +24,13 @@ class Seat:
     __slots__ = ("__weakref__",)
 
 
-@dataclass(frozen=True, slots=True)
-class Lent:
-    """A connection in someone's hands."""
+@dataclass(slots=True)
+class Line:
+    """A connection, where it leads, and the seat of whoever has it in hands."""
 
-    line: Line
-    seat: Seat
-
-    @property
-    def wire(self) -> Wire:
-        """The connection itself."""
-        return self.line.wire
+    place: Place
+    wire: Wire
+    seat: Seat | None = None
 
 
 class Pool:
@@ -63,37 +46,49 @@ class Pool:
         self._replacing = threading.RLock()
         self._replace_lost_seats()
 
-    def take(self, place: Place) -> Lent:
+    def take(self, place: Place) -> Line:
         """Return a connection to this place that nobody else uses, to be given back or dropped."""
-        if self._free.empty():
-            self._replace_lost_seats()
         try:
-            seat = self._free.get(timeout=self._timeout)
+            seat = self._free.get(block=False)
+        except Empty:
+            seat = self._wait_for_seat()
+        try:
+            line = self._usable_idle(place) or self._open(place)
+        except BaseException:
+            self._free.put(seat)
+            raise
+        line.seat = seat
+        return line
+
+    def give_back(self, line: Line) -> None:
+        """Let others use the connection: all that was asked on it is answered."""
+        seat, line.seat = line.seat, None
+        self._idle.append(line)
+        if seat is not None:
+            self._free.put(seat)
+
+    def drop(self, line: Line) -> None:
+        """Let nobody use the connection again."""
+        seat, line.seat = line.seat, None
+        line.wire.close()
+        if seat is not None:
+            self._free.put(seat)
+
+    def clear(self) -> None:
+        """Hang up where nobody uses a connection now."""
+        with suppress(IndexError):
+            while True:
+                self._idle.pop().wire.close()
+
+    def _wait_for_seat(self) -> Seat:
+        self._replace_lost_seats()
+        try:
+            return self._free.get(timeout=self._timeout)
         except Empty:
             raise StoreUnavailableError(
                 f"all {self._size} connections of this process to Redis {self._address.name} were in use for over"
                 f" {self._timeout:g} s: call from fewer threads at once, or try again"
             ) from None
-        try:
-            return Lent(self._usable_idle(place) or self._open(place), seat)
-        except BaseException:
-            self._free.put(seat)
-            raise
-
-    def give_back(self, lent: Lent) -> None:
-        """Let others use the connection: all that was asked on it is answered."""
-        self._idle.append(lent.line)
-        self._free.put(lent.seat)
-
-    def drop(self, lent: Lent) -> None:
-        """Let nobody use the connection again."""
-        lent.wire.disconnect()
-        self._free.put(lent.seat)
-
-    def clear(self) -> None:
-        """Hang up where nobody uses a connection now."""
-        while (idle := self._idle_one()) is not None:
-            idle.wire.disconnect()
 
     def _replace_lost_seats(self) -> None:
         with self._replacing:
@@ -104,19 +99,15 @@ class Pool:
                 self._free.put(seat)
 
     def _usable_idle(self, place: Place) -> Line | None:
-        while (idle := self._idle_one()) is not None:
-            if idle.place == place and not idle.is_spoilt:
+        while True:
+            try:
+                idle = self._idle.pop()
+            except IndexError:
+                return None
+            is_there = idle.place is place or idle.place == place
+            if is_there and not idle.wire.has_news:  # such as that the server has hung up
                 return idle
-            idle.wire.disconnect()
-        return None
-
-    def _idle_one(self) -> Line | None:
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return None
+            idle.wire.close()
 
     def _open(self, place: Place) -> Line:
-        wire, news = open_connection(self._address, place, self._timeout), select.poll()
-        news.register(descriptor(wire), select.POLLIN)
-        return Line(place, wire, news)
+        return Line(place, open_connection(self._address, place, self._timeout))

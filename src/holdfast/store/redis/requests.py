@@ -6,7 +6,6 @@ by the server, and may be any bytes.
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
 import msgspec
 
@@ -53,10 +52,16 @@ _decode = msgspec.msgpack.Decoder(Request).decode
 
 def write_request(job: NewJob) -> bytes:
     """Return what is stored of a job: the length of the request, the request, the payload."""
-    row: tuple[Any, ...] = (job.id, job.task, job.version, job.queue, job.priority, job.max_attempts)
-    if not is_plain(job):
-        row = (
-            *row,
+    if is_plain(job):
+        return write_plain_request(job)
+    request = pack(
+        (
+            job.id,
+            job.task,
+            job.version,
+            job.queue,
+            job.priority,
+            job.max_attempts,
             to_micros_or_none(job.run_at),
             span_to_micros(job.delay),
             job.key,
@@ -66,7 +71,13 @@ def write_request(job: NewJob) -> bytes:
             job.tags,
             job.metadata,
         )
-    request = pack(row)
+    )
+    return len(request).to_bytes(4) + request + job.payload
+
+
+def write_plain_request(job: NewJob) -> bytes:
+    """Return the same of a job that is known to be plain."""
+    request = pack((job.id, job.task, job.version, job.queue, job.priority, job.max_attempts))
     return len(request).to_bytes(4) + request + job.payload
 
 

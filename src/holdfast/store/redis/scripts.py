@@ -6,7 +6,8 @@ from `core.states`, so that there is one such table.
 
 The server makes every function of a part anew at each call, which may take longer than the script's own work. So a
 script may say `-- seldom: part (name, …)` instead: the part, with those that it uses, becomes the inside of a
-function of the part's name, which returns these names in a table.
+function of the part's name, which returns these names in a table. And a script may say `-- first: part`: what is in
+that comes before all other parts but the clock, and may end the call before any of them is made.
 """
 
 import re
@@ -19,6 +20,7 @@ from holdfast.core.states import ENDINGS, FINAL, MOVES, STARTED_ITS_LAST, Move, 
 
 _FOLDER = files(__package__) / "lua"
 _USES = re.compile(r"^-- uses: (.+)$", re.MULTILINE)
+_FIRST = re.compile(r"^-- first: (\w+)$", re.MULTILINE)
 _SELDOM = re.compile(r"^-- seldom: (\w+) \((.+)\)$", re.MULTILINE)
 _SUFFIX = ".lua"
 _TABLE_OF_MOVES = "words"
@@ -34,7 +36,9 @@ def load_scripts() -> Mapping[str, str]:
     }
     texts[_TABLE_OF_MOVES] = _table_of_moves()
     parts = {
-        part for text in texts.values() for part in [*_used(text), *(name for name, _ in _SELDOM.findall(text))]
+        part
+        for text in texts.values()
+        for part in [*_used(text), *_FIRST.findall(text), *(name for name, _ in _SELDOM.findall(text))]
     }
     return MappingProxyType({name: _complete(name, texts) for name in sorted(texts.keys() - parts)})
 
@@ -47,7 +51,8 @@ def _complete(name: str, texts: Mapping[str, str]) -> str:
         wrapped = [texts[used] for used in _in_order(part, texts) if used not in always]
         table = ", ".join(f"{name} = {name}" for name in names.split(", "))
         front.append("\n".join([f"local function {part}()", *wrapped, f"return {{ {table} }}", "end"]))
-    return "\n".join([*front, texts[script]])
+    first = [texts[part] for part in _FIRST.findall(texts[script])]
+    return "\n".join([*front[:1], *first, *front[1:], texts[script]])
 
 
 def _used(text: str) -> list[str]:

@@ -27,7 +27,9 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from holdfast.errors import StoreError, StoreFullError, StoreUnavailableError, ValueNotStoredError
+from holdfast.store.brief import brief
 from holdfast.store.redis.address import TLS_FILES, Address, Kind
+from holdfast.store.redis.tls import UNCERTAIN, disagreement, is_disagreement
 
 OLDEST = (6, 2)
 """The oldest Redis that has all that the scripts use."""
@@ -141,11 +143,6 @@ _WORDS: Mapping[str, str] = MappingProxyType(
 
 _CAUSES: tuple[tuple[type[OSError], type[StoreError], str], ...] = (
     (socket.gaierror, StoreUnavailableError, "cannot be found, no address is known for the host: check its name"),
-    (
-        ssl.SSLError,
-        StoreError,
-        f"and we do not agree on TLS ({{cause}}): {_TLS_OR_NOT}, and ?ssl_ca_certs= for its CA",
-    ),
     (FileNotFoundError, StoreUnavailableError, "has no such socket: start the server, or check the path"),
     (PermissionError, StoreUnavailableError, "does not let this user open its socket: check its `unixsocketperm`"),
     (
@@ -176,12 +173,20 @@ class Translated:
         """Do nothing: it may be entered anew at any time, by any thread."""
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        self.reword(error)
+
+    def reword(self, error: BaseException | None) -> None:
+        """Raise our error for one of the library's, if it is one."""
         if isinstance(error, UnicodeEncodeError):
             raise ValueNotStoredError(f"Redis cannot store a value of this call ({error.reason})") from error
         if isinstance(error, RedisError | OSError):
-            # A server that does not know a command repeats the arguments, payloads among them.
-            cause = None if "with args beginning" in str(error) else error
-            raise translate(error, self._address, self._timeout) from cause
+            raise translate(error, self._address, self._timeout) from _cause(error)
+
+
+def _cause(error: Exception) -> Exception | None:
+    if "with args beginning" in str(error):
+        return None  # a server that does not know a command repeats the arguments, payloads among them
+    return brief(error) if is_cut(error) or code_of(error) else error
 
 
 def code_of(error: Exception) -> str:
@@ -242,13 +247,16 @@ def _unreachable(error: Exception, name: str, address: Address, timeout: float) 
     cause = TimeoutError() if isinstance(error, RedisTimeoutError) else _os_error(error)
     if isinstance(cause, _NO_FILE) and (files := [option for option in TLS_FILES if option in address.tls_options]):
         return StoreError(f"{name}: a file for TLS cannot be read: check the path in {' and '.join(files)}")
+    if isinstance(cause, ssl.SSLError) and is_disagreement(cause):
+        return StoreError(f"{name} {disagreement(cause)}")
     # A server without TLS waits for the rest of what it takes for a long command.
     also = f"; {_TLS_OR_NOT}" if address.tls and isinstance(cause, TimeoutError) else ""
     for kind, ours, says in _CAUSES:
         if isinstance(cause, kind):
-            return ours(f"{name} {says.format(cause=getattr(cause, 'reason', ''), timeout=timeout)}{also}")
+            return ours(f"{name} {says.format(timeout=timeout)}{also}")
+    certificate = f", and {UNCERTAIN}" if address.tls else ""
     return StoreUnavailableError(
-        f"{name} closed the connection: see whether it was restarted, then try again; {_TLS_OR_NOT}"
+        f"{name} closed the connection: see whether it was restarted, then try again; {_TLS_OR_NOT}{certificate}"
     )
 
 

@@ -14,7 +14,8 @@ from redis.exceptions import RedisError
 
 from holdfast.errors import StoreError, StoreUnavailableError
 from holdfast.store.redis.address import Address, Kind, Place
-from holdfast.store.redis.connect import Wire, ask, open_connection, open_to_sentinel
+from holdfast.store.redis.connect import open_connection, open_to_sentinel
+from holdfast.store.redis.wire import Wire
 
 _PATIENCE = 2.0
 """Seconds that one node has to answer before the next is asked."""
@@ -25,6 +26,9 @@ class Whereabouts(Protocol):
 
     may_move: bool
     """Whether the server may be at another place the next time."""
+
+    found: Place | None
+    """Where the server is, if that is known."""
 
     def find(self) -> Place:
         """Return where the server is; ask for it if that is not known."""
@@ -41,6 +45,7 @@ class Fixed:
     may_move = False
 
     def __init__(self, place: Place) -> None:
+        self.found: Place | None = place
         self._place = place
 
     def find(self) -> Place:
@@ -61,19 +66,19 @@ class Told:
         self._timeout = timeout
         self._slot = slot
         self._asked = address.places
-        self._found: Place | None = None
+        self.found: Place | None = None
 
     def find(self) -> Place:
         """Return where the server is; ask for it if that is not known."""
-        found = self._found
+        found = self.found
         if found is None:
-            found = self._found = self._ask_around()
+            found = self.found = self._ask_around()
         return found
 
     def lose(self, place: Place) -> None:
         """Take note that the server is no longer at this place."""
-        if self._found == place:
-            self._found = None
+        if self.found == place:
+            self.found = None
 
     def _ask_around(self) -> Place:
         last_error: Exception | None = None
@@ -149,9 +154,9 @@ def _reply(
 ) -> Any:
     connection = open_to(address, node, patience)
     try:
-        return ask(connection, *command)
+        return connection.ask(*command)
     finally:
-        connection.disconnect()
+        connection.close()
 
 
 def _place(told: Iterable[Any], asked: Place) -> Place:

@@ -25,11 +25,11 @@ AUTOCOMMIT = ["psycopg-autocommit", "psycopg-block", "asyncpg", "asyncpg-pool", 
 @pytest.mark.parametrize("thing", ["postgresql://", 7, object(), threading.Lock()])
 def test_something_else_is_refused(shop, thing):
     with pytest.raises(
-        ConfigurationError, match=r"joined through a connection of psycopg or asyncpg, a Connection"
+        ConfigurationError, match=r"joined through a connection of psycopg, psycopg2 or asyncpg, a Conn"
     ):
         shop.tasks["pack"].options(tx=thing).enqueue(order=1)
     with pytest.raises(
-        ConfigurationError, match=r"joined through a connection of psycopg or asyncpg, a Connection"
+        ConfigurationError, match=r"joined through a connection of psycopg, psycopg2 or asyncpg, a Conn"
     ):
         asyncio.run(shop.tasks["pack"].options(tx=thing).aenqueue(order=1))
     assert jobs(shop) == 0

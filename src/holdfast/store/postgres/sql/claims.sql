@@ -112,9 +112,22 @@ given AS (
     SELECT id, fence, $2::text, $3::bigint, queue, priority, run_at, seq, attempt, crashes, alone, error FROM taken
 )
 
+-- part: signature
+-- What changes whenever a level comes or goes, or a queue is paused or resumed.
+concat(
+    (SELECT sum(hashtextextended(level.queue, level.priority)) FROM holdfast.level AS level), ' ',
+    (SELECT sum(hashtextextended(paused.name, 0)) FROM holdfast.queue AS paused)
+)
+
 -- part: levels
--- The levels in their order, as one value.
-(SELECT jsonb_agg(jsonb_build_array(queue, priority, is_empty) ORDER BY place, priority DESC)::text FROM first)
+-- The levels in their order, and the signature of them all, as one value.
+(
+    SELECT jsonb_build_object(
+        'levels', jsonb_agg(jsonb_build_array(queue, priority, is_empty) ORDER BY place, priority DESC),
+        'waiting_at', min(waiting_at), 'signature', {signature}
+    )::text
+    FROM first
+)
 
 -- part: claims
 -- What a worker learns of its jobs. One that was tried, or whose time was moved past its limit, cannot be late any more.
@@ -181,6 +194,99 @@ from_waiting AS (
 SELECT moment.now, moment.xmin::text, mood.starving, {levels}, {no_claim} FROM moment CROSS JOIN mood
 UNION ALL
 {claims};
+
+-- name: claim_fresh
+-- What most claims are, in a fraction of the time that it takes a server to set up `claim`: give at most $7 fresh jobs
+-- to the worker, of the levels that its process knows. These are $4 and $5 in their order, with marks $6, and nothing
+-- else has changed since it learned of them: the signature is still $8. But give nothing if other jobs of theirs are due
+-- within $9, or if jobs have waited for $10 and more urgent ones of their queue are due. The worker's row is locked only
+-- where there is something to give; if it is gone by then, there is no row in the answer either.
+--
+-- The first row tells, as JSON, the time, xmin, whether all was as expected, which levels, by their places, had no fresh
+-- jobs, and when the next job of them is due, or became due.
+WITH moment AS MATERIALIZED (
+    SELECT holdfast.present($1::bigint) AS now, pg_snapshot_xmin(pg_current_snapshot()) AS xmin
+    FROM holdfast.worker WHERE worker.id = $2::text
+),
+level AS MATERIALIZED (
+    SELECT level.*, fresh.run_at AS fresh_at, waiting.run_at AS waiting_at
+    FROM (
+        SELECT noted.place, noted.queue, noted.priority,
+            CASE WHEN noted.mark <= moment.xmin THEN noted.mark ELSE '0'::xid8 END AS mark
+        FROM moment CROSS JOIN (
+            SELECT queue, priority, mark::xid8 AS mark, place
+            FROM unnest($4::text[], $5::integer[], $6::text[]) WITH ORDINALITY AS told (queue, priority, mark, place)
+        ) AS noted
+    ) AS level
+    LEFT JOIN LATERAL (
+        SELECT fresh.run_at FROM holdfast.fresh AS fresh
+        WHERE fresh.queue = level.queue AND fresh.priority = level.priority AND fresh.xid >= level.mark
+        ORDER BY fresh.xid, fresh.seq LIMIT 1
+    ) AS fresh ON true
+    LEFT JOIN LATERAL (
+        SELECT waiting.run_at FROM holdfast.waiting AS waiting
+        WHERE NOT waiting.blocked AND waiting.queue = level.queue AND NOT waiting.alone
+            AND waiting.priority = level.priority
+        ORDER BY waiting.run_at, waiting.seq LIMIT 1
+    ) AS waiting ON true
+    ORDER BY level.place
+),
+mood AS MATERIALIZED (
+    SELECT moment.now, moment.xmin, {signature} = $8::text AND NOT EXISTS (
+        SELECT FROM level WHERE waiting_at <= moment.now + $9::bigint
+    ) AND NOT EXISTS (
+        SELECT FROM level GROUP BY queue
+        HAVING max(priority) FILTER (WHERE fresh_at <= moment.now)
+            > min(priority) FILTER (WHERE fresh_at <= moment.now - $10::bigint)
+    ) AS calm, EXISTS (SELECT FROM level WHERE fresh_at IS NOT NULL) AS busy
+    FROM moment
+),
+alive AS MATERIALIZED (
+    SELECT FROM holdfast.worker WHERE worker.id = $2::text AND (SELECT calm AND busy FROM mood) FOR KEY SHARE
+),
+from_fresh AS (
+    DELETE FROM holdfast.fresh AS fresh
+    USING unnest(ARRAY(
+        SELECT due.ctid FROM alive CROSS JOIN level
+        CROSS JOIN LATERAL (
+            SELECT fresh.ctid FROM holdfast.fresh AS fresh
+            WHERE fresh.queue = level.queue AND fresh.priority = level.priority AND fresh.xid >= level.mark
+            ORDER BY fresh.xid, fresh.seq LIMIT $7::integer FOR UPDATE SKIP LOCKED
+        ) AS due
+        LIMIT $7::integer
+    )) AS due (ctid)
+    WHERE fresh.ctid = due.ctid
+    RETURNING fresh.id, fresh.queue, fresh.priority, fresh.run_at, fresh.seq, fresh.xid
+),
+given AS (
+    INSERT INTO holdfast.claim (id, fence, worker, call, queue, priority, run_at, seq)
+    SELECT id, 1, $2::text, $3::bigint, queue, priority, run_at, seq FROM from_fresh
+)
+SELECT jsonb_build_array(
+        mood.now, mood.xmin, mood.calm, ARRAY(SELECT place FROM level WHERE fresh_at IS NULL),
+        least(
+            (SELECT min(waiting_at) FROM level),
+            CASE WHEN (SELECT count(*) FROM from_fresh) = $7::integer THEN (
+                SELECT min(fresh.run_at) FROM level CROSS JOIN LATERAL (
+                    SELECT fresh.run_at FROM holdfast.fresh AS fresh
+                    WHERE fresh.queue = level.queue AND fresh.priority = level.priority AND fresh.xid >= level.mark
+                    ORDER BY fresh.xid, fresh.seq LIMIT 1 OFFSET (
+                        SELECT count(*) FROM from_fresh AS taken
+                        WHERE taken.queue = level.queue AND taken.priority = level.priority
+                    )
+                ) AS fresh
+            ) END
+        )
+    )::text,
+    NULL::text, NULL::integer, NULL::bigint, NULL::bigint, NULL::text, NULL::text, NULL::integer, NULL::bytea,
+    NULL::integer, NULL::bigint, NULL::text, NULL::text, NULL::text
+FROM mood WHERE EXISTS (SELECT FROM alive) OR NOT (calm AND busy)
+UNION ALL
+SELECT NULL, from_fresh.queue, from_fresh.priority, from_fresh.run_at, from_fresh.seq, from_fresh.xid::text,
+    job.task, job.version, job.payload, job.max_attempts,
+    CASE WHEN from_fresh.run_at <= job.start_by THEN job.start_by END, job.on_late, job.metadata, from_fresh.id::text
+FROM from_fresh
+CROSS JOIN LATERAL (SELECT * FROM holdfast.job AS asked_for WHERE asked_for.id = from_fresh.id OFFSET 0) AS job;
 
 -- name: next_due
 -- When the next job of the open levels is due, or became due.

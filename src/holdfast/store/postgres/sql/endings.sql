@@ -62,7 +62,8 @@ RETURNING claim.id::text, claim.fence;
 
 -- name: complete
 -- End claims of worker $2 with success: all that their history needs is in their outcome. $7 is for how long each
--- result is kept, NULL for ever. What is left to do is noted for `settle_completed`, until the transaction ends.
+-- result is kept, NULL for ever, and NULL in place of a list where that holds for all. What is left to do is noted for
+-- `settle_completed`, until the transaction ends.
 WITH {moment}, gone AS (
     DELETE FROM holdfast.claim AS claim
     USING unnest(
@@ -81,26 +82,34 @@ WITH {moment}, gone AS (
     FROM gone
 ), faded AS (
     INSERT INTO holdfast.fading (until_at, id)
-    SELECT result_until, id FROM gone WHERE result_until IS NOT NULL AND result IS NOT NULL
+    SELECT result_until, id FROM gone
+    WHERE $7::bigint[] IS NOT NULL AND result_until IS NOT NULL AND result IS NOT NULL
+), count AS MATERIALIZED (
+    SELECT queue, count(*) AS jobs, count(*) FILTER (WHERE replaced) AS awaited FROM gone GROUP BY queue
 ), counted AS (
-    INSERT INTO holdfast.tally (queue, state, jobs) SELECT queue, {completed}, count(*) FROM gone GROUP BY queue
+    INSERT INTO holdfast.tally (queue, state, jobs) SELECT queue, {completed}, jobs FROM count
 )
 SELECT
-    set_config('holdfast_finish.left_over', CASE count(*) WHEN cardinality($3::uuid[]) THEN 'no' ELSE 'yes' END, true),
-    set_config('holdfast_finish.awaited', CASE count(*) FILTER (WHERE replaced) WHEN 0 THEN 'no' ELSE 'yes' END, true)
-FROM gone;
+    set_config('holdfast_finish.left_over', CASE sum(jobs) WHEN cardinality($3::uuid[]) THEN 'no' ELSE 'yes' END, true),
+    set_config('holdfast_finish.awaited', CASE WHEN sum(awaited) > 0 THEN 'yes' ELSE 'no' END, true)
+FROM count;
 
 -- name: settle_completed
 -- What `complete` left to do for the same claims of worker $1, mostly nothing: frees who waited for them, and tells how
--- many those were; and the places in the list of those that were not valid, nor recorded before.
+-- many those were; and the places in the list of those that were not valid, nor recorded before. The lists come as
+-- text, which is read only if they are needed.
 WITH ended AS (
-    SELECT id FROM unnest((SELECT $2::uuid[])) AS listed (id)
+    SELECT id
+    FROM unnest((SELECT CASE current_setting('holdfast_finish.awaited') WHEN 'yes' THEN $2::text::uuid[] END))
+        AS listed (id)
 ), freed AS (
-    {freed} AND current_setting('holdfast_finish.awaited') = 'yes' RETURNING waiting.id
+    {freed} RETURNING waiting.id
 ), asked AS (
     SELECT id, fence, place
-    FROM unnest((SELECT $2::uuid[]), (SELECT $3::bigint[])) WITH ORDINALITY AS listed (id, fence, place)
-    WHERE current_setting('holdfast_finish.left_over') = 'yes'
+    FROM unnest(
+        (SELECT CASE current_setting('holdfast_finish.left_over') WHEN 'yes' THEN $2::text::uuid[] END),
+        (SELECT CASE current_setting('holdfast_finish.left_over') WHEN 'yes' THEN $3::text::bigint[] END)
+    ) WITH ORDINALITY AS listed (id, fence, place)
 )
 SELECT (SELECT count(*) FROM freed),
     ARRAY(SELECT asked.place FROM asked WHERE (asked.id, asked.fence) NOT IN ({recorded}));

@@ -2,38 +2,36 @@
 -- on arrival is fresh; any other waits, one with a time in the past too, which would be out of order among the fresh.
 -- All of a call is one statement: its rows have one moment, and arrive in the order given.
 
+-- name: enqueue_one
+-- Accept job $2 with payload $3, due now: task $4, version $5, queue $6, priority $7, max_attempts $8.
+WITH stored AS (
+    INSERT INTO holdfast.job (id, task, version, queue, priority, run_at, max_attempts, created_at, payload)
+    SELECT $2::uuid, $4::text, $5::integer, $6::text, $7::integer, moment.now, $8::integer, moment.now, $3::bytea
+    FROM (SELECT holdfast.present($1::bigint) AS now OFFSET 0) AS moment
+    ON CONFLICT (id) DO NOTHING
+    RETURNING id, queue, priority, xid, seq, run_at
+)
+INSERT INTO holdfast.fresh (queue, priority, xid, seq, run_at, id)
+SELECT queue, priority, xid, seq, run_at, id FROM stored;
+
 -- name: enqueue
--- Accept jobs $2 with payloads $3, alike in everything else and due now: task $4, version $5, queue $6, priority $7,
--- max_attempts $8. $9 says that their level is to be seen to; the answer tells whether it is there for good.
-WITH moment AS MATERIALIZED (SELECT holdfast.present($1::bigint) AS now),
-stored AS (
+-- The same for jobs $2 with payloads $3 that are alike in everything else.
+WITH stored AS (
     INSERT INTO holdfast.job (id, task, version, queue, priority, run_at, max_attempts, created_at, payload)
     SELECT asked.id, $4::text, $5::integer, $6::text, $7::integer, moment.now, $8::integer, moment.now, asked.payload
-    FROM moment CROSS JOIN unnest($2::uuid[], $3::bytea[]) WITH ORDINALITY AS asked (id, payload, number)
+    FROM (SELECT holdfast.present($1::bigint) AS now OFFSET 0) AS moment
+    CROSS JOIN unnest($2::uuid[], $3::bytea[]) WITH ORDINALITY AS asked (id, payload, number)
     ORDER BY asked.number
     ON CONFLICT (id) DO NOTHING
     RETURNING id, queue, priority, xid, seq, run_at
-),
-arrived AS (
-    INSERT INTO holdfast.fresh (queue, priority, xid, seq, run_at, id)
-    SELECT queue, priority, xid, seq, run_at, id FROM stored
-),
-noted AS (
-    INSERT INTO holdfast.level (queue, priority)
-    SELECT $6::text, $7::integer
-    WHERE $9::boolean AND NOT EXISTS (
-        SELECT FROM holdfast.level WHERE queue = $6::text AND priority = $7::integer
-    )
 )
-SELECT $6::text, $7::integer FROM holdfast.level
-WHERE $9::boolean AND queue = $6::text AND priority = $7::integer AND xid <> pg_current_xact_id()
-LIMIT 1;
+INSERT INTO holdfast.fresh (queue, priority, xid, seq, run_at, id)
+SELECT queue, priority, xid, seq, run_at, id FROM stored;
 
 -- name: enqueue_with_more
 -- Accept jobs with all that a job can have: ids $2, tasks $3, versions $4, queues $5, priorities $6, max_attempts $7,
 -- payloads $8, times $9 or else delays $10, keys $11, kept for $12, to start within $13, on_late $14, tags $15 and
--- metadata $16 (JSON). Each key must be locked and free. All of them wait for the end of job $17, if it is given. Of the
--- levels ($18, $19) that are to be seen to, the answer tells which are there for good.
+-- metadata $16 (JSON). Each key must be locked and free. All of them wait for the end of job $17, if it is given.
 WITH moment AS MATERIALIZED (SELECT holdfast.present($1::bigint) AS now),
 stored AS (
     INSERT INTO holdfast.job (id, task, version, queue, priority, max_attempts, payload, run_at, created_at, key,
@@ -69,15 +67,23 @@ tagged AS (
 given AS (
     INSERT INTO holdfast.key (task, key, id) SELECT task, key, id FROM stored WHERE key IS NOT NULL
     ON CONFLICT (task, key) DO UPDATE SET id = excluded.id
+)
+SELECT;
+
+-- name: note_levels
+-- See to it that the levels ($1, $2) are there; tells which of them are there for good, whatever becomes of this
+-- transaction.
+WITH asked AS MATERIALIZED (
+    SELECT * FROM unnest($1::text[], $2::integer[]) AS asked (queue, priority)
 ),
 noted AS (
     INSERT INTO holdfast.level (queue, priority)
-    SELECT asked.queue, asked.priority FROM unnest($18::text[], $19::integer[]) AS asked (queue, priority)
+    SELECT asked.queue, asked.priority FROM asked
     WHERE NOT EXISTS (
         SELECT FROM holdfast.level WHERE level.queue = asked.queue AND level.priority = asked.priority
     )
 )
-SELECT asked.queue, asked.priority FROM unnest($18::text[], $19::integer[]) AS asked (queue, priority)
+SELECT asked.queue, asked.priority FROM asked
 WHERE EXISTS (
     SELECT FROM holdfast.level
     WHERE level.queue = asked.queue AND level.priority = asked.priority AND level.xid <> pg_current_xact_id()

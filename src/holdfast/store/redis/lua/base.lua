@@ -1,5 +1,6 @@
--- Part: the time, and how keys are named. Every key of a store begins with KEYS[1], a hash tag, so that all of them
--- are in one slot of a cluster. KEYS[1] itself is no key. Micros are microseconds since 1970.
+-- uses: clock
+-- Part: how keys are named, and what most scripts need. Every key of a store begins with KEYS[1], a hash tag, so that
+-- all of them are in one slot of a cluster. KEYS[1] itself is no key. Micros are microseconds since 1970.
 --
 -- Jobs
 --   job:<id>          string  the job as it was accepted, which never changes: 15 digits that number its arrival,
@@ -15,7 +16,7 @@
 --   kept              zset    instead of it, completed ones whose key is kept, by when that is over
 --   fading            zset    those with a result to forget, by when
 --   tally             hash    <state>:<queue> to how many; those that wait for their time are counted in lanes
---   arrivals          string  the last number of an arrival
+--   arrivals          string  the last number of an arrival; also how often the bell was rung for work
 -- Waiting (lanes.lua)
 --   queues            zset    queues that have lanes, score 0: by name
 --   lanes:<queue>     set     the lanes of a queue
@@ -41,15 +42,6 @@
 -- A server that is full refuses a script if its first write may need room, and does not look again after that. Only
 -- enqueue should be refused so: every other script begins with a write that takes something away, be it what is
 -- written again at once.
-
-local call = redis.call
-local prefix = KEYS[1] .. ':'
-
-local now = tonumber(ARGV[1])
-if not now then
-    local time = call('TIME')
-    now = time[1] * 1000000 + time[2]
-end
 
 -- A number of micros as text: what Lua makes of it by itself has 14 digits.
 local function micros(number)

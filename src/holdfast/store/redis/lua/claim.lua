@@ -1,4 +1,5 @@
 -- uses: choosing, claims, tally
+-- first: short_claim
 -- seldom: waiting (find_job, leave, let_wait)
 -- Give jobs to a living worker.
 --
@@ -8,14 +9,7 @@
 -- and
 --   for each one with a life its place among them, fence, attempt, crashes and run_at (empty: the first one).
 
-local worker, number = ARGV[2], tonumber(ARGV[3])
-local horizon, ahead_limit = now + tonumber(ARGV[7]), tonumber(ARGV[8])
-local asked, shares, adopted = unpack(cmsgpack.unpack(ARGV[9]), 1, 3)
-local wish = { limit = tonumber(ARGV[4]), alone = ARGV[5] == '1', max_wait = tonumber(ARGV[6]), newest_known = {} }
-
-if call('HEXISTS', prefix .. 'workers', worker) == 0 then
-    return false
-end
+local wish = { limit = limit, alone = ARGV[5] == '1', max_wait = tonumber(ARGV[6]), newest_known = {} }
 
 -- -- which queues, and in which order -----------------------------------------------------------------------------
 

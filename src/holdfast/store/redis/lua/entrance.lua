@@ -1,4 +1,4 @@
--- uses: base
+-- uses: clock
 -- Part: the way into lanes (lanes.lua).
 
 local function lane_key(queue, lane)

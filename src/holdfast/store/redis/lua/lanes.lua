@@ -1,4 +1,4 @@
--- uses: entrance
+-- uses: base, entrance
 -- Part: where jobs wait. A queue has a lane for each priority, and lanes apart for suspects and for jobs that no
 -- worker knew. A lane is named <0 or, for suspects, 1>:<priority>, and <that>:<version>:<task> where no worker knew
 -- the task. Its members are <arrival, 15 digits><flag><id>: so jobs of one time are by arrival, and a claim learns

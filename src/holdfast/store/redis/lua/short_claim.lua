@@ -1,0 +1,90 @@
+-- uses: clock
+-- What comes first in a claim (claim.lua, which says what ARGV has): the short way, where nothing waits, or one lane of
+-- jobs that any worker takes, and none of those to be given has a life.
+
+local worker, number, limit = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local horizon, ahead_limit = now + tonumber(ARGV[7]), tonumber(ARGV[8])
+local asked, shares, adopted = unpack(cmsgpack.unpack(ARGV[9]), 1, 3)
+
+if call('HEXISTS', prefix .. 'workers', worker) == 0 then
+    return false
+end
+
+local MOST = 1500 -- as many as one call of a command takes with ease
+
+-- The lanes that matter, if these are all of one queue, and the queue.
+local function few_lanes()
+    local queues = asked or call('ZRANGE', prefix .. 'queues', 0, 1)
+    if #queues > 1 or #adopted > 0 or ARGV[5] == '1' or call('EXISTS', prefix .. 'paused') == 1 then
+        return nil
+    end
+    return queues[1] and call('SMEMBERS', prefix .. 'lanes:' .. queues[1]) or {}, queues[1]
+end
+
+-- The members to be given, due ones first, and how many of them are due. Nothing if they are too many.
+local function first_members(key)
+    local members, ahead = call('ZRANGEBYSCORE', key, '-inf', now, 'LIMIT', 0, math.min(limit, MOST + 1)), {}
+    local due_size = #members
+    if ahead_limit > 0 and horizon > now then
+        local after, until_at = string.format('(%.0f', now), string.format('%.0f', horizon)
+        ahead = call('ZRANGEBYSCORE', key, after, until_at, 'LIMIT', 0, math.min(ahead_limit, MOST + 1))
+    end
+    for place = 1, #ahead do
+        members[due_size + place] = ahead[place]
+    end
+    return #members <= MOST and members or nil, due_size
+end
+
+-- Give jobs of the only lane; nothing if one of them has a life, or they are too many.
+local function give_of(queue, lane)
+    local sub, key, names, claim_of = string.sub, prefix .. 'lane:' .. #queue .. ':' .. queue .. ':' .. lane, {}, {}
+    local members, due_size = first_members(key)
+    if not members then
+        return nil
+    end
+    for place = 1, #members do
+        local flag = sub(members[place], 16, 16)
+        if flag >= '2' then
+            return nil
+        end
+        names[place] = prefix .. 'job:' .. sub(members[place], 17)
+        claim_of[flag] = claim_of[flag] or cmsgpack.pack(worker, 1, number, queue, flag, 'held', false, nil, nil)
+    end
+    local texts = #names > 0 and call('MGET', unpack(names))
+    local jobs, claims, held, size = {}, {}, {}, 0
+    for place = 1, #members do
+        if texts[place] then -- else someone has taken the job away by hand
+            local id = sub(members[place], 17)
+            size = size + 1
+            jobs[size], held[size] = texts[place], id
+            claims[2 * size - 1], claims[2 * size] = id, claim_of[sub(members[place], 16, 16)]
+        end
+    end
+    if due_size > 0 then
+        call('ZREMRANGEBYRANK', key, 0, due_size - 1)
+    end
+    if #members > due_size then
+        call('ZREM', key, unpack(members, due_size + 1))
+    end
+    local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')
+    if not first[1] then
+        call('DEL', prefix .. 'lanes:' .. queue)
+        call('ZREM', prefix .. 'queues', queue)
+    end
+    if size > 0 then
+        call('HSET', prefix .. 'claims', unpack(claims))
+        call('SADD', prefix .. 'held:' .. worker, unpack(held))
+        call('HINCRBY', prefix .. 'tally', 'held:' .. queue, size)
+    end
+    return { string.format('%.0f', now), first[2] or false, jobs, {} }
+end
+
+local lanes, queue = few_lanes()
+if lanes and #lanes == 0 then
+    return { string.format('%.0f', now), false, {}, {} }
+elseif lanes and #lanes == 1 and string.find(lanes[1], '^0:%-?%d+$') then
+    local given = give_of(queue, lanes[1])
+    if given then
+        return given
+    end
+end

@@ -1,0 +1,78 @@
+"""The connections of one lane in one event loop: one; another while that has more to send than goes at once."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+from holdfast.store.redis.address import Place
+from holdfast.store.redis.pipe import Pipe
+from holdfast.store.redis.wire import Wire
+
+MOST = 4
+
+Opened = tuple[Wire, Place, int]
+"""A connection, where it leads, and how often the server had been lost before."""
+
+
+class Pipes:
+    """Gives out pipes within one loop. `open_one` opens a connection, in one of the threads."""
+
+    def __init__(self, threads: Executor, open_one: Callable[[], Opened], timeout: float) -> None:
+        self._threads = threads
+        self._open_one = open_one
+        self._timeout = timeout
+        self._pipes: list[Pipe] = []
+        self._opening: asyncio.Task[Pipe] | None = None
+
+    async def get(self, losses: int) -> Pipe:
+        """Return a pipe for one call; one from before the last of so many losses is not used any more."""
+        for pipe in self._pipes:
+            if pipe.losses == losses and pipe.is_usable and not pipe.unsent:
+                return pipe
+        return await self._another(losses)
+
+    def abandon(self) -> None:
+        """Let go of everything: the loop is closed."""
+        for pipe in self._pipes:
+            pipe.abandon()
+
+    def close(self) -> None:
+        """Hang up; whoever waits for a reply hears so."""
+        for pipe in self._pipes:
+            pipe.lose(RedisConnectionError("the store was closed"))
+
+    async def _another(self, losses: int) -> Pipe:
+        for pipe in self._pipes:
+            if pipe.losses != losses:
+                pipe.retire()
+        self._pipes = [pipe for pipe in self._pipes if pipe.is_open]
+        usable = [pipe for pipe in self._pipes if pipe.is_usable]
+        if len(usable) >= MOST:
+            return min(usable, key=lambda pipe: pipe.unsent)
+        if self._opening is None:
+            self._opening = asyncio.create_task(self._open())
+            self._opening.add_done_callback(self._opened)
+        return await asyncio.shield(self._opening)
+
+    async def _open(self) -> Pipe:
+        opening = self._threads.submit(self._open_one)
+        try:
+            wire, place, losses = await asyncio.wrap_future(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(_hang_up)
+            raise
+        pipe = Pipe(wire, place, losses, self._timeout)
+        self._pipes.append(pipe)
+        return pipe
+
+    def _opened(self, opening: asyncio.Task[Pipe]) -> None:
+        self._opening = None
+        if not opening.cancelled():
+            opening.exception()  # whoever waits for it hears of it; all of them may be gone
+
+
+def _hang_up(opening: Future[Opened]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result()[0].close()

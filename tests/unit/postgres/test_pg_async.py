@@ -1,0 +1,252 @@
+"""Async callers are served on their event loop, which never waits for anything but its turn."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+from pg_world import LONG, of_steps, query
+
+from holdfast.errors import KeyTakenError, StoreError, StoreUnavailableError
+from holdfast.store.postgres import pool
+from holdfast.store.postgres.engine import POOL_SIZE
+from holdfast.store.verb import Command, Last, Query, Tone, Try
+
+BIG = "x" * 20_000_000
+"""More than a socket takes at once, in either direction."""
+
+
+async def warm(world):
+    """Open a connection, which takes a thread, and return the process that serves it."""
+    [(process,)] = await world.engine.arun(query("SELECT pg_backend_pid()"))
+    return process
+
+
+def test_no_thread_is_needed_once_a_connection_is_open(world, monkeypatch):
+    """To hop to a thread and back takes longer than many an answer."""
+
+    async def scene():
+        await warm(world)
+        monkeypatch.setattr(world.engine, "run", None)
+        threads = threading.active_count()
+        assert await world.engine.arun(query("SELECT 1")) == [(1,)]
+        assert threading.active_count() == threads
+
+    asyncio.run(scene())
+
+
+def test_the_loop_goes_on_while_the_server_works(world):
+    """Others run meanwhile, and call the store too."""
+
+    async def scene():
+        process = await warm(world)
+        with world.closed_gate() as waits:
+            slow = asyncio.create_task(world.engine.arun(query(waits)))
+            await asyncio.to_thread(world.wait_for_waiters, 1, waits)
+            assert await warm(world) != process
+            world.open_gate(waits)
+            await slow
+        assert await world.engine.arun(query("SELECT 'mine'")) == [("mine",)]
+
+    asyncio.run(scene())
+
+
+def test_much_goes_out_and_comes_in(world):
+    """In as many pieces as it takes, with both sides full in between."""
+
+    async def scene():
+        await warm(world)
+        return await asyncio.gather(*(world.engine.arun(query("SELECT $1::text", BIG)) for _ in range(2)))
+
+    assert asyncio.run(scene()) == [[(BIG,)]] * 2
+
+
+def test_a_crowd_gets_its_answers(world):
+    """More calls than connections take turns, on the loop and in threads, and each gets its own answer."""
+
+    async def scene():
+        calls = [world.engine.arun(query("SELECT $1::bigint", number)) for number in range(20 * POOL_SIZE)]
+        return await asyncio.gather(*calls)
+
+    assert asyncio.run(scene()) == [[(number,)] for number in range(20 * POOL_SIZE)]
+
+
+def test_a_verb_of_several_statements(world):
+    """Each is answered; the last goes with the commit."""
+
+    def steps(table):
+        first = yield Command(f"INSERT INTO {table} VALUES (1, 'one'), (2, 'two')")
+        rows = yield Last(Query(f"SELECT number FROM {table} ORDER BY 1"))
+        return first, rows
+
+    async def scene(table):
+        await warm(world)
+        return await world.engine.arun(of_steps(steps(table)))
+
+    with world.table() as table:
+        assert asyncio.run(scene(table)) == (2, [(1,), (2,)])
+        assert world.ask(f"SELECT count(*) FROM {table}") == [(2,)]
+
+
+def test_a_verb_that_raises_leaves_nothing(world):
+    """Its own error comes out, and its connection serves on."""
+
+    def steps(table):
+        yield Command(f"INSERT INTO {table} VALUES (1, 'one')")
+        raise KeyTakenError("taken")
+
+    async def scene(table):
+        process = await warm(world)
+        with pytest.raises(KeyTakenError):
+            await world.engine.arun(of_steps(steps(table)))
+        assert await world.engine.arun(query(f"SELECT count(*) FROM {table}")) == [(0,)]
+        assert await warm(world) == process
+
+    with world.table() as table:
+        asyncio.run(scene(table))
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_call_may_be_cancelled(world, alone):
+    """It leaves its connection behind, and with it what is not committed: the next does not get its answer."""
+
+    def steps(table, waits):
+        if not alone:
+            yield Command(f"INSERT INTO {table} VALUES (1, 'one')")
+            yield Query(waits)
+        yield Last(Query(waits))
+
+    async def scene(table, waits):
+        process = await warm(world)
+        call = asyncio.create_task(world.engine.arun(of_steps(steps(table, waits))))
+        await asyncio.to_thread(world.wait_for_waiters, 1, waits)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert await warm(world) != process
+        world.open_gate(waits)
+        return await world.engine.arun(query(f"SELECT count(*) FROM {table}"))
+
+    with world.table() as table, world.closed_gate() as waits:
+        assert asyncio.run(scene(table, waits)) == [(0,)]
+    assert len(world.engine._jobs._idle) == 1
+
+
+def test_cancelled_calls_cost_no_place(world):
+    """However many there were, as many connections as ever can be open."""
+
+    async def scene():
+        for _ in range(2 * POOL_SIZE):
+            await warm(world)
+            call = asyncio.create_task(world.engine.arun(query("SELECT pg_sleep(30)")))
+            await asyncio.sleep(0)
+            call.cancel()
+            await asyncio.wait([call])
+        async with asyncio.timeout(LONG):
+            await asyncio.gather(*(world.engine.arun(query("SELECT 1")) for _ in range(2 * POOL_SIZE)))
+
+    asyncio.run(scene())
+
+
+def test_a_server_that_stands_still_costs_no_more_than_the_time_given(make_world, postgres_server):
+    """The call gives up in time, while the loop goes on, and works once the server does."""
+    server = postgres_server()
+    world = make_world(server.url(), timeout=1.0)
+
+    async def scene():
+        await warm(world)
+        server.pause()
+        try:
+            began = time.monotonic()
+            with pytest.raises(StoreUnavailableError, match="did not answer within"):
+                await world.engine.arun(query("SELECT $1::text", BIG))
+            assert time.monotonic() - began < LONG
+        finally:
+            server.cont()
+        world.engine._timeout = LONG
+        return await world.engine.arun(query("SELECT 1"))
+
+    assert asyncio.run(scene()) == [(1,)]
+
+
+def test_a_connection_that_is_cut_in_use_is_an_error_to_try_again_after(world):
+    """What became of the call is not known; the marks of claims are forgotten, and the next call works."""
+
+    async def scene():
+        await warm(world)
+        with world.closed_gate() as waits:
+            marks = world.forgotten
+            hanging = asyncio.create_task(world.engine.arun(query(waits)))
+            await asyncio.to_thread(world.wait_for_waiters, 1, waits)
+            with world.user_connection as own:
+                own.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = %s", (waits,))
+            with pytest.raises(StoreUnavailableError):
+                await hanging
+            assert world.forgotten > marks
+        return await world.engine.arun(query("SELECT 1"))
+
+    assert asyncio.run(scene()) == [(1,)]
+
+
+def test_a_connection_in_doubt_is_asked_in_a_thread(world, monkeypatch):
+    """The question has to be answered first, for which the loop does not wait."""
+    monkeypatch.setattr(pool, "CHECK_AFTER", 0.0)
+
+    async def scene():
+        process = await warm(world)
+        monkeypatch.setattr(world.engine._jobs, "_lately_used_wire", _in_vain(world.engine._jobs))
+        return process, await warm(world)
+
+    before, after = asyncio.run(scene())
+    assert before == after
+
+
+def _in_vain(lent):
+    look = lent._lately_used_wire
+
+    def looked():
+        assert look() is None
+
+    return looked
+
+
+# -- a first try ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+def test_a_try_is_a_transaction_of_its_own(world, make_world, pgbouncer_url, pooled):
+    """What follows is another one: it fails alone, and what was tried stays."""
+    tried = make_world(pgbouncer_url) if pooled else world
+
+    def steps(table):
+        first = yield Try(Query("SELECT pg_current_xact_id()::text, count(*) FROM " + table))
+        second = yield Query("SELECT pg_current_xact_id()::text, count(*) FROM " + table)
+        yield Last(Command(f"INSERT INTO {table} VALUES (1), (1)"))
+        return first, second
+
+    def only(table):
+        return (yield Try(Query(f"INSERT INTO {table} VALUES (1) RETURNING number")))
+
+    with world.table() as table:
+        assert tried.engine.run(of_steps(only(table))) == [(1,)]
+        with pytest.raises(StoreError):
+            tried.engine.run(of_steps(steps(table)))
+        assert world.ask(f"SELECT count(*) FROM {table}") == [(1,)]
+
+
+def test_a_verb_that_ends_with_its_try_rings(world):
+    """After its commit, as any other."""
+
+    def steps():
+        yield Try(Query("SELECT 1"))
+
+    async def scene():
+        listener = world.bell.listen(Tone.WORK)
+        try:
+            assert await listener.wait(LONG)
+            await world.engine.arun(of_steps(steps(), wakes=True))
+            return await listener.wait(LONG)
+        finally:
+            listener.close()
+
+    assert asyncio.run(scene())

@@ -1,0 +1,97 @@
+"""How often a worker asks the store for jobs: when there may be some, and not when it knows that there are none."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from stage import SETTINGS, Stage, play, working
+
+from holdfast import Holdfast
+from holdfast.core.states import State
+
+RARELY = replace(SETTINGS, safety_poll=1000.0)
+JOBS = 10
+
+
+class Asked:
+    """Counts the claim calls of a stage."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.times = 0
+        self._claim = stage.backend.verbs.claim
+        stage.backend.verbs.claim = self._counted  # type: ignore[method-assign]
+
+    def _counted(self, *request: Any) -> Any:
+        self.times += 1
+        return self._claim(*request)
+
+
+def test_a_job_costs_an_idle_worker_one_claim() -> None:
+    """The end of a job is no reason to ask for more, where the last answer has left nothing."""
+
+    async def scenario() -> None:
+        app = Holdfast("memory://")
+
+        @app.task
+        async def noop() -> None:
+            """Do nothing."""
+
+        stage = Stage(app, RARELY)
+        asked = Asked(stage)
+        async with working(stage):
+            await stage.until(lambda: asked.times)
+            for number in range(JOBS):
+                await stage.settled(noop.enqueue())
+                assert asked.times == 2 + number
+                await asyncio.sleep(1)
+            assert asked.times == 1 + JOBS
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("jobs", [1, 5, 40])
+def test_what_rings_while_all_places_are_taken_is_not_forgotten(jobs: int) -> None:
+    """A worker that cannot take more now asks again as soon as it can, without a poll."""
+
+    async def scenario() -> None:
+        app = Holdfast("memory://")
+
+        @app.task
+        async def take_a_second() -> None:
+            await asyncio.sleep(1)
+
+        stage = Stage(app, RARELY)
+        async with working(stage):
+            before = take_a_second.enqueue_many([{}] * RARELY.concurrency)
+            await stage.until(lambda: stage.job(before[-1]).state is State.RUNNING)
+            after = take_a_second.enqueue_many([{}] * jobs)
+            began = stage.clock.boot()
+            for handle in after:
+                await stage.settled(handle)
+            assert stage.clock.boot() - began < 2 + jobs / RARELY.concurrency
+
+    play(scenario)
+
+
+def test_a_job_that_is_given_back_is_asked_for_again() -> None:
+    """What comes back from this very worker is due at once, and no poll is needed to see it."""
+
+    async def scenario() -> None:
+        app = Holdfast("memory://")
+        tries = []
+
+        @app.task(max_attempts=3, backoff=0)
+        async def fails_twice() -> None:
+            tries.append(1)
+            if len(tries) < 3:
+                raise ConnectionError
+
+        stage = Stage(app, RARELY)
+        async with working(stage):
+            began = stage.clock.boot()
+            job = await stage.settled(fails_twice.enqueue())
+            assert job.state is State.COMPLETED
+            assert stage.clock.boot() - began < 2
+
+    play(scenario)
