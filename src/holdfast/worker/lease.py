@@ -18,13 +18,14 @@ class Lease:
         self._clock = clock
         self._trusted_for = lease - margin
         self._fresh_for = min(2 * beat_every, self._trusted_for)
-        self._sent_at = -math.inf
+        self._sent_at = self._fresh_until = -math.inf
         self._renewal = asyncio.Event()
         self.buried = False
 
     def renewed(self, sent_at: float) -> None:
         """Take note of an accepted beat."""
         self._sent_at = max(self._sent_at, sent_at)
+        self._fresh_until = self._sent_at + self._fresh_for
         self._renewal.set()
 
     def bury(self) -> None:
@@ -35,7 +36,7 @@ class Lease:
     @property
     def fresh(self) -> bool:
         """Whether a job may start: a revocation made three beats ago has arrived, and the claim is ours."""
-        return not self.buried and self._clock.boot() < self._sent_at + self._fresh_for
+        return self._clock.boot() < self._fresh_until and not self.buried
 
     @property
     def lost(self) -> bool:

@@ -227,7 +227,7 @@ class Worker:
         self._quiet.clear()
         self._reporter.something_runs()
         # In a context of its own: what one job's code sets there is no business of the next, whoever starts it.
-        control.attempt = asyncio.Task(self._attempt(control), loop=self._loop, context=self._context.copy())
+        control.attempt = self._loop.create_task(self._attempt(control), context=self._context.copy())
 
     async def _attempt(self, control: Control) -> None:
         claim = control.claim
