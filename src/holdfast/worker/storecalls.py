@@ -6,7 +6,7 @@ kind of call and not for another: a long write of someone else holds up jobs and
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from random import Random
 from typing import TypeVar
 
@@ -19,6 +19,9 @@ from holdfast.store.protocol import Store
 from holdfast.store.verb import Access, Verb
 
 T = TypeVar("T")
+
+CATCH_UP = 0.1
+"""Seconds that a loop which was blocked has to take in what came meanwhile, before it is said to have come late."""
 
 
 class StoreCalls:
@@ -53,8 +56,7 @@ class StoreCalls:
         mark, asked_at = object(), self._clock.boot()
         self._asked_at[mark] = asked_at
         try:
-            async with asyncio.timeout(self._timeout):
-                answer = await self._backend.arun(verb)
+            answer = await _within(self._timeout, self._backend.arun(verb))
         except TimeoutError as error:
             away = StoreUnavailableError(f"the store did not answer {verb.name} within {self._timeout:g} s")
             self._went_away(verb.access, away, asked_at)
@@ -96,3 +98,20 @@ class StoreCalls:
         if since is not None and not self._away_since:
             self._back_at = self._clock.boot()
             self._events.emit(StoreBack(self._clock.boot() - since))
+
+
+async def _within(seconds: float, answer: Awaitable[T]) -> T:
+    """Wait for an answer, but no longer than this. Raises TimeoutError; not where only this loop was late."""
+    loop = asyncio.get_running_loop()
+    due_at = loop.time() + seconds
+
+    def expire() -> None:
+        now = loop.time()
+        limit.reschedule(now if now - due_at < CATCH_UP else now + CATCH_UP)
+
+    async with asyncio.timeout(None) as limit:
+        timer = loop.call_at(due_at, expire)
+        try:
+            return await answer
+        finally:
+            timer.cancel()

@@ -1,12 +1,15 @@
 """A worker's way to its store: that it is away is said once, and once that it is back."""
 
 import asyncio
+import threading
+import time
 from collections.abc import Coroutine
 from random import Random
 from typing import Any
 
 import pytest
 
+from holdfast.clock import SystemClock
 from holdfast.errors import StoreError, StoreUnavailableError
 from holdfast.events import Event, Events, StoreAway, StoreBack
 from holdfast.store.memory.backend import MemoryBackend
@@ -93,3 +96,42 @@ async def _one_outage_after_the_other() -> list[type[Event]]:
 
 def test_each_outage_is_told() -> None:
     assert play(_one_outage_after_the_other()) == [StoreAway, StoreBack] * 2
+
+
+def test_an_answer_that_came_while_the_loop_was_blocked_counts() -> None:
+    """A handler that hogs the loop for longer than the timeout does not make the store seem away."""
+    heard: list[Event] = []
+    answered = threading.Event()
+
+    class InAThread(MemoryBackend):
+        async def arun(self, verb: Verb[object]) -> object:
+            await asyncio.to_thread(time.sleep, 0.01)
+            answered.set()
+            return await super().arun(verb)
+
+    async def scenario() -> None:
+        clock, events = SystemClock(), Events()
+        events.subscribe(heard.append)
+        calls = StoreCalls(InAThread(clock), clock, events, Random(1), timeout=0.2)
+        call = asyncio.ensure_future(calls.once(calls.verbs.pause("mail")))
+        await asyncio.sleep(0)
+        time.sleep(0.5)  # noqa: ASYNC251 - this is the handler
+        assert not answered.is_set()
+        await call
+
+    asyncio.run(scenario())
+    assert heard == []
+
+
+def test_a_call_without_an_answer_is_given_up_in_time() -> None:
+    """The limit holds, for a loop that is in time as for one that was blocked."""
+
+    async def scenario() -> None:
+        scene = Scene()
+        call = await scene.ask()
+        with pytest.raises(StoreUnavailableError, match="within 60 s"):
+            await call
+        assert asyncio.get_running_loop().time() == pytest.approx(60)
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(scenario())
