@@ -190,6 +190,124 @@ def test_what_nobody_asked_for(redis_url: str) -> None:
     asyncio.run(scene())
 
 
+def test_a_lost_pipe_takes_no_call(redis_url: str) -> None:
+    """There would be nobody to answer it."""
+
+    async def scene() -> None:
+        async with one_pipe(redis_url) as pipe:
+            pipe.retire()
+            with pytest.raises(RedisConnectionError):
+                async with asyncio.timeout(LONG):
+                    await pipe.ask(("PING",))
+
+    asyncio.run(scene())
+
+
+def test_a_pipe_that_is_lost_before_those_who_wait_for_it_wake(redis_url: str, threads: ThreadPoolExecutor) -> None:
+    """They are given another one."""
+    address = parse_address(redis_url)
+    [place] = address.places
+    losses = 0
+
+    def open_one() -> Opened:
+        return open_connection(address, place, LONG), place, losses
+
+    async def scene() -> None:
+        nonlocal losses
+        pipes = Pipes(threads, open_one, LONG)
+        early = [asyncio.create_task(pipes.get(0)) for _ in range(3)]
+        async with asyncio.timeout(LONG):
+            while not pipes._pipes:  # noqa: ASYNC110 - the moment is gone when anybody else can tell of it
+                await asyncio.sleep(0)
+            assert not any(call.done() for call in early)
+            [first], losses = pipes._pipes, 1
+            late = await pipes.get(1)
+            assert not first.is_open
+            assert set(await asyncio.gather(*early)) == {late}
+            assert await late.ask(("PING",)) == b"PONG"
+        pipes.close()
+
+    asyncio.run(scene())
+
+
+def test_a_connection_that_is_always_lost_at_once(redis_url: str, threads: ThreadPoolExecutor) -> None:
+    """It is not opened anew for ever."""
+    address = parse_address(redis_url)
+    [place] = address.places
+
+    def open_one() -> Opened:
+        wire = open_connection(address, place, LONG)
+        wire.ask("QUIT")
+        while not wire.has_news:
+            pass  # the server hangs up now
+        return wire, place, 0
+
+    async def scene() -> None:
+        pipes = Pipes(threads, open_one, LONG)
+        with pytest.raises(RedisConnectionError, match="as soon as it was open"):
+            await asyncio.wait_for(pipes.get(0), LONG)
+        pipes.close()
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("ticks", range(12))
+def test_a_script_that_is_forgotten_while_the_server_is_lost(
+    redis_server: Servers, open_store: Open, ticks: int
+) -> None:
+    """Also a call that hears, just as its connection is given up, that its script is unknown comes to its end."""
+    server = redis_server()
+    backend = open_store(server.url())
+    [place] = parse_address(server.url()).places
+
+    async def scene() -> None:
+        for _ in range(10):
+            await backend.arun(scripted("ring", "work"))
+            with server.connect() as own:
+                own.script_flush()
+            calls = [asyncio.create_task(backend.arun(scripted("ring", "work"))) for _ in range(20)]
+            for _ in range(ticks):
+                await asyncio.sleep(0)
+            backend._engine().lose_if_gone(place, RedisConnectionError("seen by another thread"))
+            calls += [asyncio.create_task(backend.arun(scripted("ring", "work"))) for _ in range(5)]
+            async with asyncio.timeout(LONG):
+                await asyncio.gather(*calls)
+
+    asyncio.run(scene())
+    with server.connect() as own:
+        assert own.get("{holdfast}:arrivals") == b"260"
+
+
+def test_a_reply_that_came_while_the_loop_stood_still(redis_url: str) -> None:
+    """The server has answered in time, and is not blamed."""
+
+    async def scene() -> None:
+        async with one_pipe(redis_url, timeout=0.2) as pipe:
+            call = asyncio.create_task(pipe.ask(("ECHO", "there")))
+            await asyncio.sleep(0)
+            time.sleep(0.3)  # noqa: ASYNC251 - this is what stands still
+            pipe._watch()  # as a loop does that looks at its timers first
+            assert await call == b"there"
+
+    asyncio.run(scene())
+
+
+def test_a_long_reply_that_came_while_the_loop_stood_still(redis_url: str) -> None:
+    """As long as more of it comes the server answers."""
+
+    async def scene() -> None:
+        async with one_pipe(redis_url, timeout=0.2) as pipe:
+            call = asyncio.create_task(pipe.ask(("ECHO", b"x" * 1_000_000)))
+            while not call.done():
+                await asyncio.sleep(0)
+                if not pipe.unsent:
+                    break
+            time.sleep(0.3)  # noqa: ASYNC251 - this is what stands still
+            assert len(await call) == 1_000_000
+
+    asyncio.run(scene())
+
+
 def test_a_server_that_hangs_is_told_to_all_in_time(redis_server: Servers, open_store: Open) -> None:
     """No reply is no answer: all calls under way end within their time, and later ones succeed again."""
     server = redis_server()
@@ -269,10 +387,10 @@ def test_each_loop_has_its_own(backend: RedisBackend, connected: Connected) -> N
     assert connected(0)
 
 
-def test_closing_tells_those_who_wait(redis_server: Servers, open_store: Open) -> None:
-    """A store that is closed under a call, by another thread, lets the caller know."""
+def test_a_closed_store_waits_for_no_server_without_end(redis_server: Servers, open_store: Open) -> None:
+    """A store that is closed under a call, by another thread, lets the caller know when its time is over."""
     server = redis_server()
-    backend = open_store(server.url(), timeout=LONG)
+    backend = open_store(server.url(), timeout=0.3)
 
     async def scene() -> None:
         await backend.arun(scripted("ring", "work"))
@@ -280,13 +398,93 @@ def test_closing_tells_those_who_wait(redis_server: Servers, open_store: Open) -
         call = asyncio.create_task(backend.arun(scripted("ring", "work")))
         await asyncio.sleep(0)
         await asyncio.to_thread(backend.close)
-        with pytest.raises(StoreUnavailableError):
+        with pytest.raises(StoreUnavailableError, match=r"did not answer within 0\.3 s"):
             await call
         with pytest.raises(StoreError, match="was closed"):
             await backend.arun(scripted("ring", "work"))
         server.cont()
 
     asyncio.run(scene())
+
+
+def test_calls_that_were_made_are_answered_after_closing(backend: RedisBackend, connected: Connected) -> None:
+    """The connection lasts until then, and no longer."""
+
+    async def scene() -> None:
+        await backend.arun(scripted("ring", "work"))
+        calls = [asyncio.create_task(backend.arun(scripted("ring", "work"))) for _ in range(10)]
+        await asyncio.sleep(0)
+        backend.close()
+        async with asyncio.timeout(LONG):
+            await asyncio.gather(*calls)
+        assert connected(0)
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("is_connected", [True, False])
+@pytest.mark.parametrize("ticks", range(8))
+def test_closing_at_any_moment(
+    backend: RedisBackend, connected: Connected, ticks: int, *, is_connected: bool
+) -> None:
+    """Each call is answered or hears that the store was closed; a connection that was being opened is not kept."""
+
+    async def scene() -> None:
+        if is_connected:
+            await backend.arun(scripted("ring", "work"))
+        calls = [asyncio.create_task(backend.arun(scripted("ring", "work"))) for _ in range(10)]
+        for _ in range(ticks):
+            await asyncio.sleep(0)
+        backend.close()
+        async with asyncio.timeout(LONG):
+            told = await asyncio.gather(*calls, return_exceptions=True)
+        for error in told:
+            if isinstance(error, BaseException):
+                assert type(error) is StoreError
+                assert "was closed: open a new store" in str(error)
+        assert connected(0)
+
+    asyncio.run(scene())
+
+
+def test_nothing_stays_open_for_replies_that_nobody_will_read(redis_url: str) -> None:
+    """As when a store is closed just before its loop ends, which cancels all who wait."""
+
+    async def scene() -> None:
+        async with one_pipe(redis_url) as pipe:
+            calls = [asyncio.create_task(pipe.ask(("BLPOP", "never", "0"))) for _ in range(2)]
+            await asyncio.sleep(0)
+            pipe.retire()
+            for call, is_needed in zip(calls, (True, False), strict=True):
+                call.cancel()
+                await asyncio.wait([call])
+                assert pipe.is_open is is_needed
+
+    asyncio.run(scene())
+
+
+def test_closing_while_a_loop_rests(redis_server: Servers, open_store: Open) -> None:
+    """Nobody would read the replies: who waits hears of it when the loop goes on."""
+    server = redis_server()
+    backend = open_store(server.url())
+    with asyncio.Runner() as runner:
+
+        async def begin() -> asyncio.Task[object]:
+            await backend.arun(scripted("ring", "work"))
+            server.pause()
+            call = asyncio.create_task(backend.arun(scripted("ring", "work")))
+            await asyncio.sleep(0)
+            return call
+
+        async def end() -> None:
+            async with asyncio.timeout(LONG):
+                await call
+
+        call = runner.run(begin())
+        backend.close()
+        with pytest.raises(StoreError, match="was closed"):
+            runner.run(end())
+    server.cont()
 
 
 def test_a_crowd_at_the_first_call(backend: RedisBackend, redis_url: str, connected: Connected) -> None:

@@ -40,7 +40,7 @@ class RedisBackend:
         return self._engine().run(verb)
 
     async def arun(self, verb: Verb[T]) -> T:
-        """Run the verb in a thread and return its answer."""
+        """Run the verb without blocking the event loop, and return its answer."""
         return await self._engine().arun(verb)
 
     def run_in(self, verb: Verb[T], connection: Any) -> T:

@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from redis.exceptions import NoPermissionError, NoScriptError, RedisError
@@ -24,6 +25,7 @@ from holdfast.store.redis.loops import CAN_WATCH, Loops
 from holdfast.store.redis.pipes import Opened
 from holdfast.store.redis.pool import Pool
 from holdfast.store.redis.steps import arun_steps, run_steps
+from holdfast.store.redis.threads import submit
 from holdfast.store.redis.translate import Translated, code_of, is_cut, refuse_old
 from holdfast.store.redis.whereabouts import whereabouts
 from holdfast.store.redis.wire import Wire
@@ -84,7 +86,9 @@ class Engine:
     async def arun(self, verb: Verb[T]) -> T:
         """Run the verb without blocking the event loop."""
         if not self._on_loops:
-            return await asyncio.get_running_loop().run_in_executor(self._threads[verb.access], self.run, verb)
+            with self._translated:
+                running = submit(self._threads[verb.access], partial(self.run, verb))
+            return await asyncio.wrap_future(running)
         with self._translated:
             return await arun_steps(self._acall, verb)
 
@@ -103,7 +107,7 @@ class Engine:
 
     def open_ear(self) -> "Future[tuple[Place, Wire]]":
         """Open a connection for a listener, in a thread. Who asks for it closes it."""
-        return self._openers.submit(self._open_ear)
+        return submit(self._openers, self._open_ear)
 
     def lose_if_gone(self, place: Place, error: RedisError) -> None:
         """Look for the server anew if this error means that it is no longer at this place."""
@@ -181,14 +185,17 @@ class Engine:
         return await self._atry(access, script)
 
     async def _atry(self, access: Access, script: Script) -> Any:
-        pipe = await self._loops.pipes(access).get(self._losses)
         command = self._command(script)
+        try:
+            return await self._ask(access, command)
+        except NoScriptError:
+            await self._ask(access, ("SCRIPT", "LOAD", self._texts[script.name]))
+        return await self._ask(access, command)
+
+    async def _ask(self, access: Access, words: tuple[Any, ...]) -> Any:
+        pipe = await self._loops.pipes(access).get(self._losses)
         with self._losing_if_gone(pipe.place):
-            try:
-                return await pipe.ask(command)
-            except NoScriptError:
-                await pipe.ask(("SCRIPT", "LOAD", self._texts[script.name]))
-            return await pipe.ask(command)
+            return await pipe.ask(words)
 
     def _command(self, script: Script) -> tuple[Any, ...]:
         now = "" if self._given_now is None else self._given_now()

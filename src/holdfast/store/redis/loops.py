@@ -4,9 +4,9 @@ import asyncio
 import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from contextlib import suppress
 
 from holdfast.store.redis.pipes import Opened, Pipes
+from holdfast.store.redis.threads import ClosedError
 from holdfast.store.verb import Access
 
 Lanes = Mapping[Access, Pipes]
@@ -23,6 +23,7 @@ class Loops:
         self._open_one = open_one
         self._timeout = timeout
         self._lanes: dict[asyncio.AbstractEventLoop, Lanes] = {}
+        self._is_closed = False
 
     def pipes(self, access: Access) -> Pipes:
         """Return the connections of a lane in the running loop."""
@@ -31,7 +32,8 @@ class Loops:
         return (lanes or self._begin(loop))[access]
 
     def close(self) -> None:
-        """Let go of all connections, whichever thread their loops run in."""
+        """Let go of all connections, whichever thread their loops run in, after the replies to come."""
+        self._is_closed = True
         for loop in list(self._lanes):
             lanes = self._lanes.pop(loop, {})
             for pipes in lanes.values():
@@ -43,14 +45,17 @@ class Loops:
                 pipes.abandon()
         lanes = {access: Pipes(threads, self._open_one, self._timeout) for access, threads in self._threads.items()}
         self._lanes[loop] = lanes
+        if self._is_closed:  # asked only now, as another thread may have looked for lanes to close just before
+            del self._lanes[loop]
+            raise ClosedError("the store was closed")
         return lanes
 
 
 def _close(loop: asyncio.AbstractEventLoop, pipes: Pipes) -> None:
-    if loop.is_closed():
-        pipes.abandon()
-    elif loop.is_running():
-        with suppress(RuntimeError):  # closed meanwhile
+    if loop.is_running():
+        try:
             loop.call_soon_threadsafe(pipes.close)
+        except RuntimeError:  # closed meanwhile
+            pipes.abandon()
     else:
-        pipes.close()
+        pipes.abandon()

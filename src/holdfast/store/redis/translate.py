@@ -29,6 +29,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from holdfast.errors import StoreError, StoreFullError, StoreUnavailableError, ValueNotStoredError
 from holdfast.store.brief import brief
 from holdfast.store.redis.address import TLS_FILES, Address, Kind
+from holdfast.store.redis.threads import ClosedError
 from holdfast.store.redis.tls import UNCERTAIN, disagreement, is_disagreement
 
 OLDEST = (6, 2)
@@ -219,6 +220,8 @@ def translate(error: Exception, address: Address, timeout: float) -> StoreError:
     if code in _SAYS:
         kind, says = _SAYS[code]
         return kind(f"{name} {says}")
+    if isinstance(error, ClosedError):
+        return StoreError(f"the store on {name} was closed: open a new store")
     if isinstance(error, DataError):
         return ValueNotStoredError("Redis cannot store a value of this call: it is no text, number or bytes")
     if isinstance(error, InvalidResponse):
