@@ -1,16 +1,19 @@
 """Async callers are served on their event loop, which never waits for anything but its turn."""
 
 import asyncio
+import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 from pg_world import LONG, of_steps, query
 
 from holdfast.errors import KeyTakenError, StoreError, StoreUnavailableError
-from holdfast.store.postgres import pool
-from holdfast.store.postgres.engine import POOL_SIZE
-from holdfast.store.verb import Command, Last, Query, Tone, Try
+from holdfast.store.postgres import pool, waiting
+from holdfast.store.postgres.engine import POOL_SIZE, THREADS
+from holdfast.store.verb import Access, Command, Last, Query, Together, Tone, Try
 
 BIG = "x" * 20_000_000
 """More than a socket takes at once, in either direction."""
@@ -27,7 +30,7 @@ def test_no_thread_is_needed_once_a_connection_is_open(world, monkeypatch):
 
     async def scene():
         await warm(world)
-        monkeypatch.setattr(world.engine, "run", None)
+        monkeypatch.setattr(world.engine, "_run", None)
         threads = threading.active_count()
         assert await world.engine.arun(query("SELECT 1")) == [(1,)]
         assert threading.active_count() == threads
@@ -106,14 +109,28 @@ def test_a_verb_that_raises_leaves_nothing(world):
         asyncio.run(scene(table))
 
 
-@pytest.mark.parametrize("alone", [True, False])
-def test_a_call_may_be_cancelled(world, alone):
-    """It leaves its connection behind, and with it what is not committed: the next does not get its answer."""
+def test_a_call_may_be_cancelled(world):
+    """It leaves its connection behind: the next does not get its answer."""
+
+    async def scene(waits):
+        process = await warm(world)
+        call = asyncio.create_task(world.engine.arun(query(waits)))
+        await asyncio.to_thread(world.wait_for_waiters, 1, waits)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert await warm(world) != process
+
+    with world.closed_gate() as waits:
+        asyncio.run(scene(waits))
+    assert len(world.engine._jobs._idle) == 1
+
+
+def test_a_longer_call_that_is_cancelled_goes_on(world):
+    """In its thread, whole, with a connection that nobody else gets meanwhile."""
 
     def steps(table, waits):
-        if not alone:
-            yield Command(f"INSERT INTO {table} VALUES (1, 'one')")
-            yield Query(waits)
+        yield Command(f"INSERT INTO {table} VALUES (1, 'one')")
         yield Last(Query(waits))
 
     async def scene(table, waits):
@@ -125,11 +142,161 @@ def test_a_call_may_be_cancelled(world, alone):
             await call
         assert await warm(world) != process
         world.open_gate(waits)
-        return await world.engine.arun(query(f"SELECT count(*) FROM {table}"))
 
     with world.table() as table, world.closed_gate() as waits:
-        assert asyncio.run(scene(table, waits)) == [(0,)]
-    assert len(world.engine._jobs._idle) == 1
+        asyncio.run(scene(table, waits))
+        world.engine.close()
+        with world.user_connection as own:
+            assert own.execute(f"SELECT count(*) FROM {table}").fetchone() == (1,)
+    assert not world.engine._jobs._idle
+
+
+def test_a_longer_call_that_no_thread_has_taken_yet_may_be_cancelled(world):
+    """It did nothing, and its connection is the next one's."""
+
+    def steps(table):
+        yield Command(f"INSERT INTO {table} VALUES (1, 'one')")
+
+    async def scene(table):
+        process = await warm(world)
+        with busy_threads(world):
+            call = asyncio.create_task(world.engine.arun(of_steps(steps(table))))
+            await asyncio.sleep(0)
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            assert await warm(world) == process
+            assert await world.engine.arun(query(f"SELECT count(*) FROM {table}")) == [(0,)]
+
+    with world.table() as table:
+        asyncio.run(scene(table))
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_to_wait_for_a_thread_counts(world, begun):
+    """A call that got none in its time does not begin when it gets one, be it the first or in the middle."""
+
+    def steps(table):
+        yield Command(f"INSERT INTO {table} VALUES (1, 'one')")
+
+    async def scene(table):
+        process = await warm(world)
+        world.engine._jobs._kept = 0 if begun else POOL_SIZE
+        with busy_threads(world):
+            world.engine._timeout = 0.0
+            call = asyncio.create_task(world.engine.arun(of_steps(steps(table))))
+            await asyncio.sleep(0)
+            world.engine._timeout = LONG
+        with pytest.raises(StoreUnavailableError, match="did not answer within"):
+            await call
+        assert await warm(world) == process
+
+    with world.table() as table:
+        asyncio.run(scene(table))
+        assert world.ask(f"SELECT count(*) FROM {table}") == [(0,)]
+
+
+@contextmanager
+def busy_threads(world):
+    """Let the threads for async callers have something else to do."""
+    over = threading.Event()
+    for _ in range(THREADS):
+        world.engine._lanes[Access.WRITE].threads.submit(over.wait, LONG)
+    try:
+        yield
+    finally:
+        over.set()
+
+
+# -- somebody blocks the loop --------------------------------------------------------------------------------------
+
+
+def test_a_blocking_call_finds_a_place_amid_others_of_its_loop(make_world, postgres_url):
+    """Only the loop could give theirs back, and it is blocked."""
+    world = make_world(postgres_url, timeout=3.0)
+    world.engine.prepare()
+
+    def open_all():
+        with world.closed_gate() as waits, ThreadPoolExecutor(POOL_SIZE) as threads:
+            calls = [threads.submit(world.ask, waits) for _ in range(POOL_SIZE)]
+            world.wait_for_waiters(POOL_SIZE, waits)
+            world.open_gate(waits)
+            for call in calls:
+                call.result(LONG)
+
+    async def scene():
+        calls = [asyncio.create_task(world.engine.arun(query("SELECT 1"))) for _ in range(3 * POOL_SIZE)]
+        await asyncio.sleep(0)
+        assert world.ask("SELECT 2") == [(2,)]
+        assert await asyncio.gather(*calls) == [[(1,)]] * len(calls)
+
+    open_all()
+    assert len(world.engine._jobs._idle) == POOL_SIZE
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("tried", [True, False])
+def test_a_blocking_call_does_not_wait_for_a_lock_of_its_own_loop(make_world, postgres_url, tried):
+    """A transaction of several messages is not left open while the loop is blocked."""
+    world = make_world(postgres_url, timeout=3.0)
+    lock = "SELECT pg_advisory_xact_lock(77, 77)"
+
+    def steps(table):
+        if tried:
+            yield Try(Query("SELECT 1"))
+        yield Together([Command(f"INSERT INTO {table} VALUES (1)"), Query(lock)])
+        yield Query("SELECT 1")
+
+    async def scene(table):
+        await warm(world)
+        call = asyncio.create_task(world.engine.arun(of_steps(steps(table))))
+        with world.user_connection as own:
+            begun = f"SELECT FROM pg_locks WHERE classid = 77 AND granted UNION ALL SELECT FROM {table}"
+            while not own.execute(begun).fetchall():  # noqa: ASYNC110 - no turn more than it takes
+                await asyncio.sleep(0)
+        assert world.ask(lock)
+        await call
+
+    with world.table() as table:
+        asyncio.run(scene(table))
+
+
+def test_an_answer_that_came_while_the_loop_was_blocked_counts(world):
+    """Though the time was over when the loop could look."""
+
+    async def scene():
+        process = await warm(world)
+        world.engine._timeout = 0.1
+        call = asyncio.create_task(world.engine.arun(query("SELECT 'there'")))
+        await asyncio.sleep(0)
+        time.sleep(0.5)  # noqa: ASYNC251 - that is the point
+        assert await call == [("there",)]
+        world.engine._timeout = LONG
+        assert await warm(world) == process
+
+    asyncio.run(scene())
+
+
+def _reading(end, size):
+    read = b""
+    while len(read) < size:
+        yield False
+        read += end.recv(4)
+    return read
+
+
+def test_all_that_came_counts_and_nothing_else():
+    """Several pieces of it too; but once the time is over nothing is waited for."""
+
+    async def scene(size):
+        mine, other = socket.socketpair()
+        with mine, other:
+            other.send(b"whatever")
+            return await waiting.go_through(waiting.Readiness(mine.fileno()), _reading(mine, size), 0.0)
+
+    assert asyncio.run(scene(8)) == b"whatever"
+    with pytest.raises(waiting.OverdueError):
+        asyncio.run(scene(9))
 
 
 def test_cancelled_calls_cost_no_place(world):

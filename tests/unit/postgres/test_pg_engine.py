@@ -1,6 +1,7 @@
 """The engine runs a verb as one transaction, in bounded time, and survives what happens to its connections."""
 
 import asyncio
+import gc
 import signal
 import threading
 import time
@@ -9,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
-from pg_world import LONG, of_steps, query
+from pg_world import LONG, World, of_steps, query
 
 from holdfast.errors import KeyTakenError, StoreError, StoreUnavailableError, ValueNotStoredError
 from holdfast.store.postgres import pool
@@ -374,3 +375,21 @@ def test_a_closed_engine_has_nothing_open(world):
         while own.execute("SELECT 1 FROM pg_stat_activity WHERE application_name = %s", (name,)).fetchone():
             assert time.monotonic() < give_up_at
             own.rollback()
+
+
+def test_an_engine_that_is_forgotten_has_nothing_open(postgres_url):
+    """Whoever drops a store instead of closing it does not keep its connections for ever."""
+    world = World(postgres_url)
+    asks = [query("SELECT pg_backend_pid()", access=access) for access in Access]
+
+    async def scene(engine):
+        return [(await engine.arun(ask))[0][0] for ask in asks]
+
+    processes = asyncio.run(scene(world.engine))
+    with world.user_connection as own:
+        del world
+        gc.collect()
+        give_up_at = time.monotonic() + LONG
+        while own.execute("SELECT FROM pg_stat_activity WHERE pid = ANY (%s)", (processes,)).fetchall():
+            assert time.monotonic() < give_up_at
+            time.sleep(0.005)

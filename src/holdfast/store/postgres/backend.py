@@ -59,7 +59,7 @@ class PostgresBackend:
         return self._engine().run(verb)
 
     async def arun(self, verb: Verb[T]) -> T:
-        """Run the verb in one transaction, in a thread, and return its answer."""
+        """Run the verb in one transaction, without blocking the event loop, and return its answer."""
         return await self._engine().arun(verb)
 
     def run_in(self, verb: Verb[T], connection: Any) -> T:

@@ -86,18 +86,26 @@ class ClaimVerbs(RememberingVerbs):
 
     def _claim_any(self, request: ClaimRequest, noted: Noted) -> Steps[ClaimAnswer]:
         """Take whatever is due or soon will be."""
-        # Only where priorities meet can one of them starve: there, another statement may have to follow.
-        may_starve = request.max_wait is not None and not self._levels.are_apart(request.queues)
         asked = self._asked(request, noted, self._given_now())
         claim = Query(self._sql["claim"], (*asked, *_limits(request), _long_wait(request)))
-        together = Together([*self._mend(noted), claim, Query(self._sql["next_due"], asked)])
-        *_, found, left = yield together if may_starve else Last(together)
+        next_due = Query(self._sql["next_due"], asked)
+        together = Together([*self._mend(noted), claim, next_due])
+        left = None
+        # Only where priorities meet can one of them starve: there, another statement may have to follow.
+        if request.max_wait is None:
+            *_, found, left = yield Last(together)
+        elif noted and self._levels.are_apart(request.queues):
+            found = yield Try(claim)  # they may meet all the same: another process has just brought one of them
+        else:
+            *_, found, left = yield together
         head, *rows = _refuse_buried(request, found)
         now, xmin, starving, levels, *_ = head
         walked = to_walked(levels)
         self._levels.meet(request.queues, walked.levels)
-        if starving and may_starve:
+        if starving:
             return (yield from self._choose(request, noted))
+        if left is None:
+            left = yield Last(next_due)
         if not request.alone:
             self._expectations.learn(request, noted, walked, now)
         note(noted, int(xmin), marks_of(rows), walked.empty)

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -18,17 +18,20 @@ from holdfast.store.postgres.address import Address
 from holdfast.store.postgres.connect import OLDEST_SERVER, open_wire
 from holdfast.store.postgres.migrate import migrate
 from holdfast.store.postgres.pool import Pool
-from holdfast.store.postgres.steps import arun_steps, run_steps
+from holdfast.store.postgres.steps import LongerError, arun_steps, run_steps
 from holdfast.store.postgres.tones import Sound
 from holdfast.store.postgres.translate import translated
 from holdfast.store.postgres.waiting import OverdueError
 from holdfast.store.postgres.wire import Call, Wire
-from holdfast.store.verb import Access, Tone, Verb
+from holdfast.store.verb import Access, Statement, Tone, Verb
 
 T = TypeVar("T")
 
 POOL_SIZE = 10
 """Connections for jobs that one process opens at most."""
+
+KEPT = 2
+"""So many of them are never in the hands of an event loop, which gives nothing back while somebody blocks it."""
 
 THREADS = 8
 """Calls of async code that wait for a connection at once."""
@@ -56,7 +59,7 @@ class Engine:
         self._rings = {tones: [sounds[tone].ring for tone in tones] for tones in _COMBINATIONS}
         self._preparing = threading.RLock()
         self._prepared = False
-        self._jobs = self._pool(POOL_SIZE)
+        self._jobs = self._pool(POOL_SIZE, KEPT)
         jobs = _Lane(self._jobs, _threads(THREADS, "jobs"))
         beats = _Lane(self._pool(1), _threads(1, "beats"))
         self._errands = _threads(1, "bell")
@@ -64,24 +67,28 @@ class Engine:
 
     def run(self, verb: Verb[T]) -> T:
         """Run the verb in the caller's own thread."""
-        until = time.monotonic() + self._timeout
-        with self._call(verb) as rings, self._lanes[verb.access].pool.lend(until) as wire:
-            return run_steps(wire, verb.steps, until, rings)
+        return self._run(verb, time.monotonic() + self._timeout)
 
     async def arun(self, verb: Verb[T]) -> T:
         """Run the verb on the event loop, as long as nothing has to be waited for but the server's answers.
 
-        To wait for a connection, or to open one, takes a thread. So do loops that cannot watch descriptors.
+        To wait for a connection, or to open one, takes a thread. So does a transaction of several messages, which
+        must not stay open while somebody blocks the loop, and so do loops that cannot watch descriptors.
         """
         until = time.monotonic() + self._timeout
-        loop = asyncio.get_running_loop()
         lane = self._lanes[verb.access]
-        if _WATCHES:
-            with lane.pool.lend_at_once() as wire:
-                if wire is not None:
+        with ExitStack() as loan:
+            wire = loan.enter_context(lane.pool.lend_at_once()) if _WATCHES else None
+            if wire is not None:
+                try:
                     with self._call(verb) as rings:
                         return await arun_steps(wire, verb.steps, until, rings)
-        return await loop.run_in_executor(lane.threads, self.run, verb)
+                except LongerError as longer:
+                    begun = longer.statement
+                running = lane.threads.submit(self._go_on, verb, until, begun, wire, kept := loan.pop_all())
+                running.add_done_callback(lambda _: kept.close())  # it may be cancelled before a thread has it
+                return await asyncio.wrap_future(running)
+        return await asyncio.get_running_loop().run_in_executor(lane.threads, self._run, verb, until)
 
     def ring(self, tone: Tone) -> None:
         """Ring soon, in a thread."""
@@ -124,6 +131,18 @@ class Engine:
             lane.threads.shutdown(wait=True)
             lane.pool.close()
 
+    def _run(self, verb: Verb[T], until: float) -> T:
+        with self._call(verb) as rings:
+            _refuse_late(until)
+            with self._lanes[verb.access].pool.lend(until) as wire:
+                return run_steps(wire, verb.steps, until, rings)
+
+    def _go_on(self, verb: Verb[T], until: float, begun: Statement, wire: Wire, loan: ExitStack) -> T:
+        """Run the rest of a verb, and give its connection back."""
+        with self._call(verb) as rings, loan:
+            _refuse_late(until)
+            return run_steps(wire, verb.steps, until, rings, begun)
+
     @contextmanager
     def _call(self, verb: Verb[Any]) -> Iterator[Callable[[], Sequence[Call]]]:
         """See a verb through. Give what says how to ring with its commit, and ring for what came to light later."""
@@ -160,8 +179,8 @@ class Engine:
                 raise
         return wire
 
-    def _pool(self, size: int) -> Pool:
-        return Pool(self._address.name, size, self.connect)
+    def _pool(self, size: int, kept: int = 0) -> Pool:
+        return Pool(self._address.name, size, self.connect, kept)
 
     def _make_ready(self, wire: Wire, until: float) -> None:
         try:
@@ -181,6 +200,12 @@ _COMBINATIONS: tuple[tuple[Tone, ...], ...] = ((), (Tone.WORK,), (Tone.RESULT,),
 
 def _threads(count: int, lane: str) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(count, thread_name_prefix=f"holdfast-postgres-{lane}")
+
+
+def _refuse_late(until: float) -> None:
+    """Begin nothing that waited for a thread for as long as it may take in all."""
+    if time.monotonic() >= until:
+        raise OverdueError
 
 
 def _refuse_old(wire: Wire, address: Address) -> None:

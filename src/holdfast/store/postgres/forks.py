@@ -12,6 +12,7 @@ an engine of its own (backend.py), nor closed: psycopg closes nothing that anoth
 import os
 from contextlib import suppress
 from typing import Protocol
+from weakref import WeakSet
 
 
 class Line(Protocol):
@@ -22,8 +23,8 @@ class Line(Protocol):
         ...
 
 
-OPEN = set[Line]()
-"""Every open connection of this process."""
+OPEN = WeakSet[Line]()
+"""Every open connection of this process. One that nobody has any more is not: libpq hung up."""
 
 _inherited: list[Line] = []
 

@@ -42,12 +42,14 @@ class Pool:
     cost it is forgotten. No lock is held but by a `with` of its own, in which nothing waits.
     """
 
-    def __init__(self, name: str, size: int, connect: Callable[[float], Wire]) -> None:
+    def __init__(self, name: str, size: int, connect: Callable[[float], Wire], kept: int = 0) -> None:
         self._name = name
         self._size = size
+        self._kept = kept
         self._connect = connect
         self._making = threading.Lock()
         self._places = WeakSet[_Place]()
+        self._lent_at_once = WeakSet[_Place]()
         self._free = SimpleQueue[_Place]()
         self._idle = deque[Wire]()
         self._closed = False
@@ -73,8 +75,12 @@ class Pool:
 
     @contextmanager
     def lend_at_once(self) -> Iterator[Wire | None]:
-        """Lend one that is open and was used lately, waiting for nothing; None where there is no such one."""
-        place = self._find_place() if self._idle else None
+        """Lend one that is open and was used lately, waiting for nothing; None where there is no such one.
+
+        An event loop gives it back only when it comes to that. Somebody may block it meanwhile with a call that
+        needs a place itself: so the last `kept` ones are never lent in this way.
+        """
+        place = self._find_place_at_once() if self._idle else None
         if place is None:
             yield None
             return
@@ -86,6 +92,7 @@ class Pool:
                 if wire is not None:
                     self._take_back(wire)
         finally:
+            self._lent_at_once.discard(place)
             self._free.put(place)
 
     def close(self) -> None:
@@ -113,6 +120,18 @@ class Pool:
             if len(self._places) < self._size:
                 self._places.add(place := _Place())
                 return place
+        return None
+
+    def _find_place_at_once(self) -> _Place | None:
+        """Return a place that is free now and need not be kept, or None."""
+        place = self._find_place()
+        if place is None:
+            return None
+        self._lent_at_once.add(place)
+        if len(self._lent_at_once) <= self._size - self._kept:
+            return place
+        self._lent_at_once.discard(place)
+        self._free.put(place)
         return None
 
     def _take_back(self, wire: Wire) -> None:

@@ -25,31 +25,60 @@ _COMMIT: Call = (prepared("COMMIT"), [])
 _ROLLBACK: Call = (prepared("ROLLBACK"), [])
 
 
-def run_steps(wire: Wire, steps: Steps[T], until: float, after: Callable[[], Sequence[Call]] = tuple) -> T:
+class LongerError(Exception):
+    """A verb has come to a statement that does not commit at its end: somebody else is to go on with it."""
+
+    def __init__(self, statement: Statement) -> None:
+        super().__init__()
+        self.statement = statement
+
+
+def run_steps(
+    wire: Wire,
+    steps: Steps[T],
+    until: float,
+    after: Callable[[], Sequence[Call]] = tuple,
+    begun: Statement | None = None,
+) -> T:
     """Feed a verb the answers to its statements until it returns, in one transaction; then send `after`. It blocks.
 
-    What that is may be known only once the verb has run: whether it has set free a job that waited.
+    What that is may be known only once the verb has run: whether it has set free a job that waited. `begun` is the
+    statement that the verb has come to, if it was begun before.
     """
-    return wire.drive(_running(wire, steps, after), until)
+    return wire.drive(_running(wire, steps, after, begun), until)
 
 
 async def arun_steps(wire: Wire, steps: Steps[T], until: float, after: Callable[[], Sequence[Call]] = tuple) -> T:
-    """Do as `run_steps` does, in a coroutine."""
-    return await wire.adrive(_running(wire, steps, after), until)
+    """Do as `run_steps` does, in a coroutine, as far as no transaction stays open from one message to the next.
+
+    Whoever blocks the event loop then would block all who wait for a lock of that transaction, and for ever if that
+    is himself. Raises LongerError instead, before anything of it is sent.
+    """
+    return await wire.adrive(_running(wire, steps, after, alone=True), until)
 
 
-def _running(wire: Wire, steps: Steps[T], after: Callable[[], Sequence[Call]]) -> Waits[T]:
-    transaction = _Transaction(wire, after)
+def _running(
+    wire: Wire,
+    steps: Steps[T],
+    after: Callable[[], Sequence[Call]],
+    begun: Statement | None = None,
+    *,
+    alone: bool = False,
+) -> Waits[T]:
+    transaction = _Transaction(wire, after, alone=alone)
     answer: T
     try:
         try:
-            statement = next(steps)
+            statement = next(steps) if begun is None else begun
             while True:
                 statement = steps.send((yield from transaction.answer(statement)))
         except StopIteration as stop:
             answer = stop.value
-        finally:
+        except LongerError:
+            raise
+        except BaseException:
             steps.close()
+            raise
         yield from transaction.commit()
     except GeneratorExit:
         transaction.hang_up()
@@ -61,11 +90,12 @@ def _running(wire: Wire, steps: Steps[T], after: Callable[[], Sequence[Call]]) -
 
 
 class _Transaction:
-    """The transaction of one verb, which begins with its first statement."""
+    """The transaction of one verb, which begins with its first statement; `alone`, it has to end with that too."""
 
-    def __init__(self, wire: Wire, after: Callable[[], Sequence[Call]]) -> None:
+    def __init__(self, wire: Wire, after: Callable[[], Sequence[Call]], *, alone: bool) -> None:
         self._wire = wire
         self._after = after
+        self._alone = alone
         self._open = False
         self._over = False
 
@@ -78,6 +108,8 @@ class _Transaction:
             return (yield from self._run_last(statement.statement, self._after))
         if isinstance(statement, Try):
             return (yield from self._run_last(statement.statement, tuple))
+        if self._alone:
+            raise LongerError(statement)
         calls = _calls(statement)
         if not calls:
             return _answer(self._wire, statement, [])

@@ -24,7 +24,7 @@ class Readiness:
     """Tells of one descriptor, and blocks until there is something to tell. Windows has no poll."""
 
     def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
+        self.descriptor = descriptor
         self._poll: Any = None
         if hasattr(select, "poll"):
             self._poll = select.poll()
@@ -33,6 +33,10 @@ class Readiness:
     def is_readable(self) -> bool:
         """Tell whether something came in."""
         return self._wait(0, writing=False)[0]
+
+    def is_ready(self, *, writing: bool) -> bool:
+        """Tell whether something came in, or may be written where that will do."""
+        return any(self._wait(0, writing=writing))
 
     def go_through(self, waits: Waits[T], until: float) -> T:
         """Return what comes of a conversation. Raises OverdueError at the time given, a reading of monotonic()."""
@@ -55,30 +59,30 @@ class Readiness:
 
     def _wait(self, timeout: float, *, writing: bool) -> tuple[bool, bool]:
         if self._poll is None:
-            found = select.select([self._descriptor], [self._descriptor] if writing else [], [], timeout)
+            found = select.select([self.descriptor], [self.descriptor] if writing else [], [], timeout)
             return bool(found[0]), bool(found[1])
         if writing:
-            self._poll.modify(self._descriptor, select.POLLIN | select.POLLOUT)
+            self._poll.modify(self.descriptor, select.POLLIN | select.POLLOUT)
         found = self._poll.poll(timeout * 1000)
         if writing:
-            self._poll.modify(self._descriptor, select.POLLIN)
+            self._poll.modify(self.descriptor, select.POLLIN)
         events = found[0][1] if found else 0
         return bool(events & ~select.POLLOUT), bool(events & select.POLLOUT)
 
 
-async def go_through(descriptor: int, waits: Waits[T], until: float) -> T:
+async def go_through(ready: Readiness, waits: Waits[T], until: float) -> T:
     """Do as `Readiness.go_through` does, in a coroutine. Its event loop must be able to watch descriptors."""
     watch: _Watch | None = None
     try:
         writing = next(waits)
-        watch = _Watch(descriptor, until)
+        watch = _Watch(ready, until)
         while True:
             try:
                 await watch.wait(writing=writing)
             except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
                 watch.close()  # the descriptor may be closed now, and be another's
                 writing = waits.throw(error)
-                watch = _Watch(descriptor, until)
+                watch = _Watch(ready, until)
             else:
                 writing = next(waits)
     except StopIteration as stop:
@@ -90,13 +94,17 @@ async def go_through(descriptor: int, waits: Waits[T], until: float) -> T:
 
 
 class _Watch:
-    """Has an event loop watch a descriptor, until a certain time."""
+    """Has an event loop watch a descriptor, until a certain time.
 
-    def __init__(self, descriptor: int, until: float) -> None:
-        self._descriptor = descriptor
+    A loop that somebody blocked learns only afterwards that the time is over: then what has come meanwhile counts.
+    """
+
+    def __init__(self, ready: Readiness, until: float) -> None:
+        self._ready = ready
+        self._descriptor = ready.descriptor
         self._loop = asyncio.get_running_loop()
         self._news = self._loop.create_future()
-        self._loop.add_reader(descriptor, self._wake)
+        self._loop.add_reader(self._descriptor, self._wake)
         self._timer = self._loop.call_later(max(until - time.monotonic(), 0), self._give_up)
         self._writing = self._overdue = False
 
@@ -104,10 +112,11 @@ class _Watch:
         """Wait until something came in, or may be written. Raises OverdueError."""
         if writing is not self._writing:
             self._watch_writing(writing)
-        await self._news
-        if self._overdue:
+        if not self._overdue:
+            await self._news
+            self._news = self._loop.create_future()
+        if self._overdue and not self._ready.is_ready(writing=writing):
             raise OverdueError
-        self._news = self._loop.create_future()
 
     def close(self) -> None:
         """Watch no more; repeated, do nothing."""

@@ -89,7 +89,7 @@ class Wire:
 
     async def adrive(self, waits: Waits[T], until: float) -> T:
         """Do the same in a coroutine."""
-        return await go_through(self._descriptor, waits, until)
+        return await go_through(self._ready, waits, until)
 
     def ask(self, calls: Sequence[Call], until: float, after: Sequence[Call] = ()) -> list[Result]:
         """Send calls at once, and return their results, blocking."""
