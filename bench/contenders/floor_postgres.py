@@ -11,7 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 import psycopg
-from measured import URL
+from measured import TALLY, URL
 
 INSERT_BATCH = 1000
 CLAIM_BATCH = 500
@@ -89,6 +89,8 @@ def drain(count: int) -> float:
         began, done = time.perf_counter(), 0
         while done < count:
             rows = database.execute(_CLAIM, (CLAIM_BATCH,)).fetchall()
+            for _ in rows:
+                TALLY.tick()
             database.execute(_FINISH, ([row[0] for row in rows], [row[3] for row in rows]))
             done += len(rows)
         return count / (time.perf_counter() - began)

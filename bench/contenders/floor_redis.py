@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import redis
-from measured import URL
+from measured import TALLY, URL
 
 INSERT_BATCH = 1000
 CLAIM_BATCH = 500
@@ -66,6 +66,8 @@ def drain(count: int) -> float:
     while done < count:
         answer = claim(args=[CLAIM_BATCH])
         ids = answer[::4]
+        for _ in ids:
+            TALLY.tick()
         finish(args=[time.time(), *ids])
         done += len(ids)
     return count / (time.perf_counter() - began)

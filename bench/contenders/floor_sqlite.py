@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from uuid import uuid4
 
-from measured import FOLDER
+from measured import FOLDER, TALLY
 
 from holdfast.ids import new_job_id
 
@@ -71,6 +71,8 @@ def _drain(count: int, new_id: NewId) -> float:
         began, done = time.perf_counter(), 0
         while done < count:
             rows = database.execute(_CLAIM, (time.time(), CLAIM_BATCH)).fetchall()
+            for _ in rows:
+                TALLY.tick()
             now = time.time()
             with _transaction(database):
                 database.executemany(_FINISH, [(now, b"null", id_, fence) for id_, fence, _ in rows])
