@@ -80,7 +80,7 @@ class Last(msgspec.Struct, frozen=True):
 
 
 class Try(msgspec.Struct, frozen=True):
-    """A first statement that is a transaction by itself. If it changed nothing, its verb may go on in another."""
+    """A first statement that is a transaction by itself: committed when answered. Its verb may go on in another."""
 
     statement: Query
 
