@@ -64,8 +64,10 @@ class Ledger:
             os.close(file)
 
     def entries(self) -> list[Entry]:
+        """Return what is written in full: one who reads beside a writer may see a line that has only begun."""
         text = self.path.read_text() if self.path.exists() else ""
-        return [Entry(**json.loads(line)) for line in text.splitlines()]
+        lines, _, _begun = text.rpartition("\n")
+        return [Entry(**json.loads(line)) for line in lines.splitlines()]
 
     def runs(self) -> dict[str, list[Run]]:
         """Return the runs of each job in the order in which they started. A claim must not run twice."""
