@@ -29,6 +29,7 @@ from holdfast.core.job import (
     Progress,
     Verdict,
 )
+from holdfast.core.record import Change, Fire, Kind, Record
 from holdfast.core.states import State
 from holdfast.store.verb import Verb
 
@@ -72,7 +73,8 @@ class ClaimRequest(msgspec.Struct, frozen=True):
 
     `call` numbers the worker's claims upward. `adopt` names blocked(no_worker) tasks that this worker
     knows. `alone` takes suspects and nothing else; without it suspects are left where they are. Suspects that it
-    adopts are blocked no more even so: the next beat tells of them.
+    adopts are blocked no more even so: the next beat tells of them. `closed` are queues that give nothing in this
+    call, as if they were paused.
     """
 
     worker: str
@@ -85,6 +87,7 @@ class ClaimRequest(msgspec.Struct, frozen=True):
     ahead_limit: int = 0
     adopt: tuple[KnownTask, ...] = ()
     alone: bool = False
+    closed: tuple[str, ...] = ()
 
     def in_turn(self, queues: Sequence[str]) -> list[str]:
         """Return the open queues in the order in which this call tries them."""
@@ -121,11 +124,26 @@ class ClaimAnswer(msgspec.Struct, frozen=True):
 
 
 class WorkerBeat(msgspec.Struct, frozen=True):
-    """One worker is alive; its claim calls up to `closed_call` are over, and of those it still has `held`."""
+    """One worker is alive; its claim calls up to `closed_call` are over, and of those it still has `held`.
+
+    `polled_at` is when, by the store's time, it last looked for work without being called; None: no news of that.
+    """
 
     worker: str
     closed_call: int = 0
     held: frozenset[ClaimRef] = frozenset()
+    polled_at: datetime | None = None
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """A worker's place among the `of` living ones that serve the same queues, by their ids; the first has rank 0.
+
+    `polled_at` is when any of them last looked for work without being called, as far as their beats have told.
+    """
+
+    rank: int
+    of: int
+    polled_at: datetime | None = None
 
 
 class BeatAnswer(msgspec.Struct, frozen=True):
@@ -140,6 +158,8 @@ class BeatAnswer(msgspec.Struct, frozen=True):
     next_expiry: how long until the next lease of someone else, not yet expired, runs out; None without anyone.
     blocked: what waits as blocked(no_worker).
     suspects: the queues, paused ones left out, in which suspects are due and unclaimed.
+    turns: the place of each accepted worker among its like; those who are expired or condemned do not count.
+    record_due_at: the earliest `due_at` of all records.
     """
 
     accepted: frozenset[str]
@@ -152,6 +172,8 @@ class BeatAnswer(msgspec.Struct, frozen=True):
     next_expiry: timedelta | None = None
     blocked: frozenset[KnownTask] = frozenset()
     suspects: frozenset[str] = frozenset()
+    turns: Mapping[str, Turn] = {}
+    record_due_at: datetime | None = None
 
 
 class JobFilter(msgspec.Struct, frozen=True):
@@ -199,6 +221,13 @@ class Situation(msgspec.Struct, frozen=True):
     workers: tuple[Worker, ...]
     ahead: int
     """How many due jobs of its queue go first."""
+
+
+class DueRecords(msgspec.Struct, frozen=True):
+    """Records that are due by the store's time `now`, the longest due first."""
+
+    now: datetime
+    records: tuple[Record, ...]
 
 
 class Store(Protocol):
@@ -294,6 +323,32 @@ class Store(Protocol):
         """Return how many jobs of these queues a drain still waits for.
 
         These are ready (in queues not paused), held, running, or scheduled after an earlier claim.
+        """
+        ...
+
+    # -- records ---------------------------------------------------------------------------------------------
+
+    def records(self, kind: Kind, names: Sequence[str] | None = None) -> Verb[tuple[Record, ...]]:
+        """Return all records of a kind, or those of the given names that exist, by name."""
+        ...
+
+    def due_records(self, kind: Kind, ahead: timedelta, limit: int) -> Verb[DueRecords]:
+        """Return at most `limit` records of a kind that are due at the store's now + `ahead`."""
+        ...
+
+    def change_records(self, changes: Sequence[Change]) -> Verb[tuple[bool, ...]]:
+        """Make changes; tell for each whether it was made.
+
+        One is made if the record has the version `seen`, or does not exist and 0 was seen, and then with all that
+        comes of it; else nothing of it happens. True as well for one that was made before with the same token and
+        was not followed by another, and for forgetting what does not exist. No two are of the same record.
+        """
+        ...
+
+    def fires(self, schedule: str | None, limit: int, before: datetime | None = None) -> Verb[tuple[Fire, ...]]:
+        """Return fires of one schedule or of all, the latest planned first; `before` starts the next page.
+
+        Of each schedule the latest FIRES_KEPT by their planned time are kept, at least.
         """
         ...
 

@@ -61,7 +61,9 @@ class ClientVerbs(Tables):
     @verb(Access.WRITE, tells=True)
     def cancel(self, job_id: str) -> Cancellation:
         """Cancel a waiting job now; ask for it where it is claimed; too late where it is final."""
-        row = self._job(job_id)
+        return self._cancel(self._job(job_id))
+
+    def _cancel(self, row: JobRow) -> Cancellation:
         if row.state in FINAL:
             return Cancellation.TOO_LATE
         if row.state in CLAIMED:

@@ -243,6 +243,7 @@ class WorkerRow:
     started_at: datetime
     beat_at: float
     condemned: bool = False
+    polled_at: datetime | None = None
 
     def lease_left(self, boot: float) -> timedelta:
         """Return how long its lease still lasts; negative once it has run out."""

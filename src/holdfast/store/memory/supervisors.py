@@ -10,7 +10,7 @@ from holdfast.core.states import MOVES, STARTED_ITS_LAST, Move, Reason, State
 from holdfast.store.memory.reception import key_of
 from holdfast.store.memory.rows import JobRow, WorkerRow
 from holdfast.store.memory.tables import Tables, verb
-from holdfast.store.protocol import BeatAnswer, WorkerBeat, WorkerInfo
+from holdfast.store.protocol import BeatAnswer, Turn, WorkerBeat, WorkerInfo
 from holdfast.store.verb import Access
 
 _CHARGED_ALONE = "crashed"
@@ -32,7 +32,9 @@ class SupervisorVerbs(Tables):
         boot = self._clock.boot()
         accepted = [beat for beat in beats if self._is_alive(beat.worker)]
         for beat in accepted:
-            self._workers[beat.worker].beat_at = boot
+            row = self._workers[beat.worker]
+            row.beat_at = boot
+            row.polled_at = beat.polled_at or row.polled_at
         calling = {beat.worker for beat in beats}
         others = [row for name, row in self._workers.items() if name not in calling]
         living = [row for row in others if not row.is_expired(boot)]
@@ -49,7 +51,19 @@ class SupervisorVerbs(Tables):
             next_expiry=min((row.lease_left(boot) for row in living), default=None),
             blocked=self._blocked(),
             suspects=self._suspects(),
+            turns={beat.worker: self._turn(beat.worker, boot) for beat in accepted},
+            record_due_at=min(filter(None, (record.due_at for record, _ in self._records.values())), default=None),
         )
+
+    def _turn(self, worker: str, boot: float) -> Turn:
+        queues = self._workers[worker].info.queues
+        like = {
+            name: row
+            for name, row in self._workers.items()
+            if row.info.queues == queues and not row.is_expired(boot)
+        }
+        polled_at = max(filter(None, (row.polled_at for row in like.values())), default=None)
+        return Turn(sorted(like).index(worker), len(like), polled_at)
 
     def _is_alive(self, worker: str) -> bool:
         row = self._workers.get(worker)

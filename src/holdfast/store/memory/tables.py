@@ -8,6 +8,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from holdfast.clock import Clock
 from holdfast.core.job import ClaimRef
+from holdfast.core.record import Cause, Fire, Kind, Record
 from holdfast.core.states import FINAL, State
 from holdfast.errors import JobNotFoundError
 from holdfast.store.memory.reception import Key
@@ -42,7 +43,10 @@ def verb(
 
 
 class Tables:
-    """Jobs by id, the last job with each key, workers by id, who is buried, since when which queue is paused."""
+    """Jobs by id, the last job with each key, workers by id, who is buried, since when which queue is paused.
+
+    Records by kind and name, each with the token of its last change; fires by what is unique of them.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -51,6 +55,8 @@ class Tables:
         self._workers: dict[str, WorkerRow] = {}
         self._buried = set[str]()
         self._paused_at = dict[str, datetime]()
+        self._records: dict[tuple[Kind, str], tuple[Record, str]] = {}
+        self._fires: dict[tuple[str, datetime, Cause], Fire] = {}
         self._arrivals = count()
 
     def _job(self, job_id: str) -> JobRow:

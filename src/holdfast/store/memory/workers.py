@@ -46,7 +46,9 @@ class WorkerVerbs(Tables):
     def _open_queues(self, request: ClaimRequest) -> list[str]:
         every = sorted({row.new.queue for row in self._jobs.values()})
         asked = every if request.queues is None else dict.fromkeys(request.queues)
-        return request.in_turn([queue for queue in asked if queue not in self._paused_at])
+        return request.in_turn(
+            [queue for queue in asked if queue not in self._paused_at and queue not in request.closed]
+        )
 
     def _open_rows(self, request: ClaimRequest) -> Iterator[JobRow]:
         queues = set(self._open_queues(request))

@@ -1,0 +1,102 @@
+"""Small named documents that change by comparison of versions, and what was decided about fires.
+
+A schedule is such a record. Whoever wants to change one says which version it has seen; if it has changed since,
+nothing happens. What comes of the change, jobs and fires, is written with it or not at all: so of many who come to
+fire a schedule at the same time one does.
+"""
+
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+
+from holdfast.core.job import NewJob
+
+
+class Kind(StrEnum):
+    """What a record is about."""
+
+    SCHEDULE = "schedule"
+    RELEASE = "release"
+    """Which releases of an app there were, the newest last: so that an older one undoes nothing."""
+    WINDOW = "window"
+    """When a queue or a task is closed."""
+
+
+class Record(msgspec.Struct, frozen=True):
+    """A document of this kind and name. `version` is 1 at first and + 1 at each change.
+
+    `due_at` is when somebody should look at it next. Stores do not read the body.
+    """
+
+    kind: Kind
+    name: str
+    version: int
+    due_at: datetime | None
+    body: bytes
+
+
+class Decision(StrEnum):
+    """What was decided about a fire."""
+
+    FIRED = "fired"
+    CAUGHT_UP = "caught_up"
+    """Fired after it was missed."""
+    QUEUED = "queued"
+    """It waits for the end of a run before it, and is then fired after all."""
+    OVERLAPPED = "overlapped"
+    """Not fired, because a run before it was not over."""
+    MISSED = "missed"
+    """Not fired, because nobody was there in time."""
+    EXCLUDED = "excluded"
+    """Not fired, because the calendar says so."""
+    REVOKED = "revoked"
+    """Fired ahead of its time, and taken back before it came."""
+
+
+class Cause(StrEnum):
+    """Why there is a fire at all."""
+
+    RULE = "rule"
+    TRIGGER = "trigger"
+    BACKFILL = "backfill"
+
+
+class Fire(msgspec.Struct, frozen=True):
+    """What became of one planned time of a schedule, or of `count` in a row of which `until` is the last.
+
+    (schedule, planned, cause) is unique. `decided_at` is set by the store.
+    """
+
+    schedule: str
+    planned: datetime
+    decision: Decision
+    cause: Cause = Cause.RULE
+    count: int = 1
+    until: datetime | None = None
+    job_id: str | None = None
+    note: str | None = None
+    decided_at: datetime | None = None
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A wish to change a record of which version `seen` is known, or to make it (0), and what comes of that.
+
+    `token` is made anew for each wish: one whose answer was lost is repeated with it and gets the same answer.
+    `body` None forgets the record and its fires. A fire that is known already is overwritten. `cancels` are jobs to
+    cancel as the verb `cancel` does; those that are unknown or final are passed over.
+    """
+
+    kind: Kind
+    name: str
+    seen: int
+    token: str
+    body: bytes | None
+    due_at: datetime | None = None
+    fires: tuple[Fire, ...] = ()
+    jobs: tuple[NewJob, ...] = ()
+    cancels: tuple[str, ...] = ()
+
+
+FIRES_KEPT = 1000
+"""How many fires of each schedule are kept, the latest planned."""

@@ -1,0 +1,92 @@
+"""Records and fires in the memory store."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from functools import partial
+
+from msgspec.structs import replace
+
+from holdfast.core.record import FIRES_KEPT, Change, Fire, Kind, Record
+from holdfast.store.memory.clients import ClientVerbs
+from holdfast.store.memory.tables import in_one_step, verb
+from holdfast.store.protocol import DueRecords
+from holdfast.store.verb import Access, Verb
+
+
+class RecordVerbs(ClientVerbs):
+    """Look at records and fires; change records."""
+
+    @verb(Access.READ)
+    def records(self, kind: Kind, names: Sequence[str] | None = None) -> tuple[Record, ...]:
+        """Return all records of a kind, or those of the given names that exist, by name."""
+        records = (record for record, _ in self._records.values() if record.kind is kind)
+        return tuple(sorted((each for each in records if names is None or each.name in names), key=_name))
+
+    @verb(Access.READ)
+    def due_records(self, kind: Kind, ahead: timedelta, limit: int) -> DueRecords:
+        """Return at most `limit` records of a kind that are due at the store's now + `ahead`."""
+        now = self._clock.now()
+        due = [
+            (record.due_at, record.name, record)
+            for record, _ in self._records.values()
+            if record.kind is kind and record.due_at is not None and record.due_at <= now + ahead
+        ]
+        return DueRecords(now, tuple(record for *_, record in sorted(due)[:limit]))
+
+    def change_records(self, changes: Sequence[Change]) -> Verb[tuple[bool, ...]]:
+        """Make changes; tell for each whether it was made."""
+        wakes = any(change.jobs for change in changes)
+        tells = any(change.cancels for change in changes)
+        steps = in_one_step(partial(self._change_all, changes))
+        return Verb("change_records", Access.WRITE, steps, wakes=wakes, tells=tells)
+
+    def _change_all(self, changes: Sequence[Change]) -> tuple[bool, ...]:
+        return tuple(self._change(change) for change in changes)
+
+    def _change(self, change: Change) -> bool:
+        place = (change.kind, change.name)
+        record, token = self._records.get(place, (None, None))
+        if record is None and change.body is None:
+            return True
+        version = 0 if record is None else record.version
+        if version != change.seen:
+            return version == change.seen + 1 and token == change.token
+        if change.body is None:
+            del self._records[place]
+            self._forget_fires(change.name, kept=0)
+        else:
+            record = Record(change.kind, change.name, version + 1, change.due_at, change.body)
+            self._records[place] = record, change.token
+            self._note_fires(change)
+        for job_id in change.cancels:
+            if job_id in self._jobs:
+                self._cancel(self._jobs[job_id])
+        self._enqueue(change.jobs)
+        return True
+
+    def _note_fires(self, change: Change) -> None:
+        now = self._clock.now()
+        for fire in change.fires:
+            self._fires[fire.schedule, fire.planned, fire.cause] = replace(fire, decided_at=now)
+        if change.fires:
+            self._forget_fires(change.name, kept=FIRES_KEPT)
+
+    def _forget_fires(self, schedule: str, kept: int) -> None:
+        places = sorted((place for place in self._fires if place[0] == schedule), reverse=True)
+        for place in places[kept:]:
+            del self._fires[place]
+
+    @verb(Access.READ)
+    def fires(self, schedule: str | None, limit: int, before: datetime | None = None) -> tuple[Fire, ...]:
+        """Return fires of one schedule or of all, the latest planned first; `before` starts the next page."""
+        found = [
+            fire
+            for fire in self._fires.values()
+            if schedule in {None, fire.schedule} and (before is None or fire.planned < before)
+        ]
+        found.sort(key=lambda fire: (fire.planned, fire.schedule, fire.cause), reverse=True)
+        return tuple(found[:limit])
+
+
+def _name(record: Record) -> str:
+    return record.name
