@@ -32,24 +32,35 @@ from holdfast.errors import (
     ResultError,
     ResultExpiredError,
     ResultTimeoutError,
+    ScheduleExistsError,
+    ScheduleNotFoundError,
+    ScheduleUnreadableError,
     StoreError,
     StoreUnavailableError,
 )
 from holdfast.handle import JobHandle
 from holdfast.ids import new_job_id
+from holdfast.schedule.calendar import Calendar
+from holdfast.schedule.rules import AnyOf, At, Cron, Every
+from holdfast.schedule.window import Window
 from holdfast.task import Task
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AnyOf",
     "ArgumentsError",
+    "At",
+    "Calendar",
     "Cancel",
     "Cancellation",
     "ConfigurationError",
     "Constant",
     "Context",
+    "Cron",
     "Custom",
     "Discard",
+    "Every",
     "Exponential",
     "Fail",
     "Holdfast",
@@ -69,6 +80,9 @@ __all__ = [
     "ResultExpiredError",
     "ResultTimeoutError",
     "Retry",
+    "ScheduleExistsError",
+    "ScheduleNotFoundError",
+    "ScheduleUnreadableError",
     "Secret",
     "Snooze",
     "State",
@@ -76,6 +90,7 @@ __all__ = [
     "StoreUnavailableError",
     "Success",
     "Task",
+    "Window",
     "__version__",
     "new_job_id",
 ]

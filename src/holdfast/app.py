@@ -7,9 +7,11 @@ It declares and connects; it neither works jobs nor administers them. Whatever a
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
 from threading import RLock, get_ident
 from types import MappingProxyType, TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 
 from msgspec import UNSET, UnsetType
 
@@ -20,14 +22,21 @@ from holdfast.events import Events
 from holdfast.handle import JobHandle
 from holdfast.hooks import Lifespan, Middleware, check_lifespan, check_middleware
 from holdfast.policy import Policy, Seconds
+from holdfast.schedule.closing import About, ClosedHours, Windows, declare_hours
+from holdfast.schedule.declaring import Declaration
+from holdfast.schedule.rules import AnyRule
+from holdfast.schedule.schedules import Schedules, declare, declare_own
 from holdfast.settings import read_settings
+from holdfast.spelling import options_of
 from holdfast.store.backend import Backend
+from holdfast.store.errand import Errand, arun_errand, run_errand
 from holdfast.store.open import check_url, open_backend
 from holdfast.store.protocol import Store
 from holdfast.store.verb import Verb
-from holdfast.task import Task, declare_task
+from holdfast.task import BoundTask, Task, declare_task
 from holdfast.waiter import Waiter
 
+P = ParamSpec("P")
 T = TypeVar("T")
 M = TypeVar("M", bound=Middleware)
 L = TypeVar("L", bound=Lifespan)
@@ -92,6 +101,8 @@ class Holdfast:
         concurrency: int | None = None,
         max_wait: Seconds | UnsetType | None = UNSET,
         keep_finished: Seconds | UnsetType | None = UNSET,
+        name: str | None = None,
+        release: str | None = None,
         clock: Clock | None = None,
     ) -> None:
         given: dict[str, object] = {
@@ -108,6 +119,8 @@ class Holdfast:
             "concurrency": concurrency,
             "max_wait": max_wait,
             "keep_finished": keep_finished,
+            "name": name,
+            "release": release,
         }
         loaded = read_settings(given, url_check=check_url)
         self.settings = loaded.settings
@@ -115,6 +128,8 @@ class Holdfast:
         self.clock: Clock = SystemClock() if clock is None else clock
         self.events = Events()
         self._tasks: dict[str, Task[..., Any]] = {}
+        self._declarations: dict[str, Declaration] = {}
+        self._windows: dict[tuple[About, str], ClosedHours] = {}
         self._middlewares: list[Middleware] = []
         self._lifespans: list[Lifespan] = []
         self._backend: Backend | None = None
@@ -130,6 +145,44 @@ class Holdfast:
     def task(self) -> TaskDecorator:
         """Declare a function as a task: `@app.task`, or `@app.task(queue="mail", timeout=30)`."""
         return TaskDecorator(self._register)
+
+    @property
+    def declarations(self) -> Sequence[Declaration]:
+        """The schedules declared so far; workers bring them into the store when they start."""
+        return tuple(self._declarations.values())
+
+    @property
+    def schedules(self) -> Schedules:
+        """What can be done with the schedules in the store, as in `app.call(app.schedules.pause("nightly"))`."""
+        return Schedules(self.verbs, timedelta(seconds=self.settings.look_ahead))
+
+    def schedule(
+        self, name: str, task: Task[P, Any] | BoundTask[P, Any], rule: AnyRule, /, *args: P.args, **kwargs: P.kwargs
+    ) -> None:
+        """Declare that a task is to run with these arguments as often as the rule says.
+
+        Workers bring what is declared into the store when they start, and retire what is declared no more. For a
+        schedule that is made at run time, see `schedules`.
+        """
+        self._declare(declare(name, task, rule, args, kwargs))
+
+    @property
+    def windows(self) -> Sequence[ClosedHours]:
+        """The windows declared so far, of queues and of tasks; the workers of this app keep to them."""
+        return tuple(self._windows.values())
+
+    @options_of("app.queue")
+    def queue(self, name: str, *, window: Windows) -> None:
+        """Declare that no job of a queue starts inside a window, or inside one of several.
+
+        Running jobs are asked to finish before it begins, and what had to wait starts when it has ended.
+        """
+        hours = declare_hours(About.QUEUE, name, window)
+        if (hours.about, hours.name) in self._windows:
+            raise ConfigurationError(
+                f"queue {name!r} is declared twice; declare it once, with all its windows: window=(..., ...)"
+            )
+        self._windows[hours.about, hours.name] = hours
 
     @property
     def backend(self) -> Backend:
@@ -191,13 +244,20 @@ class Holdfast:
         self._lifespans.append(lifespan)
         return lifespan
 
-    def call(self, verb: Verb[T], tx: Any = None) -> T:
-        """Run a verb, as in `app.call(app.verbs.pause("mail"))`; inside the transaction of `tx`, if it is given."""
+    def call(self, verb: Verb[T] | Errand[T], tx: Any = None) -> T:
+        """Run a verb, as in `app.call(app.verbs.pause("mail"))`; inside the transaction of `tx`, if it is given.
+
+        An errand, such as those of `schedules`, is several verbs.
+        """
+        if isinstance(verb, Errand):
+            return run_errand(partial(self.call, tx=tx), verb)
         backend = self._backend or self.backend
         return backend.run(verb) if tx is None else backend.run_in(verb, tx)
 
-    async def acall(self, verb: Verb[T], tx: Any = None) -> T:
+    async def acall(self, verb: Verb[T] | Errand[T], tx: Any = None) -> T:
         """Run a verb without blocking the event loop."""
+        if isinstance(verb, Errand):
+            return await arun_errand(partial(self.acall, tx=tx), verb)
         return await (self.backend.arun(verb) if tx is None else self.backend.arun_in(verb, tx))
 
     def handle(self, job_id: str) -> JobHandle[Any]:
@@ -248,9 +308,26 @@ class Holdfast:
     ) -> None:
         self.close()
 
-    def _register(self, fn: Callable[..., Any], name: str | None, policy: Policy) -> Task[..., Any]:
+    def _register(
+        self,
+        fn: Callable[..., Any],
+        name: str | None,
+        policy: Policy,
+        rule: AnyRule | None,
+        window: Windows | None,
+    ) -> Task[..., Any]:
         task = declare_task(fn, name, policy, self)
         if task.name in self._tasks:
             raise ConfigurationError(f"two tasks are named {task.name!r}; give one of them another name=")
+        hours = None if window is None else declare_hours(About.TASK, task.name, window)
+        if rule is not None:
+            self._declare(declare_own(task, rule))
+        if hours is not None:
+            self._windows[hours.about, hours.name] = hours
         self._tasks[task.name] = task
         return task
+
+    def _declare(self, declaration: Declaration) -> None:
+        if declaration.name in self._declarations:
+            raise ConfigurationError(f"two schedules are named {declaration.name!r}; give one of them another name")
+        self._declarations[declaration.name] = declaration

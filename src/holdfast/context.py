@@ -7,11 +7,13 @@ the job cancelled, was it lost, where does progress go) through one small port t
 import logging
 import math
 from collections.abc import Callable, Mapping, MutableMapping
+from datetime import datetime
 from functools import cached_property
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 from holdfast.core.job import Claim, Progress
+from holdfast.core.provenance import planned_of, schedule_of
 from holdfast.errors import ArgumentsError, LostClaimError
 
 JOB_LOGGER = "holdfast.job"
@@ -152,6 +154,19 @@ class Context:
     def metadata(self) -> Mapping[str, str]:
         """What was noted about the job when it was enqueued."""
         return self._claim.metadata
+
+    @property
+    def schedule(self) -> str | None:
+        """The name of the schedule that the job comes from; None where it was enqueued otherwise."""
+        return schedule_of(self._claim.metadata)
+
+    @property
+    def planned_at(self) -> datetime | None:
+        """The time for which the schedule planned the job, the same in every attempt; None without a schedule.
+
+        It is the time to work by: the job itself may start later, by its jitter, a backfill, or after it was missed.
+        """
+        return planned_of(self._claim.metadata)
 
     @property
     def cancelled(self) -> bool:

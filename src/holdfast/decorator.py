@@ -11,25 +11,36 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 from holdfast.context import Context
 from holdfast.core.retry import Backoff
 from holdfast.policy import ExceptionTypes, OnLateWord, Policy, Seconds, declare_policy
+from holdfast.schedule.closing import Windows
+from holdfast.schedule.rules import AnyRule
 from holdfast.spelling import refuse_unknown
 from holdfast.task import AsyncTask, SyncTask, Task
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-Register = Callable[[Callable[..., Any], str | None, Policy], Task[..., Any]]
-"""Makes a task of a function, a name or None, and a policy, and remembers it."""
+Register = Callable[[Callable[..., Any], str | None, Policy, AnyRule | None, Windows | None], Task[..., Any]]
+"""Makes a task of a function, a name or None, a policy, and a schedule and windows or None, and remembers it."""
 
-_OPTIONS = ("name", *inspect.signature(declare_policy).parameters)
+_OPTIONS = ("name", "schedule", "window", *inspect.signature(declare_policy).parameters)
 
 
 class TaskDecorator:
     """What `app.task` is: a decorator, and with arguments a maker of one that declares by another policy."""
 
-    def __init__(self, register: Register, name: str | None = None, policy: Policy | None = None) -> None:
+    def __init__(
+        self,
+        register: Register,
+        name: str | None = None,
+        policy: Policy | None = None,
+        schedule: AnyRule | None = None,
+        window: Windows | None = None,
+    ) -> None:
         self._register = register
         self._name = name
         self._policy = Policy() if policy is None else policy
+        self._schedule = schedule
+        self._window = window
 
     # A coroutine function is also a function of some result: mypy cannot know that the first match is meant.
     @overload
@@ -63,13 +74,26 @@ class TaskDecorator:
         on_late: OnLateWord = "run",
         tags: Iterable[str] = (),
         keep_result: Seconds | None = None,
+        schedule: AnyRule | None = None,
+        window: Windows | None = None,
     ) -> "TaskDecorator": ...
-    def __call__(self, fn: Callable[..., Any] | None = None, /, *, name: str | None = None, **declared: Any) -> Any:
+    def __call__(
+        self,
+        fn: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        schedule: AnyRule | None = None,
+        window: Windows | None = None,
+        **declared: Any,
+    ) -> Any:
         """Make `fn` a task, or return a decorator that will, by the policy declared.
 
-        `name` is the function's own unless given. See `holdfast.policy.Policy` for the rest.
+        `name` is the function's own unless given. A task with a `schedule` runs as often as that rule says, without
+        arguments; the schedule has the task's name. Inside a `window`, or one of several, none of its jobs starts.
+        See `holdfast.policy.Policy` for the rest.
         """
         if fn is None:
             refuse_unknown("app.task", declared, _OPTIONS)
-            return TaskDecorator(self._register, name, declare_policy(**declared))
-        return self._register(fn, self._name, self._policy)
+            return TaskDecorator(self._register, name, declare_policy(**declared), schedule, window)
+        return self._register(fn, self._name, self._policy, self._schedule, self._window)

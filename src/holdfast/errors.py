@@ -86,6 +86,18 @@ class JobStateError(HoldfastError):
     """The job's state does not allow what was asked."""
 
 
+class ScheduleNotFoundError(HoldfastError):
+    """No schedule has that name."""
+
+
+class ScheduleExistsError(HoldfastError):
+    """There is a schedule of that name already; nothing was written."""
+
+
+class ScheduleUnreadableError(HoldfastError):
+    """What is stored of a schedule means nothing to this release, or on this machine."""
+
+
 class KeyTakenError(HoldfastError):
     """Another job of the same task has this key; nothing was written."""
 

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from holdfast.core.job import Failure, Progress
+from holdfast.core.record import Decision
 from holdfast.core.states import State
 
 log = logging.getLogger(__name__)
@@ -153,6 +154,97 @@ class Drained(Event, frozen=True):
     """A drain has nothing left to do. `left` counts what waits for something else than a worker, by state."""
 
     left: Mapping[State, int]
+
+
+class ScheduleEvent(Event, frozen=True):
+    """Something that happened to a schedule."""
+
+    schedule: str
+
+
+class ScheduleFired(ScheduleEvent, frozen=True):
+    """A job was enqueued for its planned time."""
+
+    planned: datetime
+    job_id: str
+
+
+class ScheduleMissed(ScheduleEvent, frozen=True):
+    """Nobody was there at a planned time, or at `count` of them in a row. With a job, it is caught up."""
+
+    planned: datetime
+    count: int
+    job_id: str | None
+    note: str
+
+
+class ScheduleSkipped(ScheduleEvent, frozen=True):
+    """A planned time, or `count` of them in a row, was not fired, or not yet, as the schedule itself says."""
+
+    planned: datetime
+    count: int
+    decision: Decision
+    note: str
+
+
+class SchedulePaused(ScheduleEvent, frozen=True):
+    """It paused itself, because a job of it is dead."""
+
+    why: str
+
+
+class ScheduleDeclared(ScheduleEvent, frozen=True):
+    """What code declares was brought into the store: it was `added`, `changed` or `retired`."""
+
+    what: str
+    words: str
+
+
+class ScheduleForeign(ScheduleEvent, frozen=True):
+    """Code declares a schedule whose name another has that was made at run time, or by another app."""
+
+
+class ReleaseOlder(Event, frozen=True):
+    """This release is older than one whose workers live: what it declares is left as it is in the store."""
+
+    release: str
+    newer: str
+
+
+class WindowEvent(Event, frozen=True):
+    """Something about the windows of a queue or a task: `about` is which of the two, and `name` whose."""
+
+    about: str
+    name: str
+
+
+class WindowNear(WindowEvent, frozen=True):
+    """A window begins soon, and `running` jobs of this worker are asked to finish."""
+
+    begins_at: datetime
+    ends_at: datetime
+    reason: str | None
+    running: int
+
+
+class WindowBegan(WindowEvent, frozen=True):
+    """A window is on: nothing starts until it ends. `running` jobs of this worker have not finished."""
+
+    begins_at: datetime
+    ends_at: datetime
+    reason: str | None
+    running: int
+
+
+class WindowEnded(WindowEvent, frozen=True):
+    """A window is over: what had to wait starts now."""
+
+
+class WindowDeclared(WindowEvent, frozen=True):
+    """What code declares is told in the store: windows were `added`, `changed` or `retired`."""
+
+    what: str
+    words: str
 
 
 class StoreAway(Event, frozen=True):

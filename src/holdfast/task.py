@@ -257,6 +257,10 @@ class BoundTask(Generic[P, R]):
         seconds = self.caller.retry_for if self.given.retry_for is None else self.given.retry_for
         return Patience(seconds) if seconds and self.given.tx is None else None
 
+    def request(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NewJob:
+        """Return the job that an enqueue would store, complete and validated."""
+        return self._new_job(self.task.arguments.encode(args, kwargs))
+
     def _new_job(self, payload: bytes) -> NewJob:
         return replace(self._pattern, id=self.given.job_id or new_job_id(), payload=payload)
 

@@ -103,7 +103,7 @@ class Fleet:
 
     # -- workers ---------------------------------------------------------------------------------------------
 
-    def start(self, **options: Any) -> Tree:
+    def start(self, environment: Mapping[str, str] | None = None, **options: Any) -> Tree:
         """Start a worker tree: what is in fleet_app.SETTINGS is a setting, anything else is a --option."""
         settings = {name: options.pop(name) for name in SETTINGS if name in options}
         given = [word for name, value in options.items() for word in _option(name, value)]
@@ -111,7 +111,11 @@ class Fleet:
         with log.open("wb") as out:
             process = subprocess.Popen(
                 [HOLDFAST, "worker", "fleet_app:app", "--app-dir", str(HERE), "--url", self.url, *given],
-                env={**self._environment(), **{variable_of(name): str(value) for name, value in settings.items()}},
+                env={
+                    **self._environment(),
+                    **{variable_of(name): str(value) for name, value in settings.items()},
+                    **(environment or {}),
+                },
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,

@@ -12,10 +12,14 @@ from typing import Literal, Self
 from ledger import VARIABLE, Ledger
 from pydantic import BaseModel, model_serializer, model_validator
 
-from holdfast import Context, Holdfast
+from holdfast import Context, Every, Holdfast
 
 SETTINGS = ("hang_limit", "store_timeout", "safety_poll")
 """Settings without an option on the command line; a worker of a test finds them in the environment."""
+
+
+TICKS = "HOLDFAST_TEST_TICKS"
+"""Where the environment says how often a schedule fires, if at all."""
 
 
 def variable_of(setting: str) -> str:
@@ -33,6 +37,9 @@ def make_app(url: str | None = None) -> Holdfast:
         """Let go of what the handler's own enqueues use; the worker's is another."""
         app.close()
 
+    if TICKS in os.environ:
+        every = Every(float(os.environ[TICKS]), anchored=True, overlap="allow", misfire="all")
+        app.schedule("ticks", app.tasks["nap"], every, seconds=0.0)
     return app
 
 

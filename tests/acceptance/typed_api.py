@@ -5,10 +5,24 @@ A mark names what mypy calls the mistake, then what pyright calls it.
 
 import sqlite3
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any, assert_type
 
-from holdfast import Context, Exponential, Holdfast, JobHandle, Progress, Secret, Snooze
+from holdfast import (
+    AnyOf,
+    At,
+    Calendar,
+    Context,
+    Cron,
+    Every,
+    Exponential,
+    Holdfast,
+    JobHandle,
+    Progress,
+    Secret,
+    Snooze,
+    Window,
+)
 
 app = Holdfast("memory://", lease=timedelta(seconds=15))
 
@@ -79,6 +93,26 @@ async def right_options(connection: sqlite3.Connection) -> None:
     assert_type(await add.options(tags=("a", "b"), metadata={"who": "ada"}).aenqueue(1), JobHandle[int])
     assert_type(add.options(start_within=1.5, on_late="expire").enqueue(1), JobHandle[int])
     assert_type(add.options(tx=connection, job_id=None).enqueue_many([{"a": 1}]), list[JobHandle[int]])
+
+
+def right_rules(now: datetime) -> None:
+    nights = Cron("0 2 * * *", tz="Asia/Taipei", misfire="once", overlap="skip", exclude=("sat", date(2026, 1, 1)))
+    hours = Every(timedelta(hours=1), anchored=True, jitter=5, start=now, exclude=Window("03:00", time(3, 15)))
+    assert_type(nights | At(now, now) | Every(60), AnyOf)
+    office = Calendar("office", weekdays="sun", holidays={date(2026, 12, 25): "Christmas"})
+    assert_type(AnyOf(nights, Every(60), overlap="allow", exclude=[office]), AnyOf)
+    assert_type(hours.interval, float)
+
+
+def wrong_rules(now: datetime) -> None:
+    Cron("0 2 * * *", "UTC")  # error: call-arg, reportCallIssue
+    Cron("0 2 * * *", misfire="sometimes")  # error: arg-type, reportArgumentType
+    Every("60")  # error: arg-type, reportArgumentType
+    Every(60, jiter=5)  # error: call-arg, reportCallIssue
+    At("tomorrow")  # error: arg-type, reportArgumentType
+    AnyOf(At(now), "0 2 * * *")  # error: arg-type, reportArgumentType
+    Window("03:00")  # error: call-arg, reportCallIssue
+    Calendar("office", weekday="sun")  # error: call-arg, reportCallIssue
 
 
 async def wrong() -> None:

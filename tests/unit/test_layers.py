@@ -12,10 +12,12 @@ LAYERS = [
     {"core", "errors", "clock", "ids", "patience", "spelling"},
     {"settings", "events", "codec", "context", "hooks", "policy"},
     {"store"},
-    {"waiter", "rounds", "handle", "task", "decorator"},
+    {"waiter", "rounds", "handle", "task", "schedule"},
+    {"decorator"},
     {"worker", "watch"},
     {"supervisor"},
     {"app"},
+    {"bench"},
     {"child", "cli"},
     {"testing"},
 ]

@@ -148,29 +148,54 @@ def test_verbs_that_make_nothing_due_do_not_ring(backend: SqliteBackend) -> None
     assert rings == [Tone.WORK, Tone.RESULT]
 
 
-def test_without_a_poke_the_change_counter_wakes(
-    path: Path, backend: SqliteBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A commit that rang no bell, such as of a user's own transaction, is noticed all the same."""
+@pytest.fixture
+def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let listeners look at the change counter all the time."""
     monkeypatch.setattr(bell, "LOOK_EVERY", 0.01)
 
+
+def commit(path: Path, statement: str) -> None:
+    """Change the file as somebody does who rings no bell."""
+    raw = sqlite3.connect(path)
+    raw.execute(statement)
+    raw.commit()
+    raw.close()
+
+
+@pytest.mark.usefixtures("quick_looks")
+def test_without_a_poke_a_job_that_arrived_wakes(path: Path, backend: SqliteBackend) -> None:
+    """A commit that rang no bell, such as of a user's own transaction, is noticed all the same."""
+
     async def scene() -> list[bool]:
+        enqueue(backend)
         async with listening(backend) as listener:
             silent = await listener.wait(0.05)
-            raw = sqlite3.connect(path)
-            raw.execute("INSERT INTO holdfast_queue VALUES ('x', 1)")
-            raw.commit()
-            raw.close()
+            columns = "state, queue, priority, run_at, task, version, max_attempts, created_at, payload"
+            commit(path, f"INSERT INTO holdfast_job (id, {columns}) SELECT 'other', {columns} FROM holdfast_job")
             return [silent, await listener.wait(LONG), await listener.wait(0.05)]
 
     assert asyncio.run(scene()) == [False, True, False]
 
 
-def test_where_sockets_cannot_be_used_the_counter_must_do(
-    backend: SqliteBackend, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("quick_looks")
+@pytest.mark.parametrize(("tone", "wakes"), [(Tone.WORK, False), (Tone.RESULT, True)])
+def test_without_a_poke_other_commits_wake_those_alone_who_wait_for_jobs(
+    path: Path, backend: SqliteBackend, tone: Tone, wakes: bool
 ) -> None:
+    """In a busy file commits are endless, and no reason for idle workers to look at each of them."""
+
+    async def scene() -> bool:
+        enqueue(backend)
+        async with listening(backend, tone) as listener:
+            commit(path, "UPDATE holdfast_job SET progress_done = 1")
+            return await listener.wait(LONG if wakes else 0.1)
+
+    assert asyncio.run(scene()) is wakes
+
+
+@pytest.mark.usefixtures("quick_looks")
+def test_where_sockets_cannot_be_used_the_counter_must_do(backend: SqliteBackend) -> None:
     """A folder that cannot be made leaves a listener that hears more slowly, and a bell that does not raise."""
-    monkeypatch.setattr(bell, "LOOK_EVERY", 0.01)
     backend._files.bell.write_text("in the way")
 
     async def scene() -> list[bool]:

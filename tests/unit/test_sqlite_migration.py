@@ -12,15 +12,18 @@ from typing import Any
 import pytest
 
 from holdfast.core.job import ClaimRef, Ending, NewJob, OnConflict, OnLate, Progress, Verdict
+from holdfast.core.record import Change, Decision, Fire, Kind, Record
 from holdfast.core.states import Move, State
-from holdfast.store.protocol import ClaimRequest, JobFilter
+from holdfast.store.protocol import ClaimRequest, JobFilter, Turn, WorkerBeat
 from holdfast.store.sqlite import SqliteBackend
+from holdfast.store.sqlite.lease import this_boot
 from holdfast.store.sqlite.sql_files import load_migrations
-from holdfast.store.times import to_micros
+from holdfast.store.times import seconds_to_micros, to_micros
 from holdfast.testing import FakeClock
 
 CLOCK = FakeClock()
 NOW = to_micros(CLOCK.now())
+BOOT = seconds_to_micros(CLOCK.boot())
 SOON = timedelta(seconds=10)
 
 PLAIN: dict[str, Any] = {
@@ -43,23 +46,39 @@ JOBS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """A file as the first release left it: its own migration alone, a few jobs, and their worker."""
+@pytest.fixture(params=range(1, len(load_migrations("jobs", None))))
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A file as an earlier release left it: its own migrations alone, a few jobs, and their worker.
+
+    Beside it are the heartbeats of that worker, and of one that was condemned.
+    """
     path = tmp_path / "jobs.db"
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA journal_mode = WAL")
-        for statement in load_migrations("jobs", None)[0]:
-            connection.execute(statement)
-        connection.execute("UPDATE holdfast_schema SET version = 1")
+        migrate_to(connection, "jobs", request.param)
         for job in JOBS:
             insert(connection, "holdfast_job", {**PLAIN, **job})
         attempt = {"job": 2, "fence": 1, "worker": "w", "ended_at": NOW, "how": "retry", "ended_by": "finish"}
         insert(connection, "holdfast_attempt", {**attempt, "error": "E: no"})
-        worker = {"id": "w", "supervisor": "s", "host": "h", "pid": 1, "concurrency": 1, "started_at": NOW}
-        insert(connection, "holdfast_worker", {**worker, "lease": 15 * 10**6, "boot_at": 0, "boot_id": "this"})
+        worker = {"supervisor": "s", "host": "h", "pid": 1, "concurrency": 1, "started_at": NOW}
+        for id_ in ("w", "condemned"):
+            life = {"id": id_, "lease": 15 * 10**6, "boot_at": 0, "boot_id": this_boot()}
+            insert(connection, "holdfast_worker", {**worker, **life})
+        connection.commit()
+    with closing(sqlite3.connect(f"{path}-beats")) as connection:
+        migrate_to(connection, "beats", 1)
+        for id_, condemned in (("w", 0), ("condemned", 1)):
+            beat = {"worker": id_, "beat_at": BOOT, "boot_id": this_boot(), "condemned": condemned}
+            insert(connection, "holdfast_beat", beat)
         connection.commit()
     return path
+
+
+def migrate_to(connection: sqlite3.Connection, kind: str, version: int) -> None:
+    connection.execute("PRAGMA journal_mode = WAL")
+    for statements in load_migrations(kind, None)[:version]:
+        for statement in statements:
+            connection.execute(statement)
+    connection.execute("UPDATE holdfast_schema SET version = ?", (version,))
 
 
 def insert(connection: sqlite3.Connection, table: str, row: dict[str, Any]) -> None:
@@ -104,6 +123,31 @@ def test_life_goes_on(backend: SqliteBackend) -> None:
     assert run(verbs.count())[State.COMPLETED] == len(JOBS) + 1
 
 
+def test_those_who_lived_live_on(backend: SqliteBackend) -> None:
+    """A worker that has beaten is not taken for dead, one that is condemned stays so, and polls can be told."""
+    run, verbs = backend.run, backend.verbs
+    assert [(worker.info.id, worker.condemned) for worker in run(verbs.workers())] == [
+        ("w", False),
+        ("condemned", True),
+    ]
+    assert run(verbs.condemn(frozenset({"w"}))) == frozenset()
+    answer = run(verbs.beat([WorkerBeat("w", polled_at=CLOCK.now()), WorkerBeat("condemned")]))
+    assert answer.turns == {"w": Turn(0, 1, CLOCK.now())}
+    assert answer.record_due_at is None
+
+
+def test_records_can_be_kept(backend: SqliteBackend) -> None:
+    """A schedule and its fire stand beside the jobs that were there before."""
+    run, verbs = backend.run, backend.verbs
+    fire = Fire("nightly", CLOCK.now(), Decision.FIRED, job_id="f")
+    change = Change(Kind.SCHEDULE, "nightly", 0, "token", b"{}", CLOCK.now(), (fire,), (NewJob("f", "send", b"6"),))
+    assert run(verbs.change_records([change])) == (True,)
+    assert run(verbs.records(Kind.SCHEDULE)) == (Record(Kind.SCHEDULE, "nightly", 1, CLOCK.now(), b"{}"),)
+    assert [fire.job_id for fire in run(verbs.fires("nightly", 10))] == ["f"]
+    assert len(run(verbs.list_jobs(JobFilter()))) == len(JOBS) + 1
+    assert run(verbs.beat([WorkerBeat("w")])).record_due_at == CLOCK.now()
+
+
 OPEN = """
 import os, sys
 from holdfast.core.job import NewJob
@@ -127,7 +171,7 @@ def test_processes_that_migrate_at_once_do_no_harm(path: Path) -> None:
     backend = SqliteBackend(path, clock=CLOCK)
     assert sum(backend.run(backend.verbs.count()).values()) == len(JOBS) + 5
     backend.close()
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("SELECT version FROM holdfast_schema").fetchall() == [
-            (len(load_migrations("jobs", None)),)
-        ]
+    for kind, file in (("jobs", path), ("beats", f"{path}-beats")):
+        with closing(sqlite3.connect(file)) as connection:
+            [(version,)] = connection.execute("SELECT version FROM holdfast_schema").fetchall()
+        assert version == len(load_migrations(kind, None))

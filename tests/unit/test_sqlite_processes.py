@@ -257,6 +257,13 @@ INDEXES = {
     "keyed_jobs": "holdfast_keyed (key=? AND id<?)",
     "tagged_jobs": "first USING PRIMARY KEY (tag=? AND job<?)",
     "glance": "sqlite_autoindex_holdfast_job_1 (id=?)",
+    "next_record": "COVERING INDEX holdfast_agenda",
+    "due_records": "holdfast_agenda (due_at<?)",
+    "records": "sqlite_autoindex_holdfast_record_1 (kind=?)",
+    "record_version": "sqlite_autoindex_holdfast_record_1 (kind=? AND name=?)",
+    "fires": "holdfast_planned (planned>? AND planned<?)",
+    "fires_of": "holdfast_fire USING PRIMARY KEY (schedule=? AND planned>? AND planned<?)",
+    "forget_old_fires": "holdfast_fire USING PRIMARY KEY (schedule=? AND planned<?)",
 }
 
 

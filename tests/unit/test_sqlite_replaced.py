@@ -128,7 +128,8 @@ def test_a_listener_watches_the_file_that_bears_the_name(
         restore(other_store(path.parent / "backup"), path)
         heard += [await listener.wait(30), await listener.wait(0.05)]
         with closing(sqlite3.connect(path)) as raw:
-            raw.execute("INSERT INTO holdfast_queue VALUES ('x', 1)")
+            columns = "state, queue, priority, run_at, task, version, max_attempts, created_at, payload"
+            raw.execute(f"INSERT INTO holdfast_job (id, {columns}) SELECT 'new', {columns} FROM holdfast_job LIMIT 1")
             raw.commit()
         heard += [await listener.wait(30), await listener.wait(0.05)]
         listener.close()

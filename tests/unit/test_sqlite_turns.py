@@ -76,6 +76,8 @@ def any_request(random: Random, call: int) -> ClaimRequest:
         fields["max_wait"] = MAX_WAIT
     if random.random() < 0.5:
         fields["adopt"] = (KnownTask(UNKNOWN, 1),)
+    if random.random() < 0.3:
+        fields["closed"] = tuple(random.sample(QUEUES, random.choice([1, 2])))
     return ClaimRequest("w", call, random.choice([1, 1, 2, 5, 9, 30]), **fields)
 
 

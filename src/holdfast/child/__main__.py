@@ -23,6 +23,7 @@ import msgspec
 
 from holdfast.app import Holdfast
 from holdfast.child.canary import WithCanary
+from holdfast.child.declared import bring_in_declared
 from holdfast.child.lifespan import enter_lifespans, leave_lifespans
 from holdfast.child.loading import load_app
 from holdfast.child.unused import warn_of_unused_queues
@@ -31,6 +32,7 @@ from holdfast.errors import HoldfastError
 from holdfast.settings import Loaded, Settings
 from holdfast.store.open import absolute_url, open_backend
 from holdfast.watch.attach import attach_logs
+from holdfast.worker.alarm import finest_alarm
 from holdfast.worker.channel import SocketChannel
 from holdfast.worker.logtail import keep_log_tails
 from holdfast.worker.messages import Configure, Failed, Hello
@@ -82,7 +84,9 @@ async def _child(end: socket.socket) -> None:
         warn_of_unused_queues(app, configure.queues)
     keep_log_tails(logging.getLogger())
     faulthandler.register(signal.SIGUSR1, file=Path(configure.dump).open("w"), all_threads=True)  # noqa: ASYNC230, SIM115 - open as long as the process
-    ports = Ports(backend, channel, FileLog(Path(configure.notes)), SystemClock(), Random(), app.events)  # noqa: S311 - jitter
+    random = Random()  # noqa: S311 - jitter
+    notes = FileLog(Path(configure.notes))
+    ports = Ports(backend, channel, notes, SystemClock(), random, app.events, finest_alarm)
     worker = Worker(
         configure.worker,
         WithCanary(app.tasks, app),
@@ -91,14 +95,20 @@ async def _child(end: socket.socket) -> None:
         served=configure.queues,
         alone=configure.alone,
         middleware=app.middlewares,
+        hours=app.windows,
     )
     threading.Thread(target=_end_when_orphaned, args=(os.getppid(), worker), daemon=True).start()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: worker.retire(settings.grace))
-    channel.send(Hello(settings, len(app.tasks)))
+    channel.send(Hello(settings, len(app.tasks), tuple(app.windows)))
+    declaring = None
+    if not configure.alone:
+        declaring = asyncio.create_task(bring_in_declared(app, configure.target, settings, backend, worker))
     try:
         await worker.run()
         await leave_lifespans(lifespans)
     finally:
+        if declaring is not None:
+            declaring.cancel()
         logs.close(LAST_LINES)
     _leave(0)
 

@@ -9,6 +9,7 @@ from typing import Any, Concatenate, ParamSpec
 import click
 
 from holdfast.cli.failures import DEBUG
+from holdfast.errors import ConfigurationError
 from holdfast.settings import Loaded, Settings, read_settings
 from holdfast.store.backend import Backend
 from holdfast.store.open import check_url, open_backend, refuse_missing_store
@@ -57,6 +58,17 @@ def refuse_empty(ctx: click.Context, parameter: click.Parameter, value: object) 
     """Refuse an option with nothing in it: most likely it is a variable in quotes that is not set."""
     if value == "":
         raise click.UsageError(f"{parameter.opts[0]} is empty: give a value, or leave the option out", ctx)
+
+
+def check_given_url(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Refuse here what the children would refuse: they are told of it by a variable, and would blame that."""
+    refuse_empty(ctx, parameter, value)
+    if value is not None:
+        try:
+            check_url(value)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"url (from --url): {error}") from error
+    return value
 
 
 def _remembering(key: str) -> Callable[[click.Context, click.Parameter, Any], None]:

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 import click
 
 from holdfast.cli.bulk import Act, act_on_each, act_on_selected
+from holdfast.cli.confirming import confirm
 from holdfast.cli.connection import Wanted, about_a_store
-from holdfast.cli.failures import ExitCode, say_failed
 from holdfast.cli.helptext import examples
 from holdfast.cli.jobs import list_jobs, requeue
 from holdfast.cli.lookup import pages
@@ -146,7 +146,7 @@ def _deal_with_selected(wanted: Wanted, backend: Backend, selection: _Selection,
         say_json({"done": 0, "errors": []}) if wanted.as_json else say(nothing)
         return
     if not selection.yes:
-        _confirm(f"{doing} {counted(count, 'dead job')}?")
+        confirm(f"{doing.capitalize()} {counted(count, 'dead job')}?")
     act_on_selected(wanted, backend, selection.which, count, act)
 
 
@@ -154,15 +154,3 @@ def _count(backend: Backend, which: JobFilter) -> int:
     if which == _ALL_DEAD:
         return backend.run(backend.verbs.count())[State.DEAD]
     return sum(map(len, pages(backend, which)))
-
-
-def _confirm(question: str) -> None:
-    try:
-        agreed = click.confirm(question.capitalize(), err=True)
-    except click.Abort as aborted:
-        if isinstance(aborted.__context__, KeyboardInterrupt):
-            raise
-        raise click.UsageError("nobody is there to confirm; add --yes", click.get_current_context()) from aborted
-    if not agreed:
-        say_failed("nothing was done")
-        raise click.exceptions.Exit(ExitCode.FAILED)

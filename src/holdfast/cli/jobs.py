@@ -14,6 +14,7 @@ from holdfast.cli.lookup import find_job
 from holdfast.cli.output import say, say_json, say_table
 from holdfast.clock import SystemClock
 from holdfast.core.job import Cancellation, Job
+from holdfast.core.provenance import SCHEDULE_KEY
 from holdfast.core.states import State
 from holdfast.errors import JobStateError
 from holdfast.store.backend import Backend
@@ -53,7 +54,7 @@ def _as_mapping(_ctx: click.Context, _parameter: click.Parameter, pairs: tuple[s
         "holdfast jobs list --state ready --state running --queue mail",
         "holdfast jobs list --task send_email --limit 200 --json",
         "holdfast jobs list --tag import --meta customer=42",
-        "holdfast jobs list --error timeout",
+        "holdfast jobs list --schedule nightly --error timeout",
     ),
 )
 @click.option(
@@ -75,12 +76,17 @@ def _as_mapping(_ctx: click.Context, _parameter: click.Parameter, pairs: tuple[s
     callback=_as_mapping,
     help="Only jobs with this metadata; several: with all.",
 )
+@click.option("--schedule", metavar="NAME", help="Only jobs of this schedule.")
 @click.option("--error", metavar="TEXT", help="Only jobs whose last error has this text in it.")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many.")
 @click.option("--before", metavar="ID", help="Only jobs older than this one: the next page.")
 @about_a_store
-def list_command(wanted: Wanted, /, *, states: tuple[str, ...], limit: int, **narrowed: Any) -> None:
+def list_command(
+    wanted: Wanted, /, *, states: tuple[str, ...], limit: int, schedule: str | None, **narrowed: Any
+) -> None:
     """List jobs, newest first."""
+    if schedule is not None:
+        narrowed["metadata"] = {**narrowed["metadata"], SCHEDULE_KEY: schedule}
     which = JobFilter(tuple(State(state) for state in states), limit=limit, **narrowed)
     list_jobs(wanted, which, nothing="No job is there." if which == JobFilter(limit=limit) else "No job matches.")
 

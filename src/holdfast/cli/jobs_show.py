@@ -11,10 +11,11 @@ from rich.text import Text
 
 from holdfast.cli.connection import Wanted, about_a_store
 from holdfast.cli.helptext import examples
-from holdfast.cli.jobview import attempt_fields, indented, job_fields
+from holdfast.cli.jobview import attempt_fields, decoded_args, indented, job_fields
 from holdfast.cli.lookup import find_job
 from holdfast.cli.output import Column, coloured, cut, say, say_block, say_fields, say_heading, say_json, say_table
 from holdfast.core.job import Attempt, Job, OnLate, Progress
+from holdfast.core.provenance import planned_of, schedule_of, without_provenance
 from holdfast.errors import JobNotFoundError
 from holdfast.store.backend import Backend
 from holdfast.store.protocol import Situation
@@ -78,7 +79,7 @@ def _tell(story: Story) -> None:
     say(story.why)
     say("")
     say_fields(_fields(job, now))
-    _tell_arguments(fields)
+    say_arguments(job.payload)
     _tell_result(fields)
     if story.attempts:
         say_heading("History")
@@ -102,7 +103,8 @@ def _fields(job: Job, now: datetime) -> dict[str, str | Text]:
         "after": f"job {job.after}, whose place it takes" if job.after else None,
         "key": job.key,
         "tags": ", ".join(job.tags) or None,
-        "metadata": ", ".join(f"{name}={value}" for name, value in job.metadata.items()) or None,
+        "schedule": _schedule(job, now),
+        "metadata": _metadata(job),
         "worker": job.worker,
         "progress": _progress(job.progress) if job.progress else None,
         "payload": f"version {job.version}, {counted(len(job.payload), 'byte')}",
@@ -110,6 +112,15 @@ def _fields(job: Job, now: datetime) -> dict[str, str | Text]:
         "error": Text(one_line(job.error), style="red") if job.error else None,
     }
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def _metadata(job: Job) -> str | None:
+    return ", ".join(f"{name}={value}" for name, value in without_provenance(job.metadata).items()) or None
+
+
+def _schedule(job: Job, now: datetime) -> str | None:
+    schedule, planned = schedule_of(job.metadata), planned_of(job.metadata)
+    return schedule if schedule is None or planned is None else f"{schedule}, planned for {dated(planned, now)}"
 
 
 def _start_by(job: Job, now: datetime) -> str:
@@ -124,7 +135,9 @@ def _progress(progress: Progress) -> str:
     return f"{progress.done:,g} of {progress.total:,g} ({progress.done / progress.total:.0%})"
 
 
-def _tell_arguments(fields: Mapping[str, Any]) -> None:
+def say_arguments(payload: bytes) -> None:
+    """Print the arguments of a payload; of a secret one, its name."""
+    fields = decoded_args(payload)
     say_heading("Arguments")
     if "payload_error" in fields:
         say_block(fields["payload_error"], style="red")

@@ -10,6 +10,7 @@ from rich.text import Text
 from holdfast.cli.output import Column, coloured, cut
 from holdfast.codec import MASK
 from holdfast.core.job import Attempt, Job
+from holdfast.core.provenance import planned_of, schedule_of, without_provenance
 from holdfast.core.states import FINAL, State
 from holdfast.watch.words import dated, relative, short_id
 
@@ -32,11 +33,12 @@ def job_fields(job: Job) -> dict[str, Any]:
     fields = {name: getattr(job, name) for name in _JOB_FIELDS}
     progress = job.progress
     fields["progress"] = progress and {"done": progress.done, "total": progress.total}
-    fields["metadata"] = dict(job.metadata)
-    return {**fields, **_decoded_args(job.payload), **_decoded_result(job.result)}
+    fields["metadata"] = without_provenance(job.metadata)
+    fields["schedule"], fields["planned_at"] = schedule_of(job.metadata), planned_of(job.metadata)
+    return {**fields, **decoded_args(job.payload), **_decoded_result(job.result)}
 
 
-def _decoded_args(payload: bytes) -> dict[str, Any]:
+def decoded_args(payload: bytes) -> dict[str, Any]:
     """Return the arguments as they are stored; of a secret one, its name."""
     try:
         envelope = msgspec.json.decode(_checked(payload), type=_Envelope)

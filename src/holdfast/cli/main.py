@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from holdfast.cli.bench import bench
 from holdfast.cli.check import check
 from holdfast.cli.connection import debug_option
 from holdfast.cli.dead import dead
@@ -14,6 +15,7 @@ from holdfast.cli.failures import told_to_people
 from holdfast.cli.jobs import jobs
 from holdfast.cli.migrate import migrate
 from holdfast.cli.queues import queues
+from holdfast.cli.schedules import schedules
 from holdfast.cli.stats import stats
 from holdfast.cli.why import why
 from holdfast.cli.worker import worker
@@ -63,7 +65,7 @@ def cli() -> None:
     """Background jobs that hold fast: run workers, look at jobs, deal with what went wrong."""
 
 
-for _command in (worker, jobs, dead, queues, workers, stats, why, check, doctor, migrate):
+for _command in (worker, jobs, dead, queues, schedules, workers, stats, why, check, doctor, migrate, bench):
     cli.add_command(_command)
 
 

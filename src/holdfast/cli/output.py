@@ -17,7 +17,7 @@ import msgspec
 from rich import box
 from rich.console import Console
 from rich.padding import Padding
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -167,6 +167,25 @@ def bulk_progress(total: int) -> Iterator[Callable[[], None]]:
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("", total=total)
         yield lambda: progress.advance(task)
+
+
+@contextmanager
+def span_progress() -> Iterator[Callable[[str, str, float, float], None]]:
+    """Show a bar on stderr for each of several things that take a known time, on a terminal only.
+
+    Call what it gives with the name of one, a word on how it stands, how much of it is done, and how much there is.
+    """
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn())
+    bars: dict[str, TaskID] = {}
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+
+        def show(name: str, words: str, done: float, total: float) -> None:
+            if name not in bars:
+                bars[name] = progress.add_task("", total=total)
+            progress.update(bars[name], completed=done, total=total, description=f"{name} {words}")
+
+        yield show
 
 
 @contextmanager

@@ -5,12 +5,10 @@ from typing import get_args
 
 import click
 
-from holdfast.cli.connection import debug_option, refuse_empty
+from holdfast.cli.connection import check_given_url, debug_option
 from holdfast.cli.helptext import examples
 from holdfast.cli.target import app_dir_option, check_target
-from holdfast.errors import ConfigurationError
 from holdfast.policy.problems import queue_problems
-from holdfast.store.open import check_url
 from holdfast.supervisor.options import WorkerOptions
 from holdfast.watch.options import LogFormat, LogLevel, LogOptions
 from holdfast.worker.served import ServedQueues
@@ -57,17 +55,6 @@ def _served(named: Named | None, *, strict: bool) -> ServedQueues | None:
     return ServedQueues(names)
 
 
-def _check_url(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Refuse here what the children would refuse: they are told of it by a variable, and would blame that."""
-    refuse_empty(ctx, parameter, value)
-    if value is not None:
-        try:
-            check_url(value)
-        except ConfigurationError as error:
-            raise ConfigurationError(f"url (from --url): {error}") from error
-    return value
-
-
 @click.command(
     epilog=examples(
         "holdfast worker myproject.jobs:app",
@@ -100,7 +87,7 @@ def _check_url(ctx: click.Context, parameter: click.Parameter, value: str | None
     help="How long claims stay valid without a beat.",
 )
 @app_dir_option
-@click.option("--url", metavar="URL", callback=_check_url, help="The store, instead of the app's own.")
+@click.option("--url", metavar="URL", callback=check_given_url, help="The store, instead of the app's own.")
 @click.option(
     "--log-level",
     type=click.Choice(get_args(LogLevel)),

@@ -92,6 +92,22 @@ class Arguments:
             )
         return payload
 
+    def read(self, args: tuple[msgspec.Raw, ...], kwargs: Mapping[str, msgspec.Raw]) -> dict[str, Any]:
+        """Return arguments that a person gives as JSON, by name and as the handler would receive them.
+
+        Raises ArgumentsError naming the one that does not fit.
+        """
+        given, known = self.bind(args, kwargs), self._resolved
+        shown = {name: value for name, value in given.items() if name not in known.secrets}
+        secret = {name: value for name, value in given.items() if name in known.secrets}
+        problem = ""
+        try:
+            arguments = _given_fields(known.decoder.decode(ENCODER.encode(shown)))
+            return arguments | _given_fields(known.secret_decoder.decode(ENCODER.encode(secret)))
+        except UNREADABLE as error:
+            problem = str(error)
+        raise ArgumentsError(self._misfit(problem))
+
     def decode(self, payload: bytes) -> dict[str, Any]:
         """Return the arguments of a stored payload by name. Raises PayloadError if it cannot be read."""
         known = self._resolved

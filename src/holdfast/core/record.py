@@ -84,7 +84,8 @@ class Change(msgspec.Struct, frozen=True):
 
     `token` is made anew for each wish: one whose answer was lost is repeated with it and gets the same answer.
     `body` None forgets the record and its fires. A fire that is known already is overwritten. `cancels` are jobs to
-    cancel as the verb `cancel` does; those that are unknown or final are passed over.
+    cancel as the verb `cancel` does; those that are unknown or final are passed over. `withdraws` likewise, but
+    where a worker has one of them nothing of the whole call happens, and it raises JobStateError.
     """
 
     kind: Kind
@@ -96,6 +97,7 @@ class Change(msgspec.Struct, frozen=True):
     fires: tuple[Fire, ...] = ()
     jobs: tuple[NewJob, ...] = ()
     cancels: tuple[str, ...] = ()
+    withdraws: tuple[str, ...] = ()
 
 
 FIRES_KEPT = 1000

@@ -21,7 +21,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     of life; look_ahead: how far ahead jobs are claimed; store_timeout: when a store call is given up;
     retry_for: how long an enqueue goes on trying while the store is away; max_wait: how long a due job may wait
     because others have a higher priority (None: for ever); keep_finished: how long completed and cancelled jobs are
-    kept (None: for ever).
+    kept (None: for ever); name and release: of the app, to which the schedules it declares belong (None: MODULE:APP
+    of its workers, and a release that is another where its schedules are).
     """
 
     url: str = DEFAULT_URL
@@ -37,6 +38,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int = 20
     max_wait: float | None = 300.0
     keep_finished: float | None = 7 * 86_400.0
+    name: str | None = None
+    release: str | None = None
 
     @property
     def beat_every(self) -> float:

@@ -14,6 +14,7 @@ NONE_WORD = "none"
 """What a file or a variable says for None."""
 
 _NAMESPACE = re.compile(r"[a-z][a-z0-9_]{0,30}")
+_LABEL = re.compile(r"[\w.:+-]{1,100}")
 _SPAN = re.compile(r"(?P<number>[+-]?(\d+(\.\d*)?|\.\d+)) ?(?P<unit>ms|s|m|h|d)?")
 _UNITS = {None: 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _INTEGER = re.compile(r"[+-]?\d{1,18}")
@@ -109,6 +110,22 @@ class NamespaceRule(msgspec.Struct, frozen=True):
         return value
 
 
+class LabelRule(msgspec.Struct, frozen=True):
+    """A name that people choose, without a default."""
+
+    optional: bool = True
+
+    def parse(self, text: str) -> object:
+        """Return the text."""
+        return text
+
+    def check(self, value: object) -> object:
+        """Return the name."""
+        if not isinstance(value, str) or not _LABEL.fullmatch(value):
+            raise UnfitError("must be 1 to 100 letters, digits, '_', '.', ':', '+' or '-', or be none")
+        return value
+
+
 class UrlRule(msgspec.Struct, frozen=True):
     """The store's URL; which ones mean a store is not known here."""
 
@@ -140,6 +157,8 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "concurrency": CountRule(MOST_AT_ONCE),
         "max_wait": SpanRule(optional=True),
         "keep_finished": SpanRule(optional=True),
+        "name": LabelRule(),
+        "release": LabelRule(),
     }
 )
 """The rule of every setting, in the order of `Settings`."""

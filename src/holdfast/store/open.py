@@ -28,53 +28,63 @@ _KINDS = {
 }
 """The kind of store, a package beside this file, that each scheme means."""
 
+_COUNTED = "counted+"
+"""What stands before the scheme of a store whose calls are to be written down."""
+
 _ALIKE = 0.65
 """From which likeness on a scheme may be a slip of another: mysql is none of sqlite."""
 
 
 def open_backend(settings: Settings, clock: Clock | None = None) -> Backend:
     """Open the store that the settings name. Raises ConfigurationError for a URL that means none."""
-    return _door(settings.url).open(settings, SystemClock() if clock is None else clock)
+    return door_of(settings.url).open(settings, SystemClock() if clock is None else clock)
 
 
 def refuse_missing_store(settings: Settings) -> None:
     """Raise an error unless the store is there; whether it can be used is found out by opening it."""
-    _door(settings.url).refuse_missing(settings)
+    door_of(settings.url).refuse_missing(settings)
 
 
 def examine_store(settings: Settings, clock: Clock | None = None, *, deep: bool = False) -> "Examination":
     """Look at the store that the settings name, and change nothing; `deep` reads all of it."""
-    return _door(settings.url).examine(settings, SystemClock() if clock is None else clock, deep=deep)
+    return door_of(settings.url).examine(settings, SystemClock() if clock is None else clock, deep=deep)
 
 
 def open_migrator(settings: Settings) -> "Migrator | None":
     """Return what brings the tables of the store to this release; None where it has no tables."""
-    return _door(settings.url).migrator(settings)
+    return door_of(settings.url).migrator(settings)
 
 
 def check_url(url: str) -> None:
     """Raise ConfigurationError for a URL that means no store, or one whose driver is not installed."""
-    _door(url).check(url)
+    door_of(url).check(url)
 
 
 def public_name(url: str) -> str:
     """Return what to call a store in front of people: never with a password."""
-    return _door(url).public_name(url)
+    return door_of(url).public_name(url)
 
 
 def absolute_url(url: str) -> str:
     """Return the URL as it reads from any folder: another process may work elsewhere."""
-    return _door(url).absolute(url)
+    return door_of(url).absolute(url)
 
 
-def _door(url: str) -> Door:
+def door_of(url: str) -> Door:
+    """Return the door of the store that a URL means. Raises ConfigurationError where it means none."""
     match = _SCHEME.fullmatch(url)
     if match is None:
         raise ConfigurationError(f"the store URL has no scheme; {_EXAMPLE}")
     scheme = match["scheme"].lower()
+    if scheme.startswith(_COUNTED):
+        return _load("counted")
     if scheme not in _KINDS:
         meant = nearest(scheme, _KINDS, _ALIKE)
         remedy = _EXAMPLE if meant is None else f"did you mean {meant}://?"
         raise ConfigurationError(f"no store has the URL scheme {scheme!r}; {remedy}")
-    door: Door = import_module(f"holdfast.store.{_KINDS[scheme]}.door").DOOR  # only who uses a store loads it
+    return _load(_KINDS[scheme])
+
+
+def _load(kind: str) -> Door:
+    door: Door = import_module(f"holdfast.store.{kind}.door").DOOR  # only who uses a store loads it
     return door

@@ -341,14 +341,17 @@ class Store(Protocol):
 
         One is made if the record has the version `seen`, or does not exist and 0 was seen, and then with all that
         comes of it; else nothing of it happens. True as well for one that was made before with the same token and
-        was not followed by another, and for forgetting what does not exist. No two are of the same record.
+        was not followed by another, and for forgetting what does not exist. Of one that is made, what it ends
+        comes before the jobs that it brings. Raises, and makes none: ValueError if two are of the same record or
+        a job's `on_conflict` is RAISE, JobStateError if one that is to be made withdraws what a worker has.
         """
         ...
 
     def fires(self, schedule: str | None, limit: int, before: datetime | None = None) -> Verb[tuple[Fire, ...]]:
         """Return fires of one schedule or of all, the latest planned first; `before` starts the next page.
 
-        Of each schedule the latest FIRES_KEPT by their planned time are kept, at least.
+        A page does not end between fires that were planned for the same time: there may be more than `limit`. Of
+        each schedule the latest FIRES_KEPT by their planned time are kept, at least.
         """
         ...
 

@@ -6,6 +6,7 @@ starting ─► working ─► leaving ─► gone
 
 import asyncio
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import Enum
 from typing import Protocol
 
@@ -91,6 +92,7 @@ class Child:
     refusal: str | None = None
     verdict: str = ""
     unanswered_for: float = 0.0
+    polled_at: datetime | None = None
     stuck: set[ClaimRef] = field(default_factory=set)
     executioner: asyncio.TimerHandle | None = None
     replace: asyncio.Event = field(default_factory=asyncio.Event)
@@ -104,7 +106,7 @@ class Child:
     def beat(self) -> WorkerBeat:
         """Return its beat, from its notes: no help of the child is needed."""
         noted = read_notes(self.process.notes)
-        return WorkerBeat(self.worker, noted.closed_call, noted.held)
+        return WorkerBeat(self.worker, noted.closed_call, noted.held, self.polled_at)
 
     def death(self, end: Exit) -> Death:
         """Return what its end means for its claims."""

@@ -24,8 +24,9 @@ from holdfast.settings import Settings
 from holdfast.store.protocol import BeatAnswer, WorkerBeat
 from holdfast.supervisor.child import Child, Phase
 from holdfast.supervisor.obituary import find_dead, tell_dead
-from holdfast.worker.messages import Adopt, Renewed, Revoke
+from holdfast.worker.messages import Adopt, Renewed, Revoke, Told
 from holdfast.worker.storecalls import StoreCalls
+from holdfast.worker.turns import until_agreed
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +58,7 @@ class Heart:
         children: Callable[[], Sequence[Child]],
         part_with: Callable[[Child], None],
         suspects_wait: Callable[[frozenset[str]], None],
+        heed: Callable[[BeatAnswer], None] = lambda _: None,
     ) -> None:
         self._calls = calls
         self._clock = clock
@@ -65,17 +67,23 @@ class Heart:
         self._children = children
         self._part_with = part_with
         self._suspects_wait = suspects_wait
+        self._heed = heed
         self._pauses = calls.pauses(longest=min(1.0, settings.beat_every))
         self._unbroken_since: float | None = None
         self._last_sent = 0.0
         self._clock_offset = 0.0
         self._sweep_at = clock.boot()
+        self._look = False
         self._news = asyncio.Event()
         self._chores: set[asyncio.Task[None]] = set()
 
     def beat_now(self) -> None:
         """Beat without waiting for the next turn."""
         self._news.set()
+
+    def look_soon(self) -> None:
+        """Let one of the children look for jobs with the next beat: some may have come back."""
+        self._look = True
 
     async def run(self) -> None:
         """Beat for as long as the supervisor lives."""
@@ -106,6 +114,7 @@ class Heart:
         self._note_success(sent_at, answer.now)
         for child in children:
             self._pass_on(child, answer, sent_at)
+        self._heed(answer)
         self._do_chores(beats, answer, sent_at)
         return self._pause(answer, sent_at)
 
@@ -126,7 +135,10 @@ class Heart:
         replaced = _said(answer.replaced.get(child.worker, ()))
         if revoked or replaced or answer.paused:
             channel.send(Revoke(revoked, tuple(sorted(answer.paused)), replaced))
-        channel.send(Renewed(sent_at))  # last: it lets held jobs start, unless the word before took them back
+        look = self._look and child.phase is Phase.WORKING and not child.spec.alone
+        self._look = self._look and not look
+        told = Told(answer.now, self._clock.boot(), answer.turns.get(child.worker), look)
+        channel.send(Renewed(sent_at, told))  # last: it lets held jobs start, unless the word before took them back
         if answer.blocked:
             channel.send(Adopt(tuple(sorted((task.name, task.version) for task in answer.blocked))))
 
@@ -137,7 +149,7 @@ class Heart:
             return
         unnamed = [beat for beat in beats if beat.worker in answer.unnamed]
         expired = answer.expired if self._may_bury(sent_at) else frozenset()
-        sweep = sent_at >= self._sweep_at
+        sweep = sent_at >= self._sweep_at and _is_first(beats, answer)
         if unnamed or expired or sweep:
             chore = asyncio.ensure_future(self._chore(unnamed, expired, sweep=sweep))
             self._chores.add(chore)
@@ -154,6 +166,7 @@ class Heart:
                 condemned = await self._calls.once(self._calls.verbs.condemn(expired))
                 for worker in sorted(condemned):
                     released = await self._calls.once(self._calls.verbs.bury(worker, VANISHED))
+                    self._look |= bool(released)
                     dead = await find_dead(self._calls, released)
                     self._events.emit(WorkerFound(worker, 0, len(released) - len(dead)))
                     tell_dead(self._events, dead, VANISHED.evidence)
@@ -178,12 +191,22 @@ class Heart:
     def _pause(self, answer: BeatAnswer, sent_at: float) -> float:
         """Return when to beat again: at the next turn, or as soon as there may be someone to bury."""
         pause = self._settings.beat_every
+        slot = self._settings.safety_poll
+        if slot >= pause:
+            now = self._clock.boot() + self._clock_offset
+            pause = min([pause, *(until_agreed(slot, turn, now) for turn in answer.turns.values())])
         if answer.next_expiry is not None:
             pause = min(pause, answer.next_expiry.total_seconds() + AFTER_EXPIRY)
         if answer.expired and self._unbroken_since is not None and not self._may_bury(sent_at):
             earned_in = self._unbroken_since + self._settings.lease - sent_at
             pause = min(pause, earned_in + AFTER_EXPIRY)
         return pause
+
+
+def _is_first(beats: Sequence[WorkerBeat], answer: BeatAnswer) -> bool:
+    """Tell whether one of these workers is the first of the living: what one does for all is up to it."""
+    turns = [answer.turns[beat.worker] for beat in beats if beat.worker in answer.turns]
+    return not turns or any(turn.rank == 0 for turn in turns)
 
 
 def _said(refs: Sequence[ClaimRef]) -> tuple[tuple[str, int], ...]:

@@ -10,6 +10,7 @@ from holdfast.events import Events
 from holdfast.settings import Settings
 from holdfast.store.backend import Backend
 from holdfast.supervisor.child import Launcher
+from holdfast.supervisor.firing import Firing
 from holdfast.supervisor.heart import Heart
 from holdfast.worker.served import ServedQueues
 from holdfast.worker.storecalls import StoreCalls
@@ -48,4 +49,5 @@ class Link:
     backend: Backend
     calls: StoreCalls
     heart: Heart
+    firing: Firing
     loops: list[asyncio.Task[None]]

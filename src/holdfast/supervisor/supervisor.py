@@ -12,6 +12,7 @@ import logging
 import os
 import socket as sockets
 from collections.abc import Coroutine
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -30,11 +31,13 @@ from holdfast.events import (
 )
 from holdfast.ids import new_worker_id
 from holdfast.patience import PASSING
+from holdfast.schedule.closing import About, ClosedHours
 from holdfast.settings import Settings
 from holdfast.store.open import public_name
 from holdfast.store.protocol import WorkerInfo
 from holdfast.supervisor.child import Child, ChildSpec, Phase
 from holdfast.supervisor.evidence import Exit
+from holdfast.supervisor.firing import Firing
 from holdfast.supervisor.heart import Heart
 from holdfast.supervisor.obituary import find_dead, tell_dead
 from holdfast.supervisor.plan import Link, Plan, Ports
@@ -72,6 +75,7 @@ class Supervisor:
         self._hurry = asyncio.Event()
         self._group: asyncio.TaskGroup
         self._store: Link | None = None
+        self._windows: tuple[ClosedHours, ...] = ()
         self._tending: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -160,8 +164,10 @@ class Supervisor:
         match message:
             case Hello():
                 await self._greet(child, message)
-            case Pulse(unanswered_for=seconds):
-                child.unanswered_for = seconds
+            case Pulse(unanswered_for=seconds, polled_at=polled_at, beat_now=beat_now):
+                child.unanswered_for, child.polled_at = seconds, polled_at
+                if beat_now and self._store is not None:
+                    self._store.heart.beat_now()
             case Stuck(job_id=job_id, fence=fence, reason=reason):
                 child.stuck.add(ClaimRef(job_id, fence))
                 child.verdict = reason
@@ -180,7 +186,7 @@ class Supervisor:
 
     async def _greet(self, child: Child, hello: Hello) -> None:
         """Make a child known to the store; its first accepted beat lets it work."""
-        settings = hello.settings
+        settings, self._windows = hello.settings, hello.windows
         try:
             store = self._connect(settings)
             info = WorkerInfo(
@@ -222,6 +228,7 @@ class Supervisor:
             ports = self._ports
             backend = ports.open_backend(settings)
             calls = StoreCalls(backend, ports.clock, ports.events, ports.random, settings.store_timeout)
+            firing = Firing(calls, ports.clock, ports.events, timedelta(seconds=settings.look_ahead))
             heart = Heart(
                 calls,
                 ports.clock,
@@ -230,21 +237,24 @@ class Supervisor:
                 children=lambda: list(self._children.values()),
                 part_with=self._part_with,
                 suspects_wait=self._run_suspect,
+                heed=firing.heed,
             )
-            self._store = Link(settings, backend, calls, heart, loops=[])
+            self._store = Link(settings, backend, calls, heart, firing, loops=[])
         return self._store
 
     def _begin_to_beat(self, store: Link) -> None:
         """Beat from the first registered child on; what is wrong with the store before it, `_greet` says once."""
         if not store.loops:
             store.loops.append(self._group.create_task(store.heart.run()))
+            store.loops.append(self._group.create_task(store.firing.run()))
             if self._plan.drain:
                 store.loops.append(self._group.create_task(self._drain(store.calls)))
 
     def _run_suspect(self, queues: frozenset[str]) -> None:
         """Give a suspect of a queue that is served here a child of its own, one at a time."""
-        ours = self._plan.queue_names
-        served = ours is None or queues & set(ours)
+        ours, now = self._plan.queue_names, self._ports.clock.now()
+        closed = {each.name for each in self._windows if each.about is About.QUEUE and each.closed_at(now)}
+        served = queues - closed if ours is None else (queues - closed) & set(ours)
         busy = any(child.spec.alone for child in self._children.values())
         if served and not busy and not self._stopping:
             self._group.create_task(self._bring_up(ChildSpec(new_worker_id(self._ports.random), alone=True)))
@@ -264,6 +274,7 @@ class Supervisor:
         assert store is not None  # a child past STARTING has been registered
         bury = partial(store.calls.verbs.bury, child.worker, death)
         released = await store.calls.until_answered(bury, passing=(StoreError,))
+        store.heart.look_soon()
         if death.kind is DeathKind.CRASHED or child.worked:
             store.heart.beat_now()  # there may be suspects, and they need not wait for the next turn
         if death.kind is DeathKind.STOPPED:

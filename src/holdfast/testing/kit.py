@@ -17,6 +17,7 @@ import msgspec
 
 from holdfast.app import Holdfast
 from holdfast.core.job import Job
+from holdfast.core.record import Fire
 from holdfast.errors import UnknownTaskError
 from holdfast.events import Event, Events
 from holdfast.handle import JobHandle
@@ -25,6 +26,7 @@ from holdfast.store.open import open_backend
 from holdfast.task import Task
 from holdfast.testing.bounds import RUNS, Nesting, Runs
 from holdfast.testing.clock import FakeClock
+from holdfast.testing.clockwork import Clockwork
 from holdfast.testing.enqueued import Enqueued, Expected, all_enqueued
 from holdfast.testing.faults import Fault, Faults, Killed
 from holdfast.testing.inline import Inline
@@ -57,6 +59,7 @@ class HoldfastKit:
         emitted.subscribe(self.events.append)
         emitted.subscribe(app.events.emit)
         self._ground = Ground(app, backend, self.clock, emitted, self._faults)
+        self._clockwork = Clockwork(self._ground)
         self._waiter = StandInWaiter(backend, lambda: self._nesting.depth > 0)
         self._leaving = ExitStack()
 
@@ -65,6 +68,7 @@ class HoldfastKit:
         self._leaving.callback(self._ground.backend.close)
         self._leaving.enter_context(self.app.elsewhere(backend, self._waiter, self.clock))
         self._leaving.enter_context(_log_tails())
+        self._clockwork.declare()
         self._open = True
         return self
 
@@ -131,8 +135,52 @@ class HoldfastKit:
             self._inline.raising = before
 
     def advance(self, time: Seconds) -> None:
-        """Move the clock on, by seconds or a timedelta. Nothing runs by that alone: drain after it."""
+        """Move the clock on, by seconds or a timedelta. By that alone nothing runs and no schedule fires.
+
+        `fire_schedules` and `drain` after it, or use `live`.
+        """
+        self._clockwork.declare()
         self.clock.advance(time.total_seconds() if isinstance(time, timedelta) else time)
+
+    # -- schedules -------------------------------------------------------------------------------------------
+
+    def fire_schedules(self) -> list[Fire]:
+        """Fire the app's schedules that are due by the clock, as a supervisor would; return what was decided.
+
+        Their jobs are enqueued: `drain` runs them. A schedule counts from the start of the kit, or from when the
+        clock is first moved after its declaration. A time that is more than `misfire_after` ago was missed.
+        """
+        __tracebackhide__ = True
+        self._check_open()
+        return self._clockwork.fire()
+
+    def live(self, time: Seconds, *, raising: bool = False, limit: int = RUNS) -> list[Run]:
+        """Let time pass as it does where a worker runs: schedules fire and jobs run, each at its time.
+
+        Returns what was run. The clock moves from one due time to the next; handlers take no time by it.
+        """
+        __tracebackhide__ = True
+        return run_here(lambda: self.alive(time, raising=raising, limit=limit))
+
+    async def alive(self, time: Seconds, *, raising: bool = False, limit: int = RUNS) -> list[Run]:
+        """Let time pass, as `live` does, on the running event loop."""
+        __tracebackhide__ = True
+        self._check_open()
+        ran = Runs(limit)
+        span = time if isinstance(time, timedelta) else timedelta(seconds=time)
+        ends_at = self.clock.now() + span
+        while True:
+            self._clockwork.fire()
+            worked = await self._work(ran, raising=raising)
+            if worked.killed:
+                continue
+            now = self.clock.now()
+            due = [at for at in (worked.next_due_at, self._clockwork.next_due_at()) if at is not None and at > now]
+            next_at = min(due, default=None)
+            if next_at is None or next_at > ends_at:
+                self.advance(ends_at - now)
+                return ran.done
+            self.advance(next_at - now)
 
     # -- faults ----------------------------------------------------------------------------------------------
 
@@ -215,8 +263,7 @@ class HoldfastKit:
 
     async def _work(self, ran: Runs, *, raising: bool) -> Worked:
         __tracebackhide__ = True
-        if not self._open:
-            raise RuntimeError("the kit is not in use: write `with HoldfastKit(app) as kit:`")
+        self._check_open()
 
         def tell(run: Run) -> None:
             ran.add(run)
@@ -228,6 +275,11 @@ class HoldfastKit:
                 return await InProcessWorker(self._ground, tell, raising=raising).work()
         finally:
             self._waiter.look()
+
+    def _check_open(self) -> None:
+        __tracebackhide__ = True
+        if not self._open:
+            raise RuntimeError("the kit is not in use: write `with HoldfastKit(app) as kit:`")
 
     def _task(self, task: AnyTask | str) -> AnyTask:
         name = task if isinstance(task, str) else task.name

@@ -43,6 +43,17 @@ _LEVELS: Mapping[type[events.Event], Level] = MappingProxyType(
         events.WorkerHung: Level.ERROR,
         events.WorkerLost: Level.ERROR,
         events.Drained: Level.INFO,
+        events.ScheduleFired: Level.DEBUG,
+        events.ScheduleSkipped: Level.INFO,
+        events.ScheduleDeclared: Level.INFO,
+        events.ScheduleMissed: Level.WARNING,
+        events.ScheduleForeign: Level.WARNING,
+        events.ReleaseOlder: Level.WARNING,
+        events.SchedulePaused: Level.ERROR,
+        events.WindowNear: Level.INFO,
+        events.WindowBegan: Level.INFO,
+        events.WindowEnded: Level.INFO,
+        events.WindowDeclared: Level.INFO,
         events.StoreAway: Level.WARNING,
         events.StoreBack: Level.WARNING,  # who hears that it is away must hear that it is back
     }

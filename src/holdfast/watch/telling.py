@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import singledispatch
 from typing import Final
 
@@ -37,15 +37,17 @@ class Telling:
 
 def subject_of(event: events.Event) -> tuple[str, str]:
     """Return whom an event is about: a name, and what tells it apart from others of that name."""
-    match event:
-        case FirstCompletion(event=completed):
-            return subject_of(completed)
+    match event.event if isinstance(event, FirstCompletion) else event:
         case Folded(last=last):
             return f"{one_line(last.task)}:", ""
-        case events.JobEvent():
-            return one_line(event.task), short_id(event.job_id)
-        case events.WorkerEvent():
-            return "worker", f"{event.worker} pid {event.pid}" if event.pid else event.worker
+        case events.JobEvent(task=task, job_id=job_id):
+            return one_line(task), short_id(job_id)
+        case events.WorkerEvent(worker=worker, pid=pid):
+            return "worker", f"{worker} pid {pid}" if pid else worker
+        case events.ScheduleEvent(schedule=schedule):
+            return "schedule", one_line(schedule)
+        case events.WindowEvent(about=about, name=name):
+            return about, one_line(name)
         case _:
             return "", ""
 
@@ -222,3 +224,87 @@ def _(event: Summary) -> Telling:
     failed = f"; {counted(event.failed, 'attempt')} failed" if event.failed else ""
     took = span(timedelta(seconds=event.seconds))
     return Telling("✔", GOOD, f"{event.completed:,} more completed in {took} ({tasks}){failed}")
+
+
+@tell.register
+def _(event: events.ScheduleFired) -> Telling:
+    return Telling("⏰", CALM, f"fired for {_moment(event.planned)}: job {short_id(event.job_id)}")
+
+
+@tell.register
+def _(event: events.ScheduleMissed) -> Telling:
+    fate = "not caught up" if event.job_id is None else f"caught up by job {short_id(event.job_id)}"
+    return Telling("⌛", LATER, f"missed {_times(event.planned, event.count)}, {fate}: {event.note}")
+
+
+@tell.register
+def _(event: events.ScheduleSkipped) -> Telling:
+    return Telling("⏲", LATER, f"{_times(event.planned, event.count)} {event.decision}: {event.note}")
+
+
+@tell.register
+def _(event: events.SchedulePaused) -> Telling:
+    return Telling(
+        "⏸", BAD, f"paused itself: {event.why}; resume it with `holdfast schedules resume {event.schedule}`"
+    )
+
+
+@tell.register
+def _(event: events.ScheduleDeclared) -> Telling:
+    return Telling("✚" if event.what == "added" else "✎", GOOD, f"{event.what}: {event.words}")
+
+
+@tell.register
+def _(_: events.ScheduleForeign) -> Telling:
+    return Telling(
+        "!", LATER, "is declared in code, but another of that name was made elsewhere and stays: rename one of them"
+    )
+
+
+@tell.register
+def _(event: events.ReleaseOlder) -> Telling:
+    return Telling(
+        "!",
+        LATER,
+        f"release {event.release} is older than {event.newer}, whose workers live: its schedules are left as they"
+        " are; once only its own workers run, restart one of them",
+    )
+
+
+@tell.register
+def _(event: events.WindowNear) -> Telling:
+    asked = f"; {_running(event.running)} asked to finish" if event.running else ""
+    when = f"from {_moment(event.begins_at)} to {_moment(event.ends_at)}"
+    return Telling("◑", LATER, f"closes soon, {when}{_because(event.reason)}{asked}")
+
+
+@tell.register
+def _(event: events.WindowBegan) -> Telling:
+    left = f"; {_running(event.running)} not finished yet" if event.running else ""
+    return Telling("●", LATER, f"closed until {_moment(event.ends_at)}{_because(event.reason)}{left}")
+
+
+@tell.register
+def _(_: events.WindowEnded) -> Telling:
+    return Telling("○", GOOD, "open again")
+
+
+@tell.register
+def _(event: events.WindowDeclared) -> Telling:
+    return Telling("✚" if event.what == "added" else "✎", GOOD, f"windows {event.what}: {event.words}")
+
+
+def _running(number: int) -> str:
+    return counted(number, "running job is", "running jobs are")
+
+
+def _because(reason: str | None) -> str:
+    return f" ({one_line(reason, _ERROR_LENGTH)})" if reason else ""
+
+
+def _moment(moment: datetime) -> str:
+    return f"{moment.astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+def _times(planned: datetime, count: int) -> str:
+    return _moment(planned) if count == 1 else f"{count:,} planned times from {_moment(planned)} on"

@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 from holdfast.core.crash import CRASHES_ALONE_LIMIT
 from holdfast.core.job import Job
+from holdfast.core.provenance import planned_of, schedule_of
 from holdfast.core.states import Reason, State
 from holdfast.store.protocol import Situation, Worker
 from holdfast.watch.words import counted, dated, one_line, ordinal, span
@@ -17,7 +18,18 @@ def explain(situation: Situation, started_at: datetime | None = None) -> str:
     """Return one or two sentences. `started_at` is when the present claim began to run, where it is known."""
     job = situation.job
     running = job.state is State.RUNNING
-    return one_line(_running(situation, started_at) if running else _EXPLANATIONS[job.state](situation))
+    told = _running(situation, started_at) if running else _EXPLANATIONS[job.state](situation)
+    return one_line(told + _provenance(situation))
+
+
+def _provenance(situation: Situation) -> str:
+    """Return which schedule the job comes from, as a further sentence; nothing where it comes from none."""
+    job = situation.job
+    schedule, planned = schedule_of(job.metadata), planned_of(job.metadata)
+    if schedule is None:
+        return ""
+    when = f", planned for {dated(planned, situation.now)}" if planned else ""
+    return f" It comes from schedule '{schedule}'{when}."
 
 
 def is_live(worker: Worker) -> bool:

@@ -29,6 +29,7 @@ from holdfast.store.backend import Backend
 from holdfast.task import Task
 from holdfast.worker.around import Threaded, wrap
 from holdfast.worker.control import Control, StopReason
+from holdfast.worker.doors import Doors
 from holdfast.worker.executors.threads import ThreadCall, ThreadExecutor
 from holdfast.worker.judge import Judge, describe
 from holdfast.worker.logtail import attempt_here
@@ -59,6 +60,7 @@ class Attempts:
         threads: ThreadExecutor,
         stuck: Callable[[Control, str], None],
         middleware: Sequence[Middleware] = (),
+        doors: Doors | None = None,
     ) -> None:
         self._tasks = tasks
         self._backend = backend
@@ -71,6 +73,7 @@ class Attempts:
         self._threads = threads
         self._stuck = stuck
         self._middleware = tuple(middleware)
+        self._doors = Doors((), clock) if doors is None else doors
 
     async def run(self, control: Control) -> Ending | None:
         """Carry one attempt through all its steps."""
@@ -89,6 +92,8 @@ class Attempts:
             ending = None
         elif not control.may_start:
             ending = prepared[0].put_off()
+        elif (closed_for := self._doors.closed_for(claim)) is not None:  # a window has begun meanwhile
+            ending = prepared[0].put_off(closed_for)
         else:
             ending = await self._started(control, task, *prepared)
             if control.ending is not None:
@@ -272,6 +277,8 @@ class Attempts:
                 return judge.timed_out()
             case StopReason.CANCEL:
                 return judge.cancelled()
+            case StopReason.WINDOW if control.opens_at is not None:
+                return judge.released_for(control.opens_at - self._clock.now())
             case _:
                 return judge.released()
 

@@ -1,8 +1,8 @@
 """Fetches jobs: in batches, ahead of their time, never more than can be started soon.
 
-    idle ──(bell, next due, safety poll)──► claim ──► more than asked for? claim again
-     ▲                                        │
-     └────────── enough in hand ◄─────────────┘
+    idle ──(when: looks.py)──► claim ──► more than asked for? claim again
+     ▲                           │
+     └───── enough in hand ◄─────┘
 
 Claim calls are numbered and each is closed in the notes, answered or given up, before the next one is made: so the
 beat can name what this worker holds, and anything else of a closed call is released by the store.
@@ -15,23 +15,26 @@ call: the numbers skip one now and again.
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection
-from datetime import timedelta
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace
 
 from holdfast.core.job import Claim, KnownTask
 from holdfast.errors import StoreError, WorkerBuriedError
 from holdfast.settings import Settings
 from holdfast.store.backend import Bell, Listener
-from holdfast.store.protocol import ClaimAnswer, ClaimRequest
+from holdfast.store.protocol import ClaimAnswer, ClaimRequest, Turn
+from holdfast.worker.doors import Doors
 from holdfast.worker.fairness import FairShares, interleaved
 from holdfast.worker.lease import Lease
 from holdfast.worker.load import Load
+from holdfast.worker.looks import Look, Looks
 from holdfast.worker.notes import Notes
 from holdfast.worker.served import ServedQueues
 from holdfast.worker.storecalls import StoreCalls
 from holdfast.worker.storeclock import StoreClock
 
 BATCH = 500
-SHORTEST_NAP = 0.01
 
 GOLDEN = 1.618033988749895
 """The whole parts of its multiples are odd and even without any period."""
@@ -52,7 +55,10 @@ class Claimer:
         lease: Lease,
         load: Load,
         notes: Notes,
+        doors: Doors,
         take: Callable[[Collection[Claim]], None],
+        part_with_crowded: Callable[[], Collection[Claim]],
+        report_look: Callable[[], None],
         buried: Callable[[], None],
     ) -> None:
         self._calls = calls
@@ -66,28 +72,54 @@ class Claimer:
         self._lease = lease
         self._load = load
         self._notes = notes
+        self._doors = doors
         self._take = take
+        self._part_with_crowded = part_with_crowded
+        self._report_look = report_look
         self._buried = buried
+        self._looks = Looks(settings, load)
         self._call = 0
         self._calls_made = 0
         self._adopt: tuple[KnownTask, ...] = ()
         self._news = asyncio.Event()
-        self._left_nothing = False
         self._stopped = False
+
+    @property
+    def polled_at(self) -> datetime | None:
+        """When, by the store's time, this worker last looked and left nothing within reach."""
+        return self._looks.turns.polled_at
 
     def wake(self) -> None:
         """Look again soon: the bell rang, or something else changed."""
+        self._looks.call()
         self._news.set()
 
     def slot_free(self) -> None:
         """Look again soon for more, unless the last look has left nothing: then the bell will tell of more."""
-        if not self._left_nothing:
+        if self._looks.place_free():
             self._news.set()
+
+    def take_turns(self, turn: Turn | None, *, at_once: bool) -> None:
+        """Hear from a beat of one's place among those who take turns; `at_once`: and take the next one now."""
+        self._looks.take_turns(turn, self._clock.now(), at_once=at_once)
+        self._news.set()
 
     def adopt(self, tasks: Collection[KnownTask]) -> None:
         """Take these blocked tasks, known here, with the next claim."""
         self._adopt = tuple(tasks)
         self.wake()
+
+    def give_back_crowded(self) -> None:
+        """Let others have what would find no place here, where there are others who hear of it soon."""
+        turns = self._looks.turns
+        if turns.slow or not turns.has_others:
+            return
+        crowded = self._part_with_crowded()
+        if crowded:
+            self._load.too_many_ahead(self._load.ahead())
+            self._looks.gave_back(min(claim.run_at for claim in crowded))
+        else:
+            self._load.not_too_many_ahead()
 
     def stop(self) -> None:
         """Claim no more. A call that is under way is still answered."""
@@ -140,32 +172,35 @@ class Claimer:
                 await self._lease.renewal()
                 continue
             self._news.clear()
-            request = self._request()
-            if request is None:
-                self._left_nothing = False  # a ring that comes now is answered with no look
-                await self._rest(self._settings.safety_poll)
+            look = self._looks.begin(self._clock.now())
+            request = None if look is None else self._request(look)
+            if look is None or request is None:
+                await self._rest()
                 continue
             try:
                 answer = await self._ask(request)
             except StoreError:
+                self._looks.failed()
                 await asyncio.sleep(pauses.next())
                 continue
             pauses.reset()
             if answer is None:
                 return
-            if self._fair is not None:
-                self._fair.learn(Counter(claim.queue for claim in answer.jobs if claim.run_at <= answer.now))
-            self._left_nothing = answer.next_due_at is None or answer.next_due_at > answer.now
-            if len(answer.jobs) >= request.limit:
-                self._adopt = self._adopt or request.adopt  # there may be more of them
-            else:
-                await self._rest(self._nap(answer))
+            self._heed(look, request, answer)
 
-    def _request(self) -> ClaimRequest | None:
-        """Return what to ask for now, or None with enough in hand."""
-        limit = min(self._load.wanted, BATCH)
-        if limit <= 0:
-            return None
+    def _request(self, look: Look) -> ClaimRequest | None:
+        """Return what to ask for now, or None with enough in hand, or while all its queues are closed."""
+        limit, ahead_limit = min(self._load.wanted, BATCH), self._looks.wanted_ahead(look)
+        slow = self._looks.turns.slow
+        if not self._doors.all_closed(self._queues):
+            if limit > 0 or (look.by_turn and slow and ahead_limit > 0):
+                return self._whole_request(limit, min(ahead_limit, BATCH - limit))
+            if look.by_turn and not slow:
+                return self._empty_request()
+        self._looks.put_off(self._clock.now())
+        return None
+
+    def _whole_request(self, limit: int, ahead_limit: int) -> ClaimRequest:
         adopt, self._adopt = self._adopt, ()
         queues, shares = (self._queues, None) if self._fair is None else self._fair.divide(limit)
         return ClaimRequest(
@@ -175,10 +210,17 @@ class Claimer:
             queues=queues,
             shares=shares,
             max_wait=self._max_wait,
-            look_ahead=timedelta(seconds=self._settings.look_ahead),
-            ahead_limit=self._load.wanted_ahead,
+            look_ahead=self._looks.reach(self._clock.now()),
+            ahead_limit=ahead_limit,
             adopt=adopt,
         )
+
+    def _empty_request(self) -> ClaimRequest:
+        """Return how to see what is there without taking any of it, on behalf of those who could.
+
+        It takes no number of its own, or queues that go first in turn by those numbers would lose turns to it.
+        """
+        return ClaimRequest(self._worker, self._call or self._next_call(), limit=0, queues=self._queues)
 
     def _next_call(self) -> int:
         self._call += 1
@@ -189,6 +231,8 @@ class Claimer:
 
     async def _ask(self, request: ClaimRequest) -> ClaimAnswer | None:
         """Make one claim call and close it; None once this worker is buried."""
+        if closed := self._doors.closed_queues():
+            request = replace(request, closed=closed)
         sent_at = self._clock.boot()
         try:
             answer = await self._calls.once(self._calls.verbs.claim(request))
@@ -200,22 +244,30 @@ class Claimer:
             raise
         self._clock.learn(sent_at, answer.now, self._clock.boot())
         self._notes.answered(request.call, [claim.ref for claim in answer.jobs])
+        self._lease.came_by(sent_at)
         self._take(answer.jobs if self._fair is None else interleaved(answer.jobs))
         return answer
 
-    def _nap(self, answer: ClaimAnswer) -> float:
-        """Return how long nothing new can be due, at most the safety poll."""
-        longest = self._settings.safety_poll
-        if answer.next_due_at is None:
-            return longest
-        due_in = (answer.next_due_at - answer.now).total_seconds()
-        in_reach = due_in - self._settings.look_ahead
-        return min(max(in_reach if in_reach > 0 else due_in, SHORTEST_NAP), longest)
+    def _heed(self, look: Look, request: ClaimRequest, answer: ClaimAnswer) -> None:
+        """Learn from an answer, and do what it asks for."""
+        due = [claim for claim in answer.jobs if claim.run_at <= answer.now]
+        if self._fair is not None and request.shares is not None:
+            self._fair.learn(Counter(claim.queue for claim in due))
+        filled = 0 < request.limit <= len(due)
+        if filled:
+            self._adopt = self._adopt or request.adopt  # there may be more of them
+        found = self._looks.heed(look, answer, filled=filled, ahead_limit=request.ahead_limit)
+        if found.ring:
+            self._bell.ring()
+        if found.report:
+            self._report_look()
+        if len(due) < len(answer.jobs):
+            self.give_back_crowded()
 
-    async def _rest(self, seconds: float) -> None:
-        """Sleep until news, but no longer than this."""
+    async def _rest(self) -> None:
+        """Sleep until news, or the next look."""
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(self._looks.rest_for(self._clock.now())):
                 await self._news.wait()
         except TimeoutError:
             return

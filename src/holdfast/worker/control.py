@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from datetime import datetime
 from enum import Enum
 from typing import Any
 
@@ -19,12 +20,15 @@ class StopReason(Enum):
     STOP = "stop"
     LOST = "lost"
     TIMEOUT = "timeout"
+    WINDOW = "window"
+    """A window of its queue or task is about to begin: it is asked only, and any other reason overrules."""
 
 
 class Control:
     """One attempt in progress. Read from any thread; changed on the event loop only, but for what `fix` sets.
 
     `ending` is how a transaction of the handler ended the job; while that is under way, `concluding` is true.
+    `opens_at` is when the window ends for which it was asked to finish.
     """
 
     __slots__ = (
@@ -37,6 +41,7 @@ class Control:
         "ending",
         "log",
         "marked",
+        "opens_at",
         "outlived_by_thread",
         "scrub",
         "started_boot",
@@ -54,6 +59,7 @@ class Control:
         self.attempt: asyncio.Task[None] | None = None
         self.ending: Ending | None = None
         self.concluding = False
+        self.opens_at: datetime | None = None
         self.outlived_by_thread = False
         self.transactions: Callable[[Any], Transaction] | None = None
         self._lease = lease
@@ -97,10 +103,20 @@ class Control:
         """Pass on how far the handler is."""
         self._report(self, progress)
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether nothing demands its end: it may have been asked to finish."""
+        return self.why is None or self.why is StopReason.WINDOW
+
     def tell(self, why: StopReason) -> None:
         """Ask the handler to end; the first reason given stays, but a lost claim overrules."""
-        if self.why is None or why is StopReason.LOST:
+        if self.goes_on or why is StopReason.LOST:
             self.why = why
+
+    def ask_to_finish(self, opens_at: datetime) -> None:
+        """Ask a handler that has started to end before a window begins; what it leaves goes on after its end."""
+        if self.why is None and self.started_boot:
+            self.why, self.opens_at = StopReason.WINDOW, opens_at
 
     def interrupt(self, why: StopReason) -> None:
         """Ask the handler to end and, where it is a coroutine in progress, cancel it."""

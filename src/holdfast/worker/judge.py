@@ -102,15 +102,20 @@ class Judge(msgspec.Struct, frozen=True, gc=False):
         """No further attempt helps."""
         return self._ending(Move.DIE, failure=failure)
 
-    def put_off(self) -> Ending:
+    def put_off(self, delay: timedelta = timedelta()) -> Ending:
         """Give back a job that was not started after all, even if it was marked."""
-        return self._ending(Move.SNOOZE)
+        return self._ending(Move.SNOOZE, delay=max(delay, timedelta()))
 
     def released(self) -> Ending:
         """Give the job back as it was, unless it must not start twice."""
         if self.claim.max_attempts == 1:
             return self.dead(Failure("Interrupted", STARTED_ITS_LAST))
         return self._ending(Move.RELEASE)
+
+    def released_for(self, delay: timedelta) -> Ending:
+        """Give the job back for as long as a window lasts, unless it must not start twice."""
+        ending = self.released()
+        return ending if ending.move is Move.DIE else self.put_off(delay)
 
     def expired(self) -> Ending:
         """End a job that would start too late to be of use; it never started."""

@@ -18,15 +18,26 @@ class Lease:
         self._clock = clock
         self._trusted_for = lease - margin
         self._fresh_for = min(2 * beat_every, self._trusted_for)
-        self._sent_at = self._fresh_until = -math.inf
+        self._sent_at = self._fresh_until = self._distrusted_at = -math.inf
         self._renewal = asyncio.Event()
         self.buried = False
 
     def renewed(self, sent_at: float) -> None:
         """Take note of an accepted beat."""
         self._sent_at = max(self._sent_at, sent_at)
-        self._fresh_until = self._sent_at + self._fresh_for
-        self._renewal.set()
+        if self._sent_at >= self._distrusted_at:
+            self._fresh_until = self._sent_at + self._fresh_for
+            self._renewal.set()
+
+    def came_by(self, sent_at: float) -> None:
+        """Take note of claims that were asked for then.
+
+        If that is long ago, because this process stood still, beats may have brought word about them before they
+        were known here: nothing starts before one that is sent from now on has said it again.
+        """
+        now = self._clock.boot()
+        if now - sent_at >= self._fresh_for:
+            self._distrusted_at, self._fresh_until = now, -math.inf
 
     def bury(self) -> None:
         """Take note that the store gave this worker up."""

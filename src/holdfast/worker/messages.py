@@ -1,10 +1,13 @@
 """What supervisor and child say to each other, over a channel that outlives neither of them."""
 
+from datetime import datetime
 from typing import Protocol
 
 import msgspec
 
+from holdfast.schedule.closing import ClosedHours
 from holdfast.settings import Settings
+from holdfast.store.protocol import Turn
 from holdfast.watch.options import LogOptions
 from holdfast.worker.served import ServedQueues
 
@@ -25,10 +28,23 @@ class Configure(msgspec.Struct, frozen=True, tag=True):
     logs: LogOptions = LogOptions()
 
 
+class Told(msgspec.Struct, frozen=True):
+    """What the answer to a beat tells besides: the store's time, answered at this boot time, and the worker's turn.
+
+    `look`: something may have come back of which no bell tells.
+    """
+
+    now: datetime
+    answered_at: float
+    turn: Turn | None = None
+    look: bool = False
+
+
 class Renewed(msgspec.Struct, frozen=True, tag=True):
     """The beat sent at this boot time was accepted."""
 
     sent_at: float
+    told: Told | None = None
 
 
 class Revoke(msgspec.Struct, frozen=True, tag=True):
@@ -59,10 +75,11 @@ class Buried(msgspec.Struct, frozen=True, tag=True):
 
 
 class Hello(msgspec.Struct, frozen=True, tag=True):
-    """The child's first word: its app is loaded; these are its settings."""
+    """The child's first word: its app is loaded; these are its settings, and the windows that it keeps to."""
 
     settings: Settings
     tasks: int
+    windows: tuple[ClosedHours, ...] = ()
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):
@@ -73,9 +90,15 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Pulse(msgspec.Struct, frozen=True, tag=True):
-    """The child's event loop turns; for so many seconds the store has not answered it."""
+    """The child's event loop turns; for so many seconds the store has not answered it.
+
+    `polled_at` is when, by the store's time, it last looked and left nothing within reach; with `beat_now` the
+    others should hear of it at once.
+    """
 
     unanswered_for: float
+    polled_at: datetime | None = None
+    beat_now: bool = False
 
 
 class Stuck(msgspec.Struct, frozen=True, tag=True):

@@ -11,14 +11,16 @@ long; to sort them by priority here once more would let those starve after all.
 A job starts only through `_start_due`, which asks the lease first. It is never early by the store's clock.
 """
 
-import asyncio
 import heapq
+import math
 from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import count
 
 from holdfast.clock import Clock
 from holdfast.core.job import Claim
+from holdfast.worker.alarm import Alarms, LoopAlarm
+from holdfast.worker.booking import crowded_out
 from holdfast.worker.lease import Lease
 
 RECHECK = 1.0
@@ -38,6 +40,9 @@ class Timers:
         free_slots: Callable[[], int],
         start: Callable[[Claim], None],
         give_back: Callable[[Claim], None],
+        *,
+        alarms: Alarms = LoopAlarm,
+        overbooked: Callable[[], None] = lambda: None,
     ) -> None:
         self._clock = clock
         self._lease = lease
@@ -47,7 +52,10 @@ class Timers:
         self._order = count()
         self._ahead: list[tuple[float, int, Claim]] = []
         self._due: deque[tuple[float, Claim]] = deque()
-        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm = alarms(self._go_off)
+        self._goes_off_at = math.inf
+        self._overbooked = overbooked
+        self._overdue_from = -math.inf
 
     @property
     def ahead(self) -> int:
@@ -58,6 +66,11 @@ class Timers:
     def due(self) -> int:
         """How many claims are due and wait for a slot."""
         return len(self._due)
+
+    def due_within(self, seconds: float) -> int:
+        """Return how many claims become due so soon."""
+        until = self._clock.now().timestamp() + seconds
+        return sum(entry[0] <= until for entry in self._ahead)
 
     def hold(self, claims: Iterable[Claim]) -> None:
         """Take claims in, and start those that can start."""
@@ -80,6 +93,13 @@ class Timers:
         """Start the next one, if any is due; the alarm for the others is set already."""
         if self._due:
             self._start_due()
+
+    def crowded_out(self, busy: int, lasts: float | None) -> list[Claim]:
+        """Return those that would find no place here at their time, with so many running that last so long."""
+        now = self._clock.now().timestamp()
+        ahead = sorted(self._ahead)
+        out = crowded_out([entry[0] - now for entry in ahead], self._free_slots(), busy, lasts)
+        return [ahead[position][-1] for position in out]
 
     def take_out(self, wanted: Callable[[Claim], bool]) -> list[Claim]:
         """Return those of the claims that have not started and are wanted; they are held here no more."""
@@ -109,21 +129,24 @@ class Timers:
         delay = PATIENCE / 4 if self._due else RECHECK
         if self._ahead:
             delay = min(max(self._ahead[0][0] - self._clock.now().timestamp(), 0.0), delay)
-        loop = asyncio.get_running_loop()
-        if self._alarm is not None:
-            if self._alarm.when() <= loop.time() + delay:
-                return
-            self._alarm.cancel()
-        self._alarm = loop.call_later(delay, self._go_off)
+        goes_off_at = self._clock.boot() + delay
+        if goes_off_at < self._goes_off_at:
+            self._goes_off_at = goes_off_at
+            self._alarm.set(delay)
 
     def _go_off(self) -> None:
-        self._alarm = None
+        self._goes_off_at = math.inf
         self.pump()
         self._give_back_overdue()
 
     def _give_back_overdue(self) -> None:
-        if self._due and self._free_slots() <= 0:
-            long_ago = self._clock.boot() - PATIENCE
-            overdue = {entry[-1].ref for entry in self._due if entry[0] <= long_ago}
+        """Let others have what has waited for too long, several at a time where many do."""
+        boot = self._clock.boot()
+        if not self._due or self._free_slots() > 0 or boot < self._overdue_from:
+            return
+        overdue = {entry[-1].ref for entry in self._due if entry[0] <= boot - PATIENCE}
+        if overdue:
+            self._overdue_from = boot + PATIENCE / 4
             for claim in self.take_out(lambda claim: claim.ref in overdue):
                 self._give_back(claim)
+            self._overbooked()

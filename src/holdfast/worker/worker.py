@@ -23,13 +23,18 @@ from holdfast.core.job import Claim, ClaimRef, Ending, KnownTask
 from holdfast.core.states import Move, Reason
 from holdfast.events import Events
 from holdfast.hooks import Middleware
+from holdfast.schedule.closing import ClosedHours
 from holdfast.settings import Settings
 from holdfast.store.backend import Backend
+from holdfast.store.protocol import LeaseClock
+from holdfast.worker.alarm import Alarms, LoopAlarm
 from holdfast.worker.announce import Announcer
 from holdfast.worker.attempt import AnyTask, Attempts
 from holdfast.worker.claimer import Claimer
 from holdfast.worker.completer import Completer
 from holdfast.worker.control import Control, StopReason
+from holdfast.worker.doorkeeper import DoorKeeper
+from holdfast.worker.doors import Doors
 from holdfast.worker.executors.threads import ThreadExecutor
 from holdfast.worker.judge import describe
 from holdfast.worker.lease import Lease
@@ -40,7 +45,7 @@ from holdfast.worker.reporter import Reporter
 from holdfast.worker.served import ServedQueues
 from holdfast.worker.storecalls import StoreCalls
 from holdfast.worker.storeclock import StoreClock
-from holdfast.worker.timers import Timers
+from holdfast.worker.timers import PATIENCE, Timers
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +66,7 @@ class Ports:
     clock: Clock
     random: Random
     events: Events
+    alarms: Alarms = LoopAlarm
 
 
 class Worker:
@@ -76,7 +82,9 @@ class Worker:
         served: ServedQueues | None = None,
         middleware: Sequence[Middleware] = (),
         alone: bool = False,
+        hours: Sequence[ClosedHours] = (),
     ) -> None:
+        self.id = worker
         self._tasks = tasks
         self._settings = settings
         self._ports = ports
@@ -89,19 +97,32 @@ class Worker:
         self._group: asyncio.TaskGroup
         self._loop = asyncio.get_running_loop()
         self._context = copy_context()
-        clock, events = StoreClock(ports.clock), ports.events
+        # A store that goes by the boot clock is on this machine, and tells its time.
+        same = ports.backend.verbs.lease_clock is LeaseClock.BOOT
+        clock, events = StoreClock(ports.clock, same=same), ports.events
+        self._clock = clock
         self._announcer = Announcer(events, clock)
         self._notes = Notes(ports.notes)
         self._lease = Lease(clock, settings.lease, settings.margin, settings.beat_every)
         self._calls = StoreCalls(ports.backend, clock, events, ports.random, settings.store_timeout)
         self._completer = Completer(self._calls, worker, self._notes, self._announcer.settled, self._relieved)
-        self._load = Load(clock, settings.concurrency, self._completer)
-        self._timers = Timers(clock, self._lease, self._load.free_slots, self._start, self._give_back)
+        self._load = Load(clock, settings.concurrency, self._completer, settings.look_ahead)
+        self._timers = Timers(
+            clock,
+            self._lease,
+            self._load.free_slots,
+            self._start,
+            self._give_back,
+            alarms=ports.alarms,
+            overbooked=self._overbooked,
+        )
         self._load.due, self._load.ahead = lambda: self._timers.due, lambda: self._timers.ahead
+        self._load.soon = lambda: self._timers.due_within(settings.safety_poll)
         self._reporter = Reporter(
             self._calls, clock, worker, lambda: list(self._running.values()), self._announcer.progressed
         )
         self._threads = ThreadExecutor(settings.concurrency)
+        self._doors = Doors(hours, clock)
         self._attempts = Attempts(
             tasks=tasks,
             backend=ports.backend,
@@ -114,6 +135,7 @@ class Worker:
             threads=self._threads,
             stuck=self._stuck,
             middleware=middleware,
+            doors=self._doors,
         )
         self._claimer = Claimer(
             calls=self._calls,
@@ -125,9 +147,13 @@ class Worker:
             lease=self._lease,
             load=self._load,
             notes=self._notes,
+            doors=self._doors,
             take=self._take,
+            part_with_crowded=self._part_with_crowded,
+            report_look=lambda: self._say_alive(beat_now=True),
             buried=self._buried,
         )
+        self._doorkeeper = DoorKeeper(self._doors, clock, events, self._running.values, self._claimer.wake)
 
     async def run(self) -> None:
         """Work until stopped. Raises what broke one of the loops: a bug must not look like a quiet worker."""
@@ -135,6 +161,7 @@ class Worker:
             self._group = group
             loops = (
                 self._listen(),
+                self._doorkeeper.run(),
                 self._completer.run(),
                 self._reporter.run(),
                 self._pulse(),
@@ -145,6 +172,10 @@ class Worker:
             for task in tasks:
                 task.cancel()
         self._threads.abandon()
+
+    async def renewed(self) -> None:
+        """Wait for the next beat that the store accepts."""
+        await self._lease.renewal()
 
     @property
     def lost(self) -> bool:
@@ -172,9 +203,8 @@ class Worker:
 
     def _heed(self, message: Message) -> None:
         match message:
-            case Renewed(sent_at=sent_at):
-                self._lease.renewed(sent_at)
-                self._timers.pump()
+            case Renewed():
+                self._renew(message)
             case Revoke():
                 self._revoke(message)
             case Adopt(tasks=tasks):
@@ -186,15 +216,24 @@ class Worker:
             case _:
                 log.warning("unexpected word from the supervisor: %s", type(message).__name__)
 
+    def _renew(self, renewed: Renewed) -> None:
+        told = renewed.told
+        if told is not None:
+            self._clock.learn(renewed.sent_at, told.now, told.answered_at)
+        self._lease.renewed(renewed.sent_at)
+        self._timers.pump()
+        turn, look = (None, False) if told is None else (told.turn, told.look)
+        self._claimer.take_turns(turn, at_once=look)
+
     def _revoke(self, revoke: Revoke) -> None:
         refs = frozenset(ClaimRef(*claim) for claim in revoke.claims)
         replaced = frozenset(ClaimRef(*claim) for claim in revoke.replaced)
         for claim in self._timers.take_out(lambda claim: claim.ref in refs):
-            self._end_unstarted(claim, Move.CANCEL, Reason.REQUESTED)
+            self._end_unstarted(claim, Ending(claim.ref, Move.CANCEL, reason=Reason.REQUESTED))
         for claim in self._timers.take_out(lambda claim: claim.queue in revoke.paused or claim.ref in replaced):
             self._give_back(claim)
         for ref, control in list(self._running.items()):
-            if ref in refs and control.why is None:  # said at every beat, heard once: it may tidy up
+            if ref in refs and control.goes_on:  # said at every beat, heard once: it may tidy up
                 control.interrupt(StopReason.CANCEL)
 
     def _adopt(self, waiting: Iterable[KnownTask]) -> None:
@@ -208,8 +247,11 @@ class Worker:
     async def _pulse(self) -> None:
         every = min(1.0, self._settings.hang_limit / 10)
         while True:
-            self._ports.channel.send(Pulse(self._calls.unanswered_for))
+            self._say_alive()
             await asyncio.sleep(every)
+
+    def _say_alive(self, *, beat_now: bool = False) -> None:
+        self._ports.channel.send(Pulse(self._calls.unanswered_for, self._claimer.polled_at, beat_now))
 
     # -- the way of a claim ----------------------------------------------------------------------------------
 
@@ -220,7 +262,24 @@ class Worker:
         else:
             self._timers.hold(claims)
 
+    def _overbooked(self) -> None:
+        """Have fewer jobs wait here: some have waited for too long."""
+        self._load.last_at_least(PATIENCE)
+        self._claimer.give_back_crowded()
+
+    def _part_with_crowded(self) -> Collection[Claim]:
+        """Give back what would find no place here at its time; return it."""
+        crowded = {claim.ref for claim in self._timers.crowded_out(self._load.running, self._load.lasts)}
+        out = self._timers.take_out(lambda claim: claim.ref in crowded) if crowded else []
+        for claim in out:
+            self._give_back(claim)
+        return out
+
     def _start(self, claim: Claim) -> None:
+        refusal = self._doors.refusal(claim)
+        if refusal is not None:
+            self._end_unstarted(claim, refusal)
+            return
         control = Control(claim, self._lease, self._reporter.progressed)
         self._running[claim.ref] = control
         self._load.started()
@@ -240,7 +299,7 @@ class Worker:
         finally:
             del self._running[claim.ref]
             self._reporter.ended(control)
-            self._load.ended()
+            self._load.ended(control.started_boot)
         self._ended(control, ending)
         if not self._running:
             self._quiet.set()
@@ -258,15 +317,15 @@ class Worker:
         self._completer.add(ending)
 
     def _give_back(self, claim: Claim) -> None:
-        self._end_unstarted(claim, Move.RELEASE)
+        self._end_unstarted(claim, Ending(claim.ref, Move.RELEASE))
 
     def _give_back_all(self) -> None:
         for claim in self._timers.take_out(lambda _: True):
             self._give_back(claim)
 
-    def _end_unstarted(self, claim: Claim, move: Move, reason: Reason | None = None) -> None:
+    def _end_unstarted(self, claim: Claim, ending: Ending) -> None:
         self._announcer.ended(claim)
-        self._completer.add(Ending(claim.ref, move, reason=reason))
+        self._completer.add(ending)
 
     def _relieved(self) -> None:
         self._claimer.wake()

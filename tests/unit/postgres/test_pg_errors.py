@@ -18,6 +18,7 @@ from holdfast.errors import (
 )
 from holdfast.store.postgres.address import parse_address
 from holdfast.store.postgres.connect import libpq_parameters
+from holdfast.store.postgres.sql_files import load_migrations
 from holdfast.store.postgres.translate import translate
 from holdfast.store.verb import Command, Last
 
@@ -111,7 +112,8 @@ def test_no_right_to_migrate_an_older_schema(make_world, postgres_url, world, mo
     """Its owner has to."""
     world.ask("SELECT 1")
     monkeypatch.setattr(
-        "holdfast.store.postgres.migrate.load_migrations", lambda name: ("", f'CREATE TABLE "{name}".y ();')
+        "holdfast.store.postgres.migrate.load_migrations",
+        lambda name: (*load_migrations(name), f'CREATE TABLE "{name}".y ();'),
     )
     schema = world.address.schema
     with role(postgres_url, f'GRANT USAGE ON SCHEMA "{schema}" TO {{name}}', granted(schema, "SELECT")) as url:

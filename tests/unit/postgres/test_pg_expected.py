@@ -125,6 +125,51 @@ def test_one_pause_may_take_the_place_of_another(crossing, served):
     assert crossing.claimed_ids(worker, **asked) == jobs[1:]
 
 
+def test_a_closed_queue_gives_nothing(crossing, served):
+    """By the long way and by the short one, which follows where the same queues are closed."""
+    worker, asked = served
+    jobs = [crossing.enqueue(queue=queue) for queue in ("default", "other", "other")]
+    assert crossing.claimed_ids(worker, 1, closed=("default",), **asked) == jobs[1:2]
+    assert is_short(crossing, worker, closed=("default",), **asked)
+    assert crossing.claimed_ids(worker, closed=("default",), **asked) == jobs[2:]
+    assert crossing.ask(worker, closed=("default",), **asked).next_due_at is None
+
+
+def test_a_queue_that_opens_again_is_found_at_once(crossing, served):
+    """What a claim learns while a queue is closed is not what others expect."""
+    worker, asked = served
+    job = crossing.enqueue()
+    for _ in range(2):
+        assert crossing.claimed_ids(worker, closed=("default",), **asked) == []
+    assert is_short(crossing, worker, **asked)
+    assert crossing.claimed_ids(worker, **asked) == [job]
+
+
+def test_the_open_queues_take_turns_by_the_short_way(crossing):
+    """Each of those that are open is the first in its turn."""
+    worker, asked = warm(crossing)
+    crossing.enqueue(queue="third")
+    crossing.claim(worker, **asked)
+    asked["closed"] = ("other",)
+    crossing.claim(worker, **asked)
+    for queue in ("default", "third") * 2:
+        crossing.enqueue(queue=queue)
+    assert is_short(crossing, worker, **asked)
+    firsts = [crossing.claim(worker, 1, call=call, **asked)[0].queue for call in (11, 12, 13, 14)]
+    assert firsts == ["default", "third"] * 2
+
+
+def test_a_new_level_is_found_while_a_queue_is_closed(crossing, served, postgres_url):
+    """Another process brought it; and one of the closed queue is left where it is."""
+    worker, asked = served
+    asked["closed"] = ("other",)
+    crossing.claim(worker, **asked)
+    with closing(PostgresBackend(postgres_url, clock=crossing.clock)) as elsewhere:
+        for queue, found in (("default", 1), ("other", 0)):
+            elsewhere.run(elsewhere.verbs.enqueue([crossing.new_job(queue=queue, priority=7)]))
+            assert len(crossing.claim(worker, **asked)) == found
+
+
 def test_a_job_whose_time_comes_is_found(crossing, served):
     """Not before, and among the fresh ones in its order."""
     worker, asked = served

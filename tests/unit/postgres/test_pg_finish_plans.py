@@ -1,25 +1,15 @@
 """Whatever the planner believes about the table of claims, the writes of a claim look claims up by their index."""
 
-import re
 from contextlib import closing
 
 import psycopg
 import pytest
+from pg_plans import BATCH, arguments, nodes, plan_of, prepare
 from pg_underway import Crossing
 
 from holdfast.store.postgres.sql_files import load_statements
 
 FENCED = ["start", "progress", "complete", "claimed_jobs", "end_for_good", "give_back"]
-SAMPLES = {
-    "uuid": "01900000-0000-7000-8000-000000000001",
-    "bigint": "1",
-    "integer": "1",
-    "text": "word",
-    "bytea": "NULL",
-    "boolean": "t",
-    "double precision": "0.5",
-}
-BATCH = 500
 
 
 @pytest.fixture
@@ -64,7 +54,7 @@ def test_claims_are_looked_up_by_id_and_in_order(crossing, believed):
         (name, mode): sorted(_accesses(plan))
         for name in FENCED
         for mode in ("force_generic_plan", "force_custom_plan")
-        for plan in [_plan(crossing, load_statements(crossing.schema)[name], mode)]
+        for plan in [plan_of(crossing, load_statements(crossing.schema)[name], mode)]
     }
     assert set(map(tuple, found.values())) == {(("Index Scan", True, "Inner"),)}, found
 
@@ -73,10 +63,10 @@ def test_fresh_jobs_are_found_by_their_order(crossing):
     """However full or empty the tables seem: in the short claim each look at them goes by an index."""
     for believed in ("VACUUM (ANALYZE) {}.fresh", "VACUUM (ANALYZE) {}.waiting", "VACUUM (ANALYZE) {}.job"):
         crossing.own.execute(crossing.named(believed))
-    plan = _plan(crossing, load_statements(crossing.schema)["claim_fresh"], "force_generic_plan")
+    plan = plan_of(crossing, load_statements(crossing.schema)["claim_fresh"])
     looks = {
         (node["Relation Name"], node["Node Type"])
-        for node, _ in _nodes(plan)
+        for node, _ in nodes(plan)
         if node.get("Relation Name") in {"fresh", "waiting", "job"} and node["Node Type"] != "ModifyTable"
     }
     assert looks == {
@@ -91,50 +81,20 @@ def test_a_plan_of_a_quiet_hour_serves_in_a_storm(crossing):
     """A plan is made once and kept: it must not have been made for a table with nothing in it."""
     _vacuumed_empty(crossing)
     cursor = psycopg.RawCursor(crossing.own)
-    _prepare(cursor, load_statements(crossing.schema)["complete"], "force_generic_plan")
-    arguments = _arguments(load_statements(crossing.schema)["complete"])
-    cursor.execute(f"EXECUTE plan ({arguments})")
+    prepare(cursor, load_statements(crossing.schema)["complete"], "force_generic_plan")
+    samples = arguments(load_statements(crossing.schema)["complete"])
+    cursor.execute(f"EXECUTE plan{samples}")
     _fill(crossing, 50_000)
-    [[plan]] = cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE plan ({arguments})").fetchall()
+    [[plan]] = cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE plan{samples}").fetchall()
     [looks] = [
-        node for node, _ in _nodes(plan[0]["Plan"]) if node.get("Alias") == "claim" and "Scan" in node["Node Type"]
+        node for node, _ in nodes(plan[0]["Plan"]) if node.get("Alias") == "claim" and "Scan" in node["Node Type"]
     ]
     pages = looks["Shared Hit Blocks"] + looks["Shared Read Blocks"]
     assert pages < 5 * BATCH, f"{pages} pages were read to look up {BATCH} claims"
 
 
-def _plan(crossing, statement, mode):
-    cursor = psycopg.RawCursor(crossing.own)
-    _prepare(cursor, statement, mode)
-    [[plan]] = cursor.execute(f"EXPLAIN (FORMAT JSON) EXECUTE plan ({_arguments(statement)})").fetchall()
-    return plan[0]["Plan"]
-
-
-def _prepare(cursor, statement, mode):
-    cursor.execute("DEALLOCATE ALL")
-    cursor.execute(f"SET plan_cache_mode = {mode}")
-    cursor.execute(f"PREPARE plan AS {statement}")
-
-
-def _arguments(statement):
-    types = dict(re.findall(r"\$(\d+)::((?:double precision|\w+)(?:\[\])?)", statement))
-    return ", ".join(_argument(types[str(number)]) for number in range(1, len(types) + 1))
-
-
-def _argument(kind):
-    if kind.endswith("[]"):
-        return f"'{{{','.join([SAMPLES[kind[:-2]]] * BATCH)}}}'"
-    return "NULL" if kind == "bytea" else f"'{SAMPLES[kind]}'"
-
-
 def _accesses(plan):
     """Yield how each read of the claims is done, if by a condition on the index, and on which side of a join."""
-    for node, side in _nodes(plan):
+    for node, side in nodes(plan):
         if node.get("Relation Name") == "claim" and node["Node Type"] != "ModifyTable":
             yield node["Node Type"], "id" in node.get("Index Cond", ""), side
-
-
-def _nodes(plan, side=None):
-    yield plan, side
-    for part in plan.get("Plans", ()):
-        yield from _nodes(part, part.get("Parent Relationship"))

@@ -2,14 +2,21 @@
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import timedelta
 from urllib.parse import urlsplit
 
 import pytest
+from test_pg_errors import role
 
+from holdfast.core.job import NewJob
+from holdfast.core.record import Kind
 from holdfast.errors import SchemaError, StoreError
 from holdfast.store.postgres import migrate
+from holdfast.store.postgres.backend import PostgresBackend
 from holdfast.store.postgres.migrator import PostgresMigrator
 from holdfast.store.postgres.sql_files import load_migrations
+from holdfast.store.protocol import ClaimRequest, WorkerBeat, WorkerInfo
 
 COLUMNS = """SELECT table_name, column_name, data_type, column_default, is_nullable FROM information_schema.columns
     WHERE table_schema = %s ORDER BY 1, 2"""
@@ -102,6 +109,90 @@ def test_a_migration_that_fails_leaves_nothing(make_world, postgres_url, world, 
     assert world.ask("SELECT 1") == [(1,)]
 
 
+def as_before(monkeypatch, number):
+    """Let this release know so many migrations only, as it was before."""
+    monkeypatch.setattr(migrate, "load_migrations", lambda schema: load_migrations(schema)[:number])
+
+
+def the_tables_of(own, schema, names):
+    """Return the columns and indexes of tables."""
+    columns = own.execute(COLUMNS, (schema,)).fetchall()
+    indexes = own.execute(
+        "SELECT tablename, indexdef FROM pg_indexes WHERE schemaname = %s ORDER BY 1, 2", (schema,)
+    )
+    return [[row for row in rows if row[0] in names] for rows in (columns, indexes.fetchall())]
+
+
+class TestRecords:
+    """The tables of records and fires come beside those that are there, and change none of them."""
+
+    @pytest.fixture
+    def schema(self, world):
+        return world.address.schema
+
+    @pytest.fixture
+    def before(self, postgres_url, monkeypatch):
+        """Let the first release make a store and put a job in it; give its id."""
+        job = NewJob("01900000-0000-7000-8000-000000000001", "mail.send", b"{}")
+        with monkeypatch.context() as then, closing(PostgresBackend(postgres_url)) as backend:
+            as_before(then, 1)
+            backend.run(backend.verbs.enqueue([job]))
+        return job.id
+
+    def test_the_first_call_brings_them(self, before, schema, postgres_url, own):
+        """What was there is there, and its tables are as they were."""
+        assert own.execute(f'SELECT version, oldest FROM "{schema}".schema_version').fetchall() == [(1, 1)]
+        names = {row[0] for row in own.execute(COLUMNS, (schema,))} - {"schema_version"}
+        tables = the_tables_of(own, schema, names)
+        with closing(PostgresBackend(postgres_url)) as backend:
+            backend.run(backend.verbs.register(WorkerInfo("w", "s", "h", 1, timedelta(seconds=15))))
+            assert backend.run(backend.verbs.beat([WorkerBeat("w")])).record_due_at is None
+            assert [job.job_id for job in backend.run(backend.verbs.claim(ClaimRequest("w", 1, 9))).jobs] == [
+                before
+            ]
+        assert own.execute(f'SELECT version, oldest FROM "{schema}".schema_version').fetchall() == [
+            (known(schema), 1)
+        ]
+        assert the_tables_of(own, schema, names) == tables
+
+    def test_the_release_before_goes_on_beside_them(self, before, postgres_url, monkeypatch, caplog):
+        """It is told to upgrade some day, and works."""
+        PostgresMigrator(postgres_url, None, 10.0).apply()
+        as_before(monkeypatch, 1)
+        with caplog.at_level(logging.WARNING, "holdfast"), closing(PostgresBackend(postgres_url)) as older:
+            assert older.run(older.verbs.get(before)) is not None
+        assert "works with this one too: upgrade holdfast when you can" in caplog.text
+
+    @pytest.mark.usefixtures("before")
+    @pytest.mark.parametrize("mode", ["ACCESS SHARE", "ROW EXCLUSIVE", "SHARE ROW EXCLUSIVE"])
+    def test_they_wait_for_nobody(self, schema, postgres_url, own, mode):
+        """A dump may go on for hours, or a user's transaction: nobody has to wait behind the migration."""
+        names = own.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", (schema,)).fetchall()
+        with own.transaction(), closing(PostgresBackend(postgres_url)) as backend:
+            for (name,) in names:
+                if name != "schema_version":
+                    own.execute(f'LOCK TABLE "{schema}"."{name}" IN {mode} MODE')
+            assert backend.run(backend.verbs.records(Kind.SCHEDULE)) == ()
+
+    def test_who_may_not_make_tables_is_told(self, before, schema, postgres_url, own):
+        """The owner migrates, and then gives the rights to what is new: until each is done one hears of it."""
+        grants = [
+            f'GRANT USAGE ON SCHEMA "{schema}" TO {{name}}',
+            f'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA "{schema}" TO {{name}}',
+            f'GRANT USAGE ON ALL SEQUENCES IN SCHEMA "{schema}" TO {{name}}',
+        ]
+        with role(postgres_url, *grants) as url, closing(PostgresBackend(url)) as guest:
+            with pytest.raises(SchemaError, match=r"lacks 1 of this release's migrations.*run `holdfast migrate`"):
+                guest.run(guest.verbs.get(before))
+            PostgresMigrator(postgres_url, None, 10.0).apply()
+            assert guest.run(guest.verbs.get(before)) is not None
+            with pytest.raises(StoreError, match=r"lacks rights.*GRANT SELECT, INSERT, UPDATE, DELETE ON ALL"):
+                guest.run(guest.verbs.beat([]))
+            for grant in grants:
+                own.execute(grant.format(name=urlsplit(url).username))
+            assert guest.run(guest.verbs.beat([])).record_due_at is None
+
+
 def of_the_future(own, schema, version, oldest):
     own.execute(f'UPDATE "{schema}".schema_version SET version = {version}, oldest = {oldest}')
 
@@ -177,8 +268,8 @@ def test_an_old_server_is_refused(world, monkeypatch):
 
 def test_the_comments_of_the_plan_do_not_speak_of_a_name_that_was_put_in():
     """They are read before the name is put in, and after."""
-    comments = [line for line in load_migrations("of_a_test")[0].splitlines() if line.startswith("--")]
-    assert not [line for line in comments if "of_a_test" in line]
+    lines = [line for migration in load_migrations("of_a_test") for line in migration.splitlines()]
+    assert not [line for line in lines if line.startswith("--") and "of_a_test" in line]
 
 
 @pytest.mark.parametrize("encoding", ["LATIN1", "EUC_JP", "SQL_ASCII"])

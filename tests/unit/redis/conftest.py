@@ -5,9 +5,12 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
+import redis
 from redis_scene import Open
 
 from holdfast.store.redis.backend import RedisBackend
+from holdfast.testing import FakeClock
+from holdfast.testing.conformance import Harness
 
 
 @pytest.fixture
@@ -26,3 +29,17 @@ def open_store() -> Iterator[Open]:
 @pytest.fixture
 def backend(redis_url: str, open_store: Open) -> RedisBackend:
     return open_store(redis_url)
+
+
+@pytest.fixture
+def store(redis_url: str, open_store: Open) -> Harness:
+    """An empty store on a clock that the test moves."""
+    clock = FakeClock()
+    return Harness(open_store(redis_url, clock=clock), clock)
+
+
+@pytest.fixture
+def server(redis_url: str) -> Iterator[redis.Redis]:
+    """The database that the store is in."""
+    with redis.Redis.from_url(redis_url) as own:
+        yield own

@@ -9,16 +9,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 import redis
-from redis_scene import Open, Servers
+from redis_scene import LONG, Open, Servers, until_registered
 
 from holdfast.core.job import NewJob
 from holdfast.store.redis import bell
 from holdfast.store.redis.backend import RedisBackend
 from holdfast.store.redis.bell import RedisListener
 from holdfast.store.verb import Tone
-
-LONG = 30.0
-"""Longer than any test: who waits so long and returns was woken."""
 
 SILENCE = 0.1
 
@@ -35,14 +32,6 @@ async def listening(
         yield listener
     finally:
         listener.close()
-
-
-async def until_registered(url: str, tone: Tone = Tone.WORK, count: int = 1) -> None:
-    """Return once so many listeners are known to wait."""
-    async with asyncio.timeout(LONG):
-        with redis.Redis.from_url(url) as own:
-            while own.zcard(f"{{holdfast}}:waiting:{tone.value}") < count:  # noqa: ASYNC110 - the server knows it
-                await asyncio.sleep(0.001)
 
 
 def test_the_first_wait_says_to_look(backend: RedisBackend) -> None:

@@ -1,6 +1,6 @@
 """The scripts of the Redis store: what the conformance suite, which sees answers only, cannot see of them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 import redis
-from redis_scene import Open, Servers, scripted
+from redis_scene import Open, Servers, calls_of, everything, fill, names_of, scripted
 
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import Claim, ClaimRef, Ending, Failure, KnownTask, NewJob, OnConflict, Progress, Verdict
 from holdfast.core.states import ENDINGS, RETURNS, Move, Reason, State
 from holdfast.errors import KeyTakenError, StoreFullError, ValueNotStoredError
-from holdfast.store.protocol import ClaimRequest, JobFilter, WorkerBeat, WorkerInfo
+from holdfast.store.protocol import ClaimAnswer, ClaimRequest, JobFilter, WorkerBeat, WorkerInfo
 from holdfast.store.redis.scripts import load_scripts
 from holdfast.store.redis.steps import run_steps
 from holdfast.store.verb import Access, Script
@@ -22,33 +22,10 @@ from holdfast.testing import FakeClock
 from holdfast.testing.conformance import Harness
 from holdfast.testing.conformance.agreeing import History
 from holdfast.testing.conformance.harness import TASK
-from servers import RedisServer
 
 EVERY_BYTE = bytes(range(256))
 MANY = 5000
 """More than Lua takes as arguments of one call, in jobs with a value each."""
-
-
-@pytest.fixture
-def server(redis_url: str) -> Iterator[redis.Redis]:
-    """The database that the store is in."""
-    with redis.Redis.from_url(redis_url) as own:
-        yield own
-
-
-@pytest.fixture
-def store(redis_url: str, open_store: Open) -> Harness:
-    """An empty store."""
-    clock = FakeClock()
-    return Harness(open_store(redis_url, clock=clock), clock)
-
-
-def _names(server: redis.Redis) -> set[str]:
-    return {bytes(key).decode() for key in server.scan_iter()}
-
-
-def _everything(server: redis.Redis) -> dict[str, bytes | None]:
-    return {name: server.dump(name) for name in _names(server)}
 
 
 # -- loading -------------------------------------------------------------------------------------------------------
@@ -77,10 +54,10 @@ def test_one_job_leaves_what_it_leaves_among_others(store: Harness, server: redi
     jobs = [NewJob(f"job-{number}", TASK, b"{}", queue="mail", priority=-3) for number in range(2)]
     for job in jobs:
         store.run(store.verbs.enqueue([job]))
-    one_by_one = _everything(server)
+    one_by_one = everything(server)
     server.flushdb()
     store.run(store.verbs.enqueue(jobs))
-    assert _everything(server) == one_by_one
+    assert everything(server) == one_by_one
 
 
 @pytest.mark.parametrize("known", [1, 2, 3])
@@ -88,9 +65,9 @@ def test_jobs_that_are_known_already(store: Harness, server: redis.Redis, known:
     """One or many of them, alone or among new ones: they stay as they are, and wait once."""
     jobs = [NewJob(f"job-{number}", TASK, b"{}") for number in range(4)]
     store.run(store.verbs.enqueue(jobs[:known]))
-    before = _everything(server)
+    before = everything(server)
     store.run(store.verbs.enqueue(jobs[:known]))
-    after = _everything(server)
+    after = everything(server)
     assert {name for name in before | after if before.get(name) != after.get(name)} == {"{holdfast}:arrivals"}
     store.run(store.verbs.enqueue(jobs))
     assert store.claimed_ids(store.register()) == [job.id for job in jobs]
@@ -102,12 +79,7 @@ def test_one_job_takes_few_commands(redis_server: Servers, open_store: Open) -> 
     clock = FakeClock()
     store = Harness(open_store(private.url(), clock=clock), clock)
     store.enqueue()
-    with private.connect() as own:
-        own.config_resetstat()
-        store.enqueue()
-        ran = {name.removeprefix("cmdstat_"): each["calls"] for name, each in own.info("commandstats").items()}
-    ran.pop("config|resetstat", ran.pop("config", None))
-    assert ran == {"evalsha": 1, "incr": 1, "set": 1, "exists": 1, "zadd": 2}
+    assert calls_of(private, store.enqueue) == {"evalsha": 1, "incr": 1, "set": 1, "exists": 1, "zadd": 2}
 
 
 def test_a_claim_where_nothing_waits(redis_server: Servers, open_store: Open) -> None:
@@ -117,12 +89,9 @@ def test_a_claim_where_nothing_waits(redis_server: Servers, open_store: Open) ->
     store = Harness(open_store(private.url(), clock=clock), clock)
     worker = store.register()
     store.claim(worker)
-    with private.connect() as own:
-        own.config_resetstat()
-        answer = store.run(store.verbs.claim(ClaimRequest(worker, 9, 1)))
-        ran = {name.removeprefix("cmdstat_"): each["calls"] for name, each in own.info("commandstats").items()}
-    assert (answer.jobs, answer.now, answer.next_due_at) == ((), clock.now(), None)
-    ran.pop("config|resetstat", ran.pop("config", None))
+    answers: list[ClaimAnswer] = []
+    ran = calls_of(private, lambda: answers.append(store.ask(worker, 1)))
+    assert answers == [ClaimAnswer((), clock.now())]
     assert ran == {"evalsha": 1, "hexists": 1, "exists": 1, "zrange": 1}
 
 
@@ -179,7 +148,7 @@ def test_a_refused_enqueue_leaves_no_trace(store: Harness, server: redis.Redis) 
     """The last job of a call is refused, and of those before, one of which ends another, nothing is there."""
     store.enqueue(key="one")
     store.enqueue(key="two")
-    before = _everything(server)
+    before = everything(server)
     jobs = [
         store.new_job(tags=("red",)),
         store.new_job(key="one", on_conflict=OnConflict.REPLACE),
@@ -188,16 +157,16 @@ def test_a_refused_enqueue_leaves_no_trace(store: Harness, server: redis.Redis) 
     ]
     with pytest.raises(KeyTakenError, match="which is ready"):
         store.run(store.verbs.enqueue(jobs))
-    assert _everything(server) == before
+    assert everything(server) == before
 
 
 def test_jobs_of_one_call_meet_before_anything_is_written(store: Harness, server: redis.Redis) -> None:
     """A job may be refused its key because of one that came with it, and then neither is there."""
-    before = _everything(server)
+    before = everything(server)
     jobs = [store.new_job(key="k"), store.new_job(key="k", on_conflict=OnConflict.RAISE)]
     with pytest.raises(KeyTakenError, match=jobs[0].id):
         store.run(store.verbs.enqueue(jobs))
-    assert _everything(server) == before
+    assert everything(server) == before
 
 
 def test_a_stale_write_changes_nothing(store: Harness, server: redis.Redis) -> None:
@@ -205,14 +174,14 @@ def test_a_stale_write_changes_nothing(store: Harness, server: redis.Redis) -> N
     store.enqueue()
     worker, other = store.register(), store.register()
     stale = store.claim_one(worker)._replace(fence=2)
-    before = _everything(server)
+    before = everything(server)
     now = store.clock.now()
     assert store.finish(other, stale._replace(fence=1), Move.COMPLETE) is Verdict.STALE
     assert store.finish(worker, stale, Move.COMPLETE) is Verdict.STALE
     assert store.finish(worker, stale, Move.RETRY) is Verdict.STALE
     assert store.run(store.verbs.start(worker, [(stale, now)])) == (Verdict.STALE,)
     assert store.run(store.verbs.progress(worker, [(stale, Progress(1))])) == (Verdict.STALE,)
-    assert _everything(server) == before
+    assert everything(server) == before
 
 
 def test_a_burial_begins_anew_when_something_came_between(store: Harness) -> None:
@@ -275,10 +244,7 @@ def test_commands_do_not_grow_with_the_jobs(redis_server: Servers, open_store: O
     worker = store.register()
 
     def commands(action: Callable[[], object]) -> int:
-        with private.connect() as own:
-            own.config_resetstat()
-            action()
-            return sum(said["calls"] for said in own.info("commandstats").values())
+        return sum(calls_of(private, action).values())
 
     jobs = [store.new_job() for _ in range(500)]
     assert commands(lambda: store.run(store.verbs.enqueue(jobs))) < 20
@@ -301,7 +267,7 @@ def test_every_key_has_the_tag_of_its_namespace(redis_url: str, open_store: Open
     for _ in range(150):
         history.step()
         history.compare()
-    assert {name[: name.find("}") + 1] for name in _names(server)} == {"{holdfast}", "{holdfast:shop}"}
+    assert {name[: name.find("}") + 1] for name in names_of(server)} == {"{holdfast}", "{holdfast:shop}"}
 
 
 def test_nothing_is_left_of_jobs_that_were_retired(store: Harness, server: redis.Redis) -> None:
@@ -335,7 +301,7 @@ def test_nothing_is_left_of_jobs_that_were_retired(store: Harness, server: redis
     store.beat(last)
     for name in (worker, last):
         store.run(store.verbs.bury(name, Death(DeathKind.STOPPED)))
-    assert {name.removeprefix("{holdfast}:") for name in _names(server)} == {
+    assert {name.removeprefix("{holdfast}:") for name in names_of(server)} == {
         "arrivals",
         "buried",
         "epoch:result",
@@ -359,7 +325,7 @@ def test_an_end_leaves_neither_claim_nor_key(store: Harness, server: redis.Redis
     store.enqueue()
     for claim in store.claim(worker):
         store.finish(worker, claim.ref, move)
-    kinds = {name.split(":")[1] for name in _names(server)}
+    kinds = {name.split(":")[1] for name in names_of(server)}
     assert not kinds & {"key", "held", "claims", "lane", "lanes", "queues", "again", "followers"}
 
 
@@ -368,7 +334,7 @@ def test_a_kept_key_expires_by_itself(store: Harness, server: redis.Redis) -> No
     worker = store.register()
     store.enqueue(key="k", keep_key=timedelta(hours=1))
     store.finish(worker, store.claim_one(worker), Move.COMPLETE)
-    (name,) = (name for name in _names(server) if ":key:" in name)
+    (name,) = (name for name in names_of(server) if ":key:" in name)
     assert 3600 < server.ttl(name) < 4000
 
 
@@ -384,10 +350,10 @@ def test_a_full_server_lets_work_come_to_its_end(redis_server: Servers, open_sto
     jobs = [store.enqueue(key=f"k{place}" if place % 2 else None) for place in range(6)]
     with private.connect() as own:
         own.config_set("maxmemory", 1)
-        before = _everything(own)
+        before = everything(own)
         with pytest.raises(StoreFullError):
             store.enqueue(tags=("red",))
-        assert _everything(own) == before
+        assert everything(own) == before
     plain, keyed, retried, crashed, *_ = (claim.ref for claim in store.claim(worker))
     assert store.start(worker, crashed) is Verdict.ACCEPTED
     assert store.run(store.verbs.progress(worker, [(crashed, Progress(1))])) == (Verdict.ACCEPTED,)
@@ -415,7 +381,7 @@ def test_a_full_server_makes_room_by_itself(redis_server: Servers, open_store: O
     for claim in store.claim(worker):
         store.finish(worker, claim.ref, Move.COMPLETE, result=b"1", keep_result=timedelta(seconds=1))
     clock.advance(2)
-    _fill(private)
+    fill(private)
     assert store.run(store.verbs.sweep(100)) == 2
     assert [store.job(job_id).result for job_id in jobs] == [None, None]
     assert store.run(store.verbs.retire(timedelta(), 100)) == 2
@@ -433,7 +399,7 @@ def test_a_full_server_can_be_operated(redis_server: Servers, open_store: Open) 
     held = store.enqueue(key="k")
     assert store.claimed_ids(worker) == [held]
     replacing = store.enqueue(key="k", on_conflict=OnConflict.REPLACE)
-    _fill(private)
+    fill(private)
     store.run(store.verbs.pause("default"))
     clock.advance(5)
     store.run(store.verbs.pause("default"))
@@ -446,13 +412,8 @@ def test_a_full_server_can_be_operated(redis_server: Servers, open_store: Open) 
     store.run(store.verbs.discard(dead[1]))
     assert store.job(dead[1]).state is State.CANCELLED
     store.run(store.verbs.resume("default"))
-    _fill(private, is_full=False)
+    fill(private, is_full=False)
     assert store.taken_by(key="k") == held
-
-
-def _fill(server: RedisServer, *, is_full: bool = True) -> None:
-    with server.connect() as own:
-        own.config_set("maxmemory", int(is_full))  # 0 is no limit
 
 
 def test_a_lease_that_no_number_of_the_server_can_tell(store: Harness) -> None:

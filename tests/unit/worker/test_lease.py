@@ -87,3 +87,21 @@ def test_renewal_wakes_whoever_waits() -> None:
         return lease.fresh
 
     assert asyncio.run(scenario())
+
+
+def test_claims_that_came_late_wait_for_word_about_them() -> None:
+    """Beats that were heard before the claims were known may have named them in vain: one more must be heard."""
+    clock, lease = make()
+    asked_at = clock.boot()
+    clock.advance(12)  # the process stands still; meanwhile beats go on
+    lease.renewed(clock.boot() - 1)
+    assert lease.fresh
+    lease.came_by(asked_at)
+    assert not lease.fresh
+    lease.renewed(clock.boot() - 0.5)  # sent before the claims were known
+    assert not lease.fresh
+    clock.advance(1)
+    lease.renewed(clock.boot())
+    assert lease.fresh
+    lease.came_by(clock.boot() - 1)
+    assert lease.fresh

@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import takewhile
 
 from msgspec.structs import replace
 
 from holdfast.core.record import FIRES_KEPT, Change, Fire, Kind, Record
+from holdfast.core.states import CLAIMED
+from holdfast.store.changes import changing, check, claimed
 from holdfast.store.memory.clients import ClientVerbs
 from holdfast.store.memory.tables import in_one_step, verb
 from holdfast.store.protocol import DueRecords
@@ -35,13 +38,23 @@ class RecordVerbs(ClientVerbs):
 
     def change_records(self, changes: Sequence[Change]) -> Verb[tuple[bool, ...]]:
         """Make changes; tell for each whether it was made."""
-        wakes = any(change.jobs for change in changes)
-        tells = any(change.cancels for change in changes)
-        steps = in_one_step(partial(self._change_all, changes))
-        return Verb("change_records", Access.WRITE, steps, wakes=wakes, tells=tells)
+        return changing(changes, in_one_step(partial(self._change_all, changes)))
 
     def _change_all(self, changes: Sequence[Change]) -> tuple[bool, ...]:
+        check(changes)
+        for change in changes:
+            if self._version(change) == change.seen:
+                self._refuse_claimed(change.withdraws)
         return tuple(self._change(change) for change in changes)
+
+    def _version(self, change: Change) -> int:
+        record, _ = self._records.get((change.kind, change.name), (None, None))
+        return 0 if record is None else record.version
+
+    def _refuse_claimed(self, job_ids: Sequence[str]) -> None:
+        for job_id in job_ids:
+            if job_id in self._jobs and self._jobs[job_id].state in CLAIMED:
+                raise claimed(job_id)
 
     def _change(self, change: Change) -> bool:
         place = (change.kind, change.name)
@@ -53,12 +66,13 @@ class RecordVerbs(ClientVerbs):
             return version == change.seen + 1 and token == change.token
         if change.body is None:
             del self._records[place]
-            self._forget_fires(change.name, kept=0)
+            if change.kind is Kind.SCHEDULE:
+                self._forget_fires(change.name, kept=0)
         else:
             record = Record(change.kind, change.name, version + 1, change.due_at, change.body)
             self._records[place] = record, change.token
             self._note_fires(change)
-        for job_id in change.cancels:
+        for job_id in (*change.withdraws, *change.cancels):
             if job_id in self._jobs:
                 self._cancel(self._jobs[job_id])
         self._enqueue(change.jobs)
@@ -85,7 +99,8 @@ class RecordVerbs(ClientVerbs):
             if schedule in {None, fire.schedule} and (before is None or fire.planned < before)
         ]
         found.sort(key=lambda fire: (fire.planned, fire.schedule, fire.cause), reverse=True)
-        return tuple(found[:limit])
+        page, rest = found[:limit], found[limit:]
+        return (*page, *takewhile(lambda fire: fire.planned == page[-1].planned, rest if page else ()))
 
 
 def _name(record: Record) -> str:

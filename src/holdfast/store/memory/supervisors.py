@@ -1,6 +1,6 @@
 """What supervisors ask of the memory store: leases, and what becomes of the claims of the dead."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 
@@ -10,7 +10,8 @@ from holdfast.core.states import MOVES, STARTED_ITS_LAST, Move, Reason, State
 from holdfast.store.memory.reception import key_of
 from holdfast.store.memory.rows import JobRow, WorkerRow
 from holdfast.store.memory.tables import Tables, verb
-from holdfast.store.protocol import BeatAnswer, Turn, WorkerBeat, WorkerInfo
+from holdfast.store.protocol import BeatAnswer, WorkerBeat, WorkerInfo
+from holdfast.store.roster import Member, turns
 from holdfast.store.verb import Access
 
 _CHARGED_ALONE = "crashed"
@@ -51,19 +52,13 @@ class SupervisorVerbs(Tables):
             next_expiry=min((row.lease_left(boot) for row in living), default=None),
             blocked=self._blocked(),
             suspects=self._suspects(),
-            turns={beat.worker: self._turn(beat.worker, boot) for beat in accepted},
+            turns=turns({beat.worker for beat in accepted}, self._roster(boot)),
             record_due_at=min(filter(None, (record.due_at for record, _ in self._records.values())), default=None),
         )
 
-    def _turn(self, worker: str, boot: float) -> Turn:
-        queues = self._workers[worker].info.queues
-        like = {
-            name: row
-            for name, row in self._workers.items()
-            if row.info.queues == queues and not row.is_expired(boot)
-        }
-        polled_at = max(filter(None, (row.polled_at for row in like.values())), default=None)
-        return Turn(sorted(like).index(worker), len(like), polled_at)
+    def _roster(self, boot: float) -> Iterator[Member]:
+        living = (row for row in self._workers.values() if not row.is_expired(boot))
+        return (Member(row.info.id, row.info.queues, row.polled_at) for row in living)
 
     def _is_alive(self, worker: str) -> bool:
         row = self._workers.get(worker)

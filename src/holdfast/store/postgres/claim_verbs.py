@@ -117,7 +117,7 @@ class ClaimVerbs(RememberingVerbs):
         adopted = [task.name for task in request.adopt], [task.version for task in request.adopt]
         asked = self._asked(request, noted, self._given_now())
         if request.adopt:
-            yield Command(self._sql["unblock_suspects"], (asked[_QUEUES], *adopted))
+            yield Command(self._sql["unblock_suspects"], (asked[_QUEUES], *adopted, asked[_CLOSED]))
         look = Query(self._sql["due_jobs"], (*asked, max(request.limit, 0), *adopted))
         *_, rows = yield Together([*self._mend(noted), look])
         (now, xmin, levels, *_), *due = _refuse_buried(request, rows)
@@ -143,10 +143,18 @@ class ClaimVerbs(RememberingVerbs):
     def _asked(self, request: ClaimRequest, noted: Noted, now: int | None) -> tuple[Any, ...]:
         """Return what all statements of a claim are told: see claims.sql."""
         queues = None if request.queues is None else list(dict.fromkeys(request.queues))
-        return (now, request.worker, request.call, queues, as_json(noted, queues), request.alone)
+        return (
+            now,
+            request.worker,
+            request.call,
+            queues,
+            as_json(noted, queues),
+            request.alone,
+            list(request.closed),
+        )
 
 
-_QUEUES = 3
+_QUEUES, _CLOSED = 3, 6
 
 
 def _limits(request: ClaimRequest) -> tuple[int, int, int]:

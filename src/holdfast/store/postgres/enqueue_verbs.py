@@ -30,7 +30,8 @@ class EnqueueVerbs(RememberingVerbs):
         replaces = any(job.on_conflict is OnConflict.REPLACE for job in jobs)
         return Verb("enqueue", Access.WRITE, self._enqueue(jobs), wakes=True, tells=replaces)
 
-    def _enqueue(self, jobs: Sequence[NewJob]) -> Steps[Mapping[str, str]]:
+    def _enqueue(self, jobs: Sequence[NewJob], *, is_last: bool = True) -> Steps[Mapping[str, str]]:
+        """Accept jobs; `is_last` says that nothing else comes after in this transaction."""
         if not jobs:
             return {}
         if any(job.key is not None for job in jobs):
@@ -40,10 +41,11 @@ class EnqueueVerbs(RememberingVerbs):
         statement = self._plain(jobs, now) if is_plain else self._with_more(jobs, now)
         doubtful = self._levels.doubtful(map(_LEVEL, jobs[:1] if is_plain else jobs))
         if doubtful:
-            _, there = yield Last(Together([statement, self._note(doubtful)]))
+            together = Together([statement, self._note(doubtful)])
+            _, there = yield Last(together) if is_last else together
             self._levels.learn(there)
         else:
-            yield Last(statement)
+            yield Last(statement) if is_last else statement
         return {}
 
     def _plain(self, jobs: Sequence[NewJob], now: int | None) -> Command:
@@ -65,9 +67,9 @@ class EnqueueVerbs(RememberingVerbs):
     def _receive(self, jobs: Sequence[NewJob]) -> Steps[Mapping[str, str]]:
         """Accept jobs with keys; return those that were not stored, each with the job that has its key."""
         keyed = [job for job in jobs if job.key is not None]
-        keys = _keys(keyed)
+        keys = keys_of(keyed)
         now = yield from lock_keys(self._sql, keys, self._given_now())
-        replaced = _keys(job for job in keyed if job.on_conflict is OnConflict.REPLACE)
+        replaced = keys_of(job for job in keyed if job.on_conflict is OnConflict.REPLACE)
         ids = [job.id for job in jobs]
         if len(replaced) > 1:
             yield from lock_holders(self._sql, replaced, ids)
@@ -89,7 +91,8 @@ class EnqueueVerbs(RememberingVerbs):
             yield statement
 
 
-def _keys(jobs: Iterable[NewJob]) -> list[Key]:
+def keys_of(jobs: Iterable[NewJob]) -> list[Key]:
+    """Return the keys of jobs, each once."""
     return list(dict.fromkeys((job.task, job.key) for job in jobs if job.key is not None))
 
 

@@ -14,7 +14,8 @@ from holdfast.store.postgres.marks import Noted
 from holdfast.store.protocol import ClaimRequest
 from holdfast.store.times import span_to_micros
 
-_Queues = tuple[str, ...] | None
+_Queues = tuple[tuple[str, ...] | None, tuple[str, ...]]
+"""Which queues a claim asks for, None for every one, and which of them are closed to it."""
 
 
 class _Seen(NamedTuple):
@@ -42,16 +43,16 @@ class Expectations:
     def learn(self, request: ClaimRequest, noted: Noted, walked: Walked, now: int) -> None:
         """Note what a claim found that looked at everything, unless the next will find more than fresh jobs."""
         if walked.waiting_at is not None and walked.waiting_at <= now + horizon(request):
-            self._seen.pop(request.queues, None)
+            self._seen.pop(_queues(request), None)
             return
         priorities = defaultdict[str, list[int]](list)
         for queue, priority in walked.levels:
             priorities[queue].append(priority)
-        self._seen[request.queues] = _Seen(priorities, walked.signature, noted)
+        self._seen[_queues(request)] = _Seen(priorities, walked.signature, noted)
 
     def of(self, request: ClaimRequest, noted: Noted) -> Expected | None:
         """Return what a claim may expect, if anything."""
-        seen = self._seen.get(request.queues)
+        seen = self._seen.get(_queues(request))
         if seen is None or seen.noted is not noted:
             return None
         queues = sorted(seen.priorities) if request.queues is None else list(seen.priorities)
@@ -60,7 +61,11 @@ class Expectations:
 
     def forget(self, request: ClaimRequest) -> None:
         """Expect nothing of these queues: it came differently."""
-        self._seen.pop(request.queues, None)
+        self._seen.pop(_queues(request), None)
+
+
+def _queues(request: ClaimRequest) -> _Queues:
+    return request.queues, request.closed
 
 
 def horizon(request: ClaimRequest) -> int:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from holdfast.errors import ConfigurationError, KeyTakenError
 from holdfast.store.postgres.whereabouts import Whereabouts, to_whereabouts
-from holdfast.store.verb import Command, Query, Steps
+from holdfast.store.verb import Command, Query, Steps, Together
 
 Key: TypeAlias = tuple[str, str]
 """A task and a key of it."""
@@ -32,15 +32,21 @@ def lock_keys(sql: Mapping[str, str], keys: Iterable[Key], now: int | None) -> S
     return max(moment for (moment,) in rows)
 
 
-def lock_holders(sql: Mapping[str, str], keys: Sequence[Key], own: Sequence[str]) -> Steps[None]:
-    """Lock the jobs that have these keys, which are locked, and the claims in their way; not the `own` new jobs.
+def lock_holders(
+    sql: Mapping[str, str], keys: Sequence[Key], own: Sequence[str], others: Sequence[str] = ()
+) -> Steps[None]:
+    """Lock the jobs that have these keys, which are locked, and the `others`, and the claims in their way.
+
+    But not the `own` new jobs of the caller.
 
     Whoever ends claims locks them in the order of their ids. Who takes several keys would lock them one after the
     other, in an order of its own, and the two might wait for each other: so it locks all that it will need before.
+    What came back while this waited for a claim is locked after that. If a worker is quicker still, and two then do
+    wait for each other, the server lets one of them try again.
     """
-    tasks, names = zip(*keys, strict=True)
-    yield Command(sql["lock_claimable"], (tasks, names, own))
-    yield Command(sql["lock_claims"], (tasks, names))
+    tasks, names = [task for task, _ in keys], [name for _, name in keys]
+    claimable = Command(sql["lock_claimable"], (tasks, names, own, others))
+    yield Together([claimable, Command(sql["lock_claims"], (tasks, names, others)), claimable])
 
 
 def holders_of(sql: Mapping[str, str], keys: Iterable[Key], now: int | None) -> Steps[dict[Key, Whereabouts]]:

@@ -3,9 +3,8 @@
 from holdfast.clock import Clock
 from holdfast.store.postgres.burial_verbs import BurialVerbs
 from holdfast.store.postgres.claim_verbs import ClaimVerbs
-from holdfast.store.postgres.client_verbs import ClientVerbs
-from holdfast.store.postgres.enqueue_verbs import EnqueueVerbs
 from holdfast.store.postgres.finish_verbs import FinishVerbs
+from holdfast.store.postgres.record_verbs import RecordVerbs
 from holdfast.store.postgres.retire_verbs import RetireVerbs
 from holdfast.store.postgres.sql_files import load_statements
 from holdfast.store.postgres.supervision_verbs import SupervisionVerbs
@@ -13,9 +12,7 @@ from holdfast.store.postgres.view_verbs import ViewVerbs
 from holdfast.store.protocol import LeaseClock
 
 
-class PostgresStore(
-    EnqueueVerbs, ClientVerbs, ViewVerbs, ClaimVerbs, FinishVerbs, SupervisionVerbs, BurialVerbs, RetireVerbs
-):
+class PostgresStore(RecordVerbs, ViewVerbs, ClaimVerbs, FinishVerbs, SupervisionVerbs, BurialVerbs, RetireVerbs):
     """Every verb of `Store`, as statements for PostgreSQL. `clock` overrides the server's own time."""
 
     lease_clock = LeaseClock.SERVER

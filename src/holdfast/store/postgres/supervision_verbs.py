@@ -41,6 +41,9 @@ Interleavings:
     crash between condemn and bury: the mark stays, every beat of others reports the worker as expired, and whoever
                     reads that finishes the burial.
     sweep × sweep   Each takes what the other has not locked. Nobody waits.
+    beat × register A beat notes in `poll` when its worker looked for work, after it has the worker's row; a
+                    registration forgets the notes about those who have none. A note of a beat that came just before
+                    a burial may outlive it: it counts for nobody, and goes with the next registration.
     Several workers in one beat or condemn: their rows are locked in the order of their names, so that none waits
                     for another in a circle.
 """
@@ -54,7 +57,8 @@ from holdfast.core.job import KnownTask
 from holdfast.store.held import HeldRow, claims_held
 from holdfast.store.postgres.verbs import PostgresVerbs
 from holdfast.store.protocol import BeatAnswer, WorkerBeat, WorkerInfo
-from holdfast.store.times import from_micros, span_from_micros, span_to_micros
+from holdfast.store.roster import Member, turns
+from holdfast.store.times import from_micros, from_micros_or_none, span_from_micros, span_to_micros, to_micros
 from holdfast.store.verb import Access, Command, Last, Query, Steps, Together, verb
 
 BURIED_KEPT = timedelta(days=1)
@@ -71,6 +75,13 @@ class _Lease(NamedTuple):
     lease: int
     beat_at: int
     condemned: bool
+    queues: Sequence[str] | None
+    polled_at: int | None
+
+    @property
+    def member(self) -> Member:
+        """The worker as turns look at it."""
+        return Member(self.worker, self.queues, from_micros_or_none(self.polled_at))
 
     def left(self, now: int) -> int:
         """Return how long it still lasts; negative once it has run out."""
@@ -94,6 +105,7 @@ class SupervisionVerbs(PostgresVerbs):
             Together(
                 (
                     Command(self._sql["forget_buried"], (given, span_to_micros(BURIED_KEPT))),
+                    Command(self._sql["forget_polls"]),
                     Command(self._sql["register"], (given, *who, span_to_micros(worker.lease))),
                     Command(self._sql["refuse_buried"], (worker.id,)),
                 )
@@ -104,16 +116,18 @@ class SupervisionVerbs(PostgresVerbs):
     def beat(self, beats: Sequence[WorkerBeat]) -> Steps[BeatAnswer]:
         """Renew leases: refused to a condemned or unregistered worker, granted to any other, however late."""
         given, calling = self._given_now(), [beat.worker for beat in beats]
-        renewed, _, signs, held, paused, blocked, suspects = yield Last(
+        renewed, *_, signs, held, paused, blocked, suspects, [(record_due_at,)] = yield Last(
             Together(
                 (
                     Query(self._sql["beat"], (given, calling)),
+                    *self._polls(beats),
                     Command(self._sql["mend_leases"], (given,)),
                     Query(self._sql["leases"], (given,)),
                     Query(self._sql["claims_of_many"], (calling,)),
                     Query(self._sql["paused_now"]),
                     Query(self._sql["unknown_tasks"]),
                     Query(self._sql["due_suspects"], (given,)),
+                    Query(self._sql["next_record_due"]),
                 )
             )
         )
@@ -134,7 +148,14 @@ class SupervisionVerbs(PostgresVerbs):
             next_expiry=min(map(span_from_micros, left), default=None),
             blocked=frozenset(starmap(KnownTask, blocked)),
             suspects=frozenset(queue for (queue,) in suspects),
+            turns=turns(accepted, (lease.member for lease in leases if not lease.is_over(now))),
+            record_due_at=from_micros_or_none(record_due_at),
         )
+
+    def _polls(self, beats: Sequence[WorkerBeat]) -> list[Command]:
+        """Return what notes when workers looked for work, if there is news of that."""
+        news = {beat.worker: to_micros(beat.polled_at) for beat in beats if beat.polled_at is not None}
+        return [Command(self._sql["note_polls"], (list(news), list(news.values())))] if news else []
 
     @verb(Access.BEAT)
     def condemn(self, workers: frozenset[str]) -> Steps[frozenset[str]]:

@@ -25,7 +25,14 @@ class ClaimVerbs:
                 "" if request.max_wait is None else span_to_micros(request.max_wait),
                 span_to_micros(request.look_ahead),
                 request.ahead_limit,
-                pack((request.queues, request.shares, [_known(task) for task in request.adopt])),
+                pack(
+                    (
+                        request.queues,
+                        request.shares,
+                        [_known(task) for task in request.adopt],
+                        request.closed or None,
+                    )
+                ),
             ),
         )
         if reply is None:

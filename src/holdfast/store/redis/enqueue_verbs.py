@@ -27,10 +27,8 @@ class EnqueueVerbs:
 def _enqueue(jobs: Sequence[NewJob]) -> Steps[Mapping[str, str]]:
     if not jobs:
         return {}
-    jobs = _different(jobs)
-    special = [(number, job) for number, job in enumerate(jobs, 1) if not is_plain(job)]
-    texts = [write_request(job) for job in jobs] if special else [write_plain_request(job) for job in jobs]
-    met, holder = yield Script("enqueue", (pack(_columns(jobs, special, texts)), b"".join(texts)))
+    columns, texts = in_columns(jobs)
+    met, holder = yield Script("enqueue", (pack(columns), texts))
     if holder is not None:
         raise key_taken(holder, _REMEDY)
     words = [word.decode() for word in met]
@@ -41,6 +39,14 @@ def _enqueue_one(job: NewJob) -> Steps[Mapping[str, str]]:
     """Accept one plain job: most calls are for one."""
     yield Script("enqueue_one", (job.id, write_plain_request(job), job.queue, f"0:{job.priority}"))
     return {}
+
+
+def in_columns(jobs: Sequence[NewJob]) -> tuple[Sequence[Any], bytes]:
+    """Return jobs as `accepting.lua` reads them, no two with one id, and what is stored of them."""
+    jobs = _different(jobs)
+    special = [(number, job) for number, job in enumerate(jobs, 1) if not is_plain(job)]
+    texts = [write_request(job) for job in jobs] if special else [write_plain_request(job) for job in jobs]
+    return _columns(jobs, special, texts), b"".join(texts)
 
 
 def _different(jobs: Sequence[NewJob]) -> Sequence[NewJob]:

@@ -1,4 +1,4 @@
-"""Looking must not mistake an empty place for a store: where nobody ever enqueued, worked or paused is none."""
+"""Looking must not mistake an empty place for a store: where nobody ever left anything is none."""
 
 from holdfast.errors import StoreUnavailableError
 from holdfast.store.redis.address import parse_address
@@ -9,11 +9,11 @@ from holdfast.store.redis.whereabouts import whereabouts
 from holdfast.store.redis.wire import Wire
 
 _TRACES = ("arrivals", "hires", "paused")
-"""Keys of which the first job, the first worker or a pause leaves one; base.lua says what they hold."""
+"""Keys of which the first job or record, the first worker or a pause leaves one; base.lua says what they hold."""
 
 
 def is_used(connection: Wire, namespace: str | None) -> bool:
-    """Tell whether anybody ever enqueued, worked or paused there."""
+    """Tell whether anybody ever enqueued, worked, scheduled or paused there."""
     prefix = key_prefix(namespace)
     return bool(connection.ask("EXISTS", *(f"{prefix}:{trace}" for trace in _TRACES)))
 

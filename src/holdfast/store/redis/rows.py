@@ -8,7 +8,7 @@ import msgspec
 
 from holdfast.core.job import Attempt, Claim, ClaimRef, Glance, Job, Progress
 from holdfast.core.states import State
-from holdfast.store.protocol import Worker, WorkerInfo
+from holdfast.store.protocol import Turn, Worker, WorkerInfo
 from holdfast.store.redis.packing import pack
 from holdfast.store.redis.requests import read_request
 from holdfast.store.times import from_micros, from_micros_or_none, span_from_micros, to_micros
@@ -48,6 +48,16 @@ def write_progress(progress: Progress) -> bytes:
 def write_registration(worker: WorkerInfo) -> bytes:
     """Return what is stored of what a worker says of itself, but for its lease."""
     return pack((worker.id, worker.supervisor, worker.host, worker.pid, worker.queues, worker.concurrency))
+
+
+def group_of(queues: Sequence[str] | None) -> str:
+    """Return the name that workers have in common which serve the same queues, in whatever order."""
+    return "*" if queues is None else ",".join(f"{len(queue)}:{queue}" for queue in sorted(set(queues)))
+
+
+def to_turn(rank: int, of: int, polled_at: bytes | None) -> Turn:
+    """Return a worker's place among its like."""
+    return Turn(rank, of, None if polled_at is None else to_time(polled_at))
 
 
 def to_time(score: bytes) -> datetime:

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from holdfast.core.job import ClaimRef, KnownTask
+from holdfast.core.record import Kind
 from holdfast.errors import ValueNotStoredError
 from holdfast.store.protocol import BeatAnswer, WorkerBeat, WorkerInfo
 from holdfast.store.redis.layout import FORMAT
 from holdfast.store.redis.packing import pack
-from holdfast.store.redis.rows import Row, fences, to_ref, write_registration
-from holdfast.store.times import from_micros, span_from_micros, span_to_micros
+from holdfast.store.redis.rows import Row, fences, group_of, to_ref, to_time, to_turn, write_registration
+from holdfast.store.times import from_micros, span_from_micros, span_to_micros, to_micros_or_none
 from holdfast.store.verb import Access, Script, Steps, verb
 
 BURIED_KEPT = timedelta(days=1)
@@ -35,14 +36,18 @@ class SupervisionVerbs:
         if abs(worker.lease) > LONGEST_LEASE:
             raise ValueNotStoredError(f"Redis cannot store a lease of over {LONGEST_LEASE.days} days")
         spans = (span_to_micros(worker.lease), span_to_micros(BURIED_KEPT))
-        yield Script("register", (worker.id, *spans, write_registration(worker), FORMAT))
+        said = write_registration(worker)
+        yield Script("register", (worker.id, *spans, said, FORMAT, group_of(worker.queues)))
 
     @verb(Access.BEAT)
     def beat(self, beats: Sequence[WorkerBeat]) -> Steps[BeatAnswer]:
         """Renew leases: refused to a condemned or unregistered worker, granted to any other, however late."""
-        named = [(beat.worker, beat.closed_call, fences(beat.held)) for beat in beats]
-        reply = yield Script("beat", (pack(named),))
-        now, accepted, revoked, replaced, paused, unnamed, expired, next_expiry, unknown, suspects = reply
+        named = [
+            (beat.worker, beat.closed_call, fences(beat.held), to_micros_or_none(beat.polled_at)) for beat in beats
+        ]
+        reply = yield Script("beat", (pack(named), pack([kind.value for kind in Kind])))
+        now, accepted, revoked, replaced, paused, unnamed, expired, next_expiry, unknown, suspects, *rest = reply
+        turns, record_due_at = rest
         return BeatAnswer(
             accepted=_names(accepted),
             now=from_micros(int(now)),
@@ -54,6 +59,8 @@ class SupervisionVerbs:
             next_expiry=None if next_expiry is None else span_from_micros(int(next_expiry)),
             blocked=frozenset(map(_to_task, unknown)),
             suspects=_names(suspects),
+            turns={worker.decode(): to_turn(*turn) for worker, *turn in turns},
+            record_due_at=None if record_due_at is None else to_time(record_due_at),
         )
 
     @verb(Access.BEAT)

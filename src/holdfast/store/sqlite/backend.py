@@ -16,6 +16,7 @@ from holdfast.store.sqlite.connect import Files
 from holdfast.store.sqlite.engine import Engine
 from holdfast.store.sqlite.foreign import foreign, is_async
 from holdfast.store.sqlite.joined import Home, Joined
+from holdfast.store.sqlite.sql_files import load_statements
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.store.verb import Verb
 
@@ -29,7 +30,11 @@ class SqliteBackend:
         self._files = Files.of(path)
         self._namespace = namespace
         self._store = SqliteStore(clock or SystemClock(), namespace)
-        self._bell = SqliteBell(self._files.bell, lambda previous: self._engine().renew_reader(previous))
+        self._bell = SqliteBell(
+            self._files.bell,
+            lambda previous: self._engine().renew_reader(previous),
+            load_statements(namespace)["last_arrival"],
+        )
         self._engine = EachProcess(lambda: Engine(self._files, namespace, self._bell.ring), str(self._files.jobs))
 
     @property

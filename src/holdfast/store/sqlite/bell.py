@@ -3,7 +3,8 @@
 Each listener binds a socket in the folder `<file>-bell/`, named after the tone that it listens for; to ring is to
 send one byte to each of that tone. A poke stays in the socket's buffer until the next wait. Where sockets cannot be
 used, and for a poke that got lost, the listener looks at `PRAGMA data_version` twice a second, which reads one
-number from shared memory.
+number from shared memory. Every commit changes it. So who listens for work, and has a socket, then looks whether a
+job has arrived: whatever else may make one due, whoever did it has rung.
 
 Nobody rings after a commit of the user's own. But whoever takes part in it sends another byte before, and the
 listeners look more often for a while.
@@ -47,12 +48,15 @@ _PREFIXES = {tone: f"{tone.value}-" for tone in Tone}
 class SqliteListener:
     """The ear of one who waits."""
 
-    def __init__(self, ear: "_Ear | None", connection: Connection, renew: Renew) -> None:
+    def __init__(self, ear: "_Ear | None", connection: Connection, renew: Renew, arrival: str | None) -> None:
         self._ear = ear
         self._connection = connection
         self._renew = renew
+        self._arrival = arrival
         self._seen: tuple[Connection, int] | None = None
+        self._arrived: tuple[Connection, int] | None = None
         self._seen = self._version()
+        self._arrived = self._last_arrival()
 
     async def wait(self, timeout: float) -> bool:
         """Return True as soon as the bell rings, False after `timeout` seconds."""
@@ -85,7 +89,18 @@ class SqliteListener:
 
     def _changed(self) -> bool:
         before, self._seen = self._seen, self._version()
-        return self._seen != before
+        if self._seen == before or self._arrival is None:
+            return self._seen != before
+        last, self._arrived = self._arrived, self._last_arrival()
+        return self._arrived != last
+
+    def _last_arrival(self) -> tuple[Connection, int] | None:
+        if self._arrival is None or GATE.is_shut:
+            return self._arrived
+        with suppress(sqlite3.Error), GATE:
+            [(seq,)] = self._connection.execute(self._arrival)
+            return self._connection, int(seq)
+        return None
 
     def _version(self) -> tuple[Connection, int] | None:
         if GATE.is_shut:
@@ -103,9 +118,10 @@ class SqliteListener:
 class SqliteBell:
     """Wakes listeners on this machine."""
 
-    def __init__(self, folder: Path, renew: Renew) -> None:
+    def __init__(self, folder: Path, renew: Renew, arrival: str) -> None:
         self._folder = folder
         self._renew = renew
+        self._arrival = arrival
 
     def ring(self, tone: Tone = Tone.WORK) -> None:
         """Wake every listener for this tone, in this process and in others. Never raises."""
@@ -126,7 +142,8 @@ class SqliteBell:
         except (OSError, NotImplementedError, AttributeError):
             # No unix sockets here, or no room for them, or a loop that cannot watch them: the counter must do.
             ear = None
-        return SqliteListener(ear, connection, self._renew)
+        looks_closer = tone is Tone.WORK and ear is not None
+        return SqliteListener(ear, connection, self._renew, self._arrival if looks_closer else None)
 
     def _poke(self, tone: Tone, word: bytes) -> None:
         prefix = _PREFIXES[tone]

@@ -39,7 +39,7 @@ class ClaimVerbs(SqliteVerbs):
             raise WorkerBuriedError(f"worker {request.worker} is not registered, or was buried: register a new one")
         yield Command(self._sql["promote"], (now_micros, PROMOTED_AT_ONCE))
         if request.adopt:
-            adopted = (now_micros, adoptable(request), to_json(request.queues))
+            adopted = (now_micros, adoptable(request), to_json(request.queues), to_json(request.closed))
             yield Command(self._sql["unblock_suspects"], adopted)
         queues = yield from self._open_queues(request)
         due = yield from self._claim_due(request, queues, now_micros)
@@ -52,7 +52,7 @@ class ClaimVerbs(SqliteVerbs):
             rows = yield Query(self._sql["every_queue"], (adoptable(request),))
         else:
             rows = yield Query(self._sql["asked_queues"], (to_json(dict.fromkeys(request.queues)),))
-        return request.in_turn([queue for (queue,) in rows])
+        return request.in_turn([queue for (queue,) in rows if queue not in request.closed])
 
     def _claim_due(self, request: ClaimRequest, queues: Sequence[str], now: int) -> Steps[list[Claim]]:
         turns = yield from self._turns(request, queues, now)
@@ -108,16 +108,15 @@ class ClaimVerbs(SqliteVerbs):
         if request.alone or request.ahead_limit <= 0:
             return []
         horizon, queues = now + span_to_micros(request.look_ahead), to_json(request.queues)
-        rows = yield Query(
-            self._sql["claim_ahead"],
-            (request.worker, request.call, now, horizon, queues, request.ahead_limit, adoptable(request)),
-        )
+        what = (horizon, queues, request.ahead_limit, adoptable(request), to_json(request.closed))
+        rows = yield Query(self._sql["claim_ahead"], (request.worker, request.call, now, *what))
         return to_claims(sorted(rows, key=_by_time))
 
     def _next_due_at(self, request: ClaimRequest, queues: Sequence[str]) -> Steps[int | None]:
         alone = int(request.alone)
         [(ready,)] = yield Query(self._sql["next_ready"], (to_json(queues), alone))
-        scheduled = yield Query(self._sql["next_scheduled"], (to_json(request.queues), alone))
+        where = (to_json(request.queues), alone, to_json(request.closed))
+        scheduled = yield Query(self._sql["next_scheduled"], where)
         times = [time for (time,) in [(ready,), *scheduled] if time is not None]
         return min(times, default=None)
 

@@ -28,17 +28,7 @@ class ClientVerbs(SqliteVerbs):
     def cancel(self, job_id: str) -> Steps[Cancellation]:
         """Cancel a waiting job now; ask for it where it is claimed; too late where it is final."""
         job = yield from self._find(job_id)
-        if job.state in FINAL:
-            return Cancellation.TOO_LATE
-        if job.state in CLAIMED:
-            yield Command(self._sql["ask_to_cancel"], (job.seq,))
-            return Cancellation.REQUESTED
-        yield Command(self._sql["cancel_waiting"], (job.seq, Reason.REQUESTED.value, self._now()))
-        if job.after is not None:
-            # While it waited so, the other one was claimed: it has its key back, and may be tried again.
-            yield Command(self._sql["mark_replaced"], (job.after, 0))
-            yield Command(self._sql["give_key"], (job.task, job.key, job.after))
-        return Cancellation.CANCELLED
+        return (yield from self._cancel(job))
 
     @verb(Access.WRITE, wakes=True)
     def requeue(self, job_id: str) -> Steps[None]:
@@ -71,6 +61,19 @@ class ClientVerbs(SqliteVerbs):
         """Undo `pause`."""
         yield Command(self._sql["resume"], (queue,))
 
+    def _cancel(self, job: _Found) -> Steps[Cancellation]:
+        if job.state in FINAL:
+            return Cancellation.TOO_LATE
+        if job.state in CLAIMED:
+            yield Command(self._sql["ask_to_cancel"], (job.seq,))
+            return Cancellation.REQUESTED
+        yield Command(self._sql["cancel_waiting"], (job.seq, Reason.REQUESTED.value, self._now()))
+        if job.after is not None:
+            # While it waited so, the other one was claimed: it has its key back, and may be tried again.
+            yield Command(self._sql["mark_replaced"], (job.after, 0))
+            yield Command(self._sql["give_key"], (job.task, job.key, job.after))
+        return Cancellation.CANCELLED
+
     def _revive(self, job: _Found) -> Steps[None]:
         now = self._now()
         holder = yield from holder_of(self._sql, job.task, job.key, now)
@@ -81,8 +84,14 @@ class ClientVerbs(SqliteVerbs):
         yield Command(self._sql["revive"], (job.seq, now))
 
     def _find(self, job_id: str) -> Steps[_Found]:
+        job = yield from self._look_for(job_id)
+        if job is None:
+            raise JobNotFoundError(f"there is no job {job_id}: check the id and the store's URL")
+        return job
+
+    def _look_for(self, job_id: str) -> Steps[_Found | None]:
         rows = yield Query(self._sql["job_state"], (job_id,))
         if not rows:
-            raise JobNotFoundError(f"there is no job {job_id}: check the id and the store's URL")
+            return None
         [(seq, task, key, state, run_at, after)] = rows
         return _Found(seq, job_id, task, key, shown_state(state, from_micros(run_at), self._clock.now()), after)

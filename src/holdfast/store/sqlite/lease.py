@@ -16,13 +16,18 @@ def this_boot() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A worker's lease and its last sign of life, as `leases` selects them."""
+    """A worker's lease and its last sign of life, as `leases` selects them.
+
+    Its queues (JSON) and its last poll (microseconds since 1970) decide about its turn.
+    """
 
     worker: str
     lease: int
     beat_at: int
     boot_id: str
     condemned: int
+    queues: str | None = None
+    polled_at: int | None = None
 
     def age(self, boot_at: int, boot_id: str) -> int:
         """Return the time since the sign; one of another boot is as old as this boot, and never fresh."""

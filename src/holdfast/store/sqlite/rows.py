@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from holdfast.core.job import Attempt, Claim, ClaimRef, Glance, Job, OnLate, Progress
+from holdfast.core.record import Cause, Decision, Fire, Kind, Record
 from holdfast.core.states import State
 from holdfast.store.protocol import Worker, WorkerInfo
 from holdfast.store.sqlite.lease import Lease
@@ -116,6 +117,28 @@ def to_glance(row: Row, now: datetime) -> Glance:
     """Return the glance at the state, run_at and progress that `glance` selects."""
     state, run_at, done, total = row
     return Glance(shown_state(state, from_micros(run_at), now), None if done is None else Progress(done, total))
+
+
+def to_record(row: Row) -> Record:
+    """Return the record that `record_columns` tell of."""
+    kind, name, version, due_at, body = row
+    return Record(Kind(kind), name, version, from_micros_or_none(due_at), body)
+
+
+def to_fire(row: Row) -> Fire:
+    """Return the fire that `fire_columns` tell of."""
+    schedule, planned, decision, cause, count, until_at, job_id, note, decided_at = row
+    return Fire(
+        schedule=schedule,
+        planned=from_micros(planned),
+        decision=Decision(decision),
+        cause=Cause(cause),
+        count=count,
+        until=from_micros_or_none(until_at),
+        job_id=job_id,
+        note=note,
+        decided_at=from_micros(decided_at),
+    )
 
 
 def to_worker(row: Row, boot_at: int, boot_id: str) -> Worker:

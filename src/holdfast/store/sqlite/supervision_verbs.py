@@ -37,6 +37,7 @@ Interleavings:
     another boot    Signs of life of another boot are as good as none (lease.py).
 """
 
+import json
 from collections.abc import Sequence
 from datetime import timedelta
 from itertools import starmap
@@ -44,9 +45,16 @@ from itertools import starmap
 from holdfast.core.job import KnownTask
 from holdfast.store.held import HeldRow, claims_held
 from holdfast.store.protocol import BeatAnswer, WorkerBeat, WorkerInfo
+from holdfast.store.roster import Member, turns
 from holdfast.store.sqlite.lease import Lease
 from holdfast.store.sqlite.verbs import SqliteVerbs, to_json
-from holdfast.store.times import span_from_micros, span_to_micros, to_micros
+from holdfast.store.times import (
+    from_micros_or_none,
+    span_from_micros,
+    span_to_micros,
+    to_micros,
+    to_micros_or_none,
+)
 from holdfast.store.verb import Access, Bulk, Command, Query, Steps, verb
 
 BURIED_KEPT = timedelta(days=1)
@@ -68,18 +76,21 @@ class SupervisionVerbs(SqliteVerbs):
     def beat(self, beats: Sequence[WorkerBeat]) -> Steps[BeatAnswer]:
         """Renew leases: refused to a condemned or unregistered worker, granted to any other, however late."""
         boot, now = self._boot(), self._clock.now()
-        yield Bulk(self._sql["beat"], [(beat.worker, boot, self._boot_id) for beat in beats])
+        lives = [(beat.worker, boot, self._boot_id, to_micros_or_none(beat.polled_at)) for beat in beats]
+        yield Bulk(self._sql["beat"], lives)
         yield Command(self._sql["sweep_beats"])
         leases = yield from self._leases()
         calling = {beat.worker for beat in beats}
         accepted = {lease.worker for lease in leases if lease.worker in calling and not lease.condemned}
         others = [lease for lease in leases if lease.worker not in calling]
-        left = [lease.left(boot) for lease in others if not lease.is_over(boot, self._boot_id)]
+        living = [lease for lease in leases if not lease.is_over(boot, self._boot_id)]
+        left = [lease.left(boot) for lease in living if lease.worker not in calling]
         held = yield Query(self._sql["claims_of_many"], (to_json(accepted),))
         claims = claims_held([beat for beat in beats if beat.worker in accepted], starmap(HeldRow, held))
         paused = yield Query(self._sql["paused_queues"])
         blocked = yield Query(self._sql["unknown_tasks"])
         suspects = yield Query(self._sql["due_suspects"], (to_micros(now),))
+        [(record_due_at,)] = yield Query(self._sql["next_record"])
         return BeatAnswer(
             accepted=frozenset(accepted),
             now=now,
@@ -91,6 +102,8 @@ class SupervisionVerbs(SqliteVerbs):
             next_expiry=min(map(span_from_micros, left), default=None),
             blocked=frozenset(KnownTask(task, version) for task, version in blocked),
             suspects=frozenset(queue for (queue,) in suspects),
+            turns=turns(accepted, map(_member, living)),
+            record_due_at=from_micros_or_none(record_due_at),
         )
 
     @verb(Access.BEAT)
@@ -112,3 +125,8 @@ class SupervisionVerbs(SqliteVerbs):
     def _leases(self) -> Steps[list[Lease]]:
         rows = yield Query(self._sql["leases"])
         return [Lease(*row) for row in rows]
+
+
+def _member(lease: Lease) -> Member:
+    queues = None if lease.queues is None else json.loads(lease.queues)
+    return Member(lease.worker, queues, from_micros_or_none(lease.polled_at))

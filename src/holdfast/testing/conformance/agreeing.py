@@ -1,7 +1,7 @@
 """A store does what the reference model does, step by step, over random histories."""
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from random import Random
 from typing import Any, TypeVar
 
@@ -9,7 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.crash import Death, DeathKind
-from holdfast.core.job import Claim, ClaimRef, Ending, Failure, Job, OnConflict, OnLate, Progress
+from holdfast.core.job import Claim, ClaimRef, Ending, Failure, Job, NewJob, OnConflict, OnLate, Progress
+from holdfast.core.record import Cause, Change, Decision, Fire, Kind
 from holdfast.core.states import CLAIMED, ENDINGS, Move, Reason, State
 from holdfast.errors import HoldfastError
 from holdfast.store.memory.backend import MemoryBackend
@@ -20,6 +21,8 @@ from holdfast.testing.conformance.harness import KNOWN, LEASE, Harness
 STEPS = 80
 QUEUES = ("a", "b")
 SECONDS = (0, 0, 0, 1, 20)
+RECORDS = [(kind, name) for kind in (Kind.SCHEDULE, Kind.WINDOW) for name in "abc"]
+MOST_WORKERS = 4
 
 C = TypeVar("C", Claim, ClaimRef)
 Ask = Callable[[Store], Verb[Any]]
@@ -55,7 +58,7 @@ class History:
 
     def step(self) -> None:
         """Do something, and expect the same answers."""
-        often = (self._enqueue, self._enqueue, self._claim, self._claim, self._finish, self._finish)
+        often = (self._enqueue, self._enqueue, self._claim, self._claim, self._finish, self._finish, self._change)
         seldom = (self._cancel, self._requeue, self._start, self._progress, self._beat, self._reconcile)
         rare = (self._bury, self._vanish, self._discard, self._pause, self._sweep, self._retire)
         self._random.choice([*often, *often, *seldom, *rare])()
@@ -64,12 +67,14 @@ class History:
         self._ask(lambda verbs: verbs.list_jobs(which))
         self._ask(lambda verbs: verbs.unsettled(None))
         self._ask(lambda verbs: verbs.count())
+        self._look_at_records()
 
     def compare(self) -> None:
         """Expect that all show the same."""
-        shown = self._model.snapshot()
+        shown, kept = self._model.snapshot(), self._model.kept()
         for other in self._others:
             assert other.snapshot() == shown
+            assert other.kept() == kept
         self.most_jobs = max(self.most_jobs, len(shown.jobs))
 
     def _ask(self, ask: Ask) -> None:
@@ -80,22 +85,22 @@ class History:
     # -- clients ---------------------------------------------------------------------------------------------
 
     def _enqueue(self) -> None:
-        jobs = [
-            self._model.new_job(
-                queue=self._random.choice(QUEUES),
-                priority=self._random.choice((0, 0, 5)),
-                delay=self._span(),
-                max_attempts=self._random.choice((1, 5)),
-                key=self._key(),
-                on_conflict=self._random.choice((OnConflict.REPLACE, *OnConflict)),
-                keep_key=self._span(),
-                tags=self._tags(),
-                metadata=self._random.choice(({}, {"n": "1"})),
-                **self._limit(),
-            )
-            for _ in range(self._random.choice((1, 1, 3)))
-        ]
+        jobs = [self._new_job(OnConflict.REPLACE, *OnConflict) for _ in range(self._random.choice((1, 1, 3)))]
         self._ask(lambda verbs: verbs.enqueue(jobs))
+
+    def _new_job(self, *on_conflict: OnConflict) -> NewJob:
+        return self._model.new_job(
+            queue=self._random.choice(QUEUES),
+            priority=self._random.choice((0, 0, 5)),
+            delay=self._span(),
+            max_attempts=self._random.choice((1, 5)),
+            key=self._key(),
+            on_conflict=self._random.choice(on_conflict),
+            keep_key=self._span(),
+            tags=self._tags(),
+            metadata=self._random.choice(({}, {"n": "1"})),
+            **self._limit(),
+        )
 
     def _cancel(self) -> None:
         job = self._job()
@@ -116,6 +121,55 @@ class History:
         self._claim()
         self._ask(lambda verbs: verbs.resume(queue))
 
+    # -- records ---------------------------------------------------------------------------------------------
+
+    def _change(self) -> None:
+        places = self._random.sample(RECORDS, self._random.choice((1, 1, 3)))
+        changes = [self._new_change(kind, name) for kind, name in places]
+        for _ in range(self._random.choice((1, 1, 1, 2))):  # now and then the answer was lost
+            self._ask(lambda verbs: verbs.change_records(changes))
+
+    def _new_change(self, kind: Kind, name: str) -> Change:
+        record = self._model.record(name, kind)
+        seen = 0 if record is None else record.version
+        jobs = [self._new_job(OnConflict.REPLACE, OnConflict.RETURN) for _ in range(self._random.choice((0, 1, 2)))]
+        return self._model.new_change(
+            name,
+            kind=kind,
+            seen=self._random.choice((seen, seen, seen, max(0, seen - 1), 1)),
+            body=self._random.choice((b"1", b"2", b"3", None)),
+            due_at=self._random.choice((None, self._model.clock.now() + self._span())),
+            fires=tuple(self._fire(name) for _ in range(self._random.choice((0, 1, 2)) * (kind is Kind.SCHEDULE))),
+            jobs=tuple(jobs),
+            cancels=tuple(self._job().id for _ in range(self._random.choice((0, 0, 1, 2)))),
+            withdraws=(self._job().id,) if record and self._random.random() < 0.3 else (),
+        )
+
+    def _fire(self, schedule: str) -> Fire:
+        return self._model.new_fire(
+            schedule,
+            planned=self._planned(),
+            decision=self._random.choice(list(Decision)),
+            cause=self._random.choice(list(Cause)),
+            count=self._random.choice((1, 5)),
+            until=self._random.choice((None, self._planned())),
+            job_id=self._random.choice((None, "job")),
+            note=self._random.choice((None, "so")),
+        )
+
+    def _planned(self) -> datetime:
+        """Return one of few times, so that fires meet."""
+        now = self._model.clock.now()
+        return now.replace(second=0) + timedelta(seconds=self._random.choice((-60, 0, 30)))
+
+    def _look_at_records(self) -> None:
+        kind, ahead, limit = self._random.choice(list(Kind)), self._span(), self._random.choice((1, 2, 100))
+        names = self._random.choice((None, ("b", "a"), ("c",)))
+        schedule, before = self._random.choice((None, "a", "c")), self._random.choice((None, self._planned()))
+        self._ask(lambda verbs: verbs.due_records(kind, ahead, limit))
+        self._ask(lambda verbs: verbs.records(kind, names))
+        self._ask(lambda verbs: verbs.fires(schedule, limit, before))
+
     # -- workers ---------------------------------------------------------------------------------------------
 
     def _claim(self) -> None:
@@ -134,6 +188,7 @@ class History:
             ahead_limit=self._random.choice((0, 2)),
             adopt=self._random.choice(((), (KNOWN,))),
             alone=self._random.random() < 0.2,
+            closed=self._random.choice(((), (), QUEUES[:1], QUEUES[1:], QUEUES)),
         )
         self._ask(lambda verbs: verbs.claim(request))
 
@@ -168,14 +223,20 @@ class History:
 
     def _hire(self) -> None:
         number = len(self._workers) + self._calls
-        info = WorkerInfo(f"worker-{number}-{self._random.random()}", "s", "h", number, timedelta(seconds=LEASE))
+        name, queues = f"worker-{number}-{self._random.random()}", self._random.choice((None, QUEUES, QUEUES[::-1]))
+        info = WorkerInfo(name, "s", "h", number, timedelta(seconds=LEASE), queues)
         self._ask(lambda verbs: verbs.register(info))
-        self._workers.append(info.id)
+        self._workers.append(name)
 
     def _beat(self) -> None:
-        beats = [WorkerBeat(worker, self._calls - 1) for worker in self._workers]
+        calling = self._random.sample(self._workers, self._random.randint(1, len(self._workers)))
+        polled_at = self._model.clock.now() - self._span()
+        beats = [
+            WorkerBeat(worker, self._calls - 1, polled_at=self._random.choice((None, polled_at)))
+            for worker in calling
+        ]
         self._ask(lambda verbs: verbs.beat(beats))
-        if len(self._workers) == 1:
+        if len(self._workers) < MOST_WORKERS:
             self._hire()
 
     def _reconcile(self) -> None:

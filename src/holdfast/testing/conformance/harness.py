@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import Attempt, Claim, ClaimRef, Ending, Failure, Job, KnownTask, NewJob, Verdict
+from holdfast.core.record import Change, Decision, Fire, Kind, Record
 from holdfast.core.states import Move, Reason, State
 from holdfast.store.backend import Backend
 from holdfast.store.protocol import (
@@ -39,6 +40,14 @@ class Snapshot:
     histories: tuple[tuple[Attempt, ...], ...]
     queues: tuple[Queue, ...]
     workers: tuple[Worker, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Every record that a store keeps, and every fire."""
+
+    records: tuple[Record, ...]
+    fires: tuple[Fire, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +115,32 @@ class Harness:
         histories = tuple(self.history(job.id) for job in jobs)
         return Snapshot(jobs, histories, self.run(self.verbs.queues()), self.run(self.verbs.workers()))
 
+    # -- records ---------------------------------------------------------------------------------------------
+
+    def new_change(self, name: str, **fields: Any) -> Change:
+        """Return a wish to make a schedule of this name, unless told otherwise, with a token of its own."""
+        change = Change(Kind.SCHEDULE, name, 0, f"token-{next(self._numbers)}", b"body")
+        return replace(change, **fields)
+
+    def change(self, name: str, **fields: Any) -> bool:
+        """Change one record; tell whether that was done."""
+        (made,) = self.run(self.verbs.change_records([self.new_change(name, **fields)]))
+        return made
+
+    def new_fire(self, schedule: str = "a", **fields: Any) -> Fire:
+        """Return a fire of a schedule that was planned for now, unless told otherwise."""
+        return replace(Fire(schedule, self.clock.now(), Decision.FIRED), **fields)
+
+    def record(self, name: str, kind: Kind = Kind.SCHEDULE) -> Record | None:
+        """Return the record of this name, or None."""
+        found = self.run(self.verbs.records(kind, [name]))
+        return found[0] if found else None
+
+    def kept(self) -> Kept:
+        """Return every record and every fire."""
+        records = (record for kind in Kind for record in self.run(self.verbs.records(kind)))
+        return Kept(tuple(records), self.run(self.verbs.fires(None, 100_000)))
+
     # -- workers ---------------------------------------------------------------------------------------------
 
     def register(self, lease: float = LEASE, queues: tuple[str, ...] | None = None) -> str:
@@ -145,9 +180,15 @@ class Harness:
 
     # -- supervisors -----------------------------------------------------------------------------------------
 
-    def beat(self, worker: str, closed_call: int = 0, held: frozenset[ClaimRef] = frozenset()) -> BeatAnswer:
+    def beat(
+        self,
+        worker: str,
+        closed_call: int = 0,
+        held: frozenset[ClaimRef] = frozenset(),
+        polled_at: datetime | None = None,
+    ) -> BeatAnswer:
         """Beat for one worker."""
-        return self.run(self.verbs.beat([WorkerBeat(worker, closed_call, held)]))
+        return self.run(self.verbs.beat([WorkerBeat(worker, closed_call, held, polled_at)]))
 
     def expire(self, worker: str) -> None:
         """Let the worker's lease run out and mark it dead, as another worker's supervisor would."""

@@ -1,12 +1,14 @@
 """The whole suite as one class. The promises that matter most come first."""
 
 from holdfast.testing.conformance.agreeing import Agreeing
+from holdfast.testing.conformance.changing import WhatComesOfChanges, Withdrawing
 from holdfast.testing.conformance.claiming import Claiming
 from holdfast.testing.conformance.crashing import Crashing, Suspects
 from holdfast.testing.conformance.deciding import Cancelling, Reviving
 from holdfast.testing.conformance.driving import Driving
 from holdfast.testing.conformance.ending import EndingClaims
 from holdfast.testing.conformance.fencing import Fencing
+from holdfast.testing.conformance.firing import Firing
 from holdfast.testing.conformance.glancing import Glancing
 from holdfast.testing.conformance.idempotence import Idempotence
 from holdfast.testing.conformance.keys import Keys, RefusingKeys, RevivingKeys
@@ -16,12 +18,14 @@ from holdfast.testing.conformance.looking import Draining, Looking
 from holdfast.testing.conformance.moves import Moves
 from holdfast.testing.conformance.one_at_a_time import OneAtATime
 from holdfast.testing.conformance.reconciling import Reconciling
+from holdfast.testing.conformance.recording import ComparingVersions, KeepingRecords, RacingForRecords
 from holdfast.testing.conformance.replacing import GivingBack, ReplacingTheClaimed, ReplacingTheWaiting
 from holdfast.testing.conformance.results import KeepingLogs, KeepingResults
 from holdfast.testing.conformance.retiring import Retiring
 from holdfast.testing.conformance.sharing import Sharing, WaitingLongEnough
 from holdfast.testing.conformance.tagging import Tagging
-from holdfast.testing.conformance.waiting import Adopting, Pausing
+from holdfast.testing.conformance.taking_turns import TakingTurns, TellingOfPolls, TellingOfRecords
+from holdfast.testing.conformance.waiting import Adopting, Closing, Pausing
 
 
 class StoreConformance(
@@ -32,11 +36,15 @@ class StoreConformance(
     Sharing,
     WaitingLongEnough,
     Pausing,
+    Closing,
     Adopting,
     Crashing,
     Suspects,
     Burying,
     Beating,
+    TakingTurns,
+    TellingOfPolls,
+    TellingOfRecords,
     Reconciling,
     Cancelling,
     Reviving,
@@ -52,6 +60,12 @@ class StoreConformance(
     KeepingResults,
     KeepingLogs,
     Retiring,
+    KeepingRecords,
+    ComparingVersions,
+    RacingForRecords,
+    WhatComesOfChanges,
+    Withdrawing,
+    Firing,
     Looking,
     Glancing,
     Tagging,

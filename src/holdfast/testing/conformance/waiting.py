@@ -1,8 +1,11 @@
-"""Jobs that may not run now: paused queues, and tasks that nobody knows."""
+"""Jobs that may not run now: paused and closed queues, and tasks that nobody knows."""
 
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
+from holdfast.core.crash import DeathKind
 from holdfast.core.job import KnownTask
 from holdfast.core.states import Move, Reason, State
 from holdfast.testing.conformance.harness import KNOWN, TASK, Harness
@@ -70,6 +73,113 @@ class Pausing:
         harness.finish(placed.worker, placed.ref, Move.RELEASE)
         assert harness.job(placed.job_id).state is State.READY
         assert harness.claim(placed.worker) == ()
+
+
+class Closing:
+    """Queues that are closed for a call give nothing in it, as if they were paused."""
+
+    @pytest.mark.parametrize("queues", [None, ("mail", "other"), ("other", "mail")])
+    def test_a_closed_queue_gives_nothing(self, harness: Harness, queues: tuple[str, ...] | None) -> None:
+        """Nothing of it is claimed, due or ahead, named or not; other queues go on, and the next call is free."""
+        waiting = harness.enqueue(queue="mail")
+        later = harness.enqueue(queue="mail", delay=timedelta(seconds=1))
+        other = harness.enqueue(queue="other")
+        soon = harness.enqueue(queue="other", delay=timedelta(seconds=2))
+        worker = harness.register()
+        asked: dict[str, Any] = {"queues": queues, "look_ahead": timedelta(seconds=10), "ahead_limit": 9}
+        assert harness.claimed_ids(worker, **asked, closed=("mail", "unknown")) == [other, soon]
+        assert (harness.job(waiting).state, harness.job(later).state) == (State.READY, State.SCHEDULED)
+        assert harness.claimed_ids(worker, **asked) == [waiting, later]
+
+    @pytest.mark.parametrize("queues", [None, ("a", "b")])
+    def test_every_queue_may_be_closed(self, harness: Harness, queues: tuple[str, ...] | None) -> None:
+        """Where all are closed or paused nothing is given, and nothing is announced."""
+        for queue in "ab":
+            harness.enqueue(queue=queue)
+            harness.enqueue(queue=queue, delay=timedelta(seconds=1))
+        worker = harness.register()
+        ahead: dict[str, Any] = {"look_ahead": timedelta(seconds=10), "ahead_limit": 9}
+        answer = harness.ask(worker, queues=queues, closed=("b", "a"), **ahead)
+        assert (answer.jobs, answer.next_due_at) == ((), None)
+        harness.run(harness.verbs.pause("b"))
+        answer = harness.ask(worker, queues=queues, closed=("a",), **ahead)
+        assert (answer.jobs, answer.next_due_at) == ((), None)
+
+    @pytest.mark.parametrize("queues", [None, ("a", "b")])
+    def test_a_closed_queue_has_no_next_due_time(self, harness: Harness, queues: tuple[str, ...] | None) -> None:
+        """What is due in it, or will be, is not announced; what others have is."""
+        now, worker = harness.clock.now(), harness.register()
+        harness.enqueue(queue="a")
+        harness.enqueue(queue="a", delay=timedelta(seconds=5))
+        harness.enqueue(queue="b", delay=timedelta(seconds=20))
+        answer = harness.ask(worker, 0, queues=queues, closed=("a",))
+        assert answer.next_due_at == now + timedelta(seconds=20)
+        assert harness.ask(worker, 0, queues=queues, closed=("b",)).next_due_at == now
+        assert harness.ask(worker, queues=queues, closed=("b",)).next_due_at == now + timedelta(seconds=5)
+
+    @pytest.mark.parametrize("queues", [None, ("default",)])
+    def test_nothing_is_adopted_from_a_closed_queue(self, harness: Harness, queues: tuple[str, ...] | None) -> None:
+        """What waits there for a worker that knows its task waits on, due or not."""
+        due = harness.place(State.BLOCKED)
+        worker = due.worker
+        later = harness.enqueue(delay=timedelta(seconds=5))
+        ahead: dict[str, Any] = {"look_ahead": timedelta(seconds=10), "ahead_limit": 9, "queues": queues}
+        harness.finish(worker, harness.claim_one(worker, **ahead), Move.BLOCK, reason=Reason.NO_WORKER)
+        answer = harness.ask(worker, adopt=(KNOWN,), closed=("default",), **ahead)
+        assert (answer.jobs, answer.next_due_at) == ((), None)
+        assert harness.beat(worker).blocked == {KNOWN}
+        assert harness.claimed_ids(worker, adopt=(KNOWN,), closed=("else",), **ahead) == [due.job_id, later]
+
+    @pytest.mark.parametrize("queues", [None, ("default",)])
+    def test_suspects_of_a_closed_queue(self, harness: Harness, queues: tuple[str, ...] | None) -> None:
+        """A claim for suspects takes none from it; nor are those unblocked that wait there for a worker."""
+        placed = harness.place(State.RUNNING)
+        harness.bury(placed.worker, DeathKind.CRASHED, frozenset({placed.ref}))
+        worker = harness.register()
+        alone: dict[str, Any] = {"queues": queues, "alone": True}
+        answer = harness.ask(worker, closed=("default",), **alone)
+        assert (answer.jobs, answer.next_due_at) == ((), None)
+        harness.finish(worker, harness.claim_one(worker, **alone), Move.BLOCK, reason=Reason.NO_WORKER)
+        assert harness.claim(worker, adopt=(KNOWN,), closed=("default",), **alone) == ()
+        assert harness.job(placed.job_id).state is State.BLOCKED
+        assert harness.claim(worker, adopt=(KNOWN,), queues=queues) == ()
+        assert harness.claimed_ids(worker, **alone) == [placed.job_id]
+
+    def test_the_share_of_a_closed_queue(self, harness: Harness) -> None:
+        """It goes to the others, each of which gives its own share first."""
+        for queue in "abc":
+            for _ in range(9):
+                harness.enqueue(queue=queue)
+        shares: dict[str, Any] = {"queues": ("a", "b", "c"), "shares": (3, 2, 1)}
+        claims = harness.claim(harness.register(), 6, closed=("a",), **shares)
+        assert sorted(claim.queue for claim in claims) == ["b"] * 5 + ["c"]
+
+    def test_the_others_take_turns(self, harness: Harness) -> None:
+        """Of the queues that are open each is the first in its turn."""
+        worker = harness.register()
+        for queue in "abc" * 3:
+            harness.enqueue(queue=queue)
+        first = [harness.claim(worker, 1, call=call, closed=("b",))[0].queue for call in (1, 2, 3, 4)]
+        assert first == ["a", "c", "a", "c"]
+
+    def test_those_that_waited_long_in_a_closed_queue(self, harness: Harness) -> None:
+        """However long a job has waited there, it is not given; in the others long waits count as ever."""
+        for queue in "ab":
+            harness.enqueue(queue=queue)
+        harness.clock.advance(30)
+        for queue in "ab":
+            harness.enqueue(queue=queue, priority=9)
+        max_wait = timedelta(seconds=60)
+        claims = harness.claim(harness.register(), 1, call=1, queues=("a", "b"), closed=("a",), max_wait=max_wait)
+        assert [(claim.queue, claim.priority) for claim in claims] == [("b", 0)]
+
+    def test_a_closed_queue_stays_as_it_is(self, harness: Harness) -> None:
+        """Only the call knows of it: nobody sees the queue as paused, and its claims go on."""
+        placed = harness.place(State.HELD)
+        before = harness.snapshot()
+        harness.claim(placed.worker, closed=("default",))
+        assert harness.snapshot() == before
+        assert harness.beat(placed.worker).paused == frozenset()
 
 
 class Adopting:

@@ -148,8 +148,8 @@ class Tree:
             WorldBackend(world), channel, notes, world.clock, Random(world.random.getrandbits(64)), _events(world)
         )
         tasks = tasks_of(world, process, spec.worker)
-        worker = Worker(spec.worker, tasks, self._settings, ports, alone=spec.alone)
-        channel.send(Hello(self._settings, len(tasks)))
+        worker = Worker(spec.worker, tasks, self._settings, ports, alone=spec.alone, hours=world.windows)
+        channel.send(Hello(self._settings, len(tasks), world.windows))
         try:
             await worker.run()
         except Exception as error:  # noqa: BLE001 - whatever breaks a worker is a finding

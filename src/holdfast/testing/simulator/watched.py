@@ -36,6 +36,8 @@ class Seen:
     attempt: int
     crashes: int
     max_attempts: int
+    queue: str
+    task: str
 
     def is_claim(self, worker: str, ref: ClaimRef) -> bool:
         """Tell whether this very claim is the valid one."""
@@ -70,7 +72,10 @@ class WatchedStore(MemoryStore):
     def look(self, job_id: str) -> Seen:
         """Return one job as it is."""
         row = self._jobs[job_id]
-        return Seen(row.state, row.fence, row.worker, row.attempt, row.crashes, row.new.max_attempts)
+        new = row.new
+        return Seen(
+            row.state, row.fence, row.worker, row.attempt, row.crashes, new.max_attempts, new.queue, new.task
+        )
 
     def snapshot(self) -> Snapshot:
         """Return all jobs as they are."""

@@ -16,6 +16,7 @@ from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import ClaimRef
 from holdfast.core.states import State
 from holdfast.errors import HoldfastError, StoreUnavailableError
+from holdfast.schedule.closing import ClosedHours
 from holdfast.store.backend import Listener
 from holdfast.store.verb import Tone, Verb
 from holdfast.testing.simulator.ledger import Ledger
@@ -91,6 +92,7 @@ class World:
         self.bell = WorldBell(self)
         self.store = WatchedStore(self.clock, self)
         self.ledger = Ledger()
+        self.windows: tuple[ClosedHours, ...] = ()
         self.worker_process: dict[str, Process] = {}
         self.cancelled: set[str] = set()
         self.snoozed: set[str] = set()
@@ -163,6 +165,10 @@ class World:
         asked_for = self.clock.boot() - self.store.cancel_asked_at.get(ref.job_id, math.inf)
         if asked_for > 3 * BEAT:
             self.violate(f"{ref.job_id} started {asked_for:.3f} s after its cancellation was asked for")
+        if any(
+            hours.closed_at(self.clock.now()) for hours in self.windows if hours.name in (seen.queue, seen.task)
+        ):
+            self.violate(f"{ref.job_id} started inside a window")
         if seen.max_attempts == 1 and self.ledger.starts.get(ref.job_id):
             self.violate(f"{ref.job_id} has max_attempts=1 and started twice")
 

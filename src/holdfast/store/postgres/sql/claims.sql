@@ -5,8 +5,8 @@
 -- $1 is the time, NULL for the server's. $2 is the worker, $3 the number of its call, $4 the queues that it asks for in
 -- their order, NULL for every one by name, each in its turn the first. $5 (JSON) are the marks: the xid from which on
 -- to walk, by priority and queue. One that is beyond this server's present is another server's, and says nothing. $6 is
--- for suspects alone. `unnest(ARRAY(…))` hides from the planner how many rows there are: it takes them for ten, and
--- looks each up by itself.
+-- for suspects alone. $7 are the queues that are closed to this call. `unnest(ARRAY(…))` hides from the planner how many
+-- rows there are: it takes them for ten, and looks each up by itself.
 
 -- part: moment
 -- The time, and the oldest transaction that may still write; no row, and then nothing happens, if the worker is gone.
@@ -16,11 +16,13 @@ moment AS MATERIALIZED (
 )
 
 -- part: level
--- The levels of the queues asked for that are not paused, in the order in which they give, and from where each is walked.
+-- The levels of the queues asked for that are neither paused nor closed, in the order in which they give, and from where
+-- each is walked.
 open AS MATERIALIZED (
     SELECT asked.name, asked.place
     FROM unnest($4::text[]) WITH ORDINALITY AS asked (name, place)
     WHERE NOT EXISTS (SELECT FROM holdfast.queue AS paused WHERE paused.name = asked.name)
+        AND asked.name <> ALL ($7::text[])
     UNION ALL
     SELECT every.name, (every.number - 1 + every.queues - ($3::bigint - 1) % every.queues) % every.queues
     FROM (
@@ -28,6 +30,7 @@ open AS MATERIALIZED (
         FROM (SELECT DISTINCT level.queue AS name FROM holdfast.level) AS seen
         WHERE $4::text[] IS NULL
             AND NOT EXISTS (SELECT FROM holdfast.queue AS paused WHERE paused.name = seen.name)
+            AND seen.name <> ALL ($7::text[])
     ) AS every
 ),
 level AS MATERIALIZED (
@@ -78,7 +81,7 @@ from_fresh AS (
     USING unnest(ARRAY(
         SELECT due.ctid FROM quota AS level
         CROSS JOIN LATERAL (SELECT fresh.ctid {fresh_due} LIMIT level.fresh FOR UPDATE SKIP LOCKED) AS due
-        LIMIT $7::integer
+        LIMIT $8::integer
     )) AS due (ctid)
     WHERE fresh.ctid = due.ctid
     RETURNING fresh.id, fresh.queue, fresh.priority, fresh.run_at, fresh.seq, fresh.xid
@@ -91,12 +94,12 @@ CROSS JOIN LATERAL (SELECT waiting.ctid {waiting_due} LIMIT level.waiting FOR UP
 WHERE level.waiting > 0
 
 -- part: soon
--- What becomes due within $8, soonest first. The queue is compared in such a way that only an index by time will do.
+-- What becomes due within $9, soonest first. The queue is compared in such a way that only an index by time will do.
 FROM holdfast.waiting AS waiting
 WHERE NOT waiting.blocked AND NOT waiting.alone AND waiting.run_at > (SELECT now FROM moment)
-    AND waiting.run_at <= (SELECT now + $8::bigint FROM moment)
+    AND waiting.run_at <= (SELECT now + $9::bigint FROM moment)
     AND waiting.queue || '' = ANY (ARRAY(SELECT name FROM open))
-ORDER BY waiting.run_at, waiting.priority DESC, waiting.seq LIMIT $9::integer
+ORDER BY waiting.run_at, waiting.priority DESC, waiting.seq LIMIT $10::integer
 
 -- part: given
 -- Make what was taken claims of the worker.
@@ -144,7 +147,7 @@ NULL::bigint, NULL::text, NULL::integer, NULL::text, NULL::integer, NULL::bytea,
     NULL::bigint, NULL::integer, NULL::integer, NULL::integer, NULL::bigint, NULL::text, NULL::text, NULL::text
 
 -- name: claim
--- Give at most $7 due jobs to the worker, and of those due within $8 at most $9. But if jobs have waited for $10, and
+-- Give at most $8 due jobs to the worker, and of those due within $9 at most $10. But if jobs have waited for $11, and
 -- more urgent ones are due, give nothing: the former are to have their turns. Where fresh jobs and others are due, a
 -- look without locks tells how many of each come first.
 --
@@ -154,7 +157,7 @@ mood AS MATERIALIZED (
     SELECT EXISTS (SELECT FROM first WHERE waiting_at <= moment.now) AS mixed, EXISTS (
         SELECT FROM first GROUP BY place
         HAVING max(priority) FILTER (WHERE due_at <= moment.now)
-            > min(priority) FILTER (WHERE due_at <= moment.now - $10::bigint)
+            > min(priority) FILTER (WHERE due_at <= moment.now - $11::bigint)
     ) AS starving
     FROM moment
 ),
@@ -163,18 +166,18 @@ share AS MATERIALIZED (
     FROM (
         SELECT level.queue, level.priority, due.is_fresh FROM level
         CROSS JOIN LATERAL (
-            (SELECT fresh.run_at, fresh.seq, true AS is_fresh {fresh_due} LIMIT $7::integer)
+            (SELECT fresh.run_at, fresh.seq, true AS is_fresh {fresh_due} LIMIT $8::integer)
             UNION ALL
-            (SELECT waiting.run_at, waiting.seq, false {waiting_due} LIMIT $7::integer)
-            ORDER BY run_at, seq LIMIT $7::integer
+            (SELECT waiting.run_at, waiting.seq, false {waiting_due} LIMIT $8::integer)
+            ORDER BY run_at, seq LIMIT $8::integer
         ) AS due
         WHERE (SELECT mixed AND NOT starving FROM mood)
-        LIMIT $7::integer
+        LIMIT $8::integer
     ) AS due
     GROUP BY queue, priority
 ),
 quota AS MATERIALIZED (
-    SELECT level.*, CASE WHEN mood.mixed THEN coalesce(share.fresh, 0) ELSE $7::integer END AS fresh,
+    SELECT level.*, CASE WHEN mood.mixed THEN coalesce(share.fresh, 0) ELSE $8::integer END AS fresh,
         coalesce(share.waiting, 0) AS waiting
     FROM mood CROSS JOIN level LEFT JOIN share ON share.queue = level.queue AND share.priority = level.priority
     WHERE NOT mood.starving
@@ -323,19 +326,19 @@ WHERE NOT EXISTS (SELECT FROM holdfast.level WHERE level.queue = used.queue AND 
 
 -- name: unblock_suspects
 -- Let suspects wait for a child of their own that wait for a worker which knows their task, as the one that asks does
--- ($2, $3), in the queues $1 (NULL for every queue).
+-- ($2, $3), in the queues $1 (NULL for every queue) but not in $4.
 UPDATE holdfast.waiting AS waiting SET blocked = false, reason = NULL
 WHERE waiting.blocked AND waiting.reason = {no_worker} AND waiting.task = ANY ($2::text[]) AND waiting.alone
     AND EXISTS (
         SELECT FROM unnest($2::text[], $3::integer[]) AS known (task, version)
         WHERE known.task = waiting.task AND known.version >= waiting.version
     )
-    AND ($1::text[] IS NULL OR waiting.queue = ANY ($1::text[]))
+    AND ($1::text[] IS NULL OR waiting.queue = ANY ($1::text[])) AND waiting.queue <> ALL ($4::text[])
     AND NOT EXISTS (SELECT FROM holdfast.queue AS paused WHERE paused.name = waiting.queue);
 
 -- name: due_jobs
--- The due jobs among which one can choose: of each level, and of each kind, the first $7. Kinds are fresh (0), waiting (1)
--- and adoptable (2), which are blocked for want of a worker that knows their task as the one that asks does ($8, $9).
+-- The due jobs among which one can choose: of each level, and of each kind, the first $8. Kinds are fresh (0), waiting (1)
+-- and adoptable (2), which are blocked for want of a worker that knows their task as the one that asks does ($9, $10).
 -- The first row tells the time, xmin and the levels.
 WITH {moment}, {level}, {first}
 SELECT moment.now, moment.xmin::text, {levels}, NULL::text AS queue, NULL::integer AS priority, NULL::bigint AS run_at,
@@ -344,30 +347,30 @@ FROM moment
 UNION ALL
 SELECT NULL, NULL, NULL, level.queue, level.priority, due.run_at, due.seq, due.kind
 FROM level CROSS JOIN LATERAL (
-    (SELECT fresh.run_at, fresh.seq, 0 AS kind {fresh_due} LIMIT $7::integer)
+    (SELECT fresh.run_at, fresh.seq, 0 AS kind {fresh_due} LIMIT $8::integer)
     UNION ALL
-    (SELECT waiting.run_at, waiting.seq, 1 {waiting_due} LIMIT $7::integer)
+    (SELECT waiting.run_at, waiting.seq, 1 {waiting_due} LIMIT $8::integer)
     UNION ALL
     (
         SELECT waiting.run_at, waiting.seq, 2 FROM holdfast.waiting AS waiting
-        WHERE waiting.blocked AND waiting.reason = {no_worker} AND waiting.task = ANY ($8::text[])
+        WHERE waiting.blocked AND waiting.reason = {no_worker} AND waiting.task = ANY ($9::text[])
             AND EXISTS (
-                SELECT FROM unnest($8::text[], $9::integer[]) AS known (task, version)
+                SELECT FROM unnest($9::text[], $10::integer[]) AS known (task, version)
                 WHERE known.task = waiting.task AND known.version >= waiting.version
             )
             AND waiting.queue = level.queue AND waiting.alone = $6::boolean AND waiting.priority = level.priority
             AND waiting.run_at <= (SELECT now FROM moment)
-        ORDER BY waiting.run_at, waiting.seq LIMIT $7::integer
+        ORDER BY waiting.run_at, waiting.seq LIMIT $8::integer
     )
 ) AS due;
 
 -- name: claim_chosen
--- Give due jobs to the worker, of the levels ($10, $11) so many fresh ones ($12), waiting ones ($13) and adoptable ones
--- ($14), which are of the tasks $15 in versions up to $16; $7 in all, and of those due within $8 at most $9.
+-- Give due jobs to the worker, of the levels ($11, $12) so many fresh ones ($13), waiting ones ($14) and adoptable ones
+-- ($15), which are of the tasks $16 in versions up to $17; $8 in all, and of those due within $9 at most $10.
 WITH {moment}, {level},
 quota AS MATERIALIZED (
     SELECT level.*, asked.fresh, asked.waiting, asked.adoptable
-    FROM unnest($10::text[], $11::integer[], $12::integer[], $13::integer[], $14::integer[])
+    FROM unnest($11::text[], $12::integer[], $13::integer[], $14::integer[], $15::integer[])
         AS asked (queue, priority, fresh, waiting, adoptable)
     JOIN level ON level.queue = asked.queue AND level.priority = asked.priority
 ),
@@ -375,9 +378,9 @@ quota AS MATERIALIZED (
 adoptable AS MATERIALIZED (
     SELECT waiting.ctid, waiting.queue, waiting.priority, waiting.run_at, waiting.seq, waiting.alone
     FROM holdfast.waiting AS waiting
-    WHERE waiting.blocked AND waiting.reason = {no_worker} AND waiting.task = ANY ($15::text[])
+    WHERE waiting.blocked AND waiting.reason = {no_worker} AND waiting.task = ANY ($16::text[])
         AND EXISTS (
-            SELECT FROM unnest($15::text[], $16::integer[]) AS known (task, version)
+            SELECT FROM unnest($16::text[], $17::integer[]) AS known (task, version)
             WHERE known.task = waiting.task AND known.version >= waiting.version
         )
 ),
@@ -397,9 +400,9 @@ from_waiting AS (
                 UNION ALL
                 SELECT ctid, run_at, priority, seq FROM adoptable
                 WHERE NOT alone AND run_at > (SELECT now FROM moment)
-                    AND run_at <= (SELECT now + $8::bigint FROM moment) AND queue = ANY (ARRAY(SELECT name FROM open))
+                    AND run_at <= (SELECT now + $9::bigint FROM moment) AND queue = ANY (ARRAY(SELECT name FROM open))
             ) AS near
-            ORDER BY near.run_at, near.priority DESC, near.seq LIMIT $9::integer
+            ORDER BY near.run_at, near.priority DESC, near.seq LIMIT $10::integer
         ))
         FOR UPDATE SKIP LOCKED
     )) AS due (ctid)

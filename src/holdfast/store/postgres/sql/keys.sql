@@ -73,35 +73,47 @@ ON CONFLICT (task, key) DO UPDATE SET id = taken.id
 RETURNING holdfast.present($1::bigint);
 
 -- name: lock_claimable
--- Keep the jobs that have the keys $2 of the tasks $1 from being claimed, as far as they could be. But not the jobs $3,
--- which are the caller's own: no fresh row may be locked and left (see claims.sql).
+-- Keep the jobs that have the keys $2 of the tasks $1, and the jobs $4, from being claimed, as far as they could be. But
+-- not the jobs $3, which are the caller's own: no fresh row may be locked and left (see claims.sql). In the order of
+-- their ids, so that two transactions do not wait for each other.
 WITH holder AS MATERIALIZED (
     SELECT taken.id FROM unnest($1::text[], $2::text[]) AS asked (task, key)
     JOIN holdfast.key AS taken ON taken.task = asked.task AND taken.key = asked.key
     WHERE taken.id <> ALL ($3::uuid[])
+    UNION
+    SELECT asked.id FROM unnest($4::uuid[]) AS asked (id) WHERE asked.id <> ALL ($3::uuid[])
 ),
 fresh AS MATERIALIZED (
     SELECT fresh.id FROM holder JOIN holdfast.job AS job ON job.id = holder.id
     JOIN holdfast.fresh AS fresh ON fresh.queue = job.queue AND fresh.priority = job.priority AND fresh.xid = job.xid
         AND fresh.seq = job.seq
-    FOR UPDATE OF fresh
+    ORDER BY fresh.id FOR UPDATE OF fresh
 ),
 waiting AS MATERIALIZED (
     SELECT waiting.id FROM holder JOIN holdfast.waiting AS waiting ON waiting.id = holder.id
     WHERE waiting.after IS NULL
-    FOR UPDATE OF waiting
+    ORDER BY waiting.id FOR UPDATE OF waiting
 )
 SELECT id FROM fresh UNION ALL SELECT id FROM waiting;
 
 -- name: lock_claims
--- Lock the claims that are in the way of who takes the keys $2 of the tasks $1: those of the jobs that have them, or of
--- the jobs for whose end these wait. By id, as everyone does who locks several.
+-- Lock the claims that are in the way of who takes the keys $2 of the tasks $1, or cancels the jobs $3: those of the jobs
+-- that have them, or of the jobs for whose end these wait. By id, as everyone does who locks several.
 SELECT FROM holdfast.claim AS claim WHERE claim.id = ANY (ARRAY(
-    SELECT coalesce(waiting.after, taken.id) FROM unnest($1::text[], $2::text[]) AS asked (task, key)
-    JOIN holdfast.key AS taken ON taken.task = asked.task AND taken.key = asked.key
-    LEFT JOIN holdfast.waiting AS waiting ON waiting.id = taken.id
+    SELECT coalesce(waiting.after, holder.id) FROM (
+        SELECT taken.id FROM unnest($1::text[], $2::text[]) AS asked (task, key)
+        JOIN holdfast.key AS taken ON taken.task = asked.task AND taken.key = asked.key
+        UNION ALL
+        SELECT unnest($3::uuid[])
+    ) AS holder
+    LEFT JOIN holdfast.waiting AS waiting ON waiting.id = holder.id
 ))
 ORDER BY claim.id FOR UPDATE;
+
+-- name: keys_given_back
+-- The keys, with their tasks, that go back to others when the jobs $1 are cancelled: those are to replace a claimed one.
+SELECT DISTINCT job.task, job.key FROM holdfast.waiting AS waiting JOIN holdfast.job AS job ON job.id = waiting.id
+WHERE waiting.id = ANY ($1::uuid[]) AND waiting.after IS NOT NULL AND job.key IS NOT NULL;
 
 -- name: key_holders
 -- The jobs that were last accepted with the keys $2 of the tasks $3.

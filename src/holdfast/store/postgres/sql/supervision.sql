@@ -9,6 +9,13 @@ moment AS MATERIALIZED (SELECT holdfast.present($1::bigint) AS now)
 -- Forget who was buried longer than $2 ago: nothing of theirs can still be under way.
 DELETE FROM holdfast.buried WHERE buried_at < holdfast.present($1::bigint) - $2::bigint;
 
+-- name: forget_polls
+-- Forget when those looked for work who are not registered any more.
+DELETE FROM holdfast.poll WHERE worker = ANY (ARRAY(
+    SELECT poll.worker FROM holdfast.poll AS poll
+    WHERE NOT EXISTS (SELECT FROM holdfast.worker AS worker WHERE worker.id = poll.worker) FOR UPDATE SKIP LOCKED
+));
+
 -- name: register
 -- Make a worker known; repeated, it changes nothing.
 WITH {moment}
@@ -29,6 +36,14 @@ UPDATE holdfast.worker AS worker SET beat_at = (SELECT now FROM moment)
 FROM alive WHERE worker.id = alive.id AND NOT worker.condemned
 RETURNING worker.id;
 
+-- name: note_polls
+-- Note when the workers $1 looked for work without being called ($2), as far as their beats were accepted before this.
+INSERT INTO holdfast.poll (worker, polled_at)
+SELECT worker.id, told.polled_at FROM unnest($1::text[], $2::bigint[]) AS told (worker, polled_at)
+JOIN holdfast.worker AS worker ON worker.id = told.worker AND NOT worker.condemned
+ORDER BY worker.id
+ON CONFLICT (worker) DO UPDATE SET polled_at = excluded.polled_at;
+
 -- name: mend_leases
 -- Let beats that seem to come from the future count as of now: the clock was set back, and no lease may last as long
 -- as that step. Rows that are locked are being renewed anyway.
@@ -38,10 +53,12 @@ WITH {moment}, ahead AS (
 UPDATE holdfast.worker AS worker SET beat_at = (SELECT now FROM moment) FROM ahead WHERE worker.id = ahead.id;
 
 -- name: leases
--- Every registered worker with its last sign of life, and before each the time; without any worker, the time alone.
+-- Every registered worker with its last sign of life, its queues and when it last looked for work, and before each the
+-- time; without any worker, the time alone.
 WITH {moment}
-SELECT moment.now, worker.id, worker.lease, worker.beat_at, worker.condemned
-FROM moment LEFT JOIN holdfast.worker AS worker ON true ORDER BY worker.seq;
+SELECT moment.now, worker.id, worker.lease, worker.beat_at, worker.condemned, worker.queues, poll.polled_at
+FROM moment LEFT JOIN holdfast.worker AS worker ON true LEFT JOIN holdfast.poll AS poll ON poll.worker = worker.id
+ORDER BY worker.seq;
 
 -- name: claims_of_many
 -- The claims of workers as a beat needs them.

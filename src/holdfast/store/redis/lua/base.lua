@@ -28,20 +28,29 @@
 -- Keys (keys.lua)
 --   key:<length of the task's name>:<task>:<key>       string  the id of the job that has it. May expire.
 --   followers         hash    claimed job to the one that is blocked(replacing) after it
+-- Records
+--   records:<kind>    hash    name to a record (records.py): 15 digits of its version, 4 bytes with the length of what
+--                             follows, a MessagePack array, and the body
+--   due:<kind>        zset    names of records that are due some time, by when
+--   fires:<schedule>  zset    fires by when they were planned, each <cause>:, 16 digits of micros when it was decided,
+--                             and a MessagePack array (records.py)
+--   fired             zset    schedules that have fires, by when the latest was planned
 -- Workers
 --   claims            hash    id of a claimed job to its claim (claims.lua)
 --   held:<worker>     set     ids of the jobs that a worker has
---   workers           hash    worker to its registration: number, micros, lease, and what it said of itself
+--   workers           hash    worker to its registration: number, micros, lease, what it said of itself, its group
 --   leases            zset    workers by when their lease runs out
 --   condemned         set     workers marked dead, until they are buried
 --   buried            zset    workers that were buried, by when; forgotten after a day
+--   peers:<group>     zset    workers that serve the same queues, score 0: by id (peers.lua)
+--   polled:<group>    zset    those of them that said when they last looked for work without being called, by when
 --   hires             string  the last number of a registration
 --   format            string  which way of keeping jobs this is (layout.py); set when a worker registers
 -- and those of the bell (bell.lua).
 --
 -- A server that is full refuses a script if its first write may need room, and does not look again after that. Only
--- enqueue should be refused so: every other script begins with a write that takes something away, be it what is
--- written again at once.
+-- new jobs and new records should be refused so: every script without such begins with a write that takes something
+-- away, be it what is written again at once.
 
 -- A number of micros as text: what Lua makes of it by itself has 14 digits.
 local function micros(number)

@@ -1,21 +1,17 @@
--- uses: claims, lanes
+-- uses: claims, lanes, peers
 -- Renew leases, and bring back what supervisors have to know.
 --
--- ARGV: time, MessagePack of {worker, closed_call, fences of the held jobs by id} for each
+-- ARGV: time, MessagePack of {worker, closed_call, fences of the held jobs by id, polled_at} for each, MessagePack of
+--   the kinds of records
 -- Returns the time, accepted workers, revoked and replaced claims (worker, id, fence, one after the other),
 --   paused queues, workers with unnamed claims, expired workers, how long until the next lease ends (or nothing),
---   <version>:<task> of jobs that no worker knew, queues with suspects.
+--   <version>:<task> of jobs that no worker knew, queues with suspects, the turns (worker, rank, of how many, when one
+--   of them polled, or nothing), when the first record is due (or nothing).
 
 local beats = cmsgpack.unpack(ARGV[2])
 local calling, condemned = {}, {}
 for _, worker in ipairs(call('SMEMBERS', prefix .. 'condemned')) do
     condemned[worker] = true
-end
-
-local function lease_of(worker)
-    local registration = call('HGET', prefix .. 'workers', worker)
-    local _, _, lease = cmsgpack.unpack(registration or '')
-    return lease
 end
 
 local revoked, replaced = {}, {}
@@ -45,15 +41,19 @@ local function has_unnamed(worker, closed_call, named)
     return unnamed
 end
 
-local accepted, unnamed, own_lease = {}, {}, 0
+local accepted, groups, unnamed, own_lease = {}, {}, {}, 0
 for _, beat in ipairs(beats) do
     local worker = beat[1]
-    local lease = lease_of(worker)
+    local lease, group = registration_of(worker)
     calling[worker] = true
     if lease and not condemned[worker] then
-        accepted[#accepted + 1], own_lease = worker, lease
+        accepted[#accepted + 1], groups[#groups + 1], own_lease = worker, group, lease
         call('ZREM', prefix .. 'leases', worker) -- a full server accepts this, and with it the next one
         call('ZADD', prefix .. 'leases', now + lease, worker)
+        join(worker, group)
+        if beat[4] then
+            call('ZADD', polled_key(group), beat[4], worker)
+        end
         if has_unnamed(worker, beat[2], beat[3]) then
             unnamed[#unnamed + 1] = worker
         end
@@ -62,22 +62,54 @@ end
 
 -- A beat that seems to come from the future, as the server's clock was set back, counts as one of now.
 for _, worker in ipairs(call('ZRANGEBYSCORE', prefix .. 'leases', '(' .. micros(now + own_lease), '+inf')) do
-    local latest = now + lease_of(worker)
+    local latest = now + registration_of(worker)
     if tonumber(call('ZSCORE', prefix .. 'leases', worker)) > latest then
         call('ZREM', prefix .. 'leases', worker)
         call('ZADD', prefix .. 'leases', latest, worker)
     end
 end
 
-local expired, next_expiry = {}, false
-local leases = call('ZRANGE', prefix .. 'leases', 0, -1, 'WITHSCORES')
-for place = 1, #leases, 2 do
-    local worker, ends_at = leases[place], tonumber(leases[place + 1])
-    local is_over = condemned[worker] or ends_at < now
-    if is_over and not calling[worker] then
+-- Those whose lease has run out or who are marked dead, and among them those who do not call.
+local over, is_over, expired = {}, {}, {}
+
+local function note_over(worker)
+    over[#over + 1], is_over[worker] = worker, true
+    if not calling[worker] then
         expired[#expired + 1] = worker
-    elseif not is_over and not calling[worker] then
-        next_expiry = next_expiry or micros(ends_at - now)
+    end
+end
+
+for _, worker in ipairs(call('ZRANGEBYSCORE', prefix .. 'leases', '-inf', '(' .. micros(now))) do
+    note_over(worker)
+end
+for worker in pairs(condemned) do
+    if not is_over[worker] and is_registered(worker) then
+        note_over(worker)
+    end
+end
+
+local next_expiry, others = false, #beats + #over + 1 -- among so many is one that neither calls nor is over
+local leases = call('ZRANGEBYSCORE', prefix .. 'leases', micros(now), '+inf', 'WITHSCORES', 'LIMIT', 0, others)
+for place = 1, #leases, 2 do
+    local worker = leases[place]
+    if not is_over[worker] and not calling[worker] then
+        next_expiry = micros(tonumber(leases[place + 1]) - now)
+        break
+    end
+end
+
+local turns = {}
+for place, worker in ipairs(accepted) do
+    if not is_over[worker] then -- as it is where its lease is shorter than nothing
+        turns[#turns + 1] = { worker, turn_of(worker, groups[place], over, is_over) }
+    end
+end
+
+local record_due_at = false
+for _, kind in ipairs(cmsgpack.unpack(ARGV[3])) do
+    local due_at = call('ZRANGE', prefix .. 'due:' .. kind, 0, 0, 'WITHSCORES')[2]
+    if due_at and (not record_due_at or tonumber(due_at) < tonumber(record_due_at)) then
+        record_due_at = due_at
     end
 end
 
@@ -104,5 +136,5 @@ for _, queue in ipairs(call('SMEMBERS', prefix .. 'suspects')) do
 end
 return {
     micros(now), accepted, revoked, replaced, call('HKEYS', prefix .. 'paused'), unnamed, expired, next_expiry,
-    call('HKEYS', prefix .. 'unknown'), suspects,
+    call('HKEYS', prefix .. 'unknown'), suspects, turns, record_due_at,
 }

@@ -1,4 +1,4 @@
--- uses: burial, bell
+-- uses: burial, bell, peers
 -- Remove a worker and give its claims back as was decided.
 --
 -- ARGV: time, worker, must it be condemned (1 or 0), the mark of what was seen,
@@ -26,6 +26,8 @@ for _, fate in ipairs(fates) do
         let_wait(job, 'scheduled')
     end
 end
+local _, group = registration_of(worker)
+part(worker, group)
 call('HDEL', prefix .. 'workers', worker)
 call('ZREM', prefix .. 'leases', worker)
 call('SREM', prefix .. 'condemned', worker)

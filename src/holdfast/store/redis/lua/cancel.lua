@@ -1,25 +1,9 @@
--- uses: ending, bell
+-- uses: cancelling, bell
 -- ARGV: time, id. Returns what became of the wish to cancel the job, or nothing without such a job.
 
-local job = find_job(ARGV[2])
-if not job then
-    return false
+local outcome = cancel_job(ARGV[2])
+if outcome == 'cancelled' then
+    write_tally()
+    ring('result')
 end
-if job.claim then
-    change_claim(job.id, job.claim, { cancel = true })
-    return 'requested'
-elseif job.state ~= 'scheduled' and job.state ~= 'blocked' then
-    return 'too_late'
-end
-local after = job.after
-if after then
-    call('HDEL', prefix .. 'followers', after)
-end
-leave(job)
-end_job(job, 'cancelled', 'requested')
-if after then
-    give_key(job, after) -- while it waited so, the other one was claimed: it may be tried again
-end
-write_tally()
-ring('result')
-return 'cancelled'
+return outcome

@@ -4,7 +4,8 @@
 -- Give jobs to a living worker.
 --
 -- ARGV: time, worker, call, limit, alone (1 or 0), max_wait (micros, or empty), look_ahead (micros), ahead_limit,
---   MessagePack of 1 queues (nothing: all), 2 shares, 3 known tasks, each with its version
+--   MessagePack of 1 queues (nothing: all), 2 shares, 3 known tasks, each with its version,
+--   4 queues that give nothing (nothing: none)
 -- Returns nothing if the worker is not registered; else the time, when the next one is due (or nothing), the jobs,
 -- and
 --   for each one with a life its place among them, fence, attempt, crashes and run_at (empty: the first one).
@@ -13,12 +14,14 @@ local wish = { limit = limit, alone = ARGV[5] == '1', max_wait = tonumber(ARGV[6
 
 -- -- which queues, and in which order -----------------------------------------------------------------------------
 
-local paused, seen, queues = {}, {}, {}
-for _, queue in ipairs(call('HKEYS', prefix .. 'paused')) do
-    paused[queue] = true
+local shut, seen, queues = {}, {}, {}
+for _, names in ipairs({ call('HKEYS', prefix .. 'paused'), closed or {} }) do
+    for _, queue in ipairs(names) do
+        shut[queue] = true
+    end
 end
 for _, queue in ipairs(asked or call('ZRANGE', prefix .. 'queues', 0, -1)) do
-    if not paused[queue] and not seen[queue] then
+    if not shut[queue] and not seen[queue] then
         queues[#queues + 1], seen[queue] = queue, true
     end
 end

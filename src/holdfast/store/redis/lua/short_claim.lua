@@ -4,7 +4,7 @@
 
 local worker, number, limit = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local horizon, ahead_limit = now + tonumber(ARGV[7]), tonumber(ARGV[8])
-local asked, shares, adopted = unpack(cmsgpack.unpack(ARGV[9]), 1, 3)
+local asked, shares, adopted, closed = unpack(cmsgpack.unpack(ARGV[9]), 1, 4)
 
 if call('HEXISTS', prefix .. 'workers', worker) == 0 then
     return false
@@ -15,7 +15,7 @@ local MOST = 1500 -- as many as one call of a command takes with ease
 -- The lanes that matter, if these are all of one queue, and the queue.
 local function few_lanes()
     local queues = asked or call('ZRANGE', prefix .. 'queues', 0, 1)
-    if #queues > 1 or #adopted > 0 or ARGV[5] == '1' or call('EXISTS', prefix .. 'paused') == 1 then
+    if #queues > 1 or closed or #adopted > 0 or ARGV[5] == '1' or call('EXISTS', prefix .. 'paused') == 1 then
         return nil
     end
     return queues[1] and call('SMEMBERS', prefix .. 'lanes:' .. queues[1]) or {}, queues[1]

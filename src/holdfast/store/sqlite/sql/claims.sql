@@ -63,7 +63,8 @@ ORDER BY 1;
 
 -- name: unblock_suspects
 -- Let suspects wait for a child of their own that wait for a worker which knows their task, as the one that asks does
--- (?2, JSON pairs of task and version), in the queues ?3 (JSON; NULL for every queue). ?1 is the time.
+-- (?2, JSON pairs of task and version), in the queues ?3 (JSON; NULL for every queue) without the closed ones ?4
+-- (JSON). ?1 is the time.
 UPDATE holdfast_job
 SET state = CASE WHEN run_at <= ?1 THEN {ready} ELSE {scheduled} END, reason = NULL
 WHERE seq IN (
@@ -73,6 +74,7 @@ WHERE seq IN (
         AND job.version <= json_extract(known.value, '$[1]')
     WHERE job.alone > 0
         AND (?3 IS NULL OR job.queue IN (SELECT value FROM json_each(?3)))
+        AND job.queue NOT IN (SELECT value FROM json_each(?4))
         AND job.queue NOT IN (SELECT name FROM holdfast_queue)
 );
 
@@ -136,7 +138,8 @@ WHERE seq IN (SELECT value FROM json_each(?3))
 RETURNING {claim_columns};
 
 -- name: claim_ahead
--- Give jobs due after ?3 and until ?4 to worker ?1, soonest first, in the queues ?5 (JSON; NULL for every queue).
+-- Give jobs due after ?3 and until ?4 to worker ?1, soonest first, in the queues ?5 (JSON; NULL for every queue)
+-- without the closed ones ?8 (JSON).
 UPDATE holdfast_job
 SET state = {held}, fence = fence + 1, worker = ?1, call = ?2, started_at = NULL, reason = NULL
 WHERE seq IN (
@@ -145,6 +148,7 @@ WHERE seq IN (
             SELECT seq, priority, run_at FROM holdfast_job
             WHERE state = {scheduled} AND run_at > ?3 AND run_at <= ?4 AND alone = 0
                 AND (?5 IS NULL OR queue IN (SELECT value FROM json_each(?5)))
+                AND queue NOT IN (SELECT value FROM json_each(?8))
                 AND queue NOT IN (SELECT name FROM holdfast_queue)
             ORDER BY run_at, priority DESC, seq LIMIT ?6
         )
@@ -155,6 +159,7 @@ WHERE seq IN (
             AND job.version <= json_extract(known.value, '$[1]')
         WHERE job.run_at > ?3 AND job.run_at <= ?4 AND job.alone = 0
             AND (?5 IS NULL OR job.queue IN (SELECT value FROM json_each(?5)))
+            AND job.queue NOT IN (SELECT value FROM json_each(?8))
             AND job.queue NOT IN (SELECT name FROM holdfast_queue)
     )
     ORDER BY run_at, priority DESC, seq LIMIT ?6
@@ -182,9 +187,15 @@ SELECT min((
 FROM level WHERE level.priority IS NOT NULL;
 
 -- name: next_scheduled
--- The earliest run_at among the scheduled jobs of the queues ?1 (JSON; NULL for every queue).
+-- The earliest run_at among the scheduled jobs of the queues ?1 (JSON; NULL for every queue) without the closed ones ?3
+-- (JSON).
 SELECT run_at FROM holdfast_job
 WHERE state = {scheduled} AND alone = ?2
     AND (?1 IS NULL OR queue IN (SELECT value FROM json_each(?1)))
+    AND queue NOT IN (SELECT value FROM json_each(?3))
     AND queue NOT IN (SELECT name FROM holdfast_queue)
 ORDER BY run_at LIMIT 1;
+
+-- name: last_arrival
+-- Which job came last: who waits for work looks at it after a commit for which nobody rang.
+SELECT coalesce(max(seq), 0) FROM holdfast_job;

@@ -8,9 +8,12 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
 ON CONFLICT (id) DO NOTHING;
 
 -- name: beat
--- Renew a lease, unless the worker is condemned.
-INSERT INTO holdfast_beat (worker, beat_at, boot_id) VALUES (?1, ?2, ?3)
-ON CONFLICT (worker) DO UPDATE SET beat_at = excluded.beat_at, boot_id = excluded.boot_id WHERE condemned = 0;
+-- Renew a lease, unless the worker is condemned; without news of a poll (?4) the last one stays known.
+INSERT INTO holdfast_beat (worker, beat_at, boot_id, polled_at) VALUES (?1, ?2, ?3, ?4)
+ON CONFLICT (worker) DO UPDATE
+SET beat_at = excluded.beat_at, boot_id = excluded.boot_id,
+    polled_at = coalesce(excluded.polled_at, holdfast_beat.polled_at)
+WHERE condemned = 0;
 
 -- name: sweep_beats
 -- Forget the beats of workers that are buried or were never registered.
@@ -19,7 +22,7 @@ DELETE FROM holdfast_beat WHERE worker NOT IN (SELECT id FROM holdfast_worker WH
 -- name: leases
 -- Every registered worker with its last sign of life.
 SELECT worker.id, worker.lease, coalesce(beat.beat_at, worker.boot_at), coalesce(beat.boot_id, worker.boot_id),
-    coalesce(beat.condemned, 0)
+    coalesce(beat.condemned, 0), worker.queues, beat.polled_at
 FROM holdfast_worker AS worker LEFT JOIN holdfast_beat AS beat ON beat.worker = worker.id
 WHERE worker.buried_at IS NULL ORDER BY worker.seq;
 

@@ -1,0 +1,7 @@
+"""The app of our instances: `holdfast worker holdfast.bench.game.app:app`, with settings from the environment."""
+
+from holdfast.app import Holdfast
+from holdfast.bench.game.handler import TASK, run_job
+
+app = Holdfast()
+app.task(name=TASK)(run_job)

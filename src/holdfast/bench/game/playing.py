@@ -1,0 +1,121 @@
+"""Plays one game with one strategy, in real time: jobs are created, instances come and go."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from holdfast.bench.game.contender import Contender, Due
+from holdfast.bench.game.evidence import Evidence, Stint
+from holdfast.bench.game.instance import Instance
+from holdfast.bench.game.ledger import Ends, read_runs
+from holdfast.bench.game.place import Place
+from holdfast.bench.game.rules import REAL_DURATION
+from holdfast.bench.game.timetable import Mode, Shift, make_timetable
+from holdfast.bench.game.workload import LIVE_AHEAD, Workload, make_workload
+from holdfast.store.counted.journal import read_calls
+
+PUBLISHED_HATEST = 5
+"""Instances of the published games in which they come and go."""
+
+GLANCE = 1.0
+"""Seconds between two words about how far the game is."""
+
+
+class Game(msgspec.Struct, frozen=True):
+    """What is played. `duration` is in seconds."""
+
+    mode: Mode
+    instances: int
+    duration: float
+    seed: int
+
+    @property
+    def is_real(self) -> bool:
+        """Whether it is the game as published: scores of others mean nothing beside the published ones."""
+        return self.duration == REAL_DURATION and (
+            self.mode is not Mode.HATEST or self.instances == PUBLISHED_HATEST
+        )
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """How far a game is: of its seconds, and of its jobs."""
+
+    elapsed: float
+    seconds: float
+    run: int
+    jobs: int
+
+
+Tell = Callable[[Moment], None]
+
+
+async def play(game: Game, contender: Contender, place: Place, tell: Tell) -> Evidence:
+    """Play to the end and return what happened. Whatever happens, no process is left behind."""
+    return await _Match(game, contender, place, tell).play()
+
+
+class _Match:
+    def __init__(self, game: Game, contender: Contender, place: Place, tell: Tell) -> None:
+        self._game = game
+        self._contender = contender
+        self._place = place
+        self._tell = tell
+        self._work: Workload = make_workload(game.duration, game.seed)
+        self._began = 0.0
+        self._began_at = 0.0
+        self._stints: list[Stint] = []
+
+    async def play(self) -> Evidence:
+        self._began, self._began_at = time.monotonic(), time.time()
+        planned = [Due(number, self._began_at + due) for number, due in enumerate(self._work.planned)]
+        await self._contender.create(planned)
+        shifts = make_timetable(self._game.mode, self._game.instances, self._work, self._game.seed)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._create_live())
+            group.create_task(self._report())
+            for number, of_one in enumerate(shifts, 1):
+                group.create_task(self._keep(number, of_one))
+        return Evidence(
+            started_at=self._began_at,
+            jobs=await self._contender.played(),
+            runs=read_runs(self._place.ledger),
+            stints=sorted(self._stints, key=lambda stint: stint.started_at),
+            calls={stint.instance: read_calls(self._place.calls(stint.instance)) for stint in self._stints},
+        )
+
+    async def _until(self, at: float) -> None:
+        await asyncio.sleep(max(0.0, self._began + at - time.monotonic()))
+
+    async def _create_live(self) -> None:
+        for number, at in enumerate(self._work.live, len(self._work.planned)):
+            await self._until(at)
+            await self._contender.create([Due(number, time.time() + LIVE_AHEAD)])
+
+    async def _keep(self, number: int, shifts: tuple[Shift, ...]) -> None:
+        """Have one instance work its shifts, in one life each."""
+        for life, shift in enumerate(shifts, 1):
+            await self._until(shift.start)
+            killed = self._game.mode is Mode.KILL and shift.end < self._work.end
+            await self._live(f"{number}.{life}", shift, killed=killed)
+
+    async def _live(self, name: str, shift: Shift, *, killed: bool) -> None:
+        instance = await Instance.start(name, self._contender.launch(name), self._place.log(name))
+        started_at = time.time()
+        try:
+            await instance.watch(max(0.0, self._began + shift.end - time.monotonic()))
+            ended_at = time.time()
+            if not killed:
+                await instance.stop()
+                ended_at = time.time()
+        finally:
+            await asyncio.shield(instance.kill())
+        self._stints.append(Stint(name, started_at, ended_at, killed))
+
+    async def _report(self) -> None:
+        """Say every second how far the game is; the last jobs have ended by then."""
+        ends = Ends(self._place.ledger)
+        while (elapsed := time.monotonic() - self._began) < self._work.end:
+            self._tell(Moment(elapsed, self._work.end, ends.count(), self._work.jobs))
+            await asyncio.sleep(min(GLANCE, self._work.end - elapsed))

@@ -1,0 +1,18 @@
+"""Asking a person before something that cannot be undone."""
+
+import click
+
+from holdfast.cli.failures import ExitCode, say_failed
+
+
+def confirm(question: str) -> None:
+    """Ask on stderr; end with exit code 1 unless the answer is yes. Nobody there is wrong usage."""
+    try:
+        agreed = click.confirm(question, err=True)
+    except click.Abort as aborted:
+        if isinstance(aborted.__context__, KeyboardInterrupt):
+            raise
+        raise click.UsageError("nobody is there to confirm; add --yes", click.get_current_context()) from aborted
+    if not agreed:
+        say_failed("nothing was done")
+        raise click.exceptions.Exit(ExitCode.FAILED)

@@ -1,0 +1,108 @@
+"""`holdfast schedules`: what runs when; the list. Each of the other commands has a file of its own."""
+
+import click
+from rich.text import Text
+
+from holdfast.cli.connection import Wanted, about_a_store
+from holdfast.cli.helptext import examples
+from holdfast.cli.output import Column, cut, say, say_json, say_table
+from holdfast.cli.schedules_backfill import backfill
+from holdfast.cli.schedules_change import delete, pause, resume, trigger
+from holdfast.cli.schedules_create import create
+from holdfast.cli.schedules_edit import edit
+from holdfast.cli.schedules_fires import fires
+from holdfast.cli.schedules_next import next_command
+from holdfast.cli.schedules_show import show
+from holdfast.cli.schedules_sync import sync
+from holdfast.cli.scheduleview import (
+    STANDING_STYLES,
+    Seen,
+    decision_words,
+    schedule_fields,
+    see,
+    short_clock_words,
+    zoned_words,
+)
+from holdfast.cli.timetable import open_timetable
+from holdfast.watch.words import relative
+
+_NONE = (
+    "There is no schedule; declare one with @app.task(schedule=…), or make one with `holdfast schedules create`."
+)
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog=examples(
+        "holdfast schedules",
+        "holdfast schedules next --count 10",
+        "holdfast schedules create nightly report --cron '0 2 * * *' --tz Asia/Taipei",
+        "holdfast schedules pause nightly --why 'the warehouse moves'",
+        "holdfast schedules backfill nightly --since 2026-03-01 --until 2026-03-08 --tz Asia/Taipei",
+    ),
+)
+@click.pass_context
+@about_a_store
+def schedules(wanted: Wanted, ctx: click.Context) -> None:
+    """List schedules; make, change, pause and fire them."""
+    if ctx.invoked_subcommand is None:
+        _list_schedules(wanted)
+
+
+@schedules.command("list", epilog=examples("holdfast schedules list", "holdfast schedules list --json"))
+@about_a_store
+def list_command(wanted: Wanted) -> None:
+    """List every schedule: when it fires, next and last."""
+    _list_schedules(wanted)
+
+
+for _command in (show, next_command, fires, create, edit, pause, resume, trigger, delete, backfill, sync):
+    schedules.add_command(_command)
+
+
+def _list_schedules(wanted: Wanted) -> None:
+    with open_timetable(wanted.settings) as timetable:
+        found = [see(timetable, schedule) for schedule in timetable.call(timetable.schedules.list())]
+        idle = bool(found) and timetable.nobody_fires()
+    if wanted.as_json:
+        say_json([schedule_fields(seen) for seen in found])
+    elif not found:
+        say(_NONE)
+    else:
+        say_table(found, _COLUMNS)
+        if idle:
+            say("\nNo worker is running, so nothing is fired: start one with `holdfast worker MODULE:APP`.")
+
+
+def _next(seen: Seen) -> str:
+    if seen.next is None:
+        return ""
+    return f"{zoned_words(seen.next.planned, seen.zone)} ({relative(seen.next.planned, seen.now)})"
+
+
+def _next_soon(seen: Seen) -> str:
+    return "" if seen.next is None else relative(seen.next.planned, seen.now)
+
+
+def _last(seen: Seen) -> Text:
+    if seen.last is None:
+        return Text("")
+    when = f" {short_clock_words(seen.last.planned, seen.zone, seen.now)} ({relative(seen.last.planned, seen.now)})"
+    return decision_words(seen.last).append(when, style="default")
+
+
+def _last_in_short(seen: Seen) -> Text:
+    if seen.last is None:
+        return Text("")
+    return decision_words(seen.last).append(f" {relative(seen.last.planned, seen.now)}", style="default")
+
+
+_COLUMNS: list[Column[Seen]] = [
+    Column("NAME", lambda seen: cut(seen.name), whole=False),
+    Column("WHEN", lambda seen: cut(seen.words), whole=False, vital=1),
+    Column("NEXT", _next, short=_next_soon, vital=2),
+    Column("LAST", _last, short=_last_in_short, vital=1),
+    Column("STATE", lambda seen: Text(seen.standing, style=STANDING_STYLES[seen.standing]), vital=2),
+    Column("TASK", lambda seen: cut(seen.schedule.plan.job.task), whole=False, from_width=90),
+    Column("QUEUE", lambda seen: cut(seen.schedule.plan.job.queue), whole=False, from_width=110),
+]

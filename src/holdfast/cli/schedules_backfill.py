@@ -1,0 +1,99 @@
+"""`holdfast schedules backfill`: jobs for the planned times of a past range."""
+
+from collections.abc import Sequence
+from datetime import datetime, tzinfo
+
+import click
+
+from holdfast.cli.confirming import confirm
+from holdfast.cli.connection import Wanted, about_a_store
+from holdfast.cli.helptext import examples
+from holdfast.cli.output import bulk_progress, say, say_json
+from holdfast.cli.scheduleview import zoned_words
+from holdfast.cli.timetable import Timetable, open_timetable
+from holdfast.cli.typed import read_moment, read_span, tz_option
+from holdfast.schedule.outlook import zone_of
+from holdfast.schedule.plan import Schedule
+from holdfast.schedule.zones import find_zone
+from holdfast.watch.words import counted, one_line
+
+
+@click.command(
+    epilog=examples(
+        "holdfast schedules backfill nightly --since 2026-03-01 --until 2026-03-08 --tz Asia/Taipei",
+        "holdfast schedules backfill nightly --since 6h",
+        "holdfast schedules backfill nightly --since 2026-03-01T00:00Z --until 2026-03-02T00:00Z --again --yes",
+    )
+)
+@click.argument("name")
+@click.option("--since", required=True, metavar="TIME", help="The first moment of the range; 6h is six hours ago.")
+@click.option("--until", default="now", show_default=True, metavar="TIME", help="The last moment of the range.")
+@tz_option
+@click.option("--again", is_flag=True, help="For times that were fired, too.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@about_a_store
+def backfill(
+    wanted: Wanted, /, *, name: str, since: str, until: str, tz: str | None, again: bool, yes: bool
+) -> None:
+    """Enqueue jobs for the times of a past range.
+
+    That is one for each planned time that was not fired. It says how many there are, and asks, before it does
+    anything. The jobs run as soon as there is room; `ctx.planned_at` tells each of them its time. A TIME without a
+    zone is read by the clock of --tz.
+    """
+    zone = None if tz is None else find_zone(tz)
+    with open_timetable(wanted.settings) as timetable:
+        first = _moment("--since", since, zone, timetable.now)
+        last = _moment("--until", until, zone, timetable.now)
+        schedule = timetable.call(timetable.schedules.get(name))
+        times = timetable.call(timetable.schedules.backfill_times(name, first, last, again=again))
+        if times and not yes:
+            confirm(f"{_how_many(schedule, times)}: enqueue a job for each?")
+        done = _fill(timetable, name, (first, last), again=again, total=len(times)) if times else 0
+    undecided = schedule.plan.active and schedule.plan.cursor < last
+    if wanted.as_json:
+        say_json({"schedule": name, "since": first, "until": last, "enqueued": done})
+        return
+    say(f"{counted(done, 'job')} {'was' if done == 1 else 'were'} enqueued." if done else _NOTHING[again])
+    if undecided:
+        after = zoned_words(schedule.plan.cursor, zone_of(schedule.plan.rule))
+        say(f"Times after {after} are left to the workers, which have not decided about them yet.")
+
+
+_NOTHING = {
+    False: "Nothing is to be backfilled: each planned time of the range was fired, or is excluded.",
+    True: "Nothing is to be backfilled: the range has no planned times, or they are excluded.",
+}
+
+
+def _moment(option: str, text: str, zone: tzinfo | None, now: datetime) -> datetime:
+    """Return the moment that is meant: `6h` is so long ago."""
+    if text == "now":
+        return now
+    if text.isdigit():  # a date without its dashes
+        return read_moment(option, text, zone)
+    try:
+        return now - read_span(text)
+    except (ValueError, OverflowError):
+        return read_moment(option, text, zone)
+
+
+def _how_many(schedule: Schedule, times: Sequence[datetime]) -> str:
+    zone, name = zone_of(schedule.plan.rule), one_line(schedule.name)
+    first = zoned_words(times[0], zone)
+    if len(times) == 1:
+        return f"1 planned time of '{name}', {first}"
+    return f"{len(times):,} planned times of '{name}', from {first} to {zoned_words(times[-1], zone)}"
+
+
+def _fill(timetable: Timetable, name: str, between: tuple[datetime, datetime], *, again: bool, total: int) -> int:
+    shown = 0
+    with bulk_progress(total) as step:
+
+        def progress(done: int, _total: int) -> None:
+            nonlocal shown
+            for _ in range(shown, done):
+                step()
+            shown = max(shown, done)
+
+        return timetable.call(timetable.schedules.backfill(name, *between, again=again, progress=progress))

@@ -1,0 +1,62 @@
+"""`holdfast schedules edit`: change when a schedule fires, or what it enqueues."""
+
+from functools import partial
+from typing import Any
+
+import click
+
+from holdfast.cli.connection import Wanted, about_a_store
+from holdfast.cli.helptext import examples
+from holdfast.cli.output import say, say_json
+from holdfast.cli.schedules_create import say_next
+from holdfast.cli.schedules_job import JobWish, job_options
+from holdfast.cli.schedules_rule import RuleWish, default_hidden, rule_options
+from holdfast.cli.scheduleview import schedule_fields, see
+from holdfast.cli.target import app_dir_option, find_meant
+from holdfast.cli.timetable import open_timetable
+from holdfast.schedule.schedules import check_name
+from holdfast.watch.words import one_line
+
+
+@click.command(
+    epilog=examples(
+        "holdfast schedules edit nightly --cron '30 3 * * *'",
+        "holdfast schedules edit nightly --overlap queue_one --misfire all",
+        "holdfast schedules edit nightly --end none --exclude none",
+        "holdfast schedules edit nightly --kwarg month=4 --queue reports",
+    )
+)
+@click.argument("name")
+@click.option("--task", metavar="NAME", help="Run another task.")
+@rule_options(default_hidden)
+@job_options(default_hidden)
+@app_dir_option
+@about_a_store
+def edit(wanted: Wanted, /, *, name: str, task: str | None, target: str | None, app_dir: str, **given: Any) -> None:
+    """Change a schedule; what is not said stays as it is.
+
+    --cron, --every and --at take the place of the times it has, and --exclude of what it excludes; `none` takes
+    --start, --end, --exclude and --catch-up-window back. What it has fired ahead of its time is withdrawn, unless a
+    worker has it.
+    """
+    rule, job = RuleWish.take(given), JobWish.take(given)
+    if rule.is_empty and job.is_empty and task is None and target is None:
+        raise click.UsageError(
+            "nothing is to be changed; say what, as in --cron '30 3 * * *' or --overlap allow",
+            click.get_current_context(),
+        )
+    if task is not None:
+        check_name("task", task)
+    meant = find_meant(wanted, target, app_dir)
+    change = partial(job.change, task=task, app=meant.app)
+    with open_timetable(meant.loaded.settings) as timetable:
+        changing = timetable.schedules.edit(name, rule=None if rule.is_empty else rule.change, job=change)
+        seen, idle = see(timetable, timetable.call(changing)), timetable.nobody_fires()
+    if wanted.as_json:
+        say_json({**schedule_fields(seen), "checked": meant.app is not None})
+        return
+    say(f"Schedule '{one_line(name)}' is changed: it fires {seen.words}.")
+    say_next(seen, idle=idle)
+    origin = seen.schedule.plan.origin
+    if origin is not None:
+        say(f"{origin.app} declares it in code: it stays changed until that declaration is changed.")

@@ -1,0 +1,108 @@
+"""`holdfast schedules fires`: what became of planned times, and why."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, tzinfo
+
+import click
+from rich.text import Text
+
+from holdfast.cli.connection import Wanted, about_a_store
+from holdfast.cli.helptext import examples
+from holdfast.cli.output import Column, cut, say, say_json, say_table
+from holdfast.cli.scheduleview import (
+    clock_words,
+    decision_words,
+    fire_fields,
+    short_clock_words,
+    zoned_words,
+)
+from holdfast.cli.timetable import Timetable, open_timetable
+from holdfast.cli.typed import read_moment, tz_option
+from holdfast.core.record import Cause, Fire
+from holdfast.schedule.outlook import zone_of
+from holdfast.schedule.plan import Schedule
+from holdfast.schedule.zones import find_zone
+from holdfast.watch.words import counted, one_line, short_id, span
+
+_CAUSES = {Cause.RULE: "", Cause.TRIGGER: "by hand", Cause.BACKFILL: "backfill"}
+_WIDE = 100
+
+
+@click.command(
+    epilog=examples(
+        "holdfast schedules fires",
+        "holdfast schedules fires nightly --limit 100",
+        "holdfast schedules fires nightly --before 2026-03-01T00:00Z --json",
+    )
+)
+@click.argument("name", required=False)
+@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="About so many.")
+@click.option("--before", metavar="TIME", help="Only those planned before this: the next page.")
+@tz_option
+@about_a_store
+def fires(wanted: Wanted, /, *, name: str | None, limit: int, before: str | None, tz: str | None) -> None:
+    """Show what became of planned times, the latest first.
+
+    Without NAME those of all schedules. Of each the last 1,000 are kept, at least.
+    """
+    zone = None if tz is None else find_zone(tz)
+    earlier = None if before is None else read_moment("--before", before, zone)
+    with open_timetable(wanted.settings) as timetable:
+        schedules = _schedules(timetable, name)
+        found = timetable.call(timetable.schedules.fires(name, limit, earlier))
+    if wanted.as_json:
+        say_json([fire_fields(fire) for fire in found])
+    elif not found:
+        say("Nothing was fired." if before is None else "Nothing was fired before that.")
+    else:
+        zones = {schedule.name: zone_of(schedule.plan.rule) for schedule in schedules}
+        say_table(found, _columns(found, zones, timetable.now, named=name is None))
+        _tell_more(found, limit)
+
+
+def _schedules(timetable: Timetable, name: str | None) -> Sequence[Schedule]:
+    if name is not None:
+        return (timetable.call(timetable.schedules.get(name)),)
+    return timetable.call(timetable.schedules.list())
+
+
+def _tell_more(found: Sequence[Fire], limit: int) -> None:
+    if len(found) >= limit:
+        say(
+            f"\nThe latest {counted(len(found), 'entry', 'entries')}; for older ones add --before"
+            f" {found[-1].planned.isoformat()}"
+        )
+
+
+def _columns(
+    found: Sequence[Fire], zones: Mapping[str, tzinfo | None], now: datetime, *, named: bool
+) -> list[Column[Fire]]:
+    tell = zoned_words if named else clock_words
+    schedule: Column[Fire] = Column("SCHEDULE", lambda fire: cut(fire.schedule), whole=False, vital=2)
+    cause: Column[Fire] = Column("CAUSE", lambda fire: _CAUSES[fire.cause])
+    return [
+        Column(
+            "PLANNED",
+            lambda fire: tell(fire.planned, zones.get(fire.schedule)),
+            short=lambda fire: short_clock_words(fire.planned, None if named else zones.get(fire.schedule), now),
+        ),
+        *([schedule] if named else []),
+        Column("DECISION", decision_words, vital=2),
+        Column("DECIDED", _decided, from_width=_WIDE),
+        *([cause] if any(fire.cause is not Cause.RULE for fire in found) else []),
+        Column("JOB", lambda fire: fire.job_id or "", short=lambda fire: short_id(fire.job_id or ""), vital=1),
+        Column("WHY", lambda fire: _why(fire, zones.get(fire.schedule), now), whole=False, vital=2),
+    ]
+
+
+def _decided(fire: Fire) -> str:
+    """Return how long before or after its time it was decided."""
+    if fire.decided_at is None:
+        return ""
+    distance = fire.decided_at - fire.planned
+    return f"{span(distance)} {'before' if fire.decided_at < fire.planned else 'after'}"
+
+
+def _why(fire: Fire, zone: tzinfo | None, now: datetime) -> Text:
+    until = None if fire.until is None else f"until {short_clock_words(fire.until, zone, now)}"
+    return Text("; ".join(one_line(part) for part in (until, fire.note) if part))

@@ -1,0 +1,157 @@
+"""The options of the command line that say which job a schedule enqueues, and what they mean.
+
+The store does not know what a task takes: without an app, arguments are stored by name as they are given.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
+
+import click
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.app import Holdfast
+from holdfast.cli.target import check_target
+from holdfast.errors import ArgumentsError, UnknownTaskError
+from holdfast.policy import declare_options
+from holdfast.schedule.declaring import Declaration
+from holdfast.schedule.plan import Template
+from holdfast.schedule.rules import AnyRule
+from holdfast.schedule.schedules import check_name, declare
+from holdfast.spelling import hint
+from holdfast.task import Task
+
+F = TypeVar("F", bound=Callable[..., Any])
+Named = Mapping[str, msgspec.Raw]
+
+
+class _Envelope(msgspec.Struct, omit_defaults=True):
+    v: int
+    args: dict[str, msgspec.Raw]
+    secret: dict[str, msgspec.Raw] = {}
+
+
+def _as_json(_ctx: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[msgspec.Raw, ...]:
+    return tuple(_read(parameter.opts[0], text) for text in texts)
+
+
+def _as_named_json(_ctx: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> Named:
+    named = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not (name.isidentifier() and equals):
+            raise click.BadParameter(f"'{pair}' is not NAME=JSON, as in --kwarg month=3 or --kwarg to='\"Ada\"'")
+        named[name] = _read(f"{parameter.opts[0]} {name}", text)
+    return named
+
+
+def _read(where: str, text: str) -> msgspec.Raw:
+    try:
+        msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        quoted = msgspec.json.encode(text).decode()
+        raise _usage(f"{where}: {text} is no JSON; a text stands in double quotes: '{quoted}'") from None
+    return msgspec.Raw(text.encode())
+
+
+positional_option = click.option(
+    "--arg", "args", multiple=True, metavar="JSON", callback=_as_json, help="An argument by position; needs --app."
+)
+
+
+def job_options(default: Callable[[str], str]) -> Callable[[F], F]:
+    """Give a command the options that say what to enqueue; `JobWish.take` reads them."""
+    told = default("the task's")
+    options = (
+        click.option(
+            "--kwarg", "kwargs", multiple=True, metavar="NAME=JSON", callback=_as_named_json, help="An argument."
+        ),
+        click.option("--queue", metavar="NAME", help=f"Where its jobs wait.{told}"),
+        click.option("--priority", type=int, metavar="N", help=f"Greater goes first.{told}"),
+        click.option("--max-attempts", type=int, metavar="N", help=f"Of each job.{told}"),
+        click.option(
+            "--app", "target", metavar="MODULE:APP", callback=check_target, help="Check it against this app's task."
+        ),
+    )
+
+    def give(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return give
+
+
+@dataclass(frozen=True, slots=True)
+class JobWish:
+    """What a person says of the job that a schedule is to enqueue. `routing` has only what is said."""
+
+    kwargs: Named
+    routing: Mapping[str, Any]
+
+    @classmethod
+    def take(cls, given: dict[str, Any]) -> Self:
+        """Take its options out of those of a command. Raises ConfigurationError for what no job can have."""
+        kwargs = given.pop("kwargs")
+        routing = {name: given.pop(name) for name in ("queue", "priority", "max_attempts")}
+        said = {name: value for name, value in routing.items() if value is not None}
+        declare_options(**said)
+        return cls(kwargs, said)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is said."""
+        return not (self.kwargs or self.routing)
+
+    def make(
+        self, name: str, task: str, rule: AnyRule, args: tuple[msgspec.Raw, ...], app: Holdfast | None
+    ) -> Declaration:
+        """Return the schedule that is meant, checked against the app's task where there is an app."""
+        if app is None:
+            if args:
+                raise _usage(
+                    "--arg needs --app MODULE:APP, for arguments are stored by name; or write --kwarg NAME=JSON"
+                )
+            check_name("schedule", name)
+            check_name("task", task)
+            return Declaration(name, rule, Template(task=task, payload=_payload(1, self.kwargs), **self.routing))
+        found = _find(app, task)
+        return declare(name, found.options(**self.routing), rule, (), _fitting(found, args, self.kwargs))
+
+    def change(self, template: Template, task: str | None, app: Holdfast | None) -> Template:
+        """Return a template as it is to be from now on: what is not said stays, arguments too."""
+        changed = replace(template, task=task or template.task, **self.routing)
+        if not self.kwargs and app is None:
+            return changed
+        stored = msgspec.json.decode(template.payload, type=_Envelope)
+        if app is None:
+            secret = {name: self.kwargs.get(name, value) for name, value in stored.secret.items()}
+            shown = {name: value for name, value in {**stored.args, **self.kwargs}.items() if name not in secret}
+            return replace(changed, payload=_payload(stored.v, shown, secret))
+        found = _find(app, changed.task)
+        values = _fitting(found, (), {**stored.args, **stored.secret, **self.kwargs})
+        return replace(changed, payload=found.arguments.encode((), values), version=found.policy.version)
+
+
+def _find(app: Holdfast, task: str) -> Task[..., Any]:
+    found = app.tasks.get(task)
+    if found is None:
+        raise UnknownTaskError(f"the app has no task {task!r}; {hint(task, app.tasks)}")
+    return found
+
+
+def _fitting(task: Task[..., Any], args: tuple[msgspec.Raw, ...], kwargs: Named) -> dict[str, Any]:
+    try:
+        return task.arguments.read(args, kwargs)
+    except ArgumentsError as error:
+        raise _usage(str(error)) from error
+
+
+def _payload(version: int, shown: Named, secret: Named | None = None) -> bytes:
+    """Return arguments as they are stored, unchecked."""
+    return msgspec.json.encode(_Envelope(version, dict(shown), dict(secret or {})))
+
+
+def _usage(words: str) -> click.UsageError:
+    return click.UsageError(words, click.get_current_context())

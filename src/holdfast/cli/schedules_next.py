@@ -1,0 +1,136 @@
+"""`holdfast schedules next`: when schedules fire next, in plain words, and when they do not and why."""
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from itertools import islice
+from typing import Any
+
+import click
+from rich.text import Text
+
+from holdfast.cli.connection import Wanted, about_a_store
+from holdfast.cli.helptext import examples
+from holdfast.cli.output import Column, cut, say, say_json, say_table
+from holdfast.cli.scheduleview import clock_words, short_clock_words, zoned_words
+from holdfast.cli.timetable import open_timetable
+from holdfast.schedule.outlook import Standing, coming, standing_of, zone_of
+from holdfast.schedule.plan import Schedule
+from holdfast.schedule.words import Upcoming, describe
+from holdfast.watch.words import counted, one_line, relative, span
+
+
+@dataclass(frozen=True, slots=True)
+class _Time:
+    """A planned time of a schedule."""
+
+    schedule: Schedule
+    time: Upcoming
+    zone: tzinfo | None
+
+
+@click.command(
+    "next",
+    epilog=examples(
+        "holdfast schedules next", "holdfast schedules next nightly --count 20", "holdfast schedules next --json"
+    ),
+)
+@click.argument("name", required=False)
+@click.option("--count", type=click.IntRange(1, 10_000), default=10, show_default=True, help="So many times.")
+@about_a_store
+def next_command(wanted: Wanted, name: str | None, count: int) -> None:
+    """Say when a schedule fires next, and when not and why.
+
+    Without NAME the times of all schedules that are active, in their order.
+    """
+    with open_timetable(wanted.settings) as timetable:
+        now = timetable.now
+        found = (
+            (timetable.call(timetable.schedules.get(name)),) if name else timetable.call(timetable.schedules.list())
+        )
+    standings = {schedule.name: standing_of(schedule, now) for schedule in found}
+    asked = found if name else [each for each in found if standings[each.name] is Standing.ACTIVE]
+    each_ones = (
+        [_Time(each, time, zone_of(each.plan.rule)) for time in coming(each, now, count)] for each in asked
+    )
+    times = list(islice(heapq.merge(*each_ones, key=lambda each: each.time.planned), count))
+    if wanted.as_json:
+        say_json([_fields(each) for each in times])
+    elif name:
+        _tell_one(found[0], standings[name], times, now)
+    else:
+        _tell_all(found, times, now)
+
+
+def _fields(each: _Time) -> dict[str, Any]:
+    time = each.time
+    return {
+        "schedule": each.schedule.name,
+        "planned": time.planned,
+        "run_at": time.run_at,
+        "excluded": time.excluded,
+        "note": time.note,
+    }
+
+
+def _tell_one(schedule: Schedule, standing: Standing, times: Sequence[_Time], now: datetime) -> None:
+    name = one_line(schedule.name)
+    say(Text.assemble((name, "bold"), f" fires {describe(schedule.plan.rule, schedule.ground)}."))
+    if standing is Standing.PAUSED:
+        say(
+            Text(
+                f"It is paused: nothing of this is fired before `holdfast schedules resume {name}`.", style="yellow"
+            )
+        )
+    elif standing is Standing.RETIRED:
+        say(Text("It is retired: nothing of this is fired unless an app declares it again.", style="yellow"))
+    if not times:
+        say("No time is left.")
+        return
+    say("")
+    say_table(times, [_planned(now, named=False), _distance(now), *_why_if_any(times)])
+
+
+def _tell_all(found: Sequence[Schedule], times: Sequence[_Time], now: datetime) -> None:
+    if times:
+        say_table(
+            times,
+            [
+                _planned(now, named=True),
+                _distance(now),
+                Column("SCHEDULE", lambda each: cut(each.schedule.name), whole=False, vital=2),
+                *_why_if_any(times),
+            ],
+        )
+    else:
+        say("Nothing is planned." if found else "There is no schedule.")
+    silent = sum(standing_of(schedule, now) in {Standing.PAUSED, Standing.RETIRED} for schedule in found)
+    if silent:
+        verb = "is" if silent == 1 else "are"
+        say(f"\n{counted(silent, 'schedule')} {verb} paused or retired: see `holdfast schedules`.")
+
+
+def _planned(now: datetime, *, named: bool) -> Column[_Time]:
+    tell = zoned_words if named else clock_words
+    return Column(
+        "PLANNED",
+        lambda each: tell(each.time.planned, each.zone),
+        short=lambda each: short_clock_words(each.time.planned, None if named else each.zone, now),
+    )
+
+
+def _distance(now: datetime) -> Column[_Time]:
+    return Column("", lambda each: relative(each.time.planned, now), vital=1)
+
+
+def _why(each: _Time) -> Text:
+    time = each.time
+    if time.excluded is not None:
+        return Text(f"not fired: {one_line(time.excluded)}", style="yellow")
+    put_off = f"its job starts {span(time.run_at - time.planned)} later" if time.run_at > time.planned else None
+    return Text("; ".join(filter(None, (time.note, put_off))))
+
+
+def _why_if_any(times: Sequence[_Time]) -> list[Column[_Time]]:
+    return [Column("WHY", _why, whole=False, vital=2)] if any(map(_why, times)) else []

@@ -1,0 +1,53 @@
+"""The schedules of an open store: what every command about them goes through."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from holdfast.cli.connection import existing_store
+from holdfast.core.record import Fire, Kind
+from holdfast.schedule.schedules import Schedules
+from holdfast.settings import Settings
+from holdfast.store.backend import Backend
+from holdfast.store.errand import Errand, run_errand
+from holdfast.store.verb import Verb
+from holdfast.watch.why import is_live
+
+T = TypeVar("T")
+
+_A_MOMENT = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Timetable:
+    """The schedules of a store, how far `ahead` of their time they are fired, and what time the store has."""
+
+    backend: Backend
+    schedules: Schedules
+    ahead: timedelta
+    now: datetime
+
+    def call(self, what: Verb[T] | Errand[T]) -> T:
+        """Run a verb or an errand."""
+        return run_errand(self.backend.run, what) if isinstance(what, Errand) else self.backend.run(what)
+
+    def last_fire(self, name: str) -> Fire | None:
+        """Return what became of the last planned time of a schedule that has come."""
+        fires = self.call(self.schedules.fires(name, 1, before=self.now + _A_MOMENT))
+        return fires[0] if fires else None
+
+    def nobody_fires(self) -> bool:
+        """Tell whether no worker is alive, so that nothing will be fired."""
+        workers = self.call(self.backend.verbs.workers())
+        return not any(map(is_live, workers))
+
+
+@contextmanager
+def open_timetable(settings: Settings) -> Iterator[Timetable]:
+    """Open the store, which must exist, and close it at the end."""
+    with existing_store(settings) as backend:
+        now = backend.run(backend.verbs.due_records(Kind.SCHEDULE, timedelta(), 0)).now
+        ahead = timedelta(seconds=settings.look_ahead)
+        yield Timetable(backend, Schedules(backend.verbs, ahead), ahead, now)

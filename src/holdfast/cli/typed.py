@@ -1,0 +1,75 @@
+"""What people type on a command line: spans of time and moments."""
+
+import re
+from datetime import UTC, datetime, timedelta, tzinfo
+
+import click
+
+from holdfast.schedule.zones import first_instant
+
+_NUMBER = re.compile(r"\d+(\.\d+)?|\.\d+")
+_PIECE = re.compile(rf"(?P<number>{_NUMBER.pattern}) ?(?P<unit>ms|s|min|m|h|d|w) ?")
+_SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+
+
+def as_span(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> timedelta | None:
+    """Read an option as a span: `15m`, `1h30m`, `2d`, or a number of seconds."""
+    return None if text is None else _span_option(text)
+
+
+def as_spans(_ctx: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[timedelta, ...]:
+    """Read an option that may be given several times."""
+    return tuple(map(_span_option, texts))
+
+
+def _span_option(text: str) -> timedelta:
+    try:
+        return read_span(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def read_span(text: str) -> timedelta:
+    """Return what a text means as a span. Raises ValueError that says how to write one."""
+    written = text.strip()
+    if _NUMBER.fullmatch(written):
+        written += "s"
+    seconds, position = 0.0, 0
+    while (piece := _PIECE.match(written, position)) is not None:
+        seconds += float(piece["number"]) * _SECONDS[piece["unit"]]
+        position = piece.end()
+    try:
+        if written and position == len(written):
+            return timedelta(seconds=seconds)
+    except OverflowError:
+        pass
+    raise ValueError(f"'{text}' is no span; write e.g. 30s, 15m, 1h30m or 2d")
+
+
+def read_moment(option: str, text: str, zone: tzinfo | None) -> datetime:
+    """Return what a text means as a moment; one without a zone of its own is read by the clock of `zone`.
+
+    Raises click.UsageError that says how to write one.
+    """
+    written = text.strip()
+    if written == "now":
+        return datetime.now(UTC).replace(microsecond=0)
+    try:
+        moment = datetime.fromisoformat(written)
+    except ValueError as error:
+        why = f" ({error})" if "range" in str(error) or "must be" in str(error) else ""
+        raise click.UsageError(
+            f"{option}: '{text}' is no date{why}; write e.g. 2026-03-01T09:00+08:00", click.get_current_context()
+        ) from error
+    if moment.utcoffset() is not None:
+        return moment
+    if zone is None:
+        raise click.UsageError(
+            f"{option}: '{text}' has no time zone; write e.g. {moment:%Y-%m-%dT%H:%M}Z or"
+            f" {moment:%Y-%m-%dT%H:%M}+08:00, or add --tz Asia/Taipei",
+            click.get_current_context(),
+        )
+    return first_instant(zone, moment)
+
+
+tz_option = click.option("--tz", metavar="ZONE", help="The time zone, as Asia/Taipei.  [default: UTC]")

@@ -1,0 +1,269 @@
+"""What becomes of the planned times of a schedule. Pure: the same question always has the same answer.
+
+    planned ──► excluded by the calendar?
+       │        nobody was there for longer than `misfire_after`? then as `misfire` says
+       │        a run before it is not over? then as `overlap` says: at its own time, not ahead of it
+       └──────► fired
+
+A time is decided up to `ahead` before it comes, so that its job lies ready to start on the millisecond. Only where
+a run before it may still be in its way at that time the decision waits for the time itself.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import islice, takewhile
+
+from msgspec.structs import replace
+
+from holdfast.core.job import NewJob
+from holdfast.core.record import Cause, Decision, Fire
+from holdfast.core.states import FINAL, WAITING, State
+from holdfast.schedule.plan import Plan, Run, Schedule
+from holdfast.schedule.rules import Misfire, Overlap
+
+LOOK_AGAIN = timedelta(seconds=1)
+"""How soon to look again for the end of the run that a fire waits for."""
+
+COUNTED = 10_000
+"""How many missed times are counted one by one, at most."""
+
+MOST_WAITING = 1000
+"""How many fires wait for runs before them, at most."""
+
+MOST_RUNS = 100
+"""How many runs are kept in mind, at most: the latest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A schedule after a look at it: what to write, all of it or nothing."""
+
+    plan: Plan
+    due_at: datetime | None
+    fires: tuple[Fire, ...] = ()
+    jobs: tuple[NewJob, ...] = ()
+    cancels: tuple[str, ...] = ()
+    withdraws: tuple[str, ...] = ()
+
+
+def decide(schedule: Schedule, now: datetime, ahead: timedelta, states: Mapping[str, State]) -> Decided:
+    """Decide all that can be decided now. `states` are those of the runs; a job that is not there is over."""
+    desk = _Desk(schedule, now, ahead)
+    if not desk.plan.active:
+        return Decided(desk.plan, None)
+    died = desk.see_runs(states)
+    if died is not None and desk.plan.rule.pause_on_failure:
+        why = f"job {died.job_id} of {died.planned.isoformat(timespec='seconds')} is dead"
+        return pause(schedule, now, why, states)
+    desk.serve_waiting()
+    return desk.decided(desk.go_through_times())
+
+
+def pause(schedule: Schedule, now: datetime, why: str | None, states: Mapping[str, State]) -> Decided:
+    """Stop a schedule: what was fired ahead of its time is taken back, or asked back where a worker has it."""
+    plan = replace(schedule.plan, paused_at=now, paused_why=why)
+    return _stopped(schedule, plan, now, states, "the schedule was paused" if why is None else f"paused: {why}")
+
+
+def retire(schedule: Schedule, now: datetime, states: Mapping[str, State]) -> Decided:
+    """Stop a schedule that is declared no more."""
+    return _stopped(schedule, replace(schedule.plan, retired_at=now), now, states, "the schedule was retired")
+
+
+def replan(schedule: Schedule, plan: Plan, now: datetime, ahead: timedelta, states: Mapping[str, State]) -> Decided:
+    """Let another plan hold from now on. A fire ahead of its time that a worker already has stands as it is."""
+    why = "the schedule was changed"
+    withdrawn = [run for run in _ahead(plan, now, states) if states[run.job_id] in WAITING]
+    standing = tuple(run for run in plan.runs if run not in withdrawn)
+    plan = replace(plan, runs=standing, waiting=(), cursor=max([now, *(run.planned for run in standing)]))
+    fires = _revoked(schedule, withdrawn, why) + _given_up(schedule, why)
+    decided = decide(Schedule(schedule.name, schedule.version, plan), now, ahead, states)
+    again = {(fire.planned, fire.cause) for fire in decided.fires}
+    return dataclasses.replace(
+        decided,
+        fires=(*(fire for fire in fires if (fire.planned, fire.cause) not in again), *decided.fires),
+        withdraws=tuple(run.job_id for run in withdrawn),
+    )
+
+
+def _stopped(schedule: Schedule, plan: Plan, now: datetime, states: Mapping[str, State], why: str) -> Decided:
+    back = _ahead(plan, now, states)
+    kept = tuple(run for run in plan.runs if run not in back)
+    return Decided(
+        replace(plan, runs=kept, waiting=()),
+        None,
+        _revoked(schedule, back, why) + _given_up(schedule, why),
+        cancels=tuple(run.job_id for run in back),
+    )
+
+
+def _ahead(plan: Plan, now: datetime, states: Mapping[str, State]) -> list[Run]:
+    """Return the runs that were fired ahead of a time that has not come, and are not over all the same."""
+    return [run for run in plan.runs if run.planned > now and states.get(run.job_id, State.COMPLETED) not in FINAL]
+
+
+def _revoked(schedule: Schedule, runs: Sequence[Run], why: str) -> tuple[Fire, ...]:
+    return tuple(Fire(schedule.name, run.planned, Decision.REVOKED, job_id=run.job_id, note=why) for run in runs)
+
+
+def _given_up(schedule: Schedule, why: str) -> tuple[Fire, ...]:
+    return tuple(Fire(schedule.name, time, Decision.REVOKED, note=why) for time in schedule.plan.waiting)
+
+
+@dataclass(slots=True)
+class _Desk:
+    """One look at a schedule, while it is worked on."""
+
+    schedule: Schedule
+    now: datetime
+    ahead: timedelta
+    plan: Plan = field(init=False)
+    fires: list[Fire] = field(default_factory=list)
+    jobs: list[NewJob] = field(default_factory=list)
+    cancels: list[str] = field(default_factory=list)
+    runs: list[Run] = field(init=False)
+    waiting: list[datetime] = field(init=False)
+    cursor: datetime = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.plan = self.schedule.plan
+        self.runs = list(self.plan.runs)
+        self.waiting = list(self.plan.waiting)
+        self.cursor = self.plan.cursor
+
+    def see_runs(self, states: Mapping[str, State]) -> Run | None:
+        """Forget the runs that are over or matter no more; return one that died, if any did."""
+        died = next((run for run in self.runs if states.get(run.job_id) is State.DEAD), None)
+        rule = self.plan.rule
+        heeded = rule.overlap is not Overlap.ALLOW or rule.pause_on_failure
+        unfinished = (run for run in self.runs if states.get(run.job_id, State.COMPLETED) not in FINAL)
+        self.runs = [run for run in unfinished if heeded or run.planned > self.now]
+        return died
+
+    def serve_waiting(self) -> None:
+        """Fire what has waited for a run that is over by now."""
+        if self.waiting and not self.runs:
+            planned = self.waiting.pop(0)
+            self.fire(planned, Decision.FIRED, self.now, "it waited for the run before it")
+
+    def go_through_times(self) -> datetime | None:
+        """Decide time after time; return the next one that is not decided yet, if any."""
+        self.go_through_missed(self.now - timedelta(seconds=self.plan.rule.misfire_after))
+        times = self.times()
+        upcoming = next(times, None)
+        while upcoming is not None:
+            if upcoming > self.now + self.ahead or self.must_wait_for(upcoming):
+                return upcoming
+            self.cursor = upcoming
+            reason = self.plan.rule.excluded(upcoming)
+            if reason is None:
+                self.come_to(upcoming, Decision.FIRED)
+            else:
+                self.note_unfired(upcoming, Decision.EXCLUDED, reason)
+            upcoming = next(times, None)
+        return None
+
+    def go_through_missed(self, until: datetime) -> None:
+        """Decide about the times up to this one, for which nobody was there."""
+        missed: list[datetime] = []
+        for time in islice(takewhile(lambda time: time <= until, self.times()), COUNTED):
+            self.cursor = time
+            reason = self.plan.rule.excluded(time)
+            if reason is None:
+                missed.append(time)
+            else:
+                self.note_unfired(time, Decision.EXCLUDED, reason)
+        self.catch_up(missed)
+        self.cursor = max(self.cursor, until)  # where there were more than can be counted, they are let go
+
+    def times(self) -> Iterator[datetime]:
+        """Return the planned times that are not decided yet."""
+        return self.plan.rule.times_after(self.cursor, self.schedule.ground)
+
+    def catch_up(self, missed: list[datetime]) -> None:
+        """Fire none, the last, or all of the missed times, as the rule says."""
+        if not missed:
+            return
+        rule = self.plan.rule
+        chosen: list[datetime] = []
+        why = "nobody was there, and missed fires are skipped"
+        if rule.misfire is Misfire.ONCE:
+            chosen = missed[-1:]
+            why = f"nobody was there; caught up once, by that of {missed[-1].isoformat(timespec='seconds')}"
+        elif rule.misfire is Misfire.ALL:
+            window = None if rule.catch_up_window is None else timedelta(seconds=rule.catch_up_window)
+            chosen = [time for time in missed if window is None or time >= self.now - window][
+                -rule.catch_up_limit :
+            ]
+            why = f"nobody was there, and only the last {rule.catch_up_limit} are caught up"
+            if window is not None:
+                why += f", of the last {window}"
+        for time in missed[: len(missed) - len(chosen)]:
+            self.note_unfired(time, Decision.MISSED, why)
+        for time in chosen:
+            self.come_to(time, Decision.CAUGHT_UP)
+
+    def must_wait_for(self, planned: datetime) -> bool:
+        """Tell whether a run may still be in the way of a time to come, so that it is decided only then."""
+        return (
+            self.plan.rule.overlap is not Overlap.ALLOW and bool(self.runs or self.waiting) and planned > self.now
+        )
+
+    def come_to(self, planned: datetime, decision: Decision) -> None:
+        """Fire, or do what is to be done where a run before is not over."""
+        overlap = self.plan.rule.overlap
+        if overlap is Overlap.ALLOW or not (self.runs or self.waiting):
+            run_at = self.plan.rule.run_at(planned, self.schedule.ground)
+            late = decision is Decision.CAUGHT_UP
+            self.fire(
+                planned, decision, max(run_at, self.now) if late else run_at, "it was missed" if late else None
+            )
+            return
+        if overlap is Overlap.SKIP:
+            self.note_unfired(planned, Decision.OVERLAPPED, "a run before it was not over")
+            return
+        if overlap is Overlap.CANCEL_RUNNING:
+            self.cancels += [run.job_id for run in self.runs if run.job_id not in self.cancels]
+            self.give_up_waiting()
+        most = MOST_WAITING if overlap is Overlap.QUEUE_ALL else 1
+        if len(self.waiting) >= most:
+            note = "one waits already" if most == 1 else f"{most} wait already"
+            self.note_unfired(planned, Decision.OVERLAPPED, f"a run before it was not over, and {note}")
+            return
+        self.waiting.append(planned)
+        self.fires.append(Fire(self.schedule.name, planned, Decision.QUEUED, note="a run before it is not over"))
+
+    def give_up_waiting(self) -> None:
+        """Let none wait: a newer one takes their place."""
+        for planned in self.waiting:
+            self.note_unfired(planned, Decision.OVERLAPPED, "a newer one took its place")
+        self.waiting.clear()
+
+    def fire(self, planned: datetime, decision: Decision, run_at: datetime, note: str | None) -> None:
+        """Enqueue the job of a planned time."""
+        job = self.plan.job.job(self.schedule.name, planned, run_at)
+        self.jobs.append(job)
+        self.runs.append(Run(job.id, planned))
+        self.fires.append(Fire(self.schedule.name, planned, decision, job_id=job.id, note=note))
+
+    def note_unfired(self, planned: datetime, decision: Decision, note: str) -> None:
+        """Write down that a time was not fired, and why; many in a row of one kind are one entry."""
+        last = self.fires[-1] if self.fires else None
+        if last is not None and last.decision is decision and last.note == note and last.cause is Cause.RULE:
+            self.fires[-1] = replace(last, count=last.count + 1, until=planned)
+        else:
+            self.fires.append(Fire(self.schedule.name, planned, decision, note=note))
+
+    def decided(self, upcoming: datetime | None) -> Decided:
+        """Return all that was decided, with when to look again."""
+        due_at = upcoming
+        if upcoming is not None and upcoming - self.ahead > self.now:
+            due_at = upcoming - self.ahead
+        if self.waiting:
+            due_at = self.now + LOOK_AGAIN if due_at is None else min(due_at, self.now + LOOK_AGAIN)
+        plan = replace(
+            self.plan, cursor=self.cursor, runs=tuple(self.runs[-MOST_RUNS:]), waiting=tuple(self.waiting)
+        )
+        return Decided(plan, due_at, tuple(self.fires), tuple(self.jobs), tuple(self.cancels))

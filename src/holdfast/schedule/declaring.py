@@ -1,0 +1,209 @@
+"""Schedules and windows declared in code, brought into the store when a worker starts.
+
+They belong to an app and its release. A release that the store has not seen is newer than all it has; one that it
+has seen before the last may change nothing while other workers live, for they may be of the newer one.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from uuid import uuid4
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.core.record import Change, Kind
+from holdfast.core.states import State
+from holdfast.errors import JobStateError, StoreError
+from holdfast.schedule.closing import ClosedHours
+from holdfast.schedule.deciding import decide, replan, retire
+from holdfast.schedule.errands import TRIES, change_of, states_of, store_now
+from holdfast.schedule.plan import Origin, Plan, Schedule, Template, read_schedules
+from holdfast.schedule.published import WindowChange, window_changes
+from holdfast.schedule.rules import AnyRule
+from holdfast.store.errand import Verbs, errand
+from holdfast.store.protocol import Store, Worker
+
+MOST_RELEASES = 100
+"""How many releases of an app are remembered."""
+
+
+class Declaration(msgspec.Struct, frozen=True):
+    """A schedule as code declares it."""
+
+    name: str
+    rule: AnyRule
+    job: Template
+
+    @property
+    def mark(self) -> str:
+        """What tells this declaration from another."""
+        return hashlib.sha256(msgspec.json.encode((self.rule, self.job))).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class Declarer:
+    """Who declares: a worker of a release of an app, which may have jobs lie ready `ahead` of their time.
+
+    One who insists is a person, whose word counts whichever release is the newest.
+    """
+
+    app: str
+    release: str
+    worker: str
+    ahead: timedelta
+    insists: bool = False
+
+
+class Releases(msgspec.Struct, frozen=True):
+    """The releases of an app that the store has seen, the last that counted last."""
+
+    names: tuple[str, ...] = ()
+
+    def with_last(self, name: str) -> "Releases":
+        """Return them with this one as the last."""
+        return Releases((*(each for each in self.names if each != name), name)[-MOST_RELEASES:])
+
+    def is_older(self, name: str) -> bool:
+        """Tell whether this one was seen before the last."""
+        return name in self.names[:-1]
+
+
+@dataclass(slots=True)
+class Synchronised:
+    """What came of bringing declarations into the store.
+
+    `foreign` are schedules of that name that somebody else has made; `newer` is the release that counts instead.
+    """
+
+    added: list[Schedule] = field(default_factory=list)
+    changed: list[Schedule] = field(default_factory=list)
+    retired: list[Schedule] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+    windows: list[WindowChange] = field(default_factory=list)
+    newer: str | None = None
+
+
+def release_of(declarations: Sequence[Declaration], windows: Sequence[ClosedHours]) -> str:
+    """Return a name for a release that was given none: it is another where its schedules or windows are."""
+    marks = sorted(f"{each.name} {each.mark}" for each in declarations)
+    marks += sorted(msgspec.json.encode(each).decode() for each in windows)
+    return f"code-{hashlib.sha256(' '.join(marks).encode()).hexdigest()[:12]}"
+
+
+@errand
+def synchronise(
+    verbs: Store, who: Declarer, declarations: Sequence[Declaration], windows: Sequence[ClosedHours]
+) -> Verbs[Synchronised]:
+    """Add, change and retire schedules and windows as this release of the app declares them."""
+    for _ in range(TRIES):
+        done = yield from _synchronise_once(verbs, who, declarations, windows)
+        if done is not None:
+            return done
+    raise StoreError(
+        f"the schedules of {who.app} were changed by others again and again: restart the worker to try again"
+    )
+
+
+def _synchronise_once(
+    verbs: Store, who: Declarer, declarations: Sequence[Declaration], windows: Sequence[ClosedHours]
+) -> Verbs[Synchronised | None]:
+    """Try once; None where others were faster."""
+    records = yield verbs.records(Kind.RELEASE, (who.app,))
+    version = records[0].version if records else 0
+    releases = msgspec.json.decode(records[0].body, type=Releases) if records else Releases()
+    if not declarations and not windows and not releases.names:
+        return Synchronised()
+    if releases.is_older(who.release) and not who.insists:
+        workers = yield verbs.workers()
+        if _others_live(workers, who.worker):
+            return Synchronised(newer=releases.names[-1])
+    desk = yield from _compared(verbs, who, declarations)
+    published = yield verbs.records(Kind.WINDOW)
+    desk.publish(window_changes(who.app, windows, published))
+    if releases.names[-1:] != (who.release,):
+        body = msgspec.json.encode(releases.with_last(who.release))
+        desk.changes.insert(0, Change(Kind.RELEASE, who.app, version, str(uuid4()), body))
+    if not desk.changes:
+        return desk.done
+    try:
+        made = yield verbs.change_records(desk.changes)
+    except JobStateError:  # a worker has taken a job meanwhile that was to be withdrawn
+        return None
+    return desk.done if all(made) else None
+
+
+def _compared(verbs: Store, who: Declarer, declarations: Sequence[Declaration]) -> "Verbs[_Desk]":
+    """Return what has to change for the store to hold what is declared."""
+    found = yield verbs.records(Kind.SCHEDULE)
+    schedules, _ = read_schedules(found)
+    known = {schedule.name: schedule for schedule in schedules}
+    now = yield from store_now(verbs)
+    states = yield from states_of(verbs, known.values())
+    desk = _Desk(who, now, states)
+    unreadable = {record.name for record in found} - known.keys()
+    for declaration in declarations:
+        if declaration.name in unreadable:
+            desk.done.foreign.append(declaration.name)
+        else:
+            desk.declare(declaration, known.get(declaration.name))
+    declared = {declaration.name for declaration in declarations}
+    for name, schedule in known.items():
+        if name not in declared:
+            desk.leave_out(schedule)
+    return desk
+
+
+def _others_live(workers: Sequence[Worker], worker: str) -> bool:
+    ours = {each.info.supervisor for each in workers if each.info.id == worker}
+    return any(
+        each.info.supervisor not in ours and not each.condemned and each.beat_age < each.info.lease
+        for each in workers
+    )
+
+
+@dataclass(slots=True)
+class _Desk:
+    """One try to bring declarations into the store."""
+
+    who: Declarer
+    now: datetime
+    states: Mapping[str, State]
+    changes: list[Change] = field(default_factory=list)
+    done: Synchronised = field(default_factory=Synchronised)
+
+    def declare(self, declaration: Declaration, known: Schedule | None) -> None:
+        """Add a schedule, or change the one that is known."""
+        origin = Origin(self.who.app, self.who.release, declaration.mark)
+        if known is None:
+            plan = Plan(declaration.rule, declaration.job, created_at=self.now, cursor=self.now, origin=origin)
+            new = Schedule(declaration.name, 0, plan)
+            decided = decide(new, self.now, self.who.ahead, {})
+            self.changes.append(change_of(new, decided))
+            self.done.added.append(replace(new, plan=decided.plan))
+            return
+        before = known.plan.origin
+        if before is None or before.app != self.who.app:
+            self.done.foreign.append(declaration.name)
+            return
+        if before.mark == declaration.mark and known.plan.retired_at is None:
+            return
+        plan = replace(known.plan, rule=declaration.rule, job=declaration.job, origin=origin, retired_at=None)
+        decided = replan(known, plan, self.now, self.who.ahead, self.states)
+        self.changes.append(change_of(known, decided))
+        self.done.changed.append(replace(known, plan=decided.plan))
+
+    def publish(self, windows: Sequence[WindowChange]) -> None:
+        """Tell of windows, and no more of those that are not declared any more."""
+        self.changes += [each.change for each in windows]
+        self.done.windows += windows
+
+    def leave_out(self, known: Schedule) -> None:
+        """Retire a schedule of this app that is declared no more."""
+        plan = known.plan
+        if plan.origin is None or plan.origin.app != self.who.app or plan.retired_at is not None:
+            return
+        decided = retire(known, self.now, self.states)
+        self.changes.append(change_of(known, decided))
+        self.done.retired.append(replace(known, plan=decided.plan))

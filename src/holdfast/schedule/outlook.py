@@ -1,0 +1,69 @@
+"""How a schedule stands, and what is to come of it. Pure."""
+
+from datetime import datetime, tzinfo
+from enum import StrEnum
+
+from holdfast.schedule.plan import Schedule
+from holdfast.schedule.rules import Rule
+from holdfast.schedule.words import Upcoming, upcoming
+from holdfast.schedule.zones import find_zone
+
+_LOOKS = (1, 10, 100, 1000)
+"""How far, in planned times, the next one is looked for that is not excluded: step by step."""
+
+
+class Standing(StrEnum):
+    """How a schedule stands."""
+
+    ACTIVE = "active"
+    PAUSED = "paused"
+    RETIRED = "retired"
+    """Code declared it once, and does so no more."""
+    DONE = "done"
+    """No time is left."""
+
+
+def standing_of(schedule: Schedule, now: datetime) -> Standing:
+    """Return how it stands."""
+    plan = schedule.plan
+    if plan.retired_at is not None:
+        return Standing.RETIRED
+    if plan.paused_at is not None:
+        return Standing.PAUSED
+    ahead = schedule.due_at is not None or any(run.planned > now for run in plan.runs)
+    return Standing.ACTIVE if ahead else Standing.DONE
+
+
+def coming(schedule: Schedule, now: datetime, count: int) -> tuple[Upcoming, ...]:
+    """Return the next planned times, those that are excluded among them.
+
+    A fire ahead of its time that stands though the rule was changed since is one of them.
+    """
+    plan = schedule.plan
+    ahead = {run.planned: Upcoming(run.planned, run.planned) for run in plan.runs if run.planned > now}
+    decided = {
+        each.planned: each
+        for each in upcoming(plan.rule, schedule.ground, now, count)
+        if each.planned <= plan.cursor and (each.excluded is not None or each.planned in ahead)
+    }
+    undecided = upcoming(plan.rule, schedule.ground, max(now, plan.cursor), count)
+    known = {**ahead, **decided, **{each.planned: each for each in undecided}}
+    return tuple(known[planned] for planned in sorted(known)[:count])
+
+
+def next_fire(schedule: Schedule, now: datetime) -> Upcoming | None:
+    """Return the next planned time that is not excluded; None where there is none, or none for very long."""
+    if standing_of(schedule, now) is not Standing.ACTIVE:
+        return None
+    for count in _LOOKS:
+        found = coming(schedule, now, count)
+        fired = next((each for each in found if each.excluded is None), None)
+        if fired is not None or len(found) < count:
+            return fired
+    return None
+
+
+def zone_of(rule: Rule) -> tzinfo | None:
+    """Return the zone by whose clock a rule goes; None where it goes by none, or by several."""
+    zones = rule.zones()
+    return find_zone(next(iter(zones))) if len(zones) == 1 else None

@@ -1,0 +1,116 @@
+"""Open stores whose calls are written down."""
+
+from typing import Any, NoReturn, TypeVar
+
+from holdfast.errors import ConfigurationError
+from holdfast.store.backend import AsyncJoined, Backend, Bell, Joined
+from holdfast.store.counted.bell import SilentBell
+from holdfast.store.counted.journal import Journal
+from holdfast.store.counted.kinds import KINDS
+from holdfast.store.protocol import Store
+from holdfast.store.verb import Verb
+
+T = TypeVar("T")
+
+
+class CountedBackend:
+    """Another store. What runs in transactions of the caller's own is not seen from here, and not counted."""
+
+    def __init__(self, inner: Backend, journal: Journal) -> None:
+        self._inner = inner
+        self._journal = journal
+
+    @property
+    def verbs(self) -> Store:
+        """The verbs of the store."""
+        return self._inner.verbs
+
+    @property
+    def bell(self) -> Bell:
+        """The bell of the store."""
+        return self._inner.bell
+
+    def run(self, verb: Verb[T]) -> T:
+        """Run the verb and write it down."""
+        with self._journal.noting(verb.name) as noted:
+            answer = self._inner.run(verb)
+            noted.count(answer)
+            return answer
+
+    async def arun(self, verb: Verb[T]) -> T:
+        """Run the verb and write it down."""
+        with self._journal.noting(verb.name) as noted:
+            answer = await self._inner.arun(verb)
+            noted.count(answer)
+            return answer
+
+    def run_in(self, verb: Verb[T], connection: Any) -> T:
+        """Run the verb inside the caller's own transaction."""
+        return self._inner.run_in(verb, connection)
+
+    async def arun_in(self, verb: Verb[T], connection: Any) -> T:
+        """Run the verb inside the caller's own transaction."""
+        return await self._inner.arun_in(verb, connection)
+
+    def join(self, connection: Any) -> Joined:
+        """Return the transaction on a connection of the caller's own."""
+        return self._inner.join(connection)
+
+    def ajoin(self, connection: Any) -> AsyncJoined:
+        """Return the transaction on a connection of the caller's own."""
+        return self._inner.ajoin(connection)
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self._inner.close()
+
+
+class PassiveBackend(CountedBackend):
+    """A store as passive as a plain table: no bell, no way around the journal, and no verb without a kind."""
+
+    def __init__(self, inner: Backend, journal: Journal) -> None:
+        super().__init__(inner, journal)
+        self._bell = SilentBell()
+
+    @property
+    def bell(self) -> Bell:
+        """A bell that never rings."""
+        return self._bell
+
+    def run(self, verb: Verb[T]) -> T:
+        """Run the verb, if the rules have it, and write it down."""
+        _refuse_unlisted(verb)
+        return super().run(verb)
+
+    async def arun(self, verb: Verb[T]) -> T:
+        """Run the verb, if the rules have it, and write it down."""
+        _refuse_unlisted(verb)
+        return await super().arun(verb)
+
+    def run_in(self, verb: Verb[T], connection: Any) -> T:  # noqa: ARG002 - the port's shape
+        """Refuse: it would not be counted."""
+        _refuse_joining()
+
+    async def arun_in(self, verb: Verb[T], connection: Any) -> T:  # noqa: ARG002 - the port's shape
+        """Refuse: it would not be counted."""
+        _refuse_joining()
+
+    def join(self, connection: Any) -> Joined:  # noqa: ARG002 - the port's shape
+        """Refuse: it would not be counted."""
+        _refuse_joining()
+
+    def ajoin(self, connection: Any) -> AsyncJoined:  # noqa: ARG002 - the port's shape
+        """Refuse: it would not be counted."""
+        _refuse_joining()
+
+
+def _refuse_unlisted(verb: Verb[Any]) -> None:
+    if verb.name not in KINDS:
+        verb.steps.close()
+        raise ConfigurationError(
+            f"a passive store has no {verb.name}: jobs are found by claim, and looked at one by one with get"
+        )
+
+
+def _refuse_joining() -> NoReturn:
+    raise ConfigurationError("a passive store joins no transaction: leave tx= and ctx.transaction out")

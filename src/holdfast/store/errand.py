@@ -1,0 +1,71 @@
+"""An errand: several verbs in a row, where each depends on the answers before it. As free of I/O as they are.
+
+Each verb is a transaction of its own; what must happen together is one verb.
+"""
+
+from collections.abc import Awaitable, Callable, Generator
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, Generic, ParamSpec, TypeVar
+
+from holdfast.store.verb import Verb
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+Verbs = Generator[Verb[Any], Any, T]
+
+
+@dataclass(slots=True)
+class Errand(Generic[T]):
+    """One errand, ready to be run once."""
+
+    steps: Verbs[T]
+
+
+def errand(steps: Callable[P, Verbs[T]]) -> Callable[P, Errand[T]]:
+    """Make a generator of verbs return an `Errand`."""
+
+    @wraps(steps)
+    def call(*args: P.args, **kwargs: P.kwargs) -> Errand[T]:
+        return Errand(steps(*args, **kwargs))
+
+    return call
+
+
+def run_errand(run: Callable[[Verb[Any]], Any], errand: Errand[T]) -> T:
+    """Run the verbs of an errand, blocking."""
+    steps = errand.steps
+    try:
+        verb = next(steps)
+        while True:
+            try:
+                answer = run(verb)
+            except Exception as error:  # noqa: BLE001 - the errand may know what to do about it
+                verb = steps.throw(error)
+            else:
+                verb = steps.send(answer)
+    except StopIteration as stop:
+        told: T = stop.value
+        return told
+    finally:
+        steps.close()
+
+
+async def arun_errand(run: Callable[[Verb[Any]], Awaitable[Any]], errand: Errand[T]) -> T:
+    """Do the same where to run is to await."""
+    steps = errand.steps
+    try:
+        verb = next(steps)
+        while True:
+            try:
+                answer = await run(verb)
+            except Exception as error:  # noqa: BLE001 - the errand may know what to do about it
+                verb = steps.throw(error)
+            else:
+                verb = steps.send(answer)
+    except StopIteration as stop:
+        told: T = stop.value
+        return told
+    finally:
+        steps.close()

@@ -1,0 +1,137 @@
+-- Records, which change by comparison of versions, and the fires that are written with them. $1 is the time where one is
+-- needed, NULL for the server's.
+
+-- name: lock_creation
+-- Held until the end of the transaction: nobody else makes records. So who makes one sees every other that was made
+-- before, and does not have to wait for it in the middle of others, where it would be out of order.
+SELECT pg_advisory_xact_lock(hashtextextended('holdfast.record', 0));
+
+-- name: change_records
+-- Change, make or forget (NULL body) the records of kinds $2 and names $3 that have the versions $4, 0 for none: new
+-- tokens $5, due times $6, bodies $7. With those that are changed or made go the fires of which $8 says to which of them
+-- each belongs, by its place: schedules $9, planned times $10, causes $11, decisions $12, counts $13, ends $14, jobs $15
+-- and notes $16.
+--
+-- They are locked in the order of kind and name, whatever the order given: so two who change the same ones wait in no
+-- circle, and who comes second compares with what the first has written. Who makes some must have the lock for that.
+--
+-- Tells for each, in the order given, whether it was made, now or before; and whether it was now.
+WITH moment AS MATERIALIZED (SELECT holdfast.present($1::bigint) AS now),
+asked AS MATERIALIZED (
+    SELECT * FROM unnest($2::text[], $3::text[], $4::bigint[], $5::text[], $6::bigint[], $7::bytea[])
+        WITH ORDINALITY AS asked (kind, name, seen, token, due_at, body, place)
+),
+found AS MATERIALIZED (
+    SELECT asked.place, record.version, record.token
+    FROM (SELECT place, kind, name FROM asked ORDER BY kind COLLATE "C", name COLLATE "C" OFFSET 0) AS asked
+    CROSS JOIN LATERAL (
+        SELECT version, token FROM holdfast.record AS record
+        WHERE record.kind = asked.kind AND record.name = asked.name FOR UPDATE
+    ) AS record
+),
+as_seen AS MATERIALIZED (
+    SELECT asked.* FROM asked JOIN found ON found.place = asked.place WHERE found.version = asked.seen
+),
+changed AS (
+    UPDATE holdfast.record AS record
+    SET version = record.version + 1, due_at = as_seen.due_at, token = as_seen.token, body = as_seen.body
+    FROM as_seen WHERE record.kind = as_seen.kind AND record.name = as_seen.name AND as_seen.body IS NOT NULL
+    RETURNING as_seen.place
+),
+forgotten AS (
+    DELETE FROM holdfast.record AS record USING as_seen
+    WHERE record.kind = as_seen.kind AND record.name = as_seen.name AND as_seen.body IS NULL
+    RETURNING as_seen.place
+),
+created AS (
+    INSERT INTO holdfast.record (kind, name, version, due_at, token, body)
+    SELECT kind, name, 1, due_at, token, body FROM asked
+    WHERE seen = 0 AND body IS NOT NULL AND place <> ALL (ARRAY(SELECT place FROM found))
+    RETURNING kind, name
+),
+written AS MATERIALIZED (
+    SELECT place FROM changed
+    UNION ALL
+    SELECT asked.place FROM created JOIN asked ON asked.kind = created.kind AND asked.name = created.name
+),
+noted AS (
+    INSERT INTO holdfast.fire (schedule, planned, cause, decision, count, until_at, job_id, note, decided_at)
+    SELECT DISTINCT ON (fire.schedule, fire.planned, fire.cause)
+        fire.schedule, fire.planned, fire.cause, fire.decision, fire.count, fire.until_at, fire.job_id, fire.note,
+        moment.now
+    FROM moment CROSS JOIN unnest(
+        $8::bigint[], $9::text[], $10::bigint[], $11::text[], $12::text[], $13::bigint[], $14::bigint[], $15::text[],
+        $16::text[]
+    ) WITH ORDINALITY
+        AS fire (place, schedule, planned, cause, decision, count, until_at, job_id, note, number)
+    JOIN written ON written.place = fire.place
+    ORDER BY fire.schedule, fire.planned, fire.cause, fire.number DESC
+    ON CONFLICT (schedule, planned, cause) DO UPDATE SET decision = excluded.decision, count = excluded.count,
+        until_at = excluded.until_at, job_id = excluded.job_id, note = excluded.note, decided_at = excluded.decided_at
+)
+SELECT
+    done.place IS NOT NULL OR (asked.body IS NULL AND found.place IS NULL)
+        OR coalesce(found.version = asked.seen + 1 AND found.token = asked.token, false),
+    done.place IS NOT NULL
+FROM asked
+LEFT JOIN found ON found.place = asked.place
+LEFT JOIN (SELECT place FROM written UNION ALL SELECT place FROM forgotten) AS done ON done.place = asked.place
+ORDER BY asked.place;
+
+-- name: forget_old_fires
+-- Forget all but the latest $2 fires of each of the schedules $1, whose records are locked.
+DELETE FROM holdfast.fire WHERE ctid = ANY (ARRAY(
+    SELECT fire.ctid FROM unnest($1::text[]) AS asked (schedule) CROSS JOIN LATERAL (
+        SELECT old.ctid FROM holdfast.fire AS old WHERE old.schedule = asked.schedule
+        ORDER BY old.planned DESC, old.cause DESC OFFSET $2::bigint
+    ) AS fire
+));
+
+-- name: forget_fires
+-- Forget the fires of those of the schedules $1, which are records of kind $2, that are there no more.
+DELETE FROM holdfast.fire WHERE schedule = ANY (ARRAY(
+    SELECT asked.schedule FROM unnest($1::text[]) AS asked (schedule)
+    WHERE NOT EXISTS (SELECT FROM holdfast.record WHERE kind = $2::text AND name = asked.schedule)
+));
+
+-- name: records_of
+-- All records of kind $1 by name.
+SELECT kind, name, version, due_at, body FROM holdfast.record WHERE kind = $1::text ORDER BY name;
+
+-- name: records_named
+-- Those of kind $1 that have one of the names $2, by name.
+SELECT kind, name, version, due_at, body FROM holdfast.record
+WHERE kind = $1::text AND name = ANY ($2::text[]) ORDER BY name;
+
+-- name: due_records
+-- At most $4 records of kind $2 that are due $3 from now, the longest due first, and before each the time; without any,
+-- the time alone. The kind is compared in such a way that only the index by time will do.
+WITH moment AS MATERIALIZED (SELECT holdfast.present($1::bigint) AS now)
+SELECT moment.now, due.kind, due.name, due.version, due.due_at, due.body
+FROM moment LEFT JOIN LATERAL (
+    SELECT kind, name, version, due_at, body FROM holdfast.record
+    WHERE kind || '' = $2::text AND due_at <= (SELECT now + $3::bigint FROM moment)
+    ORDER BY due_at, name LIMIT $4::bigint
+) AS due ON true
+ORDER BY due.due_at, due.name;
+
+-- name: next_record_due
+-- When the first of all records is due.
+SELECT min(due_at) FROM holdfast.record;
+
+-- name: fires
+-- The latest $2 fires that are planned before $1, NULL for any time; and those planned for the same time as the last.
+SELECT schedule, planned, decision, cause, count, until_at, job_id, note, decided_at FROM (
+    SELECT * FROM holdfast.fire WHERE planned < coalesce($1::bigint, 9223372036854775807)
+    ORDER BY planned DESC FETCH FIRST ($2::bigint) ROWS WITH TIES
+) AS page
+ORDER BY planned DESC, schedule DESC, cause DESC;
+
+-- name: fires_of
+-- The same of schedule $3.
+SELECT schedule, planned, decision, cause, count, until_at, job_id, note, decided_at FROM (
+    SELECT * FROM holdfast.fire
+    WHERE schedule = $3::text AND planned < coalesce($1::bigint, 9223372036854775807)
+    ORDER BY planned DESC FETCH FIRST ($2::bigint) ROWS WITH TIES
+) AS page
+ORDER BY planned DESC, cause DESC;

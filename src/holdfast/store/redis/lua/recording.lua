@@ -1,0 +1,59 @@
+-- uses: base
+-- Part: records, and what was decided about fires. What of them no script reads is written by records.py.
+
+local VERSION_DIGITS = 15
+local SAID = VERSION_DIGITS + 4 -- the version and a length, before the array
+
+local function records_key(kind)
+    return prefix .. 'records:' .. kind
+end
+
+local function due_key(kind)
+    return prefix .. 'due:' .. kind
+end
+
+local function fires_key(schedule)
+    return prefix .. 'fires:' .. schedule
+end
+
+-- The version of a record, 0 if there is none, and the token of the change that made it.
+local function version_of(kind, name)
+    local text = call('HGET', records_key(kind), name)
+    if not text then
+        return 0, nil
+    end
+    local _, said = cmsgpack.unpack_one(text, SAID)
+    return tonumber(string.sub(text, 1, VERSION_DIGITS)), said[1]
+end
+
+local function write_record(kind, name, version, due_at, said)
+    call('HDEL', records_key(kind), name) -- a full server accepts this, and with it the next one
+    call('HSET', records_key(kind), name, string.format('%0' .. VERSION_DIGITS .. 'd', version) .. said)
+    if due_at then
+        call('ZADD', due_key(kind), due_at, name)
+    else
+        call('ZREM', due_key(kind), name)
+    end
+end
+
+local function forget_record(kind, name)
+    call('HDEL', records_key(kind), name)
+    call('ZREM', due_key(kind), name)
+    if kind == 'schedule' then
+        call('DEL', fires_key(name))
+        call('ZREM', prefix .. 'fired', name)
+    end
+end
+
+-- Write a fire, in place of one of the same time and cause, and keep so many of its schedule.
+local function note_fire(schedule, planned, cause, said, kept)
+    local key, front = fires_key(schedule), cause .. ':'
+    for _, known in ipairs(call('ZRANGEBYSCORE', key, planned, planned)) do
+        if string.sub(known, 1, #front) == front then
+            call('ZREM', key, known)
+        end
+    end
+    call('ZADD', key, planned, front .. string.format('%016d', now) .. said)
+    call('ZADD', prefix .. 'fired', 'GT', planned, schedule)
+    call('ZREMRANGEBYRANK', key, 0, -kept - 1)
+end

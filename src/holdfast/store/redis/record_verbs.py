@@ -1,0 +1,112 @@
+"""Records and fires. A change, with all that comes of it, is one script: of many who make it at once, one does."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from holdfast.core.record import FIRES_KEPT, Change, Fire, Kind, Record
+from holdfast.store.changes import changing, check, claimed
+from holdfast.store.protocol import DueRecords
+from holdfast.store.redis.enqueue_verbs import in_columns
+from holdfast.store.redis.packing import pack
+from holdfast.store.redis.records import latest, read_fire, read_record, write_fire, write_record
+from holdfast.store.redis.rows import Row
+from holdfast.store.times import from_micros, span_to_micros, to_micros, to_micros_or_none
+from holdfast.store.verb import Access, Script, Steps, Verb, verb
+
+_AT_ONCE = 1000
+"""How much one script does if it need not do more: as many records, fires, jobs and cancellations as this."""
+
+
+class RecordVerbs:
+    """Look at records and fires; change records."""
+
+    @verb(Access.READ)
+    def records(self, kind: Kind, names: Sequence[str] | None = None) -> Steps[tuple[Record, ...]]:
+        """Return all records of a kind, or those of the given names that exist, by name."""
+        wanted = None if names is None else list(dict.fromkeys(names))
+        reply = yield Script("records", (kind.value, pack(wanted)))
+        return tuple(sorted(_records(kind, reply), key=lambda record: record.name))
+
+    @verb(Access.READ)
+    def due_records(self, kind: Kind, ahead: timedelta, limit: int) -> Steps[DueRecords]:
+        """Return at most `limit` records of a kind that are due at the store's now + `ahead`."""
+        now, reply = yield Script("due_records", (kind.value, span_to_micros(ahead), limit))
+        return DueRecords(from_micros(int(now)), tuple(_records(kind, reply)))
+
+    def change_records(self, changes: Sequence[Change]) -> Verb[tuple[bool, ...]]:
+        """Make changes; tell for each whether it was made.
+
+        Very many of them are made by several scripts, unless one of them may have to undo the others.
+        """
+        return changing(changes, _change(changes))
+
+    @verb(Access.READ)
+    def fires(self, schedule: str | None, limit: int, before: datetime | None = None) -> Steps[tuple[Fire, ...]]:
+        """Return fires of one schedule or of all, the latest planned first; `before` starts the next page."""
+        if limit < 1:
+            return ()
+        reply = yield Script("fires", (pack((schedule, to_micros_or_none(before))), limit))
+        return latest([read_fire(*row) for row in _pairs(reply)], limit)
+
+
+def _change(changes: Sequence[Change]) -> Steps[tuple[bool, ...]]:
+    check(changes)
+    made: list[bool] = []
+    for bundle in _bundles(changes):
+        written = [_written(change) for change in bundle]
+        texts = [text for _, own in written for text in own]
+        reply = yield Script("change", (FIRES_KEPT, pack([row for row, _ in written]), *texts))
+        if isinstance(reply, bytes):
+            raise claimed(reply.decode())
+        made += map(bool, reply)
+    return tuple(made)
+
+
+def _bundles(changes: Sequence[Change]) -> Iterator[Sequence[Change]]:
+    """Yield changes, as many at a time as one script makes."""
+    if any(change.withdraws for change in changes):
+        yield changes
+        return
+    bundle: list[Change] = []
+    size = 0
+    for change in changes:
+        weight = 1 + len(change.fires) + len(change.jobs) + len(change.cancels)
+        if bundle and size + weight > _AT_ONCE:
+            yield bundle
+            bundle, size = [], 0
+        bundle.append(change)
+        size += weight
+    if bundle:
+        yield bundle
+
+
+def _written(change: Change) -> tuple[Sequence[Any], Sequence[bytes]]:
+    """Return a change as `change.lua` reads it, and the texts that go with it."""
+    fires = [write_fire(fire) for fire in change.fires]
+    columns, jobs = in_columns(change.jobs) if change.jobs else (None, b"")
+    row = (
+        change.kind.value,
+        change.name,
+        change.seen,
+        change.token,
+        change.body is None,
+        to_micros_or_none(change.due_at),
+        [_fire_row(fire, text) for fire, text in zip(change.fires, fires, strict=True)],
+        change.withdraws,
+        change.cancels,
+        columns,
+    )
+    return row, (write_record(change), b"".join(fires), jobs)
+
+
+def _fire_row(fire: Fire, text: bytes) -> tuple[str, int, str, int]:
+    return (fire.schedule, to_micros(fire.planned), fire.cause.value, len(text))
+
+
+def _records(kind: Kind, reply: Row) -> Iterator[Record]:
+    return (read_record(kind, name, text) for name, text in _pairs(reply))
+
+
+def _pairs(reply: Row) -> Iterator[tuple[bytes, bytes]]:
+    return zip(reply[::2], reply[1::2], strict=True)

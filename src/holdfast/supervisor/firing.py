@@ -1,0 +1,108 @@
+"""Fires schedules when they are due. Every supervisor may; of several who come at the same time one does.
+
+A beat tells when the next schedule is due. That is `look_ahead` before its time, as a rule: so whoever beats first
+after that fires it, and a beat later is early enough. Only where the time itself must be met, because a run before
+it is not over, one of the fleet has to be there on the moment: the one that has the first turn. Should it die, the
+next beat of any other finds the schedule overdue.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from holdfast.clock import Clock
+from holdfast.core.record import Decision, Fire
+from holdfast.errors import StoreError
+from holdfast.events import Events, ScheduleEvent, ScheduleFired, ScheduleMissed, SchedulePaused, ScheduleSkipped
+from holdfast.schedule.errands import Look, fire_due
+from holdfast.store.errand import arun_errand
+from holdfast.store.protocol import BeatAnswer
+from holdfast.worker.storecalls import StoreCalls
+
+log = logging.getLogger(__name__)
+
+
+class Firing:
+    """The schedules, as one supervisor sees to them."""
+
+    def __init__(self, calls: StoreCalls, clock: Clock, events: Events, ahead: timedelta) -> None:
+        self._calls = calls
+        self._clock = clock
+        self._events = events
+        self._ahead = ahead
+        self._first = False
+        self._look_at: float | None = None
+        self._news = asyncio.Event()
+        self._told = set[str]()
+
+    def heed(self, answer: BeatAnswer) -> None:
+        """Learn from a beat when to look, and whether to be there on the moment."""
+        self._first = any(turn.rank == 0 for turn in answer.turns.values())
+        self._look_at = None
+        if answer.turns and answer.record_due_at is not None:
+            self._plan_look(answer.record_due_at, answer.now)
+
+    async def run(self) -> None:
+        """Look at the schedules whenever they are due."""
+        pauses = self._calls.pauses()
+        while True:
+            await self._until_due()
+            self._look_at = None
+            try:
+                look = await arun_errand(self._calls.once, fire_due(self._calls.verbs, self._ahead))
+            except StoreError:
+                await asyncio.sleep(pauses.next())  # the next beat tells whether something is still due
+                continue
+            except Exception:
+                log.exception("schedules could not be fired; this is tried again")
+                await asyncio.sleep(pauses.next())
+                continue
+            pauses.reset()
+            self._tell(look)
+            if look.next_due_at is not None:
+                self._plan_look(look.next_due_at, look.now)
+
+    def _tell(self, look: Look) -> None:
+        for event in events_of(look):
+            self._events.emit(event)
+        for error in look.unreadable:
+            if str(error) not in self._told:
+                self._told.add(str(error))
+                log.warning("%s", error)
+
+    def _plan_look(self, due_at: datetime, now: datetime) -> None:
+        due_in = (due_at - now).total_seconds()
+        if due_in <= 0 or self._first:
+            self._look_at = self._clock.boot() + max(due_in, 0.0)
+            self._news.set()
+
+    async def _until_due(self) -> None:
+        while True:
+            self._news.clear()
+            wait = None if self._look_at is None else self._look_at - self._clock.boot()
+            if wait is not None and wait <= 0:
+                return
+            try:
+                async with asyncio.timeout(wait):
+                    await self._news.wait()
+            except TimeoutError:
+                continue
+
+
+def events_of(look: Look) -> Iterator[ScheduleEvent]:
+    """Yield what is told of a look at the schedules."""
+    for schedule in look.paused:
+        yield SchedulePaused(schedule.name, schedule.plan.paused_why or "")
+    for fire in look.fires:
+        yield _event_of(fire)
+
+
+def _event_of(fire: Fire) -> ScheduleEvent:
+    match fire.decision:
+        case Decision.FIRED:
+            return ScheduleFired(fire.schedule, fire.planned, fire.job_id or "")
+        case Decision.CAUGHT_UP | Decision.MISSED:
+            return ScheduleMissed(fire.schedule, fire.planned, fire.count, fire.job_id, fire.note or "")
+        case _:
+            return ScheduleSkipped(fire.schedule, fire.planned, fire.count, fire.decision, fire.note or "")

@@ -1,0 +1,87 @@
+"""When the next held job is due: an alarm that goes off at its time, on the millisecond or better.
+
+An event loop on Linux sleeps in whole milliseconds, and does not count the time for which its machine was
+suspended. A timer of the kernel's goes off within a tenth of that, by the boot clock, and costs no more.
+"""
+
+import asyncio
+import ctypes
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol
+
+_CLOCK_BOOTTIME = 7
+_NANO = 1_000_000_000
+
+
+class Alarm(Protocol):
+    """Calls back once, after the time that was set last."""
+
+    def set(self, seconds: float) -> None:
+        """Go off in so many seconds, and no more at the time that was set before."""
+        ...
+
+
+Alarms = Callable[[Callable[[], None]], Alarm]
+"""Makes an alarm that calls this back, inside a running event loop."""
+
+
+class LoopAlarm:
+    """An alarm of the event loop's own: as exact as that, and in its time, which may be a virtual one."""
+
+    def __init__(self, go_off: Callable[[], None]) -> None:
+        self._go_off = go_off
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def set(self, seconds: float) -> None:
+        """Go off in so many seconds, and no more at the time that was set before."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(seconds, self._go_off)
+
+
+class _Span(ctypes.Structure):
+    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
+
+
+class _Setting(ctypes.Structure):
+    _fields_ = (("every", _Span), ("first", _Span))
+
+
+class KernelAlarm:
+    """A timer of the kernel's that the event loop watches like a socket. It is open as long as the process."""
+
+    def __init__(self, go_off: Callable[[], None]) -> None:
+        self._go_off = go_off
+        self._kernel = ctypes.CDLL(None, use_errno=True)
+        self._timer = self._kernel.timerfd_create(_CLOCK_BOOTTIME, os.O_NONBLOCK | os.O_CLOEXEC)
+        if self._timer < 0:
+            raise OSError(ctypes.get_errno(), "timerfd_create")
+        try:
+            asyncio.get_running_loop().add_reader(self._timer, self._ring)
+        except BaseException:
+            os.close(self._timer)
+            raise
+
+    def set(self, seconds: float) -> None:
+        """Go off in so many seconds, and no more at the time that was set before."""
+        wait = divmod(max(1, int(seconds * _NANO)), _NANO)  # nothing at all would switch it off
+        self._kernel.timerfd_settime(self._timer, 0, ctypes.byref(_Setting(_Span(0, 0), _Span(*wait))), None)
+
+    def _ring(self) -> None:
+        try:
+            os.read(self._timer, 8)
+        except BlockingIOError:
+            return  # it was set anew in the meantime
+        self._go_off()
+
+
+def finest_alarm(go_off: Callable[[], None]) -> Alarm:
+    """Return the most exact alarm that this machine and its event loop have."""
+    if sys.platform == "linux" and sys.maxsize > 2**32:
+        with suppress(OSError, AttributeError, NotImplementedError):
+            return KernelAlarm(go_off)
+    return LoopAlarm(go_off)

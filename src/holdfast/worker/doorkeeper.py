@@ -1,0 +1,79 @@
+"""Asks running jobs to finish before a window begins, and wakes the claimer when one has ended."""
+
+import asyncio
+from collections.abc import Callable, Collection
+from datetime import datetime
+from enum import Enum
+
+from holdfast.clock import Clock
+from holdfast.events import Events, WindowBegan, WindowEnded, WindowNear
+from holdfast.schedule.closing import Closing
+from holdfast.worker.control import Control
+from holdfast.worker.doors import Door, Doors
+
+RECHECK = 1.0
+"""Seconds at most between two looks: so it is noticed that a clock was set, or that one more job has started."""
+
+
+class Phase(Enum):
+    """How a door stands."""
+
+    OPEN = "open"
+    NEAR = "near"
+    """Open still, but what runs is asked to finish."""
+    SHUT = "shut"
+
+
+class DoorKeeper:
+    """Goes by the store's clock, as the doors do."""
+
+    def __init__(
+        self,
+        doors: Doors,
+        clock: Clock,
+        events: Events,
+        running: Callable[[], Collection[Control]],
+        opened: Callable[[], None],
+    ) -> None:
+        self._doors = doors
+        self._clock = clock
+        self._events = events
+        self._running = running
+        self._opened = opened
+        self._phases = dict.fromkeys(doors, Phase.OPEN)
+
+    async def run(self) -> None:
+        """Look whenever something begins or ends; where there are no windows, there is nothing to do."""
+        while self._phases:
+            now = self._clock.now()
+            await asyncio.sleep(min(self._look(door, door.closing(now), now) for door in self._phases))
+
+    def _look(self, door: Door, closing: Closing | None, now: datetime) -> float:
+        """Do what is to be done at one door now; return the seconds until the next look."""
+        before, phase = self._phases[door], _phase(closing, now)
+        self._phases[door] = phase
+        whose = door.hours.about, door.hours.name
+        if before is Phase.SHUT and phase is not before:
+            self._events.emit(WindowEnded(*whose))
+            self._opened()
+        if closing is None or phase is Phase.OPEN:
+            return RECHECK if closing is None else _until(closing.ask_at, now)
+        inside = [control for control in self._running() if door in self._doors.of(control.claim)]
+        for control in inside:
+            control.ask_to_finish(closing.end)
+        if phase is not before:
+            kind = WindowBegan if phase is Phase.SHUT else WindowNear
+            self._events.emit(
+                kind(*whose, closing.begin, closing.end, reason=closing.window.reason, running=len(inside))
+            )
+        return _until(closing.end if phase is Phase.SHUT else closing.begin, now)
+
+
+def _phase(closing: Closing | None, now: datetime) -> Phase:
+    if closing is None or now < closing.ask_at:
+        return Phase.OPEN
+    return Phase.NEAR if now < closing.begin else Phase.SHUT
+
+
+def _until(moment: datetime, now: datetime) -> float:
+    return min((moment - now).total_seconds(), RECHECK)

@@ -1,0 +1,149 @@
+"""When a worker looks for jobs, and how many it takes ahead of their time. Pure: told the time, it only decides.
+
+    called       the bell rang, or something else is new: all look, and each takes what it could start at once
+    by turn      nobody else looks now: it takes all that comes within reach and finds a place here (turns.py)
+    come back    what was left in one's own turn, for want of room, as soon as there is some
+    urgent       what was left and is due before anybody's next turn, shortly before its time
+    by oneself   the next job as it comes within reach, where `look_ahead` is no longer than a slot
+
+Who leaves something urgent in its turn rings the bell, for others may have a place for it. So the turn of a busy
+worker is not lost; and what is not urgent waits for the turns of the others.
+"""
+
+import math
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from holdfast.settings import Settings
+from holdfast.store.protocol import ClaimAnswer, Turn
+from holdfast.worker.load import Load
+from holdfast.worker.turns import Turns
+
+SHORTEST_NAP = 0.01
+
+LEAD = 0.5
+"""Seconds before its time at which one looks again for a job that was left."""
+
+SLACK = 0.2
+"""Seconds by which `look_ahead` must be longer than a slot, so that turns alone bring every job in on time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A look at the store that is to be made now. `alone`: the others need not be left anything."""
+
+    by_turn: bool
+    alone: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What came of one: whether to ring for others, and whether they should hear that there was a look."""
+
+    ring: bool
+    report: bool
+
+
+class Looks:
+    """The looks of one worker. Times are the store's."""
+
+    def __init__(self, settings: Settings, load: Load) -> None:
+        self._settings = settings
+        self._load = load
+        self.turns = Turns(settings.safety_poll, settings.beat_every)
+        self._called = False
+        self._has_come_back = False
+        self._left_nothing = False
+        self._left_ahead = False
+        self._left_urgent = False
+        self._look_at = math.inf
+        self._reach_until: datetime | None = None
+
+    def call(self) -> None:
+        """Look soon."""
+        self._called = True
+
+    def place_free(self) -> bool:
+        """Look soon for more, unless the last look has left nothing; tell whether to."""
+        if not self._left_nothing:
+            self._called = True
+        elif self._left_ahead and self._load.has_room_ahead:
+            self._called = self._has_come_back = True
+        return self._called
+
+    def take_turns(self, turn: Turn | None, now: datetime, *, at_once: bool) -> None:
+        """Hear from a beat of one's place among those who take turns; `at_once`: and take the next one now."""
+        self.turns.learn(turn, now.timestamp())
+        if at_once:
+            self.turns.look_at_once()
+
+    def begin(self, now: datetime) -> Look | None:
+        """Return the look that is to be made now, if one is."""
+        by_turn = self.turns.is_up(now.timestamp())
+        if not by_turn and not self._called and now.timestamp() < self._look_at:
+            return None
+        self._called = False
+        alone = by_turn or self._has_come_back or not self.turns.has_others
+        self._has_come_back = False
+        return Look(by_turn, alone)
+
+    def put_off(self, now: datetime) -> None:
+        """Note that there is enough in hand, and no look: when a place is free, there may be something to find."""
+        self.turns.passed(now.timestamp())
+        self._look_at = math.inf
+        self._left_nothing = False
+
+    def failed(self) -> None:
+        """Note that a look was not answered."""
+        self._called = True
+
+    def wanted_ahead(self, look: Look) -> int:
+        """Return how many jobs to take ahead of their time."""
+        if look.alone:
+            return self._load.wanted_ahead
+        return self._load.wanted_soon if self._left_urgent else self._load.wanted_together
+
+    def reach(self, now: datetime) -> timedelta:
+        """Return how far ahead to look: not as far as to what was given back, or it would be given again."""
+        look_ahead = timedelta(seconds=self._settings.look_ahead)
+        if self._reach_until is None or self._reach_until <= now:
+            self._reach_until = None
+            return look_ahead
+        return min(self._reach_until - now - timedelta.resolution, look_ahead)
+
+    def heed(self, look: Look, answer: ClaimAnswer, *, filled: bool, ahead_limit: int) -> Found:
+        """Learn from an answer when to look again; `filled`: it brought as many due jobs as were asked for."""
+        now = answer.now.timestamp()
+        next_due_at = math.inf if answer.next_due_at is None else answer.next_due_at.timestamp()
+        in_reach = next_due_at <= now + self._settings.look_ahead
+        self._left_nothing = next_due_at > now
+        self._left_ahead = look.alone and in_reach and self._left_nothing
+        self._left_urgent = in_reach and not self.turns.somebody_looks_before(next_due_at, now)
+        self._called |= filled
+        self._look_at = self._next_look(now, next_due_at, has_room=ahead_limit < self._load.wanted_soon)
+        self.turns.looked(answer.now, left=in_reach)
+        return Found(
+            ring=look.by_turn and self._left_urgent and not filled and self.turns.has_others,
+            report=look.by_turn and not in_reach and self.turns.slow,
+        )
+
+    def gave_back(self, soonest: datetime) -> None:
+        """Note that jobs went back for want of a place at their time, the soonest of them due then."""
+        self._reach_until = soonest  # sooner than before, or it had not been reached
+        self._look_at = min(self._look_at, soonest.timestamp())
+
+    def rest_for(self, now: datetime) -> float:
+        """Return the seconds until the next look, if nobody calls before."""
+        seconds = now.timestamp()
+        return min(self.turns.due_in(seconds), max(0.0, self._look_at - seconds))
+
+    def _next_look(self, now: float, next_due_at: float, *, has_room: bool) -> float:
+        """Return when to look even if nobody calls and it is not one's turn."""
+        look_ahead = self._settings.look_ahead
+        if next_due_at <= now:
+            return now + SHORTEST_NAP  # somebody else is about to take it
+        if self._left_urgent:
+            return now if has_room else next_due_at - LEAD if now < next_due_at - LEAD else next_due_at
+        if next_due_at > now + look_ahead and look_ahead < self._settings.safety_poll + SLACK:
+            return next_due_at - look_ahead
+        return math.inf

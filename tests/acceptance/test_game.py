@@ -1,0 +1,180 @@
+"""The scheduling game, played by real processes: short here, and as published by `make prove NAME=game`.
+
+Short games have few jobs and share the machine with other tests, so their scores prove nothing; the rules hold all
+the same. The real ones take eleven minutes each and want the machine for themselves.
+"""
+
+import json
+import os
+import signal
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from fleet import HOLDFAST, PATIENCE, wait_until
+
+SHORT = ("--duration", "12")
+REAL = ("--duration", "600")
+RULES = {"complete", "once", "early", "late"}
+
+pytestmark = pytest.mark.timeout(240)
+
+
+def play(*words, within=180):
+    """Play a game to its end; return what it says of itself, with its exit code."""
+    command = [HOLDFAST, "bench", "game", *words, "--json"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=within, check=False, env=environment())
+    assert ended.stdout, ended.stderr
+    return {**json.loads(ended.stdout), "exit_code": ended.returncode, "said": ended.stderr}
+
+
+def play_together(*games):
+    """Play several games at once: each waits most of its time."""
+    with ThreadPoolExecutor(len(games)) as players:
+        return list(players.map(lambda words: play(*words), games))
+
+
+def environment():
+    return {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+
+
+def figures(report, strategy="ours"):
+    return next(one for one in report["strategies"] if one["strategy"] == strategy)
+
+
+def missed(report, strategy="ours"):
+    """Return the verdicts that do not hold."""
+    return {one["name"]: one["says"] for one in figures(report, strategy)["verdicts"] if not one["holds"]}
+
+
+def said_of(report):
+    told = figures(report)
+    return (
+        f"COST {told['cost']:,} (with beats {told['cost_with_membership']:,}), EFFICIENT {told['efficient']:.2f}"
+        f" ms, p99 {told['p99']:.1f}, longest {told['longest']:.1f}, started again {told['restarted']},"
+        f" {told['completed']} of {told['jobs']} jobs"
+    )
+
+
+@pytest.fixture(scope="module")
+def short_games(tmp_path_factory):
+    """Give a short game of each mode, and the folder with the report of the first."""
+    folder = tmp_path_factory.mktemp("report")
+    workers, hatest, kill = play_together(
+        ("--mode", "workers", "--instances", "2", *SHORT, "--report", str(folder)),
+        ("--mode", "hatest", "--instances", "2", *SHORT),
+        ("--mode", "kill", "--instances", "3", *SHORT),
+    )
+    return {"workers": workers, "hatest": hatest, "kill": kill, "folder": folder}
+
+
+@pytest.mark.parametrize("mode", ["workers", "hatest", "kill"])
+def test_game_rules_hold(short_games, mode):
+    """All complete, exactly once or only again after a kill, none early, none 30 s late."""
+    report = short_games[mode]
+    assert RULES & missed(report).keys() == set(), report
+    assert figures(report)["jobs"] > 30
+    assert report["said"] == ""
+    assert report["comparable"] is False
+
+
+def test_game_of_workers_is_cheap(short_games):
+    """Two instances ask little more than one would; half as much again is for a busy machine."""
+    report = short_games["workers"]
+    told = figures(report)
+    assert told["cost"] <= 1.5 * 100 * (report["seconds"] / 10 + 4), told
+    assert told["efficient"] < 1_000
+    assert told["membership"] > 0
+    assert told["cost_with_membership"] == told["cost"] + told["membership"]
+    assert report["exit_code"] == (4 if missed(report) else 0)
+
+
+def test_game_of_kills_kills(short_games):
+    report = short_games["kill"]
+    assert report["settings"]["lease"] == 3
+    assert figures(report)["killed"] > 0
+    assert figures(short_games["hatest"])["instances"] > 2
+
+
+def test_game_report_is_written(short_games):
+    names = {file.name for file in short_games["folder"].iterdir()}
+    assert names == {"README.md", "game.xlsx", "delays.png", "cost-efficiency.png"}
+
+
+def test_game_on_servers_and_by_the_reference(postgres_url, redis_url):
+    """The store may be a server; and how it was played before is played here too."""
+    *servers, lookahead = play_together(
+        ("--instances", "2", *SHORT, "--url", postgres_url),
+        ("--instances", "2", *SHORT, "--url", redis_url),
+        ("--instances", "2", *SHORT, "--strategy", "lookahead"),
+    )
+    for report in servers:
+        assert RULES & missed(report).keys() == set(), report
+        assert "namespace game_" in report["store"]
+    assert RULES & missed(lookahead, "lookahead").keys() == set(), lookahead
+    assert figures(lookahead, "lookahead")["reads"] > figures(lookahead, "lookahead")["jobs"] > 0
+    assert lookahead["exit_code"] == 0
+
+
+def test_game_that_is_interrupted_leaves_nobody_behind(tmp_path):
+    """Told to end, it ends its instances first, and says so."""
+    command = [HOLDFAST, "bench", "game", "--instances", "2", *SHORT]
+    with subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, text=True, cwd=tmp_path) as game:
+        sessions = wait_until(lambda: (found := sessions_of(game.pid)) and len(found) == 2 and found)
+        game.send_signal(signal.SIGTERM)
+        assert game.wait(PATIENCE) == 130
+        assert game.stderr.read() == "holdfast: interrupted\n"
+    wait_until(lambda: not members_of(sessions), what="the end of all instances")
+    assert list(tmp_path.iterdir()) == []
+
+
+def sessions_of(game):
+    """Return the sessions that the game has started: one for each instance."""
+    return {session for _, parent, session in processes() if parent == game and session != os.getsid(game)}
+
+
+def members_of(sessions):
+    return [pid for pid, _, session in processes() if session in sessions]
+
+
+def processes():
+    """Return (pid, parent, session) of all that runs; what has ended and was not yet noticed does not."""
+    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,sid=,stat="], check=True, capture_output=True, text=True)
+    rows = [line.split() for line in listed.stdout.splitlines()]
+    return [(int(pid), int(parent), int(session)) for pid, parent, session, stat in rows if stat[0] != "Z"]
+
+
+@pytest.mark.full_size
+@pytest.mark.timeout(1_200)
+@pytest.mark.parametrize("instances", [1, 2, 10])
+def test_game_as_published(instances, measured):
+    """COST ≤ 7,000 and EFFICIENT ≤ 90 ms, none early, none late, all complete, however many instances there are."""
+    report = play("--instances", str(instances), *REAL, within=1_000)
+    measured(said_of(report))
+    assert missed(report) == {}
+    assert report["exit_code"] == 0
+
+
+@pytest.mark.full_size
+@pytest.mark.timeout(3_000)
+def test_game_beside_the_reference_strategies(measured):
+    """Five instances, and the published ways to play on the same machine: better in both scores than either."""
+    report = play("--instances", "5", *REAL, "--strategy", "all", within=2_800)
+    measured(said_of(report))
+    assert missed(report) == {}
+    ours = figures(report)
+    for other in (figures(report, "naive"), figures(report, "lookahead")):
+        assert ours["cost"] < other["cost"]
+        assert ours["efficient"] < other["efficient"]
+    assert ours["standing"]["better_in_both"] == 0
+
+
+@pytest.mark.full_size
+@pytest.mark.timeout(1_200)
+@pytest.mark.parametrize("mode", ["hatest", "kill"])
+def test_game_with_instances_that_come_and_go(mode, measured):
+    """All complete, none 30 s late; exactly once, or only what a kill had caught again."""
+    report = play("--mode", mode, "--instances", "5", *REAL, within=1_000)
+    measured(said_of(report))
+    assert missed(report) == {}
+    assert (figures(report)["restarted"] > 0) <= (mode == "kill")

@@ -1,0 +1,100 @@
+"""Windows in seeded worlds where processes die, replies are lost, the store goes away and clocks are set.
+
+Whatever happens, nothing starts inside a window, and all that had to wait comes to its end.
+"""
+
+import asyncio
+import os
+from collections.abc import Iterable
+from datetime import timedelta
+
+import pytest
+
+from holdfast.core.states import Move
+from holdfast.schedule.closing import About, ClosedHours, declare_hours
+from holdfast.schedule.window import Window
+from holdfast.testing.simulator.fleet import Tree
+from holdfast.testing.simulator.loop import VirtualLoop
+from holdfast.testing.simulator.mutants import replaced
+from holdfast.testing.simulator.run import _judge, _sweep
+from holdfast.testing.simulator.story import Story
+from holdfast.testing.simulator.world import World
+from holdfast.worker.doors import Doors
+
+SEEDS = range(400 if os.environ.get("HOLDFAST_PROVE") else 25)
+MINUTES = range(10)
+
+
+def each_minute(begin: int, end: int) -> tuple[Window, ...]:
+    return tuple(Window(f"00:{minute:02}:{begin:02}", f"00:{minute:02}:{end:02}", notice=3) for minute in MINUTES)
+
+
+WINDOWS = (
+    declare_hours(About.QUEUE, "mail", each_minute(10, 25)),
+    declare_hours(About.TASK, "work", each_minute(35, 45)),
+)
+
+
+class NightlyStory(Story):
+    """A story in which a queue, and a task, are closed for a part of each minute."""
+
+    async def _set_clock(self, _: Tree) -> None:
+        """Set the clock by less than would lead out of the minutes that have windows."""
+        self._world.clock.offset += timedelta(seconds=self._random.choice((-5, 5)))
+        self._latest = max(self._latest, self._world.clock.offset)
+
+    async def _probe(self) -> None:
+        """Expect nothing at once: a window may be on."""
+
+
+def play(seed: int) -> tuple[World, Story]:
+    async def whole() -> tuple[World, Story]:
+        world = World(seed)
+        world.windows = WINDOWS
+        story = NightlyStory(world)
+        await story.play()
+        _judge(world, story)
+        await _sweep(world)
+        return world, story
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(whole())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nothing_starts_inside_a_window_and_all_of_it_ends(seed: int) -> None:
+    """No kill, stall, outage, lost reply or clock step lets a job in, or keeps one out for good."""
+    world, _ = play(seed)
+    assert world.trace.violations == []
+
+
+def test_windows_put_jobs_off_in_these_worlds() -> None:
+    """They have what they are for: jobs that a window, and not their handler, has put off."""
+    for seed in range(3):
+        world, story = play(seed)
+        own = [job_id for job_id, wish in story.wishes.items() if wish.kind == "ok"]
+        assert any(Move.SNOOZE in world.store.history_of(job_id) for job_id in own)
+
+
+def test_a_worker_that_does_not_look_before_a_start_is_caught() -> None:
+    """The test can fail: without the doors at a start, what was claimed before a window starts inside."""
+
+    def open_to_all(self: Doors, claim: object) -> None:  # noqa: ARG001 - as the original
+        return None
+
+    with replaced(Doors, "refusal", open_to_all), replaced(Doors, "closed_for", open_to_all):
+        assert _caught(range(10))
+
+
+def test_a_worker_that_asks_for_what_is_closed_is_caught() -> None:
+    """The test can fail: a worker without windows at all starts what it finds."""
+
+    def none(self: Doors, hours: Iterable[ClosedHours], clock: object) -> None:  # noqa: ARG001 - as the original
+        self._queues, self._tasks = {}, {}
+
+    with replaced(Doors, "__init__", none):
+        assert _caught(range(10))
+
+
+def _caught(seeds: Iterable[int]) -> bool:
+    return any("inside a window" in word for seed in seeds for word in play(seed)[0].trace.violations)

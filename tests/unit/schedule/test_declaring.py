@@ -1,0 +1,243 @@
+"""Schedules declared in code: added, changed, retired, and safe from an older release."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from holdfast import Cron, Every, Holdfast
+from holdfast.core.states import State
+from holdfast.errors import ConfigurationError
+from holdfast.schedule import errands
+from holdfast.schedule.declaring import Declaration, Declarer, Synchronised, release_of, synchronise
+from holdfast.schedule.plan import Schedule, Template
+from holdfast.store.errand import Errand, run_errand
+from holdfast.store.memory.backend import MemoryBackend
+from holdfast.store.protocol import WorkerInfo
+from holdfast.testing.clock import FakeClock
+
+AHEAD = timedelta(seconds=10)
+HOURLY = Every(3600, anchored=True, overlap="allow")
+
+
+class Shop:
+    """A store with workers of several supervisors."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock(datetime(2030, 6, 1, 12, tzinfo=UTC))
+        self.backend = MemoryBackend(self.clock)
+        self.verbs = self.backend.verbs
+
+    def call(self, errand: Errand):
+        return run_errand(self.backend.run, errand)
+
+    def register(self, worker: str, supervisor: str) -> None:
+        info = WorkerInfo(worker, supervisor, "host", 1, timedelta(seconds=15))
+        self.backend.run(self.verbs.register(info))
+
+    def deploy(self, release: str, *declared: Declaration, worker: str = "w1", app: str = "shop") -> Synchronised:
+        return self.call(synchronise(self.verbs, Declarer(app, release, worker, AHEAD), declared, ()))
+
+    def schedules(self) -> dict[str, Schedule]:
+        return {schedule.name: schedule for schedule in self.call(errands.list_all(self.verbs))}
+
+    def look(self) -> int:
+        return len(self.call(errands.fire_due(self.verbs, AHEAD)).fires)
+
+
+@pytest.fixture
+def shop() -> Shop:
+    shop = Shop()
+    shop.register("w1", "p1")
+    return shop
+
+
+def nightly(rule=HOURLY, *, name: str = "nightly", payload: bytes = b"{}") -> Declaration:
+    return Declaration(name, rule, Template("nightly", payload))
+
+
+def names(schedules: list[Schedule]) -> list[str]:
+    return [schedule.name for schedule in schedules]
+
+
+def test_the_first_release_adds(shop: Shop) -> None:
+    done = shop.deploy("1", nightly(), nightly(name="weekly"))
+    assert names(done.added) == ["nightly", "weekly"]
+    assert set(shop.schedules()) == {"nightly", "weekly"}
+
+
+def test_the_same_again_changes_nothing(shop: Shop) -> None:
+    shop.deploy("1", nightly())
+    before = shop.schedules()
+    assert shop.deploy("1", nightly()) == Synchronised()
+    assert shop.deploy("2", nightly()) == Synchronised()
+    assert shop.schedules() == before
+
+
+def test_a_newer_release_changes_and_retires(shop: Shop) -> None:
+    shop.deploy("1", nightly(), nightly(name="weekly"))
+    done = shop.deploy("2", nightly(Every(60)))
+    assert (names(done.changed), names(done.retired)) == (["nightly"], ["weekly"])
+    schedules = shop.schedules()
+    assert schedules["nightly"].plan.rule == Every(60)
+    assert schedules["weekly"].plan.retired_at == shop.clock.now()
+    assert schedules["weekly"].due_at is None
+
+
+def test_an_older_release_undoes_nothing_while_others_live(shop: Shop) -> None:
+    shop.deploy("1", nightly(), nightly(name="weekly"))
+    shop.register("w2", "p2")
+    shop.deploy("2", nightly(Every(60)), worker="w2")
+    before = shop.schedules()
+    assert shop.deploy("1", nightly(), nightly(name="weekly")) == Synchronised(newer="2")
+    assert shop.schedules() == before
+
+
+def test_an_older_release_counts_again_where_nobody_else_lives(shop: Shop) -> None:
+    shop.deploy("1", nightly())
+    shop.register("w2", "p2")
+    shop.deploy("2", nightly(Every(60)), worker="w2")
+    shop.clock.advance(16)  # the lease of w2 is over, and so is that of w1: but it is the one that asks
+    done = shop.deploy("1", nightly())
+    assert names(done.changed) == ["nightly"]
+    assert shop.deploy("2", nightly(Every(60)), worker="w1").newer is None
+
+
+def test_a_retired_schedule_may_come_back(shop: Shop) -> None:
+    shop.deploy("1", nightly())
+    shop.deploy("2")
+    assert shop.schedules()["nightly"].plan.retired_at is not None
+    shop.clock.advance(7200)
+    done = shop.deploy("3", nightly())
+    assert names(done.changed) == ["nightly"]
+    schedule = shop.schedules()["nightly"]
+    assert schedule.plan.retired_at is None
+    assert schedule.plan.cursor == shop.clock.now(), "what it missed while it was retired is not made up for"
+
+
+def test_what_a_person_changed_stays_until_the_declaration_changes(shop: Shop) -> None:
+    shop.deploy("1", nightly())
+    shop.call(errands.edit(shop.verbs, "nightly", AHEAD, Every(60), None))
+    shop.call(errands.pause_one(shop.verbs, "nightly", "a quiet week"))
+    shop.deploy("2", nightly())
+    assert shop.schedules()["nightly"].plan.rule == Every(60)
+    shop.deploy("3", nightly(payload=b'{"a":1}'))
+    plan = shop.schedules()["nightly"].plan
+    assert plan.rule == HOURLY
+    assert plan.paused_why == "a quiet week", "a pause is a person's, and outlives a deploy"
+
+
+def test_a_name_that_others_have_is_left_to_them(shop: Shop) -> None:
+    shop.call(errands.create(shop.verbs, "nightly", Every(60), Template("other", b"{}"), AHEAD))
+    shop.deploy("1", nightly(name="weekly"), app="elsewhere")
+    done = shop.deploy("1", nightly(), nightly(name="weekly"))
+    assert done.foreign == ["nightly", "weekly"]
+    assert shop.schedules()["nightly"].plan.rule == Every(60)
+
+
+def test_an_app_without_schedules_leaves_no_trace(shop: Shop) -> None:
+    shop.deploy("1", nightly())
+    assert shop.deploy("9", app="another") == Synchronised()
+    assert shop.schedules()["nightly"].plan.retired_at is None
+
+
+def test_a_deploy_at_the_last_moment_neither_doubles_nor_drops_a_fire(shop: Shop) -> None:
+    """A new rule takes a fire back that lies ready, and fires for the same time itself, once."""
+    shop.deploy("1", nightly())
+    shop.clock.advance(3595)
+    assert shop.look() == 1
+    shop.deploy("2", nightly(payload=b'{"new":1}'))
+    states = shop.backend.run(shop.verbs.count())
+    assert (states[State.SCHEDULED], states[State.CANCELLED]) == (1, 1)
+    shop.clock.advance(5)
+    assert shop.look() == 0
+
+
+def test_two_workers_that_deploy_at_once_agree(shop: Shop) -> None:
+    """Another worker of the same release comes between the reading and the writing of the first."""
+    slow = synchronise(shop.verbs, Declarer("shop", "1", "w1", AHEAD), [nightly()], ())
+    between = iter([lambda: shop.deploy("1", nightly(), worker="w2")])
+
+    def run(verb):
+        if verb.name == "change_records":
+            next(between, lambda: None)()
+        return shop.backend.run(verb)
+
+    assert run_errand(run, slow) == Synchronised()
+    assert shop.schedules()["nightly"].version == 1
+
+
+def test_a_release_without_a_name_is_known_by_its_schedules() -> None:
+    one, other = nightly(), nightly(name="weekly")
+    assert release_of([one, other], ()) == release_of([other, one], ())
+    assert release_of([one], ()) != release_of([other], ())
+    assert release_of([one], ()) != release_of([nightly(Every(60))], ())
+
+
+# -- in code -----------------------------------------------------------------------------------------------------
+
+
+def test_declared_with_a_task() -> None:
+    app = Holdfast("memory://")
+
+    @app.task(queue="night", schedule=Cron("0 2 * * *"))
+    def tidy(days: int = 7) -> None: ...
+
+    (declared,) = app.declarations
+    assert (declared.name, declared.job.task, declared.job.queue) == ("tidy", "tidy", "night")
+    assert declared.rule == Cron("0 2 * * *")
+
+
+def test_declared_with_arguments_and_options() -> None:
+    app = Holdfast("memory://")
+
+    @app.task
+    def report(region: str, *, days: int = 1) -> None: ...
+
+    app.schedule("eu", report.options(queue="slow", priority=3, tags=["eu"]), Every(3600), "eu", days=2)
+    app.schedule("us", report, Every(3600), "us")
+    first, second = app.declarations
+    assert (first.job.queue, first.job.priority, first.job.tags) == ("slow", 3, ("eu",))
+    assert b'"eu"' in first.job.payload
+    assert second.job.queue == "default"
+
+
+def test_a_task_that_needs_arguments_is_told_how() -> None:
+    app = Holdfast("memory://")
+    with pytest.raises(ConfigurationError, match=r"cannot run without.*app\.schedule\('report'"):
+
+        @app.task(schedule=Every(60))
+        def report(region: str) -> None: ...
+
+    assert app.tasks == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "rule", "options", "words"),
+    [
+        ("", Every(60), {}, "name must be"),
+        ("a b", Every(60), {}, "name must be"),
+        ("ok", "0 2 * * *", {}, "needs a rule such as"),
+        ("ok", Every(60), {"delay": 5}, "the option delay is about one job"),
+        ("ok", Every(60), {"key": "k"}, "the option key is about one job"),
+        ("ok", Every(60), {"at": datetime(2030, 1, 1, tzinfo=UTC)}, "the option at is about one job"),
+    ],
+)
+def test_bad_declarations(name: str, rule: object, options: dict[str, object], words: str) -> None:
+    app = Holdfast("memory://")
+
+    @app.task
+    def tidy() -> None: ...
+
+    with pytest.raises(ConfigurationError, match=words):
+        app.schedule(name, tidy.options(**options), rule)
+    assert app.declarations == ()
+
+
+def test_two_of_one_name() -> None:
+    app = Holdfast("memory://")
+
+    @app.task(schedule=Every(60))
+    def tidy() -> None: ...
+
+    with pytest.raises(ConfigurationError, match="two schedules are named 'tidy'"):
+        app.schedule("tidy", tidy, Every(60))

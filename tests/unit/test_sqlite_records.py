@@ -1,0 +1,125 @@
+"""Records in SQLite, where a promise of the contract hangs on files, processes and transactions."""
+
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from holdfast.core.job import NewJob
+from holdfast.core.record import Change, Decision, Fire, Kind
+from holdfast.errors import ValueNotStoredError
+from holdfast.store.protocol import JobFilter
+from holdfast.store.sqlite import SqliteBackend
+from holdfast.testing import FakeClock
+
+CLOCK = FakeClock()
+FIRES = 40
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "jobs.db"
+
+
+@pytest.fixture
+def backend(path: Path) -> Iterator[SqliteBackend]:
+    backend = SqliteBackend(path, clock=CLOCK)
+    yield backend
+    backend.close()
+
+
+def firing(name: str, job_id: str) -> Change:
+    fire = Fire(name, CLOCK.now(), Decision.FIRED, job_id=job_id)
+    return Change(Kind.SCHEDULE, name, 0, job_id, b"{}", CLOCK.now(), (fire,), (NewJob(job_id, "task", b""),))
+
+
+def shown(backend: SqliteBackend) -> list[int]:
+    """Return how many records, fires and jobs there are."""
+    run, verbs = backend.run, backend.verbs
+    found = (run(verbs.records(Kind.SCHEDULE)), run(verbs.fires(None, 1000)), run(verbs.list_jobs(JobFilter())))
+    return [len(rows) for rows in found]
+
+
+SUPERVISE = """
+import sys, uuid
+from datetime import UTC, datetime, timedelta
+from holdfast.core.job import NewJob
+from holdfast.core.record import Change, Decision, Fire, Kind
+from holdfast.store.sqlite import SqliteBackend
+
+backend = SqliteBackend(sys.argv[1])
+run, verbs, fires = backend.run, backend.verbs, 0
+run(verbs.count())
+print("ready", flush=True)
+sys.stdin.readline()
+while True:
+    (record,) = run(verbs.records(Kind.SCHEDULE, ["tick"])) or (None,)
+    seen = record.version if record else 0
+    if seen == int(sys.argv[2]):
+        break
+    token, planned = str(uuid.uuid4()), datetime(2031, 1, 1, tzinfo=UTC) + timedelta(seconds=seen)
+    fire = Fire("tick", planned, Decision.FIRED, job_id=token)
+    change = Change(Kind.SCHEDULE, "tick", seen, token, b"{}", None, (fire,), (NewJob(token, "task", b""),))
+    fires += sum(run(verbs.change_records([change])))
+print(fires)
+backend.close()
+"""
+
+
+def test_processes_fire_each_time_once(path: Path, backend: SqliteBackend) -> None:
+    """Of several processes that come to fire a schedule, one does, time after time."""
+    command = [sys.executable, "-W", "error", "-c", SUPERVISE, path, str(FIRES)]
+    children = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)
+    ]
+    for child in children:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    assert sum(int(child.communicate(timeout=120)[0]) for child in children) == FIRES
+    fires = backend.run(backend.verbs.fires("tick", 2 * FIRES))
+    jobs = backend.run(backend.verbs.list_jobs(JobFilter(limit=2 * FIRES)))
+    assert len(fires) == len(jobs) == FIRES
+    assert {fire.job_id for fire in fires} == {job.id for job in jobs}
+
+
+@pytest.mark.parametrize("company", [1, 2])
+def test_a_change_that_cannot_be_stored_takes_the_call_along(backend: SqliteBackend, company: int) -> None:
+    """What SQLite cannot hold, in whichever change, leaves nothing of the call behind."""
+    changes = [firing(f"good-{number}", f"job-{number}") for number in range(company)]
+    with pytest.raises(ValueNotStoredError):
+        backend.run(backend.verbs.change_records([*changes, firing("bad", "\udc80")]))
+    assert shown(backend) == [0, 0, 0]
+
+
+def test_namespaces_do_not_meet(path: Path, backend: SqliteBackend) -> None:
+    """Each namespace of a file has records, fires and times of its own."""
+    backend.run(backend.verbs.change_records([firing("same", "job")]))
+    other = SqliteBackend(path, clock=CLOCK, namespace="other")
+    assert shown(other) == [0, 0, 0]
+    assert other.run(other.verbs.beat([])).record_due_at is None
+    assert other.run(other.verbs.change_records([firing("same", "job")])) == (True,)
+    assert len(other.run(other.verbs.due_records(Kind.SCHEDULE, timedelta(), 10)).records) == 1
+    other.close()
+    assert shown(backend) == [1, 1, 1]
+
+
+@pytest.mark.parametrize("commits", [False, True])
+def test_a_change_in_a_transaction_of_the_users_own(path: Path, backend: SqliteBackend, *, commits: bool) -> None:
+    """It is made with what the user writes, or not at all."""
+    shown(backend)
+    with closing(sqlite3.connect(path)) as own:
+        own.execute("CREATE TABLE theirs (name)")
+        own.execute("INSERT INTO theirs VALUES ('theirs')")
+        assert backend.run_in(backend.verbs.change_records([firing("a", "job")]), own) == (True,)
+        assert shown(backend) == [0, 0, 0]
+        own.commit() if commits else own.rollback()
+    assert shown(backend) == [int(commits)] * 3

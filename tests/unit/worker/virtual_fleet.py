@@ -1,0 +1,126 @@
+"""A fleet of shipped supervisors and workers in virtual time, on a store that counts what it is asked."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import timedelta
+from typing import TypeVar
+
+import msgspec
+
+from holdfast.core.crash import Death
+from holdfast.core.job import ClaimRef, NewJob
+from holdfast.settings import Settings
+from holdfast.store.memory.store import MemoryStore
+from holdfast.store.verb import Verb
+from holdfast.testing.simulator.fleet import KILLED, Tree
+from holdfast.testing.simulator.loop import VirtualLoop
+from holdfast.testing.simulator.world import EPOCH, Weather, World
+
+T = TypeVar("T")
+
+PASSIVE = Settings(url="memory://", safety_poll=10.0, look_ahead=10.3, concurrency=100)
+"""How a fleet is set on a store that rings no bell."""
+
+
+class CountedStore(MemoryStore):
+    """The memory store as it is, unwatched, and when each of its verbs was called."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world.clock)
+        self._boot = world.clock.boot
+        self.calls: list[tuple[float, str]] = []
+
+    def apply(self, verb: Verb[T]) -> T:
+        self.calls.append((self._boot(), verb.name))
+        try:
+            next(verb.steps)
+        except StopIteration as stop:
+            answer: T = stop.value
+            return answer
+        raise TypeError(f"{verb.name} yielded a statement")
+
+
+class Fleet(World):
+    """A world in which nothing goes wrong by itself."""
+
+    def __init__(self, settings: Settings, *, silent: bool = False) -> None:
+        super().__init__(seed=7)
+        self.settings = settings
+        self.weather = Weather(lose_ring=1.0 if silent else 0.0)
+        self.store: CountedStore = CountedStore(self)  # type: ignore[assignment]
+        self.trees: list[Tree] = []
+        self.run_at: dict[str, float] = {}
+
+    def check_start(self, worker: str, ref: ClaimRef) -> None:
+        """See nothing wrong: the tests look by themselves."""
+
+    def check_burial(self, worker: str, death: Death) -> None:
+        """See nothing wrong."""
+
+    # -- what happens ----------------------------------------------------------------------------------------
+
+    def start(self, processes: int = 1) -> Tree:
+        """Start a supervisor with its children."""
+        self.trees.append(Tree(self, self.settings, processes))
+        return self.trees[-1]
+
+    def kill(self, tree: Tree) -> None:
+        """End a supervisor and its children at once."""
+        for process in (tree.process, *tree.children):
+            process.end(KILLED)
+
+    def enqueue(self, due: Iterable[float], lasts: float = 0.0) -> None:
+        """Enqueue jobs, by virtual seconds at which each is due."""
+        payload = msgspec.json.encode({"v": 1, "args": {"kind": "ok", "seconds": lasts}})
+        jobs = []
+        for at in due:
+            job_id = f"job-{len(self.run_at):04}"
+            self.run_at[job_id] = at
+            jobs.append(NewJob(job_id, "work", payload, run_at=EPOCH + timedelta(seconds=at)))
+        enqueue = self.store.enqueue(jobs)
+        self.store.apply(enqueue)
+        for tone in enqueue.tones:
+            self.bell.ring(tone)
+
+    async def until(self, at: float) -> None:
+        """Let time pass."""
+        await asyncio.sleep(at - self.clock.boot())
+
+    # -- what came of it -------------------------------------------------------------------------------------
+
+    def called(self, *verbs: str, since: float = 0.0) -> list[float]:
+        """Return when the store was asked these."""
+        return [at for at, verb in self.store.calls if verb in verbs and at >= since]
+
+    def delays(self) -> list[float]:
+        """Return by how much each job was late; each of them must have started once."""
+        starts = self.ledger.starts
+        assert sorted(starts) == sorted(self.run_at), f"{len(starts)} of {len(self.run_at)} started"
+        assert {len(runs) for runs in starts.values()} <= {1}
+        return [runs[0][0] - self.run_at[job_id] for job_id, runs in starts.items()]
+
+    def starters(self) -> set[str]:
+        """Return the workers that started jobs."""
+        return {worker for runs in self.ledger.starts.values() for _, worker, _ in runs}
+
+
+def play(scenario: Callable[[], Awaitable[None]]) -> None:
+    """Run a scenario in virtual time, and leave no task behind."""
+
+    async def whole() -> None:
+        try:
+            await scenario()
+        finally:
+            await _end_all()
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(whole())
+
+
+_fleets: list[Fleet] = []
+
+
+async def _end_all() -> None:
+    for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        task.cancel()
+    await asyncio.sleep(0)
