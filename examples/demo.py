@@ -1,5 +1,7 @@
 """`make run`: enqueues three jobs of the example shop and lets a real worker run them while you watch.
 
+Two schedules of the shop fire meanwhile.
+
 The database is new each time, in a temporary folder of its own. At a terminal the worker goes on until Ctrl-C; with
 --once, or in a pipe, it ends when the story is told, and the folder stays for you to look at.
 """
@@ -21,6 +23,7 @@ from types import FrameType
 from rich.console import Console
 
 from holdfast import Job, JobHandle, State
+from holdfast.store.protocol import JobFilter
 
 EXAMPLES = Path(__file__).resolve().parent
 HOLDFAST = Path(sys.executable).with_name("holdfast")
@@ -109,6 +112,9 @@ class Demo:
         say(f"  welcome mail     {ending(orders.welcome)}  runs at once")
         say(f"  monthly report   {ending(orders.report)}  in 3 s, before others (priority 1)")
         say(f"  another mail     {ending(orders.failing)}  to fail@example.com, with 2 attempts")
+        say("\nTwo schedules are declared in its code, and nobody enqueues their jobs:\n")
+        say("  count_stock      every 3 seconds")
+        say("  month-end        a monthly report, at 06:00 on the 1st, by the clock of Taipei")
         return orders
 
     @contextmanager
@@ -151,40 +157,55 @@ class Demo:
 
     def _chapters(self, orders: Orders) -> "Iterator[Chapter]":
         welcome, report, failing = orders
-        yield Chapter(welcome, lambda job: job.state is State.COMPLETED, "The mail is sent, its result is stored.")
-        yield Chapter(failing, lambda job: job.attempt > 0, "That one failed. It waits a while, then tries again.")
-        yield Chapter(
+        yield about(welcome, lambda job: job.state is State.COMPLETED, "The mail is sent, its result is stored.")
+        yield about(failing, lambda job: job.attempt > 0, "That one failed. It waits a while, then tries again.")
+        yield Chapter(stock_was_counted, "The schedule fired, on time. Any worker that is there does it.")
+        yield about(
             report, lambda job: job.progress is not None, "The report began on time. It says how far it is."
         )
-        yield Chapter(
+        yield about(
             failing,
             lambda job: job.state is State.DEAD,
             "No attempt is left: it is dead, and kept until you decide.",
         )
-        yield Chapter(report, lambda job: job.state is State.COMPLETED, "The report is ready.")
+        yield about(report, lambda job: job.state is State.COMPLETED, "The report is ready.")
 
     def _tell_end(self, orders: Orders) -> None:
         say("\n[bold]Where everything is now[/] (holdfast stats):\n")
         subprocess.run([HOLDFAST, "stats"], check=False)  # noqa: S603 - our own command
+        say("\n[bold]What runs when[/] (holdfast schedules):\n")
+        subprocess.run([HOLDFAST, "schedules"], check=False)  # noqa: S603 - our own command
         say("\n[bold]Bring the dead one back[/]" + (" from another terminal:\n" if self._watched else ":\n"))
         say(f"  {command('dead', 'retry', orders.failing.id, '--url', self._url)}\n")
-        say(f"Why it died:  {command('why', orders.failing.id, '--url', self._url)}\n")
+        say(f"Why it died:  {command('why', orders.failing.id, '--url', self._url)}")
+        say(f"What is next: {command('schedules', 'next', '--url', self._url)}\n")
         if self._watched:
             say("The worker goes on. [bold]Ctrl-C drains[/] and ends.\n")
 
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """Something to say about a job once it has come so far."""
+    """Something to say once it has come so far."""
 
-    handle: JobHandle[str]
-    reached: Callable[[Job], bool]
+    has_come: Callable[[], bool]
     words: str
 
-    def has_come(self) -> bool:
-        """Look at the job."""
-        job = self.handle.job()
-        return self.reached(job) or job.state is State.COMPLETED
+
+def about(handle: JobHandle[str], reached: Callable[[Job], bool], words: str) -> Chapter:
+    """Return what to say about a job once it has come so far."""
+
+    def has_come() -> bool:
+        job = handle.job()
+        return reached(job) or job.state is State.COMPLETED
+
+    return Chapter(has_come, words)
+
+
+def stock_was_counted() -> bool:
+    """Look whether a job of the schedule has run."""
+    from shop import app  # noqa: PLC0415 - the app reads the URL when it is made
+
+    return bool(app.call(app.verbs.list_jobs(JobFilter((State.COMPLETED,), task="count_stock", limit=1))))
 
 
 def say(words: str) -> None:

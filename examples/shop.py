@@ -3,7 +3,7 @@
 import asyncio
 import time
 
-from holdfast import Context, Holdfast
+from holdfast import Context, Cron, Every, Holdfast
 
 app = Holdfast("sqlite:///shop.db")
 
@@ -28,3 +28,12 @@ def monthly_report(ctx: Context, month: str) -> str:
         if day % 6 == 0:
             ctx.progress(day, DAYS)
     return f"{month}: {DAYS * 42} orders"
+
+
+@app.task(schedule=Every(3))
+def count_stock(ctx: Context) -> str:
+    """Pretend to count what is on the shelves, every three seconds."""
+    return f"counted for {ctx.planned_at:%H:%M:%S}"
+
+
+app.schedule("month-end", monthly_report, Cron("0 6 1 * *", tz="Asia/Taipei"), "last month")

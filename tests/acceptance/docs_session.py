@@ -25,6 +25,7 @@ _FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | 
 _TITLE = re.compile(r'title="(?P<title>[^"]+)"')
 _ID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 _VARIABLE = (
+    (re.compile(r"\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun) \d{4}-\d\d-\d\d \d\d:\d\d(:\d\d)?\b"), "WHEN"),
     (re.compile(r"\b(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d(\.\d{3})?\b"), "TIME"),
     (re.compile(r"\b\d+(\.\d+)? (ms|s|min|h|d)( \d+ (s|min|h))?\b"), "SPAN"),
     (re.compile(r"\bin SPAN\b|\bSPAN ago\b|\bnow\b"), "DISTANCE"),

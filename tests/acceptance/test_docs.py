@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from enum import Enum
 
 import click
 import msgspec
@@ -9,13 +10,15 @@ import pytest
 from docs_session import ROOT, Session, blocks_of
 
 import holdfast
-from holdfast import Context, Holdfast, JobHandle, errors, events
+from holdfast import Context, Holdfast, JobHandle, Window, errors, events
 from holdfast.cli.failures import ExitCode
 from holdfast.cli.jobview import job_fields
 from holdfast.cli.main import cli
 from holdfast.core.outcome import Outcome
+from holdfast.core.record import Cause, Decision
 from holdfast.core.states import CLAIMED, FINAL, MOVES, WAITING, Reason, State
 from holdfast.policy import declare_options, declare_policy
+from holdfast.schedule.rules import Misfire, Overlap, Rule
 from holdfast.settings import Settings
 
 REFERENCE = ROOT / "docs" / "reference"
@@ -65,7 +68,7 @@ def test_every_option_of_a_task_is_documented_with_its_default():
     """The table of task options is the decorator's signature."""
     documented = {row[0].strip("`"): row[1].strip("`") for row in table_of("tasks.md", "option")}
     declared = inspect.signature(declare_policy).parameters
-    assert documented.keys() == {"name", *declared}
+    assert documented.keys() == {"name", "schedule", "window", *declared}
     for name in declared.keys() - {"backoff"}:  # declared as None, which means Exponential()
         assert documented[name] == repr(declared[name].default).replace("'", '"')
 
@@ -81,6 +84,29 @@ def test_every_option_of_a_task_is_documented_with_its_default():
 def test_the_tables_about_tasks_are_complete(header, names):
     """Nothing is missing from them and nothing is in them that does not exist."""
     assert {re.split(r"[`(]", row[0].lstrip("`"))[0] for row in table_of("tasks.md", header)} == names
+
+
+def test_every_option_of_rules_and_windows_is_documented_with_its_default():
+    """The tables of the page about schedules are the fields of the classes."""
+    documented = {}
+    for row in table_of("schedules.md", "option"):
+        for name in row[0].split(", "):
+            documented[name.strip("`")] = row[1].strip("`")
+    fields = [*msgspec.structs.fields(Rule), *msgspec.structs.fields(Window)]
+    assert documented == {
+        field.name: repr(field.default.value if isinstance(field.default, Enum) else field.default).replace("'", '"')
+        for field in fields
+        if not field.required
+    }
+
+
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [("decision", Decision), ("cause", Cause), ("word", [*Misfire, *Overlap])],
+)
+def test_the_words_about_schedules_are_complete(header, words):
+    """What becomes of a planned time is told in words that all stand there, and no others do."""
+    assert {re.sub(r"[`\"]", "", row[0]) for row in table_of("schedules.md", header)} == {*words}
 
 
 NOT_FOR_USERS = {"caller", "result_type"}
@@ -181,7 +207,13 @@ def family(kind):
         yield from family(child)
 
 
-KINDS_OF_EVENT = (events.Event, events.JobEvent, events.WorkerEvent)
+KINDS_OF_EVENT = (
+    events.Event,
+    events.JobEvent,
+    events.WorkerEvent,
+    events.ScheduleEvent,
+    events.WindowEvent,
+)
 
 
 def told_events():

@@ -11,7 +11,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from holdfast.codec import MAX_BYTES, Arguments, decode_result, encode_result
+from holdfast.codec import MAX_BYTES, Arguments, Secret, decode_result, encode_result
 from holdfast.context import Context
 from holdfast.core.outcome import Snooze
 from holdfast.errors import ArgumentsError, ConfigurationError, PayloadError, ResultEncodingError
@@ -307,3 +307,19 @@ def test_outcomes_are_no_part_of_the_result_type():
     assert arguments(never).result_type is Any
     assert arguments(unsaid).result_type is Any
     assert arguments(unreadable).result_type is Any
+
+
+def test_arguments_of_a_person_are_read_as_the_handler_receives_them():
+    def report(ctx: Context, day: date, to: str = "all", token: Annotated[str, Secret] = "") -> None: ...
+
+    taken = arguments(report)
+    raw = {"day": msgspec.Raw(b'"2026-02-03"'), "token": msgspec.Raw(b'"s3cret"')}
+    assert taken.read((), raw) == {"day": date(2026, 2, 3), "token": "s3cret"}
+    assert taken.read((raw["day"],), {}) == {"day": date(2026, 2, 3)}
+    with pytest.raises(ArgumentsError, match="argument 'day' of demo does not fit"):
+        taken.read((msgspec.Raw(b"3"),), {})
+    with pytest.raises(ArgumentsError, match="demo needs 'day'"):
+        taken.read((), {})
+    with pytest.raises(ArgumentsError, match="argument 'token' of demo, a secret, does not fit") as refused:
+        taken.read((raw["day"],), {"token": msgspec.Raw(b"12345")})
+    assert "12345" not in str(refused.value)

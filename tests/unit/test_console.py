@@ -19,6 +19,8 @@ JOB = ("0197b1c2-7d1e-7c3a-9f60-5a4b3c2d1e0f", "send_email", "mail", 1, 2)
 WORKER = ("w1", 4242)
 SMTP = Failure("SMTPError", "451 try\nagain\x1b[2J")
 AT = datetime(2026, 5, 4, 14, 3, 7, 123000, tzinfo=UTC)
+LOCAL = f"{AT.astimezone():%Y-%m-%d %H:%M:%S}"
+LOCAL_END = f"{(AT + timedelta(minutes=15)).astimezone():%Y-%m-%d %H:%M:%S}"
 
 CASES = [
     (events.JobStarted(*JOB, AT, timedelta(milliseconds=2)), "started"),
@@ -72,6 +74,23 @@ CASES = [
     (events.WorkerHung(*WORKER, 120.4), "hangs: no sign of life for 120 s, it is killed"),
     (events.WorkerLost(*WORKER), "was declared dead by others; it starts nothing more"),
     (events.WorkerFound(*WORKER, 2), "vanished; 2 jobs given back"),
+    (
+        events.WindowNear("queue", "mail", AT, AT + timedelta(minutes=15), "recycle", 2),
+        f"queue mail closes soon, from {LOCAL} to {LOCAL_END} (recycle); 2 running jobs are asked to finish",
+    ),
+    (
+        events.WindowNear("task", "tidy", AT, AT + timedelta(minutes=15), None, 0),
+        f"task tidy closes soon, from {LOCAL} to {LOCAL_END}",
+    ),
+    (
+        events.WindowBegan("queue", "mail", AT, AT + timedelta(minutes=15), None, 1),
+        f"queue mail closed until {LOCAL_END}; 1 running job is not finished yet",
+    ),
+    (events.WindowEnded("queue", "mail"), "queue mail open again"),
+    (
+        events.WindowDeclared("task", "tidy", "changed", "03:00–03:15 UTC"),
+        "task tidy windows changed: 03:00–03:15 UTC",
+    ),
     (events.StoreAway("database is locked"), "store away: database is locked; trying on"),
     (events.StoreBack(2.5), "store back after 2.5 s"),
     (FirstCompletion(events.JobCompleted(*JOB, timedelta(milliseconds=12)), hint=False), "completed in 12 ms"),
@@ -121,7 +140,7 @@ def test_each_event_is_one_plain_line(event, words):
 
 def test_every_event_has_words_of_its_own():
     kinds = [each for each in vars(events).values() if isinstance(each, type) and issubclass(each, events.Event)]
-    families = {events.Event, events.JobEvent, events.WorkerEvent}
+    families = {events.Event, events.JobEvent, events.WorkerEvent, events.ScheduleEvent, events.WindowEvent}
     wordless = [each for each in kinds if tell.dispatch(each) is tell.dispatch(object)]
     assert set(wordless) == families
 

@@ -5,9 +5,11 @@ import math
 from datetime import UTC, datetime
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast import ArgumentsError, Context, Interrupted, LostClaimError
 from holdfast.core.job import Claim, ClaimRef, Progress
+from holdfast.core.provenance import PLANNED_KEY, SCHEDULE_KEY
 
 
 class Control:
@@ -49,6 +51,21 @@ def test_a_context_knows_its_attempt():
     ctx = Context(claim(), Control())
     assert (ctx.job_id, ctx.task, ctx.queue, ctx.fence) == ("j1", "pay", "money", 4)
     assert (ctx.attempt, ctx.max_attempts) == (3, 5)
+
+
+def test_a_context_knows_the_schedule_of_its_job():
+    planned = datetime(2030, 1, 1, 2, tzinfo=UTC)
+    note = {SCHEDULE_KEY: "nightly", PLANNED_KEY: planned.isoformat(), "customer": "7"}
+    for attempt in (0, 1):
+        ctx = Context(replace(claim(attempt=attempt), metadata=note), Control())
+        assert (ctx.schedule, ctx.planned_at) == ("nightly", planned)
+    plain = Context(claim(), Control())
+    assert (plain.schedule, plain.planned_at) == (None, None)
+
+
+@pytest.mark.parametrize("text", ["some day", "2030-01-01T02:00:00"])
+def test_a_planned_time_that_no_schedule_wrote_is_none(text):
+    assert Context(replace(claim(), metadata={PLANNED_KEY: text}), Control()).planned_at is None
 
 
 def test_the_idempotency_key_is_the_same_in_every_attempt():

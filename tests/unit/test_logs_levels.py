@@ -5,7 +5,7 @@ import logging
 from holdfast import events
 from holdfast.watch.levels import _LEVELS, Level, level_of
 
-FAMILIES = {events.Event, events.JobEvent, events.WorkerEvent}
+FAMILIES = {events.Event, events.JobEvent, events.WorkerEvent, events.ScheduleEvent, events.WindowEvent}
 
 
 def test_every_event_has_its_level():

@@ -4,7 +4,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from holdfast.store.sqlite import SqliteBackend
 from holdfast.testing import FakeClock
 
 CLOCK = FakeClock()
-FIRES = 40
+FIRES = 20
 
 
 @pytest.fixture
@@ -53,42 +53,49 @@ from holdfast.core.record import Change, Decision, Fire, Kind
 from holdfast.store.sqlite import SqliteBackend
 
 backend = SqliteBackend(sys.argv[1])
-run, verbs, fires = backend.run, backend.verbs, 0
-run(verbs.count())
-print("ready", flush=True)
-sys.stdin.readline()
-while True:
+run, verbs = backend.run, backend.verbs
+for _ in range(int(sys.argv[2])):
     (record,) = run(verbs.records(Kind.SCHEDULE, ["tick"])) or (None,)
     seen = record.version if record else 0
-    if seen == int(sys.argv[2]):
-        break
     token, planned = str(uuid.uuid4()), datetime(2031, 1, 1, tzinfo=UTC) + timedelta(seconds=seen)
     fire = Fire("tick", planned, Decision.FIRED, job_id=token)
     change = Change(Kind.SCHEDULE, "tick", seen, token, b"{}", None, (fire,), (NewJob(token, "task", b""),))
-    fires += sum(run(verbs.change_records([change])))
-print(fires)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    print(*run(verbs.change_records([change])), flush=True)
 backend.close()
 """
 
 
 def test_processes_fire_each_time_once(path: Path, backend: SqliteBackend) -> None:
-    """Of several processes that come to fire a schedule, one does, time after time."""
-    command = [sys.executable, "-W", "error", "-c", SUPERVISE, path, str(FIRES)]
-    children = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)
-    ]
-    for child in children:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "ready\n"
-    for child in children:
-        assert child.stdin is not None
-        child.stdin.write("go\n")
-        child.stdin.flush()
-    assert sum(int(child.communicate(timeout=120)[0]) for child in children) == FIRES
+    """Of several processes that come to fire a schedule, having seen the same, one does, time after time."""
+    command: list[str | Path] = [sys.executable, "-u", "-W", "error", "-c", SUPERVISE, path, str(FIRES)]
+    with ExitStack() as running:
+        children = [running.enter_context(supervisor(command)) for _ in range(4)]
+        for _ in range(FIRES):
+            assert [told(child) for child in children] == ["ready"] * 4
+            for child in children:
+                say(child, "go")
+            assert sorted(told(child) for child in children) == ["False", "False", "False", "True"]
     fires = backend.run(backend.verbs.fires("tick", 2 * FIRES))
     jobs = backend.run(backend.verbs.list_jobs(JobFilter(limit=2 * FIRES)))
     assert len(fires) == len(jobs) == FIRES
     assert {fire.job_id for fire in fires} == {job.id for job in jobs}
+
+
+def supervisor(command: list[str | Path]) -> subprocess.Popen[str]:
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def say(child: subprocess.Popen[str], line: str) -> None:
+    assert child.stdin is not None
+    child.stdin.write(f"{line}\n")
+    child.stdin.flush()
+
+
+def told(child: subprocess.Popen[str]) -> str:
+    assert child.stdout is not None
+    return child.stdout.readline().strip()
 
 
 @pytest.mark.parametrize("company", [1, 2])

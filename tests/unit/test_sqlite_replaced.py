@@ -129,7 +129,7 @@ def test_a_listener_watches_the_file_that_bears_the_name(
         heard += [await listener.wait(30), await listener.wait(0.05)]
         with closing(sqlite3.connect(path)) as raw:
             columns = "state, queue, priority, run_at, task, version, max_attempts, created_at, payload"
-            raw.execute(f"INSERT INTO holdfast_job (id, {columns}) SELECT 'new', {columns} FROM holdfast_job LIMIT 1")
+            raw.execute(f"INSERT INTO holdfast_job (id, {columns}) SELECT 'new', {columns} FROM holdfast_job")
             raw.commit()
         heard += [await listener.wait(30), await listener.wait(0.05)]
         listener.close()

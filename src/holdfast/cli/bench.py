@@ -112,12 +112,12 @@ def game(
     """
     # The other commands must not pay for importing all that a game needs.
     from holdfast.bench.game.playing import Game, Moment  # noqa: PLC0415
-    from holdfast.bench.game.report import require_tools, write_report  # noqa: PLC0415
+    from holdfast.bench.game.report import prepare_report, write_report  # noqa: PLC0415
     from holdfast.bench.game.timetable import Mode  # noqa: PLC0415
     from holdfast.bench.game.tournament import ALL, run_tournament  # noqa: PLC0415
 
     if report is not None:
-        require_tools()
+        prepare_report(report)
     strategies = ALL if strategy == "all" else (strategy,)
     with span_progress() as show:
 
@@ -125,13 +125,15 @@ def game(
             show(who, f"{moment.run:,}/{moment.jobs:,} jobs", moment.elapsed, moment.seconds)
 
         tournament = run_tournament(Game(Mode(mode), instances, duration, seed), strategies, url, tell)
-    if report is not None:
-        write_report(tournament, report)
     if as_json:
         verdicts = tournament.report.verdicts
         say_json({"ok": all(verdict.holds for verdict in verdicts), **msgspec.structs.asdict(tournament.report)})
     else:
-        _tell(tournament.report, report)
+        tell_report(tournament.report)
+    if report is not None:  # last: what was played for so long is told, whatever becomes of it
+        write_report(tournament, report)
+        if not as_json:
+            say(f"\nThe report is in {report}.")
     ctx.exit(exit_code(tournament.report))
 
 
@@ -143,7 +145,8 @@ def exit_code(report: "Report") -> int:
     return BOUND_MISSED if missed else ExitCode.OK
 
 
-def _tell(report: "Report", folder: Path | None) -> None:
+def tell_report(report: "Report") -> None:
+    """Print scores, where they stand, and verdicts."""
     from holdfast.bench.game.report.words import NOT_COMPARABLE, machine_words, standing_words, title  # noqa: PLC0415
 
     say(f"The scheduling game: {title(report)}, {report.seconds:,.0f} s from start to end, seed {report.seed}.")
@@ -163,8 +166,6 @@ def _tell(report: "Report", folder: Path | None) -> None:
         for verdict in report.verdicts:
             mark = Text("  ✓ ", style="green") if verdict.holds else Text("  ✗ ", style="bold red")
             say(mark.append(verdict.says, style="none" if verdict.holds else "bold red"))
-    if folder is not None:
-        say(f"\nThe report is in {folder}.")
 
 
 def _columns() -> "list[Column[Figures]]":

@@ -1,14 +1,20 @@
-"""Canaries in flight: which queues they are sent through, which are back, and why the others are not."""
+"""Canaries in flight: which queues they are sent through, which are back, and why the others are not.
+
+None is sent through a queue that a window closes: that it does not start anything is how it should be.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
 from holdfast.child.canary import new_canary
+from holdfast.cli.windows import find_windows
+from holdfast.clock import SystemClock
 from holdfast.core.states import FINAL, State
 from holdfast.errors import JobNotFoundError
 from holdfast.store.backend import Backend
 from holdfast.store.protocol import Queue, Worker
+from holdfast.watch.closed import queue_closed
 from holdfast.watch.health import serves
 from holdfast.watch.why import explain, is_live
 from holdfast.watch.words import counted
@@ -46,12 +52,13 @@ def _is_in_use(queue: Queue) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Flight:
-    """How a queue fared: how long its canary took, or else why it is not through."""
+    """How a queue fared: how long its canary took, or else why it is not through, or not to be: it is closed."""
 
     queue: str
-    job_id: str
+    job_id: str | None
     took: timedelta | None
     why: str | None
+    closed: bool = False
 
 
 class Canaries:
@@ -62,6 +69,7 @@ class Canaries:
         self._choice = choice
         self._sent: dict[str, str] = {}
         self._away: set[str] = set()
+        self._closed: dict[str, str] = {}
 
     @property
     def words(self) -> str:
@@ -76,11 +84,13 @@ class Canaries:
             self._send(timedelta(seconds=left))
         seen = self._backend.run(self._backend.verbs.glance([self._sent[queue] for queue in self._away]))
         self._away -= {queue for queue in self._away if seen[self._sent[queue]].state in FINAL}
-        return bool(self._sent) and not self._away
+        return bool(self._sent or self._closed) and not self._away
 
     def landed(self) -> list[Flight]:
         """Return how each queue fared, by name."""
-        return [self._flight(queue, job_id) for queue, job_id in sorted(self._sent.items())]
+        closed = [Flight(queue, None, None, why, closed=True) for queue, why in self._closed.items()]
+        sent = [self._flight(queue, job_id) for queue, job_id in self._sent.items()]
+        return sorted([*closed, *sent], key=lambda flight: flight.queue)
 
     def recall(self) -> None:
         """Cancel those that are still away."""
@@ -90,8 +100,9 @@ class Canaries:
     def _send(self, within: timedelta) -> None:
         verbs = self._backend.verbs
         queues, workers = self._backend.run(verbs.queues()), self._backend.run(verbs.workers())
-        chosen = self._choice.of(queues, workers)
-        jobs = [new_canary(queue, within) for queue in chosen if queue not in self._sent]
+        chosen = [queue for queue in self._choice.of(queues, workers) if queue not in self._sent]
+        self._closed = {queue: why for queue in chosen if (why := self._why_closed(queue)) is not None}
+        jobs = [new_canary(queue, within) for queue in chosen if queue not in self._closed]
         if jobs:
             self._backend.run(verbs.enqueue(jobs))
             self._sent |= {job.queue: job.id for job in jobs}
@@ -104,4 +115,10 @@ class Canaries:
         job = situation.job
         if job.state is State.COMPLETED and job.finished_at is not None:
             return Flight(queue, job_id, job.finished_at - job.created_at, None)
-        return Flight(queue, job_id, None, explain(situation))
+        closed = self._why_closed(queue)
+        return Flight(queue, job_id, None, closed or explain(situation), closed=closed is not None)
+
+    def _why_closed(self, queue: str) -> str | None:
+        now = SystemClock().now()
+        closed = queue_closed(find_windows(self._backend), queue, now)
+        return None if closed is None else f"It is closed until {closed.until(now)}."

@@ -53,16 +53,16 @@ _GROWTH = 1.5
 def check(
     wanted: Wanted, ctx: click.Context, *, target: str | None, app_dir: str, wait: float, queues: tuple[str, ...]
 ) -> None:
-    """Send a small job through every queue, and wait until each has run.
+    """Send a small job through each queue, and wait for all.
 
     The queues are those that workers serve, that hold jobs, and with MODULE:APP those of its tasks. The exit code
-    is 0 if all were through in time, else 1.
+    is 0 if all were through in time, else 1. One that is closed by a window is not waited for.
     """
     meant = find_meant(wanted, target, app_dir)
     choice = QueueChoice(tuple(Policy(queue=name).queue for name in dict.fromkeys(queues)), _declared(meant))
     with wait_progress() as tell:
         flights = _fly(meant.loaded.settings, choice, wait, (lambda _: None) if wanted.as_json else tell)
-    passed = bool(flights) and all(flight.took is not None for flight in flights)
+    passed = bool(flights) and all(flight.took is not None or flight.closed for flight in flights)
     if wanted.as_json:
         why = None if flights else _NOBODY
         say_json({"ok": passed, "wait": wait, "queues": [_fields(flight) for flight in flights], "why": why})
@@ -130,6 +130,7 @@ def _fields(flight: Flight) -> dict[str, Any]:
         "queue": flight.queue,
         "through": flight.took is not None,
         "ms": milliseconds,
+        "closed": flight.closed,
         "why": flight.why,
         "job": flight.job_id,
     }
@@ -144,10 +145,13 @@ def _tell(flights: list[Flight], wait: timedelta) -> None:
         [Column("QUEUE", lambda flight: cut(flight.queue)), Column("", lambda f: _told(f, wait), whole=False)],
     )
     through = sum(flight.took is not None for flight in flights)
-    say(f"\n{through} of {counted(len(flights), 'queue')} through.")
+    closed = sum(flight.closed for flight in flights)
+    say(f"\n{through} of {counted(len(flights), 'queue')} through{f', {closed} closed' if closed else ''}.")
 
 
 def _told(flight: Flight, wait: timedelta) -> Text:
     if flight.took is not None:
         return Text(f"through in {span(flight.took)}", style="green")
+    if flight.closed:
+        return Text(f"not tried. {flight.why}", style="yellow")
     return Text(f"not within {span(wait)}. {flight.why}", style="bold red")

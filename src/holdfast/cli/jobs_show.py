@@ -14,11 +14,13 @@ from holdfast.cli.helptext import examples
 from holdfast.cli.jobview import attempt_fields, decoded_args, indented, job_fields
 from holdfast.cli.lookup import find_job
 from holdfast.cli.output import Column, coloured, cut, say, say_block, say_fields, say_heading, say_json, say_table
+from holdfast.cli.windows import find_windows
 from holdfast.core.job import Attempt, Job, OnLate, Progress
 from holdfast.core.provenance import planned_of, schedule_of, without_provenance
 from holdfast.errors import JobNotFoundError
 from holdfast.store.backend import Backend
 from holdfast.store.protocol import Situation
+from holdfast.watch.closed import Windows
 from holdfast.watch.why import explain
 from holdfast.watch.words import counted, dated, one_line, span
 
@@ -29,6 +31,7 @@ class Story:
 
     situation: Situation
     attempts: tuple[Attempt, ...]
+    windows: Windows
 
     @property
     def job(self) -> Job:
@@ -39,7 +42,7 @@ class Story:
     def why(self) -> str:
         """Why the job is where it is."""
         present = next((each for each in self.attempts if each.fence == self.job.fence), None)
-        return explain(self.situation, present.started_at if present else None)
+        return explain(self.situation, present.started_at if present else None, self.windows)
 
 
 def read_story(backend: Backend, wanted_id: str) -> Story:
@@ -48,7 +51,7 @@ def read_story(backend: Backend, wanted_id: str) -> Story:
     situation = backend.run(backend.verbs.situation(job.id))
     if situation is None:
         raise JobNotFoundError(f"job {job.id} was removed just now")
-    return Story(situation, backend.run(backend.verbs.history(job.id)))
+    return Story(situation, backend.run(backend.verbs.history(job.id)), find_windows(backend))
 
 
 @click.command(

@@ -178,7 +178,8 @@ def span_progress() -> Iterator[Callable[[str, str, float, float], None]]:
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn())
     bars: dict[str, TaskID] = {}
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    hidden = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, refresh_per_second=2, disable=hidden) as progress:
 
         def show(name: str, words: str, done: float, total: float) -> None:
             if name not in bars:

@@ -11,10 +11,13 @@ from rich.text import Text
 from holdfast.cli.connection import Wanted, about_a_store
 from holdfast.cli.helptext import examples
 from holdfast.cli.output import STYLES, Column, cut, number, say, say_json, say_table
+from holdfast.cli.queues_show import show
+from holdfast.cli.windows import find_windows
 from holdfast.clock import SystemClock
 from holdfast.core.states import State
 from holdfast.store.backend import Backend
 from holdfast.store.protocol import Queue
+from holdfast.watch.closed import Windows, queue_closed
 from holdfast.watch.why import is_live
 from holdfast.watch.words import dated, one_line, relative
 
@@ -36,6 +39,9 @@ def queues(wanted: Wanted, ctx: click.Context) -> None:
         _list_queues(wanted)
 
 
+queues.add_command(show)
+
+
 @queues.command("list", epilog=examples("holdfast queues list", "holdfast queues list --json"))
 @about_a_store
 def list_command(wanted: Wanted) -> None:
@@ -45,29 +51,35 @@ def list_command(wanted: Wanted) -> None:
 
 def _list_queues(wanted: Wanted) -> None:
     with wanted.store() as backend:
-        found = backend.run(backend.verbs.queues())
+        found, windows = backend.run(backend.verbs.queues()), find_windows(backend)
+    now = SystemClock().now()
     if wanted.as_json:
-        say_json(queue_fields(found))
+        say_json(queue_fields(found, windows, now))
     elif not found:
         say("No queue holds a job, and none is paused.")
     else:
-        say_table(found, queue_columns(SystemClock().now()))
+        say_table(found, queue_columns(found, windows, now))
 
 
-def queue_fields(found: Iterable[Queue]) -> list[dict[str, Any]]:
+def queue_fields(found: Iterable[Queue], windows: Windows, now: datetime) -> list[dict[str, Any]]:
     """Return queues ready for JSON, every state with its count."""
     return [
         {
             "name": queue.name,
             "paused_at": queue.paused_at,
+            "closed_until": closed.closing.end if (closed := queue_closed(windows, queue.name, now)) else None,
             "states": {state.value: queue.states.get(state, 0) for state in State},
         }
         for queue in found
     ]
 
 
-def queue_columns(now: datetime) -> list[Column[Queue]]:
-    """Return the columns of a list of queues."""
+def queue_columns(found: Iterable[Queue], windows: Windows, now: datetime) -> list[Column[Queue]]:
+    """Return the columns of a list of queues; whether one is closed is a column only if one is."""
+    closed = {queue.name: words.until(now) for queue in found if (words := queue_closed(windows, queue.name, now))}
+    until: Column[Queue] = Column(
+        "CLOSED UNTIL", lambda queue: Text(closed.get(queue.name, ""), style="yellow"), whole=False, vital=2
+    )
     counts = [_count_column(state) for state in _ALWAYS]
     counts += [_count_column(state, from_width=_WIDE) for state in _ON_WIDE_TERMINALS]
     return [
@@ -75,6 +87,7 @@ def queue_columns(now: datetime) -> list[Column[Queue]]:
         *counts,
         Column("PAUSED", lambda queue: _paused(queue, relative, now), below_width=_WIDE, vital=2),
         Column("PAUSED", lambda queue: _paused(queue, dated, now), from_width=_WIDE, vital=2),
+        *([until] if closed else []),
     ]
 
 

@@ -24,8 +24,11 @@ from holdfast.cli.scheduleview import (
     zoned_words,
 )
 from holdfast.cli.timetable import open_timetable
+from holdfast.schedule.outlook import Standing
 from holdfast.watch.words import relative
 
+_NARROW = 70
+_WIDE = 140
 _NONE = (
     "There is no schedule; declare one with @app.task(schedule=…), or make one with `holdfast schedules create`."
 )
@@ -62,7 +65,7 @@ for _command in (show, next_command, fires, create, edit, pause, resume, trigger
 
 def _list_schedules(wanted: Wanted) -> None:
     with open_timetable(wanted.settings) as timetable:
-        found = [see(timetable, schedule) for schedule in timetable.call(timetable.schedules.list())]
+        found = [see(timetable, schedule) for schedule in timetable.read()]
         idle = bool(found) and timetable.nobody_fires()
     if wanted.as_json:
         say_json([schedule_fields(seen) for seen in found])
@@ -76,12 +79,16 @@ def _list_schedules(wanted: Wanted) -> None:
 
 def _next(seen: Seen) -> str:
     if seen.next is None:
-        return ""
+        return _never(seen)
     return f"{zoned_words(seen.next.planned, seen.zone)} ({relative(seen.next.planned, seen.now)})"
 
 
 def _next_soon(seen: Seen) -> str:
-    return "" if seen.next is None else relative(seen.next.planned, seen.now)
+    return _never(seen) if seen.next is None else relative(seen.next.planned, seen.now)
+
+
+def _never(seen: Seen) -> str:
+    return "excluded" if seen.standing is Standing.ACTIVE else ""
 
 
 def _last(seen: Seen) -> Text:
@@ -98,10 +105,13 @@ def _last_in_short(seen: Seen) -> Text:
 
 
 _COLUMNS: list[Column[Seen]] = [
-    Column("NAME", lambda seen: cut(seen.name), whole=False),
+    Column("NAME", lambda seen: cut(seen.name)),
     Column("WHEN", lambda seen: cut(seen.words), whole=False, vital=1),
-    Column("NEXT", _next, short=_next_soon, vital=2),
-    Column("LAST", _last, short=_last_in_short, vital=1),
+    Column("NEXT", _next_soon, below_width=_WIDE, vital=2),
+    Column("NEXT", _next, from_width=_WIDE, vital=2),
+    Column("LAST", lambda seen: decision_words(seen.last) if seen.last else "", below_width=_NARROW, vital=1),
+    Column("LAST", _last_in_short, from_width=_NARROW, below_width=_WIDE, vital=1),
+    Column("LAST", _last, from_width=_WIDE, vital=1),
     Column("STATE", lambda seen: Text(seen.standing, style=STANDING_STYLES[seen.standing]), vital=2),
     Column("TASK", lambda seen: cut(seen.schedule.plan.job.task), whole=False, from_width=90),
     Column("QUEUE", lambda seen: cut(seen.schedule.plan.job.queue), whole=False, from_width=110),

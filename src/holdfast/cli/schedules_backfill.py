@@ -50,12 +50,11 @@ def backfill(
         if times and not yes:
             confirm(f"{_how_many(schedule, times)}: enqueue a job for each?")
         done = _fill(timetable, name, (first, last), again=again, total=len(times)) if times else 0
-    undecided = schedule.plan.active and schedule.plan.cursor < last
     if wanted.as_json:
         say_json({"schedule": name, "since": first, "until": last, "enqueued": done})
         return
     say(f"{counted(done, 'job')} {'was' if done == 1 else 'were'} enqueued." if done else _NOTHING[again])
-    if undecided:
+    if _leaves_some(schedule, last):
         after = zoned_words(schedule.plan.cursor, zone_of(schedule.plan.rule))
         say(f"Times after {after} are left to the workers, which have not decided about them yet.")
 
@@ -64,6 +63,13 @@ _NOTHING = {
     False: "Nothing is to be backfilled: each planned time of the range was fired, or is excluded.",
     True: "Nothing is to be backfilled: the range has no planned times, or they are excluded.",
 }
+
+
+def _leaves_some(schedule: Schedule, last: datetime) -> bool:
+    """Tell whether planned times of the range are not decided yet, and so left to the schedule itself."""
+    plan = schedule.plan
+    undecided = next(iter(plan.rule.times_after(plan.cursor, schedule.ground)), None)
+    return plan.active and undecided is not None and undecided <= last
 
 
 def _moment(option: str, text: str, zone: tzinfo | None, now: datetime) -> datetime:

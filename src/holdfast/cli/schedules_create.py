@@ -13,6 +13,7 @@ from holdfast.cli.scheduleview import Seen, schedule_fields, see, zoned_words
 from holdfast.cli.target import app_dir_option, find_meant
 from holdfast.cli.timetable import open_timetable
 from holdfast.schedule import errands
+from holdfast.schedule.outlook import Standing
 from holdfast.schedule.plan import Schedule
 from holdfast.watch.words import counted, one_line, relative
 
@@ -61,10 +62,12 @@ def say_next(seen: Seen, *, idle: bool) -> None:
     """Say when it fires next, and that nobody is there to fire it."""
     if seen.next is not None:
         say(f"Next: {zoned_words(seen.next.planned, seen.zone)} ({relative(seen.next.planned, seen.now)}).")
-    elif not seen.schedule.plan.active:
-        say(f"It is {seen.standing}.")
-    else:
+    elif seen.standing is Standing.ACTIVE:
+        say(f"All its times are excluded: `holdfast schedules next {one_line(seen.name)}` says why.")
+    elif seen.standing is Standing.DONE:
         say("No time is left.")
+    else:
+        say(f"It is {seen.standing}.")
     if idle:
         say("No worker is running, so nothing is fired: start one with `holdfast worker MODULE:APP`.")
 

@@ -16,11 +16,10 @@ from holdfast.cli.scheduleview import (
     short_clock_words,
     zoned_words,
 )
-from holdfast.cli.timetable import Timetable, open_timetable
+from holdfast.cli.timetable import open_timetable
 from holdfast.cli.typed import read_moment, tz_option
 from holdfast.core.record import Cause, Fire
 from holdfast.schedule.outlook import zone_of
-from holdfast.schedule.plan import Schedule
 from holdfast.schedule.zones import find_zone
 from holdfast.watch.words import counted, one_line, short_id, span
 
@@ -48,7 +47,7 @@ def fires(wanted: Wanted, /, *, name: str | None, limit: int, before: str | None
     zone = None if tz is None else find_zone(tz)
     earlier = None if before is None else read_moment("--before", before, zone)
     with open_timetable(wanted.settings) as timetable:
-        schedules = _schedules(timetable, name)
+        schedules = timetable.read(name)
         found = timetable.call(timetable.schedules.fires(name, limit, earlier))
     if wanted.as_json:
         say_json([fire_fields(fire) for fire in found])
@@ -58,12 +57,6 @@ def fires(wanted: Wanted, /, *, name: str | None, limit: int, before: str | None
         zones = {schedule.name: zone_of(schedule.plan.rule) for schedule in schedules}
         say_table(found, _columns(found, zones, timetable.now, named=name is None))
         _tell_more(found, limit)
-
-
-def _schedules(timetable: Timetable, name: str | None) -> Sequence[Schedule]:
-    if name is not None:
-        return (timetable.call(timetable.schedules.get(name)),)
-    return timetable.call(timetable.schedules.list())
 
 
 def _tell_more(found: Sequence[Fire], limit: int) -> None:

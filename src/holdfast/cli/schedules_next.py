@@ -46,9 +46,7 @@ def next_command(wanted: Wanted, name: str | None, count: int) -> None:
     """
     with open_timetable(wanted.settings) as timetable:
         now = timetable.now
-        found = (
-            (timetable.call(timetable.schedules.get(name)),) if name else timetable.call(timetable.schedules.list())
-        )
+        found = timetable.read(name)
     standings = {schedule.name: standing_of(schedule, now) for schedule in found}
     asked = found if name else [each for each in found if standings[each.name] is Standing.ACTIVE]
     each_ones = (

@@ -7,6 +7,7 @@ from holdfast.cli.connection import Wanted, about_a_store
 from holdfast.cli.helptext import examples
 from holdfast.cli.output import Column, coloured, number, say, say_heading, say_json, say_table
 from holdfast.cli.queues import queue_columns, queue_fields
+from holdfast.cli.windows import find_windows
 from holdfast.cli.workers import worker_columns, worker_fields
 from holdfast.clock import SystemClock
 from holdfast.core.states import State
@@ -17,26 +18,26 @@ _BAR_LENGTH = 40
 @click.command(epilog=examples("holdfast stats", "holdfast stats --json | jq .states.dead"))
 @about_a_store
 def stats(wanted: Wanted) -> None:
-    """Show how many jobs are in each state, the queues and the workers."""
+    """Count the jobs in each state; show queues and workers."""
     with wanted.store() as backend:
         counts = backend.run(backend.verbs.count())
         queues = backend.run(backend.verbs.queues())
         workers = backend.run(backend.verbs.workers())
-    states = {state: counts.get(state, 0) for state in State}
+        windows = find_windows(backend)
+    states, now = {state: counts.get(state, 0) for state in State}, SystemClock().now()
     if wanted.as_json:
         say_json(
             {
                 "states": {state.value: count for state, count in states.items()},
-                "queues": queue_fields(queues),
+                "queues": queue_fields(queues, windows, now),
                 "workers": worker_fields(workers),
             }
         )
         return
-    now = SystemClock().now()
     say_table(list(states.items()), _state_columns(max(states.values())))
     if queues:
         say_heading("Queues")
-        say_table(queues, queue_columns(now))
+        say_table(queues, queue_columns(queues, windows, now))
     say_heading("Workers")
     if workers:
         say_table(workers, worker_columns(now))

@@ -7,7 +7,9 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from holdfast.cli.connection import existing_store
+from holdfast.cli.failures import say_failed
 from holdfast.core.record import Fire, Kind
+from holdfast.schedule.plan import Schedule, read_schedules
 from holdfast.schedule.schedules import Schedules
 from holdfast.settings import Settings
 from holdfast.store.backend import Backend
@@ -32,6 +34,16 @@ class Timetable:
     def call(self, what: Verb[T] | Errand[T]) -> T:
         """Run a verb or an errand."""
         return run_errand(self.backend.run, what) if isinstance(what, Errand) else self.backend.run(what)
+
+    def read(self, name: str | None = None) -> list[Schedule]:
+        """Return one schedule, or all by name; of those that cannot be read, say so on stderr."""
+        if name is not None:
+            return [self.call(self.schedules.get(name))]
+        records = self.call(self.backend.verbs.records(Kind.SCHEDULE))
+        schedules, unreadable = read_schedules(records)
+        for error in unreadable:
+            say_failed(str(error))
+        return schedules
 
     def last_fire(self, name: str) -> Fire | None:
         """Return what became of the last planned time of a schedule that has come."""

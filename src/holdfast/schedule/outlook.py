@@ -1,15 +1,22 @@
 """How a schedule stands, and what is to come of it. Pure."""
 
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, time, timedelta, tzinfo
 from enum import StrEnum
 
+from holdfast.schedule.calendar import Calendar
 from holdfast.schedule.plan import Schedule
 from holdfast.schedule.rules import Rule
+from holdfast.schedule.window import Window
 from holdfast.schedule.words import Upcoming, upcoming
-from holdfast.schedule.zones import find_zone
+from holdfast.schedule.zones import find_zone, first_instant, wall_at
 
-_LOOKS = (1, 10, 100, 1000)
-"""How far, in planned times, the next one is looked for that is not excluded: step by step."""
+_STEPS = 10
+"""So many planned times are looked at one by one for the next that is not excluded."""
+
+_LEAPS = 1000
+"""And so many excluded spans are leapt over."""
+
+_MOMENT = timedelta(microseconds=1)
 
 
 class Standing(StrEnum):
@@ -55,12 +62,30 @@ def next_fire(schedule: Schedule, now: datetime) -> Upcoming | None:
     """Return the next planned time that is not excluded; None where there is none, or none for very long."""
     if standing_of(schedule, now) is not Standing.ACTIVE:
         return None
-    for count in _LOOKS:
-        found = coming(schedule, now, count)
+    found = coming(schedule, now, _STEPS)
+    for _ in range(_LEAPS):
         fired = next((each for each in found if each.excluded is None), None)
-        if fired is not None or len(found) < count:
+        if fired is not None or not found:
             return fired
+        after = _end_of_exclusion(schedule.plan.rule, found[-1].planned) - _MOMENT
+        found = upcoming(schedule.plan.rule, schedule.ground, after, 1)
     return None
+
+
+def _end_of_exclusion(rule: Rule, moment: datetime) -> datetime:
+    """Return when that ends which excludes a moment: a window, or a day."""
+    for each in rule.exclude:
+        if isinstance(each, Window):
+            span = each.span_at(moment)
+            if span is not None:
+                return span[1]
+        elif isinstance(each, Calendar) and each.excluded(moment) is not None:
+            return _midnight_after(moment, find_zone(each.tz))
+    return _midnight_after(moment, zone_of(rule) or UTC)
+
+
+def _midnight_after(moment: datetime, zone: tzinfo) -> datetime:
+    return first_instant(zone, datetime.combine(wall_at(zone, moment).date() + timedelta(days=1), time()))
 
 
 def zone_of(rule: Rule) -> tzinfo | None:

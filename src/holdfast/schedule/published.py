@@ -13,6 +13,7 @@ import msgspec
 from holdfast.core.record import Change, Kind, Record
 from holdfast.errors import ConfigurationError
 from holdfast.schedule.closing import ClosedHours
+from holdfast.schedule.words import describe_window
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ def window_changes(app: str, declared: Sequence[ClosedHours], records: Iterable[
             what = "retired" if hours is None else "added" if record is None else "changed"
             change = Change(Kind.WINDOW, name, 0 if record is None else record.version, str(uuid4()), body)
             about, _, rest = name.partition(":")
-            words = "none any more" if hours is None else ", ".join(map(str, hours.windows))
+            words = "none any more" if hours is None else "; ".join(map(describe_window, hours.windows))
             changes.append(WindowChange(what, about, rest.partition("@")[0], words, change))
     return changes
 

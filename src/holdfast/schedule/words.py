@@ -87,12 +87,12 @@ def _exclusions(rule: Rule) -> Iterator[str]:
         if isinstance(each, Calendar):
             yield f"the days of the calendar {each.name}"
         elif isinstance(each, Window):
-            yield _window(each, rule)
+            yield describe_window(each, with_zone=rule.zones() != {each.tz})
 
 
-def _window(window: Window, rule: Rule) -> str:
-    zone = "" if rule.zones() == {window.tz} else f" {window.tz}"
-    told = f"{window.start}–{window.end}{zone}"
+def describe_window(window: Window, *, with_zone: bool = True) -> str:
+    """Return when a window is on, in plain words."""
+    told = f"{window.start}–{window.end}{f' {window.tz}' if with_zone else ''}"
     if window.days is not None:
         told += f" on {joined(_weekdays(window.days))}"
     if window.months is not None:

@@ -9,6 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Self
 
+from holdfast.core.record import Record
 from holdfast.store.protocol import Worker
 
 _THOUSAND = 1000
@@ -55,12 +56,14 @@ class Census:
     """Who is there and what waits, by the store's time `now`.
 
     `latest_at` is the latest time that the store has written down as past: ahead of now, the clock was set back.
+    `windows` are the records that tell when queues and tasks are closed.
     """
 
     now: datetime
     workers: tuple[Worker, ...] = ()
     due: tuple[DueQueue, ...] = ()
     latest_at: datetime | None = None
+    windows: tuple[Record, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 from datetime import timedelta
 
+from holdfast.schedule.published import read_windows
 from holdfast.store.examination import Census, DueQueue, Finding, Level
 from holdfast.store.protocol import Worker
+from holdfast.watch.closed import queue_closed
 from holdfast.watch.why import START_A_WORKER, is_live
 from holdfast.watch.words import counted, dated, span
 
@@ -72,6 +74,9 @@ def _queue(queue: DueQueue, census: Census, live: list[Worker]) -> Finding:
     if queue.paused_at is not None:
         since = f"{says}, and the queue is paused since {dated(queue.paused_at, census.now)}"
         return Finding("queues", Level.WARNING, since, f"`holdfast queues resume {queue.name}` lets it go on")
+    closed = queue_closed(read_windows(census.windows), queue.name, census.now)
+    if closed is not None:
+        return Finding("queues", Level.OK, f"{says}, and the queue is closed until {closed.until(census.now)}")
     if not any(serves(worker, queue.name) for worker in live):
         start = f"start one with `holdfast worker MODULE:APP --queues {queue.name}`" if live else START_A_WORKER
         return Finding("queues", Level.PROBLEM, f"{says}, and no running worker serves it", start)

@@ -1,7 +1,7 @@
 """Why a job is where it is, in plain words: a look-up of (state, reason, until) and of who could run it. Pure."""
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import MappingProxyType
 
 from holdfast.core.crash import CRASHES_ALONE_LIMIT
@@ -9,17 +9,43 @@ from holdfast.core.job import Job
 from holdfast.core.provenance import planned_of, schedule_of
 from holdfast.core.states import Reason, State
 from holdfast.store.protocol import Situation, Worker
+from holdfast.watch.closed import Windows, job_closed
 from holdfast.watch.words import counted, dated, one_line, ordinal, span
 
 START_A_WORKER = "start one with `holdfast worker MODULE:APP`"
 
+PUT_OFF = timedelta(seconds=1)
+"""What a window puts off is due at its end or less than this after it."""
 
-def explain(situation: Situation, started_at: datetime | None = None) -> str:
-    """Return one or two sentences. `started_at` is when the present claim began to run, where it is known."""
+
+def explain(situation: Situation, started_at: datetime | None = None, windows: Windows = ()) -> str:
+    """Return one or two sentences.
+
+    `started_at` is when the present claim began to run, where it is known; `windows` are those that the store tells
+    of.
+    """
     job = situation.job
-    running = job.state is State.RUNNING
-    told = _running(situation, started_at) if running else _EXPLANATIONS[job.state](situation)
+    if job.state is State.RUNNING:
+        told = _running(situation, started_at)
+    else:
+        told = _closed(situation, windows) or _EXPLANATIONS[job.state](situation)
     return one_line(told + _provenance(situation))
+
+
+def _closed(situation: Situation, windows: Windows) -> str | None:
+    """Return how a window keeps a job waiting, if one does; where its queue is paused, that comes first."""
+    job, now = situation.job, situation.now
+    if job.state not in {State.READY, State.SCHEDULED} or situation.queue_paused_at is not None:
+        return None
+    due_at = _due_at(job)
+    closed = job_closed(windows, job, max(due_at - PUT_OFF, now))
+    if closed is None:
+        return None
+    until = closed.until(now)
+    if due_at <= now:
+        return f"It has been due since {dated(job.run_at, now)}, and its {closed.name} is closed until {until}."
+    then = "" if closed.closing.begin <= now else "then "
+    return f"{_EXPLANATIONS[job.state](situation)} Its {closed.name} is {then}closed until {until}."
 
 
 def _provenance(situation: Situation) -> str:

@@ -3,10 +3,11 @@
 import heapq
 from collections.abc import Sequence
 
-PATIENCE = 0.25
+PATIENCE = 0.02
 """Seconds that a job may have to wait for a place, beyond its time."""
 
-UNKNOWN = 1.2 * PATIENCE
+UNKNOWN = 0.1
+"""Seconds that a job is expected to last at least, where nothing is known of it."""
 
 
 def crowded_out(due_in: Sequence[float], free: int, busy: int, lasts: float | None) -> list[int]:

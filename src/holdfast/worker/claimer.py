@@ -57,7 +57,7 @@ class Claimer:
         notes: Notes,
         doors: Doors,
         take: Callable[[Collection[Claim]], None],
-        part_with_crowded: Callable[[], Collection[Claim]],
+        part_with_crowded: Callable[[datetime], Collection[Claim]],
         report_look: Callable[[], None],
         buried: Callable[[], None],
     ) -> None:
@@ -109,17 +109,15 @@ class Claimer:
         self._adopt = tuple(tasks)
         self.wake()
 
-    def give_back_crowded(self) -> None:
-        """Let others have what would find no place here, where there are others who hear of it soon."""
-        turns = self._looks.turns
-        if turns.slow or not turns.has_others:
-            return
-        crowded = self._part_with_crowded()
-        if crowded:
-            self._load.too_many_ahead(self._load.ahead())
-            self._looks.gave_back(min(claim.run_at for claim in crowded))
-        else:
-            self._load.not_too_many_ahead()
+    @property
+    def has_others(self) -> bool:
+        """Whether somebody else lives who could take what this worker gives back."""
+        return self._looks.turns.has_others
+
+    def gave_back(self) -> None:
+        """Hear that due jobs went back for want of a place: look for them when there is one, if nobody else did."""
+        self._looks.put_off(self._clock.now())
+        self._give_back_crowded()
 
     def stop(self) -> None:
         """Claim no more. A call that is under way is still answered."""
@@ -256,13 +254,25 @@ class Claimer:
         filled = 0 < request.limit <= len(due)
         if filled:
             self._adopt = self._adopt or request.adopt  # there may be more of them
-        found = self._looks.heed(look, answer, filled=filled, ahead_limit=request.ahead_limit)
+        crowded = len(due) < len(answer.jobs) and self._give_back_crowded()
+        found = self._looks.heed(look, answer, filled=filled, crowded=crowded, ahead_limit=request.ahead_limit)
         if found.ring:
             self._bell.ring()
         if found.report:
             self._report_look()
-        if len(due) < len(answer.jobs):
-            self.give_back_crowded()
+
+    def _give_back_crowded(self) -> bool:
+        """Let others have what would find no place here at its time, if they hear of it before; tell whether so."""
+        heard_at = self._looks.heard_at(self._clock.now())
+        if heard_at is None:
+            return False
+        crowded = self._part_with_crowded(heard_at)
+        if crowded:
+            self._load.too_many_ahead(self._load.ahead())
+            self._looks.gave_back(min(claim.run_at for claim in crowded))
+        else:
+            self._load.not_too_many_ahead()
+        return bool(crowded)
 
     async def _rest(self) -> None:
         """Sleep until news, or the next look."""

@@ -111,8 +111,8 @@ class Load:
             self.lasts = lasted if self.lasts is None else self.lasts + LEARNING * (lasted - self.lasts)
 
     def _most_ahead(self) -> int:
-        lasts = LASTS if self.lasts is None else max(self.lasts, SHORTEST)
-        return min(int(self.free_slots() + self._concurrency * self._look_ahead / lasts), self._most)
+        times = self._look_ahead / (LASTS if self.lasts is None else max(self.lasts, SHORTEST))
+        return min(int(self.free_slots() * max(times, 1.0) + self.running * times), self._most)
 
     def _measured_rate(self) -> float:
         now = self._clock.boot()

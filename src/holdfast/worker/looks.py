@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from holdfast.settings import Settings
 from holdfast.store.protocol import ClaimAnswer, Turn
 from holdfast.worker.load import Load
-from holdfast.worker.turns import Turns
+from holdfast.worker.turns import TOLERANCE, Turns
 
 SHORTEST_NAP = 0.01
 
@@ -111,8 +111,11 @@ class Looks:
             return look_ahead
         return min(self._reach_until - now - timedelta.resolution, look_ahead)
 
-    def heed(self, look: Look, answer: ClaimAnswer, *, filled: bool, ahead_limit: int) -> Found:
-        """Learn from an answer when to look again; `filled`: it brought as many due jobs as were asked for."""
+    def heed(self, look: Look, answer: ClaimAnswer, *, filled: bool, crowded: bool, ahead_limit: int) -> Found:
+        """Learn from an answer when to look again.
+
+        `filled`: it brought as many due jobs as were asked for; `crowded`: some of what it brought went back.
+        """
         now = answer.now.timestamp()
         next_due_at = math.inf if answer.next_due_at is None else answer.next_due_at.timestamp()
         in_reach = next_due_at <= now + self._settings.look_ahead
@@ -121,11 +124,19 @@ class Looks:
         self._left_urgent = in_reach and not self.turns.somebody_looks_before(next_due_at, now)
         self._called |= filled
         self._look_at = self._next_look(now, next_due_at, has_room=ahead_limit < self._load.wanted_soon)
-        self.turns.looked(answer.now, left=in_reach)
+        if self._reach_until is not None:
+            self._look_at = min(self._look_at, self._reach_until.timestamp())
+        self.turns.looked(answer.now, left=in_reach or crowded)
         return Found(
             ring=look.by_turn and self._left_urgent and not filled and self.turns.has_others,
-            report=look.by_turn and not in_reach and self.turns.slow,
+            report=look.by_turn and not in_reach and not crowded and self.turns.slow,
         )
+
+    def heard_at(self, now: datetime) -> datetime | None:
+        """Return when others will have heard of what is given back now, if there are others."""
+        if not self.turns.has_others:
+            return None
+        return now + timedelta(seconds=self._settings.beat_every + TOLERANCE) if self.turns.slow else now
 
     def gave_back(self, soonest: datetime) -> None:
         """Note that jobs went back for want of a place at their time, the soonest of them due then."""

@@ -29,6 +29,9 @@ RECHECK = 1.0
 PATIENCE = 1.0
 """Seconds that a due job waits for a slot here before others may have it."""
 
+CHECK = 0.125
+"""Seconds between two looks at who has waited for how long."""
+
 
 class Timers:
     """Holds claims until their time and a slot have come."""
@@ -42,6 +45,7 @@ class Timers:
         give_back: Callable[[Claim], None],
         *,
         alarms: Alarms = LoopAlarm,
+        patience: Callable[[], float] = lambda: PATIENCE,
         overbooked: Callable[[], None] = lambda: None,
     ) -> None:
         self._clock = clock
@@ -54,8 +58,9 @@ class Timers:
         self._due: deque[tuple[float, Claim]] = deque()
         self._alarm = alarms(self._go_off)
         self._goes_off_at = math.inf
+        self._patience = patience
         self._overbooked = overbooked
-        self._overdue_from = -math.inf
+        self._checks_from = -math.inf
 
     @property
     def ahead(self) -> int:
@@ -78,7 +83,7 @@ class Timers:
         now, boot = self._clock.now(), self._clock.boot()
         for claim in claims:
             if claim.run_at <= now:
-                self._due.append((boot, claim))
+                self._due.append((boot + PATIENCE, claim))
             else:
                 heapq.heappush(self._ahead, (claim.run_at.timestamp(), next(self._order), claim))
         self.pump()
@@ -114,9 +119,12 @@ class Timers:
     def _note_due(self) -> None:
         if not self._ahead:
             return
-        now, boot = self._clock.now().timestamp(), self._clock.boot()
+        now = self._clock.now().timestamp()
+        if self._ahead[0][0] > now:
+            return
+        waits_until = self._clock.boot() + self._patience()
         while self._ahead and self._ahead[0][0] <= now:
-            self._due.append((boot, heapq.heappop(self._ahead)[-1]))
+            self._due.append((waits_until, heapq.heappop(self._ahead)[-1]))
 
     def _start_due(self) -> None:
         while self._due and self._free_slots() > 0 and self._lease.fresh:
@@ -126,7 +134,7 @@ class Timers:
         """Set the alarm, unless it goes off early enough already."""
         if not self._due and not self._ahead:
             return
-        delay = PATIENCE / 4 if self._due else RECHECK
+        delay = CHECK if self._due else RECHECK
         if self._ahead:
             delay = min(max(self._ahead[0][0] - self._clock.now().timestamp(), 0.0), delay)
         goes_off_at = self._clock.boot() + delay
@@ -142,11 +150,11 @@ class Timers:
     def _give_back_overdue(self) -> None:
         """Let others have what has waited for too long, several at a time where many do."""
         boot = self._clock.boot()
-        if not self._due or self._free_slots() > 0 or boot < self._overdue_from:
+        if not self._due or self._free_slots() > 0 or boot < self._checks_from:
             return
-        overdue = {entry[-1].ref for entry in self._due if entry[0] <= boot - PATIENCE}
+        self._checks_from = boot + CHECK
+        overdue = {claim.ref for waits_until, claim in self._due if waits_until <= boot}
         if overdue:
-            self._overdue_from = boot + PATIENCE / 4
             for claim in self.take_out(lambda claim: claim.ref in overdue):
                 self._give_back(claim)
             self._overbooked()

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
+from datetime import datetime
 from random import Random
 from typing import Any
 
@@ -51,6 +52,9 @@ log = logging.getLogger(__name__)
 
 LAST_WORDS = 0.5
 """Seconds for cancelled coroutines to end."""
+
+SHORT_PATIENCE = 0.2
+"""Seconds that a job which was held for later waits for a slot, where others may have one."""
 
 FLUSH_LIMIT = 2.0
 """Seconds for the last endings to reach the store, even if the grace is over."""
@@ -114,6 +118,7 @@ class Worker:
             self._start,
             self._give_back,
             alarms=ports.alarms,
+            patience=lambda: SHORT_PATIENCE if self._claimer.has_others else PATIENCE,
             overbooked=self._overbooked,
         )
         self._load.due, self._load.ahead = lambda: self._timers.due, lambda: self._timers.ahead
@@ -263,14 +268,18 @@ class Worker:
             self._timers.hold(claims)
 
     def _overbooked(self) -> None:
-        """Have fewer jobs wait here: some have waited for too long."""
-        self._load.last_at_least(PATIENCE)
-        self._claimer.give_back_crowded()
+        """Have fewer jobs wait here: some have waited for too long, and went back."""
+        boot = self._clock.boot()
+        ages = [boot - control.started_boot for control in self._running.values() if control.started_boot]
+        if ages:
+            self._load.last_at_least(2 * sum(ages) / len(ages))  # they are half through, as a rule
+        self._claimer.gave_back()
 
-    def _part_with_crowded(self) -> Collection[Claim]:
-        """Give back what would find no place here at its time; return it."""
-        crowded = {claim.ref for claim in self._timers.crowded_out(self._load.running, self._load.lasts)}
-        out = self._timers.take_out(lambda claim: claim.ref in crowded) if crowded else []
+    def _part_with_crowded(self, after: datetime) -> Collection[Claim]:
+        """Give back what would find no place here at its time, if that is after this one; return it."""
+        crowded = self._timers.crowded_out(self._load.running, self._load.lasts)
+        refs = {claim.ref for claim in crowded if claim.run_at > after}
+        out = self._timers.take_out(lambda claim: claim.ref in refs) if refs else []
         for claim in out:
             self._give_back(claim)
         return out

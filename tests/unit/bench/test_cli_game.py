@@ -6,7 +6,7 @@ from game_world import evidence_of, tournament_of
 from msgspec.structs import replace
 
 from holdfast.bench.game.timetable import Mode
-from holdfast.cli.bench import exit_code
+from holdfast.cli.bench import exit_code, tell_report
 from holdfast.cli.main import cli
 
 
@@ -34,6 +34,32 @@ def test_what_cannot_be_played_is_refused_in_one_line(words, says):
     line = refused(*words)
     assert says in line
     assert "secret" not in line
+
+
+def test_a_report_that_cannot_be_written_is_refused_before_the_game(tmp_path):
+    (tmp_path / "file").touch()
+    result = CliRunner().invoke(cli, ["bench", "game", "--report", str(tmp_path / "file" / "report")])
+    assert result.exit_code != 0
+    assert "Not a directory" in result.stderr
+
+
+class TestTelling:
+    def test_the_real_game_with_its_place_on_the_board(self, capsys):
+        tell_report(tournament_of().report)
+        told = capsys.readouterr().out
+        assert "The scheduling game: 5 instances, jobs over 600 s, 660 s from start to end, seed 1." in told
+        assert "look_ahead 10.3, lease 15" in told
+        assert "Among those of WORKERS05: COST first of 9, EFFICIENT first of 9" in told
+        assert "No published run is as good in both scores at once" in told
+        assert "✓ COST 6,600 ≤ 7,000" in told
+        assert "not the game as published" not in told
+
+    def test_a_shorter_one_without(self, capsys):
+        tell_report(tournament_of(duration=20.0).report)
+        told = capsys.readouterr().out
+        assert "This was not the game as published" in told
+        assert "published board" not in told
+        assert "✗ COST 6,600 > 960" in told
 
 
 class TestExitCode:

@@ -170,6 +170,12 @@ class TestJournal:
             file.write(b'{"type":"asked","pid":1')
         assert read_calls(calls) == whole
 
+    def test_a_line_that_a_kill_cut_short_does_not_spoil_the_next(self, calls):
+        calls.write_bytes(b'{"type":"answered","pid":1,"call":9,"to')
+        with Journal(calls).noting("beat"):
+            pass
+        assert [call.verb for call in read_calls(calls)] == ["beat"]
+
     def test_nothing_was_asked(self, calls):
         assert read_calls(calls) == []
 

@@ -26,7 +26,14 @@ def second(**how):
 
 LOST = Held(1, None, DUE + 3.5, "vanished")
 DONE = Held(2, DUE + 4.0, DUE + 4.1, "complete")
+LATER = Held(2, None, DUE + 4.6, "complete")
 ONLY = Held(1, DUE + 0.001, DUE + 0.09, "complete")
+BOTH = (KILLED, OTHER)
+
+
+def ended(after, how):
+    """Return a first claim that ended so many seconds after the job's time."""
+    return Held(1, None, DUE + after, how)
 
 
 def judged(played, *runs, stints=(KILLED, OTHER)):
@@ -84,27 +91,27 @@ class TestStartedAgain:
         ("claims", "runs", "stints"),
         [
             pytest.param((LOST, DONE), (first(), second()), (STOPPED, OTHER), id="nobody was killed"),
+            pytest.param((ended(3.5, "release"), DONE), (first(), second()), BOTH, id="given back, not lost"),
+            pytest.param((ended(3.5, None), DONE), (first(), second()), BOTH, id="nobody says how it ended"),
+            pytest.param((Held(1, None, None, None), DONE), (first(), second()), BOTH, id="two valid claims"),
+            pytest.param((ended(4.5, "vanished"), LATER), (first(), second()), BOTH, id="lost after the second"),
+            pytest.param((LOST, DONE), (first(end=DUE + 4.01), second()), BOTH, id="at the same time"),
             pytest.param(
-                (Held(1, None, DUE + 3.5, "release"), DONE), (first(), second()), (KILLED, OTHER), id="not lost"
+                (ended(0.02, "vanished"), LATER), (first(), second(start=DUE + 0.04)), BOTH, id="before the kill"
             ),
-            pytest.param(
-                (Held(1, None, DUE + 4.5, "vanished"), DONE), (first(), second()), (KILLED, OTHER), id="lost later"
-            ),
-            pytest.param(
-                (Held(1, None, DUE + 3.5, "complete"), DONE), (first(), second()), (KILLED, OTHER), id="completed"
-            ),
-            pytest.param((LOST, DONE), (first(end=DUE + 4.01), second()), (KILLED, OTHER), id="at the same time"),
-            pytest.param((LOST, DONE), (first(), second(start=DUE + 0.04)), (KILLED, OTHER), id="before the kill"),
-            pytest.param((LOST, DONE), (first(), second(fence=1)), (KILLED, OTHER), id="under the same claim"),
-            pytest.param((LOST, DONE), (first(fence=2), second(fence=1)), (KILLED, OTHER), id="an older claim"),
-            pytest.param((), (first(), second(fence=1)), (KILLED, OTHER), id="a store without claims"),
-            pytest.param(
-                (Held(1, None, None, None), DONE), (first(), second()), (KILLED, OTHER), id="two valid claims"
-            ),
+            pytest.param((LOST,), (first(), second(fence=1)), BOTH, id="under the same claim"),
+            pytest.param((LOST, DONE), (first(fence=2), second(fence=1)), BOTH, id="under an older claim"),
+            pytest.param((), (first(), second(fence=1)), BOTH, id="a store without claims"),
         ],
     )
     def test_nothing_else_is(self, claims, runs, stints):
         assert "doubled" in wrong(judged(job(*claims), *runs, stints=stints))
+
+    def test_a_job_is_completed_once(self):
+        assert wrong(judged(job(ended(-5.0, "complete"), DONE), second())) == {"doubled"}
+
+    def test_the_claim_that_completed_it_is_the_one_under_which_it_ran(self):
+        assert wrong(judged(job(ended(3.5, "release"), DONE), first(end=DUE + 0.084))) == {"doubled"}
 
     def test_claims_that_overlap_are_wrong_even_if_one_of_them_never_started(self):
         never_started = Held(1, None, DUE + 4.5, "release")

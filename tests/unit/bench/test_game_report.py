@@ -1,13 +1,14 @@
 """The report is complete, can be opened, and says what was played."""
 
 import re
+import sys
 import zipfile
 from importlib.machinery import PathFinder
 
 import pytest
 from game_world import evidence_of, tournament_of
 
-from holdfast.bench.game.report import require_tools, write_report
+from holdfast.bench.game.report import prepare_report, write_report
 from holdfast.bench.game.report.rows import SECONDS_APART, STEPS, call_rows, job_rows, shares, spent
 from holdfast.bench.game.timetable import Mode
 from holdfast.errors import ConfigurationError
@@ -19,6 +20,7 @@ LARGEST = 1_000_000
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report") / "new" / "folder"
+    prepare_report(folder)
     write_report(tournament_of(), folder)
     return folder
 
@@ -80,16 +82,16 @@ def test_nobody_ran_at_all(tmp_path):
     assert "| naive polling | 30,000 |" in (tmp_path / "README.md").read_text()
 
 
-def test_what_is_missing_is_said_before_a_game(monkeypatch):
+def test_what_is_missing_is_said_before_a_game(monkeypatch, tmp_path):
     hidden = PathFinder.find_spec
 
     def find(name, *more):
         return None if name == "xlsxwriter" else hidden(name, *more)
 
     monkeypatch.setattr(PathFinder, "find_spec", find)
-    monkeypatch.delitem(__import__("sys").modules, "xlsxwriter", raising=False)
+    monkeypatch.delitem(sys.modules, "xlsxwriter", raising=False)
     with pytest.raises(ConfigurationError, match=r"--report needs xlsxwriter, .* pip install 'holdfast\[bench\]'"):
-        require_tools()
+        prepare_report(tmp_path)
 
 
 class TestRows:

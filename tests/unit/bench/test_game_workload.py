@@ -86,6 +86,7 @@ class TestTimetable:
             lengths = [shift.end - shift.start for shift in shifts[:-1]]
             assert set(pauses) <= set(range(10))
             assert set(lengths) <= set(range(10, 30))
+            assert len(set(lengths)) > 5
             assert 0 <= shifts[0].start < 10
             assert 630 < shifts[-1].end <= 660
 

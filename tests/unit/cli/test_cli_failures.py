@@ -12,11 +12,21 @@ from cli_world import World, answer, assert_refused, bare, leaf_commands
 from holdfast.cli import bulk, connection
 from holdfast.errors import SchemaError, StoreFullError, StoreUnavailableError
 
+NEEDED = {
+    ("schedules", "create"): ("some-id", "send_email", "--every", "1h"),
+    ("schedules", "edit"): ("some-id", "--every", "1h"),
+    ("schedules", "backfill"): ("some-id", "--since", "1h"),
+}
+"""What commands need that need more than an id."""
+
 DATA_COMMANDS = [
-    (*path, *(["some-id"] if any(isinstance(each, click.Argument) for each in command.params) else []))
+    (
+        *path,
+        *NEEDED.get(path, ("some-id",) if any(isinstance(each, click.Argument) for each in command.params) else ()),
+    )
     for path, command in leaf_commands()
     # Those of an app, and the one that makes stores, have tests of their own.
-    if path not in {("worker",), ("check",), ("doctor",), ("migrate",)}
+    if path not in {("worker",), ("check",), ("doctor",), ("migrate",), ("schedules", "sync")}
 ]
 
 

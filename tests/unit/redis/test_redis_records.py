@@ -201,11 +201,11 @@ def _scripts_of(store: Harness, changes: list[Change]) -> int:
 
 def test_very_many_changes_are_made_in_steps(store: Harness) -> None:
     """None of them takes the server long, a change is never cut in two, and what may undo all is one step."""
-    assert _scripts_of(store, [store.new_change(f"a{number}") for number in range(2500)]) == 3
-    assert len(store.run(store.verbs.records(Kind.SCHEDULE))) == 2500
-    jobs = [tuple(store.new_job() for _ in range(size)) for size in (400, 400, 5000, 3)]
+    assert _scripts_of(store, [store.new_change(f"a{number}") for number in range(600)]) == 3
+    assert len(store.run(store.verbs.records(Kind.SCHEDULE))) == 600
+    jobs = [tuple(store.new_job() for _ in range(size)) for size in (100, 100, 5000, 3)]
     assert _scripts_of(store, [store.new_change(f"b{len(own)}{own[0].id}", jobs=own) for own in jobs]) == 3
-    assert len(store.claim(store.register(), 9000)) == 5803
+    assert len(store.claim(store.register(), 9000)) == 5203
     together = [store.new_change(f"c{number}", withdraws=("unknown",)) for number in range(2500)]
     assert _scripts_of(store, together) == 1
 
@@ -227,7 +227,7 @@ def test_many_names_and_fires_in_one_call(store: Harness) -> None:
 def test_pages_of_the_fires_of_many_schedules(store: Harness) -> None:
     """Schedules that fire at all kinds of intervals: each page is what a sorted list of all would give."""
     chance, start, fires = Random(3), store.clock.now(), list[Fire]()
-    for number in range(60):
+    for number in range(250):
         name, interval = f"s{number % 7}-{number}", chance.choice((1, 1, 60, 3600, 86400))
         own = [
             store.new_fire(name, planned=start + _in(interval * place))
@@ -236,7 +236,7 @@ def test_pages_of_the_fires_of_many_schedules(store: Harness) -> None:
         store.change(name, fires=tuple(own))
         fires += own
     fires.sort(key=lambda fire: (fire.planned, fire.schedule), reverse=True)
-    for limit in (1, 7, 50, 400):
+    for limit in (7, 50, 400):
         before, seen = None, list[tuple[str, object]]()
         while page := store.run(store.verbs.fires(None, limit, before)):
             assert len({fire.planned for fire in page[limit - 1 :]}) <= 1

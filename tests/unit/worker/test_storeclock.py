@@ -71,3 +71,31 @@ def test_clocks_that_grow_apart_are_followed(clock: StoreClock, machine: FakeClo
         clock.learn(machine.boot() - 0.001, told, machine.boot() + 0.001)
         assert -0.01 < behind(clock, told) < 0.01
         machine.advance(10)
+
+
+def test_a_store_with_the_clock_of_this_machine_is_not_learned_about(machine: FakeClock) -> None:
+    """There is nothing between the two, and a clock that is set is set for both."""
+    clock = StoreClock(machine, same=True)
+    clock.learn(machine.boot() - 1, machine.now() - timedelta(seconds=0.5), machine.boot())
+    assert clock.now() == machine.now()
+    machine.step_wall(3600)
+    assert clock.now() == machine.now()
+
+
+def test_what_is_heard_late_does_not_undo_what_is_known(clock: StoreClock, machine: FakeClock) -> None:
+    """The word of a beat comes by way of the supervisor, and may be older than that of a claim."""
+    began_at = machine.boot()
+    machine.advance(1)
+    after_the_step = STORE + timedelta(seconds=3600)
+    clock.learn(machine.boot(), after_the_step, machine.boot())
+    clock.learn(began_at, STORE, began_at)
+    assert clock.now() == after_the_step
+
+
+def test_what_is_heard_late_still_narrows_what_is_possible(clock: StoreClock, machine: FakeClock) -> None:
+    early = machine.boot()
+    machine.advance(1)
+    clock.learn(machine.boot() - 0.5, STORE + timedelta(seconds=0.75), machine.boot())
+    assert behind(clock, STORE + timedelta(seconds=1)) == pytest.approx(0.25, abs=0.001)
+    clock.learn(early, STORE, early)
+    assert behind(clock, STORE + timedelta(seconds=1)) == pytest.approx(0.0, abs=0.001)

@@ -21,7 +21,15 @@ class Bench:
         self.slots = slots
         self.started: list[tuple[float, str]] = []
         self.returned: list[str] = []
-        self.timers = Timers(self.clock, self.lease, lambda: self.slots, self._start, self._give_back)
+        self.overbooked_at: list[float] = []
+        self.timers = Timers(
+            self.clock,
+            self.lease,
+            lambda: self.slots,
+            self._start,
+            self._give_back,
+            overbooked=lambda: self.overbooked_at.append(self.clock.boot()),
+        )
 
     def _start(self, claim: Claim) -> None:
         self.slots -= 1
@@ -161,5 +169,38 @@ def test_claims_taken_out_do_not_start() -> None:
         assert [claim.job_id for claim in out] == ["revoke"]
         await asyncio.sleep(5)
         assert bench.names == ["keep", "also"]
+
+    play(scenario)
+
+
+def test_many_that_wait_for_too_long_go_back_a_few_times_and_not_one_by_one() -> None:
+    """Each return wakes others; and who holds too much is told so."""
+
+    async def scenario() -> None:
+        bench = Bench(slots=0)
+        bench.timers.hold([bench.claim(f"job-{number}", number / 100) for number in range(1, 101)])
+        await asyncio.sleep(1.0 + 2 * PATIENCE)
+        assert len(bench.returned) == 100
+        assert 1 <= len(bench.overbooked_at) <= 10
+
+    play(scenario)
+
+
+def test_due_within() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        bench.timers.hold([bench.claim("a", 1), bench.claim("b", 2), bench.claim("c", 3)])
+        assert [bench.timers.due_within(seconds) for seconds in (0.5, 1, 2.5, 9)] == [0, 1, 2, 3]
+
+    play(scenario)
+
+
+def test_what_will_find_no_place_is_known_before_its_time() -> None:
+    """Of three at the same time, the last one given; the one after them has a place again."""
+
+    async def scenario() -> None:
+        bench = Bench(slots=2)
+        bench.timers.hold([bench.claim("later", 6), *(bench.claim(name, 5) for name in ("a", "b", "c"))])
+        assert [claim.job_id for claim in bench.timers.crowded_out(busy=0, lasts=1.0)] == ["c"]
 
     play(scenario)

@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from holdfast.bench.game.evidence import Run
+from holdfast.store.counted.lines import read_lines
 
 LEDGER_VARIABLE = "GAME_LEDGER"
 INSTANCE_VARIABLE = "GAME_INSTANCE"
@@ -73,10 +74,9 @@ class Ends:
 
 
 def read_runs(path: Path) -> list[Run]:
-    """Return the runs in the order in which they started. A line that has only begun is left alone."""
-    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+    """Return the runs in the order in which they started."""
     runs: dict[tuple[int, int, str], Run] = {}
-    for entry in msgspec.json.decode(b"[" + b",".join(lines) + b"]", type=list[Entry]):
+    for entry in msgspec.json.decode(b"[" + b",".join(read_lines(path)) + b"]", type=list[Entry]):
         key = entry.job, entry.fence, entry.instance
         if entry.what == "start":
             if key in runs:  # of a claim that runs twice nothing is hidden

@@ -89,7 +89,9 @@ async def _play_all(
     evidence: dict[str, Evidence] = {}
     playing = asyncio.current_task()
     assert playing is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, playing.cancel)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup says that a closed terminal is no reason
+            asyncio.get_running_loop().add_signal_handler(number, playing.cancel)
     try:
         for strategy in strategies:
             place = Place(folder / strategy)

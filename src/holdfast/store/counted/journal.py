@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from holdfast.core.job import Verdict
+from holdfast.store.counted.lines import append_line, read_lines
 
 _NUMBERS = count(1)
 """The numbers of a process's calls, whichever store of it they are made of."""
@@ -86,12 +87,7 @@ class Journal:
             self._write(Answered(pid, call, took, answer.jobs, answer.stale, answer.error))
 
     def _write(self, line: Asked | Answered) -> None:
-        """Append the line. The file is not kept open: whoever forks or closes meanwhile does no harm."""
-        file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        try:
-            os.write(file, self._encode(line) + b"\n")
-        finally:
-            os.close(file)
+        append_line(self._path, self._encode(line))
 
 
 class Answer:
@@ -114,10 +110,9 @@ class Answer:
 
 
 def read_calls(path: Path) -> list[Call]:
-    """Return the calls in the order in which they were made. A line that has only begun is left alone."""
-    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+    """Return the calls in the order in which they were made."""
     calls: dict[tuple[int, int], Call] = {}
-    for line in msgspec.json.decode(b"[" + b",".join(lines) + b"]", type=list[Asked | Answered]):
+    for line in msgspec.json.decode(b"[" + b",".join(read_lines(path)) + b"]", type=list[Asked | Answered]):
         key = line.pid, line.call
         if isinstance(line, Asked):
             calls[key] = Call(line.verb, line.at, line.pid)

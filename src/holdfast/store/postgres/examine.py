@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast.clock import Clock
+from holdfast.core.record import Kind
 from holdfast.errors import HoldfastError
 from holdfast.store.examination import Census, DueQueue, Examination, Finding, Level, sized
 from holdfast.store.postgres.address import Address, parse_address
@@ -15,10 +16,10 @@ from holdfast.store.postgres.migrate import Schema, look_at
 from holdfast.store.postgres.rights import Rights
 from holdfast.store.postgres.sql_files import load_statements
 from holdfast.store.postgres.steps import run_steps
+from holdfast.store.postgres.store import PostgresStore
 from holdfast.store.postgres.surroundings import SETTINGS, OldTransaction, Server, judge_server
 from holdfast.store.postgres.translate import translated
 from holdfast.store.postgres.values import prepared
-from holdfast.store.postgres.view_verbs import ViewVerbs
 from holdfast.store.postgres.wire import Wire
 from holdfast.store.times import from_micros, from_micros_or_none, to_micros
 
@@ -101,8 +102,9 @@ class _Look:
 
     def census(self, clock: Clock | None) -> Census:
         """Return who is there and what waits."""
-        views = ViewVerbs(self._sql, clock)
-        workers = run_steps(self._wire, views.workers().steps, self._until)
+        store = PostgresStore(self._address.schema, clock)
+        workers = run_steps(self._wire, store.workers().steps, self._until)
+        windows = run_steps(self._wire, store.records(Kind.WINDOW).steps, self._until)
         given = None if clock is None else to_micros(clock.now())
         rows = self._ask("due_queues", given)
         [(latest,)] = self._ask("latest_time")
@@ -114,7 +116,7 @@ class _Look:
             ),
             key=lambda queue: queue.name,
         )
-        return Census(from_micros(rows[0][0]), workers, tuple(due), from_micros_or_none(latest))
+        return Census(from_micros(rows[0][0]), workers, tuple(due), from_micros_or_none(latest), windows)
 
     def _rights(self) -> Rights:
         [(may_create_schemas,)] = self._ask("database_rights")

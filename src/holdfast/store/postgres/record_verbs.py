@@ -1,9 +1,10 @@
 """Records: looking at them, and changing them together with all that comes of it.
 
 A change is compared and written by one statement, with its fires; its cancels and its jobs follow in the same
-transaction, by the steps of the verbs that cancel and enqueue. Locks are taken in this order: records (by kind and
-name), keys (by task and key), jobs that wait, claims (by id). Nobody who has one of the later waits for one of the
-earlier, and several of a sort are locked in their order: so none wait for each other in a circle.
+transaction, by the steps of the verbs that cancel and enqueue. Locks are taken in this order: the right to make
+records, records (by kind and name), keys (by task and key), jobs that wait, claims (by id). Nobody who has one of
+the later waits for one of the earlier, and several of a sort are locked in their order: so none wait for each other
+in a circle.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -69,20 +70,17 @@ class RecordVerbs(EnqueueVerbs, ClientVerbs):
 
     def change_records(self, changes: Sequence[Change]) -> Verb[tuple[bool, ...]]:
         """Make changes; tell for each whether it was made."""
+        return changing(changes, self._change_all(changes))
 
-        def steps() -> Steps[tuple[bool, ...]]:
-            check(changes)
-            if not changes:
-                return ()
-            outcomes = yield from self._compare(changes)
-            made = [change for change, outcome in zip(changes, outcomes, strict=True) if outcome.is_new]
-            if not made:  # who comes second brings nothing, and disturbs nobody
-                change_records.wakes = change_records.tells = False
-            yield from self._carry_out(made)
-            return tuple(outcome.is_made for outcome in outcomes)
-
-        change_records = changing(changes, steps())
-        return change_records
+    def _change_all(self, changes: Sequence[Change]) -> Steps[tuple[bool, ...]]:
+        check(changes)
+        if not changes:
+            return ()
+        outcomes = yield from self._compare(changes)
+        yield from self._carry_out(
+            [change for change, outcome in zip(changes, outcomes, strict=True) if outcome.is_new]
+        )
+        return tuple(outcome.is_made for outcome in outcomes)
 
     def _compare(self, changes: Sequence[Change]) -> Steps[list[_Outcome]]:
         """Write records and fires, as far as their versions are as they were seen."""

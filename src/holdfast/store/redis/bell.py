@@ -184,13 +184,23 @@ class RedisBell:
         self._engine = engine
 
     def ring(self, tone: Tone = Tone.WORK) -> None:
-        """Wake every listener for this tone, in this process and in others. Never raises."""
-        with suppress(HoldfastError):
-            self._engine().call(Script("ring", (tone.value,)))
+        """Wake every listener for this tone, in this process and in others. Never raises, nor blocks a loop."""
+        with suppress(HoldfastError, RuntimeError):
+            engine = self._engine()
+            ring = engine.call_soon if _in_a_loop() else engine.call
+            ring(Script("ring", (tone.value,)))
 
     def listen(self, tone: Tone = Tone.WORK) -> RedisListener:
         """Start listening for this tone alone, inside a running event loop."""
         return RedisListener(self._engine, tone)
+
+
+def _in_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _hang_up(opened: Future[tuple[Place, Wire]]) -> None:

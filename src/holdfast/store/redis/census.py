@@ -1,5 +1,6 @@
-"""Who is there and what waits, for doctor: the worker verb, and one script that no verb needs."""
+"""Who is there and what waits, for doctor: two verbs, and one script that no verb needs."""
 
+from holdfast.core.record import Kind, Record
 from holdfast.store.examination import Census, DueQueue
 from holdfast.store.protocol import Worker
 from holdfast.store.redis.backend import RedisBackend
@@ -9,14 +10,15 @@ from holdfast.store.verb import Access, Script, Steps, Verb
 
 def take_census(backend: RedisBackend) -> Census:
     """Return what there is to say about a store at work."""
-    return backend.run(Verb("census", Access.READ, _steps(backend.run(backend.verbs.workers()))))
+    workers, windows = backend.run(backend.verbs.workers()), backend.run(backend.verbs.records(Kind.WINDOW))
+    return backend.run(Verb("census", Access.READ, _steps(workers, windows)))
 
 
-def _steps(workers: tuple[Worker, ...]) -> Steps[Census]:
+def _steps(workers: tuple[Worker, ...], windows: tuple[Record, ...]) -> Steps[Census]:
     now, latest, queues = yield Script("census")
     due = tuple(
         DueQueue(name.decode(), from_micros(int(paused)) if paused else None, count, from_micros(int(oldest)))
         for name, count, oldest, paused in queues
     )
     seen = [worker.started_at for worker in workers] + ([from_micros(int(latest))] if int(latest) else [])
-    return Census(from_micros(int(now)), workers, due, max(seen, default=None))
+    return Census(from_micros(int(now)), workers, due, max(seen, default=None), windows)

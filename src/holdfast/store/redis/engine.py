@@ -97,6 +97,11 @@ class Engine:
         with self._translated:
             return self._call(Access.WRITE, script)
 
+    def call_soon(self, script: Script) -> None:
+        """Run one script in a thread, whatever comes of it: an event loop does not wait."""
+        with self._translated:
+            submit(self._threads[Access.WRITE], partial(self.call, script))
+
     def ask_epoch(self, connection: Wire, *args: Any) -> None:
         """Send the script of a listener without waiting for the reply."""
         connection.send(("EVALSHA", self._digests[_LISTEN], "1", self._prefix, "", *args))

@@ -4,7 +4,7 @@ from holdfast.errors import SchemaError
 from holdfast.store.redis.address import Address
 
 FORMAT = 1
-"""Changed whenever keys or values come to mean something else than before."""
+"""Changed whenever keys or values come to mean something else than before; not for what older ones may ignore."""
 
 
 def refuse_other_format(found: bytes | None, address: Address) -> None:

@@ -14,8 +14,14 @@ from holdfast.store.redis.rows import Row
 from holdfast.store.times import from_micros, span_to_micros, to_micros, to_micros_or_none
 from holdfast.store.verb import Access, Script, Steps, Verb, verb
 
-_AT_ONCE = 1000
+_AT_ONCE = 250
 """How much one script does if it need not do more: as many records, fires, jobs and cancellations as this."""
+
+_STRETCH = 500
+"""So many records one script looks at. To see more takes several, each of them one moment's view."""
+
+_END = b"0"
+"""Where the server's walk begins, and what it says at its end."""
 
 
 class RecordVerbs:
@@ -24,15 +30,14 @@ class RecordVerbs:
     @verb(Access.READ)
     def records(self, kind: Kind, names: Sequence[str] | None = None) -> Steps[tuple[Record, ...]]:
         """Return all records of a kind, or those of the given names that exist, by name."""
-        wanted = None if names is None else list(dict.fromkeys(names))
-        reply = yield Script("records", (kind.value, pack(wanted)))
-        return tuple(sorted(_records(kind, reply), key=lambda record: record.name))
+        rows = yield from _all(kind) if names is None else _named(kind, names)
+        return tuple(read_record(kind, name, rows[name]) for name in sorted(rows))
 
     @verb(Access.READ)
     def due_records(self, kind: Kind, ahead: timedelta, limit: int) -> Steps[DueRecords]:
         """Return at most `limit` records of a kind that are due at the store's now + `ahead`."""
         now, reply = yield Script("due_records", (kind.value, span_to_micros(ahead), limit))
-        return DueRecords(from_micros(int(now)), tuple(_records(kind, reply)))
+        return DueRecords(from_micros(int(now)), tuple(read_record(kind, *row) for row in _pairs(reply)))
 
     def change_records(self, changes: Sequence[Change]) -> Verb[tuple[bool, ...]]:
         """Make changes; tell for each whether it was made.
@@ -48,6 +53,24 @@ class RecordVerbs:
             return ()
         reply = yield Script("fires", (pack((schedule, to_micros_or_none(before))), limit))
         return latest([read_fire(*row) for row in _pairs(reply)], limit)
+
+
+def _all(kind: Kind) -> Steps[dict[bytes, bytes]]:
+    found: dict[bytes, bytes] = {}
+    place: bytes | None = _END
+    while place is not None:
+        after, reply = yield Script("records", (kind.value, place, _STRETCH))
+        found.update(_pairs(reply))
+        place = None if after == _END else after
+    return found
+
+
+def _named(kind: Kind, names: Sequence[str]) -> Steps[dict[bytes, bytes]]:
+    found: dict[bytes, bytes] = {}
+    for first in range(0, len(names), _STRETCH):
+        reply = yield Script("named_records", (kind.value, pack(names[first : first + _STRETCH])))
+        found.update(_pairs(reply))
+    return found
 
 
 def _change(changes: Sequence[Change]) -> Steps[tuple[bool, ...]]:
@@ -102,10 +125,6 @@ def _written(change: Change) -> tuple[Sequence[Any], Sequence[bytes]]:
 
 def _fire_row(fire: Fire, text: bytes) -> tuple[str, int, str, int]:
     return (fire.schedule, to_micros(fire.planned), fire.cause.value, len(text))
-
-
-def _records(kind: Kind, reply: Row) -> Iterator[Record]:
-    return (read_record(kind, name, text) for name, text in _pairs(reply))
 
 
 def _pairs(reply: Row) -> Iterator[tuple[bytes, bytes]]:

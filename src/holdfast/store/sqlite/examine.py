@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from holdfast.clock import Clock
+from holdfast.core.record import Kind
 from holdfast.errors import StoreError
 from holdfast.store.examination import Census, DueQueue, Examination, Finding, Level, sized
 from holdfast.store.sqlite.connect import OLDEST_SQLITE, SYNCHRONOUS, Files, open_to_look
@@ -168,5 +169,6 @@ def _take_census(files: Files, namespace: str | None, clock: Clock) -> Census:
             for name, count, oldest in connection.execute(sql["due_queues"], (to_micros(now),))
         ]
         workers = run_steps(connection, store.workers().steps)
+        windows = run_steps(connection, store.records(Kind.WINDOW).steps)
         [(latest,)] = connection.execute(sql["latest_time"])
-    return Census(now, workers, tuple(due), from_micros_or_none(latest))
+    return Census(now, workers, tuple(due), from_micros_or_none(latest), windows)

@@ -14,23 +14,23 @@ SCORES = "cost-efficiency.png"
 _TOOLS = ("xlsxwriter", "matplotlib")
 
 
-def require_tools() -> None:
-    """Raise ConfigurationError unless there is all that a report is made with: before a game, not after it."""
+def prepare_report(folder: Path) -> None:
+    """Make the folder, and raise an error unless a report can be written: before a game, not after it."""
     missing = [tool for tool in _TOOLS if find_spec(tool) is None]
     if missing:
         raise ConfigurationError(
             f"--report needs {' and '.join(missing)}, not installed here: run pip install 'holdfast[bench]'"
         )
+    folder.mkdir(parents=True, exist_ok=True)
 
 
 def write_report(tournament: Tournament, folder: Path) -> None:
-    """Write the report; what is there of an earlier one is replaced."""
+    """Write the report into a folder that is there; an earlier one is replaced."""
     # Whoever plays without a report need not have them, nor wait for them to load.
     from holdfast.bench.game.report.page import make_page  # noqa: PLC0415
     from holdfast.bench.game.report.pictures import draw_delays, draw_scores  # noqa: PLC0415
     from holdfast.bench.game.report.workbook import write_workbook  # noqa: PLC0415
 
-    folder.mkdir(parents=True, exist_ok=True)
     draw_delays(tournament, folder / DELAYS)
     draw_scores(tournament.report, folder / SCORES)
     write_workbook(tournament, folder / WORKBOOK)

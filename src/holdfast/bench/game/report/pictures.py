@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -12,8 +11,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from holdfast.bench.game.board import Published, published
 from holdfast.bench.game.evidence import Evidence
-from holdfast.bench.game.report.style import COLOURS, FAINT, INK, PUBLISHED, QUIET
-from holdfast.bench.game.report.words import STRATEGIES, title
+from holdfast.bench.game.report.style import BAD, COLOURS, FAINT, INK, PUBLISHED, QUIET
+from holdfast.bench.game.report.words import STRATEGIES, jobs_words, title
 from holdfast.bench.game.result import Figures, Report, delays_of
 from holdfast.bench.game.rules import BEST_EFFICIENT, BEST_PERIOD, LIST_PRICE
 from holdfast.bench.game.timetable import Mode
@@ -41,10 +40,10 @@ _NOTED = {
 
 def draw_delays(tournament: Tournament, path: Path) -> None:
     """Draw how much later than the work itself takes jobs had run: one row for each strategy, the best on top."""
-    played = sorted(tournament.report.strategies, key=lambda figures: figures.efficient or math.inf)
+    played = sorted(tournament.report.strategies, key=_how_good)
     lost = {figures.strategy: _lost(tournament.evidence[figures.strategy]) for figures in played}
     bins = _logarithmic(LEAST_LOST, 1.6 * max((max(each) for each in lost.values() if each), default=1.0))
-    figure = Figure(figsize=(9, 1.6 + 1.35 * len(played)), dpi=_DOTS)
+    figure = Figure(figsize=(9, 1.5 + 1.5 * len(played)), dpi=_DOTS)
     rows: list[Axes] = list(figure.subplots(len(played), 1, sharex=True, squeeze=False)[:, 0])
     for axes, figures in zip(rows, played, strict=True):
         _draw_row(axes, lost[figures.strategy], bins, figures)
@@ -58,25 +57,33 @@ def draw_delays(tournament: Tournament, path: Path) -> None:
     figure.savefig(path)
 
 
+def _how_good(figures: Figures) -> tuple[bool, float]:
+    """Return what strategies are sorted by: who loses no job goes first."""
+    return figures.completed < figures.jobs, math.inf if figures.efficient is None else figures.efficient
+
+
 def _lost(evidence: Evidence) -> list[float]:
     return [max(delay - BEST_EFFICIENT, LEAST_LOST) for delay in delays_of(evidence).values()]
 
 
 def _draw_row(axes: Axes, lost: Sequence[float], bins: Sequence[float], figures: Figures) -> None:
-    """Draw one strategy's jobs by how late they were, and say who it is where there is room."""
+    """Draw one strategy's jobs by how late they were, and say above who it is."""
     colour = COLOURS[figures.strategy]
     axes.hist(lost, bins=bins, color=colour)
     axes.set_ylim(bottom=0)
     axes.set_yticks([])
     _tidy(axes, "bottom")
     axes.tick_params(axis="x", which="both", length=0)
-    said = "–" if figures.efficient is None else f"{figures.efficient:,.1f} ms"
-    far = bool(lost) and median(lost) > math.sqrt(bins[0] * bins[-1])
-    place: dict[str, Any] = {"x": 0.01, "ha": "left"} if far else {"x": 0.99, "ha": "right"}
-    text = {**place, "transform": axes.transAxes, "va": "top", "bbox": _PAPER}
-    axes.text(y=0.96, s=STRATEGIES[figures.strategy], color=colour, weight="bold", **text)
-    axes.text(y=0.72, s=f"EFFICIENT {said}", color=INK, **text)
-    axes.text(y=0.50, s=f"{figures.completed:,} of {figures.jobs:,} jobs", color=QUIET, fontsize=9, **text)
+    said = "" if figures.efficient is None else f"EFFICIENT {figures.efficient:,.1f} ms · "
+    above: dict[str, Any] = {"transform": axes.transAxes, "y": 1.04, "va": "bottom"}
+    axes.text(x=0.0, s=STRATEGIES[figures.strategy], color=colour, weight="bold", **above)
+    axes.text(
+        x=1.0,
+        s=f"{said}{jobs_words(figures)}",
+        color=INK if figures.completed == figures.jobs else BAD,
+        ha="right",
+        **above,
+    )
 
 
 def draw_scores(report: Report, path: Path) -> None:
@@ -127,6 +134,8 @@ def _draw_strategy(axes: Axes, figures: Figures) -> None:
         zorder=4,
     )
     said = f"{STRATEGIES[name]}\n{figures.cost:,} / {figures.efficient:,.1f} ms"
+    if figures.completed < figures.jobs:
+        said += f"\n{jobs_words(figures)}"
     offset = (0, 12) if name == "ours" else (0, 9)
     _label(axes, point, said, offset, color=COLOURS[name], weight="bold", fontsize=9.5, zorder=5)
 

@@ -2,7 +2,7 @@
 
 from holdfast.bench.game.board import Place, Standing
 from holdfast.bench.game.machine import Machine
-from holdfast.bench.game.result import Report
+from holdfast.bench.game.result import Figures, Report
 from holdfast.bench.game.timetable import Mode
 from holdfast.watch.words import counted, ordinal
 
@@ -30,6 +30,12 @@ def machine_words(machine: Machine) -> str:
     """Return what the game was played on."""
     hardware = f"{machine.processor}, {machine.cores} cores, {machine.memory_gb:g} GB"
     return f"{hardware}; {machine.system}, Python {machine.python}, SQLite {machine.sqlite}"
+
+
+def jobs_words(figures: Figures) -> str:
+    """Return how many jobs were run, and whether some were not."""
+    lost = figures.jobs - figures.completed
+    return f"{counted(lost, 'job')} of {figures.jobs:,} never completed" if lost else f"all {figures.jobs:,} jobs"
 
 
 def milliseconds(value: float | None) -> str:

@@ -5,9 +5,8 @@
 --
 -- ARGV: time, how many fires of a schedule are kept, changes (MessagePack), and for each of them three texts: what is
 --   stored of the record, of its fires, and of its jobs, each one after the other
---   a change: 1 kind, 2 name, 3 version seen, 4 token, 5 whether to forget, 6 due_at, 7 fires, each with 1 schedule,
---             2 planned, 3 cause, 4 the length of its text, 8 jobs to withdraw, 9 jobs to cancel,
---             10 jobs in columns (accepting.lua), or nothing
+--   a change: 1 kind, 2 name, 3 version seen, 4 token, 5 whether to forget, 6 due_at, 7 fires (recording.lua),
+--             8 jobs to withdraw, 9 jobs to cancel, 10 jobs in columns (accepting.lua), or nothing
 -- Returns for each of them 1 if it was made, now or before; or, where all is refused because of a job to withdraw that
 --   a worker has, its id.
 
@@ -42,15 +41,6 @@ end
 
 -- -- making them --------------------------------------------------------------------------------------------------
 
-local function note_fires(fires, texts)
-    local from = 1
-    for _, fire in ipairs(fires) do
-        local schedule, planned, cause, length = unpack(fire, 1, 4)
-        note_fire(schedule, planned, cause, string.sub(texts, from, from + length - 1), kept)
-        from = from + length
-    end
-end
-
 local function cancel_all(ids)
     for _, id in ipairs(ids) do
         undoing = undoing or cancelling()
@@ -75,7 +65,7 @@ for _, place in ipairs(to_make) do
         forget_record(kind, name)
     else
         write_record(kind, name, seen + 1, due_at, ARGV[first])
-        note_fires(fires, ARGV[first + 1])
+        note_fires(fires, ARGV[first + 1], kept)
     end
     cancel_all(withdraws)
     cancel_all(cancels)

@@ -1,13 +1,8 @@
--- uses: reading, recording
--- ARGV: time, kind, how far ahead (micros), how many at most. Returns the time, and the records that are due by then,
--- the longest due first: name, what is stored of it, one after the other.
+-- uses: recording
+-- ARGV: time, kind, how far ahead (micros), how many at most
+-- Returns the time, and the records that are due by then, the longest due first: name, what is stored of it, one after
+--   the other.
 
 local until_at = micros(now + tonumber(ARGV[3]))
 local names = call('ZRANGEBYSCORE', due_key(ARGV[2]), '-inf', until_at, 'LIMIT', 0, ARGV[4])
-local found = {}
-for place, text in ipairs(each_of('HMGET', records_key(ARGV[2]), names)) do
-    if text then
-        found[#found + 1], found[#found + 2] = names[place], text
-    end
-end
-return { micros(now), found }
+return { micros(now), records_of(ARGV[2], names) }

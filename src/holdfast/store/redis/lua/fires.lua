@@ -6,6 +6,8 @@
 -- Returns them: schedule, what is stored of it, one after the other. They are in no order, there are more where many
 --   were planned for the time of the last one, and there may be some that were planned before it.
 
+local STRETCH = 100 -- so many schedules are asked for at once
+
 local schedule, before = unpack(cmsgpack.unpack(ARGV[2]), 1, 2)
 local limit, latest = tonumber(ARGV[3]), before and '(' .. micros(before) or '+inf'
 local found, times = {}, {} -- what was found, and the times of the latest of these
@@ -19,17 +21,31 @@ local function raise_bar()
     end
 end
 
--- Find the latest fires of a schedule, and all others of the same time as the last one of them.
-local function look(name)
-    local key, first, is_later = fires_key(name), bar == -math.huge and '-inf' or micros(bar), false
-    local last = call('ZREVRANGEBYSCORE', key, latest, first, 'WITHSCORES', 'LIMIT', limit - 1, 1)[2]
-    local fires = call('ZREVRANGEBYSCORE', key, latest, last or first, 'WITHSCORES')
-    for place = 1, #fires, 2 do
-        local planned = tonumber(fires[place + 1])
-        found[#found + 1], found[#found + 2], times[#times + 1] = name, fires[place], planned
-        is_later = is_later or planned > bar
+local function note(name, fire, planned)
+    found[#found + 1], found[#found + 2] = name, fire
+    times[#times + 1] = planned
+end
+
+-- The fires of a schedule for the time of the last one of a full page that are not on it.
+local function rest_of(key, page)
+    local last, on_it = page[#page], 0
+    while page[#page - 2 * on_it] == last do
+        on_it = on_it + 1
     end
-    if is_later and #times >= limit then
+    return call('ZREVRANGEBYSCORE', key, last, last, 'LIMIT', on_it, -1)
+end
+
+-- Find the latest fires of a schedule, and all others for the time of the last one of them.
+local function look(name)
+    local key, first = fires_key(name), bar == -math.huge and '-inf' or micros(bar)
+    local page = call('ZREVRANGEBYSCORE', key, latest, first, 'WITHSCORES', 'LIMIT', 0, limit)
+    for place = 1, #page, 2 do
+        note(name, page[place], tonumber(page[place + 1]))
+    end
+    for _, fire in ipairs(#page == 2 * limit and rest_of(key, page) or {}) do
+        note(name, fire, tonumber(page[#page]))
+    end
+    if page[2] and tonumber(page[2]) > bar and #times >= limit then
         raise_bar()
     end
 end
@@ -38,11 +54,20 @@ if schedule then
     look(schedule)
     return found
 end
-local fired = call('ZREVRANGE', prefix .. 'fired', 0, -1, 'WITHSCORES')
-for place = 1, #fired, 2 do
-    if tonumber(fired[place + 1]) < bar then
-        break
+
+-- Look at schedules until what is left of them fired before that; tell whether there may be more.
+local function look_at(fired)
+    for place = 1, #fired, 2 do
+        if tonumber(fired[place + 1]) < bar then
+            return false
+        end
+        look(fired[place])
     end
-    look(fired[place])
+    return #fired > 0
+end
+
+local place = 0
+while look_at(call('ZREVRANGE', prefix .. 'fired', place, place + STRETCH - 1, 'WITHSCORES')) do
+    place = place + STRETCH
 end
 return found

@@ -1,4 +1,4 @@
--- uses: base
+-- uses: reading
 -- Part: records, and what was decided about fires. What of them no script reads is written by records.py.
 
 local VERSION_DIGITS = 15
@@ -26,6 +26,17 @@ local function version_of(kind, name)
     return tonumber(string.sub(text, 1, VERSION_DIGITS)), said[1]
 end
 
+-- Those of the named records that exist: name, what is stored of it, one after the other.
+local function records_of(kind, names)
+    local found = {}
+    for place, text in ipairs(each_of('HMGET', records_key(kind), names)) do
+        if text then
+            found[#found + 1], found[#found + 2] = names[place], text
+        end
+    end
+    return found
+end
+
 local function write_record(kind, name, version, due_at, said)
     call('HDEL', records_key(kind), name) -- a full server accepts this, and with it the next one
     call('HSET', records_key(kind), name, string.format('%0' .. VERSION_DIGITS .. 'd', version) .. said)
@@ -45,8 +56,8 @@ local function forget_record(kind, name)
     end
 end
 
--- Write a fire, in place of one of the same time and cause, and keep so many of its schedule.
-local function note_fire(schedule, planned, cause, said, kept)
+-- Write a fire, in place of one of the same time and cause.
+local function note_fire(schedule, planned, cause, said)
     local key, front = fires_key(schedule), cause .. ':'
     for _, known in ipairs(call('ZRANGEBYSCORE', key, planned, planned)) do
         if string.sub(known, 1, #front) == front then
@@ -54,6 +65,20 @@ local function note_fire(schedule, planned, cause, said, kept)
         end
     end
     call('ZADD', key, planned, front .. string.format('%016d', now) .. said)
-    call('ZADD', prefix .. 'fired', 'GT', planned, schedule)
-    call('ZREMRANGEBYRANK', key, 0, -kept - 1)
+end
+
+-- Write fires, each with 1 schedule, 2 planned, 3 cause, 4 the length of what is stored of it, and keep so many of a
+-- schedule.
+local function note_fires(fires, texts, kept)
+    local from, latest = 1, {}
+    for _, fire in ipairs(fires) do
+        local schedule, planned, cause, length = unpack(fire, 1, 4)
+        note_fire(schedule, planned, cause, string.sub(texts, from, from + length - 1))
+        latest[schedule] = math.max(latest[schedule] or planned, planned)
+        from = from + length
+    end
+    for schedule, planned in pairs(latest) do
+        call('ZADD', prefix .. 'fired', 'GT', planned, schedule)
+        call('ZREMRANGEBYRANK', fires_key(schedule), 0, -kept - 1)
+    end
 end

@@ -9,6 +9,7 @@ import msgspec
 
 from holdfast.core.crash import Death
 from holdfast.core.job import ClaimRef, NewJob
+from holdfast.core.states import CLAIMED
 from holdfast.settings import Settings
 from holdfast.store.memory.store import MemoryStore
 from holdfast.store.verb import Verb
@@ -86,6 +87,13 @@ class Fleet(World):
         """Let time pass."""
         await asyncio.sleep(at - self.clock.boot())
 
+    async def start_all(self, workers: int) -> None:
+        """Start so many, one after the other, and let them become acquainted."""
+        for _ in range(workers):
+            self.start()
+            await asyncio.sleep(0.1)
+        await self.until(2 * self.settings.beat_every + 1)
+
     # -- what came of it -------------------------------------------------------------------------------------
 
     def called(self, *verbs: str, since: float = 0.0) -> list[float]:
@@ -99,28 +107,34 @@ class Fleet(World):
         assert {len(runs) for runs in starts.values()} <= {1}
         return [runs[0][0] - self.run_at[job_id] for job_id, runs in starts.items()]
 
+    def started_by(self, worker: str) -> list[str]:
+        """Return the jobs that a worker started."""
+        return [job for job, runs in self.ledger.starts.items() if any(run[1] == worker for run in runs)]
+
+    def held(self) -> set[str]:
+        """Return the workers that hold jobs now."""
+        return {row.worker for row in self.store._jobs.values() if row.state in CLAIMED and row.worker is not None}
+
     def starters(self) -> set[str]:
         """Return the workers that started jobs."""
         return {worker for runs in self.ledger.starts.values() for _, worker, _ in runs}
 
 
-def play(scenario: Callable[[], Awaitable[None]]) -> None:
+def play(scenario: Callable[[Fleet], Awaitable[None]], settings: Settings, *, silent: bool = False) -> None:
     """Run a scenario in virtual time, and leave no task behind."""
 
     async def whole() -> None:
+        fleet = Fleet(settings, silent=silent)
         try:
-            await scenario()
+            await scenario(fleet)
         finally:
-            await _end_all()
+            for process in fleet.processes:
+                process.haunt()
+            left = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in left:
+                task.cancel()
+            await asyncio.wait(left, timeout=1.0)
+        assert fleet.trace.violations == []
 
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         runner.run(whole())
-
-
-_fleets: list[Fleet] = []
-
-
-async def _end_all() -> None:
-    for task in asyncio.all_tasks() - {asyncio.current_task()}:
-        task.cancel()
-    await asyncio.sleep(0)

@@ -1,0 +1,211 @@
+"""When a worker looks, how many jobs it takes ahead of their time, and what it leaves to others."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast.settings import Settings
+from holdfast.store.protocol import ClaimAnswer, Turn
+from holdfast.worker.load import Load
+from holdfast.worker.looks import LEAD, SHORTEST_NAP, Found, Look, Looks
+from holdfast.worker.turns import TOLERANCE
+
+SETTINGS = Settings(url="memory://", concurrency=20, look_ahead=10.0, safety_poll=2.0, lease=15.0)
+ROUND = datetime(2026, 1, 1, tzinfo=UTC)
+"""A time at which a round of turns begins."""
+
+CALLED, BY_TURN, COME_BACK = Look(by_turn=False, alone=False), Look(by_turn=True, alone=True), Look(False, True)
+NOTHING = Found(ring=False, report=False)
+
+
+def at(seconds: float) -> datetime:
+    return ROUND + timedelta(seconds=seconds)
+
+
+class Idle:
+    """A completer without anything to do."""
+
+    crowded = False
+
+
+class Desk:
+    """The looks of one worker among three, whose next turn comes 4 s after the beginning."""
+
+    def __init__(self, settings: Settings = SETTINGS, of: int = 3) -> None:
+        self.ahead = self.soon = 0
+        self.load = Load(_Clock(), settings.concurrency, Idle(), settings.look_ahead)  # type: ignore[arg-type]
+        self.load.ahead, self.load.soon = lambda: self.ahead, lambda: self.soon
+        self.looks = Looks(settings, self.load)
+        self.looks.take_turns(Turn(of - 1, of, at(0)), at(0), at_once=False)
+        look = self.looks.begin(at(0.1))
+        if look is not None:
+            self.heed(look, 0.1)
+
+    def heed(self, look: Look, now: float, next_due: float | None = None, **told: Any) -> Found:
+        answer = ClaimAnswer((), at(now), None if next_due is None else at(next_due))
+        return self.looks.heed(look, answer, **{"filled": False, "crowded": False, "ahead_limit": 500, **told})
+
+    def next_look(self, since: float) -> float:
+        """Return when the next look is made if nobody calls."""
+        return since + self.looks.rest_for(at(since))
+
+
+class _Clock:
+    @staticmethod
+    def boot() -> float:
+        return 0.0
+
+
+def test_who_is_called_looks_and_who_is_not_waits_for_its_turn() -> None:
+    desk = Desk()
+    assert desk.looks.begin(at(1)) is None
+    desk.looks.call()
+    assert desk.looks.begin(at(1)) == CALLED
+    assert desk.looks.begin(at(1)) is None
+    assert desk.next_look(1) == pytest.approx(4)
+    assert desk.looks.begin(at(4)) == BY_TURN
+
+
+def test_a_look_that_was_not_answered_is_made_again() -> None:
+    desk = Desk()
+    desk.looks.call()
+    assert desk.looks.begin(at(1)) == CALLED
+    desk.looks.failed()
+    assert desk.looks.begin(at(1)) == CALLED
+
+
+def test_who_is_called_takes_what_it_could_start_at_once_and_whose_turn_it_is_all() -> None:
+    desk = Desk()
+    assert desk.looks.wanted_ahead(CALLED) == 20
+    assert desk.looks.wanted_ahead(BY_TURN) == 200
+    desk.ahead = 15
+    assert desk.looks.wanted_ahead(CALLED) == 5
+    assert desk.looks.wanted_ahead(BY_TURN) == 185
+
+
+def test_who_is_alone_takes_all_whenever_it_looks() -> None:
+    desk = Desk(of=1)
+    desk.looks.call()
+    look = desk.looks.begin(at(1))
+    assert look == COME_BACK
+    assert desk.looks.wanted_ahead(COME_BACK) == 200
+
+
+def test_jobs_beyond_reach_are_the_business_of_those_whose_turn_it_will_be() -> None:
+    desk = Desk()
+    assert desk.heed(CALLED, 1.0, next_due=60) == NOTHING
+    assert desk.next_look(1) == pytest.approx(4)
+
+
+@pytest.mark.parametrize("look_ahead", [0.0, 1.0, 2.1])
+def test_where_turns_come_too_late_for_it_one_looks_for_the_next_job_oneself(look_ahead: float) -> None:
+    desk = Desk(replace(SETTINGS, look_ahead=look_ahead))
+    desk.heed(CALLED, 1.0, next_due=3.9)
+    assert desk.next_look(1) == pytest.approx(3.9 - look_ahead)
+
+
+def test_what_was_left_within_reach_is_for_the_next_turn_of_anybody() -> None:
+    """Somebody looks 2 s after the beginning."""
+    desk = Desk()
+    assert desk.heed(CALLED, 1.0, next_due=9) == NOTHING
+    assert desk.next_look(1) == pytest.approx(4)
+
+
+def test_what_is_due_before_anybody_looks_is_looked_for_again() -> None:
+    """Shortly before its time, and then at its time."""
+    desk = Desk()
+    assert desk.heed(CALLED, 1.0, next_due=1.9) == NOTHING
+    assert desk.next_look(1) == pytest.approx(1.9 - LEAD)
+    assert desk.looks.begin(at(1.9 - LEAD)) == CALLED
+    desk.heed(CALLED, 1.9 - LEAD, next_due=1.9)
+    assert desk.next_look(1.5) == pytest.approx(1.9)
+
+
+def test_what_is_urgent_is_taken_at_once_where_what_is_held_is_not() -> None:
+    """Of twenty held jobs none is due soon: there is room for twenty that are."""
+    desk = Desk()
+    desk.ahead = 20
+    desk.heed(CALLED, 1.0, next_due=1.9, ahead_limit=desk.looks.wanted_ahead(CALLED))
+    assert desk.next_look(1) == 1
+    assert desk.looks.begin(at(1)) == CALLED
+    assert desk.looks.wanted_ahead(CALLED) == 20
+    desk.soon = 20
+    desk.heed(CALLED, 1.0, next_due=1.9, ahead_limit=0)
+    assert desk.next_look(1) == pytest.approx(1.9 - LEAD)
+
+
+def test_whose_turn_leaves_something_urgent_rings() -> None:
+    """Others may have a place. What is not urgent is seen by the next turn; what is due is urgent."""
+    assert Desk().heed(BY_TURN, 4.0, next_due=5.9).ring
+    assert Desk().heed(BY_TURN, 4.0, next_due=3.0).ring
+    assert not Desk().heed(BY_TURN, 4.0, next_due=7).ring
+    assert not Desk().heed(CALLED, 4.0, next_due=5.9).ring
+    assert not Desk().heed(BY_TURN, 4.0, next_due=3.0, filled=True).ring
+    assert not Desk(of=1).heed(BY_TURN, 4.0, next_due=5.9).ring
+
+
+def test_due_jobs_that_were_left_are_asked_for_when_a_place_is_free() -> None:
+    desk = Desk()
+    desk.heed(CALLED, 1.0, next_due=0.5, filled=True)
+    assert desk.looks.begin(at(1)) == CALLED
+    desk.looks.put_off(at(1))
+    assert desk.looks.begin(at(1.5)) is None
+    assert desk.looks.place_free()
+    assert desk.looks.begin(at(1.5)) == CALLED
+
+
+def test_a_due_job_that_somebody_else_is_about_to_take_is_asked_for_again_soon() -> None:
+    desk = Desk()
+    desk.heed(CALLED, 1.0, next_due=0.5)
+    assert desk.next_look(1) == pytest.approx(1 + SHORTEST_NAP)
+
+
+def test_the_end_of_a_job_is_no_reason_to_look_where_nothing_was_left() -> None:
+    desk = Desk()
+    desk.heed(CALLED, 1.0, next_due=9)
+    assert not desk.looks.place_free()
+
+
+def test_who_left_something_in_its_turn_comes_back_when_it_has_room() -> None:
+    """And then takes all again, as in its turn."""
+    desk = Desk()
+    desk.ahead = 200
+    desk.heed(BY_TURN, 4.0, next_due=9, ahead_limit=0)
+    assert not desk.looks.place_free()
+    desk.ahead = 100
+    assert desk.looks.place_free()
+    assert desk.looks.begin(at(5)) == COME_BACK
+    desk.heed(COME_BACK, 5.0, next_due=9, ahead_limit=0)
+    assert desk.looks.place_free()
+    desk.looks.begin(at(5))
+    desk.heed(COME_BACK, 5.0)
+    assert not desk.looks.place_free()
+
+
+def test_what_was_given_back_is_out_of_reach_until_its_time() -> None:
+    """The store would give it again, and it would go back again."""
+    desk = Desk()
+    assert desk.looks.reach(at(1)) == timedelta(seconds=10)
+    desk.looks.gave_back(at(3))
+    assert desk.looks.reach(at(1)) == timedelta(seconds=2) - timedelta.resolution
+    assert desk.next_look(1) == pytest.approx(3)
+    assert desk.looks.reach(at(3)) == timedelta(seconds=10)
+
+
+def test_where_slots_are_long_others_hear_of_a_look_that_left_nothing() -> None:
+    slow = replace(SETTINGS, safety_poll=10.0, look_ahead=10.3)
+    assert Desk(slow).heed(BY_TURN, 20.0).report
+    assert Desk(slow).heed(BY_TURN, 20.0, next_due=31).report
+    assert not Desk(slow).heed(BY_TURN, 20.0, next_due=30).report
+    assert not Desk(slow).heed(BY_TURN, 20.0, crowded=True).report
+    assert not Desk(slow).heed(CALLED, 20.0).report
+    assert not Desk().heed(BY_TURN, 4.0).report
+
+
+def test_what_is_given_back_is_heard_of_by_a_bell_or_a_beat() -> None:
+    slow = replace(SETTINGS, safety_poll=10.0)
+    assert Desk().looks.heard_at(at(1)) == at(1)
+    assert Desk(slow).looks.heard_at(at(1)) == at(1 + SETTINGS.beat_every + TOLERANCE)
+    assert Desk(of=1).looks.heard_at(at(1)) is None
