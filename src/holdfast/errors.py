@@ -15,6 +15,9 @@ HoldfastError
 ├── LostClaimError            this attempt no longer owns its job
 ├── JobNotFoundError          no job has that id
 ├── JobStateError             the job is in a state that does not allow this
+├── ScheduleNotFoundError     no schedule has that name
+├── ScheduleExistsError       a schedule has that name already
+├── ScheduleUnreadableError   a stored schedule that means nothing here
 ├── KeyTakenError             another job of the task has this key
 └── ResultError               there is no result to give
     ├── ResultTimeoutError    not finished in the time given

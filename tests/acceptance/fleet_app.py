@@ -6,13 +6,15 @@ import os
 import socket
 import sys
 import time
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal, Self
 
 from ledger import VARIABLE, Ledger
 from pydantic import BaseModel, model_serializer, model_validator
 
-from holdfast import Context, Every, Holdfast
+from holdfast import Context, Every, Holdfast, Window
 
 SETTINGS = ("hang_limit", "store_timeout", "safety_poll")
 """Settings without an option on the command line; a worker of a test finds them in the environment."""
@@ -20,6 +22,13 @@ SETTINGS = ("hang_limit", "store_timeout", "safety_poll")
 
 TICKS = "HOLDFAST_TEST_TICKS"
 """Where the environment says how often a schedule fires, if at all."""
+
+
+WINDOW = "HOLDFAST_TEST_WINDOW"
+"""Where the environment names the file that tells when a queue and a task are closed, if they are at all."""
+
+UNTIL_WINDOW, WINDOW_LENGTH, NOTICE = 8.0, 4.0, 3.0
+"""Seconds from the first import of this app to the window; how long it lasts; how long before it jobs are asked."""
 
 
 def variable_of(setting: str) -> str:
@@ -40,7 +49,24 @@ def make_app(url: str | None = None) -> Holdfast:
     if TICKS in os.environ:
         every = Every(float(os.environ[TICKS]), anchored=True, overlap="allow", misfire="all")
         app.schedule("ticks", app.tasks["nap"], every, seconds=0.0)
+    if WINDOW in os.environ:
+        begin, end = window_in(Path(os.environ[WINDOW]))
+        window = Window(f"{begin:%H:%M:%S}", f"{end:%H:%M:%S}", notice=NOTICE, reason="recycle")
+        app.queue("nightly", window=window)
+        for handler in (nap, nap_until_asked):
+            app.task(name=f"nightly_{handler.__name__}", window=window)(handler)
     return app
+
+
+def window_in(file: Path) -> tuple[datetime, datetime]:
+    """Return when the window of a file begins and ends; whoever comes first decides."""
+    begin = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=UNTIL_WINDOW + 1)
+    mine = file.with_suffix(f".{os.getpid()}")
+    mine.write_text(begin.isoformat())
+    with suppress(FileExistsError):
+        os.link(mine, file)  # whole or not at all
+    begin = datetime.fromisoformat(file.read_text())
+    return begin, begin + timedelta(seconds=WINDOW_LENGTH)
 
 
 def ledger() -> Ledger:
@@ -57,6 +83,15 @@ def nap_in_thread(ctx: Context, seconds: float) -> None:
     ledger().write("start", ctx)
     time.sleep(seconds)
     ledger().write("end", ctx)
+
+
+async def nap_until_asked(ctx: Context) -> None:
+    """Go on until asked to finish, and then leave it to another run, which is short."""
+    ledger().write("start", ctx)
+    while ctx.fence == 1 and not ctx.cancelled:  # noqa: ASYNC110 - a handler is not called, it has to look
+        await asyncio.sleep(0.01)
+    ledger().write("end", ctx)
+    ctx.raise_if_cancelled()
 
 
 def fork_and_nap(ctx: Context, seconds: float) -> None:
@@ -143,6 +178,7 @@ HANDLERS = (
     nap,
     nap_in_thread,
     nap_in_helper_thread,
+    nap_until_asked,
     fork_and_nap,
     hold_interpreter,
     block_first_time,

@@ -93,11 +93,11 @@ def test_every_option_of_rules_and_windows_is_documented_with_its_default():
         for name in row[0].split(", "):
             documented[name.strip("`")] = row[1].strip("`")
     fields = [*msgspec.structs.fields(Rule), *msgspec.structs.fields(Window)]
-    assert documented == {
-        field.name: repr(field.default.value if isinstance(field.default, Enum) else field.default).replace("'", '"')
-        for field in fields
-        if not field.required
-    }
+    assert documented == {field.name: _written(field.default) for field in fields if not field.required}
+
+
+def _written(default):
+    return repr(default.value if isinstance(default, Enum) else default).replace("'", '"')
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ import time
 
 import pytest
 from fleet import PROVE, sizes
-from virtual_fleet import Fleet as VirtualFleet
-from virtual_fleet import play
 
 from holdfast.settings import Settings
 from holdfast.store.counted.address import CountedUrl
 from holdfast.store.counted.journal import read_calls
+from virtual_fleet import Fleet as VirtualFleet
+from virtual_fleet import play
 
 FLEETS = (1, 10)
 APART = 0.2

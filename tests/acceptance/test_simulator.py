@@ -18,6 +18,7 @@ PROVE = bool(os.environ.get("HOLDFAST_PROVE"))
 SEEDS = 2000 if PROVE else 120
 
 
+@pytest.mark.timeout(3600 if PROVE else 400)
 def test_simulated_worlds_keep_every_promise() -> None:
     """No seeded world of kills, stalls, outages, lost replies and clock steps breaks a promise; mutants do."""
     command = [sys.executable, "-m", "holdfast.testing.simulator", "--seeds", str(SEEDS), "--json"]

@@ -42,8 +42,9 @@ class HoldfastKit:
     """Puts an app on a fresh store in memory, with a clock that stands still, for the length of a `with` block.
 
     `url` names another store than memory: with a SQLite file, `tx=` and `ctx.transaction` can be tested too.
-    `clock` starts at `start`, or at the present time, and moves only when the test moves it. `events` are all that
-    were emitted about jobs and workers.
+    `clock` starts at `start`, or at the present time, and moves only when the test moves it. Windows of queues and
+    tasks count only with a `start`: at which hour a test happens to run must not matter. `events` are all that were
+    emitted about jobs and workers.
     """
 
     def __init__(self, app: Holdfast, *, url: str = "memory://", start: datetime | None = None) -> None:
@@ -58,7 +59,7 @@ class HoldfastKit:
         emitted = Events()
         emitted.subscribe(self.events.append)
         emitted.subscribe(app.events.emit)
-        self._ground = Ground(app, backend, self.clock, emitted, self._faults)
+        self._ground = Ground(app, backend, self.clock, emitted, self._faults, keeps_windows=start is not None)
         self._clockwork = Clockwork(self._ground)
         self._waiter = StandInWaiter(backend, lambda: self._nesting.depth > 0)
         self._leaving = ExitStack()

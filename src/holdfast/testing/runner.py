@@ -37,6 +37,7 @@ from holdfast.testing.observed import Recorded, WatchedControl, record_around
 from holdfast.worker.announce import Announcer
 from holdfast.worker.attempt import Attempts
 from holdfast.worker.control import Control, StopReason
+from holdfast.worker.doors import Doors
 from holdfast.worker.executors.threads import ThreadExecutor
 from holdfast.worker.lease import Lease
 from holdfast.worker.notes import Notes
@@ -72,6 +73,7 @@ class Ground:
     clock: FakeClock
     events: Events
     faults: Faults
+    keeps_windows: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ class InProcessWorker:
         self._lease.renewed(self._clock.boot())
         self._announcer = Announcer(self._events, self._clock)
         self._threads = ThreadExecutor(1)
+        self._doors = Doors(app.windows if ground.keeps_windows else (), self._clock)
         self._cannot_stop: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         calls = StoreCalls(self._backend, self._clock, self._events, random, app.settings.store_timeout)
         self._attempts = Attempts(
@@ -143,15 +146,34 @@ class InProcessWorker:
 
     async def _claim(self) -> Claim | None:
         """Take the next due job: a suspect, which runs alone anyway, when there is no other."""
+        while (claim := await self._claim_any()) is not None:
+            refusal = self._doors.refusal(claim)
+            if refusal is None:
+                return claim
+            await self._end(claim, refusal)
+        return None
+
+    async def _claim_any(self) -> Claim | None:
         self._next_due = []
+        closed = self._doors.closed_queues()
         for alone in (False, True):
             self._call += 1
-            request = ClaimRequest(self._id, self._call, limit=1, adopt=self._known(), alone=alone)
+            request = ClaimRequest(self._id, self._call, limit=1, adopt=self._known(), alone=alone, closed=closed)
             answer = await self._backend.arun(self._backend.verbs.claim(request))
             if answer.jobs:
                 return answer.jobs[0]
             self._next_due.append(answer.next_due_at)
+        if closed:
+            await self._look_behind(closed)
         return None
+
+    async def _look_behind(self, closed: tuple[str, ...]) -> None:
+        """See whether something waits for closed queues to open."""
+        looking = ClaimRequest(self._id, self._call, limit=0, queues=closed)
+        waiting = (await self._backend.arun(self._backend.verbs.claim(looking))).next_due_at
+        opens_at = self._doors.next_opening()
+        if waiting is not None and opens_at is not None:
+            self._next_due.append(max(waiting, opens_at))
 
     def _watched(self, claim: Claim) -> WatchedControl:
         return WatchedControl(claim, self._lease, self._progressed, self._backend, self._ground.faults)
@@ -176,12 +198,16 @@ class InProcessWorker:
         if ending is not None:
             if control.log is not None:
                 ending = replace(ending, log=control.log.text)
-            self._announcer.ended(claim, control.started_boot)
-            [verdict] = await self._backend.arun(self._backend.verbs.finish(self._id, [ending]))
-            self._announcer.settled(ending, verdict)
+            verdict = await self._end(claim, ending, control.started_boot)
         self._ran(await self._told(claim, ending if verdict is Verdict.ACCEPTED else None))
         if self._raising and ending is not None and MOVES[ending.move].charges:
             raise control.failure(ending)
+
+    async def _end(self, claim: Claim, ending: Ending, started_boot: float | None = None) -> Verdict:
+        self._announcer.ended(claim, started_boot)
+        [verdict] = await self._backend.arun(self._backend.verbs.finish(self._id, [ending]))
+        self._announcer.settled(ending, verdict)
+        return verdict
 
     async def _told(self, claim: Claim, ending: Ending | None) -> Run:
         """Return what the store says about a claim that is over."""

@@ -17,6 +17,9 @@ START_A_WORKER = "start one with `holdfast worker MODULE:APP`"
 PUT_OFF = timedelta(seconds=1)
 """What a window puts off is due at its end or less than this after it."""
 
+_MAY_BE_SHUT_OUT = frozenset({State.READY, State.SCHEDULED, State.HELD})
+"""The states in which a window may keep a job from starting."""
+
 
 def explain(situation: Situation, started_at: datetime | None = None, windows: Windows = ()) -> str:
     """Return one or two sentences.
@@ -35,14 +38,14 @@ def explain(situation: Situation, started_at: datetime | None = None, windows: W
 def _closed(situation: Situation, windows: Windows) -> str | None:
     """Return how a window keeps a job waiting, if one does; where its queue is paused, that comes first."""
     job, now = situation.job, situation.now
-    if job.state not in {State.READY, State.SCHEDULED} or situation.queue_paused_at is not None:
+    if job.state not in _MAY_BE_SHUT_OUT or situation.queue_paused_at is not None:
         return None
     due_at = _due_at(job)
     closed = job_closed(windows, job, max(due_at - PUT_OFF, now))
     if closed is None:
         return None
     until = closed.until(now)
-    if due_at <= now:
+    if due_at <= now and job.state is not State.HELD:
         return f"It has been due since {dated(job.run_at, now)}, and its {closed.name} is closed until {until}."
     then = "" if closed.closing.begin <= now else "then "
     return f"{_EXPLANATIONS[job.state](situation)} Its {closed.name} is {then}closed until {until}."

@@ -62,6 +62,11 @@ class Doors:
         now = self._clock.now()
         return tuple(name for name, door in self._queues.items() if door.closed_until(now) is not None)
 
+    def next_opening(self) -> datetime | None:
+        """Return when the next of the closed queues opens, if one is closed."""
+        now = self._clock.now()
+        return min((until for door in self._queues.values() if (until := door.closed_until(now))), default=None)
+
     def all_closed(self, queues: Collection[str] | None) -> bool:
         """Tell whether there is none among these queues that is open; None means every queue."""
         return queues is not None and bool(self._queues) and set(queues) <= set(self.closed_queues())

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 
 from holdfast.clock import Clock
 
-DRIFT = 0.0002
+DRIFT = 0.0001
 """Seconds in a second by which two clocks may grow apart."""
 
 

@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 from msgspec.structs import replace
-from virtual_fleet import Fleet, play
 
 from holdfast.settings import Settings
+from virtual_fleet import Fleet, play
 
 SETTINGS = Settings(url="memory://")
 EXACT = 0.001

@@ -1,0 +1,13 @@
+"""An app whose workers may live on a machine with a wrong clock."""
+
+import time
+
+from holdfast import Holdfast
+
+app = Holdfast()
+
+
+@app.task
+async def when_started() -> tuple[float, float]:
+    """Return the time, by a clock that is right and by the one that everybody in this process goes by."""
+    return time.clock_gettime(time.CLOCK_REALTIME), time.time()

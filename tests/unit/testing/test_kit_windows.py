@@ -1,0 +1,68 @@
+"""Windows in the testing kit: they count where the test has chosen the time."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from holdfast import Holdfast, Window
+from holdfast.core.states import State
+from holdfast.testing import HoldfastKit
+
+START = datetime(2026, 3, 1, 2, 59, tzinfo=UTC)
+NIGHT = Window("03:00", "03:15")
+ALMOST_ALWAYS = (Window("00:00:01", "12:00"), Window("12:00", "24:00"))
+ran: list[datetime] = []
+
+
+@pytest.fixture(params=["queue", "task"])
+def app(request) -> Holdfast:
+    app = Holdfast("memory://")
+    ran.clear()
+    window = NIGHT if request.param == "task" else None
+
+    @app.task(queue="mail", window=window)
+    def send() -> None:
+        ran.append(app.clock.now())
+
+    if request.param == "queue":
+        app.queue("mail", window=NIGHT)
+    return app
+
+
+def test_nothing_runs_inside_and_it_runs_after(app: Holdfast) -> None:
+    with HoldfastKit(app, start=START) as kit:
+        kit.advance(120)
+        handle = app.tasks["send"].enqueue()
+        assert kit.drain() == []
+        assert kit.job(handle).attempt == 0
+        kit.advance(14 * 60)
+        assert [run.outcome for run in kit.drain()] == ["complete"]
+
+
+@pytest.mark.parametrize("how", ["drain_all", "live"])
+def test_time_goes_on_to_the_end_of_the_window(app: Holdfast, how: str) -> None:
+    with HoldfastKit(app, start=START) as kit:
+        for delay in (0, 120, 900, 1800):
+            app.tasks["send"].options(delay=delay).enqueue()
+        kit.drain_all() if how == "drain_all" else kit.live(3600)
+        assert ran == [START + timedelta(seconds=seconds) for seconds in (0, 960, 960, 1800)]
+
+
+def test_where_nothing_waits_no_window_moves_the_clock(app: Holdfast) -> None:
+    with HoldfastKit(app, start=START) as kit:
+        kit.advance(120)
+        assert kit.drain_all() == []
+        assert kit.clock.now() == START + timedelta(seconds=120)
+
+
+def test_without_a_start_the_hour_of_the_test_does_not_matter() -> None:
+    app = Holdfast("memory://")
+
+    @app.task(window=ALMOST_ALWAYS)
+    def send() -> None: ...
+
+    app.queue("default", window=ALMOST_ALWAYS)
+    with HoldfastKit(app) as kit:
+        handle = send.enqueue()
+        kit.drain()
+        assert kit.job(handle).state is State.COMPLETED
