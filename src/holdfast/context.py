@@ -27,10 +27,10 @@ Scrub = Callable[[logging.LogRecord], None]
 
 
 class Interrupted(BaseException):
-    """The attempt should end now: its job was cancelled or lost, or its worker stops.
+    """The attempt should end now: its job was cancelled or lost, its worker stops, or a window is about to begin.
 
     Like `asyncio.CancelledError` it is no `Exception`, so that a handler's `except Exception` cannot swallow it.
-    The worker knows which of the three it was and ends the attempt accordingly.
+    The worker knows which of them it was and ends the attempt accordingly.
     """
 
 
@@ -61,7 +61,7 @@ class AttemptControl(Protocol):
 
     @property
     def cancelled(self) -> bool:
-        """True once the handler should end: cancellation was asked for, or the worker stops."""
+        """True once the handler should end: it was cancelled, its worker stops, or a window is about to begin."""
         ...
 
     @property
@@ -164,13 +164,13 @@ class Context:
     def planned_at(self) -> datetime | None:
         """The time for which the schedule planned the job, the same in every attempt; None without a schedule.
 
-        It is the time to work by: the job itself may start later, by its jitter, a backfill, or after it was missed.
+        It is the time to work by: the job itself may start later, by its jitter, a backfill, or once it was missed.
         """
         return planned_of(self._claim.metadata)
 
     @property
     def cancelled(self) -> bool:
-        """True once the handler should end: cancellation was asked for, or the worker stops."""
+        """True once the handler should end: it was cancelled, its worker stops, or a window is about to begin."""
         return self._control.cancelled
 
     @property
@@ -197,7 +197,7 @@ class Context:
         self._control.report(Progress(float(done), None if total is None else float(total)))
 
     def raise_if_cancelled(self) -> None:
-        """End the attempt here if its job was cancelled or is another's by now, or if its worker stops."""
+        """End the attempt here if its job was cancelled or is another's by now, or it was told or asked to end."""
         if self._control.cancelled or self._control.taken:
             raise Interrupted
 

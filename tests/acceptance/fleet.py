@@ -153,6 +153,16 @@ class Fleet:
         entitled_at = worker.started_at + worker.info.lease * 1.2
         wait_until(lambda: now() >= entitled_at)
 
+    def wait_until_acquainted(self) -> None:
+        """Wait until each worker has beaten since the last of them came, and so has heard of all others."""
+
+        def acquainted() -> bool:
+            workers, seen_at = self.workers(), now()
+            newest = max(worker.started_at for worker in workers)
+            return all(seen_at - worker.beat_age > newest for worker in workers if worker.started_at < newest)
+
+        wait_until(acquainted, what="the beat of every worker")
+
     # -- jobs ------------------------------------------------------------------------------------------------
 
     def enqueue(self, task: str, *, options: Mapping[str, Any] | None = None, **arguments: Any) -> str:

@@ -15,6 +15,7 @@ from ledger import VARIABLE, Ledger
 from pydantic import BaseModel, model_serializer, model_validator
 
 from holdfast import Context, Every, Holdfast, Window
+from holdfast.clock import SystemClock
 
 SETTINGS = ("hang_limit", "store_timeout", "safety_poll")
 """Settings without an option on the command line; a worker of a test finds them in the environment."""
@@ -29,6 +30,9 @@ WINDOW = "HOLDFAST_TEST_WINDOW"
 
 UNTIL_WINDOW, WINDOW_LENGTH, NOTICE = 8.0, 4.0, 3.0
 """Seconds from the first import of this app to the window; how long it lasts; how long before it jobs are asked."""
+
+SKEW = "HOLDFAST_TEST_SKEW"
+"""Where the environment says by how many seconds the clock of a worker is ahead, if it is wrong."""
 
 
 def variable_of(setting: str) -> str:
@@ -188,5 +192,9 @@ HANDLERS = (
     tell_start,
     say_progress_often,
 )
+
+if SKEW in os.environ:
+    ahead = timedelta(seconds=float(os.environ[SKEW]))
+    SystemClock.now = lambda _: datetime.now(UTC) + ahead
 
 app = make_app()

@@ -20,9 +20,6 @@ APART = 0.2
 """How far the load of two fleets may be apart, as a part of the smaller one's."""
 
 MINUTES = 20
-ACQUAINTED = 12.0
-"""Seconds after the last worker came by which all know each other."""
-
 MEASURED = sizes(short=0.0, full=60.0)
 
 
@@ -58,7 +55,7 @@ def test_idle_load_of_processes(store, request, tmp_path, fleet_on, measured):
     loads = []
     for workers in FLEETS:
         fleet.start_workers(workers - len(fleet.trees))
-        time.sleep(ACQUAINTED)
+        fleet.wait_until_acquainted()
         since = time.time()
         time.sleep(MEASURED)
         children = {tree.process.pid for tree in fleet.trees} | {worker.info.pid for worker in fleet.workers()}

@@ -9,11 +9,12 @@ runs it at full size and asks for its times too. These need a machine that is ot
 """
 
 import random
+import time
 from datetime import UTC, datetime, timedelta
 from statistics import mean, quantiles, stdev
 
 import pytest
-from fleet import PROVE, Fleet, now, sizes, wait_until
+from fleet import PROVE, Fleet, now, sizes
 
 from holdfast.core.job import NewJob
 from holdfast.ids import new_job_id
@@ -25,6 +26,9 @@ SPAN = sizes(short=5.0, full=20.0)
 WORKERS = sizes(short=2, full=5)
 SOON = 2.0
 """Seconds from the enqueue to the first job."""
+
+FIRST = sizes(short=5, full=0)
+"""Claims more than seconds that are allowed in so short a time: at first the bell calls everybody."""
 
 WARM_UP = 20 * WORKERS
 LATEST = 10.0
@@ -57,11 +61,13 @@ def test_on_time(store, request, tmp_path, fleet_on, measured):
     fleet.start_workers(WORKERS)
     enqueue(fleet, in_seconds(*(SOON * place / WARM_UP for place in range(WARM_UP))))
     fleet.wait_for_completed(WARM_UP)
+    fleet.wait_until_acquainted()
 
     began_at = now()
     due_at = enqueue(fleet, in_seconds(*(SOON + random.uniform(0, SPAN) for _ in range(JOBS))))
-    fleet.wait_for_completed(WARM_UP + JOBS)
     ended_at = max(due_at.values())
+    time.sleep((ended_at - now()).total_seconds())  # without a look at the store, which would disturb the workers
+    fleet.wait_for_completed(WARM_UP + JOBS)
     started_at = {job: runs[0].start.at for job, runs in fleet.ledger.runs().items()}
     delays = sorted((started_at[job] - at).total_seconds() for job, at in due_at.items())
     claims = [
@@ -77,8 +83,7 @@ def test_on_time(store, request, tmp_path, fleet_on, measured):
     )
     assert delays[0] >= 0
     assert delays[-1] < LATEST
-    assert len(claims) < (ended_at - began_at).total_seconds() + WORKERS
+    assert len(claims) < SPAN + FIRST
     if PROVE:
-        assert len(claims) < SPAN
         assert mean(delays) + stdev(delays) <= MEAN_AND_DEVIATION
         assert p99 <= P99

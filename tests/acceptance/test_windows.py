@@ -8,15 +8,17 @@ how soon, and needs a machine that is otherwise idle.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
-from fleet import PROVE, Fleet, now, sizes, wait_until
-from fleet_app import NOTICE, WINDOW, window_in
+from fleet import Fleet, now, sizes, wait_until
+from fleet_app import NOTICE, SKEW, WINDOW, window_in
 
 from holdfast.cli.jobs_show import read_story
 from holdfast.core.job import NewJob
 from holdfast.core.states import Move, State
 from holdfast.ids import new_job_id
+from holdfast.worker.doors import GUARD
 
 SECOND = timedelta(seconds=1)
 STEP = sizes(short=SECOND / 10, full=SECOND / 50)
@@ -60,23 +62,32 @@ class Night:
     def is_inside(self, moment: datetime) -> bool:
         return self.begin + PREEMPTED <= moment < self.end
 
+    def late(self, due: datetime, started: datetime) -> timedelta:
+        """Return how long after its time a job started, or after the end of the window that it had to wait for."""
+        had_to_wait = self.begin - 2 * GUARD - PREEMPTED <= due < self.end <= started
+        return started - (self.end if had_to_wait else due)
 
-@pytest.fixture
-def night(fleet_on_each_store, tmp_path):
-    """Give a fleet at work, seconds before its window begins."""
-    file, fleet = tmp_path / "window", fleet_on_each_store
-    fleet.start_workers(1, environment={WINDOW: str(file)}, processes=2)
+    @property
+    def times(self) -> list[datetime]:
+        """When jobs are due: from before the window until after it."""
+        count = (self.end - self.begin + 2 * AROUND) // STEP
+        return [self.begin - AROUND + STEP * number for number in range(count)]
+
+
+def nightfall(fleet: Fleet, folder: Path, **environment: str) -> Night:
+    """Let a fleet work, seconds before its window begins."""
+    file = folder / "window"
+    fleet.start_workers(1, environment={WINDOW: str(file), **environment}, processes=2)
     return Night(fleet, *window_in(file))
 
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("closed", ["queue", "task"])
-def test_windows(night, closed, measured):
+def test_windows(fleet_on_each_store, tmp_path, closed, measured):
     """No start inside; who runs is asked before; all that waited starts right after; nobody is charged."""
-    fleet, (task, queue) = night.fleet, CLOSED[closed]
+    night = nightfall(fleet_on_each_store, tmp_path)
+    fleet, times, (task, queue) = night.fleet, night.times, CLOSED[closed]
     [long] = night.enqueue(task.replace("nap", "nap_until_asked"), queue)
-    first = night.begin - AROUND
-    times = [first + STEP * number for number in range((night.end - night.begin + 2 * AROUND) // STEP)]
     planned = night.naps(closed, times)
     fleet.wait_for_start(long)
     assert now() < night.begin - NOTICE * SECOND, "the machine was too slow for this test"
@@ -96,18 +107,30 @@ def test_windows(night, closed, measured):
     assert fleet.history(long)[0].how == Move.SNOOZE
     started = {job: runs[job][-1].start.at for job in (*planned, arrived)}
     assert [at for at in (*started.values(), again.start.at) if night.is_inside(at)] == []
-    waited = [job for job, at in zip(planned, times, strict=True) if night.begin <= at < night.end]
-    late = [at - night.end for at in (*(started[job] for job in (*waited, arrived)), again.start.at)]
-    measured(f"{len(late)} jobs had to wait and started {min(late)} to {max(late)} after the window's end")
-    assert min(late) >= 0 * SECOND
-    assert max(late) < LATEST
+    waited = [job for job, due in zip(planned, times, strict=True) if night.begin <= due < night.end]
+    late = [night.late(due, started[job]) for job, due in zip(planned, times, strict=True)]
+    after = [at - night.end for at in (*(started[job] for job in waited), started[arrived], again.start.at)]
+    measured(f"{len(after)} jobs had to wait and started {min(after)} to {max(after)} after the window's end")
+    assert min(*late, *after) >= 0 * SECOND
+    assert max(*late, *after) < LATEST
     for job in (*planned, arrived, long):
         seen = fleet.job(job)
         assert (seen.state, seen.attempt, seen.crashes) == (State.COMPLETED, 0, 0)
     put_off = [sum(each.how == Move.SNOOZE for each in fleet.history(job)) for job in waited]
     assert max(put_off) == (1 if closed == "task" else 0)
-    if PROVE:
-        early = [
-            started[job] - at for job, at in zip(planned, times, strict=True) if not night.begin <= at < night.end
-        ]
-        assert max(early) < SECOND
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("store", ["postgres", "redis"])
+@pytest.mark.parametrize("skew", [-45, 45])
+def test_windows_go_by_the_clock_of_the_server(store, skew, request, fleet_on, tmp_path):
+    """A worker whose own clock is far off keeps the same hours as all others."""
+    night = nightfall(fleet_on(request.getfixturevalue(f"{store}_url")), tmp_path, **{SKEW: str(skew)})
+    times = night.times
+    planned = [job for closed in CLOSED for job in night.naps(closed, times)]
+    night.fleet.wait_for_completed(len(planned))
+    started = [night.fleet.ledger.runs_of(job)[-1].start.at for job in planned]
+    assert [at for at in started if night.is_inside(at)] == []
+    late = [night.late(due, at) for due, at in zip(2 * times, started, strict=True)]
+    assert min(late) >= 0 * SECOND
+    assert max(late) < LATEST

@@ -10,14 +10,16 @@ from datetime import timedelta
 
 import pytest
 
-from holdfast.core.states import Move
+from holdfast.core.job import NewJob
+from holdfast.core.states import Move, State
 from holdfast.schedule.closing import About, ClosedHours, declare_hours
 from holdfast.schedule.window import Window
 from holdfast.testing.simulator.fleet import Tree
 from holdfast.testing.simulator.loop import VirtualLoop
 from holdfast.testing.simulator.mutants import replaced
 from holdfast.testing.simulator.run import _judge, _sweep
-from holdfast.testing.simulator.story import Story
+from holdfast.testing.simulator.story import SETTINGS, Story
+from holdfast.testing.simulator.watched import Seen
 from holdfast.testing.simulator.world import World
 from holdfast.worker.doors import Doors
 
@@ -94,6 +96,37 @@ def test_a_worker_that_asks_for_what_is_closed_is_caught() -> None:
 
     with replaced(Doors, "__init__", none):
         assert _caught(range(10))
+
+
+def test_a_suspect_of_a_closed_queue_gets_no_process_until_it_opens() -> None:
+    """A job that crashed right before a window waits; nobody is started in vain to run it alone."""
+
+    world: World
+    seen: list[Seen] = []
+
+    async def whole() -> None:
+        nonlocal world
+        world = World(1)
+        world.windows = (declare_hours(About.QUEUE, "mail", Window("00:00:10", "00:01:40", notice=0)),)
+        job = NewJob("suspect", "work", CRASHES_ONCE, queue="mail", delay=timedelta(seconds=9.5), max_attempts=5)
+        await world.call(world.store.enqueue((job,)))
+        Tree(world, SETTINGS, 1)
+        await asyncio.sleep(99)
+        seen.append(world.store.look("suspect"))
+        world.say("the window ends soon")
+        await asyncio.sleep(10)
+        seen.append(world.store.look("suspect"))
+        await _sweep(world)
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(whole())
+    assert [(each.state, each.crashes) for each in seen] == [(State.SCHEDULED, 1), (State.COMPLETED, 1)]
+    before, _, after = "\n".join(world.trace.lines).partition("the window ends soon")
+    assert (before.count("launches alone"), after.count("launches alone")) == (0, 1)
+    assert world.trace.violations == []
+
+
+CRASHES_ONCE = b'{"v":1,"args":{"kind":"crash_once","seconds":1.0}}'
 
 
 def _caught(seeds: Iterable[int]) -> bool:

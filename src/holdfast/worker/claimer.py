@@ -116,7 +116,7 @@ class Claimer:
 
     def gave_back(self) -> None:
         """Hear that due jobs went back for want of a place: look for them when there is one, if nobody else did."""
-        self._looks.put_off(self._clock.now())
+        self._looks.wait_for_a_place()
         self._give_back_crowded()
 
     def stop(self) -> None:
@@ -195,7 +195,7 @@ class Claimer:
                 return self._whole_request(limit, min(ahead_limit, BATCH - limit))
             if look.by_turn and not slow:
                 return self._empty_request()
-        self._looks.put_off(self._clock.now())
+        self._looks.put_off(look, self._clock.now())
         return None
 
     def _whole_request(self, limit: int, ahead_limit: int) -> ClaimRequest:
@@ -255,7 +255,7 @@ class Claimer:
         if filled:
             self._adopt = self._adopt or request.adopt  # there may be more of them
         crowded = len(due) < len(answer.jobs) and self._give_back_crowded()
-        found = self._looks.heed(look, answer, filled=filled, crowded=crowded, ahead_limit=request.ahead_limit)
+        found = self._looks.heed(look, request, answer, filled=filled, crowded=crowded)
         if found.ring:
             self._bell.ring()
         if found.report:

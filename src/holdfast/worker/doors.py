@@ -78,11 +78,11 @@ class Doors:
 
     def closed_for(self, claim: Claim) -> timedelta | None:
         """Return for how long yet a job must not start, or None if it may."""
-        doors = self.of(claim)
-        if not doors:
+        queue, task = self._queues.get(claim.queue), self._tasks.get(claim.task)
+        if queue is None and task is None:
             return None
         now = self._clock.now()
-        return max((until - now for door in doors if (until := door.closed_until(now))), default=None)
+        return max((until - now for door in self.of(claim) if (until := door.closed_until(now))), default=None)
 
     def refusal(self, claim: Claim) -> Ending | None:
         """Return how a claim ends whose time has come while its queue or task is closed; None if it may start."""

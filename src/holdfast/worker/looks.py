@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from holdfast.settings import Settings
-from holdfast.store.protocol import ClaimAnswer, Turn
+from holdfast.store.protocol import ClaimAnswer, ClaimRequest, Turn
 from holdfast.worker.load import Load
 from holdfast.worker.turns import TOLERANCE, Turns
 
@@ -87,10 +87,15 @@ class Looks:
         self._has_come_back = False
         return Look(by_turn, alone)
 
-    def put_off(self, now: datetime) -> None:
-        """Note that there is enough in hand, and no look: when a place is free, there may be something to find."""
-        self.turns.passed(now.timestamp())
+    def put_off(self, look: Look, now: datetime) -> None:
+        """Note that there is enough in hand, and no look after all."""
+        if look.by_turn:
+            self.turns.take(now.timestamp())
         self._look_at = math.inf
+        self.wait_for_a_place()
+
+    def wait_for_a_place(self) -> None:
+        """Note that there may be something to find when a place is free."""
         self._left_nothing = False
 
     def failed(self) -> None:
@@ -111,22 +116,25 @@ class Looks:
             return look_ahead
         return min(self._reach_until - now - timedelta.resolution, look_ahead)
 
-    def heed(self, look: Look, answer: ClaimAnswer, *, filled: bool, crowded: bool, ahead_limit: int) -> Found:
+    def heed(self, look: Look, request: ClaimRequest, answer: ClaimAnswer, *, filled: bool, crowded: bool) -> Found:
         """Learn from an answer when to look again.
 
         `filled`: it brought as many due jobs as were asked for; `crowded`: some of what it brought went back.
         """
+        wanted = max(request.limit, request.ahead_limit)
         now = answer.now.timestamp()
         next_due_at = math.inf if answer.next_due_at is None else answer.next_due_at.timestamp()
         in_reach = next_due_at <= now + self._settings.look_ahead
-        self._left_nothing = next_due_at > now
-        self._left_ahead = look.alone and in_reach and self._left_nothing
+        self._left_nothing = wanted > 0 and next_due_at > now
+        self._left_ahead = look.alone and in_reach and next_due_at > now
         self._left_urgent = in_reach and not self.turns.somebody_looks_before(next_due_at, now)
         self._called |= filled
-        self._look_at = self._next_look(now, next_due_at, has_room=ahead_limit < self._load.wanted_soon)
+        self._look_at = self._next_look(now, next_due_at, has_room=request.ahead_limit < self._load.wanted_soon)
         if self._reach_until is not None:
             self._look_at = min(self._look_at, self._reach_until.timestamp())
         self.turns.looked(answer.now, left=in_reach or crowded)
+        if look.by_turn:
+            self.turns.take(now)
         return Found(
             ring=look.by_turn and self._left_urgent and not filled and self.turns.has_others,
             report=look.by_turn and not in_reach and not crowded and self.turns.slow,

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 
 from holdfast.clock import Clock
 
-DRIFT = 0.0001
+DRIFT = 0.00005
 """Seconds in a second by which two clocks may grow apart."""
 
 
@@ -35,6 +35,11 @@ class StoreClock:
         if self._learned_at is None:
             return self._machine.now()
         return datetime.fromtimestamp(self.boot() + self._least, UTC)
+
+    @property
+    def vagueness(self) -> float:
+        """By how many seconds it may be behind the store's."""
+        return 0.0 if self._learned_at is None else self._most - self._least
 
     def learn(self, sent_at: float, store_now: datetime, answered_at: float) -> None:
         """Hear that it was `store_now` at the store, some time between two readings of the boot clock."""

@@ -77,12 +77,11 @@ class Turns:
     def looked(self, at: datetime, *, left: bool) -> None:
         """Note a look, by turn or not; `left`: it left something within reach."""
         self._looked_at = at.timestamp()
-        self.passed(self._looked_at)
         if not left:
             self.polled_at = at
 
-    def passed(self, now: float) -> None:
-        """Let a turn that has come go by."""
+    def take(self, now: float) -> None:
+        """Take the turn that has come, or let it go by."""
         self._at_once = False
         if now >= self._slot_from(now, self._turn):
             self._slot = self._slot_after(now, self._turn)

@@ -46,6 +46,7 @@ from holdfast.worker.reporter import Reporter
 from holdfast.worker.served import ServedQueues
 from holdfast.worker.storecalls import StoreCalls
 from holdfast.worker.storeclock import StoreClock
+from holdfast.worker.timekeeper import Timekeeper
 from holdfast.worker.timers import PATIENCE, Timers
 
 log = logging.getLogger(__name__)
@@ -122,6 +123,7 @@ class Worker:
             overbooked=self._overbooked,
         )
         self._load.due, self._load.ahead = lambda: self._timers.due, lambda: self._timers.ahead
+        self._timekeeper = Timekeeper(self._calls, clock, lambda: self._timers.ahead)
         self._load.soon = lambda: self._timers.due_within(settings.safety_poll)
         self._reporter = Reporter(
             self._calls, clock, worker, lambda: list(self._running.values()), self._announcer.progressed
@@ -170,6 +172,7 @@ class Worker:
                 self._completer.run(),
                 self._reporter.run(),
                 self._pulse(),
+                self._timekeeper.run(),
                 self._work_alone() if self._alone else self._claimer.run(),
             )
             tasks = [group.create_task(loop) for loop in loops]

@@ -55,10 +55,11 @@ class TestWhy:
         assert closed_words("task 'tidy'") in told["why"]
 
     def test_a_job_that_a_closed_task_has_put_off(self, world, holdfast, declared):
-        declared(declare_hours(About.TASK, "tidy", window(-600, 60)))
+        hours = declare_hours(About.TASK, "tidy", window(-600, 60))
+        declared(hours)
         job = world.enqueue(task="tidy")
-        claim = world.claim(job)
-        delay = timedelta(seconds=60 - datetime.now(UTC).microsecond / 1e6)
+        claim, now = world.claim(job), datetime.now(UTC)
+        delay = hours.closed_at(now).end - now
         world.do(world.verbs.finish(WORKER, [Ending(claim.ref, Move.SNOOZE, delay=delay)]))
         text = answer(holdfast("why", job, "--json"))["why"]
         assert text.startswith("It waits until ")

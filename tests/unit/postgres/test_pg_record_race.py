@@ -19,6 +19,7 @@ from holdfast.store.protocol import JobFilter
 CHANGERS = 8
 RECORDS = [f"schedule-{number}" for number in range(20)]
 SECONDS = 20.0 if os.environ.get("HOLDFAST_PROVE") == "1" else 2.0
+LEAST_ROUNDS = 5
 MOST = 10_000
 
 
@@ -35,7 +36,7 @@ class Changer:
     def run(self) -> None:
         give_up_at = time.monotonic() + SECONDS
         with closing(self._backend):
-            while time.monotonic() < give_up_at:
+            while time.monotonic() < give_up_at or self.rounds < LEAST_ROUNDS:
                 self._round()
 
     def _round(self) -> None:
@@ -100,7 +101,6 @@ def test_versions_are_exact(request: pytest.FixtureRequest, way: str, kind: type
     with ThreadPoolExecutor(CHANGERS) as crowd:
         for running in [crowd.submit(changer.run) for changer in changers]:
             running.result()
-    assert all(changer.rounds > 1 for changer in changers)
     made = sum((changer.made for changer in changers), Counter[str]())
     with closing(PostgresBackend(url)) as backend:
         records = backend.run(backend.verbs.records(Kind.SCHEDULE))

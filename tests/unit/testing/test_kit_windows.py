@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from holdfast import Holdfast, Window
+from holdfast import Context, Every, Holdfast, Window
 from holdfast.core.states import State
 from holdfast.testing import HoldfastKit
 
@@ -46,6 +46,27 @@ def test_time_goes_on_to_the_end_of_the_window(app: Holdfast, how: str) -> None:
             app.tasks["send"].options(delay=delay).enqueue()
         kit.drain_all() if how == "drain_all" else kit.live(3600)
         assert ran == [START + timedelta(seconds=seconds) for seconds in (0, 960, 960, 1800)]
+
+
+def test_a_schedule_fires_inside_and_its_job_waits() -> None:
+    """To be closed is not to be left out: that is what `exclude` is for."""
+    app = Holdfast("memory://")
+    planned: list[tuple[str, str]] = []
+    every = Every(300, anchored=True, overlap="allow")
+
+    @app.task(schedule=every, window=NIGHT)
+    def tidy(ctx: Context) -> None:
+        planned.append((f"{ctx.planned_at:%H:%M}", f"{app.clock.now():%H:%M}"))
+
+    with HoldfastKit(app, start=START) as kit:
+        kit.live(1260)
+    assert planned == [
+        ("03:00", "03:15"),
+        ("03:05", "03:15"),
+        ("03:10", "03:15"),
+        ("03:15", "03:15"),
+        ("03:20", "03:20"),
+    ]
 
 
 def test_where_nothing_waits_no_window_moves_the_clock(app: Holdfast) -> None:

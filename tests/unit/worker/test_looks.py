@@ -1,13 +1,12 @@
 """When a worker looks, how many jobs it takes ahead of their time, and what it leaves to others."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from holdfast.settings import Settings
-from holdfast.store.protocol import ClaimAnswer, Turn
+from holdfast.store.protocol import ClaimAnswer, ClaimRequest, Turn
 from holdfast.worker.load import Load
 from holdfast.worker.looks import LEAD, SHORTEST_NAP, Found, Look, Looks
 from holdfast.worker.turns import TOLERANCE
@@ -43,9 +42,19 @@ class Desk:
         if look is not None:
             self.heed(look, 0.1)
 
-    def heed(self, look: Look, now: float, next_due: float | None = None, **told: Any) -> Found:
+    def heed(
+        self,
+        look: Look,
+        now: float,
+        next_due: float | None = None,
+        *,
+        limit: int = 20,
+        ahead_limit: int = 500,
+        **told: bool,
+    ) -> Found:
+        request = ClaimRequest("w", 1, limit, ahead_limit=ahead_limit)
         answer = ClaimAnswer((), at(now), None if next_due is None else at(next_due))
-        return self.looks.heed(look, answer, **{"filled": False, "crowded": False, "ahead_limit": 500, **told})
+        return self.looks.heed(look, request, answer, **{"filled": False, "crowded": False, **told})
 
     def next_look(self, since: float) -> float:
         """Return when the next look is made if nobody calls."""
@@ -150,7 +159,7 @@ def test_due_jobs_that_were_left_are_asked_for_when_a_place_is_free() -> None:
     desk = Desk()
     desk.heed(CALLED, 1.0, next_due=0.5, filled=True)
     assert desk.looks.begin(at(1)) == CALLED
-    desk.looks.put_off(at(1))
+    desk.looks.put_off(CALLED, at(1))
     assert desk.looks.begin(at(1.5)) is None
     assert desk.looks.place_free()
     assert desk.looks.begin(at(1.5)) == CALLED
@@ -166,6 +175,12 @@ def test_the_end_of_a_job_is_no_reason_to_look_where_nothing_was_left() -> None:
     desk = Desk()
     desk.heed(CALLED, 1.0, next_due=9)
     assert not desk.looks.place_free()
+
+
+def test_who_could_take_nothing_in_its_turn_looks_when_a_place_is_free() -> None:
+    desk = Desk()
+    desk.heed(BY_TURN, 4.0, limit=0, ahead_limit=0)
+    assert desk.looks.place_free()
 
 
 def test_who_left_something_in_its_turn_comes_back_when_it_has_room() -> None:

@@ -165,6 +165,22 @@ class Claiming:
         assert answer.next_due_at == now + _in(30)
         assert harness.ask(worker, look_ahead=_in(60), ahead_limit=9).next_due_at is None
 
+    def test_a_claim_of_nothing_only_tells_what_is_there(self, harness: Harness) -> None:
+        """Who has no place for a job may look on behalf of others, under the number of its last call."""
+        worker = harness.register()
+        became_due_at = harness.clock.now()
+        for _ in range(2):  # a store may remember what it found
+            assert harness.ask(worker, 0, call=1).jobs == ()
+        job_id = harness.enqueue()
+        harness.enqueue(delay=_in(5))
+        harness.clock.advance(1)
+        for _ in range(2):
+            answer = harness.ask(worker, 0, call=1)
+            assert (answer.jobs, answer.next_due_at) == ((), became_due_at)
+        assert harness.job(job_id).state is State.READY
+        assert harness.claimed_ids(worker) == [job_id]
+        assert harness.ask(worker, 0, call=1).next_due_at == became_due_at + _in(5)
+
     def test_next_due_at_is_past_when_work_is_left(self, harness: Harness) -> None:
         """When the limit left due jobs behind, the answer says so by a time that has come."""
         harness.enqueue()

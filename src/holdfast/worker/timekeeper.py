@@ -1,0 +1,50 @@
+"""Asks the store for its time, where jobs wait for it here and it is not known well enough.
+
+Claims and beats tell the time too; but they write, and the answer comes when the server's disk has it: so late, at
+times, that the jobs would be late by it. A small read is answered at once. It is made only while jobs are held, and
+seldom: clocks grow apart slowly.
+"""
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+
+from holdfast.core.record import Kind
+from holdfast.errors import StoreError
+from holdfast.worker.storecalls import StoreCalls
+from holdfast.worker.storeclock import StoreClock
+
+LOOK_EVERY = 0.5
+"""Seconds between two looks whether jobs are held."""
+
+ASK_EVERY = 10.0
+"""Seconds between two questions, at least."""
+
+VAGUE = 0.001
+"""Seconds by which jobs may be late because the time is not known better."""
+
+
+class Timekeeper:
+    """Sees to it that a worker knows the store's time."""
+
+    def __init__(self, calls: StoreCalls, clock: StoreClock, held: Callable[[], int]) -> None:
+        self._calls = calls
+        self._clock = clock
+        self._held = held
+
+    async def run(self) -> None:
+        """Ask whenever it is worth it."""
+        while True:
+            if self._held() and self._clock.vagueness > VAGUE:
+                await self._ask()
+                await asyncio.sleep(ASK_EVERY)
+            else:
+                await asyncio.sleep(LOOK_EVERY)
+
+    async def _ask(self) -> None:
+        sent_at = self._clock.boot()
+        try:
+            answer = await self._calls.once(self._calls.verbs.due_records(Kind.SCHEDULE, timedelta(), 1))
+        except StoreError:
+            return  # the claims say what is wrong with it
+        self._clock.learn(sent_at, answer.now, self._clock.boot())
