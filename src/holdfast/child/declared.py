@@ -6,7 +6,7 @@ from datetime import timedelta
 from random import Random
 
 from holdfast.app import Holdfast
-from holdfast.errors import HoldfastError, StoreError
+from holdfast.errors import StoreError
 from holdfast.events import ReleaseOlder, ScheduleDeclared, ScheduleForeign, WindowDeclared
 from holdfast.patience import Pauses
 from holdfast.schedule.declaring import Declarer, Synchronised, release_of, synchronise
@@ -36,7 +36,7 @@ async def bring_in_declared(
             done = await arun_errand(backend.arun, synchronise(backend.verbs, who, *declared))
         except StoreError:  # the claims say what is wrong
             await asyncio.sleep(pauses.next())
-        except HoldfastError:
+        except Exception:
             log.exception("what this app declares could not be brought into the store")
             return
         else:

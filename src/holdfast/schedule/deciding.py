@@ -33,7 +33,7 @@ MOST_WAITING = 1000
 """How many fires wait for runs before them, at most."""
 
 MOST_RUNS = 100
-"""How many runs are kept in mind, at most: the latest."""
+"""How many runs are kept in mind, at most: the latest, and all those whose time has not come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,18 @@ class Decided:
     withdraws: tuple[str, ...] = ()
 
 
-def decide(schedule: Schedule, now: datetime, ahead: timedelta, states: Mapping[str, State]) -> Decided:
-    """Decide all that can be decided now. `states` are those of the runs; a job that is not there is over."""
-    desk = _Desk(schedule, now, ahead)
+def decide(
+    schedule: Schedule,
+    now: datetime,
+    ahead: timedelta,
+    states: Mapping[str, State],
+    taken: frozenset[datetime] = frozenset(),
+) -> Decided:
+    """Decide all that can be decided now. `states` are those of the runs; a job that is not there is over.
+
+    Times that are `taken` have been fired already.
+    """
+    desk = _Desk(schedule, now, ahead, taken)
     if not desk.plan.active:
         return Decided(desk.plan, None)
     died = desk.see_runs(states)
@@ -58,7 +67,9 @@ def decide(schedule: Schedule, now: datetime, ahead: timedelta, states: Mapping[
         why = f"job {died.job_id} of {died.planned.isoformat(timespec='seconds')} is dead"
         return pause(schedule, now, why, states)
     desk.serve_waiting()
-    return desk.decided(desk.go_through_times())
+    upcoming = desk.go_through_times()
+    desk.cancel_running()
+    return desk.decided(upcoming)
 
 
 def pause(schedule: Schedule, now: datetime, why: str | None, states: Mapping[str, State]) -> Decided:
@@ -73,13 +84,19 @@ def retire(schedule: Schedule, now: datetime, states: Mapping[str, State]) -> De
 
 
 def replan(schedule: Schedule, plan: Plan, now: datetime, ahead: timedelta, states: Mapping[str, State]) -> Decided:
-    """Let another plan hold from now on. A fire ahead of its time that a worker already has stands as it is."""
+    """Let another plan hold from now on. A fire ahead of its time that a worker already has stands as it is.
+
+    Where runs may overlap, times before and between such fires are decided now; else they go with them.
+    """
     why = "the schedule was changed"
     withdrawn = [run for run in _ahead(plan, now, states) if states[run.job_id] in WAITING]
     standing = tuple(run for run in plan.runs if run not in withdrawn)
-    plan = replace(plan, runs=standing, waiting=(), cursor=max([now, *(run.planned for run in standing)]))
+    taken = frozenset(run.planned for run in standing if run.planned > now)
+    last = max(taken, default=now)
+    overlapping = plan.rule.overlap is Overlap.ALLOW
+    plan = replace(plan, runs=standing, waiting=(), cursor=now if overlapping else last)
     fires = _revoked(schedule, withdrawn, why) + _given_up(schedule, why)
-    decided = decide(Schedule(schedule.name, schedule.version, plan), now, ahead, states)
+    decided = decide(Schedule(schedule.name, schedule.version, plan), now, max(ahead, last - now), states, taken)
     again = {(fire.planned, fire.cause) for fire in decided.fires}
     return dataclasses.replace(
         decided,
@@ -88,11 +105,21 @@ def replan(schedule: Schedule, plan: Plan, now: datetime, ahead: timedelta, stat
     )
 
 
+def unfinished(runs: Sequence[Run], states: Mapping[str, State]) -> tuple[Run, ...]:
+    """Return the runs that are not over."""
+    return tuple(run for run in runs if states.get(run.job_id, State.COMPLETED) not in FINAL)
+
+
+def remembered(runs: Sequence[Run], now: datetime) -> tuple[Run, ...]:
+    """Return the runs that are kept in mind: one ahead of its time that was forgotten could not be taken back."""
+    come = [run for run in runs if run.planned <= now]
+    return (*come[-MOST_RUNS:], *(run for run in runs if run.planned > now))
+
+
 def _stopped(schedule: Schedule, plan: Plan, now: datetime, states: Mapping[str, State], why: str) -> Decided:
     back = _ahead(plan, now, states)
-    kept = tuple(run for run in plan.runs if run not in back)
     return Decided(
-        replace(plan, runs=kept, waiting=()),
+        replace(plan, waiting=()),  # a worker that has a run may start it before it hears: it stays in mind
         None,
         _revoked(schedule, back, why) + _given_up(schedule, why),
         cancels=tuple(run.job_id for run in back),
@@ -101,7 +128,7 @@ def _stopped(schedule: Schedule, plan: Plan, now: datetime, states: Mapping[str,
 
 def _ahead(plan: Plan, now: datetime, states: Mapping[str, State]) -> list[Run]:
     """Return the runs that were fired ahead of a time that has not come, and are not over all the same."""
-    return [run for run in plan.runs if run.planned > now and states.get(run.job_id, State.COMPLETED) not in FINAL]
+    return [run for run in unfinished(plan.runs, states) if run.planned > now]
 
 
 def _revoked(schedule: Schedule, runs: Sequence[Run], why: str) -> tuple[Fire, ...]:
@@ -119,6 +146,7 @@ class _Desk:
     schedule: Schedule
     now: datetime
     ahead: timedelta
+    taken: frozenset[datetime]
     plan: Plan = field(init=False)
     fires: list[Fire] = field(default_factory=list)
     jobs: list[NewJob] = field(default_factory=list)
@@ -138,8 +166,7 @@ class _Desk:
         died = next((run for run in self.runs if states.get(run.job_id) is State.DEAD), None)
         rule = self.plan.rule
         heeded = rule.overlap is not Overlap.ALLOW or rule.pause_on_failure
-        unfinished = (run for run in self.runs if states.get(run.job_id, State.COMPLETED) not in FINAL)
-        self.runs = [run for run in unfinished if heeded or run.planned > self.now]
+        self.runs = [run for run in unfinished(self.runs, states) if heeded or run.planned > self.now]
         return died
 
     def serve_waiting(self) -> None:
@@ -148,27 +175,39 @@ class _Desk:
             planned = self.waiting.pop(0)
             self.fire(planned, Decision.FIRED, self.now, "it waited for the run before it")
 
+    def cancel_running(self) -> None:
+        """Cancel what a newer one waits for. A run that began with this look is cancelled by the next one."""
+        if self.plan.rule.overlap is Overlap.CANCEL_RUNNING and self.waiting:
+            made = {job.id for job in self.jobs}
+            self.cancels += [run.job_id for run in self.runs if run.job_id not in made]
+
     def go_through_times(self) -> datetime | None:
         """Decide time after time; return the next one that is not decided yet, if any."""
-        self.go_through_missed(self.now - timedelta(seconds=self.plan.rule.misfire_after))
+        tolerated = timedelta(seconds=self.plan.rule.misfire_after)
+        self.go_through_missed(self.now - tolerated - timedelta.resolution)
         times = self.times()
         upcoming = next(times, None)
         while upcoming is not None:
             if upcoming > self.now + self.ahead or self.must_wait_for(upcoming):
                 return upcoming
             self.cursor = upcoming
-            reason = self.plan.rule.excluded(upcoming)
-            if reason is None:
-                self.come_to(upcoming, Decision.FIRED)
-            else:
-                self.note_unfired(upcoming, Decision.EXCLUDED, reason)
+            if upcoming not in self.taken:
+                self.decide_about(upcoming)
             upcoming = next(times, None)
         return None
+
+    def decide_about(self, planned: datetime) -> None:
+        """Decide about a time that has come, or is decided ahead."""
+        reason = self.plan.rule.excluded(planned)
+        if reason is None:
+            self.come_to(planned, Decision.FIRED)
+        else:
+            self.note_unfired(planned, Decision.EXCLUDED, reason)
 
     def go_through_missed(self, until: datetime) -> None:
         """Decide about the times up to this one, for which nobody was there."""
         missed: list[datetime] = []
-        for time in islice(takewhile(lambda time: time <= until, self.times()), COUNTED):
+        for time in self.missed_times(until):
             self.cursor = time
             reason = self.plan.rule.excluded(time)
             if reason is None:
@@ -176,7 +215,23 @@ class _Desk:
             else:
                 self.note_unfired(time, Decision.EXCLUDED, reason)
         self.catch_up(missed)
-        self.cursor = max(self.cursor, until)  # where there were more than can be counted, they are let go
+        self.cursor = max(self.cursor, until)
+
+    def missed_times(self, until: datetime) -> list[datetime]:
+        """Return the times up to this one; where there are more than can be counted, the latest of them."""
+
+        def after(moment: datetime) -> list[datetime]:
+            times = self.plan.rule.times_after(moment, self.schedule.ground)
+            return list(islice(takewhile(lambda time: time <= until, times), COUNTED + 1))
+
+        found = after(self.cursor)
+        if len(found) <= COUNTED:
+            return found
+        first, span, latest = found[0], timedelta(seconds=1), list[datetime]()
+        while len(found := after(until - span)) <= COUNTED:
+            latest, span = found, span * 2
+        self.note_unfired(first, Decision.MISSED, "nobody was there for so long that only the latest are counted")
+        return latest
 
     def times(self) -> Iterator[datetime]:
         """Return the planned times that are not decided yet."""
@@ -225,7 +280,6 @@ class _Desk:
             self.note_unfired(planned, Decision.OVERLAPPED, "a run before it was not over")
             return
         if overlap is Overlap.CANCEL_RUNNING:
-            self.cancels += [run.job_id for run in self.runs if run.job_id not in self.cancels]
             self.give_up_waiting()
         most = MOST_WAITING if overlap is Overlap.QUEUE_ALL else 1
         if len(self.waiting) >= most:
@@ -264,6 +318,6 @@ class _Desk:
         if self.waiting:
             due_at = self.now + LOOK_AGAIN if due_at is None else min(due_at, self.now + LOOK_AGAIN)
         plan = replace(
-            self.plan, cursor=self.cursor, runs=tuple(self.runs[-MOST_RUNS:]), waiting=tuple(self.waiting)
+            self.plan, cursor=self.cursor, runs=remembered(self.runs, self.now), waiting=tuple(self.waiting)
         )
         return Decided(plan, due_at, tuple(self.fires), tuple(self.jobs), tuple(self.cancels))

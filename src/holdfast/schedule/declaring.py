@@ -17,7 +17,7 @@ from holdfast.core.record import Change, Kind
 from holdfast.core.states import State
 from holdfast.errors import JobStateError, StoreError
 from holdfast.schedule.closing import ClosedHours
-from holdfast.schedule.deciding import decide, replan, retire
+from holdfast.schedule.deciding import decide, replan, retire, unfinished
 from holdfast.schedule.errands import TRIES, change_of, states_of, store_now
 from holdfast.schedule.plan import Origin, Plan, Schedule, Template, read_schedules
 from holdfast.schedule.published import WindowChange, window_changes
@@ -190,6 +190,8 @@ class _Desk:
         if before.mark == declaration.mark and known.plan.retired_at is None:
             return
         plan = replace(known.plan, rule=declaration.rule, job=declaration.job, origin=origin, retired_at=None)
+        if known.plan.retired_at is not None:
+            plan = replace(plan, runs=unfinished(plan.runs, self.states))
         decided = replan(known, plan, self.now, self.who.ahead, self.states)
         self.changes.append(change_of(known, decided))
         self.done.changed.append(replace(known, plan=decided.plan))

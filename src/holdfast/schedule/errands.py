@@ -10,10 +10,11 @@ from itertools import islice, takewhile
 from typing import TypeVar
 from uuid import uuid4
 
+import msgspec
 from msgspec.structs import replace
 
 from holdfast.core.record import FIRES_KEPT, Cause, Change, Decision, Fire, Kind, Record
-from holdfast.core.states import State
+from holdfast.core.states import FINAL, State
 from holdfast.errors import (
     ConfigurationError,
     JobStateError,
@@ -22,14 +23,14 @@ from holdfast.errors import (
     ScheduleUnreadableError,
     StoreError,
 )
-from holdfast.policy.problems import refuse_any
-from holdfast.schedule.deciding import Decided, decide, pause, replan
+from holdfast.policy.problems import refuse_any, routing_problems
+from holdfast.schedule.deciding import Decided, decide, pause, remembered, replan, unfinished
 from holdfast.schedule.options import moment_problems
 from holdfast.schedule.plan import Plan, Run, Schedule, Template, encode_plan, read_schedule, read_schedules
 from holdfast.schedule.rules import AnyRule, Rule
 from holdfast.spelling import nearest
 from holdfast.store.errand import Verbs, errand
-from holdfast.store.protocol import Store
+from holdfast.store.protocol import DueRecords, Store
 
 T = TypeVar("T")
 
@@ -38,6 +39,9 @@ TRIES = 20
 
 AT_ONCE = 100
 """How many schedules one look takes, and how many jobs one step of a backfill enqueues."""
+
+SOON = timedelta(minutes=1)
+"""How far a look sees, so as to know when to look next."""
 
 MOST_BACKFILLED = 100_000
 """How many fires a backfill may have: more is a mistake in the range."""
@@ -107,9 +111,27 @@ def edit(
         plan = schedule.plan
         template = plan.job if job is None else job(plan.job)
         other = plan.rule if rule is None else rule if isinstance(rule, Rule) else rule(plan.rule)
+        _check_edited(name, other, template)
         return replan(schedule, replace(plan, rule=other, job=template), now, ahead, states)
 
+    if not (rule is None or isinstance(rule, Rule) or callable(rule)):
+        raise ConfigurationError(
+            f'schedule {name!r} needs a rule such as Cron("0 2 * * *") or Every(300), not {rule!r:.80}'
+        )
     return (yield from rejudge(verbs, name, changed))
+
+
+def _check_edited(name: str, rule: object, job: object) -> None:
+    """Refuse what functions have made of a schedule where nobody could read or run it any more."""
+    if not isinstance(rule, Rule):
+        raise ConfigurationError(f"schedule {name!r}: what makes its new rule must return one, not {rule!r:.80}")
+    if not isinstance(job, Template):
+        raise ConfigurationError(f"schedule {name!r}: what makes its new job must return one, not {job!r:.80}")
+    refuse_any(routing_problems(job.queue, job.priority, job.max_attempts))
+    try:
+        msgspec.json.decode(msgspec.json.encode(job), type=Template)
+    except (msgspec.MsgspecError, TypeError) as error:
+        raise ConfigurationError(f"schedule {name!r}: its new job cannot be stored: {error}") from error
 
 
 @errand
@@ -131,8 +153,9 @@ def resume(verbs: Store, name: str, ahead: timedelta) -> Verbs[Schedule]:
     def resumed(schedule: Schedule, now: datetime, states: Mapping[str, State]) -> Decided:
         if schedule.plan.paused_at is None:
             return decide(schedule, now, ahead, states)
-        plan = replace(schedule.plan, paused_at=None, paused_why=None, cursor=now, runs=())
-        return decide(replace(schedule, plan=plan), now, ahead, states)
+        runs = unfinished(schedule.plan.runs, states)
+        plan = replace(schedule.plan, paused_at=None, paused_why=None, runs=runs)
+        return replan(schedule, plan, now, ahead, states)
 
     return (yield from rejudge(verbs, name, resumed))
 
@@ -141,11 +164,13 @@ def resume(verbs: Store, name: str, ahead: timedelta) -> Verbs[Schedule]:
 def trigger(verbs: Store, name: str) -> Verbs[str]:
     """Fire once, now, whatever the rule says; return the id of the job."""
 
-    def triggered(schedule: Schedule, now: datetime, _: Mapping[str, State]) -> Decided:
+    def triggered(schedule: Schedule, now: datetime, states: Mapping[str, State]) -> Decided:
         plan = schedule.plan
+        heeded = FINAL - {State.DEAD} if plan.rule.pause_on_failure else FINAL
+        known = [run for run in plan.runs if states.get(run.job_id, State.COMPLETED) not in heeded]
         new = plan.job.job(name, now, now)
         fire = Fire(name, now, Decision.FIRED, Cause.TRIGGER, job_id=new.id, note="triggered by hand")
-        runs = (*plan.runs, Run(new.id, now))
+        runs = (*remembered(known, now), Run(new.id, now))
         return Decided(replace(plan, runs=runs), schedule.due_at, (fire,), (new,))
 
     schedule = yield from rejudge(verbs, name, triggered)
@@ -159,7 +184,13 @@ def delete(verbs: Store, name: str) -> Verbs[None]:
     def ended(schedule: Schedule, now: datetime, states: Mapping[str, State]) -> Decided:
         return pause(schedule, now, None, states)
 
-    yield from rejudge(verbs, name, ended, forget=True)
+    try:
+        yield from rejudge(verbs, name, ended, forget=True)
+    except ScheduleUnreadableError:  # nobody here knows more of it than its name
+        (record,) = yield verbs.records(Kind.SCHEDULE, (name,))
+        change = Change(Kind.SCHEDULE, name, record.version, str(uuid4()), None)
+        if not (yield from _change(verbs, change)):
+            raise
 
 
 @errand
@@ -276,10 +307,19 @@ class Look:
 @errand
 def fire_due(verbs: Store, ahead: timedelta) -> Verbs[Look]:
     """Decide about the schedules that are due, at most AT_ONCE. Where another was faster, it has done it."""
-    due = yield verbs.due_records(Kind.SCHEDULE, timedelta(), AT_ONCE)
-    schedules, unreadable = read_schedules(due.records)
+    soon, unreadable, limit = list[Schedule](), list[ScheduleUnreadableError](), AT_ONCE
+    while True:
+        due: DueRecords = yield verbs.due_records(Kind.SCHEDULE, SOON, limit)
+        soon, unreadable = read_schedules(due.records)
+        if len(due.records) < limit or len(unreadable) * 2 <= limit:
+            break
+        limit *= 2  # those that nobody can read stay due, and must not hide the others
+    schedules = [each for each in soon if each.due_at is not None and each.due_at <= due.now][:AT_ONCE]
+    later = {each.due_at for each in soon[len(schedules) :] if each.due_at is not None}
+    if len(due.records) == limit and len(schedules) == len(soon):
+        later = {due.now}  # there may be more
     if not schedules:
-        return Look(due.now, unreadable=tuple(unreadable))
+        return Look(due.now, unreadable=tuple(unreadable), next_due_at=min(later, default=None))
     states = yield from states_of(verbs, schedules)
     decided = [decide(schedule, due.now, ahead, states) for schedule in schedules]
     changes = [change_of(schedule, each) for schedule, each in zip(schedules, decided, strict=True)]
@@ -292,15 +332,15 @@ def fire_due(verbs: Store, ahead: timedelta) -> Verbs[Look]:
             replace(schedule, plan=each.plan) for schedule, each in ours if each.plan.paused_at is not None
         ),
         unreadable=tuple(unreadable),
-        next_due_at=min((each.due_at for each in decided if each.due_at is not None), default=None),
+        next_due_at=min({*later, *(each.due_at for each in decided if each.due_at is not None)}, default=None),
     )
 
 
 def rejudge(verbs: Store, name: str, judge: Judge, *, forget: bool = False) -> Verbs[Schedule]:
     """Read a schedule, judge, and write what was decided, or forget it; anew while others are faster."""
     for _ in range(TRIES):
-        now = yield from store_now(verbs)
         schedule = yield from find(verbs, name)
+        now = yield from store_now(verbs)  # after it was read: what others decide until now shows in its version
         states = yield from states_of(verbs, [schedule])
         decided = judge(schedule, now, states)
         made = yield from _change(verbs, change_of(schedule, decided, forget=forget))

@@ -8,7 +8,7 @@ import msgspec
 from holdfast.core.job import NewJob, OnLate
 from holdfast.core.provenance import PLANNED_KEY, SCHEDULE_KEY
 from holdfast.core.record import Kind, Record
-from holdfast.errors import ScheduleUnreadableError
+from holdfast.errors import ConfigurationError, ScheduleUnreadableError
 from holdfast.ids import new_job_id
 from holdfast.schedule.rules import AnyRule, Ground
 
@@ -114,7 +114,7 @@ def read_schedule(record: Record) -> Schedule:
     assert record.kind is Kind.SCHEDULE
     try:
         plan = _DECODER.decode(record.body)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, ConfigurationError, UnicodeDecodeError) as error:  # such as a zone not known here
         raise ScheduleUnreadableError(
             f"schedule {record.name!r} cannot be read: a newer Holdfast may have written it, or this machine"
             f" lacks what it needs: {error}"

@@ -6,8 +6,10 @@ Each verb is a transaction of its own; what must happen together is one verb.
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from functools import wraps
+from inspect import GEN_CREATED, getgeneratorstate
 from typing import Any, Generic, ParamSpec, TypeVar
 
+from holdfast.errors import ConfigurationError
 from holdfast.store.verb import Verb
 
 T = TypeVar("T")
@@ -33,9 +35,15 @@ def errand(steps: Callable[P, Verbs[T]]) -> Callable[P, Errand[T]]:
     return call
 
 
+def _fresh(errand: Errand[T]) -> Verbs[T]:
+    if getgeneratorstate(errand.steps) != GEN_CREATED:
+        raise ConfigurationError("this was run already, and can be run once: ask for it anew each time")
+    return errand.steps
+
+
 def run_errand(run: Callable[[Verb[Any]], Any], errand: Errand[T]) -> T:
     """Run the verbs of an errand, blocking."""
-    steps = errand.steps
+    steps = _fresh(errand)
     try:
         verb = next(steps)
         while True:
@@ -54,7 +62,7 @@ def run_errand(run: Callable[[Verb[Any]], Any], errand: Errand[T]) -> T:
 
 async def arun_errand(run: Callable[[Verb[Any]], Awaitable[Any]], errand: Errand[T]) -> T:
     """Do the same where to run is to await."""
-    steps = errand.steps
+    steps = _fresh(errand)
     try:
         verb = next(steps)
         while True:

@@ -74,7 +74,8 @@ class Firing:
     def _plan_look(self, due_at: datetime, now: datetime) -> None:
         due_in = (due_at - now).total_seconds()
         if due_in <= 0 or self._first:
-            self._look_at = self._clock.boot() + max(due_in, 0.0)
+            look_at = self._clock.boot() + max(due_in, 0.0)
+            self._look_at = look_at if self._look_at is None else min(look_at, self._look_at)
             self._news.set()
 
     async def _until_due(self) -> None:

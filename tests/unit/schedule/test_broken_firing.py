@@ -1,0 +1,42 @@
+"""What once made fires late: a supervisor that forgot all schedules but those it had just looked at."""
+
+import asyncio
+from datetime import timedelta
+from random import Random
+
+from holdfast import Every
+from holdfast.events import Events
+from holdfast.schedule import errands
+from holdfast.schedule.plan import Template
+from holdfast.store.errand import run_errand
+from holdfast.store.memory.backend import MemoryBackend
+from holdfast.store.protocol import BeatAnswer, Turn
+from holdfast.supervisor.firing import Firing
+from holdfast.testing.simulator.loop import VirtualLoop
+from holdfast.testing.simulator.world import VirtualClock
+from holdfast.worker.storecalls import StoreCalls
+
+
+def test_one_schedule_after_the_other_is_fired_on_the_moment() -> None:
+    """Between two beats several come: each at its own time, not at the next beat."""
+
+    async def story() -> list[tuple[str, int]]:
+        clock = VirtualClock()
+        backend = MemoryBackend(clock)
+        events, fired = Events(), list[tuple[str, int]]()
+        events.subscribe(lambda event: fired.append((event.schedule, round(clock.boot() - began))))
+        firing = Firing(StoreCalls(backend, clock, events, Random(1), 5.0), clock, events, timedelta())
+        began = clock.boot()
+        for name in ("first", "second", "third"):
+            made = errands.create(backend.verbs, name, Every(30), Template("tidy", b"{}"), timedelta())
+            run_errand(backend.run, made)
+            await asyncio.sleep(1)
+        loop = asyncio.create_task(firing.run())
+        due_at = backend.run(backend.verbs.beat([])).record_due_at
+        firing.heed(BeatAnswer(frozenset({"w"}), clock.now(), turns={"w": Turn(0, 1)}, record_due_at=due_at))
+        await asyncio.sleep(32)
+        loop.cancel()
+        return fired
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        assert runner.run(story()) == [("first", 30), ("second", 31), ("third", 32)]
