@@ -5,9 +5,10 @@ has seen before the last may change nothing while other workers live, for they m
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import compress
 from uuid import uuid4
 
 import msgspec
@@ -84,6 +85,14 @@ class Synchronised:
     windows: list[WindowChange] = field(default_factory=list)
     newer: str | None = None
 
+    def take_over(self, before: "Synchronised", written: Collection[Change]) -> None:
+        """Add what was written at a try before, of all that it was about."""
+        names = {(change.kind, change.name) for change in written}
+        self.added += [each for each in before.added if (Kind.SCHEDULE, each.name) in names]
+        self.changed += [each for each in before.changed if (Kind.SCHEDULE, each.name) in names]
+        self.retired += [each for each in before.retired if (Kind.SCHEDULE, each.name) in names]
+        self.windows += [each for each in before.windows if each.change in written]
+
 
 def release_of(declarations: Sequence[Declaration], windows: Sequence[ClosedHours]) -> str:
     """Return a name for a release that was given none: it is another where its schedules or windows are."""
@@ -97,10 +106,13 @@ def synchronise(
     verbs: Store, who: Declarer, declarations: Sequence[Declaration], windows: Sequence[ClosedHours]
 ) -> Verbs[Synchronised]:
     """Add, change and retire schedules and windows as this release of the app declares them."""
+    told = Synchronised()
     for _ in range(TRIES):
-        done = yield from _synchronise_once(verbs, who, declarations, windows)
-        if done is not None:
-            return done
+        tried = yield from _synchronise_once(verbs, who, declarations, windows)
+        told.take_over(tried.done, tried.written)
+        if tried.complete:
+            told.foreign, told.newer = tried.done.foreign, tried.done.newer
+            return told
     raise StoreError(
         f"the schedules of {who.app} were changed by others again and again: restart the worker to try again"
     )
@@ -108,17 +120,17 @@ def synchronise(
 
 def _synchronise_once(
     verbs: Store, who: Declarer, declarations: Sequence[Declaration], windows: Sequence[ClosedHours]
-) -> Verbs[Synchronised | None]:
-    """Try once; None where others were faster."""
+) -> "Verbs[_Try]":
+    """Try once; where others were faster, not all is written."""
     records = yield verbs.records(Kind.RELEASE, (who.app,))
     version = records[0].version if records else 0
     releases = msgspec.json.decode(records[0].body, type=Releases) if records else Releases()
     if not declarations and not windows and not releases.names:
-        return Synchronised()
+        return _Try(Synchronised())
     if releases.is_older(who.release) and not who.insists:
         workers = yield verbs.workers()
         if _others_live(workers, who.worker):
-            return Synchronised(newer=releases.names[-1])
+            return _Try(Synchronised(newer=releases.names[-1]))
     desk = yield from _compared(verbs, who, declarations)
     published = yield verbs.records(Kind.WINDOW)
     desk.publish(window_changes(who.app, windows, published))
@@ -126,12 +138,12 @@ def _synchronise_once(
         body = msgspec.json.encode(releases.with_last(who.release))
         desk.changes.insert(0, Change(Kind.RELEASE, who.app, version, str(uuid4()), body))
     if not desk.changes:
-        return desk.done
+        return _Try(desk.done)
     try:
         made = yield verbs.change_records(desk.changes)
     except JobStateError:  # a worker has taken a job meanwhile that was to be withdrawn
-        return None
-    return desk.done if all(made) else None
+        return _Try(desk.done, complete=False)
+    return _Try(desk.done, tuple(compress(desk.changes, made)), all(made))
 
 
 def _compared(verbs: Store, who: Declarer, declarations: Sequence[Declaration]) -> "Verbs[_Desk]":
@@ -161,6 +173,15 @@ def _others_live(workers: Sequence[Worker], worker: str) -> bool:
         each.info.supervisor not in ours and not each.condemned and each.beat_age < each.info.lease
         for each in workers
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Try:
+    """What came of a try: what it was about, which of its changes were written, and whether that is all."""
+
+    done: Synchronised
+    written: tuple[Change, ...] = ()
+    complete: bool = True
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ Whoever changes a schedule has read it before; if another was faster, it is read
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import islice, takewhile
 from typing import TypeVar
 from uuid import uuid4
@@ -49,6 +49,7 @@ MOST_BACKFILLED = 100_000
 Judge = Callable[[Schedule, datetime, Mapping[str, State]], Decided]
 """Decides what becomes of a schedule as it is now."""
 
+_SECOND_MOMENT = datetime.min.replace(tzinfo=UTC) + timedelta.resolution
 _ON_TIME = frozenset({Decision.FIRED, Decision.CAUGHT_UP, Decision.QUEUED})
 
 
@@ -65,7 +66,7 @@ def find(verbs: Store, name: str) -> Verbs[Schedule]:
     if records:
         return read_schedule(records[0])
     others: tuple[Record, ...] = yield verbs.records(Kind.SCHEDULE)
-    meant = nearest(name, [other.name for other in others])
+    meant = nearest(str(name), [other.name for other in others])
     hint = "`holdfast schedules list` shows those that there are" if meant is None else f"did you mean {meant!r}?"
     raise ScheduleNotFoundError(f"there is no schedule {name!r}; {hint}")
 
@@ -208,11 +209,12 @@ def backfill(
     They run as soon as there is room; their planned time is that of the range. Returns how many there were.
     """
     wanted = yield from _times_to_fill(verbs, name, since, until, again=again)
+    filled = 0
     for start in range(0, len(wanted), AT_ONCE):
         progress(start, len(wanted))
-        yield from rejudge(verbs, name, _backfilled(wanted[start : start + AT_ONCE]))
+        filled += yield from _fill(verbs, name, wanted[start : start + AT_ONCE], again=again)
     progress(len(wanted), len(wanted))
-    return len(wanted)
+    return filled
 
 
 @errand
@@ -244,50 +246,69 @@ def _times_to_fill(
             f" (now: {now.isoformat(timespec='seconds')}): the schedule itself fires what comes"
         )
     rule, last = schedule.plan.rule, min(until, schedule.plan.cursor) if schedule.plan.active else until
-    after = rule.times_after(since - timedelta(microseconds=1), schedule.ground)
+    after = rule.times_after(max(since, _SECOND_MOMENT) - timedelta.resolution, schedule.ground)
     times = list(islice(takewhile(lambda time: time <= last, after), MOST_BACKFILLED + 1))
     if len(times) > MOST_BACKFILLED:
         raise ConfigurationError(f"the range has more than {MOST_BACKFILLED:,} planned times: choose a shorter one")
     fired = set[datetime]()
     if not again:
-        fired = yield from _fired(verbs, name, since)
+        fired = yield from _all_fired(verbs, name, since)
     return [time for time in times if time not in fired and rule.excluded(time) is None]
 
 
-def _backfilled(times: Sequence[datetime]) -> Judge:
-    def judge(schedule: Schedule, now: datetime, _: Mapping[str, State]) -> Decided:
-        jobs = [schedule.plan.job.job(schedule.name, time, now) for time in times]
-        fires = [
-            Fire(schedule.name, time, Decision.FIRED, Cause.BACKFILL, job_id=job.id, note="backfilled")
-            for time, job in zip(times, jobs, strict=True)
-        ]
-        return Decided(schedule.plan, schedule.due_at, tuple(fires), tuple(jobs))
+def _fill(verbs: Store, name: str, times: Sequence[datetime], *, again: bool) -> Verbs[int]:
+    """Enqueue jobs for these times, but unless `again` none that another backfill has enqueued meanwhile."""
+    for _ in range(TRIES):
+        schedule = yield from find(verbs, name)
+        now = yield from store_now(verbs)
+        fired = set[datetime]()
+        if not again:
+            fired, _ = yield from _fired(verbs, name, times[0], times[-1] + timedelta.resolution)
+        left = [time for time in times if time not in fired]
+        made = yield from _change(verbs, change_of(schedule, _backfilled(schedule, left, now)))
+        if made:
+            return len(left)
+    raise _changed_by_others(name)
 
-    return judge
+
+def _backfilled(schedule: Schedule, times: Sequence[datetime], now: datetime) -> Decided:
+    jobs = [schedule.plan.job.job(schedule.name, time, now) for time in times]
+    fires = [
+        Fire(schedule.name, time, Decision.FIRED, Cause.BACKFILL, job_id=job.id, note="backfilled")
+        for time, job in zip(times, jobs, strict=True)
+    ]
+    return Decided(schedule.plan, schedule.due_at, tuple(fires), tuple(jobs))
 
 
-def _fired(verbs: Store, name: str, since: datetime) -> Verbs[set[datetime]]:
+def _all_fired(verbs: Store, name: str, since: datetime) -> Verbs[set[datetime]]:
     """Return the planned times from `since` on whose job was enqueued.
 
     Raises ConfigurationError where fires are not kept from so long ago: nobody knows what was fired then.
     """
-    found, kept, before = set[datetime](), 0, None
+    found, oldest = yield from _fired(verbs, name, since, None)
+    if oldest is not None:
+        raise ConfigurationError(
+            f"what schedule {name!r} has fired is known from {oldest.isoformat()} on, and the range begins before"
+            " that: begin it there, or say again (--again), for all of its times, fired or not"
+        )
+    return found
+
+
+def _fired(
+    verbs: Store, name: str, since: datetime, before: datetime | None
+) -> Verbs[tuple[set[datetime], datetime | None]]:
+    """Return the planned times whose job was enqueued; and since when that is known, if not for all of them."""
+    found, kept = set[datetime](), 0
     while True:
         fires: tuple[Fire, ...] = yield verbs.fires(name, AT_ONCE, before)
         found |= {fire.planned for fire in fires if fire.decision in _ON_TIME}
         kept += len(fires)
         if fires and fires[-1].planned < since:
-            return found
+            return found, None
+        if fires:
+            before = fires[-1].planned
         if len(fires) < AT_ONCE:
-            break
-        before = fires[-1].planned
-    if kept >= FIRES_KEPT:
-        oldest = (fires[-1].planned if fires else before or since).isoformat()
-        raise ConfigurationError(
-            f"what schedule {name!r} has fired is known from {oldest} on, and the range begins before that:"
-            " begin it there, or say again (--again), for all of its times, fired or not"
-        )
-    return found
+            return found, before if kept >= FIRES_KEPT else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,7 +367,11 @@ def rejudge(verbs: Store, name: str, judge: Judge, *, forget: bool = False) -> V
         made = yield from _change(verbs, change_of(schedule, decided, forget=forget))
         if made:
             return Schedule(name, schedule.version + 1, decided.plan, decided.due_at)
-    raise StoreError(f"schedule {name!r} was changed by others again and again: try again")
+    raise _changed_by_others(name)
+
+
+def _changed_by_others(name: str) -> StoreError:
+    return StoreError(f"schedule {name!r} was changed by others again and again: try again")
 
 
 def states_of(verbs: Store, schedules: Iterable[Schedule]) -> Verbs[Mapping[str, State]]:

@@ -12,6 +12,7 @@ from holdfast.core.states import Move, State
 from holdfast.errors import ConfigurationError, ScheduleNotFoundError, ScheduleUnreadableError
 from holdfast.schedule import errands
 from holdfast.schedule.deciding import COUNTED, MOST_RUNS
+from holdfast.schedule.declaring import Declaration, Declarer, Synchronised, synchronise
 from holdfast.schedule.plan import Plan, Schedule, Template, encode_plan, read_schedule
 from holdfast.store.errand import Errand, run_errand
 from holdfast.store.memory.backend import MemoryBackend
@@ -188,7 +189,7 @@ def test_after_a_very_long_time_the_latest_are_caught_up(misfire: str, caught_up
     bench.clock.advance(2 * COUNTED)
     fires = [fire for fire in bench.look().fires if fire.decision is Decision.CAUGHT_UP]
     assert len(fires) == caught_up
-    assert fires[-1].planned == bench.clock.now() - timedelta(seconds=60)
+    assert fires[-1].planned == bench.clock.now() - timedelta(seconds=61)
 
 
 def test_cancel_running_cancels_also_a_run_that_began_in_the_same_look() -> None:
@@ -253,3 +254,49 @@ def test_an_errand_is_run_once() -> None:
     bench.call(errand)
     with pytest.raises(ConfigurationError, match="anew"):
         bench.call(errand)
+
+
+def test_a_fire_is_on_time_if_it_is_as_late_as_it_may_be() -> None:
+    bench = Bench(Every(3600, misfire="skip", misfire_after=60), ahead=0)
+    bench.clock.advance(3660)
+    assert [fire.decision for fire in bench.look().fires] == [Decision.FIRED]
+
+
+def test_two_backfills_at_the_same_time_fill_each_time_once() -> None:
+    """Both have seen that nothing was fired; the second one looks again before it writes."""
+    bench = Bench(Every(10, misfire="skip", overlap="allow"), ahead=0)
+    bench.clock.advance(500)
+    bench.look()
+    filled = list[int]()
+
+    def fill(run) -> None:
+        until = NOON + timedelta(seconds=300)
+        asked = errands.backfill(bench.verbs, NAME, NOON, until, again=False, progress=lambda *_: None)
+        filled.append(run_errand(run, asked))
+
+    def let_another_in(verb):
+        answer = bench.backend.run(verb)
+        if verb.name == "fires" and not filled:
+            fill(bench.backend.run)
+        return answer
+
+    fill(let_another_in)
+    assert filled == [30, 0]
+
+
+def test_each_declaration_is_told_of_though_others_were_faster_with_some() -> None:
+    bench = Bench()
+
+    def declare(release: str, interval: float, run) -> Synchronised:
+        declared = [Declaration(f"every-{number}", Every(interval + number), JOB) for number in range(20)]
+        return run_errand(run, synchronise(bench.verbs, Declarer("app", release, "w", bench.ahead), declared, ()))
+
+    def let_fires_come_first(verb):
+        if verb.name == "change_records":
+            bench.look()
+        return bench.backend.run(verb)
+
+    assert len(declare("1", 60, bench.backend.run).added) == 20
+    bench.clock.advance(55)
+    changed = declare("2", 90, let_fires_come_first).changed
+    assert len({schedule.name for schedule in changed}) == len(changed) == 20

@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 from msgspec.structs import replace
-from virtual_fleet import PASSIVE, Fleet, play
 
 from holdfast.bench.game.workload import LIVE_AHEAD, make_workload
+from virtual_fleet import PASSIVE, Fleet, play
 
 WORK = 0.083
 END = 660.0
