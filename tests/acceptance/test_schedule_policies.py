@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from stage import NAME, NOON, Stage
 
-from holdfast import Every, Window
+from holdfast import At, ConfigurationError, Every, Window
 from holdfast.core.record import Decision
 from holdfast.core.states import Move, State
 from holdfast.schedule import errands
@@ -206,6 +206,12 @@ def test_a_backfill_runs_what_was_not_fired() -> None:
     assert planned == {stage.at(hour * HOUR) for hour in (0, 3, 4, 5, 6)}
     assert fill(again=False) == 0
     assert fill(again=True) == 7
+
+
+def test_a_schedule_whose_times_are_over_is_refused() -> None:
+    """One that would never fire is a mistake, and nothing is stored of it."""
+    with pytest.raises(ConfigurationError, match=r"would never fire.*choose later ones"):
+        Stage(At(NOON - timedelta(days=1)))
 
 
 def test_a_very_long_absence_is_decided_at_once() -> None:

@@ -3,6 +3,7 @@
 Whoever changes a schedule has read it before; if another was faster, it is read again and decided anew.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -33,6 +34,8 @@ from holdfast.store.errand import Verbs, errand
 from holdfast.store.protocol import DueRecords, Store
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 TRIES = 20
 """How often a change is tried anew where others were faster."""
@@ -79,9 +82,12 @@ def get(verbs: Store, name: str) -> Verbs[Schedule]:
 
 @errand
 def list_all(verbs: Store) -> Verbs[tuple[Schedule, ...]]:
-    """Return all schedules, by name."""
+    """Return all schedules that can be read here, by name; the log tells of the others."""
     records = yield verbs.records(Kind.SCHEDULE)
-    return tuple(read_schedule(record) for record in records)
+    schedules, unreadable = read_schedules(records)
+    for error in unreadable:
+        log.warning("%s", error)
+    return tuple(schedules)
 
 
 @errand
@@ -89,6 +95,10 @@ def create(verbs: Store, name: str, rule: AnyRule, job: Template, ahead: timedel
     """Make a schedule that fires from now on. Raises ScheduleExistsError where there is one of that name."""
     now = yield from store_now(verbs)
     schedule = Schedule(name, 0, Plan(rule, job, created_at=now, cursor=now))
+    if next(rule.times_after(now, schedule.ground), None) is None:
+        raise ConfigurationError(
+            f"schedule {name!r} would never fire: none of its times is still to come; choose later ones"
+        )
     decided = decide(schedule, now, ahead, {})
     made = yield from _change(verbs, change_of(schedule, decided))
     if not made:

@@ -157,7 +157,7 @@ class Schedules:
         return errands.get(self._verbs, name)
 
     def list(self) -> Errand[tuple[Schedule, ...]]:
-        """Look at all schedules, by name."""
+        """Look at all schedules, by name; one that cannot be read here is left out, and the log tells of it."""
         return errands.list_all(self._verbs)
 
     def fires(

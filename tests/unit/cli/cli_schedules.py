@@ -35,12 +35,14 @@ def ago(**span):
     return now() - timedelta(**span)
 
 
-def keep(world, name, rule, *, fires=(), due_at=None, payload=b'{"v":1,"args":{}}', task="report", **plan):
-    """Put a schedule into the store as it would be after some time."""
+def keep(
+    world, name, rule, *, fires=(), due_at=None, payload=b'{"v":1,"args":{}}', task="report", over=False, **plan
+):
+    """Put a schedule into the store as it would be after some time, or when all its times are over."""
     made = plan.setdefault("created_at", ago(days=1))
     plan.setdefault("cursor", made)
     body = encode_plan(Plan(rule, Template(task, payload), **plan))
-    change = Change(Kind.SCHEDULE, name, 0, str(uuid4()), body, due_at or now(), tuple(fires))
+    change = Change(Kind.SCHEDULE, name, 0, str(uuid4()), body, None if over else due_at or now(), tuple(fires))
     assert world.do(world.verbs.change_records([change])) == (True,)
 
 

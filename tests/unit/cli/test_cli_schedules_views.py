@@ -51,11 +51,10 @@ class TestList:
         keep(world, "a", NIGHTLY)
         keep(world, "b", NIGHTLY, paused_at=ago(minutes=1))
         keep(world, "c", NIGHTLY, retired_at=ago(minutes=1), paused_at=ago(minutes=1))
-        past = At(ago(hours=1))
         body = answer(holdfast("schedules", "--json"))
         assert [each["state"] for each in body] == ["active", "paused", "retired"]
         assert [each["next"] is None for each in body] == [False, True, True]
-        holdfast("schedules", "create", "d", "report", "--at", past.moments[0].isoformat())
+        keep(world, "d", At(ago(hours=1)), over=True)
         assert answer(holdfast("schedules", "--json"))[3]["state"] == "done"
 
     def test_without_a_worker_nothing_is_fired_and_that_is_said(self, world, holdfast):

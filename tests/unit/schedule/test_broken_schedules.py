@@ -89,6 +89,13 @@ def test_many_that_nobody_can_read_do_not_hide_the_others() -> None:
     assert [fire.schedule for fire in bench.look().fires] == [NAME]
 
 
+def test_what_nobody_can_read_does_not_spoil_the_list(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench(Every(30))
+    bench.spoil("newer", b"?")
+    assert [schedule.name for schedule in bench.call(errands.list_all(bench.verbs))] == [NAME]
+    assert "'newer' cannot be read" in caplog.text
+
+
 def test_what_nobody_can_read_can_be_deleted() -> None:
     bench = Bench()
     bench.spoil(NAME, b"?")
