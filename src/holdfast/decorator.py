@@ -22,7 +22,7 @@ R = TypeVar("R")
 Register = Callable[[Callable[..., Any], str | None, Policy, AnyRule | None, Windows | None], Task[..., Any]]
 """Makes a task of a function, a name or None, a policy, and a schedule and windows or None, and remembers it."""
 
-_OPTIONS = ("name", "schedule", "window", *inspect.signature(declare_policy).parameters)
+_OPTIONS = ("name", *inspect.signature(declare_policy).parameters, "schedule", "window")
 
 
 class TaskDecorator:

@@ -79,6 +79,8 @@ class TestValues:
             "concurrency": 65,
             "max_wait": 66,
             "keep_finished": 77,
+            "name": "shop",
+            "release": "2030.1",
         }
         app = Holdfast(**given)
         assert msgspec.structs.asdict(app.settings) == given | {"grace": 60}
@@ -179,6 +181,8 @@ class TestEnvironment:
             "concurrency": ("7", 7),
             "max_wait": ("none", None),
             "keep_finished": ("30d", 30 * 86_400),
+            "name": ("shop", "shop"),
+            "release": ("2030.1", "2030.1"),
         }
         environment = {f"HOLDFAST_{name.upper()}": text for name, (text, _) in said.items()}
         loaded = read_settings({"lease": 5, "concurrency": 3}, environment=environment)

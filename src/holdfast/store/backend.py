@@ -24,7 +24,7 @@ class Bell(Protocol):
     """Wakes who waits. A hint only: a lost ring delays a job or its result until the next safety poll, no more."""
 
     def ring(self, tone: Tone = Tone.WORK) -> None:
-        """Wake every listener for this tone, in this process and in others. Never raises."""
+        """Wake every listener for this tone, in this process and in others. Never raises, nor blocks a loop."""
         ...
 
     def listen(self, tone: Tone = Tone.WORK) -> Listener:

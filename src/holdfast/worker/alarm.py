@@ -52,11 +52,14 @@ class _Setting(ctypes.Structure):
 
 
 class KernelAlarm:
-    """A timer of the kernel's that the event loop watches like a socket. It is open as long as the process."""
+    """A timer of the kernel's that the event loop watches like a socket. It is open as long as the process.
+
+    Its calls take no time, so they keep the interpreter's lock: a thread that took it would not soon give it back.
+    """
 
     def __init__(self, go_off: Callable[[], None]) -> None:
         self._go_off = go_off
-        self._kernel = ctypes.CDLL(None, use_errno=True)
+        self._kernel = ctypes.PyDLL(None, use_errno=True)
         self._timer = self._kernel.timerfd_create(_CLOCK_BOOTTIME, os.O_NONBLOCK | os.O_CLOEXEC)
         if self._timer < 0:
             raise OSError(ctypes.get_errno(), "timerfd_create")
@@ -68,15 +71,15 @@ class KernelAlarm:
 
     def set(self, seconds: float) -> None:
         """Go off in so many seconds, and no more at the time that was set before."""
-        wait = divmod(max(1, int(seconds * _NANO)), _NANO)  # nothing at all would switch it off
-        self._kernel.timerfd_settime(self._timer, 0, ctypes.byref(_Setting(_Span(0, 0), _Span(*wait))), None)
+        self._wait(*divmod(max(1, int(seconds * _NANO)), _NANO))
 
     def _ring(self) -> None:
-        try:
-            os.read(self._timer, 8)
-        except BlockingIOError:
-            return  # it was set anew in the meantime
+        self._wait(0, 0)  # it has rung, and is quiet until it is set again
         self._go_off()
+
+    def _wait(self, seconds: int, nanoseconds: int) -> None:
+        setting = _Setting(_Span(0, 0), _Span(seconds, nanoseconds))
+        self._kernel.timerfd_settime(self._timer, 0, ctypes.byref(setting), None)
 
 
 def finest_alarm(go_off: Callable[[], None]) -> Alarm:

@@ -189,11 +189,11 @@ class Claimer:
     def _request(self, look: Look) -> ClaimRequest | None:
         """Return what to ask for now, or None with enough in hand, or while all its queues are closed."""
         limit, ahead_limit = min(self._load.wanted, BATCH), self._looks.wanted_ahead(look)
-        slow = self._looks.turns.slow
+        by_turn, slow = look is Look.BY_TURN, self._looks.turns.slow
         if not self._doors.all_closed(self._queues):
-            if limit > 0 or (look.by_turn and slow and ahead_limit > 0):
-                return self._whole_request(limit, min(ahead_limit, BATCH - limit))
-            if look.by_turn and not slow:
+            if limit > 0 or (by_turn and slow and ahead_limit > 0):
+                return self._whole_request(limit, min(ahead_limit, BATCH))
+            if by_turn and not slow:
                 return self._empty_request()
         self._looks.put_off(look, self._clock.now())
         return None
@@ -251,11 +251,10 @@ class Claimer:
         due = [claim for claim in answer.jobs if claim.run_at <= answer.now]
         if self._fair is not None and request.shares is not None:
             self._fair.learn(Counter(claim.queue for claim in due))
-        filled = 0 < request.limit <= len(due)
-        if filled:
-            self._adopt = self._adopt or request.adopt  # there may be more of them
         crowded = len(due) < len(answer.jobs) and self._give_back_crowded()
-        found = self._looks.heed(look, request, answer, filled=filled, crowded=crowded)
+        found = self._looks.heed(look, request, answer, due=len(due), crowded=crowded)
+        if found.filled:
+            self._adopt = self._adopt or request.adopt  # there may be more of them
         if found.ring:
             self._bell.ring()
         if found.report:

@@ -81,11 +81,6 @@ class Load:
         """How many of them to hold in addition if they are due soon."""
         return max(0, min(self.free_slots() - self.soon(), self.wanted_ahead))
 
-    @property
-    def has_room_ahead(self) -> bool:
-        """Whether it is worth asking for more of those: half of them have gone."""
-        return 2 * self.ahead() <= self._most_ahead()
-
     def last_at_least(self, seconds: float) -> None:
         """Take note that jobs which run have no end for so long."""
         self.lasts = seconds if self.lasts is None else max(self.lasts, seconds)

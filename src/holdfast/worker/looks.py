@@ -2,7 +2,6 @@
 
     called       the bell rang, or something else is new: all look, and each takes what it could start at once
     by turn      nobody else looks now: it takes all that comes within reach and finds a place here (turns.py)
-    come back    what was left in one's own turn, for want of room, as soon as there is some
     urgent       what was left and is due before anybody's next turn, shortly before its time
     by oneself   the next job as it comes within reach, where `look_ahead` is no longer than a slot
 
@@ -13,6 +12,7 @@ worker is not lost; and what is not urgent waits for the turns of the others.
 import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import Enum
 
 from holdfast.settings import Settings
 from holdfast.store.protocol import ClaimAnswer, ClaimRequest, Turn
@@ -28,20 +28,24 @@ SLACK = 0.2
 """Seconds by which `look_ahead` must be longer than a slot, so that turns alone bring every job in on time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
-    """A look at the store that is to be made now. `alone`: the others need not be left anything."""
+class Look(Enum):
+    """A look at the store that is to be made now."""
 
-    by_turn: bool
-    alone: bool
+    CALLED = "called"
+    BY_TURN = "by turn"
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What came of one: whether to ring for others, and whether they should hear that there was a look."""
+    """What came of one.
 
-    ring: bool
-    report: bool
+    `filled`: as many due jobs as were asked for, so that there may be more; `ring`: others should look for what was
+    left; `report`: they should hear that there was a look.
+    """
+
+    filled: bool
+    ring: bool = False
+    report: bool = False
 
 
 class Looks:
@@ -52,9 +56,7 @@ class Looks:
         self._load = load
         self.turns = Turns(settings.safety_poll, settings.beat_every)
         self._called = False
-        self._has_come_back = False
         self._left_nothing = False
-        self._left_ahead = False
         self._left_urgent = False
         self._look_at = math.inf
         self._reach_until: datetime | None = None
@@ -65,10 +67,7 @@ class Looks:
 
     def place_free(self) -> bool:
         """Look soon for more, unless the last look has left nothing; tell whether to."""
-        if not self._left_nothing:
-            self._called = True
-        elif self._left_ahead and self._load.has_room_ahead:
-            self._called = self._has_come_back = True
+        self._called |= not self._left_nothing
         return self._called
 
     def take_turns(self, turn: Turn | None, now: datetime, *, at_once: bool) -> None:
@@ -83,13 +82,11 @@ class Looks:
         if not by_turn and not self._called and now.timestamp() < self._look_at:
             return None
         self._called = False
-        alone = by_turn or self._has_come_back or not self.turns.has_others
-        self._has_come_back = False
-        return Look(by_turn, alone)
+        return Look.BY_TURN if by_turn else Look.CALLED
 
     def put_off(self, look: Look, now: datetime) -> None:
         """Note that there is enough in hand, and no look after all."""
-        if look.by_turn:
+        if look is Look.BY_TURN:
             self.turns.take(now.timestamp())
         self._look_at = math.inf
         self.wait_for_a_place()
@@ -104,7 +101,7 @@ class Looks:
 
     def wanted_ahead(self, look: Look) -> int:
         """Return how many jobs to take ahead of their time."""
-        if look.alone:
+        if look is Look.BY_TURN or not self.turns.has_others:
             return self._load.wanted_ahead
         return self._load.wanted_soon if self._left_urgent else self._load.wanted_together
 
@@ -116,28 +113,27 @@ class Looks:
             return look_ahead
         return min(self._reach_until - now - timedelta.resolution, look_ahead)
 
-    def heed(self, look: Look, request: ClaimRequest, answer: ClaimAnswer, *, filled: bool, crowded: bool) -> Found:
-        """Learn from an answer when to look again.
-
-        `filled`: it brought as many due jobs as were asked for; `crowded`: some of what it brought went back.
-        """
-        wanted = max(request.limit, request.ahead_limit)
+    def heed(self, look: Look, request: ClaimRequest, answer: ClaimAnswer, *, due: int, crowded: bool) -> Found:
+        """Learn from an answer when to look again. So many of its jobs are due; `crowded`: some had to go back."""
+        filled, ahead = 0 < request.limit <= due, len(answer.jobs) - due
         now = answer.now.timestamp()
         next_due_at = math.inf if answer.next_due_at is None else answer.next_due_at.timestamp()
         in_reach = next_due_at <= now + self._settings.look_ahead
-        self._left_nothing = wanted > 0 and next_due_at > now
-        self._left_ahead = look.alone and in_reach and next_due_at > now
-        self._left_urgent = in_reach and not self.turns.somebody_looks_before(next_due_at, now)
         self._called |= filled
-        self._look_at = self._next_look(now, next_due_at, has_room=request.ahead_limit < self._load.wanted_soon)
+        self._left_nothing = next_due_at > now and max(request.limit, request.ahead_limit) > 0
+        self._left_urgent = in_reach and not self.turns.somebody_looks_before(next_due_at, now)
+        has_room = request.ahead_limit <= ahead and request.ahead_limit < self._load.wanted_soon
+        self._look_at = self._next_look(now, next_due_at, has_room=has_room)
         if self._reach_until is not None:
             self._look_at = min(self._look_at, self._reach_until.timestamp())
         self.turns.looked(answer.now, left=in_reach or crowded)
-        if look.by_turn:
-            self.turns.take(now)
+        if look is not Look.BY_TURN:
+            return Found(filled)
+        self.turns.take(now)
         return Found(
-            ring=look.by_turn and self._left_urgent and not filled and self.turns.has_others,
-            report=look.by_turn and not in_reach and not crowded and self.turns.slow,
+            filled,
+            ring=self._left_urgent and not filled and self.turns.has_others,
+            report=self.turns.slow and not in_reach and not crowded,
         )
 
     def heard_at(self, now: datetime) -> datetime | None:

@@ -79,15 +79,6 @@ def test_who_had_to_give_back_takes_fewer_for_a_while(load: Load, clock: FakeClo
     assert load.wanted_ahead == PLACES
 
 
-def test_there_is_room_again_when_half_of_them_have_gone(load: Load, clock: FakeClock) -> None:
-    run(load, clock, 0.001)
-    held = [MOST_AHEAD]
-    load.ahead = lambda: held[0]
-    assert not load.has_room_ahead
-    held[0] = MOST_AHEAD // 2
-    assert load.has_room_ahead
-
-
 def test_jobs_that_may_be_due_together_need_a_place_each(load: Load) -> None:
     load.ahead, load.soon = lambda: 15, lambda: 3
     assert load.wanted_together == 5

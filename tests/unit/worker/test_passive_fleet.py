@@ -53,7 +53,20 @@ def test_who_joins_does_not_look_where_somebody_just_has() -> None:
     play(scenario, PASSIVE, silent=True)
 
 
-def ends_of_looks(fleet: Fleet, since: float) -> float:
+def test_a_fleet_that_has_just_come_looks_once_in_the_first_slot() -> None:
+    """Each heard of few others when it came; but all beat again before the slot begins."""
+
+    async def scenario(fleet: Fleet) -> None:
+        for place in range(10):
+            await fleet.until(5.2 + 0.35 * place)
+            fleet.start()
+        await fleet.until(15)
+        assert len(fleet.called("claim", since=9.9)) == 1
+
+    play(scenario, PASSIVE, silent=True)
+
+
+def until_looked_after(fleet: Fleet, since: float) -> float:
     """Return how long after a moment the next look came."""
     return min(fleet.called("claim", since=since)) - since
 
@@ -76,7 +89,7 @@ def test_when_one_of_them_ends_somebody_looks_for_what_it_had(end: str, seconds:
             victim.stop()
             found_within = fleet.settings.beat_every + 1
         await fleet.until(105)
-        assert ends_of_looks(fleet, seconds) <= found_within
+        assert until_looked_after(fleet, seconds) <= found_within
         delays = fleet.delays()
         assert min(delays) > -EXACT
         assert max(delays) < (EXACT if end == "stop" else found_within)
@@ -98,7 +111,7 @@ def test_what_a_killed_worker_held_is_looked_for_when_it_was_buried() -> None:
         fleet.kill(tree)
         await fleet.until(110)
         [buried_at] = fleet.called("bury")
-        assert ends_of_looks(fleet, buried_at) <= fleet.settings.beat_every + 1
+        assert until_looked_after(fleet, buried_at) <= fleet.settings.beat_every + 1
         assert max(fleet.delays()) <= buried_at - 80 + fleet.settings.beat_every + 1
 
     play(scenario, PASSIVE, silent=True)
