@@ -24,6 +24,9 @@ SETTINGS = ("hang_limit", "store_timeout", "safety_poll")
 TICKS = "HOLDFAST_TEST_TICKS"
 """Where the environment says how often a schedule fires, if at all."""
 
+TICKS_OVERLAP = "HOLDFAST_TEST_TICKS_OVERLAP"
+"""And what becomes of times that overlap."""
+
 
 WINDOW = "HOLDFAST_TEST_WINDOW"
 """Where the environment names the file that tells when a queue and a task are closed, if they are at all."""
@@ -51,7 +54,9 @@ def make_app(url: str | None = None) -> Holdfast:
         app.close()
 
     if TICKS in os.environ:
-        every = Every(float(os.environ[TICKS]), anchored=True, overlap="allow", misfire="all")
+        every = Every(
+            float(os.environ[TICKS]), anchored=True, overlap=os.environ.get(TICKS_OVERLAP, "allow"), misfire="all"
+        )
         app.schedule("ticks", app.tasks["nap"], every, seconds=0.0)
     if WINDOW in os.environ:
         begin, end = window_in(Path(os.environ[WINDOW]))

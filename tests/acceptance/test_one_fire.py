@@ -8,8 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from fleet import sizes, wait_until
-from fleet_app import TICKS
+from fleet_app import TICKS, TICKS_OVERLAP
 
+from holdfast.core.record import Decision
 from holdfast.core.states import State
 from holdfast.schedule.plan import PLANNED_KEY, SCHEDULE_KEY
 
@@ -103,3 +104,11 @@ def test_workers_are_killed_at_any_time(ticking):
     until = last_moment()
     time.sleep(LEASE + 2)
     assert ticking.check(until) > 4
+
+
+def test_a_new_schedule_is_seen_to_at_once(fleet):
+    """The first worker on an empty store neither skips nor delays the times that follow the first one."""
+    every = {TICKS: "1", TICKS_OVERLAP: "skip"}
+    fleet.start_workers(1, environment={**environment("1"), **every})
+    seen = wait_until(lambda: len(fires := fleet.app.call(fleet.app.verbs.fires("ticks", 9))) >= 6 and fires)
+    assert {fire.decision for fire in seen} == {Decision.FIRED}, seen

@@ -41,6 +41,7 @@ async def bring_in_declared(
             return
         else:
             _tell(app, who.release, done)
+            worker.ask_for_beat()  # a schedule that is new may be due before the next one
             return
 
 

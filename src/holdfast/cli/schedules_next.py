@@ -73,8 +73,10 @@ def _fields(each: _Time) -> dict[str, Any]:
 
 
 def _tell_one(schedule: Schedule, standing: Standing, times: Sequence[_Time], now: datetime) -> None:
-    name = one_line(schedule.name)
-    say(Text.assemble((name, "bold"), f" fires {describe(schedule.plan.rule, schedule.ground)}."))
+    name, words = one_line(schedule.name), describe(schedule.plan.rule, schedule.ground)
+    zone = zone_of(schedule.plan.rule)
+    by = "" if zone is None or str(zone) in words else f" The times are of {zone}."
+    say(Text.assemble((name, "bold"), f" fires {words}.{by}"))
     if standing is Standing.PAUSED:
         say(
             Text(

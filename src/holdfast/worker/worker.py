@@ -157,7 +157,7 @@ class Worker:
             doors=self._doors,
             take=self._take,
             part_with_crowded=self._part_with_crowded,
-            report_look=lambda: self._say_alive(beat_now=True),
+            report_look=self.ask_for_beat,
             buried=self._buried,
         )
         self._doorkeeper = DoorKeeper(self._doors, clock, events, self._running.values, self._claimer.wake)
@@ -180,6 +180,10 @@ class Worker:
             for task in tasks:
                 task.cancel()
         self._threads.abandon()
+
+    def ask_for_beat(self) -> None:
+        """Have the supervisor beat at once: there is something in the store for it to learn of."""
+        self._say_alive(beat_now=True)
 
     async def renewed(self) -> None:
         """Wait for the next beat that the store accepts."""

@@ -166,6 +166,11 @@ class TestNext:
         assert len(re.findall(r"11:00 +in .* not fired: inside the window 00:00–12:00 UTC: recycle", text)) == 2
         assert len(re.findall(r"13:00 +(?:in \S+ \w+|now) *\n", text)) == 2
 
+    def test_the_zone_is_told_where_the_words_leave_it_out(self, world, holdfast):
+        keep(world, "poll", Cron("* * * * *", tz="Europe/Berlin"))
+        text = holdfast("schedules", "next", "poll").stdout
+        assert text.startswith("poll fires every minute. The times are of Europe/Berlin.\n")
+
     def test_ten_times_by_default_in_the_zone_of_the_schedule(self, world, holdfast):
         keep(world, "nightly", NIGHTLY)
         lines = holdfast("schedules", "next", "nightly").stdout.splitlines()
