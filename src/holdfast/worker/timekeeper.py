@@ -18,7 +18,7 @@ LOOK_EVERY = 0.5
 """Seconds between two looks whether jobs are held."""
 
 ASK_EVERY = 10.0
-"""Seconds between two questions, at least."""
+"""Seconds between two questions where answers do not come quicker; the first ones are asked sooner."""
 
 VAGUE = 0.001
 """Seconds by which jobs may be late because the time is not known better."""
@@ -34,11 +34,15 @@ class Timekeeper:
 
     async def run(self) -> None:
         """Ask whenever it is worth it."""
+        pause = LOOK_EVERY
         while True:
-            if self._held() and self._clock.vagueness > VAGUE:
+            is_vague = self._clock.vagueness > VAGUE
+            if is_vague and self._held():
                 await self._ask()
-                await asyncio.sleep(ASK_EVERY)
+                pause = min(2 * pause, ASK_EVERY)
+                await asyncio.sleep(pause)
             else:
+                pause = pause if is_vague else LOOK_EVERY
                 await asyncio.sleep(LOOK_EVERY)
 
     async def _ask(self) -> None:

@@ -30,14 +30,15 @@ class Elsewhere(MemoryBackend):
         super().__init__(self.its_clock)
         self.asked_at: list[float] = []
         self.away = False
+        self.latency = LATENCY
 
     async def arun(self, verb: Verb[object]) -> object:
         self.asked_at.append(self.its_clock.boot())
-        await asyncio.sleep(LATENCY)
+        await asyncio.sleep(self.latency)
         if self.away:
             raise StoreUnavailableError("away")
         answer = await super().arun(verb)
-        await asyncio.sleep(LATENCY)
+        await asyncio.sleep(self.latency)
         return answer
 
 
@@ -101,8 +102,30 @@ def test_a_store_that_is_away_is_asked_again_later() -> None:
     async def scenario(watch: Watch) -> None:
         watch.held = 1
         watch.store.away = True
-        await asyncio.sleep(2.5 * ASK_EVERY)
-        assert len(watch.store.asked_at) == 3
+        await asyncio.sleep(30)
+        assert len(watch.store.asked_at) == pytest.approx(6, abs=1)
+        watch.store.away = False
+        await asyncio.sleep(ASK_EVERY + 1)
+        assert watch.clock.vagueness <= VAGUE
+
+    play(scenario)
+
+
+def test_after_a_slow_answer_another_is_asked_for_soon() -> None:
+    """But less and less often where none is quick: the way is long then."""
+
+    async def scenario(watch: Watch) -> None:
+        watch.held = 1
+        watch.store.latency = 0.01
+        await asyncio.sleep(1)
+        watch.store.latency = LATENCY
+        await asyncio.sleep(2)
+        assert watch.clock.vagueness <= VAGUE
+        watch.clock.learn(watch.machine.boot(), watch.machine.now(), watch.machine.boot() + 1)  # it was set
+        watch.store.latency = 0.01
+        watch.store.asked_at.clear()
+        await asyncio.sleep(120)
+        assert len(watch.store.asked_at) == pytest.approx(15, abs=2)
 
     play(scenario)
 
