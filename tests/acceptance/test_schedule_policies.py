@@ -8,7 +8,7 @@ from stage import NAME, NOON, Stage
 from holdfast import At, ConfigurationError, Every, Window
 from holdfast.core.record import Decision
 from holdfast.core.states import Move, State
-from holdfast.schedule import errands
+from holdfast.schedule import backfilling, errands
 
 HOUR = 3600.0
 
@@ -195,7 +195,7 @@ def test_a_backfill_runs_what_was_not_fired() -> None:
     since, until = stage.at(0), stage.at(6 * HOUR)
 
     def fill(*, again: bool) -> int:
-        errand = errands.backfill(
+        errand = backfilling.backfill(
             stage.verbs, NAME, since, until, again=again, progress=lambda done, total: told.append((done, total))
         )
         return stage.call(errand)

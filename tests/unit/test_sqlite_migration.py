@@ -142,7 +142,7 @@ def test_records_can_be_kept(backend: SqliteBackend) -> None:
     fire = Fire("nightly", CLOCK.now(), Decision.FIRED, job_id="f")
     change = Change(Kind.SCHEDULE, "nightly", 0, "token", b"{}", CLOCK.now(), (fire,), (NewJob("f", "send", b"6"),))
     assert run(verbs.change_records([change])) == (True,)
-    assert run(verbs.records(Kind.SCHEDULE)) == (Record(Kind.SCHEDULE, "nightly", 1, CLOCK.now(), b"{}"),)
+    assert run(verbs.records(Kind.SCHEDULE)) == (Record(Kind.SCHEDULE, "nightly", 1, CLOCK.now(), b"{}", "token"),)
     assert [fire.job_id for fire in run(verbs.fires("nightly", 10))] == ["f"]
     assert len(run(verbs.list_jobs(JobFilter()))) == len(JOBS) + 1
     assert run(verbs.beat([WorkerBeat("w")])).record_due_at == CLOCK.now()

@@ -81,7 +81,7 @@ def _moment(option: str, text: str, zone: tzinfo | None, now: datetime) -> datet
     try:
         return now - read_span(text)
     except (ValueError, OverflowError):
-        return read_moment(option, text, zone)
+        return read_moment(option, text, zone, ", or 6h for so long ago")
 
 
 def _how_many(schedule: Schedule, times: Sequence[datetime]) -> str:

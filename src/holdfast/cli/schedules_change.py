@@ -48,6 +48,7 @@ def resume(wanted: Wanted, name: str) -> None:
     What was planned meanwhile is not made up for; `holdfast schedules backfill` does that.
     """
     with open_timetable(wanted.settings) as timetable:
+        was_paused = timetable.call(timetable.schedules.get(name)).plan.paused_at is not None
         seen = see(timetable, timetable.call(timetable.schedules.resume(name)))
         idle = timetable.nobody_fires()
     if wanted.as_json:
@@ -55,7 +56,7 @@ def resume(wanted: Wanted, name: str) -> None:
             {"schedule": name, "state": seen.standing, "next": None if seen.next is None else seen.next.planned}
         )
         return
-    say(f"Schedule '{one_line(name)}' goes on.")
+    say(f"Schedule '{one_line(name)}' {'goes on' if was_paused else 'is not paused'}.")
     say_next(seen, idle=idle)
 
 

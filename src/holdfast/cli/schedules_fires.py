@@ -10,7 +10,6 @@ from holdfast.cli.connection import Wanted, about_a_store
 from holdfast.cli.helptext import examples
 from holdfast.cli.output import Column, cut, say, say_json, say_table
 from holdfast.cli.scheduleview import (
-    clock_words,
     decision_words,
     fire_fields,
     short_clock_words,
@@ -70,13 +69,12 @@ def _tell_more(found: Sequence[Fire], limit: int) -> None:
 def _columns(
     found: Sequence[Fire], zones: Mapping[str, tzinfo | None], now: datetime, *, named: bool
 ) -> list[Column[Fire]]:
-    tell = zoned_words if named else clock_words
     schedule: Column[Fire] = Column("SCHEDULE", lambda fire: cut(fire.schedule), whole=False, vital=2)
     cause: Column[Fire] = Column("CAUSE", lambda fire: _CAUSES[fire.cause])
     return [
         Column(
             "PLANNED",
-            lambda fire: tell(fire.planned, zones.get(fire.schedule)),
+            lambda fire: zoned_words(fire.planned, zones.get(fire.schedule)),
             short=lambda fire: short_clock_words(fire.planned, None if named else zones.get(fire.schedule), now),
         ),
         *([schedule] if named else []),

@@ -46,10 +46,10 @@ def read_span(text: str) -> timedelta:
     raise ValueError(f"'{text}' is no span; write e.g. 30s, 15m, 1h30m or 2d")
 
 
-def read_moment(option: str, text: str, zone: tzinfo | None) -> datetime:
+def read_moment(option: str, text: str, zone: tzinfo | None, otherwise: str = "") -> datetime:
     """Return what a text means as a moment; one without a zone of its own is read by the clock of `zone`.
 
-    Raises click.UsageError that says how to write one.
+    Raises click.UsageError that says how to write one, or what may be written `otherwise`.
     """
     written = text.strip()
     if written == "now":
@@ -59,7 +59,8 @@ def read_moment(option: str, text: str, zone: tzinfo | None) -> datetime:
     except ValueError as error:
         why = f" ({error})" if "range" in str(error) or "must be" in str(error) else ""
         raise click.UsageError(
-            f"{option}: '{text}' is no date{why}; write e.g. 2026-03-01T09:00+08:00", click.get_current_context()
+            f"{option}: '{text}' is no date{why}; write e.g. 2026-03-01T09:00+08:00{otherwise}",
+            click.get_current_context(),
         ) from error
     if moment.utcoffset() is not None:
         return moment
@@ -72,4 +73,6 @@ def read_moment(option: str, text: str, zone: tzinfo | None) -> datetime:
     return first_instant(zone, moment)
 
 
-tz_option = click.option("--tz", metavar="ZONE", help="The time zone, as Asia/Taipei.  [default: UTC]")
+tz_option = click.option(
+    "--tz", metavar="ZONE", help="Read times without a zone by the clock of this one: Asia/Taipei."
+)

@@ -26,7 +26,8 @@ class Kind(StrEnum):
 class Record(msgspec.Struct, frozen=True):
     """A document of this kind and name. `version` is 1 at first and + 1 at each change.
 
-    `due_at` is when somebody should look at it next. Stores do not read the body.
+    `due_at` is when somebody should look at it next. Stores do not read the body. `token` is that of the change
+    that made this version: it tells it from the same version of another that had this name and was forgotten.
     """
 
     kind: Kind
@@ -34,6 +35,7 @@ class Record(msgspec.Struct, frozen=True):
     version: int
     due_at: datetime | None
     body: bytes
+    token: str
 
 
 class Decision(StrEnum):
@@ -83,6 +85,7 @@ class Change(msgspec.Struct, frozen=True):
     """A wish to change a record of which version `seen` is known, or to make it (0), and what comes of that.
 
     `token` is made anew for each wish: one whose answer was lost is repeated with it and gets the same answer.
+    `after` is the token of what was seen: given it, one that was made anew under the name since is left alone.
     `body` None forgets the record and its fires. A fire that is known already is overwritten. `cancels` are jobs to
     cancel as the verb `cancel` does; those that are unknown or final are passed over. `withdraws` likewise, but
     where a worker has one of them nothing of the whole call happens, and it raises JobStateError.
@@ -98,6 +101,7 @@ class Change(msgspec.Struct, frozen=True):
     jobs: tuple[NewJob, ...] = ()
     cancels: tuple[str, ...] = ()
     withdraws: tuple[str, ...] = ()
+    after: str | None = None
 
 
 FIRES_KEPT = 1000

@@ -54,12 +54,14 @@ def decide(
     ahead: timedelta,
     states: Mapping[str, State],
     taken: frozenset[datetime] = frozenset(),
+    *,
+    lead: timedelta = timedelta(0),
 ) -> Decided:
     """Decide all that can be decided now. `states` are those of the runs; a job that is not there is over.
 
-    Times that are `taken` have been fired already.
+    Times that are `taken` have been fired already. With `lead`, those are decided too that need it so much later.
     """
-    desk = _Desk(schedule, now, ahead, taken)
+    desk = _Desk(schedule, now, ahead, taken, lead)
     if not desk.plan.active:
         return Decided(desk.plan, None)
     died = desk.see_runs(states)
@@ -147,6 +149,7 @@ class _Desk:
     now: datetime
     ahead: timedelta
     taken: frozenset[datetime]
+    lead: timedelta
     plan: Plan = field(init=False)
     fires: list[Fire] = field(default_factory=list)
     jobs: list[NewJob] = field(default_factory=list)
@@ -188,7 +191,7 @@ class _Desk:
         times = self.times()
         upcoming = next(times, None)
         while upcoming is not None:
-            if upcoming > self.now + self.ahead or self.must_wait_for(upcoming):
+            if upcoming > self.now + self.ahead + self.lead or self.must_wait_for(upcoming):
                 return upcoming
             self.cursor = upcoming
             if upcoming not in self.taken:

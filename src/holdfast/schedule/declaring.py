@@ -1,7 +1,7 @@
 """Schedules and windows declared in code, brought into the store when a worker starts.
 
 They belong to an app and its release. A release that the store has not seen is newer than all it has; one that it
-has seen before the last may change nothing while other workers live, for they may be of the newer one.
+has seen before the last may change nothing while a worker of the last lives.
 """
 
 import hashlib
@@ -58,13 +58,23 @@ class Declarer:
 
 
 class Releases(msgspec.Struct, frozen=True):
-    """The releases of an app that the store has seen, the last that counted last."""
+    """The releases of an app that the store has seen, the last that counted last, and the workers of that one."""
 
     names: tuple[str, ...] = ()
+    workers: tuple[str, ...] = ()
 
-    def with_last(self, name: str) -> "Releases":
-        """Return them with this one as the last."""
-        return Releases((*(each for each in self.names if each != name), name)[-MOST_RELEASES:])
+    def with_last(self, who: Declarer, living: Collection[str]) -> "Releases":
+        """Return them with that of this one as the last, whose workers stand for it as long as they live.
+
+        Where a person insists, those who stood for the last one do: so that none of them undoes it.
+        """
+        names = (*(each for each in self.names if each != who.release), who.release)[-MOST_RELEASES:]
+        others = self.workers if who.insists or self.names[-1:] == (who.release,) else ()
+        return Releases(names, (*(each for each in others if each in living and each != who.worker), who.worker))
+
+    def knows(self, who: Declarer) -> bool:
+        """Tell whether nothing has to be written: its release is the last, and it stands for it."""
+        return self.names[-1:] == (who.release,) and who.worker in self.workers
 
     def is_older(self, name: str) -> bool:
         """Tell whether this one was seen before the last."""
@@ -123,20 +133,21 @@ def _synchronise_once(
 ) -> "Verbs[_Try]":
     """Try once; where others were faster, not all is written."""
     records = yield verbs.records(Kind.RELEASE, (who.app,))
-    version = records[0].version if records else 0
+    version, after = (records[0].version, records[0].token) if records else (0, None)
     releases = msgspec.json.decode(records[0].body, type=Releases) if records else Releases()
     if not declarations and not windows and not releases.names:
         return _Try(Synchronised())
-    if releases.is_older(who.release) and not who.insists:
-        workers = yield verbs.workers()
-        if _others_live(workers, who.worker):
+    living = frozenset[str]()
+    if not releases.knows(who):
+        living = _living((yield verbs.workers()), who.worker)
+        if releases.is_older(who.release) and not who.insists and not living.isdisjoint(releases.workers):
             return _Try(Synchronised(newer=releases.names[-1]))
     desk = yield from _compared(verbs, who, declarations)
     published = yield verbs.records(Kind.WINDOW)
     desk.publish(window_changes(who.app, windows, published))
-    if releases.names[-1:] != (who.release,):
-        body = msgspec.json.encode(releases.with_last(who.release))
-        desk.changes.insert(0, Change(Kind.RELEASE, who.app, version, str(uuid4()), body))
+    if not releases.knows(who):
+        body = msgspec.json.encode(releases.with_last(who, living))
+        desk.changes.insert(0, Change(Kind.RELEASE, who.app, version, str(uuid4()), body, after=after))
     if not desk.changes:
         return _Try(desk.done)
     try:
@@ -167,11 +178,13 @@ def _compared(verbs: Store, who: Declarer, declarations: Sequence[Declaration]) 
     return desk
 
 
-def _others_live(workers: Sequence[Worker], worker: str) -> bool:
+def _living(workers: Sequence[Worker], worker: str) -> frozenset[str]:
+    """Return the workers that live, but for those of the same supervisor as this one: they are of its release."""
     ours = {each.info.supervisor for each in workers if each.info.id == worker}
-    return any(
-        each.info.supervisor not in ours and not each.condemned and each.beat_age < each.info.lease
+    return frozenset(
+        each.info.id
         for each in workers
+        if each.info.supervisor not in ours and not each.condemned and each.beat_age < each.info.lease
     )
 
 

@@ -4,17 +4,15 @@ Whoever changes a schedule has read it before; if another was faster, it is read
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from itertools import islice, takewhile
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import TypeVar
 from uuid import uuid4
 
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.core.record import FIRES_KEPT, Cause, Change, Decision, Fire, Kind, Record
+from holdfast.core.record import Cause, Change, Decision, Fire, Kind, Record
 from holdfast.core.states import FINAL, State
 from holdfast.errors import (
     ConfigurationError,
@@ -26,12 +24,11 @@ from holdfast.errors import (
 )
 from holdfast.policy.problems import refuse_any, routing_problems
 from holdfast.schedule.deciding import Decided, decide, pause, remembered, replan, unfinished
-from holdfast.schedule.options import moment_problems
 from holdfast.schedule.plan import Plan, Run, Schedule, Template, encode_plan, read_schedule, read_schedules
 from holdfast.schedule.rules import AnyRule, Rule
 from holdfast.spelling import nearest
 from holdfast.store.errand import Verbs, errand
-from holdfast.store.protocol import DueRecords, Store
+from holdfast.store.protocol import Store
 
 T = TypeVar("T")
 
@@ -40,20 +37,8 @@ log = logging.getLogger(__name__)
 TRIES = 20
 """How often a change is tried anew where others were faster."""
 
-AT_ONCE = 100
-"""How many schedules one look takes, and how many jobs one step of a backfill enqueues."""
-
-SOON = timedelta(minutes=1)
-"""How far a look sees, so as to know when to look next."""
-
-MOST_BACKFILLED = 100_000
-"""How many fires a backfill may have: more is a mistake in the range."""
-
 Judge = Callable[[Schedule, datetime, Mapping[str, State]], Decided]
 """Decides what becomes of a schedule as it is now."""
-
-_SECOND_MOMENT = datetime.min.replace(tzinfo=UTC) + timedelta.resolution
-_ON_TIME = frozenset({Decision.FIRED, Decision.CAUGHT_UP, Decision.QUEUED})
 
 
 def store_now(verbs: Store) -> Verbs[datetime]:
@@ -100,12 +85,12 @@ def create(verbs: Store, name: str, rule: AnyRule, job: Template, ahead: timedel
             f"schedule {name!r} would never fire: none of its times is still to come; choose later ones"
         )
     decided = decide(schedule, now, ahead, {})
-    made = yield from _change(verbs, change_of(schedule, decided))
-    if not made:
+    change = change_of(schedule, decided)
+    if not (yield from write_change(verbs, change)):
         raise ScheduleExistsError(
             f"there is a schedule {name!r} already: edit that one, delete it first, or choose another name"
         )
-    return Schedule(name, 1, decided.plan, decided.due_at)
+    return Schedule(name, 1, decided.plan, decided.due_at, change.token)
 
 
 @errand
@@ -199,172 +184,9 @@ def delete(verbs: Store, name: str) -> Verbs[None]:
         yield from rejudge(verbs, name, ended, forget=True)
     except ScheduleUnreadableError:  # nobody here knows more of it than its name
         (record,) = yield verbs.records(Kind.SCHEDULE, (name,))
-        change = Change(Kind.SCHEDULE, name, record.version, str(uuid4()), None)
-        if not (yield from _change(verbs, change)):
+        change = Change(Kind.SCHEDULE, name, record.version, str(uuid4()), None, after=record.token)
+        if not (yield from write_change(verbs, change)):
             raise
-
-
-@errand
-def backfill(
-    verbs: Store,
-    name: str,
-    since: datetime,
-    until: datetime,
-    *,
-    again: bool,
-    progress: Callable[[int, int], None],
-) -> Verbs[int]:
-    """Enqueue a job for each planned time of a past range that was not fired, or with `again` for each of them.
-
-    They run as soon as there is room; their planned time is that of the range. Returns how many there were.
-    """
-    wanted = yield from _times_to_fill(verbs, name, since, until, again=again)
-    filled = 0
-    for start in range(0, len(wanted), AT_ONCE):
-        progress(start, len(wanted))
-        filled += yield from _fill(verbs, name, wanted[start : start + AT_ONCE], again=again)
-    progress(len(wanted), len(wanted))
-    return filled
-
-
-@errand
-def backfill_times(
-    verbs: Store, name: str, since: datetime, until: datetime, *, again: bool
-) -> Verbs[tuple[datetime, ...]]:
-    """Return the planned times for which a backfill would enqueue a job, and enqueue nothing."""
-    return tuple((yield from _times_to_fill(verbs, name, since, until, again=again)))
-
-
-def _times_to_fill(
-    verbs: Store, name: str, since: datetime, until: datetime, *, again: bool
-) -> Verbs[list[datetime]]:
-    """Return those of a past range that are not excluded, and not fired unless `again`.
-
-    Of a schedule that goes on, those that are not decided yet are left out: it fires them itself, or lets them go.
-    """
-    refuse_any([*moment_problems("since", since), *moment_problems("until", until)])
-    now = yield from store_now(verbs)
-    schedule = yield from find(verbs, name)
-    if since > until:
-        raise ConfigurationError(
-            f"the range ends before it begins: until ({until.isoformat()}) must not be before since"
-            f" ({since.isoformat()})"
-        )
-    if until > now:
-        raise ConfigurationError(
-            f"the range must be over, and until ({until.isoformat()}) is still to come"
-            f" (now: {now.isoformat(timespec='seconds')}): the schedule itself fires what comes"
-        )
-    rule, last = schedule.plan.rule, min(until, schedule.plan.cursor) if schedule.plan.active else until
-    after = rule.times_after(max(since, _SECOND_MOMENT) - timedelta.resolution, schedule.ground)
-    times = list(islice(takewhile(lambda time: time <= last, after), MOST_BACKFILLED + 1))
-    if len(times) > MOST_BACKFILLED:
-        raise ConfigurationError(f"the range has more than {MOST_BACKFILLED:,} planned times: choose a shorter one")
-    fired = set[datetime]()
-    if not again:
-        fired = yield from _all_fired(verbs, name, since)
-    return [time for time in times if time not in fired and rule.excluded(time) is None]
-
-
-def _fill(verbs: Store, name: str, times: Sequence[datetime], *, again: bool) -> Verbs[int]:
-    """Enqueue jobs for these times, but unless `again` none that another backfill has enqueued meanwhile."""
-    for _ in range(TRIES):
-        schedule = yield from find(verbs, name)
-        now = yield from store_now(verbs)
-        fired = set[datetime]()
-        if not again:
-            fired, _ = yield from _fired(verbs, name, times[0], times[-1] + timedelta.resolution)
-        left = [time for time in times if time not in fired]
-        made = yield from _change(verbs, change_of(schedule, _backfilled(schedule, left, now)))
-        if made:
-            return len(left)
-    raise _changed_by_others(name)
-
-
-def _backfilled(schedule: Schedule, times: Sequence[datetime], now: datetime) -> Decided:
-    jobs = [schedule.plan.job.job(schedule.name, time, now) for time in times]
-    fires = [
-        Fire(schedule.name, time, Decision.FIRED, Cause.BACKFILL, job_id=job.id, note="backfilled")
-        for time, job in zip(times, jobs, strict=True)
-    ]
-    return Decided(schedule.plan, schedule.due_at, tuple(fires), tuple(jobs))
-
-
-def _all_fired(verbs: Store, name: str, since: datetime) -> Verbs[set[datetime]]:
-    """Return the planned times from `since` on whose job was enqueued.
-
-    Raises ConfigurationError where fires are not kept from so long ago: nobody knows what was fired then.
-    """
-    found, oldest = yield from _fired(verbs, name, since, None)
-    if oldest is not None:
-        raise ConfigurationError(
-            f"what schedule {name!r} has fired is known from {oldest.isoformat()} on, and the range begins before"
-            " that: begin it there, or say again (--again), for all of its times, fired or not"
-        )
-    return found
-
-
-def _fired(
-    verbs: Store, name: str, since: datetime, before: datetime | None
-) -> Verbs[tuple[set[datetime], datetime | None]]:
-    """Return the planned times whose job was enqueued; and since when that is known, if not for all of them."""
-    found, kept = set[datetime](), 0
-    while True:
-        fires: tuple[Fire, ...] = yield verbs.fires(name, AT_ONCE, before)
-        found |= {fire.planned for fire in fires if fire.decision in _ON_TIME}
-        kept += len(fires)
-        if fires and fires[-1].planned < since:
-            return found, None
-        if fires:
-            before = fires[-1].planned
-        if len(fires) < AT_ONCE:
-            return found, before if kept >= FIRES_KEPT else None
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """A look at the schedules that were due at the store's `now`, what came of it, and when one is due next.
-
-    `paused` are those that have paused themselves, `unreadable` what is wrong with those that mean nothing here.
-    """
-
-    now: datetime
-    fires: tuple[Fire, ...] = ()
-    paused: tuple[Schedule, ...] = ()
-    unreadable: tuple[ScheduleUnreadableError, ...] = ()
-    next_due_at: datetime | None = None
-
-
-@errand
-def fire_due(verbs: Store, ahead: timedelta) -> Verbs[Look]:
-    """Decide about the schedules that are due, at most AT_ONCE. Where another was faster, it has done it."""
-    soon, unreadable, limit = list[Schedule](), list[ScheduleUnreadableError](), AT_ONCE
-    while True:
-        due: DueRecords = yield verbs.due_records(Kind.SCHEDULE, SOON, limit)
-        soon, unreadable = read_schedules(due.records)
-        if len(due.records) < limit or len(unreadable) * 2 <= limit:
-            break
-        limit *= 2  # those that nobody can read stay due, and must not hide the others
-    schedules = [each for each in soon if each.due_at is not None and each.due_at <= due.now][:AT_ONCE]
-    later = {each.due_at for each in soon[len(schedules) :] if each.due_at is not None}
-    if len(due.records) == limit and len(schedules) == len(soon):
-        later = {due.now}  # there may be more
-    if not schedules:
-        return Look(due.now, unreadable=tuple(unreadable), next_due_at=min(later, default=None))
-    states = yield from states_of(verbs, schedules)
-    decided = [decide(schedule, due.now, ahead, states) for schedule in schedules]
-    changes = [change_of(schedule, each) for schedule, each in zip(schedules, decided, strict=True)]
-    made = yield verbs.change_records(changes)
-    ours = [(schedule, each) for schedule, each, done in zip(schedules, decided, made, strict=True) if done]
-    return Look(
-        due.now,
-        fires=tuple(fire for _, each in ours for fire in each.fires),
-        paused=tuple(
-            replace(schedule, plan=each.plan) for schedule, each in ours if each.plan.paused_at is not None
-        ),
-        unreadable=tuple(unreadable),
-        next_due_at=min({*later, *(each.due_at for each in decided if each.due_at is not None)}, default=None),
-    )
 
 
 def rejudge(verbs: Store, name: str, judge: Judge, *, forget: bool = False) -> Verbs[Schedule]:
@@ -374,13 +196,14 @@ def rejudge(verbs: Store, name: str, judge: Judge, *, forget: bool = False) -> V
         now = yield from store_now(verbs)  # after it was read: what others decide until now shows in its version
         states = yield from states_of(verbs, [schedule])
         decided = judge(schedule, now, states)
-        made = yield from _change(verbs, change_of(schedule, decided, forget=forget))
-        if made:
-            return Schedule(name, schedule.version + 1, decided.plan, decided.due_at)
-    raise _changed_by_others(name)
+        change = change_of(schedule, decided, forget=forget)
+        if (yield from write_change(verbs, change)):
+            return Schedule(name, schedule.version + 1, decided.plan, decided.due_at, change.token)
+    raise changed_by_others(name)
 
 
-def _changed_by_others(name: str) -> StoreError:
+def changed_by_others(name: str) -> StoreError:
+    """Return the error of who has tried in vain."""
     return StoreError(f"schedule {name!r} was changed by others again and again: try again")
 
 
@@ -393,7 +216,7 @@ def states_of(verbs: Store, schedules: Iterable[Schedule]) -> Verbs[Mapping[str,
     return {job_id: glance.state for job_id, glance in glances.items()}
 
 
-def _change(verbs: Store, change: Change) -> Verbs[bool]:
+def write_change(verbs: Store, change: Change) -> Verbs[bool]:
     """Write a change; tell whether it was written, and not refused because others were faster."""
     try:
         (made,) = yield verbs.change_records([change])
@@ -415,4 +238,5 @@ def change_of(schedule: Schedule, decided: Decided, *, forget: bool = False) -> 
         decided.jobs,
         decided.cancels,
         decided.withdraws,
+        after=schedule.token,
     )

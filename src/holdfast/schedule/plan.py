@@ -88,12 +88,16 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class Schedule(msgspec.Struct, frozen=True):
-    """A schedule as anyone may look at it. `version` is that of its record; at `due_at` it is looked at next."""
+    """A schedule as anyone may look at it. At `due_at` it is looked at next.
+
+    `version` and `token` are those of its record; one that is not stored yet has none.
+    """
 
     name: str
     version: int
     plan: Plan
     due_at: datetime | None = None
+    token: str | None = None
 
     @property
     def ground(self) -> Ground:
@@ -119,7 +123,7 @@ def read_schedule(record: Record) -> Schedule:
             f"schedule {record.name!r} cannot be read: a newer Holdfast may have written it, or this machine"
             f" lacks what it needs: {error}"
         ) from error
-    return Schedule(record.name, record.version, plan, record.due_at)
+    return Schedule(record.name, record.version, plan, record.due_at, record.token)
 
 
 def read_schedules(records: Iterable[Record]) -> tuple[list[Schedule], list[ScheduleUnreadableError]]:

@@ -42,7 +42,8 @@ def window_changes(app: str, declared: Sequence[ClosedHours], records: Iterable[
         body = None if hours is None else msgspec.json.encode(hours)
         if record is None or record.body != body:
             what = "retired" if hours is None else "added" if record is None else "changed"
-            change = Change(Kind.WINDOW, name, 0 if record is None else record.version, str(uuid4()), body)
+            version, after = (0, None) if record is None else (record.version, record.token)
+            change = Change(Kind.WINDOW, name, version, str(uuid4()), body, after=after)
             about, _, rest = name.partition(":")
             words = "none any more" if hours is None else "; ".join(map(describe_window, hours.windows))
             changes.append(WindowChange(what, about, rest.partition("@")[0], words, change))

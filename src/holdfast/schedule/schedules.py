@@ -7,7 +7,7 @@ from typing import Any, ParamSpec
 
 from holdfast.core.record import Fire
 from holdfast.errors import ArgumentsError, ConfigurationError
-from holdfast.schedule import errands
+from holdfast.schedule import backfilling, errands
 from holdfast.schedule.declaring import Declaration
 from holdfast.schedule.plan import Schedule, Template
 from holdfast.schedule.rules import AnyRule, Rule
@@ -144,13 +144,13 @@ class Schedules:
         With `again` also for those that were. `progress` hears how many are enqueued, and of how many. Times about
         which a schedule that goes on has not decided yet are left to it.
         """
-        return errands.backfill(self._verbs, name, since, until, again=again, progress=progress)
+        return backfilling.backfill(self._verbs, name, since, until, again=again, progress=progress)
 
     def backfill_times(
         self, name: str, since: datetime, until: datetime, *, again: bool = False
     ) -> Errand[tuple[datetime, ...]]:
         """Look at the planned times for which `backfill` would enqueue a job."""
-        return errands.backfill_times(self._verbs, name, since, until, again=again)
+        return backfilling.backfill_times(self._verbs, name, since, until, again=again)
 
     def get(self, name: str) -> Errand[Schedule]:
         """Look at a schedule. Raises ScheduleNotFoundError."""

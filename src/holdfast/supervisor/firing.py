@@ -15,7 +15,7 @@ from holdfast.clock import Clock
 from holdfast.core.record import Decision, Fire
 from holdfast.errors import StoreError
 from holdfast.events import Events, ScheduleEvent, ScheduleFired, ScheduleMissed, SchedulePaused, ScheduleSkipped
-from holdfast.schedule.errands import Look, fire_due
+from holdfast.schedule.looking import Look, fire_due
 from holdfast.store.errand import arun_errand
 from holdfast.store.protocol import BeatAnswer
 from holdfast.worker.storecalls import StoreCalls
@@ -66,10 +66,10 @@ class Firing:
     def _tell(self, look: Look) -> None:
         for event in events_of(look):
             self._events.emit(event)
-        for error in look.unreadable:
-            if str(error) not in self._told:
-                self._told.add(str(error))
-                log.warning("%s", error)
+        for trouble in look.troubles:
+            if trouble not in self._told:
+                self._told.add(trouble)
+                log.warning("%s", trouble)
 
     def _plan_look(self, due_at: datetime, now: datetime) -> None:
         due_in = (due_at - now).total_seconds()

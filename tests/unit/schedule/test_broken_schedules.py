@@ -9,9 +9,15 @@ from holdfast import Cron, Every
 from holdfast.core.job import ClaimRef, Ending
 from holdfast.core.record import Change, Decision, Fire, Kind, Record
 from holdfast.core.states import Move, State
-from holdfast.errors import ConfigurationError, ScheduleNotFoundError, ScheduleUnreadableError
-from holdfast.schedule import errands
-from holdfast.schedule.deciding import COUNTED, MOST_RUNS
+from holdfast.errors import (
+    ConfigurationError,
+    ScheduleNotFoundError,
+    ScheduleUnreadableError,
+    StoreUnavailableError,
+    ValueNotStoredError,
+)
+from holdfast.schedule import backfilling, errands, looking
+from holdfast.schedule.deciding import COUNTED, MOST_RUNS, decide
 from holdfast.schedule.declaring import Declaration, Declarer, Synchronised, synchronise
 from holdfast.schedule.plan import Plan, Schedule, Template, encode_plan, read_schedule
 from holdfast.store.errand import Errand, run_errand
@@ -43,8 +49,8 @@ class Bench:
     def create(self, name: str, rule) -> None:
         self.call(errands.create(self.verbs, name, rule, JOB, self.ahead))
 
-    def look(self) -> errands.Look:
-        return self.call(errands.fire_due(self.verbs, self.ahead))
+    def look(self) -> looking.Look:
+        return self.call(looking.fire_due(self.verbs, self.ahead))
 
     def claim(self, limit: int = 10) -> list[ClaimRef]:
         self.calls += 1
@@ -78,12 +84,12 @@ def test_what_this_machine_does_not_know_is_unreadable(body: str) -> None:
     old = "Asia/Taipei" if "/" in body else "0 2 * * *"
     spoilt = encode_plan(plan).replace(old.encode(), body.encode("utf-8", "surrogateescape"))
     with pytest.raises(ScheduleUnreadableError):
-        read_schedule(Record(Kind.SCHEDULE, NAME, 1, None, spoilt))
+        read_schedule(Record(Kind.SCHEDULE, NAME, 1, None, spoilt, "token"))
 
 
 def test_many_that_nobody_can_read_do_not_hide_the_others() -> None:
     bench = Bench(Every(30))
-    for number in range(2 * errands.AT_ONCE):
+    for number in range(2 * looking.AT_ONCE):
         bench.spoil(f"newer-{number}", b'{"rule":{"rule":"moon"}}')
     bench.clock.advance(25)
     assert [fire.schedule for fire in bench.look().fires] == [NAME]
@@ -107,21 +113,21 @@ def test_what_nobody_can_read_can_be_deleted() -> None:
 def test_many_that_are_due_at_once_are_fired_one_look_after_the_other() -> None:
     """A look that leaves some over says so; else they would wait for the next beat."""
     bench = Bench()
-    for number in range(2 * errands.AT_ONCE + 1):
+    for number in range(2 * looking.AT_ONCE + 1):
         bench.create(f"every-{number}", Every(60))
     bench.clock.advance(55)
     fired = [bench.look() for _ in range(3)]
-    assert [len(look.fires) for look in fired] == [errands.AT_ONCE, errands.AT_ONCE, 1]
+    assert [len(look.fires) for look in fired] == [looking.AT_ONCE, looking.AT_ONCE, 1]
     now = bench.clock.now()
     assert [look.next_due_at == now for look in fired] == [True, True, False]
 
 
 def test_a_look_tells_of_others_that_are_due_soon() -> None:
     bench = Bench(Every(30))
-    bench.clock.advance(1)
+    bench.clock.advance(2)
     bench.create("other", Every(30))
-    bench.clock.advance(19)
-    assert bench.look().next_due_at == NOON + timedelta(seconds=21)
+    bench.clock.advance(18)
+    assert bench.look().next_due_at == NOON + timedelta(seconds=22)
 
 
 def test_a_resumed_schedule_still_minds_what_is_running() -> None:
@@ -238,6 +244,95 @@ def test_an_edit_that_stood_still_meanwhile_fires_nothing_twice() -> None:
     assert len({fire.job_id for fire in bench.fires()}) == len(bench.claim()) == 2
 
 
+def test_another_that_was_made_under_the_name_meanwhile_is_left_alone() -> None:
+    """Deleted and created anew between the read and the write of an edit: the edit is of the new one."""
+    bench = Bench(Every(3600))
+    asked = 0
+
+    def make_anew_once(verb):
+        nonlocal asked
+        answer, asked = bench.backend.run(verb), asked + 1
+        if asked == 1:
+            bench.call(errands.delete(bench.verbs, NAME))
+            bench.create(NAME, Every(60))
+        return answer
+
+    edit = errands.edit(bench.verbs, NAME, bench.ahead, None, lambda job: replace(job, payload=b"[]"))
+    run_errand(make_anew_once, edit)
+    assert (bench.schedule().plan.rule, bench.schedule().plan.job.payload) == (Every(60), b"[]")
+
+
+def test_schedules_that_are_due_one_after_the_other_share_a_look() -> None:
+    bench = Bench()
+    for number in range(10):
+        bench.create(f"s{number}", Every(60, overlap="allow"))
+        bench.clock.advance(0.1)
+    bench.clock.advance(49)
+    look = bench.look()
+    assert [fire.planned for fire in look.fires] == [NOON + timedelta(seconds=60 + n / 10) for n in range(10)]
+    assert look.next_due_at == NOON + timedelta(seconds=110)
+
+
+def test_what_is_to_be_decided_on_the_moment_is_not_written_before() -> None:
+    bench = Bench(Every(60, overlap="skip"))
+    bench.clock.advance(55)
+    bench.look()
+    bench.start(bench.claim())
+    bench.clock.advance(64.5)
+    bench.look()
+    version = bench.schedule().version
+    assert bench.look().next_due_at == NOON + timedelta(seconds=120)
+    assert bench.schedule().version == version
+
+
+@pytest.mark.parametrize("trouble", ["deciding", "writing"])
+def test_one_that_cannot_be_fired_is_in_nobodys_way(monkeypatch: pytest.MonkeyPatch, trouble: str) -> None:
+    """The others are fired; it stays due, is told of, and is not looked at again and again."""
+    bench = Bench()
+    for name in ("good", "bad", "better"):
+        bench.create(name, Every(60))
+    bench.clock.advance(55)
+    change_records = bench.verbs.change_records
+
+    def decide_but_one(schedule: Schedule, *args, **options):
+        if schedule.name == "bad":
+            raise OverflowError("a date is out of range")
+        return decide(schedule, *args, **options)
+
+    def change_but_one(changes: list[Change]):
+        if "bad" in {change.name for change in changes}:
+            raise ValueNotStoredError("a date is out of range")
+        return change_records(changes)
+
+    if trouble == "deciding":
+        monkeypatch.setattr(looking, "decide", decide_but_one)
+    else:
+        monkeypatch.setattr(bench.verbs, "change_records", change_but_one)
+    look = bench.look()
+    assert sorted(fire.schedule for fire in look.fires) == ["better", "good"]
+    assert look.next_due_at == NOON + timedelta(seconds=110)
+    (told,) = look.troubles
+    assert told.startswith("schedule 'bad' could not be fired")
+    assert told.endswith("a date is out of range")
+
+
+def test_an_outage_is_no_fault_of_a_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    for name in ("one", "two"):
+        bench.create(name, Every(60))
+    bench.clock.advance(55)
+    asked = []
+
+    def fail(changes: list[Change]):
+        asked.append(len(changes))
+        raise StoreUnavailableError("the server is down")
+
+    monkeypatch.setattr(bench.verbs, "change_records", fail)
+    with pytest.raises(StoreUnavailableError):
+        bench.look()
+    assert asked == [2]
+
+
 @pytest.mark.parametrize(
     ("rule", "job"),
     [
@@ -278,7 +373,7 @@ def test_two_backfills_at_the_same_time_fill_each_time_once() -> None:
 
     def fill(run) -> None:
         until = NOON + timedelta(seconds=300)
-        asked = errands.backfill(bench.verbs, NAME, NOON, until, again=False, progress=lambda *_: None)
+        asked = backfilling.backfill(bench.verbs, NAME, NOON, until, again=False, progress=lambda *_: None)
         filled.append(run_errand(run, asked))
 
     def let_another_in(verb):

@@ -5,9 +5,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from holdfast import Cron, Every, Holdfast
+from holdfast.core.crash import Death, DeathKind
 from holdfast.core.states import State
 from holdfast.errors import ConfigurationError
-from holdfast.schedule import errands
+from holdfast.schedule import errands, looking
 from holdfast.schedule.declaring import Declaration, Declarer, Synchronised, release_of, synchronise
 from holdfast.schedule.plan import Schedule, Template
 from holdfast.store.errand import Errand, run_errand
@@ -41,7 +42,7 @@ class Shop:
         return {schedule.name: schedule for schedule in self.call(errands.list_all(self.verbs))}
 
     def look(self) -> int:
-        return len(self.call(errands.fire_due(self.verbs, AHEAD)).fires)
+        return len(self.call(looking.fire_due(self.verbs, AHEAD)).fires)
 
 
 @pytest.fixture
@@ -100,6 +101,37 @@ def test_an_older_release_counts_again_where_nobody_else_lives(shop: Shop) -> No
     done = shop.deploy("1", nightly())
     assert names(done.changed) == ["nightly"]
     assert shop.deploy("2", nightly(Every(60)), worker="w1").newer is None
+
+
+def test_workers_of_other_apps_are_in_nobodys_way(shop: Shop) -> None:
+    shop.deploy("1", nightly())
+    shop.register("w2", "p2")
+    shop.deploy("2", nightly(Every(60)), worker="w2")
+    shop.backend.run(shop.verbs.bury("w2", Death(DeathKind.STOPPED)))
+    shop.register("stock", "p3")
+    shop.deploy("7", nightly(name="count"), worker="stock", app="stock")
+    assert names(shop.deploy("1", nightly()).changed) == ["nightly"]
+
+
+def test_each_worker_of_a_release_stands_for_it(shop: Shop) -> None:
+    shop.deploy("1", nightly())
+    for worker in ("w2", "w3"):
+        shop.register(worker, f"of {worker}")
+        shop.deploy("2", nightly(Every(60)), worker=worker)
+    shop.backend.run(shop.verbs.bury("w2", Death(DeathKind.STOPPED)))
+    assert shop.deploy("1", nightly()).newer == "2", "w3 lives"
+    shop.backend.run(shop.verbs.bury("w3", Death(DeathKind.STOPPED)))
+    assert names(shop.deploy("1", nightly()).changed) == ["nightly"]
+
+
+def test_what_a_person_insists_on_stands_while_the_fleet_lives(shop: Shop) -> None:
+    shop.register("w2", "p2")
+    shop.deploy("1", nightly())
+    shop.deploy("2", nightly(Every(60)), worker="w2")
+    person = Declarer("shop", "1", "", AHEAD, insists=True)
+    assert names(shop.call(synchronise(shop.verbs, person, [nightly()], ())).changed) == ["nightly"]
+    shop.register("w3", "p3")
+    assert shop.deploy("2", nightly(Every(60)), worker="w3").newer == "1"
 
 
 def test_a_retired_schedule_may_come_back(shop: Shop) -> None:

@@ -22,7 +22,7 @@ class RecordVerbs(ClientVerbs):
     @verb(Access.READ)
     def records(self, kind: Kind, names: Sequence[str] | None = None) -> tuple[Record, ...]:
         """Return all records of a kind, or those of the given names that exist, by name."""
-        records = (record for record, _ in self._records.values() if record.kind is kind)
+        records = (record for record in self._records.values() if record.kind is kind)
         return tuple(sorted((each for each in records if names is None or each.name in names), key=_name))
 
     @verb(Access.READ)
@@ -31,7 +31,7 @@ class RecordVerbs(ClientVerbs):
         now = self._clock.now()
         due = [
             (record.due_at, record.name, record)
-            for record, _ in self._records.values()
+            for record in self._records.values()
             if record.kind is kind and record.due_at is not None and record.due_at <= now + ahead
         ]
         return DueRecords(now, tuple(record for *_, record in sorted(due)[:limit]))
@@ -43,13 +43,9 @@ class RecordVerbs(ClientVerbs):
     def _change_all(self, changes: Sequence[Change]) -> tuple[bool, ...]:
         check(changes)
         for change in changes:
-            if self._version(change) == change.seen:
+            if _is_as_seen(self._records.get((change.kind, change.name)), change):
                 self._refuse_claimed(change.withdraws)
         return tuple(self._change(change) for change in changes)
-
-    def _version(self, change: Change) -> int:
-        record, _ = self._records.get((change.kind, change.name), (None, None))
-        return 0 if record is None else record.version
 
     def _refuse_claimed(self, job_ids: Sequence[str]) -> None:
         for job_id in job_ids:
@@ -58,19 +54,17 @@ class RecordVerbs(ClientVerbs):
 
     def _change(self, change: Change) -> bool:
         place = (change.kind, change.name)
-        record, token = self._records.get(place, (None, None))
+        record = self._records.get(place)
         if record is None and change.body is None:
             return True
-        version = 0 if record is None else record.version
-        if version != change.seen:
-            return version == change.seen + 1 and token == change.token
+        if not _is_as_seen(record, change):
+            return record is not None and record.version == change.seen + 1 and record.token == change.token
         if change.body is None:
             del self._records[place]
             if change.kind is Kind.SCHEDULE:
                 self._forget_fires(change.name, kept=0)
         else:
-            record = Record(change.kind, change.name, version + 1, change.due_at, change.body)
-            self._records[place] = record, change.token
+            self._records[place] = Record(*place, change.seen + 1, change.due_at, change.body, change.token)
             self._note_fires(change)
         for job_id in (*change.withdraws, *change.cancels):
             if job_id in self._jobs:
@@ -101,6 +95,12 @@ class RecordVerbs(ClientVerbs):
         found.sort(key=lambda fire: (fire.planned, fire.schedule, fire.cause), reverse=True)
         page, rest = found[:limit], found[limit:]
         return (*page, *takewhile(lambda fire: fire.planned == page[-1].planned, rest if page else ()))
+
+
+def _is_as_seen(record: Record | None, change: Change) -> bool:
+    if record is None:
+        return change.seen == 0 and change.body is not None
+    return record.version == change.seen and change.after in {None, record.token}
 
 
 def _name(record: Record) -> str:

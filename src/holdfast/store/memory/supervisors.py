@@ -53,7 +53,7 @@ class SupervisorVerbs(Tables):
             blocked=self._blocked(),
             suspects=self._suspects(),
             turns=turns({beat.worker for beat in accepted}, self._roster(boot)),
-            record_due_at=min(filter(None, (record.due_at for record, _ in self._records.values())), default=None),
+            record_due_at=min(filter(None, (record.due_at for record in self._records.values())), default=None),
         )
 
     def _roster(self, boot: float) -> Iterator[Member]:

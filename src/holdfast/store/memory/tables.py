@@ -55,7 +55,7 @@ class Tables:
         self._workers: dict[str, WorkerRow] = {}
         self._buried = set[str]()
         self._paused_at = dict[str, datetime]()
-        self._records: dict[tuple[Kind, str], tuple[Record, str]] = {}
+        self._records: dict[tuple[Kind, str], Record] = {}
         self._fires: dict[tuple[str, datetime, Cause], Fire] = {}
         self._arrivals = count()
 

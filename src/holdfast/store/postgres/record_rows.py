@@ -12,8 +12,8 @@ _FIRE_COLUMNS = 9
 
 def to_record(row: Row) -> Record:
     """Return the record that a row tells of."""
-    kind, name, version, due_at, body = row
-    return Record(Kind(kind), name, version, from_micros_or_none(due_at), body)
+    kind, name, version, due_at, body, token = row
+    return Record(Kind(kind), name, version, from_micros_or_none(due_at), body, token)
 
 
 def to_fire(row: Row) -> Fire:
@@ -35,7 +35,7 @@ def to_fire(row: Row) -> Fire:
 def change_columns(changes: Sequence[Change]) -> list[list[Any]]:
     """Return changes, then the fires of all of them, as `change_records` takes them: one list for each value."""
     rows = [
-        (each.kind.value, each.name, each.seen, each.token, to_micros_or_none(each.due_at), each.body)
+        (each.kind.value, each.name, each.seen, each.after, each.token, to_micros_or_none(each.due_at), each.body)
         for each in changes
     ]
     fires = [_fire_row(place, fire) for place, each in enumerate(changes, 1) for fire in each.fires]

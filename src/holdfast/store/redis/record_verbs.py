@@ -119,6 +119,7 @@ def _written(change: Change) -> tuple[Sequence[Any], Sequence[bytes]]:
         change.withdraws,
         change.cancels,
         columns,
+        change.after,
     )
     return row, (write_record(change), b"".join(fires), jobs)
 

@@ -48,8 +48,9 @@ def write_fire(fire: Fire) -> bytes:
 def read_record(kind: Kind, name: bytes, text: bytes) -> Record:
     """Return the record that the hash of its kind holds."""
     end = _SAID + int.from_bytes(text[_VERSION:_SAID])
-    due_at = from_micros_or_none(_decode_record(text[_SAID:end]).due_at)
-    return Record(kind, name.decode(), int(text[:_VERSION]), due_at, text[end:])
+    said = _decode_record(text[_SAID:end])
+    due_at = from_micros_or_none(said.due_at)
+    return Record(kind, name.decode(), int(text[:_VERSION]), due_at, text[end:], said.token)
 
 
 def read_fire(schedule: bytes, text: bytes) -> Fire:

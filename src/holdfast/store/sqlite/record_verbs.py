@@ -59,8 +59,8 @@ class RecordVerbs(EnqueueVerbs, ClientVerbs):
         found = yield Query(self._sql["record_version"], place)
         if not found and change.body is None:
             return True
-        [(version, token)] = found or [(0, None)]
-        if version != change.seen:
+        [(version, token)] = found or [(0, change.after)]
+        if version != change.seen or change.after not in {None, token}:
             return bool(version == change.seen + 1 and token == change.token)
         if change.body is None:
             yield from self._forget(change)

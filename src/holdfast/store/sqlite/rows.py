@@ -121,8 +121,8 @@ def to_glance(row: Row, now: datetime) -> Glance:
 
 def to_record(row: Row) -> Record:
     """Return the record that `record_columns` tell of."""
-    kind, name, version, due_at, body = row
-    return Record(Kind(kind), name, version, from_micros_or_none(due_at), body)
+    kind, name, version, due_at, body, token = row
+    return Record(Kind(kind), name, version, from_micros_or_none(due_at), body, token)
 
 
 def to_fire(row: Row) -> Fire:

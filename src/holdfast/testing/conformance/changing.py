@@ -199,6 +199,13 @@ class Withdrawing:
         assert not harness.change("a", withdraws=(placed.job_id,))
         assert all_there_is(harness) == before
 
+    def test_forgetting_what_does_not_exist_withdraws_nothing(self, harness: Harness) -> None:
+        """It is no change, whatever workers have."""
+        placed = harness.place(State.HELD)
+        before = all_there_is(harness)
+        assert harness.change("a", body=None, withdraws=(placed.job_id,))
+        assert all_there_is(harness) == before
+
     def test_a_repeated_withdrawal(self, harness: Harness) -> None:
         """A change that was made before says so, whatever has become of its jobs since."""
         old, new = harness.enqueue(delay=_in(5)), harness.new_job()

@@ -10,6 +10,7 @@ from holdfast.core.record import Change, Kind, Record
 from holdfast.core.states import State
 from holdfast.testing.conformance.harness import Harness
 
+OLD, NEW = "an old token", "a new token"
 OTHER_KINDS = tuple(kind for kind in Kind if kind is not Kind.SCHEDULE)
 
 
@@ -35,8 +36,8 @@ class KeepingRecords:
         """It has version 1, and its body and time as they were given."""
         due_at = harness.clock.now() + timedelta(days=3, microseconds=7)
         body = bytes(range(256))
-        assert harness.change("nightly \N{SNOWMAN}", body=body, due_at=due_at)
-        record = Record(Kind.SCHEDULE, "nightly \N{SNOWMAN}", 1, due_at, body)
+        assert harness.change("nightly \N{SNOWMAN}", body=body, due_at=due_at, token=NEW)
+        record = Record(Kind.SCHEDULE, "nightly \N{SNOWMAN}", 1, due_at, body, NEW)
         assert harness.run(harness.verbs.records(Kind.SCHEDULE)) == (record,)
 
     def test_each_change_makes_a_version(self, harness: Harness) -> None:
@@ -45,8 +46,8 @@ class KeepingRecords:
         for seen, (body, due_at) in enumerate(
             [(b"", now), (b"b", None), (b"b", now + _in(1)), (b"b", now + _in(1))]
         ):
-            assert harness.change("a", seen=seen, body=body, due_at=due_at)
-            assert harness.record("a") == Record(Kind.SCHEDULE, "a", seen + 1, due_at, body)
+            assert harness.change("a", seen=seen, body=body, due_at=due_at, token=f"t{seen}")
+            assert harness.record("a") == Record(Kind.SCHEDULE, "a", seen + 1, due_at, body, f"t{seen}")
 
     def test_records_come_by_name(self, harness: Harness) -> None:
         """All of a kind, by name, in the order of their code points, whatever their time and age."""
@@ -66,10 +67,11 @@ class KeepingRecords:
     def test_kinds_do_not_meet(self, harness: Harness) -> None:
         """A name stands for another record in each kind, with a version and a life of its own."""
         for kind in Kind:
-            assert harness.change("same", kind=kind, body=kind.encode(), due_at=harness.clock.now())
+            assert harness.change("same", kind=kind, body=kind.encode(), due_at=harness.clock.now(), token=kind)
         assert harness.change("same", seen=1, body=b"new")
         for kind in OTHER_KINDS:
-            assert harness.record("same", kind) == Record(kind, "same", 1, harness.clock.now(), kind.encode())
+            kept = Record(kind, "same", 1, harness.clock.now(), kind.encode(), kind)
+            assert harness.record("same", kind) == kept
             assert _due(harness, kind=kind) == ["same"]
         assert _due(harness) == []
         assert harness.change("same", seen=2, body=None)
@@ -187,9 +189,32 @@ class ComparingVersions:
         """A record made anew under an old name begins with version 1, without the fires of the old one."""
         harness.change("a", fires=(harness.new_fire(),))
         harness.change("a", seen=1, body=None)
-        assert harness.change("a", body=b"new")
-        assert harness.kept().records == (Record(Kind.SCHEDULE, "a", 1, None, b"new"),)
+        assert harness.change("a", body=b"new", token=NEW)
+        assert harness.kept().records == (Record(Kind.SCHEDULE, "a", 1, None, b"new", NEW),)
         assert harness.kept().fires == ()
+
+    @pytest.mark.parametrize("forgets", [False, True])
+    def test_another_of_the_same_name_is_left_alone(self, harness: Harness, *, forgets: bool) -> None:
+        """Who says which one was seen does not change what was made anew under its name since, version or not."""
+        held = harness.place(State.HELD)
+        harness.change("a", token=OLD)
+        harness.change("a", seen=1, body=None)
+        harness.change("a", body=b"new", token=NEW, fires=(harness.new_fire(),), due_at=harness.clock.now())
+        before = all_there_is(harness)
+        wish = {"seen": 1, "body": None if forgets else b"old", "jobs": (harness.new_job(),)}
+        assert not harness.change("a", after=OLD, withdraws=(held.job_id,), **wish)
+        assert all_there_is(harness) == before
+        assert harness.change("a", after=NEW, **wish)
+        assert (harness.record("a") is None) is forgets
+
+    def test_a_repeated_change_of_what_was_seen(self, harness: Harness) -> None:
+        """It was made, and is told so, though what was seen is there no more."""
+        harness.change("a", token=OLD)
+        change = harness.new_change("a", seen=1, after=OLD, jobs=(harness.new_job(),))
+        assert harness.run(harness.verbs.change_records([change])) == (True,)
+        before = all_there_is(harness)
+        assert harness.run(harness.verbs.change_records([change])) == (True,)
+        assert all_there_is(harness) == before
 
     @pytest.mark.parametrize("kind", OTHER_KINDS)
     def test_only_a_schedule_takes_its_fires_along(self, harness: Harness, kind: Kind) -> None:
@@ -262,7 +287,7 @@ class RacingForRecords:
         job = harness.new_job()
         change = harness.new_change("a", jobs=(job,))
         assert _at_once(harness, [[change]] * 8) == [(True,)] * 8
-        assert harness.record("a") == Record(Kind.SCHEDULE, "a", 1, None, change.body or b"")
+        assert harness.record("a") == Record(Kind.SCHEDULE, "a", 1, None, change.body or b"", change.token)
         assert [job.id for job in harness.snapshot().jobs] == [job.id]
 
     @pytest.mark.parametrize("seen", [0, 1])

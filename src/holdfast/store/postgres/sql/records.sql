@@ -7,10 +7,10 @@
 SELECT pg_advisory_xact_lock(hashtextextended('holdfast.record', 0));
 
 -- name: change_records
--- Change, make or forget (NULL body) the records of kinds $2 and names $3 that have the versions $4, 0 for none: new
--- tokens $5, due times $6, bodies $7. With those that are changed or made go the fires of which $8 says to which of them
--- each belongs, by its place: schedules $9, planned times $10, causes $11, decisions $12, counts $13, ends $14, jobs $15
--- and notes $16.
+-- Change, make or forget (NULL body) the records of kinds $2 and names $3 that have the versions $4, 0 for none,
+-- and the tokens $5, NULL for any: new tokens $6, due times $7, bodies $8. With those that are changed or made go the fires of which $9 says to which of them
+-- each belongs, by its place: schedules $10, planned times $11, causes $12, decisions $13, counts $14, ends $15, jobs $16
+-- and notes $17.
 --
 -- They are locked in the order of kind and name, whatever the order given: so two who change the same ones wait in no
 -- circle, and who comes second compares with what the first has written. Who makes some must have the lock for that.
@@ -18,8 +18,8 @@ SELECT pg_advisory_xact_lock(hashtextextended('holdfast.record', 0));
 -- Tells for each, in the order given, whether it was made, now or before; and whether it was now.
 WITH moment AS MATERIALIZED (SELECT holdfast.present($1::bigint) AS now),
 asked AS MATERIALIZED (
-    SELECT * FROM unnest($2::text[], $3::text[], $4::bigint[], $5::text[], $6::bigint[], $7::bytea[])
-        WITH ORDINALITY AS asked (kind, name, seen, token, due_at, body, place)
+    SELECT * FROM unnest($2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::bigint[], $8::bytea[])
+        WITH ORDINALITY AS asked (kind, name, seen, after, token, due_at, body, place)
 ),
 found AS MATERIALIZED (
     SELECT asked.place, record.version, record.token
@@ -30,7 +30,8 @@ found AS MATERIALIZED (
     ) AS record
 ),
 as_seen AS MATERIALIZED (
-    SELECT asked.* FROM asked JOIN found ON found.place = asked.place WHERE found.version = asked.seen
+    SELECT asked.* FROM asked JOIN found ON found.place = asked.place
+    WHERE found.version = asked.seen AND (asked.after IS NULL OR asked.after = found.token)
 ),
 changed AS (
     UPDATE holdfast.record AS record
@@ -60,8 +61,8 @@ noted AS (
         fire.schedule, fire.planned, fire.cause, fire.decision, fire.count, fire.until_at, fire.job_id, fire.note,
         moment.now
     FROM moment CROSS JOIN unnest(
-        $8::bigint[], $9::text[], $10::bigint[], $11::text[], $12::text[], $13::bigint[], $14::bigint[], $15::text[],
-        $16::text[]
+        $9::bigint[], $10::text[], $11::bigint[], $12::text[], $13::text[], $14::bigint[], $15::bigint[], $16::text[],
+        $17::text[]
     ) WITH ORDINALITY
         AS fire (place, schedule, planned, cause, decision, count, until_at, job_id, note, number)
     JOIN written ON written.place = fire.place
@@ -96,20 +97,20 @@ DELETE FROM holdfast.fire WHERE schedule = ANY (ARRAY(
 
 -- name: records_of
 -- All records of kind $1 by name.
-SELECT kind, name, version, due_at, body FROM holdfast.record WHERE kind = $1::text ORDER BY name;
+SELECT kind, name, version, due_at, body, token FROM holdfast.record WHERE kind = $1::text ORDER BY name;
 
 -- name: records_named
 -- Those of kind $1 that have one of the names $2, by name.
-SELECT kind, name, version, due_at, body FROM holdfast.record
+SELECT kind, name, version, due_at, body, token FROM holdfast.record
 WHERE kind = $1::text AND name = ANY ($2::text[]) ORDER BY name;
 
 -- name: due_records
 -- At most $4 records of kind $2 that are due $3 from now, the longest due first, and before each the time; without any,
 -- the time alone. The kind is compared in such a way that only the index by time will do.
 WITH moment AS MATERIALIZED (SELECT holdfast.present($1::bigint) AS now)
-SELECT moment.now, due.kind, due.name, due.version, due.due_at, due.body
+SELECT moment.now, due.kind, due.name, due.version, due.due_at, due.body, due.token
 FROM moment LEFT JOIN LATERAL (
-    SELECT kind, name, version, due_at, body FROM holdfast.record
+    SELECT kind, name, version, due_at, body, token FROM holdfast.record
     WHERE kind || '' = $2::text AND due_at <= (SELECT now + $3::bigint FROM moment)
     ORDER BY due_at, name LIMIT $4::bigint
 ) AS due ON true

@@ -6,7 +6,8 @@
 -- ARGV: time, how many fires of a schedule are kept, changes (MessagePack), and for each of them three texts: what is
 --   stored of the record, of its fires, and of its jobs, each one after the other
 --   a change: 1 kind, 2 name, 3 version seen, 4 token, 5 whether to forget, 6 due_at, 7 fires (recording.lua),
---             8 jobs to withdraw, 9 jobs to cancel, 10 jobs in columns (accepting.lua), or nothing
+--             8 jobs to withdraw, 9 jobs to cancel, 10 jobs in columns (accepting.lua), or nothing,
+--             11 token seen, or nothing for any
 -- Returns for each of them 1 if it was made, now or before; or, where all is refused because of a job to withdraw that
 --   a worker has, its id.
 
@@ -19,16 +20,18 @@ local answers, to_make, is_new_work = {}, {}, false
 for place, change in ipairs(changes) do
     local kind, name, seen, token, forgets = unpack(change, 1, 5)
     local version, last_token = version_of(kind, name)
-    if version == seen then
+    local is_gone = forgets and version == 0
+    local is_as_seen = version == seen and not is_gone and (change[11] or last_token) == last_token
+    if is_as_seen then
         for _, id in ipairs(change[8]) do
             if call('HEXISTS', prefix .. 'claims', id) == 1 then
                 return id
             end
         end
     end
-    if forgets and version == 0 then
+    if is_gone then
         answers[place] = 1
-    elseif version == seen then
+    elseif is_as_seen then
         answers[place], to_make[#to_make + 1] = 1, place
         is_new_work = is_new_work or change[10] or version == 0
     else

@@ -2,7 +2,7 @@
 
 -- part: record_columns
 -- All that is shown of a record. The cast is for what someone changed by hand: readers get bytes.
-kind, name, version, due_at, CAST(body AS BLOB)
+kind, name, version, due_at, CAST(body AS BLOB), token
 
 -- part: fire_columns
 -- All that is shown of a fire.
