@@ -15,9 +15,9 @@ print(handle.result(timeout=10))       # while `holdfast worker MODULE:app` runs
 from holdfast.app import Holdfast
 from holdfast.codec import Secret
 from holdfast.context import Context, Interrupted
+from holdfast.core.backoff import Constant, Custom, Exponential, Linear
 from holdfast.core.job import Cancellation, Job, Progress
 from holdfast.core.outcome import Cancel, Discard, Fail, Retry, Snooze, Success
-from holdfast.core.retry import Constant, Custom, Exponential, Linear
 from holdfast.core.states import State
 from holdfast.errors import (
     ArgumentsError,

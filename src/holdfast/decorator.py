@@ -9,8 +9,8 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from holdfast.context import Context
-from holdfast.core.retry import Backoff
-from holdfast.policy import ExceptionTypes, OnLateWord, Policy, Seconds, declare_policy
+from holdfast.core.backoff import Backoff
+from holdfast.policy import DEFAULT, ExceptionTypes, OnLateWord, Policy, Seconds, declare_policy
 from holdfast.schedule.closing import Windows
 from holdfast.schedule.rules import AnyRule
 from holdfast.spelling import refuse_unknown
@@ -32,13 +32,13 @@ class TaskDecorator:
         self,
         register: Register,
         name: str | None = None,
-        policy: Policy | None = None,
+        policy: Policy = DEFAULT,
         schedule: AnyRule | None = None,
         window: Windows | None = None,
     ) -> None:
         self._register = register
         self._name = name
-        self._policy = Policy() if policy is None else policy
+        self._policy = policy
         self._schedule = schedule
         self._window = window
 

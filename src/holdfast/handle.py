@@ -1,7 +1,7 @@
 """What an enqueue returns: a job's id and the way to ask about it. It holds no copy of the job and no store."""
 
 import math
-from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, cast
 
@@ -21,6 +21,7 @@ from holdfast.errors import (
     StoreUnavailableError,
 )
 from holdfast.policy.reading import is_number
+from holdfast.store.awaiting import run_at_once
 from holdfast.store.protocol import Store
 from holdfast.store.verb import Verb
 from holdfast.waiter import Until, Waiter, Watch, job_not_found
@@ -102,15 +103,6 @@ class _Awaiting:
         return await watch.aended(within)
 
 
-def _done(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Return what a coroutine returns that asks by blocking."""
-    try:
-        coroutine.send(None)
-    except StopIteration as stop:
-        return cast("T", stop.value)
-    raise RuntimeError(f"{coroutine!r} let go of the thread")
-
-
 class JobHandle(msgspec.Struct, Generic[R], frozen=True, eq=False, weakref=True):
     """A job that was enqueued. `R` is what its task returns.
 
@@ -135,7 +127,7 @@ class JobHandle(msgspec.Struct, Generic[R], frozen=True, eq=False, weakref=True)
 
     def job(self) -> Job:
         """Return the job as it is now. Raises JobNotFoundError."""
-        return _done(self._job(_Blocking(self.caller)))
+        return run_at_once(self._job(_Blocking(self.caller)))
 
     async def ajob(self) -> Job:
         """Return the job as it is now. Raises JobNotFoundError."""
@@ -164,7 +156,7 @@ class JobHandle(msgspec.Struct, Generic[R], frozen=True, eq=False, weakref=True)
         cause, the worker's traceback, JobCancelledError with the reason, and ResultExpiredError where the job
         completed, but its result is kept no longer. A store that is away for a while is waited for.
         """
-        return _done(self._result(_Blocking(self.caller), self._deadline(timeout)))
+        return run_at_once(self._result(_Blocking(self.caller), self._deadline(timeout)))
 
     async def aresult(self, timeout: float | None = None) -> R:
         """Wait for the job as `result` does, without blocking the event loop."""
@@ -176,7 +168,7 @@ class JobHandle(msgspec.Struct, Generic[R], frozen=True, eq=False, weakref=True)
         Raises ResultTimeoutError if that takes longer than `timeout` seconds. How the job ended, `result` tells.
         """
         way, deadline, last = _Blocking(self.caller), self._deadline(timeout), None
-        while (last := _done(self._next_progress(way, last, deadline))) is not None:
+        while (last := run_at_once(self._next_progress(way, last, deadline))) is not None:
             yield last
 
     async def aprogress(self, timeout: float | None = None) -> AsyncIterator[Progress]:

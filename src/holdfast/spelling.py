@@ -3,7 +3,9 @@
 import inspect
 from collections.abc import Callable, Collection, Iterable
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from msgspec import StructMeta
 
 from holdfast.errors import ConfigurationError
 
@@ -12,6 +14,21 @@ R = TypeVar("R")
 
 _ALIKE = 0.5
 """From which likeness on, of 1, a name may be a slip of another."""
+
+
+_OTHER_WORDS = {
+    "retry": "backoff",
+    "retry_delay": "backoff",
+    "retries": "max_attempts",
+    "max_retries": "max_attempts",
+    "countdown": "delay",
+    "eta": "at",
+    "run_at": "at",
+    "expires": "start_within",
+    "cron": "schedule",
+    "unique": "key",
+}
+"""What is called so elsewhere, and how here."""
 
 
 def refuse_unknown(where: str, given: Iterable[str], known: Collection[str]) -> None:
@@ -23,7 +40,8 @@ def refuse_unknown(where: str, given: Iterable[str], known: Collection[str]) -> 
 
 def hint(name: str, known: Collection[str], written: Callable[[str], str] = str) -> str:
     """Return which known name may have been meant, else which there are, as people write them."""
-    meant = nearest(name, known)
+    other = _OTHER_WORDS.get(name)
+    meant = other if other in known else nearest(name, known)
     return f"there are: {', '.join(map(written, known))}" if meant is None else f"did you mean {written(meant)}?"
 
 
@@ -48,3 +66,22 @@ def options_of(where: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         return call
 
     return checked
+
+
+class Declared(StructMeta):
+    """The kind of classes whose options are checked by name. Type checkers go by `__init__` instead."""
+
+    if not TYPE_CHECKING:
+
+        def __call__(cls, *args: Any, **options: Any) -> Any:  # noqa: D102, N805 - it makes the object
+            refuse_unknown(cls.__name__, options, cls.__struct_fields__)
+            return super().__call__(*args, **options)
+
+
+class DeclaredOfMany(Declared):
+    """Likewise, of classes that take any number of things: these are the first field."""
+
+    if not TYPE_CHECKING:
+
+        def __call__(cls, *many: Any, **options: Any) -> Any:  # noqa: D102, N805 - it makes the object
+            return super().__call__(**{cls.__struct_fields__[0]: many, **options})

@@ -4,7 +4,6 @@ Everything is bound, checked and encoded before anything is written; sync and as
 """
 
 import inspect
-import re
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from holdfast.handle import Caller, JobHandle
 from holdfast.ids import new_job_id
 from holdfast.patience import PASSING, Patience
 from holdfast.policy import OnConflictWord, OnLateWord, Options, Policy, Seconds, declare_options
+from holdfast.policy.problems import name_problems, refuse_any
 from holdfast.spelling import options_of
 
 __all__ = ["AsyncTask", "BoundTask", "Policy", "SyncTask", "Task", "declare_task"]
@@ -34,8 +34,6 @@ JOBS_PER_CALL = 1000
 
 BYTES_PER_CALL = 8_000_000
 """How many bytes of arguments are written in one transaction, more or less: a call has to end in time."""
-
-_TASK_NAME = re.compile(r"[\w.:-]{1,128}")
 
 
 class Task(Generic[P, R]):
@@ -323,10 +321,7 @@ def declare_task(fn: Callable[..., Any], name: str | None, policy: Policy, calle
     if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
         raise ConfigurationError(f"{fn.__qualname__} yields, and a task must return; collect its values instead")
     chosen = fn.__name__ if name is None else name
-    if not (isinstance(chosen, str) and _TASK_NAME.fullmatch(chosen)):
-        raise ConfigurationError(
-            f"a task's name must be 1 to 128 letters, digits, '_', '.', ':' or '-', not {chosen!r}; give name="
-        )
+    refuse_any(f"{problem}; give name=" for problem in name_problems("task", chosen))
     kind: type[Task[..., Any]] = AsyncTask if inspect.iscoroutinefunction(fn) else SyncTask
     return kind(fn, chosen, policy, caller)
 

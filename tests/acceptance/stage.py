@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from holdfast.core.job import ClaimRef, Ending, Failure
 from holdfast.core.record import Decision, Fire
 from holdfast.core.states import Move, State
-from holdfast.schedule import errands, looking
+from holdfast.schedule import due, errands
 from holdfast.schedule.plan import Schedule, Template
 from holdfast.store.errand import Errand, run_errand
 from holdfast.store.memory.backend import MemoryBackend
@@ -57,7 +57,7 @@ class Stage:
         self.sleep_until(seconds)
 
     def look(self) -> tuple[Fire, ...]:
-        return self.call(looking.fire_due(self.verbs, self.ahead)).fires
+        return self.call(due.fire_due(self.verbs, self.ahead)).fires
 
     def start_all(self) -> list[ClaimRef]:
         """Let a worker take and start what is due; return the claims."""

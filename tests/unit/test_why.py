@@ -7,9 +7,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.job import Job
+from holdfast.core.job import Job, OnLate
+from holdfast.core.provenance import SCHEDULE_KEY
 from holdfast.core.states import State
 from holdfast.store.protocol import Situation, Worker, WorkerInfo
+from holdfast.watch.explanation import Cause
 from holdfast.watch.why import explain
 
 NOW = datetime(2026, 5, 4, 14, 3, 4, tzinfo=UTC)
@@ -60,8 +62,12 @@ def utc(monkeypatch):
     time.tzset()
 
 
-def why(*, workers=(WORKER,), paused_at=None, ahead=0, started_at=None, **job):
+def explained(*, workers=(WORKER,), paused_at=None, ahead=0, started_at=None, **job):
     return explain(Situation(replace(JOB, **job), NOW, paused_at, tuple(workers), ahead), started_at)
+
+
+def why(**situation):
+    return explained(**situation).text
 
 
 def silent(seconds, **changes):
@@ -75,7 +81,10 @@ def serving(*queues):
 class TestScheduled:
     def test_a_delayed_job_waits_for_its_time(self):
         text = why(state=State.SCHEDULED, run_at=NOW + 3 * SECOND)
-        assert text == "It waits until 14:03:07 (in 3 s), the time it was enqueued for."
+        assert text == (
+            "It waits until 14:03:07 (in 3 s), the time it was enqueued for."
+            f" `holdfast jobs retry {JOB.id}` lets it run now."
+        )
 
     def test_a_retried_job_names_the_attempt_and_the_error_before(self):
         text = why(
@@ -85,7 +94,7 @@ class TestScheduled:
             attempt=1,
             error="ConnectionError: refused\nby peer",
         )
-        assert text == (
+        assert text.startswith(
             "It waits until 14:03:07 (in 3 s) for its second attempt of 3 after ConnectionError: refused by peer."
         )
 
@@ -99,7 +108,8 @@ class TestScheduled:
 
     def test_a_pause_that_will_keep_it_longer_is_told_at_once(self):
         text = why(state=State.SCHEDULED, run_at=NOW + 3 * SECOND, paused_at=NOW - 60 * SECOND)
-        assert "queue 'mail' is paused since 14:02:04 (1 min ago)" in text
+        assert "Even then it will not start: queue 'mail' is paused since 14:02:04 (1 min ago)." in text
+        assert text.endswith("`holdfast queues resume mail` lets it go on.")
 
     def test_one_whose_time_has_come_is_told_like_a_ready_one(self):
         assert "no worker is running" in why(state=State.SCHEDULED, workers=())
@@ -109,12 +119,12 @@ class TestReady:
     def test_a_paused_queue_comes_first_with_its_remedy(self):
         text = why(paused_at=NOW - 60 * SECOND, workers=())
         assert text == (
-            "It has been due since 14:03:02 (2 s ago), and queue 'mail' is paused since 14:02:04 (1 min ago):"
+            "It has been due since 14:03:02 (2 s ago), and queue 'mail' is paused since 14:02:04 (1 min ago)."
             " `holdfast queues resume mail` lets it go on."
         )
 
     def test_without_any_worker_it_says_how_to_start_one(self):
-        assert "no worker is running: start one with `holdfast worker MODULE:APP`" in why(workers=())
+        assert "no worker is running. Start one with `holdfast worker MODULE:APP`." in why(workers=())
 
     @pytest.mark.parametrize("worker", [silent(20), silent(1, condemned=True)])
     def test_a_silent_or_condemned_worker_does_not_count(self, worker):
@@ -130,24 +140,142 @@ class TestReady:
 
     def test_busy_workers_are_counted_with_who_goes_first(self):
         text = why(workers=[replace(WORKER, held=2, running=8), serving("media")], ahead=12)
-        assert "the 1 worker serving its queue is busy (10 of 10 places taken); 12 jobs go first" in text
+        assert (
+            "the 1 worker serving its queue is busy (10 of 10 places taken);"
+            " 12 jobs of its queue with a higher priority or longer waiting go first." in text
+        )
+
+    def test_who_goes_first_is_left_out_where_nobody_does(self):
+        assert "busy (10 of 10 places taken). Run more workers" in why(workers=[replace(WORKER, running=10)])
+
+    def test_what_is_held_ahead_of_its_time_does_not_make_more_places_than_there_are(self):
+        assert "10 of 10 places taken" in why(workers=[replace(WORKER, held=300)])
 
     def test_a_queue_ahead_of_it_is_counted(self):
-        assert "will take it soon (4 of 10 places taken); 1 job goes first" in why(ahead=1)
+        text = why(ahead=1)
+        assert "will take it soon (4 of 10 places taken); 1 job of its queue" in text
+        assert text.endswith("longer waiting goes first.")
 
     def test_the_next_one_is_told_so(self):
-        assert "it goes next" in why(workers=[serving("mail")])
+        assert "it is the next of its queue" in why(workers=[serving("mail")])
+
+    @pytest.mark.parametrize(
+        ("named", "told"),
+        [
+            (("critical", "urgent", "mail"), "; with --strict, those of critical, urgent go before."),
+            (("mail", "low"), "places taken)."),
+        ],
+    )
+    def test_queues_that_may_be_served_before_are_named(self, named, told):
+        """Whether a worker is strict nobody but itself knows."""
+        assert told in why(workers=[replace(serving(*named), running=10)])
 
     def test_one_given_back_before_its_time_waits_for_it(self):
         assert why(run_at=NOW + 3 * SECOND) == "It waits until 14:03:07 (in 3 s), the time it is due."
 
 
+class TestOverdue:
+    """What should happen at any moment, and does not, is no matter of waiting."""
+
+    def test_a_job_that_nobody_takes_though_there_is_room_is_a_matter_for_the_log(self):
+        told = explained(run_at=NOW - 40 * SECOND)
+        assert told.cause is Cause.NOT_TAKEN
+        assert "the 1 worker serving its queue has not taken it for 40 s" in told.text
+        assert (
+            "Look in the log of worker w1 (host web-01, pid 4242): a handler may block its event loop" in told.text
+        )
+
+    def test_a_worker_that_holds_jobs_and_runs_none_has_room(self):
+        """A handler that blocks the event loop is not even reported as running."""
+        stuck = replace(WORKER, held=20, running=0)
+        assert explained(workers=[stuck], run_at=NOW - 40 * SECOND).cause is Cause.NOT_TAKEN
+
+    def test_where_all_places_run_a_job_it_waits_however_long(self):
+        full = replace(WORKER, running=10)
+        assert explained(workers=[full], run_at=NOW - 3600 * SECOND).cause is Cause.BUSY
+
+    @pytest.mark.parametrize(
+        "since",
+        [
+            {"workers": [replace(WORKER, started_at=NOW - SECOND)]},
+            {"created_at": NOW - SECOND},
+        ],
+    )
+    def test_the_time_for_which_nobody_could_take_it_does_not_count(self, since):
+        assert explained(run_at=NOW - 3600 * SECOND, **since).cause is Cause.NEXT
+
+    def test_in_a_line_the_remedy_is_to_see_whether_it_moves(self):
+        told = explained(run_at=NOW - 40 * SECOND, ahead=7)
+        assert told.cause is Cause.IN_LINE
+        assert "Ask again: if as many go first then, look in the log of worker w1" in told.text
+
+    def test_many_workers_are_not_named_one_by_one(self):
+        crowd = [replace(WORKER, info=replace(WORKER.info, id=f"w{number}")) for number in range(9)]
+        assert "the log of the 9 workers:" in why(workers=crowd, run_at=NOW - 40 * SECOND)
+
+    def test_a_held_job_that_does_not_start_though_there_is_room_is_a_matter_for_the_log(self):
+        told = explained(state=State.HELD, worker="w1", run_at=NOW - 40 * SECOND)
+        assert told.cause is Cause.NOT_STARTED
+        assert "has not started, though only 4 of the 10 places there run a job." in told.text
+        assert "if it is still held then, look in the log of worker w1" in told.text
+
+    def test_a_held_job_waits_for_a_place_however_long(self):
+        full = replace(WORKER, running=10)
+        told = explained(state=State.HELD, worker="w1", workers=[full], run_at=NOW - 40 * SECOND)
+        assert told.cause is Cause.HELD
+
+
+class TestExpiry:
+    LATE = {"run_at": NOW - 60 * SECOND, "start_by": NOW - 30 * SECOND, "on_late": OnLate.EXPIRE}  # noqa: RUF012
+
+    @pytest.mark.parametrize(
+        "where",
+        [{"workers": ()}, {"paused_at": NOW}, {"state": State.HELD, "worker": "w1"}, {"state": State.SCHEDULED}],
+    )
+    def test_a_job_that_is_too_late_for_its_start_is_told_to_expire(self, where):
+        text = why(**self.LATE, **where)
+        assert "It was to start by 14:02:34 (30 s ago) at the latest: it expires as soon as a worker comes" in text
+
+    @pytest.mark.parametrize(
+        "spared",
+        [
+            {"on_late": OnLate.RUN},
+            {"attempt": 1},
+            {"start_by": NOW + SECOND},
+            {"run_at": NOW - SECOND},
+            {"state": State.RUNNING, "worker": "w1"},
+        ],
+    )
+    def test_others_are_not(self, spared):
+        """It may run late, was tried before, still has time, was put off beyond it, or has started."""
+        assert "expires" not in why(**{**self.LATE, **spared})
+
+
 class TestBlocked:
     def test_an_unknown_task_names_itself_and_its_version(self):
         assert why(state=State.BLOCKED, reason="no_worker") == (
-            "No running worker knows task 'send_email' (payload version 2):"
-            " deploy or start a worker that registers it, and it will run."
+            "No running worker knows task 'send_email' (payload version 2)."
+            " Deploy or start a worker that registers it, and it will run."
         )
+
+    @pytest.mark.parametrize(
+        ("obstacle", "cause"),
+        [
+            ({"paused_at": NOW}, Cause.QUEUE_PAUSED),
+            ({"workers": ()}, Cause.NO_WORKER),
+            ({"workers": [serving("media")]}, Cause.NOT_SERVED),
+        ],
+    )
+    def test_what_would_keep_a_worker_away_that_knows_it_is_told_instead(self, obstacle, cause):
+        """One may run by now: a job of a paused or unserved queue stays put aside all the same."""
+        told = explained(state=State.BLOCKED, reason="no_worker", **obstacle)
+        assert told.cause is cause
+        assert told.text.startswith("It was put aside by a worker that does not know task 'send_email'")
+
+    def test_a_replacement_points_to_the_job_before_it(self):
+        told = explained(state=State.BLOCKED, reason="replacing", after="0197")
+        assert told.cause is Cause.REPLACING
+        assert told.remedy == "`holdfast why 0197` says how that one stands"
 
     def test_any_other_reason_is_told_with_its_end(self):
         text = why(state=State.BLOCKED, reason="waits for\x1b[31m payment", until=NOW + 3 * SECOND)
@@ -184,7 +312,7 @@ class TestClaimed:
 
     def test_without_another_worker_someone_must_start_one(self):
         text = why(state=State.RUNNING, worker="w1", workers=[silent(20)])
-        assert "the job goes back when a worker runs again; start one" in text
+        assert "the job goes back when a worker runs again. Start one" in text
 
     def test_an_unregistered_worker_is_told(self):
         text = why(state=State.RUNNING, worker="w9", workers=[])
@@ -201,7 +329,7 @@ class TestFinal:
         text = why(state=State.DEAD, finished_at=NOW, attempt=3, error="SMTPError: 451.")
         assert text == (
             "It is dead since 14:03:04 (now): all 3 attempts failed. Its last error: SMTPError: 451."
-            f" `holdfast dead retry {JOB.id}` runs it again, `holdfast dead discard` drops it."
+            f" `holdfast dead retry {JOB.id}` runs it again, `holdfast dead discard {JOB.id}` drops it."
         )
 
     def test_an_only_attempt_is_not_called_all(self):
@@ -225,10 +353,26 @@ class TestFinal:
     )
     def test_cancelled_gives_the_reason(self, reason, words):
         text = why(state=State.CANCELLED, finished_at=NOW - 12 * SECOND, reason=reason)
-        assert text == f"It was cancelled at 14:02:52 (12 s ago): {words}."
+        assert text == (f"It was cancelled at 14:02:52 (12 s ago): {words}. To run it after all, enqueue it anew.")
+
+    def test_a_replaced_job_says_how_to_find_the_one_in_its_place(self):
+        told = explained(state=State.CANCELLED, reason="replaced", key="order 42")
+        assert told.cause is Cause.REPLACED
+        assert told.text.endswith("`holdfast jobs list --task send_email --key 'order 42'` shows which.")
+
+    def test_an_expired_job_names_its_latest_start(self):
+        told = explained(state=State.CANCELLED, reason="expired", start_by=NOW - 30 * SECOND)
+        assert told.cause is Cause.EXPIRED
+        assert "too late to its start, by 14:02:34 (30 s ago) at the latest, and it was enqueued with" in told.text
+
+    def test_a_cancelled_job_of_a_schedule_may_have_been_taken_back_by_it(self):
+        text = why(state=State.CANCELLED, reason="requested", metadata={SCHEDULE_KEY: "nightly"})
+        assert "or a pause or change of its schedule took it back" in text
+        assert "`holdfast schedules trigger nightly`" in text
 
 
 @pytest.mark.parametrize("state", list(State))
 def test_every_state_has_an_explanation_of_whole_sentences(state):
-    text = why(state=state, worker="w1")
-    assert re.fullmatch(r"[A-Z].*\.", text)
+    told = explained(state=state, worker="w1")
+    assert re.fullmatch(r"[A-Z].*\.", told.text)
+    assert told.remedy is None or not told.remedy.endswith(".")

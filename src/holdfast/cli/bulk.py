@@ -35,12 +35,18 @@ class Answer(TypedDict, total=False):
     error: str
 
 
+def requeue(backend: Backend, job: Job) -> str:
+    """Make a dead or scheduled job ready."""
+    backend.run(backend.verbs.requeue(job.id))
+    return "requeued"
+
+
 def act_on_each(wanted: Wanted, backend: Backend, ids: Iterable[str], act: Act) -> None:
     """Act on the named jobs and say what became of each; exit 1 in the end if one could not be done."""
     answers: list[Answer] = []
     try:
         for job_id in ids:
-            answers.append(_answer(backend, job_id, act))
+            answers.append(_answer(wanted, backend, job_id, act))
             if not wanted.as_json:
                 _say_answer(answers[-1])
     finally:  # what was done before the store failed is still told
@@ -50,9 +56,9 @@ def act_on_each(wanted: Wanted, backend: Backend, ids: Iterable[str], act: Act) 
         raise click.exceptions.Exit(ExitCode.FAILED)
 
 
-def _answer(backend: Backend, job_id: str, act: Act) -> Answer:
+def _answer(wanted: Wanted, backend: Backend, job_id: str, act: Act) -> Answer:
     try:
-        job = find_job(backend, job_id)
+        job = find_job(wanted, backend, job_id)
         return {"id": job.id, "answer": act(backend, job)}
     except (JobNotFoundError, JobStateError, KeyTakenError) as error:
         return {"id": job_id, "error": _about(job_id, error)}

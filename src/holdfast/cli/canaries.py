@@ -15,8 +15,7 @@ from holdfast.errors import JobNotFoundError
 from holdfast.store.backend import Backend
 from holdfast.store.protocol import Queue, Worker
 from holdfast.watch.closed import queue_closed
-from holdfast.watch.health import serves
-from holdfast.watch.why import explain, is_live
+from holdfast.watch.why import explain
 from holdfast.watch.words import counted
 
 _ORDINARY = "default"
@@ -37,10 +36,10 @@ class QueueChoice:
         """
         if self.named:
             return list(self.named)
-        live = [worker for worker in workers if is_live(worker)]
+        live = [worker for worker in workers if worker.is_live]
         served = {name for worker in live for name in worker.info.queues or ()}
         known = {
-            queue.name for queue in queues if _is_in_use(queue) or any(serves(each, queue.name) for each in live)
+            queue.name for queue in queues if _is_in_use(queue) or any(each.serves(queue.name) for each in live)
         }
         chosen = self.declared | served | known
         return sorted(chosen) or ([_ORDINARY] if live else [])
@@ -116,7 +115,7 @@ class Canaries:
         if job.state is State.COMPLETED and job.finished_at is not None:
             return Flight(queue, job_id, job.finished_at - job.created_at, None)
         closed = self._why_closed(queue)
-        return Flight(queue, job_id, None, closed or explain(situation), closed=closed is not None)
+        return Flight(queue, job_id, None, closed or explain(situation).text, closed=closed is not None)
 
     def _why_closed(self, queue: str) -> str | None:
         now = SystemClock().now()

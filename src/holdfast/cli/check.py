@@ -19,7 +19,7 @@ from holdfast.errors import StoreUnavailableError
 from holdfast.policy import Policy
 from holdfast.settings import Settings
 from holdfast.store.open import refuse_missing_store
-from holdfast.watch.why import START_A_WORKER
+from holdfast.watch.obstacle import START_A_WORKER
 from holdfast.watch.words import counted, span
 
 _NOBODY = f"no worker is running, and no queue has anything to do; {START_A_WORKER}"
@@ -142,7 +142,7 @@ def _tell(flights: list[Flight], wait: timedelta) -> None:
         return
     say_table(
         flights,
-        [Column("QUEUE", lambda flight: cut(flight.queue)), Column("", lambda f: _told(f, wait), whole=False)],
+        [Column("QUEUE", lambda flight: cut(flight.queue)), Column("", lambda f: _told(f, wait), shrinks=True)],
     )
     through = sum(flight.took is not None for flight in flights)
     closed = sum(flight.closed for flight in flights)

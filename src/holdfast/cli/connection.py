@@ -9,10 +9,11 @@ from typing import Any, Concatenate, ParamSpec
 import click
 
 from holdfast.cli.failures import DEBUG
+from holdfast.cli.options import given
 from holdfast.errors import ConfigurationError
 from holdfast.settings import Loaded, Settings, read_settings
 from holdfast.store.backend import Backend
-from holdfast.store.open import check_url, open_backend, refuse_missing_store
+from holdfast.store.open import absolute_url, check_url, open_backend, public_name, refuse_missing_store
 
 P = ParamSpec("P")
 
@@ -37,6 +38,13 @@ class Wanted:
         """The settings meant and where they come from; what the command line says goes before all else."""
         options = {"url": self.url, "namespace": self.namespace}
         return read_settings(options=options, url_check=check_url)
+
+    @property
+    def place(self) -> str:
+        """The store in words that tell it from every other, without what is secret in its URL."""
+        settings = self.settings
+        tenant = "" if settings.namespace is None else f", namespace '{settings.namespace}'"
+        return f"{public_name(absolute_url(settings.url))}{tenant}"
 
     def store(self) -> AbstractContextManager[Backend]:
         """Open the store, which must exist, and close it at the end."""
@@ -91,7 +99,7 @@ debug_option = click.option(
     help="Show the traceback of an error.",
 )
 
-_store_options = (
+_store_options = given(
     click.option(
         "--url",
         metavar="URL",
@@ -126,7 +134,4 @@ def about_a_store(command: Callable[Concatenate[Wanted, P], None]) -> Callable[P
         wanted = Wanted(memory.get(_URL), memory.get(_NAMESPACE), memory.get(_JSON, False))
         command(wanted, *args, **kwargs)
 
-    decorated: Callable[P, None] = with_wanted
-    for option in reversed(_store_options):
-        decorated = option(decorated)
-    return decorated
+    return _store_options(with_wanted)

@@ -2,16 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-from holdfast.cli.bulk import Act, act_on_each, act_on_selected
+from holdfast.cli.bulk import Act, act_on_each, act_on_selected, requeue
 from holdfast.cli.confirming import confirm
 from holdfast.cli.connection import Wanted, about_a_store
 from holdfast.cli.helptext import examples
-from holdfast.cli.jobs import list_jobs, requeue
+from holdfast.cli.jobpage import say_jobs
 from holdfast.cli.lookup import pages
+from holdfast.cli.options import given, page_options, yes_option
 from holdfast.cli.output import say, say_json
 from holdfast.core.job import Job
 from holdfast.core.states import State
@@ -19,8 +20,6 @@ from holdfast.errors import JobStateError
 from holdfast.store.backend import Backend
 from holdfast.store.protocol import JobFilter
 from holdfast.watch.words import counted
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _ALL_DEAD = JobFilter(states=(State.DEAD,))
 
@@ -37,29 +36,24 @@ def dead() -> None:
     """Deal with jobs that failed for good."""
 
 
-def _narrowed(command: F) -> F:
-    """Give a command the options that select among the dead."""
-    for option in (
-        click.option("--error", metavar="TEXT", help="Only jobs whose error has this text in it."),
-        click.option("--task", metavar="NAME", help="Only jobs of this task."),
-        click.option("--queue", metavar="NAME", help="Only jobs of this queue."),
-    ):
-        command = option(command)
-    return command
+_narrowed = given(
+    click.option("--queue", metavar="NAME", help="Only jobs of this queue."),
+    click.option("--task", metavar="NAME", help="Only jobs of this task."),
+    click.option("--error", metavar="TEXT", help="Only jobs whose error has this text in it."),
+)
 
 
 @dead.command(
     "list", epilog=examples("holdfast dead list", "holdfast dead list --queue mail --error refused --json")
 )
 @_narrowed
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many.")
-@click.option("--before", metavar="ID", help="Only jobs older than this one: the next page.")
+@page_options
 @about_a_store
 def list_command(wanted: Wanted, /, **narrowed: Any) -> None:
     """List dead jobs, newest first."""
     which = JobFilter(states=(State.DEAD,), **narrowed)
     only = any(narrowed[name] for name in ("queue", "task", "error", "before"))
-    list_jobs(wanted, which, nothing="No dead job matches." if only else "No dead jobs.")
+    say_jobs(wanted, which, nothing="No dead job matches." if only else "No dead jobs.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +79,14 @@ def _selecting(command: Callable[[Wanted, _Selection], None]) -> Callable[..., N
             )
         command(wanted, _Selection(ids, which, yes))
 
-    decorated: Callable[..., None] = about_a_store(with_selection)
-    decorated = click.option("--yes", is_flag=True, help="Do not ask.")(decorated)
-    decorated = click.option("--all", "everything", is_flag=True, help="All dead jobs, after asking.")(decorated)
-    decorated = click.argument("ids", nargs=-1, metavar="[ID...]")(_narrowed(decorated))
-    decorated.__doc__ = command.__doc__
-    return decorated
+    with_selection.__doc__ = command.__doc__
+    selecting = given(
+        click.argument("ids", nargs=-1, metavar="[ID...]"),
+        _narrowed,
+        click.option("--all", "everything", is_flag=True, help="All dead jobs, after asking."),
+        yes_option,
+    )
+    return selecting(about_a_store(with_selection))
 
 
 @dead.command(

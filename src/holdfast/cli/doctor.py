@@ -171,16 +171,16 @@ def _what(finding: Finding) -> str:
 _FINDING_COLUMNS: list[Column[Finding]] = [
     Column("CHECK", lambda finding: finding.check),
     Column("", lambda finding: Text(finding.level.value, style=_STYLES[finding.level])),
-    Column("WHAT IS FOUND → WHAT TO DO", _what, whole=False),
+    Column("WHAT IS FOUND → WHAT TO DO", _what, shrinks=True),
 ]
 _SETTING_COLUMNS: list[Column[tuple[str, str, str]]] = [
     Column("SETTING", lambda row: row[0]),
-    Column("VALUE", lambda row: row[1], whole=False),
-    Column("FROM", lambda row: row[2], whole=False),
+    Column("VALUE", lambda row: row[1], shrinks=True),
+    Column("FROM", lambda row: row[2], shrinks=True),
 ]
 _TASK_COLUMNS: list[Column[Task[..., Any]]] = [
-    Column("TASK", lambda task: cut(task.name), whole=False),
-    Column("QUEUE", lambda task: cut(task.policy.queue), whole=False),
+    Column("TASK", lambda task: cut(task.name), shrinks=True),
+    Column("QUEUE", lambda task: cut(task.policy.queue), shrinks=True),
     Column("PRIORITY", lambda task: str(task.policy.priority), justify="right"),
     Column("ATTEMPTS", lambda task: str(task.policy.max_attempts), justify="right"),
     Column("VERSION", lambda task: str(task.policy.version), justify="right"),

@@ -3,23 +3,19 @@
 from typing import Any
 
 import click
-from msgspec.structs import replace
 
-from holdfast.cli.bulk import act_on_each
+from holdfast.cli.bulk import act_on_each, requeue
 from holdfast.cli.connection import Wanted, about_a_store
 from holdfast.cli.helptext import examples
+from holdfast.cli.jobpage import say_jobs
 from holdfast.cli.jobs_show import show
-from holdfast.cli.jobview import job_columns, job_fields
-from holdfast.cli.lookup import find_job
-from holdfast.cli.output import say, say_json, say_table
-from holdfast.clock import SystemClock
+from holdfast.cli.options import page_options
 from holdfast.core.job import Cancellation, Job
 from holdfast.core.provenance import SCHEDULE_KEY
 from holdfast.core.states import State
 from holdfast.errors import JobStateError
 from holdfast.store.backend import Backend
 from holdfast.store.protocol import JobFilter
-from holdfast.watch.words import counted
 
 
 @click.group(
@@ -78,8 +74,7 @@ def _as_mapping(_ctx: click.Context, _parameter: click.Parameter, pairs: tuple[s
 )
 @click.option("--schedule", metavar="NAME", help="Only jobs of this schedule.")
 @click.option("--error", metavar="TEXT", help="Only jobs whose last error has this text in it.")
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many.")
-@click.option("--before", metavar="ID", help="Only jobs older than this one: the next page.")
+@page_options
 @about_a_store
 def list_command(
     wanted: Wanted, /, *, states: tuple[str, ...], limit: int, schedule: str | None, **narrowed: Any
@@ -88,23 +83,7 @@ def list_command(
     if schedule is not None:
         narrowed["metadata"] = {**narrowed["metadata"], SCHEDULE_KEY: schedule}
     which = JobFilter(tuple(State(state) for state in states), limit=limit, **narrowed)
-    list_jobs(wanted, which, nothing="No job is there." if which == JobFilter(limit=limit) else "No job matches.")
-
-
-def list_jobs(wanted: Wanted, which: JobFilter, nothing: str) -> None:
-    """Print one page of jobs, and how to see the next."""
-    with wanted.store() as backend:
-        if which.before is not None:
-            which = replace(which, before=find_job(backend, which.before).id)
-        found = backend.run(backend.verbs.list_jobs(which))
-    if wanted.as_json:
-        say_json([job_fields(job) for job in found])
-    elif not found:
-        say(nothing)
-    else:
-        say_table(found, job_columns(SystemClock().now(), dead=which.states == (State.DEAD,)))
-        if len(found) == which.limit:
-            say(f"\nThe newest {counted(len(found), 'job')}; for older ones add --before {found[-1].id}")
+    say_jobs(wanted, which, nothing="No job is there." if which == JobFilter(limit=limit) else "No job matches.")
 
 
 @jobs.command(
@@ -147,9 +126,3 @@ def retry(wanted: Wanted, ids: tuple[str, ...]) -> None:
     """
     with wanted.store() as backend:
         act_on_each(wanted, backend, ids, requeue)
-
-
-def requeue(backend: Backend, job: Job) -> str:
-    """Make a dead or scheduled job ready."""
-    backend.run(backend.verbs.requeue(job.id))
-    return "requeued"

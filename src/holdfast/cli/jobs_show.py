@@ -18,9 +18,9 @@ from holdfast.cli.windows import find_windows
 from holdfast.core.job import Attempt, Job, OnLate, Progress
 from holdfast.core.provenance import planned_of, schedule_of, without_provenance
 from holdfast.errors import JobNotFoundError
-from holdfast.store.backend import Backend
 from holdfast.store.protocol import Situation
 from holdfast.watch.closed import Windows
+from holdfast.watch.explanation import Explanation
 from holdfast.watch.why import explain
 from holdfast.watch.words import counted, dated, one_line, span
 
@@ -39,19 +39,20 @@ class Story:
         return self.situation.job
 
     @property
-    def why(self) -> str:
+    def why(self) -> Explanation:
         """Why the job is where it is."""
         present = next((each for each in self.attempts if each.fence == self.job.fence), None)
         return explain(self.situation, present.started_at if present else None, self.windows)
 
 
-def read_story(backend: Backend, wanted_id: str) -> Story:
+def read_story(wanted: Wanted, job_id: str) -> Story:
     """Return all that the store knows of a job."""
-    job = find_job(backend, wanted_id)
-    situation = backend.run(backend.verbs.situation(job.id))
-    if situation is None:
-        raise JobNotFoundError(f"job {job.id} was removed just now")
-    return Story(situation, backend.run(backend.verbs.history(job.id)), find_windows(backend))
+    with wanted.store() as backend:
+        job = find_job(wanted, backend, job_id)
+        situation = backend.run(backend.verbs.situation(job.id))
+        if situation is None:
+            raise JobNotFoundError(f"job {job.id} was removed just now")
+        return Story(situation, backend.run(backend.verbs.history(job.id)), find_windows(backend))
 
 
 @click.command(
@@ -67,10 +68,9 @@ def show(wanted: Wanted, job_id: str) -> None:
 
     ID is a job's id, or its last characters as the worker shows them.
     """
-    with wanted.store() as backend:
-        story = read_story(backend, job_id)
+    story = read_story(wanted, job_id)
     if wanted.as_json:
-        say_json({**job_fields(story.job), "attempts": attempt_fields(story.attempts), "why": story.why})
+        say_json({**job_fields(story.job), "attempts": attempt_fields(story.attempts), "why": story.why.text})
     else:
         _tell(story)
 
@@ -79,7 +79,7 @@ def _tell(story: Story) -> None:
     job, now = story.job, story.situation.now
     fields = job_fields(job)
     say(Text.assemble((one_line(job.task), "bold"), "  ", coloured(job.state), "  ", (job.id, "dim")))
-    say(story.why)
+    say(story.why.text)
     say("")
     say_fields(_fields(job, now))
     say_arguments(job.payload)
@@ -170,7 +170,7 @@ def _attempt_columns(now: datetime) -> list[Column[Attempt]]:
         Column("TOOK", _took, justify="right"),
         Column("ENDED", lambda each: each.how or "not yet"),
         Column("WORKER", lambda each: each.worker, from_width=100),
-        Column("ERROR", lambda each: cut(each.error or "", "red"), whole=False),
+        Column("ERROR", lambda each: cut(each.error or "", "red"), shrinks=True),
     ]
 
 

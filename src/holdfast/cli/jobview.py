@@ -78,8 +78,8 @@ def job_columns(now: datetime, *, dead: bool = False) -> list[Column[Job]]:
     ]
     return [
         Column("ID", lambda job: job.id, short=lambda job: short_id(job.id)),
-        Column("TASK", lambda job: cut(job.task), whole=False),
-        Column("QUEUE", lambda job: cut(job.queue), whole=False),
+        Column("TASK", lambda job: cut(job.task), shrinks=True),
+        Column("QUEUE", lambda job: cut(job.queue), shrinks=True),
         *([] if dead else states),
         Column("FAILS", lambda job: f"{job.attempt}/{job.max_attempts}", justify="right"),
         Column("WHEN", lambda job: relative(_when(job), now), below_width=_WIDE),
@@ -88,7 +88,7 @@ def job_columns(now: datetime, *, dead: bool = False) -> list[Column[Job]]:
             "ERROR",
             lambda job: cut(job.error or "", "red"),
             from_width=0 if dead else _WIDE,
-            whole=False,
+            shrinks=True,
             vital=int(dead),
         ),
     ]

@@ -1,11 +1,14 @@
 """Finding the job that a person means by its id, or by the end of it as workers and narrow tables show it."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from msgspec.structs import replace
 
+from holdfast.cli.connection import Wanted
 from holdfast.core.job import Job
+from holdfast.core.record import Kind
 from holdfast.errors import JobNotFoundError
 from holdfast.ids import new_job_id
 from holdfast.store.backend import Backend
@@ -18,21 +21,34 @@ _RECENT = 50_000
 _FULL_LENGTH = len(new_job_id())
 
 
-def find_job(backend: Backend, wanted: str) -> Job:
+def find_job(wanted: Wanted, backend: Backend, job_id: str) -> Job:
     """Return the job with this id, or the one among the newest whose id ends so."""
-    job = backend.run(backend.verbs.get(wanted))
+    job = backend.run(backend.verbs.get(job_id))
     if job is not None:
         return job
-    matches = _ending_with(backend, wanted) if _SHORTEST_END <= len(wanted) < _FULL_LENGTH else ()
+    matches = _ending_with(backend, job_id) if _SHORTEST_END <= len(job_id) < _FULL_LENGTH else ()
     if not matches:
-        raise JobNotFoundError(
-            f"there is no job '{wanted}'; `holdfast jobs list` shows the ids"
-            f" (the end of an id, {_SHORTEST_END} characters or more, finds one of the newest {_RECENT:,} jobs)"
-        )
+        raise JobNotFoundError(_nowhere(wanted, backend, job_id))
     if len(matches) > 1:
         ids = ", ".join(match.id for match in matches)
-        raise JobNotFoundError(f"'{wanted}' is the end of {len(matches)} ids, give more of the one meant: {ids}")
+        raise JobNotFoundError(f"'{job_id}' is the end of {len(matches)} ids, give more of the one meant: {ids}")
     return matches[0]
+
+
+def _nowhere(wanted: Wanted, backend: Backend, job_id: str) -> str:
+    """Return what may be behind it that there is no such job."""
+    if backend.run(backend.verbs.records(Kind.SCHEDULE, (job_id,))):
+        name = shlex.quote(job_id)
+        return (
+            f"'{job_id}' is a schedule, not a job: `holdfast schedules show {name}` says how it stands,"
+            f" `holdfast schedules fires {name}` what became of its times, and"
+            f" `holdfast jobs list --schedule {name}` lists its jobs"
+        )
+    return (
+        f"there is no job '{job_id}' in {wanted.place}: it may be in another (--url, --namespace), its transaction"
+        " may not be committed, or it is over and forgotten (keep_finished); `holdfast jobs list` shows the ids"
+        f" (the end of one, {_SHORTEST_END} characters or more, finds one of the newest {_RECENT:,} jobs)"
+    )
 
 
 def pages(backend: Backend, which: JobFilter) -> Iterator[Sequence[Job]]:

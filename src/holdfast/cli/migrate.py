@@ -119,7 +119,7 @@ def _coloured(tables: Tables) -> Text:
 
 
 _COLUMNS: list[Column[Tables]] = [
-    Column("TABLES", lambda tables: tables.name, whole=False),
+    Column("TABLES", lambda tables: tables.name, shrinks=True),
     Column("VERSION", lambda tables: str(tables.version), justify="right"),
     Column("THIS RELEASE", lambda tables: str(tables.known), justify="right"),
     Column("", _coloured),

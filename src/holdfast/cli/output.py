@@ -28,10 +28,10 @@ R = TypeVar("R")
 
 _NO_WIDTH = 10_000
 _LONGEST_CELL = 300
-_SHORTEST_CUT = 8
-"""So much of a cell that may be cut is shown at least."""
-_FAIR_CUT = 12
-"""So much of it is shown before others are shortened."""
+_SHRUNK_TO = 8
+"""So wide is a column that shrinks at least."""
+_SHRUNK_FAIRLY = 12
+"""So wide it is before cells are shortened."""
 _GAP = 2
 
 STYLES: Mapping[State, str] = MappingProxyType(
@@ -50,10 +50,12 @@ STYLES: Mapping[State, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[R]):
-    """A column of a table. It is shown from a terminal width on; `whole` cells are never cut.
+    """A column of a table, shown from a terminal width on.
 
-    Where the columns do not fit, cells that have a `short` form take it. Where they still do not, empty columns are
-    left out, then the others from the right, the first column never, and those that are more `vital` last.
+    One that `shrinks` gives way where the columns do not fit: its cells go on in further lines or, if `cut` made
+    them, end in an ellipsis. Where that is not enough, cells that have a `short` form take it. Where they still do
+    not fit, empty columns are left out, then the others from the right, the first column never, and those that are
+    more `vital` last.
     """
 
     header: str
@@ -61,7 +63,7 @@ class Column(Generic[R]):
     short: Callable[[R], str | Text] | None = None
     from_width: int = 0
     below_width: int = _NO_WIDTH + 1
-    whole: bool = True
+    shrinks: bool = False
     vital: int = 0
     justify: Literal["left", "right"] = "left"
 
@@ -84,7 +86,7 @@ def say_table(rows: Sequence[R], columns: Sequence[Column[R]], indent: int = 0) 
     shown = _fitting(rows, asked, console.width - indent)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
     for column, _ in shown:
-        table.add_column(column.header, justify=column.justify, no_wrap=column.whole, overflow="ellipsis")
+        table.add_column(column.header, justify=column.justify, no_wrap=not column.shrinks, overflow="ellipsis")
     for row in zip(*(cells for _, cells in shown), strict=True):
         table.add_row(*row)
     console.print(Padding(table, (0, 0, 0, indent), expand=False))
@@ -96,12 +98,12 @@ Filled = tuple[Column[R], list[Text]]
 
 def _fitting(rows: Sequence[R], columns: Sequence[Column[R]], room: int) -> Sequence[Filled[R]]:
     """Return the columns that there is room for."""
-    whole = [_fill(rows, column, column.cell) for column in columns]
-    if _least_width(whole, _FAIR_CUT) <= room:
-        return whole
+    full = [_fill(rows, column, column.cell) for column in columns]
+    if _least_width(full, _SHRUNK_FAIRLY) <= room:
+        return full
     shown = [_fill(rows, column, column.short or column.cell) for column in columns]
     expendable = sorted(shown[1:], key=_expendable)
-    while len(shown) > 1 and _least_width(shown, _SHORTEST_CUT) > room:
+    while len(shown) > 1 and _least_width(shown, _SHRUNK_TO) > room:
         shown.remove(expendable.pop())
     return shown
 
@@ -117,10 +119,10 @@ def _expendable(filled: Filled[R]) -> tuple[bool, int]:
 
 
 def _least_width(shown: Sequence[Filled[R]], shortest: int) -> int:
-    """Return what the columns need, if cells that may be cut are cut to so much."""
+    """Return what the columns need, if those that shrink do so to that width."""
     widths = [max(cell.cell_len for cell in (Text(column.header), *cells)) for column, cells in shown]
-    cut_to = [_NO_WIDTH if column.whole else shortest for column, _ in shown]
-    return sum(map(min, widths, cut_to)) + _GAP * (len(shown) - 1)
+    shrunk_to = [shortest if column.shrinks else _NO_WIDTH for column, _ in shown]
+    return sum(map(min, widths, shrunk_to)) + _GAP * (len(shown) - 1)
 
 
 def say_fields(fields: Mapping[str, str | Text]) -> None:
@@ -155,7 +157,7 @@ def number(count: int, style: str = "") -> Text:
 
 
 def cut(text: str, style: str = "") -> Text:
-    """Return foreign text as a cell that may be cut to fit."""
+    """Return foreign text as a cell of one line, which ends in an ellipsis where its column shrinks."""
     return Text(one_line(text, _LONGEST_CELL), style=style, no_wrap=True, overflow="ellipsis")
 
 

@@ -18,7 +18,6 @@ from holdfast.core.states import State
 from holdfast.store.backend import Backend
 from holdfast.store.protocol import Queue
 from holdfast.watch.closed import Windows, queue_closed
-from holdfast.watch.why import is_live
 from holdfast.watch.words import dated, one_line, relative
 
 _ALWAYS = (State.READY, State.SCHEDULED, State.BLOCKED, State.HELD, State.RUNNING, State.DEAD)
@@ -78,7 +77,7 @@ def queue_columns(found: Iterable[Queue], windows: Windows, now: datetime) -> li
     """Return the columns of a list of queues; whether one is closed is a column only if one is."""
     closed = {queue.name: words.until(now) for queue in found if (words := queue_closed(windows, queue.name, now))}
     until: Column[Queue] = Column(
-        "CLOSED UNTIL", lambda queue: Text(closed.get(queue.name, ""), style="yellow"), whole=False, vital=2
+        "CLOSED UNTIL", lambda queue: Text(closed.get(queue.name, ""), style="yellow"), shrinks=True, vital=2
     )
     counts = [_count_column(state) for state in _ALWAYS]
     counts += [_count_column(state, from_width=_WIDE) for state in _ON_WIDE_TERMINALS]
@@ -131,8 +130,7 @@ def _holds_jobs(backend: Backend, name: str) -> bool:
 
 
 def _is_served(backend: Backend, name: str) -> bool:
-    served = (worker.info.queues for worker in backend.run(backend.verbs.workers()) if is_live(worker))
-    return any(queues is None or name in queues for queues in served)
+    return any(worker.is_live and worker.serves(name) for worker in backend.run(backend.verbs.workers()))
 
 
 @queues.command(epilog=examples("holdfast queues resume mail"))

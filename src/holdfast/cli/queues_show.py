@@ -20,8 +20,6 @@ from holdfast.schedule.words import describe_window
 from holdfast.store.backend import Backend
 from holdfast.store.protocol import Queue, Worker
 from holdfast.watch.closed import queue_closed
-from holdfast.watch.health import serves
-from holdfast.watch.why import is_live
 from holdfast.watch.words import counted, dated, one_line
 
 
@@ -39,8 +37,8 @@ def look_at(backend: Backend, name: str) -> Look:
     """Return all that there is to know about a queue; one that nobody has heard of is empty."""
     found = [queue for queue in backend.run(backend.verbs.queues()) if queue.name == name]
     windows = tuple(hours for hours in find_windows(backend) if (hours.about, hours.name) == (About.QUEUE, name))
-    live = [worker for worker in backend.run(backend.verbs.workers()) if is_live(worker)]
-    serving = tuple(worker for worker in live if serves(worker, name))
+    workers = backend.run(backend.verbs.workers())
+    serving = tuple(worker for worker in workers if worker.is_live and worker.serves(name))
     return Look(found[0] if found else Queue(name, None, {}), windows, serving, SystemClock().now())
 
 

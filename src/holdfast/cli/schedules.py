@@ -15,6 +15,7 @@ from holdfast.cli.schedules_next import next_command
 from holdfast.cli.schedules_show import show
 from holdfast.cli.schedules_sync import sync
 from holdfast.cli.scheduleview import (
+    NOBODY_FIRES,
     STANDING_STYLES,
     Seen,
     decision_words,
@@ -74,7 +75,7 @@ def _list_schedules(wanted: Wanted) -> None:
     else:
         say_table(found, _COLUMNS)
         if idle:
-            say("\nNo worker is running, so nothing is fired: start one with `holdfast worker MODULE:APP`.")
+            say(f"\n{NOBODY_FIRES}")
 
 
 def _next(seen: Seen) -> str:
@@ -106,13 +107,13 @@ def _last_in_short(seen: Seen) -> Text:
 
 _COLUMNS: list[Column[Seen]] = [
     Column("NAME", lambda seen: cut(seen.name)),
-    Column("WHEN", lambda seen: cut(seen.words), whole=False, vital=1),
+    Column("WHEN", lambda seen: cut(seen.words), shrinks=True, vital=1),
     Column("NEXT", _next_soon, below_width=_WIDE, vital=2),
     Column("NEXT", _next, from_width=_WIDE, vital=2),
     Column("LAST", lambda seen: decision_words(seen.last) if seen.last else "", below_width=_NARROW, vital=1),
     Column("LAST", _last_in_short, from_width=_NARROW, below_width=_WIDE, vital=1),
     Column("LAST", _last, from_width=_WIDE, vital=1),
     Column("STATE", lambda seen: Text(seen.standing, style=STANDING_STYLES[seen.standing]), vital=2),
-    Column("TASK", lambda seen: cut(seen.schedule.plan.job.task), whole=False, from_width=90),
-    Column("QUEUE", lambda seen: cut(seen.schedule.plan.job.queue), whole=False, from_width=110),
+    Column("TASK", lambda seen: cut(seen.schedule.plan.job.task), shrinks=True, from_width=90),
+    Column("QUEUE", lambda seen: cut(seen.schedule.plan.job.queue), shrinks=True, from_width=110),
 ]

@@ -8,10 +8,11 @@ import click
 from holdfast.cli.confirming import confirm
 from holdfast.cli.connection import Wanted, about_a_store
 from holdfast.cli.helptext import examples
+from holdfast.cli.options import tz_option, yes_option
 from holdfast.cli.output import bulk_progress, say, say_json
 from holdfast.cli.scheduleview import zoned_words
 from holdfast.cli.timetable import Timetable, open_timetable
-from holdfast.cli.typed import read_moment, read_span, tz_option
+from holdfast.cli.typed import read_moment, read_span
 from holdfast.schedule.outlook import zone_of
 from holdfast.schedule.plan import Schedule
 from holdfast.schedule.zones import find_zone
@@ -30,7 +31,7 @@ from holdfast.watch.words import counted, one_line
 @click.option("--until", default="now", show_default=True, metavar="TIME", help="The last moment of the range.")
 @tz_option
 @click.option("--again", is_flag=True, help="For times that were fired, too.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @about_a_store
 def backfill(
     wanted: Wanted, /, *, name: str, since: str, until: str, tz: str | None, again: bool, yes: bool

@@ -7,9 +7,9 @@ import click
 from holdfast.cli.confirming import confirm
 from holdfast.cli.connection import Wanted, about_a_store
 from holdfast.cli.helptext import examples
+from holdfast.cli.options import yes_option
 from holdfast.cli.output import say, say_json
-from holdfast.cli.schedules_create import say_next
-from holdfast.cli.scheduleview import see
+from holdfast.cli.scheduleview import say_next, see
 from holdfast.cli.timetable import open_timetable
 from holdfast.watch.words import dated, one_line
 
@@ -78,7 +78,7 @@ def trigger(wanted: Wanted, name: str) -> None:
 
 @click.command(epilog=examples("holdfast schedules delete nightly", "holdfast schedules delete nightly --yes"))
 @click.argument("name")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @about_a_store
 def delete(wanted: Wanted, name: str, *, yes: bool) -> None:
     """Forget a schedule and what became of its times.

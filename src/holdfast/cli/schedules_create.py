@@ -9,13 +9,12 @@ from holdfast.cli.helptext import examples
 from holdfast.cli.output import say, say_json
 from holdfast.cli.schedules_job import JobWish, job_options, positional_option
 from holdfast.cli.schedules_rule import RuleWish, default_shown, rule_options
-from holdfast.cli.scheduleview import Seen, schedule_fields, see, zoned_words
+from holdfast.cli.scheduleview import say_next, schedule_fields, see
 from holdfast.cli.target import app_dir_option, find_meant
 from holdfast.cli.timetable import open_timetable
 from holdfast.schedule import errands
-from holdfast.schedule.outlook import Standing
 from holdfast.schedule.plan import Schedule
-from holdfast.watch.words import counted, one_line, relative
+from holdfast.watch.words import counted, one_line
 
 
 @click.command(
@@ -55,24 +54,10 @@ def create(wanted: Wanted, /, *, name: str, task: str, target: str | None, app_d
     say(f"Schedule '{one_line(name)}' is made: it fires {seen.words}.")
     say_next(seen, idle=idle)
     if meant.app is None:
-        say_unchecked(schedule)
+        _say_unchecked(schedule)
 
 
-def say_next(seen: Seen, *, idle: bool) -> None:
-    """Say when it fires next, and that nobody is there to fire it."""
-    if seen.next is not None:
-        say(f"Next: {zoned_words(seen.next.planned, seen.zone)} ({relative(seen.next.planned, seen.now)}).")
-    elif seen.standing is Standing.ACTIVE:
-        say(f"All its times are excluded: `holdfast schedules next {one_line(seen.name)}` says why.")
-    elif seen.standing is Standing.DONE:
-        say("No time is left.")
-    else:
-        say(f"It is {seen.standing}.")
-    if idle:
-        say("No worker is running, so nothing is fired: start one with `holdfast worker MODULE:APP`.")
-
-
-def say_unchecked(schedule: Schedule) -> None:
+def _say_unchecked(schedule: Schedule) -> None:
     """Say that nobody has looked whether there is such a task, and whether the arguments fit it."""
     job = schedule.plan.job
     say(

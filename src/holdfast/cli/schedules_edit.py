@@ -8,13 +8,12 @@ import click
 from holdfast.cli.connection import Wanted, about_a_store
 from holdfast.cli.helptext import examples
 from holdfast.cli.output import say, say_json
-from holdfast.cli.schedules_create import say_next
 from holdfast.cli.schedules_job import JobWish, job_options
 from holdfast.cli.schedules_rule import RuleWish, default_hidden, rule_options
-from holdfast.cli.scheduleview import schedule_fields, see
+from holdfast.cli.scheduleview import say_next, schedule_fields, see
 from holdfast.cli.target import app_dir_option, find_meant
 from holdfast.cli.timetable import open_timetable
-from holdfast.schedule.schedules import check_name
+from holdfast.policy.problems import name_problems, refuse_any
 from holdfast.watch.words import one_line
 
 
@@ -46,7 +45,7 @@ def edit(wanted: Wanted, /, *, name: str, task: str | None, target: str | None, 
             click.get_current_context(),
         )
     if task is not None:
-        check_name("task", task)
+        refuse_any(name_problems("task", task))
     meant = find_meant(wanted, target, app_dir)
     change = partial(job.change, task=task, app=meant.app)
     with open_timetable(meant.loaded.settings) as timetable:

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from holdfast.cli.connection import Wanted, about_a_store
 from holdfast.cli.helptext import examples
+from holdfast.cli.options import tz_option
 from holdfast.cli.output import Column, cut, say, say_json, say_table
 from holdfast.cli.scheduleview import (
     decision_words,
@@ -16,7 +17,7 @@ from holdfast.cli.scheduleview import (
     zoned_words,
 )
 from holdfast.cli.timetable import open_timetable
-from holdfast.cli.typed import read_moment, tz_option
+from holdfast.cli.typed import read_moment
 from holdfast.core.record import Cause, Fire
 from holdfast.schedule.outlook import zone_of
 from holdfast.schedule.zones import find_zone
@@ -69,7 +70,7 @@ def _tell_more(found: Sequence[Fire], limit: int) -> None:
 def _columns(
     found: Sequence[Fire], zones: Mapping[str, tzinfo | None], now: datetime, *, named: bool
 ) -> list[Column[Fire]]:
-    schedule: Column[Fire] = Column("SCHEDULE", lambda fire: cut(fire.schedule), whole=False, vital=2)
+    schedule: Column[Fire] = Column("SCHEDULE", lambda fire: cut(fire.schedule), shrinks=True, vital=2)
     cause: Column[Fire] = Column("CAUSE", lambda fire: _CAUSES[fire.cause])
     return [
         Column(
@@ -82,7 +83,7 @@ def _columns(
         Column("DECIDED", _decided, from_width=_WIDE),
         *([cause] if any(fire.cause is not Cause.RULE for fire in found) else []),
         Column("JOB", lambda fire: fire.job_id or "", short=lambda fire: short_id(fire.job_id or ""), vital=1),
-        Column("WHY", lambda fire: _why(fire, zones.get(fire.schedule), now), whole=False, vital=2),
+        Column("WHY", lambda fire: _why(fire, zones.get(fire.schedule), now), shrinks=True, vital=2),
     ]
 
 

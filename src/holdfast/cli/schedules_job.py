@@ -5,24 +5,25 @@ The store does not know what a task takes: without an app, arguments are stored 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import click
 import msgspec
 from msgspec.structs import replace
 
 from holdfast.app import Holdfast
+from holdfast.cli.options import F, given
 from holdfast.cli.target import check_target
 from holdfast.errors import ArgumentsError, UnknownTaskError
 from holdfast.policy import declare_options
+from holdfast.policy.problems import name_problems, refuse_any
 from holdfast.schedule.declaring import Declaration
 from holdfast.schedule.plan import Template
 from holdfast.schedule.rules import AnyRule
-from holdfast.schedule.schedules import check_name, declare
+from holdfast.schedule.schedules import declare
 from holdfast.spelling import hint
 from holdfast.task import Task
 
-F = TypeVar("F", bound=Callable[..., Any])
 Named = Mapping[str, msgspec.Raw]
 
 
@@ -74,13 +75,7 @@ def job_options(default: Callable[[str], str]) -> Callable[[F], F]:
             "--app", "target", metavar="MODULE:APP", callback=check_target, help="Check it against this app's task."
         ),
     )
-
-    def give(command: F) -> F:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return give
+    return given(*options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +108,7 @@ class JobWish:
                 raise _usage(
                     "--arg needs --app MODULE:APP, for arguments are stored by name; or write --kwarg NAME=JSON"
                 )
-            check_name("schedule", name)
-            check_name("task", task)
+            refuse_any([*name_problems("schedule", name), *name_problems("task", task)])
             return Declaration(name, rule, Template(task=task, payload=_payload(1, self.kwargs), **self.routing))
         found = _find(app, task)
         return declare(name, found.options(**self.routing), rule, (), _fitting(found, args, self.kwargs))

@@ -1,6 +1,7 @@
 """`holdfast schedules next`: when schedules fire next, in plain words, and when they do not and why."""
 
 import heapq
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
@@ -13,8 +14,8 @@ from rich.text import Text
 from holdfast.cli.connection import Wanted, about_a_store
 from holdfast.cli.helptext import examples
 from holdfast.cli.output import Column, cut, say, say_json, say_table
-from holdfast.cli.scheduleview import clock_words, short_clock_words, zoned_words
-from holdfast.cli.timetable import open_timetable
+from holdfast.cli.scheduleview import NOBODY_FIRES, clock_words, retired_words, short_clock_words, zoned_words
+from holdfast.cli.timetable import Timetable, open_timetable
 from holdfast.schedule.outlook import Standing, coming, standing_of, zone_of
 from holdfast.schedule.plan import Schedule
 from holdfast.schedule.words import Upcoming, describe
@@ -45,9 +46,10 @@ def next_command(wanted: Wanted, name: str | None, count: int) -> None:
     Without NAME the times of all schedules that are active, in their order.
     """
     with open_timetable(wanted.settings) as timetable:
-        now = timetable.now
-        found = timetable.read(name)
-    standings = {schedule.name: standing_of(schedule, now) for schedule in found}
+        now, found = timetable.now, timetable.read(name)
+        standings = {schedule.name: standing_of(schedule, now) for schedule in found}
+        obstacle = _obstacle(timetable, found[0], standings[name]) if name else None
+        idle = Standing.ACTIVE in standings.values() and timetable.nobody_fires()
     asked = found if name else [each for each in found if standings[each.name] is Standing.ACTIVE]
     each_ones = (
         [_Time(each, time, zone_of(each.plan.rule)) for time in coming(each, now, count)] for each in asked
@@ -55,10 +57,23 @@ def next_command(wanted: Wanted, name: str | None, count: int) -> None:
     times = list(islice(heapq.merge(*each_ones, key=lambda each: each.time.planned), count))
     if wanted.as_json:
         say_json([_fields(each) for each in times])
-    elif name:
-        _tell_one(found[0], standings[name], times, now)
+        return
+    if name:
+        _tell_one(found[0], obstacle, times, now)
     else:
         _tell_all(found, times, now)
+    if idle:
+        say(f"\n{NOBODY_FIRES}")
+
+
+def _obstacle(timetable: Timetable, schedule: Schedule, standing: Standing) -> str | None:
+    """Return why nothing is fired, whatever is planned, and what would change that; None where it is."""
+    if standing is Standing.PAUSED:
+        resume = f"holdfast schedules resume {shlex.quote(one_line(schedule.name))}"
+        return f"It is paused: nothing of this is fired before `{resume}`."
+    if standing is Standing.RETIRED:
+        return f"It is retired, so nothing of this is fired: {retired_words(timetable, schedule.plan)}"
+    return None
 
 
 def _fields(each: _Time) -> dict[str, Any]:
@@ -72,19 +87,13 @@ def _fields(each: _Time) -> dict[str, Any]:
     }
 
 
-def _tell_one(schedule: Schedule, standing: Standing, times: Sequence[_Time], now: datetime) -> None:
+def _tell_one(schedule: Schedule, obstacle: str | None, times: Sequence[_Time], now: datetime) -> None:
     name, words = one_line(schedule.name), describe(schedule.plan.rule, schedule.ground)
     zone = zone_of(schedule.plan.rule)
     by = "" if zone is None or str(zone) in words else f" The times are of {zone}."
     say(Text.assemble((name, "bold"), f" fires {words}.{by}"))
-    if standing is Standing.PAUSED:
-        say(
-            Text(
-                f"It is paused: nothing of this is fired before `holdfast schedules resume {name}`.", style="yellow"
-            )
-        )
-    elif standing is Standing.RETIRED:
-        say(Text("It is retired: nothing of this is fired unless an app declares it again.", style="yellow"))
+    if obstacle is not None:
+        say(Text(obstacle, style="yellow"))
     if not times:
         say("No time is left.")
         return
@@ -99,7 +108,7 @@ def _tell_all(found: Sequence[Schedule], times: Sequence[_Time], now: datetime) 
             [
                 _planned(now, named=True),
                 _distance(now),
-                Column("SCHEDULE", lambda each: cut(each.schedule.name), whole=False, vital=2),
+                Column("SCHEDULE", lambda each: cut(each.schedule.name), shrinks=True, vital=2),
                 *_why_if_any(times),
             ],
         )
@@ -133,4 +142,4 @@ def _why(each: _Time) -> Text:
 
 
 def _why_if_any(times: Sequence[_Time]) -> list[Column[_Time]]:
-    return [Column("WHY", _why, whole=False, vital=2)] if any(map(_why, times)) else []
+    return [Column("WHY", _why, shrinks=True, vital=2)] if any(map(_why, times)) else []

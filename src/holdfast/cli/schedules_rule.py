@@ -5,17 +5,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from dataclasses import fields as fields_of
 from datetime import datetime, timedelta
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import click
 from msgspec.structs import fields, replace
 
+from holdfast.cli.options import F, given
 from holdfast.cli.typed import as_span, as_spans, read_moment, read_span
 from holdfast.schedule.rules import AnyOf, AnyRule, At, Cron, Every, Misfire, Overlap, Rule
 from holdfast.schedule.window import Window
 from holdfast.schedule.zones import find_zone
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _NONE = "none"
 """What an option says to take back what was set."""
@@ -88,13 +87,7 @@ def default_hidden(_value: str) -> str:
 
 def rule_options(default: Callable[[str], str]) -> Callable[[F], F]:
     """Give a command the options that say when; `RuleWish.take` reads them."""
-
-    def give(command: F) -> F:
-        for option in reversed(_options(default)):
-            command = option(command)
-        return command
-
-    return give
+    return given(*_options(default))
 
 
 @dataclass(frozen=True, slots=True)

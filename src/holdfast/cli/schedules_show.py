@@ -1,5 +1,6 @@
 """`holdfast schedules show`: everything about one schedule."""
 
+import shlex
 from collections.abc import Mapping
 from datetime import timedelta
 
@@ -11,15 +12,17 @@ from holdfast.cli.helptext import examples
 from holdfast.cli.jobs_show import say_arguments
 from holdfast.cli.output import Column, coloured, say, say_fields, say_heading, say_json, say_table
 from holdfast.cli.scheduleview import (
+    NOBODY_FIRES,
     STANDING_STYLES,
     Seen,
     clock_words,
     decision_words,
+    retired_words,
     schedule_fields,
     see,
     zoned_words,
 )
-from holdfast.cli.timetable import open_timetable
+from holdfast.cli.timetable import Timetable, open_timetable
 from holdfast.core.job import OnLate
 from holdfast.core.states import FINAL, State
 from holdfast.schedule.outlook import Standing
@@ -45,12 +48,13 @@ def show(wanted: Wanted, name: str) -> None:
         seen = see(timetable, timetable.call(timetable.schedules.get(name)))
         jobs = [run.job_id for run in seen.schedule.plan.runs]
         glances = timetable.call(timetable.backend.verbs.glance(jobs)) if jobs else {}
+        standing = "" if wanted.as_json else _how_it_stands(timetable, seen)
     states = {job_id: glance.state for job_id, glance in glances.items() if glance.state not in FINAL}
     if wanted.as_json:
         runs = [{"job": run.job_id, "planned": run.planned, "state": state} for run, state in _runs(seen, states)]
         say_json({**schedule_fields(seen), "runs": runs})
     else:
-        _tell(seen, states)
+        _tell(seen, states, standing)
 
 
 def _runs(seen: Seen, states: Mapping[str, State]) -> list[tuple[Run, State]]:
@@ -58,11 +62,10 @@ def _runs(seen: Seen, states: Mapping[str, State]) -> list[tuple[Run, State]]:
     return [(run, states[run.job_id]) for run in seen.schedule.plan.runs if run.job_id in states]
 
 
-def _tell(seen: Seen, states: Mapping[str, State]) -> None:
+def _tell(seen: Seen, states: Mapping[str, State], standing: str) -> None:
     plan = seen.schedule.plan
-    standing = Text(seen.standing, style=STANDING_STYLES[seen.standing])
-    say(Text.assemble((one_line(seen.name), "bold"), "  ", standing))
-    say(f"{seen.words[:1].upper()}{seen.words[1:]}.{_how_it_stands(seen)}")
+    say(Text.assemble((one_line(seen.name), "bold"), "  ", (seen.standing, STANDING_STYLES[seen.standing])))
+    say(f"{seen.words[:1].upper()}{seen.words[1:]}. {standing}".rstrip())
     say("")
     say_fields({name: value for name, value in _fields(seen).items() if value is not None})
     say_arguments(plan.job.payload)
@@ -74,15 +77,18 @@ def _tell(seen: Seen, states: Mapping[str, State]) -> None:
         say_fields({str(number): zoned_words(time, seen.zone) for number, time in enumerate(plan.waiting, 1)})
 
 
-def _how_it_stands(seen: Seen) -> str:
-    plan, name = seen.schedule.plan, one_line(seen.name)
+def _how_it_stands(timetable: Timetable, seen: Seen) -> str:
+    """Return why it does not fire, if it does not, and what would let it."""
+    plan = seen.schedule.plan
     if plan.retired_at is not None:
-        return f" Retired since {dated(plan.retired_at, seen.now)}: the app declares it no more."
+        return f"Retired since {dated(plan.retired_at, seen.now)}: {retired_words(timetable, plan)}"
     if plan.paused_at is not None:
-        why = f" ({one_line(plan.paused_why)})" if plan.paused_why else ""
-        since = dated(plan.paused_at, seen.now)
-        return f" Paused since {since}{why}: `holdfast schedules resume {name}` lets it go on."
-    return " No time is left." if seen.standing is Standing.DONE else ""
+        why = f": {one_line(plan.paused_why)}" if plan.paused_why else ""
+        resume = f"`holdfast schedules resume {shlex.quote(one_line(seen.name))}` lets it go on."
+        return f"Paused since {dated(plan.paused_at, seen.now)}{why}. {resume}"
+    if seen.standing is Standing.DONE:
+        return "No time is left."
+    return NOBODY_FIRES if timetable.nobody_fires() else ""
 
 
 def _fields(seen: Seen) -> dict[str, str | Text | None]:

@@ -1,5 +1,6 @@
-"""A schedule as the fields that `--json` prints, and its times in words."""
+"""A schedule as the fields that `--json` prints, its times in words, and what several commands say of it."""
 
+import shlex
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Any
@@ -8,11 +9,14 @@ import msgspec
 from rich.text import Text
 
 from holdfast.cli.jobview import decoded_args
+from holdfast.cli.output import say
 from holdfast.cli.timetable import Timetable
 from holdfast.core.record import Decision, Fire
 from holdfast.schedule.outlook import Standing, next_fire, standing_of, zone_of
-from holdfast.schedule.plan import Schedule
+from holdfast.schedule.plan import Plan, Schedule
 from holdfast.schedule.words import Upcoming, describe
+from holdfast.watch.obstacle import START_A_WORKER
+from holdfast.watch.words import one_line, relative
 
 STANDING_STYLES = {
     Standing.ACTIVE: "green",
@@ -20,6 +24,8 @@ STANDING_STYLES = {
     Standing.RETIRED: "dim",
     Standing.DONE: "dim",
 }
+
+NOBODY_FIRES = f"No worker is running, so nothing is fired: {START_A_WORKER}."
 
 _DECISION_STYLES = {
     Decision.FIRED: "green",
@@ -66,6 +72,31 @@ def see(timetable: Timetable, schedule: Schedule) -> Seen:
         standing_of(schedule, timetable.now),
         next_fire(schedule, timetable.now),
         timetable.last_fire(schedule.name),
+    )
+
+
+def say_next(seen: Seen, *, idle: bool) -> None:
+    """Say when it fires next, and that nobody is there to fire it."""
+    if seen.next is not None:
+        say(f"Next: {zoned_words(seen.next.planned, seen.zone)} ({relative(seen.next.planned, seen.now)}).")
+    elif seen.standing is Standing.ACTIVE:
+        say(f"All its times are excluded: `holdfast schedules next {shlex.quote(one_line(seen.name))}` says why.")
+    elif seen.standing is Standing.DONE:
+        say("No time is left.")
+    else:
+        say(f"It is {seen.standing}.")
+    if idle:
+        say(NOBODY_FIRES)
+
+
+def retired_words(timetable: Timetable, plan: Plan) -> str:
+    """Return who declares a schedule no more, and what brings it back."""
+    app = "its app" if plan.origin is None else plan.origin.app
+    release = None if plan.origin is None else timetable.counting_release(app)
+    who = app if release is None else f"release {release} of {app}, which counts now,"
+    return (
+        f"{who} declares it no more. Where a release is installed that does, `holdfast schedules sync MODULE:APP`"
+        " brings it back."
     )
 
 

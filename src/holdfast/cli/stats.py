@@ -11,6 +11,7 @@ from holdfast.cli.windows import find_windows
 from holdfast.cli.workers import worker_columns, worker_fields
 from holdfast.clock import SystemClock
 from holdfast.core.states import State
+from holdfast.watch.obstacle import START_A_WORKER
 
 _BAR_LENGTH = 40
 
@@ -42,7 +43,7 @@ def stats(wanted: Wanted) -> None:
     if workers:
         say_table(workers, worker_columns(now))
     else:
-        say("None is registered; start one with `holdfast worker MODULE:APP`.")
+        say(f"None is registered; {START_A_WORKER}.")
 
 
 def _state_columns(most: int) -> list[Column[tuple[State, int]]]:

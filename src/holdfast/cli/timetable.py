@@ -9,13 +9,13 @@ from typing import TypeVar
 from holdfast.cli.connection import existing_store
 from holdfast.cli.failures import say_failed
 from holdfast.core.record import Fire, Kind
+from holdfast.schedule.declaring import read_releases
 from holdfast.schedule.plan import Schedule, read_schedules
 from holdfast.schedule.schedules import Schedules
 from holdfast.settings import Settings
 from holdfast.store.backend import Backend
 from holdfast.store.errand import Errand, run_errand
 from holdfast.store.verb import Verb
-from holdfast.watch.why import is_live
 
 T = TypeVar("T")
 
@@ -50,10 +50,14 @@ class Timetable:
         fires = self.call(self.schedules.fires(name, 1, before=self.now + _A_MOMENT))
         return fires[0] if fires else None
 
+    def counting_release(self, app: str) -> str | None:
+        """Return the release of an app whose schedules count, if the store has seen one."""
+        records = self.call(self.backend.verbs.records(Kind.RELEASE, (app,)))
+        return read_releases(records).names[-1] if records else None
+
     def nobody_fires(self) -> bool:
         """Tell whether no worker is alive, so that nothing will be fired."""
-        workers = self.call(self.backend.verbs.workers())
-        return not any(map(is_live, workers))
+        return not any(worker.is_live for worker in self.call(self.backend.verbs.workers()))
 
 
 @contextmanager

@@ -71,8 +71,3 @@ def read_moment(option: str, text: str, zone: tzinfo | None, otherwise: str = ""
             click.get_current_context(),
         )
     return first_instant(zone, moment)
-
-
-tz_option = click.option(
-    "--tz", metavar="ZONE", help="Read times without a zone by the clock of this one: Asia/Taipei."
-)

@@ -16,9 +16,9 @@ def why(wanted: Wanted, job_id: str) -> None:
 
     ID is a job's id, or its last characters as the worker shows them.
     """
-    with wanted.store() as backend:
-        story = read_story(backend, job_id)
+    story = read_story(wanted, job_id)
+    job, told = story.job, story.why
     if wanted.as_json:
-        say_json({"id": story.job.id, "state": story.job.state, "why": story.why})
+        say_json({"id": job.id, "state": job.state, "cause": told.cause, "why": told.text, "remedy": told.remedy})
     else:
-        say(story.why)
+        say(told.text)

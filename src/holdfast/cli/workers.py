@@ -12,7 +12,7 @@ from holdfast.cli.helptext import examples
 from holdfast.cli.output import Column, cut, say, say_json, say_table
 from holdfast.clock import SystemClock
 from holdfast.store.protocol import Worker
-from holdfast.watch.why import is_live
+from holdfast.watch.obstacle import START_A_WORKER
 from holdfast.watch.words import dated, relative
 
 
@@ -25,7 +25,7 @@ def workers(wanted: Wanted) -> None:
     if wanted.as_json:
         say_json(worker_fields(found))
     elif not found:
-        say("No worker is registered; start one with `holdfast worker MODULE:APP`.")
+        say(f"No worker is registered; {START_A_WORKER}.")
     else:
         say_table(found, worker_columns(SystemClock().now()))
 
@@ -43,7 +43,7 @@ def worker_fields(found: Iterable[Worker]) -> list[dict[str, Any]]:
             "lease": worker.info.lease.total_seconds(),
             "started_at": worker.started_at,
             "beat_age": worker.beat_age.total_seconds(),
-            "live": is_live(worker),
+            "live": worker.is_live,
             "condemned": worker.condemned,
             "held": worker.held,
             "running": worker.running,
@@ -56,9 +56,9 @@ def worker_columns(now: datetime) -> list[Column[Worker]]:
     """Return the columns of a list of workers."""
     return [
         Column("WORKER", lambda worker: worker.info.id),
-        Column("HOST", lambda worker: cut(worker.info.host), whole=False),
+        Column("HOST", lambda worker: cut(worker.info.host), shrinks=True),
         Column("PID", lambda worker: str(worker.info.pid), justify="right"),
-        Column("QUEUES", lambda worker: cut(", ".join(worker.info.queues or ("all",))), whole=False),
+        Column("QUEUES", lambda worker: cut(", ".join(worker.info.queues or ("all",))), shrinks=True),
         Column("RUNNING", lambda worker: f"{worker.running}/{worker.info.concurrency}", justify="right"),
         Column("HELD", lambda worker: str(worker.held), justify="right", from_width=90),
         Column("LAST BEAT", lambda worker: _last_beat(worker, now), vital=1),
@@ -68,6 +68,6 @@ def worker_columns(now: datetime) -> list[Column[Worker]]:
 
 def _last_beat(worker: Worker, now: datetime) -> Text:
     at = relative(now - worker.beat_age, now)
-    if is_live(worker):
+    if worker.is_live:
         return Text(at, style="green")
     return Text(f"{at}, lost", style="bold red")

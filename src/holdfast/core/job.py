@@ -71,7 +71,8 @@ class ClaimRef(NamedTuple):
 class Claim(msgspec.Struct, frozen=True, gc=False):
     """A job as its claimer sees it. `attempt` counts the charged runs before this one.
 
-    `start_by` is when its first start should have been at the latest; None once it was tried, or without a limit.
+    `start_by` is when its first start should have been at the latest; None without a limit, and once a run was
+    charged.
     """
 
     ref: ClaimRef

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from holdfast.core.job import OnConflict, OnLate
-from holdfast.policy.policy import Policy
+from holdfast.policy.policy import DEFAULT
 from holdfast.policy.problems import (
     id_problems,
     key_problems,
@@ -61,13 +61,12 @@ def declare_options(
     tx: Any = None,
 ) -> Options:
     """Return checked options. Raises ConfigurationError that names everything wrong with them."""
-    plain = Policy()
     problems = [
         *time_problems(delay, at),
         *routing_problems(
-            plain.queue if queue is None else queue,
-            plain.priority if priority is None else priority,
-            plain.max_attempts if max_attempts is None else max_attempts,
+            DEFAULT.queue if queue is None else queue,
+            DEFAULT.priority if priority is None else priority,
+            DEFAULT.max_attempts if max_attempts is None else max_attempts,
         ),
         *id_problems(job_id),
         *key_problems(key, on_conflict, keep_key),

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from holdfast.core.backoff import Backoff, Exponential
 from holdfast.core.job import OnLate
-from holdfast.core.retry import Backoff, Exponential
 from holdfast.policy.problems import late_problems, refuse_any, routing_problems, span_problems, tag_problems
 from holdfast.policy.reading import (
     ExceptionTypes,
@@ -50,8 +50,8 @@ class Policy:
 
     def _problems(self) -> Iterator[str]:
         yield from routing_problems(self.queue, self.priority, self.max_attempts)
-        if not callable(getattr(self.backoff, "delay", None)):
-            yield f"backoff must be a Backoff or a number of seconds, not {self.backoff!r}"
+        if isinstance(self.backoff, type) or not callable(getattr(self.backoff, "delay", None)):
+            yield f"backoff must be a number of seconds or such as Exponential(base=1), not {self.backoff!r}"
         if self.timeout is not None and not (is_finite(self.timeout) and self.timeout > 0):
             yield f"timeout must be a number of seconds above 0, or None for no limit, not {self.timeout!r}"
         for name, types in (("retry_on", self.retry_on or ()), ("discard_on", self.discard_on)):
@@ -64,6 +64,10 @@ class Policy:
         yield from late_problems(self.start_within, self.on_late)
         yield from tag_problems(self.tags)
         yield from span_problems("keep_result", self.keep_result)
+
+
+DEFAULT = Policy()
+"""How the jobs of a task are run about which nothing was declared."""
 
 
 def declare_policy(

@@ -16,7 +16,8 @@ MAX_DELAY = timedelta(days=36_525)
 
 PRIORITIES = range(-32768, 32768)
 
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_NAME = re.compile(r"[\w.:-]{1,128}")
+_QUEUE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _MAX_ATTEMPTS = 32767
 _LONGEST_KEY = 200
 _MOST_TAGS = 20
@@ -41,9 +42,15 @@ def routing_problems(queue: Any, priority: Any, max_attempts: Any) -> Iterator[s
         yield f"max_attempts must be an integer from 1 (no retries) to {_MAX_ATTEMPTS}, not {max_attempts!r}"
 
 
+def name_problems(what: str, name: Any) -> Iterator[str]:
+    """Yield what is wrong with the name of a task or a schedule."""
+    if not (isinstance(name, str) and _NAME.fullmatch(name)):
+        yield f"a {what}'s name must be 1 to 128 letters, digits, '_', '.', ':' or '-', not {name!r:.80}"
+
+
 def queue_problems(queue: Any) -> Iterator[str]:
     """Yield what is wrong with the name of a queue."""
-    if not (isinstance(queue, str) and _NAME.fullmatch(queue)):
+    if not (isinstance(queue, str) and _QUEUE.fullmatch(queue)):
         yield f"queue must be 1 to 64 letters, digits, '_', '.' or '-', not {queue!r}"
 
 

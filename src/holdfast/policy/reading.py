@@ -8,7 +8,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any, Literal, TypeVar
 
-from holdfast.core.retry import Backoff, Constant, Exponential
+from holdfast.core.backoff import Backoff, Constant, Exponential
 
 W = TypeVar("W", bound=StrEnum)
 

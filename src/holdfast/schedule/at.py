@@ -10,9 +10,9 @@ from msgspec.structs import force_setattr
 from holdfast.errors import ConfigurationError
 from holdfast.policy.problems import refuse_any
 from holdfast.schedule.days import several
-from holdfast.schedule.declared import DeclaredOfMany
 from holdfast.schedule.options import RuleOptions, moment_problems
 from holdfast.schedule.rule import Ground, Rule
+from holdfast.spelling import DeclaredOfMany
 
 
 class At(Rule, frozen=True, tag="at", metaclass=DeclaredOfMany):

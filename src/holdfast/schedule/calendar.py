@@ -9,8 +9,8 @@ from msgspec.structs import force_setattr
 
 from holdfast.errors import ConfigurationError
 from holdfast.schedule.days import WEEKDAYS, as_date, as_dates, as_weekdays, day_reason, is_on
-from holdfast.schedule.declared import Declared
 from holdfast.schedule.zones import check_zone, find_zone
+from holdfast.spelling import Declared
 
 _EXAMPLE = (
     'Calendar("office", weekdays=("sat", "sun"), holidays={date(2026, 12, 25): "Christmas"}, tz="Asia/Taipei")'

@@ -61,17 +61,17 @@ def decide(
 
     Times that are `taken` have been fired already. With `lead`, those are decided too that need it so much later.
     """
-    desk = _Desk(schedule, now, ahead, taken, lead)
-    if not desk.plan.active:
-        return Decided(desk.plan, None)
-    died = desk.see_runs(states)
-    if died is not None and desk.plan.rule.pause_on_failure:
+    judgement = _Judgement(schedule, now, ahead, states, taken, lead)
+    if not judgement.plan.active:
+        return Decided(judgement.plan, None)
+    died = judgement.see_runs()
+    if died is not None and judgement.plan.rule.pause_on_failure:
         why = f"job {died.job_id} of {died.planned.isoformat(timespec='seconds')} is dead"
         return pause(schedule, now, why, states)
-    desk.serve_waiting()
-    upcoming = desk.go_through_times()
-    desk.cancel_running()
-    return desk.decided(upcoming)
+    judgement.serve_waiting()
+    upcoming = judgement.go_through_times()
+    judgement.cancel_running()
+    return judgement.decided(upcoming)
 
 
 def pause(schedule: Schedule, now: datetime, why: str | None, states: Mapping[str, State]) -> Decided:
@@ -142,12 +142,13 @@ def _given_up(schedule: Schedule, why: str) -> tuple[Fire, ...]:
 
 
 @dataclass(slots=True)
-class _Desk:
-    """One look at a schedule, while it is worked on."""
+class _Judgement:
+    """What is decided about a schedule, while it is worked on."""
 
     schedule: Schedule
     now: datetime
     ahead: timedelta
+    states: Mapping[str, State]
     taken: frozenset[datetime]
     lead: timedelta
     plan: Plan = field(init=False)
@@ -164,12 +165,12 @@ class _Desk:
         self.waiting = list(self.plan.waiting)
         self.cursor = self.plan.cursor
 
-    def see_runs(self, states: Mapping[str, State]) -> Run | None:
+    def see_runs(self) -> Run | None:
         """Forget the runs that are over or matter no more; return one that died, if any did."""
-        died = next((run for run in self.runs if states.get(run.job_id) is State.DEAD), None)
+        died = next((run for run in self.runs if self.states.get(run.job_id) is State.DEAD), None)
         rule = self.plan.rule
         heeded = rule.overlap is not Overlap.ALLOW or rule.pause_on_failure
-        self.runs = [run for run in unfinished(self.runs, states) if heeded or run.planned > self.now]
+        self.runs = [run for run in unfinished(self.runs, self.states) if heeded or run.planned > self.now]
         return died
 
     def serve_waiting(self) -> None:
@@ -280,17 +281,28 @@ class _Desk:
             )
             return
         if overlap is Overlap.SKIP:
-            self.note_unfired(planned, Decision.OVERLAPPED, "a run before it was not over")
+            self.note_unfired(planned, Decision.OVERLAPPED, f"a run before it was not over{self.in_the_way()}")
             return
         if overlap is Overlap.CANCEL_RUNNING:
             self.give_up_waiting()
         most = MOST_WAITING if overlap is Overlap.QUEUE_ALL else 1
         if len(self.waiting) >= most:
             note = "one waits already" if most == 1 else f"{most} wait already"
-            self.note_unfired(planned, Decision.OVERLAPPED, f"a run before it was not over, and {note}")
+            self.note_unfired(
+                planned, Decision.OVERLAPPED, f"a run before it was not over{self.in_the_way()}, and {note}"
+            )
             return
         self.waiting.append(planned)
-        self.fires.append(Fire(self.schedule.name, planned, Decision.QUEUED, note="a run before it is not over"))
+        note = f"a run before it is not over{self.in_the_way()}"
+        self.fires.append(Fire(self.schedule.name, planned, Decision.QUEUED, note=note))
+
+    def in_the_way(self) -> str:
+        """Return which runs are not over, and how they stand; those that began with this look have no state yet."""
+        if not self.runs:
+            return ""
+        first, *others = self.runs
+        more = f" and {len(others)} more" if others else ""
+        return f" (job {first.job_id}, {self.states.get(first.job_id, 'just fired')}{more})"
 
     def give_up_waiting(self) -> None:
         """Let none wait: a newer one takes their place."""

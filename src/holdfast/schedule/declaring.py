@@ -14,7 +14,7 @@ from uuid import uuid4
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.core.record import Change, Kind
+from holdfast.core.record import Change, Kind, Record
 from holdfast.core.states import State
 from holdfast.errors import JobStateError, StoreError
 from holdfast.schedule.closing import ClosedHours
@@ -81,6 +81,11 @@ class Releases(msgspec.Struct, frozen=True):
         return name in self.names[:-1]
 
 
+def read_releases(records: Sequence[Record]) -> Releases:
+    """Return what a store has of the releases of an app: one record, or none."""
+    return msgspec.json.decode(records[0].body, type=Releases) if records else Releases()
+
+
 @dataclass(slots=True)
 class Synchronised:
     """What came of bringing declarations into the store.
@@ -134,7 +139,7 @@ def _synchronise_once(
     """Try once; where others were faster, not all is written."""
     records = yield verbs.records(Kind.RELEASE, (who.app,))
     version, after = (records[0].version, records[0].token) if records else (0, None)
-    releases = msgspec.json.decode(records[0].body, type=Releases) if records else Releases()
+    releases = read_releases(records)
     if not declarations and not windows and not releases.names:
         return _Try(Synchronised())
     living = frozenset[str]()
@@ -142,50 +147,46 @@ def _synchronise_once(
         living = _living((yield verbs.workers()), who.worker)
         if releases.is_older(who.release) and not who.insists and not living.isdisjoint(releases.workers):
             return _Try(Synchronised(newer=releases.names[-1]))
-    desk = yield from _compared(verbs, who, declarations)
+    draft = yield from _compared(verbs, who, declarations)
     published = yield verbs.records(Kind.WINDOW)
-    desk.publish(window_changes(who.app, windows, published))
+    draft.publish(window_changes(who.app, windows, published))
     if not releases.knows(who):
         body = msgspec.json.encode(releases.with_last(who, living))
-        desk.changes.insert(0, Change(Kind.RELEASE, who.app, version, str(uuid4()), body, after=after))
-    if not desk.changes:
-        return _Try(desk.done)
+        draft.changes.insert(0, Change(Kind.RELEASE, who.app, version, str(uuid4()), body, after=after))
+    if not draft.changes:
+        return _Try(draft.done)
     try:
-        made = yield verbs.change_records(desk.changes)
+        made = yield verbs.change_records(draft.changes)
     except JobStateError:  # a worker has taken a job meanwhile that was to be withdrawn
-        return _Try(desk.done, complete=False)
-    return _Try(desk.done, tuple(compress(desk.changes, made)), all(made))
+        return _Try(draft.done, complete=False)
+    return _Try(draft.done, tuple(compress(draft.changes, made)), all(made))
 
 
-def _compared(verbs: Store, who: Declarer, declarations: Sequence[Declaration]) -> "Verbs[_Desk]":
+def _compared(verbs: Store, who: Declarer, declarations: Sequence[Declaration]) -> "Verbs[_Draft]":
     """Return what has to change for the store to hold what is declared."""
     found = yield verbs.records(Kind.SCHEDULE)
     schedules, _ = read_schedules(found)
     known = {schedule.name: schedule for schedule in schedules}
     now = yield from store_now(verbs)
     states = yield from states_of(verbs, known.values())
-    desk = _Desk(who, now, states)
+    draft = _Draft(who, now, states)
     unreadable = {record.name for record in found} - known.keys()
     for declaration in declarations:
         if declaration.name in unreadable:
-            desk.done.foreign.append(declaration.name)
+            draft.done.foreign.append(declaration.name)
         else:
-            desk.declare(declaration, known.get(declaration.name))
+            draft.declare(declaration, known.get(declaration.name))
     declared = {declaration.name for declaration in declarations}
     for name, schedule in known.items():
         if name not in declared:
-            desk.leave_out(schedule)
-    return desk
+            draft.leave_out(schedule)
+    return draft
 
 
 def _living(workers: Sequence[Worker], worker: str) -> frozenset[str]:
     """Return the workers that live, but for those of the same supervisor as this one: they are of its release."""
     ours = {each.info.supervisor for each in workers if each.info.id == worker}
-    return frozenset(
-        each.info.id
-        for each in workers
-        if each.info.supervisor not in ours and not each.condemned and each.beat_age < each.info.lease
-    )
+    return frozenset(each.info.id for each in workers if each.info.supervisor not in ours and each.is_live)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +199,8 @@ class _Try:
 
 
 @dataclass(slots=True)
-class _Desk:
-    """One try to bring declarations into the store."""
+class _Draft:
+    """All changes that bring declarations into the store, while they are collected."""
 
     who: Declarer
     now: datetime

@@ -12,7 +12,6 @@ from holdfast.policy.problems import refuse_any
 from holdfast.policy.reading import as_seconds, as_word, is_finite, is_int
 from holdfast.schedule.calendar import Calendar
 from holdfast.schedule.days import WEEKDAYS, as_day, day_reason, is_on, several
-from holdfast.schedule.declared import Declared
 from holdfast.schedule.options import (
     Misfire,
     Overlap,
@@ -24,11 +23,11 @@ from holdfast.schedule.options import (
 from holdfast.schedule.spread import share
 from holdfast.schedule.window import Window
 from holdfast.schedule.zones import find_zone
+from holdfast.spelling import Declared
 
 if TYPE_CHECKING:
     from holdfast.schedule.union import AnyOf, AnyRule
 
-__all__ = ["Ground", "Rule", "moment_problems"]
 
 _SPANS = ("misfire_after", "jitter", "catch_up_window")
 _FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)

@@ -1,12 +1,12 @@
 """Schedules as people deal with them: declared in code, or made, changed and looked at while the system runs."""
 
-import re
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, ParamSpec
 
 from holdfast.core.record import Fire
 from holdfast.errors import ArgumentsError, ConfigurationError
+from holdfast.policy.problems import name_problems, refuse_any
 from holdfast.schedule import backfilling, errands
 from holdfast.schedule.declaring import Declaration
 from holdfast.schedule.plan import Schedule, Template
@@ -18,7 +18,6 @@ from holdfast.task import BoundTask, Task
 
 P = ParamSpec("P")
 
-_NAME = re.compile(r"[\w.:-]{1,128}")
 _OF_ONE_JOB = ("delay", "run_at", "job_id", "key", "retry_for", "tx")
 """Options that say something about one job, and nothing about every job of a schedule."""
 
@@ -31,20 +30,12 @@ def declare(
     kwargs: Mapping[str, Any],
 ) -> Declaration:
     """Return a checked declaration. Raises ConfigurationError or ArgumentsError."""
-    check_name("schedule", name)
+    refuse_any(name_problems("schedule", name))
     if not isinstance(rule, Rule):
         raise ConfigurationError(
             f'schedule {name!r} needs a rule such as Cron("0 2 * * *") or Every(300), not {rule!r:.80}'
         )
     return Declaration(name, rule, _template(name, task, args, kwargs))
-
-
-def check_name(what: str, name: str) -> None:
-    """Refuse what cannot be the name of a schedule, or of a task."""
-    if not (isinstance(name, str) and _NAME.fullmatch(name)):
-        raise ConfigurationError(
-            f"a {what}'s name must be 1 to 128 letters, digits, '_', '.', ':' or '-', not {name!r:.80}"
-        )
 
 
 def declare_own(task: Task[..., Any], rule: AnyRule) -> Declaration:

@@ -11,10 +11,10 @@ from holdfast.errors import ConfigurationError
 from holdfast.schedule.at import At
 from holdfast.schedule.cron import Cron
 from holdfast.schedule.days import several
-from holdfast.schedule.declared import DeclaredOfMany
 from holdfast.schedule.every import Every
 from holdfast.schedule.options import RuleOptions
 from holdfast.schedule.rule import Ground, Rule
+from holdfast.spelling import DeclaredOfMany
 
 _OF_THE_UNION = {field.name: field.default for field in fields(Rule) if field.name not in {"start", "end"}}
 """The options that say what becomes of a time, whichever member it comes from, and their defaults."""

@@ -13,8 +13,8 @@ from holdfast.errors import ConfigurationError
 from holdfast.policy.problems import MAX_DELAY
 from holdfast.policy.reading import Seconds, as_seconds, is_finite, is_int
 from holdfast.schedule.days import ALL_KINDS_OF_YEARS, WEEKDAYS, as_dates, as_weekdays, dates_of, is_on, several
-from holdfast.schedule.declared import Declared
 from holdfast.schedule.zones import check_zone, find_zone, first_instant, last_instant, wall_at
+from holdfast.spelling import Declared
 
 Span = tuple[datetime, datetime]
 

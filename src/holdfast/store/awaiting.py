@@ -14,7 +14,7 @@ def run_at_once(coroutine: Coroutine[Any, Any, T]) -> T:
     except StopIteration as stop:
         answer: T = stop.value
         return answer
-    raise RuntimeError("a transaction on a sync connection has waited")
+    raise RuntimeError(f"{coroutine!r} waits, and there is no event loop to wait in")
 
 
 async def to_its_end(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from holdfast.core.job import OnConflict
 from holdfast.core.record import Change
-from holdfast.errors import JobStateError
 from holdfast.store.verb import Access, Steps, Verb
 
 
@@ -37,8 +36,3 @@ def check(changes: Sequence[Change]) -> None:
                 f"a job of the change of {change.kind} {change.name!r} says on_conflict=raise, but no key can undo"
                 " a change: say return or replace"
             )
-
-
-def claimed(job_id: str) -> JobStateError:
-    """Return the error about a job that was to be withdrawn, and that a worker has."""
-    return JobStateError(f"job {job_id} cannot be withdrawn: a worker has it; cancel it instead")

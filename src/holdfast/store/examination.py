@@ -4,6 +4,7 @@ A store's part is one function that returns an Examination, reached by `open.exa
 no store, migrates none and writes nothing.
 """
 
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -76,6 +77,17 @@ class Examination:
     findings: tuple[Finding, ...]
     usable: bool
     census: Census | None = None
+
+    @classmethod
+    def of(cls, findings: Sequence[Finding], vital: Collection[str], census: Census | None) -> Self:
+        """Return what was found. A problem with a check that is `vital` keeps everybody out."""
+        usable = not is_hopeless(findings, vital)
+        return cls(tuple(findings), usable, census if usable else None)
+
+
+def is_hopeless(findings: Iterable[Finding], vital: Collection[str]) -> bool:
+    """Tell whether one of the vital checks found a problem."""
+    return any(finding.level is Level.PROBLEM and finding.check in vital for finding in findings)
 
 
 def sized(count: int) -> str:

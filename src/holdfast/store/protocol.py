@@ -2,10 +2,14 @@
 
 Rules that hold for every verb:
 - it is one atomic step: all of it happened, or nothing;
-- repeating it with the same arguments succeeds and changes nothing more;
+- repeating it with the same arguments succeeds and changes nothing more, but for `claim`, which gives other jobs
+  each time, and `requeue` and `discard`, which raise JobStateError where the job is dead no more;
 - time is the store's own; `run_at` and lease ages are never judged by a caller's clock;
 - a write of a claim (finish, start, progress) carries (worker, job, fence) and is refused as STALE, changing
-  nothing, unless that very claim is the job's valid one.
+  nothing, unless that very claim is the job's valid one;
+- a verb says before it is run whether it *wakes* workers, because jobs may have come or come back, and whether it
+  *tells* of an end to those who wait for one (`store/verb.py`): drivers ring by that. What turns out while it runs
+  may add to it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,6 +38,9 @@ from holdfast.core.states import State
 from holdfast.store.verb import Verb
 
 T = TypeVar("T")
+
+BURIED_KEPT = timedelta(days=1)
+"""How long it is remembered that a worker was buried, so that a late registration cannot raise it."""
 
 
 class LeaseClock(Enum):
@@ -71,10 +78,11 @@ class ClaimRequest(msgspec.Struct, frozen=True):
     first turn moves on from visit to visit. So nothing starves, and an urgent job still need not wait for a long
     backlog. None lets priority alone decide.
 
-    `call` numbers the worker's claims upward. `adopt` names blocked(no_worker) tasks that this worker
-    knows. `alone` takes suspects and nothing else; without it suspects are left where they are. Suspects that it
-    adopts are blocked no more even so: the next beat tells of them. `closed` are queues that give nothing in this
-    call, as if they were paused.
+    `call` numbers the worker's claims upward. `adopt` names blocked(no_worker) tasks that this worker knows: their
+    due jobs are given as ready ones are, and those that are not given stay blocked. `alone` takes suspects that are
+    due and nothing else; without it suspects are left where they are. Suspects that it adopts are blocked no more
+    even so: the next beat tells of them. `closed` are queues that give nothing in this call, as if they were
+    paused.
     """
 
     worker: str
@@ -115,7 +123,8 @@ def _turned(line: Sequence[T], by: int) -> list[T]:
 class ClaimAnswer(msgspec.Struct, frozen=True):
     """What a claim brought, by the store's time `now`.
 
-    `next_due_at` is when the next unclaimed job of these queues becomes due, or became due if more is left.
+    `next_due_at` is when the next unclaimed job of these queues becomes due, or became due if more is left; blocked
+    ones do not count.
     """
 
     jobs: tuple[Claim, ...]
@@ -126,7 +135,8 @@ class ClaimAnswer(msgspec.Struct, frozen=True):
 class WorkerBeat(msgspec.Struct, frozen=True):
     """One worker is alive; its claim calls up to `closed_call` are over, and of those it still has `held`.
 
-    `polled_at` is when, by the store's time, it last looked for work without being called; None: no news of that.
+    `polled_at` is when, by the store's time, it last looked for work without being called: its last word counts,
+    and None is no news of that.
     """
 
     worker: str
@@ -154,7 +164,8 @@ class BeatAnswer(msgspec.Struct, frozen=True):
     replaced: claims whose job is to give way to another with its key: back with them if they have not started.
     paused: the paused queues: what is held of them and not started must go back.
     unnamed: workers that own claims of closed calls which they did not name: call `reconcile` for each.
-    expired: workers without a beat for longer than their lease, or already condemned: `condemn`, then `bury`.
+    expired: workers without a beat for longer than their lease, or already condemned: `condemn`, then `bury`. None
+        of those who beat in this call, accepted or not.
     next_expiry: how long until the next lease of someone else, not yet expired, runs out; None without anyone.
     blocked: what waits as blocked(no_worker).
     suspects: the queues, paused ones left out, in which suspects are due and unclaimed.
@@ -210,6 +221,15 @@ class Worker(msgspec.Struct, frozen=True):
     condemned: bool
     held: int
     running: int
+
+    @property
+    def is_live(self) -> bool:
+        """Whether its lease holds as far as anyone can tell."""
+        return not self.condemned and self.beat_age <= self.info.lease
+
+    def serves(self, queue: str) -> bool:
+        """Tell whether it takes jobs of a queue."""
+        return self.info.queues is None or queue in self.info.queues
 
 
 class Situation(msgspec.Struct, frozen=True):
@@ -284,10 +304,11 @@ class Store(Protocol):
         ...
 
     def requeue(self, job_id: str) -> Verb[None]:
-        """Make a dead job ready with attempt and crashes 0, or a scheduled one due now. The fence stays.
+        """Make a dead job ready, due now, with attempt and crashes 0, or a scheduled one due now. The fence stays.
 
-        A dead job takes its key again: KeyTakenError where another job has it now. Raises JobNotFoundError, and
-        JobStateError from any other state.
+        Of a dead one the error and a wish to cancel it are forgotten; a suspect stays one. A dead job takes its key
+        again: KeyTakenError where another job has it now. Raises JobNotFoundError, and JobStateError from any other
+        state.
         """
         ...
 
@@ -340,25 +361,27 @@ class Store(Protocol):
         """Make changes; tell for each whether it was made.
 
         One is made if the record has the version `seen`, or does not exist and 0 was seen, and then with all that
-        comes of it; else nothing of it happens. True as well for one that was made before with the same token and
-        was not followed by another, and for forgetting what does not exist. Of one that is made, what it ends
-        comes before the jobs that it brings. Raises, and makes none: ValueError if two are of the same record or
-        a job's `on_conflict` is RAISE, JobStateError if one that is to be made withdraws what a worker has.
+        comes of it; else nothing of it happens. With `after`, the record must have been made by the change with
+        that token. True as well for one that was made before with the same token and was not followed by another;
+        and for forgetting what does not exist, which nothing comes of. One that forgets writes no fires. Of one
+        that is made, what it ends comes before the jobs that it brings. Raises, and makes none: ValueError if two
+        are of the same record or a job's `on_conflict` is RAISE, JobStateError if one that is to be made withdraws
+        what a worker has.
         """
         ...
 
     def fires(self, schedule: str | None, limit: int, before: datetime | None = None) -> Verb[tuple[Fire, ...]]:
         """Return fires of one schedule or of all, the latest planned first; `before` starts the next page.
 
-        A page does not end between fires that were planned for the same time: there may be more than `limit`. Of
-        each schedule the latest FIRES_KEPT by their planned time are kept, at least.
+        Those of one time go by schedule and cause, downward. A page does not end between them: there may be more
+        than `limit`. Of each schedule the latest FIRES_KEPT by their planned time are kept, at least.
         """
         ...
 
     # -- workers ---------------------------------------------------------------------------------------------
 
     def claim(self, request: ClaimRequest) -> Verb[ClaimAnswer]:
-        """Give jobs to a registered, living worker: fence + 1, state held.
+        """Give jobs to a worker that is registered, and not buried yet: fence + 1, state held.
 
         Due jobs go by priority, then run_at, then order of arrival, queue by queue in the order asked for.
         Paused queues give nothing. Raises WorkerBuriedError where the worker is not registered (any more).
@@ -408,7 +431,7 @@ class Store(Protocol):
         ...
 
     def retire(self, age: timedelta, limit: int) -> Verb[int]:
-        """Forget at most `limit` jobs that completed or were cancelled longer than `age` ago; return how many.
+        """Forget at most `limit` jobs that completed or were cancelled `age` ago or before; return how many.
 
         With a job go its result, history and tags, and its key. One whose key is kept for longer stays as long; a
         dead one until a person decides. A store may look at a part of its jobs only, and at another the next time.
@@ -418,7 +441,7 @@ class Store(Protocol):
     def bury(self, worker: str, death: Death) -> Verb[tuple[ClaimRef, ...]]:
         """Remove the worker and give back all its claims as `crash.aftermath` says; return them.
 
-        After it, no claim or beat of that worker is accepted. Burying an unknown worker does nothing. A vanished
-        worker is buried only if it is condemned.
+        After it, no claim or beat of that worker is accepted. Burying an unknown worker gives nothing back; a
+        vanished one is buried only if it is condemned.
         """
         ...

@@ -1,19 +1,27 @@
 """SQL lives in files; this turns them into statements by name.
 
-A query file is a row of blocks that begin with `-- name: …`. The states are put in while loading, as literals and
-not as parameters, because a planner uses a partial index only where it can read in the query's own text that the
-index applies. What statements of a file share stands at its beginning, in blocks that begin with `-- part: …`; they
-say a part's name in braces, as they do with a state's.
+A query file is a row of blocks that begin with `-- name: …`. Such a block says in `-- takes: …` which parameters the
+caller gives, in that order; the SQL says `:name` for each of them, and gets its number here, with its type where
+one is said. Other comments are for readers.
+
+The states are put in while loading, as literals and not as parameters, because a planner uses a partial index only
+where it can read in the query's own text that the index applies. What several statements share stands at the
+beginning of their file, or for all files in `parts.sql`, in blocks that begin with `-- part: …`; they say a part's
+name in braces, as they do with a state's.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources.abc import Traversable
+from typing import NamedTuple
 
 from holdfast.core.states import CLAIMED, WAITING, Reason, State
 
+_SHARED = "parts.sql"
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _PART = re.compile(r"^-- part: (\w+)$", re.MULTILINE)
+_TAKES = re.compile(r"^-- takes: (.+)$", re.MULTILINE)
+_USED = re.compile(r"(?<![:\w]):(\w+)")
 
 
 def _literal(word: str) -> str:
@@ -33,18 +41,24 @@ WORDS: Mapping[str, str] = {
 """What stands in braces in every file: states and reasons, and lists of them."""
 
 
+class _Block(NamedTuple):
+    name: str
+    takes: str
+    text: str
+
+
 def read_statements(folder: Traversable) -> dict[str, str]:
     """Return every named statement in the files of a folder."""
+    files = {file.name: file.read_text("utf-8") for file in sql_files(folder)}
+    shared = _with_parts(WORDS, files.pop(_SHARED, ""))
     statements: dict[str, str] = {}
-    for file in sql_files(folder):
-        parts, *rest = _NAME.split(file.read_text("utf-8"))
-        words = dict(WORDS)
-        for name, text in _blocks(_PART.split(parts)[1:]):
-            words[name] = text.format_map(words)
-        for name, text in _blocks(rest):
+    for content in files.values():
+        head, *rest = _NAME.split(content)
+        words = _with_parts(shared, head)
+        for name, takes, text in _blocks(rest):
             if name in statements:
                 raise ValueError(f"two statements are named {name}")
-            statements[name] = text.format_map(words)
+            statements[name] = _numbered(text.format_map(words), takes.format_map(words))
     return statements
 
 
@@ -53,7 +67,24 @@ def sql_files(folder: Traversable) -> list[Traversable]:
     return sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)
 
 
-def _blocks(names_and_bodies: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _with_parts(words: Mapping[str, str], content: str) -> dict[str, str]:
+    """Return the words, and with them the parts that the beginning of a file has."""
+    known = dict(words)
+    for name, _, text in _blocks(_PART.split(content)[1:]):
+        known[name] = text.format_map(known)
+    return known
+
+
+def _blocks(names_and_bodies: Sequence[str]) -> Iterator[_Block]:
     for name, body in zip(names_and_bodies[::2], names_and_bodies[1::2], strict=True):
         lines = (line for line in body.splitlines() if not line.startswith("--"))
-        yield name, "\n".join(lines).strip()
+        yield _Block(name, ", ".join(_TAKES.findall(body)), "\n".join(lines).strip())
+
+
+def _numbered(sql: str, takes: str) -> str:
+    """Return the SQL as drivers take it: `?1`, or `$1::type` where the type is said."""
+    places: dict[str, str] = {}
+    for number, taken in enumerate(takes.split(","), 1):
+        name, _, type_ = taken.strip().partition(" ")
+        places[name] = f"${number}::{type_}" if type_ else f"?{number}"
+    return _USED.sub(lambda used: places[used[1]], sql)

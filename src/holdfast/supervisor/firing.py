@@ -15,7 +15,7 @@ from holdfast.clock import Clock
 from holdfast.core.record import Decision, Fire
 from holdfast.errors import StoreError
 from holdfast.events import Events, ScheduleEvent, ScheduleFired, ScheduleMissed, SchedulePaused, ScheduleSkipped
-from holdfast.schedule.looking import Look, fire_due
+from holdfast.schedule.due import Fired, fire_due
 from holdfast.store.errand import arun_errand
 from holdfast.store.protocol import BeatAnswer
 from holdfast.worker.storecalls import StoreCalls
@@ -50,7 +50,7 @@ class Firing:
             await self._until_due()
             self._look_at = None
             try:
-                look = await arun_errand(self._calls.once, fire_due(self._calls.verbs, self._ahead))
+                fired = await arun_errand(self._calls.once, fire_due(self._calls.verbs, self._ahead))
             except StoreError:
                 await asyncio.sleep(pauses.next())  # the next beat tells whether something is still due
                 continue
@@ -59,14 +59,14 @@ class Firing:
                 await asyncio.sleep(pauses.next())
                 continue
             pauses.reset()
-            self._tell(look)
-            if look.next_due_at is not None:
-                self._plan_look(look.next_due_at, look.now)
+            self._tell(fired)
+            if fired.next_due_at is not None:
+                self._plan_look(fired.next_due_at, fired.now)
 
-    def _tell(self, look: Look) -> None:
-        for event in events_of(look):
+    def _tell(self, fired: Fired) -> None:
+        for event in events_of(fired):
             self._events.emit(event)
-        for trouble in look.troubles:
+        for trouble in fired.troubles:
             if trouble not in self._told:
                 self._told.add(trouble)
                 log.warning("%s", trouble)
@@ -91,11 +91,11 @@ class Firing:
                 continue
 
 
-def events_of(look: Look) -> Iterator[ScheduleEvent]:
+def events_of(fired: Fired) -> Iterator[ScheduleEvent]:
     """Yield what is told of a look at the schedules."""
-    for schedule in look.paused:
+    for schedule in fired.paused:
         yield SchedulePaused(schedule.name, schedule.plan.paused_why or "")
-    for fire in look.fires:
+    for fire in fired.fires:
         yield _event_of(fire)
 
 

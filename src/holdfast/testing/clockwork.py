@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from holdfast.core.record import Fire, Kind
 from holdfast.schedule.declaring import Declarer, release_of, synchronise
-from holdfast.schedule.looking import fire_due
+from holdfast.schedule.due import fire_due
 from holdfast.store.errand import run_errand
 from holdfast.supervisor.firing import events_of
 from holdfast.testing.runner import Ground

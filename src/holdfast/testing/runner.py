@@ -17,8 +17,6 @@ from datetime import datetime
 from random import Random
 from typing import Any
 
-from msgspec.structs import replace
-
 from holdfast.app import Holdfast
 from holdfast.child.canary import WithCanary
 from holdfast.child.lifespan import enter_lifespans, leave_lifespans
@@ -36,13 +34,14 @@ from holdfast.testing.faults import Faults
 from holdfast.testing.observed import Recorded, WatchedControl, record_around
 from holdfast.worker.announce import Announcer
 from holdfast.worker.attempt import Attempts
+from holdfast.worker.completer import Ended
 from holdfast.worker.control import Control, StopReason
 from holdfast.worker.doors import Doors
-from holdfast.worker.executors.threads import ThreadExecutor
 from holdfast.worker.lease import Lease
 from holdfast.worker.notes import Notes
 from holdfast.worker.reporter import Reporter
 from holdfast.worker.storecalls import StoreCalls
+from holdfast.worker.threads import ThreadExecutor
 
 LAST_WORDS = 1.0
 """Seconds for a coroutine to end when the drain is cancelled."""
@@ -99,7 +98,7 @@ class InProcessWorker:
         self._next_due: list[datetime | None] = []
         self._lease = Lease(self._clock, lease=math.inf, margin=0.0, beat_every=math.inf)
         self._lease.renewed(self._clock.boot())
-        self._announcer = Announcer(self._events, self._clock)
+        self._announcer = Announcer(self._events)
         self._threads = ThreadExecutor(1)
         self._doors = Doors(app.windows if ground.keeps_windows else (), self._clock)
         self._cannot_stop: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -110,9 +109,10 @@ class InProcessWorker:
             worker=self._id,
             clock=self._clock,
             random=random,
-            events=self._events,
+            announcer=self._announcer,
             notes=Notes(_NoLog()),
             reporter=Reporter(calls, self._clock, self._id, tuple, self._announcer.progressed),
+            doors=self._doors,
             threads=self._threads,
             stuck=self._stuck,
             middleware=(record_around, *app.middlewares) if app.middlewares else (),
@@ -150,7 +150,7 @@ class InProcessWorker:
             refusal = self._doors.refusal(claim)
             if refusal is None:
                 return claim
-            await self._end(claim, refusal)
+            await self._end(Ended(claim, refusal))
         return None
 
     async def _claim_any(self) -> Claim | None:
@@ -180,6 +180,7 @@ class InProcessWorker:
 
     async def _attempt(self, control: WatchedControl) -> Ending | None:
         attempt = asyncio.create_task(self._attempts.run(control))
+        control.attempt = attempt
         try:
             either: list[asyncio.Future[Any]] = [attempt, self._cannot_stop]
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -196,17 +197,15 @@ class InProcessWorker:
     async def _finish(self, control: WatchedControl, ending: Ending | None) -> None:
         claim, verdict = control.claim, Verdict.STALE
         if ending is not None:
-            if control.log is not None:
-                ending = replace(ending, log=control.log.text)
-            verdict = await self._end(claim, ending, control.started_boot)
+            ending = control.with_log(ending)
+            verdict = await self._end(Ended(claim, ending, self._clock.boot() - control.started_boot))
         self._ran(await self._told(claim, ending if verdict is Verdict.ACCEPTED else None))
         if self._raising and ending is not None and MOVES[ending.move].charges:
             raise control.failure(ending)
 
-    async def _end(self, claim: Claim, ending: Ending, started_boot: float | None = None) -> Verdict:
-        self._announcer.ended(claim, started_boot)
-        [verdict] = await self._backend.arun(self._backend.verbs.finish(self._id, [ending]))
-        self._announcer.settled(ending, verdict)
+    async def _end(self, ended: Ended) -> Verdict:
+        [verdict] = await self._backend.arun(self._backend.verbs.finish(self._id, [ended.ending]))
+        self._announcer.settled(ended, verdict)
         return verdict
 
     async def _told(self, claim: Claim, ending: Ending | None) -> Run:

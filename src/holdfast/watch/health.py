@@ -7,7 +7,7 @@ from holdfast.schedule.published import read_windows
 from holdfast.store.examination import Census, DueQueue, Finding, Level
 from holdfast.store.protocol import Worker
 from holdfast.watch.closed import queue_closed
-from holdfast.watch.why import START_A_WORKER, is_live
+from holdfast.watch.obstacle import MORE_ROOM, START_A_WORKER
 from holdfast.watch.words import counted, dated, span
 
 LONG_WAIT = timedelta(minutes=5)
@@ -19,15 +19,10 @@ CLOCK_TOLERANCE = timedelta(seconds=10)
 _PLAUSIBLE_YEARS = range(2025, 2200)
 
 
-def serves(worker: Worker, queue: str) -> bool:
-    """Tell whether a worker takes jobs of a queue."""
-    return worker.info.queues is None or queue in worker.info.queues
-
-
 def judge_census(census: Census) -> Iterator[Finding]:
     """Yield what is to be said about a store at work."""
     yield _clock(census)
-    live = [worker for worker in census.workers if is_live(worker)]
+    live = [worker for worker in census.workers if worker.is_live]
     yield _workers(census, live)
     yield from _queues(census, live)
 
@@ -77,9 +72,9 @@ def _queue(queue: DueQueue, census: Census, live: list[Worker]) -> Finding:
     closed = queue_closed(read_windows(census.windows), queue.name, census.now)
     if closed is not None:
         return Finding("queues", Level.OK, f"{says}, and the queue is closed until {closed.until(census.now)}")
-    if not any(serves(worker, queue.name) for worker in live):
+    if not any(worker.serves(queue.name) for worker in live):
         start = f"start one with `holdfast worker MODULE:APP --queues {queue.name}`" if live else START_A_WORKER
         return Finding("queues", Level.PROBLEM, f"{says}, and no running worker serves it", start)
     if waits > LONG_WAIT:
-        return Finding("queues", Level.WARNING, says, "run more workers, or raise --concurrency")
+        return Finding("queues", Level.WARNING, says, MORE_ROOM)
     return Finding("queues", Level.OK, says)

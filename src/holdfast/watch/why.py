@@ -1,18 +1,27 @@
-"""Why a job is where it is, in plain words: a look-up of (state, reason, until) and of who could run it. Pure."""
+"""Why a job is where it is: a look-up of (state, reason, until) and of who could run it. Pure."""
 
-from collections.abc import Callable, Mapping
+import dataclasses
+import shlex
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
 from holdfast.core.crash import CRASHES_ALONE_LIMIT
-from holdfast.core.job import Job
+from holdfast.core.job import Job, OnLate
 from holdfast.core.provenance import planned_of, schedule_of
-from holdfast.core.states import Reason, State
+from holdfast.core.states import WAITING, Reason, State
 from holdfast.store.protocol import Situation, Worker
 from holdfast.watch.closed import Windows, job_closed
-from holdfast.watch.words import counted, dated, one_line, ordinal, span
-
-START_A_WORKER = "start one with `holdfast worker MODULE:APP`"
+from holdfast.watch.explanation import Cause, Explanation
+from holdfast.watch.obstacle import (
+    OVERDUE,
+    START_A_WORKER,
+    look_in_log,
+    named_worker,
+    obstacle_of,
+    shut_out_by,
+)
+from holdfast.watch.words import dated, ordinal, span
 
 PUT_OFF = timedelta(seconds=1)
 """What a window puts off is due at its end or less than this after it."""
@@ -20,9 +29,18 @@ PUT_OFF = timedelta(seconds=1)
 _MAY_BE_SHUT_OUT = frozenset({State.READY, State.SCHEDULED, State.HELD})
 """The states in which a window may keep a job from starting."""
 
+_GIVEN_UP: Mapping[str, tuple[Cause, str]] = MappingProxyType(
+    {
+        Reason.REQUESTED: (Cause.CANCELLED, "someone asked for it"),
+        Reason.DISCARDED: (Cause.DISCARDED, "it was discarded"),
+        Reason.REPLACED: (Cause.REPLACED, "another job with the same key took its place"),
+        Reason.EXPIRED: (Cause.EXPIRED, "it came too late to its start"),
+    }
+)
 
-def explain(situation: Situation, started_at: datetime | None = None, windows: Windows = ()) -> str:
-    """Return one or two sentences.
+
+def explain(situation: Situation, started_at: datetime | None = None, windows: Windows = ()) -> Explanation:
+    """Say why a job is where it is.
 
     `started_at` is when the present claim began to run, where it is known; `windows` are those that the store tells
     of.
@@ -32,10 +50,10 @@ def explain(situation: Situation, started_at: datetime | None = None, windows: W
         told = _running(situation, started_at)
     else:
         told = _closed(situation, windows) or _EXPLANATIONS[job.state](situation)
-    return one_line(told + _provenance(situation))
+    return dataclasses.replace(told, notes=(*told.notes, *_expiry(situation), *_provenance(situation)))
 
 
-def _closed(situation: Situation, windows: Windows) -> str | None:
+def _closed(situation: Situation, windows: Windows) -> Explanation | None:
     """Return how a window keeps a job waiting, if one does; where its queue is paused, that comes first."""
     job, now = situation.job, situation.now
     if job.state not in _MAY_BE_SHUT_OUT or situation.queue_paused_at is not None:
@@ -46,183 +64,170 @@ def _closed(situation: Situation, windows: Windows) -> str | None:
         return None
     until = closed.until(now)
     if due_at <= now and job.state is not State.HELD:
-        return f"It has been due since {dated(job.run_at, now)}, and its {closed.name} is closed until {until}."
+        since = dated(job.run_at, now)
+        return Explanation(
+            Cause.CLOSED, f"It has been due since {since}, and its {closed.name} is closed until {until}."
+        )
+    told = _EXPLANATIONS[job.state](situation)
     then = "" if closed.closing.begin <= now else "then "
-    return f"{_EXPLANATIONS[job.state](situation)} Its {closed.name} is {then}closed until {until}."
+    return dataclasses.replace(told, notes=(f"Its {closed.name} is {then}closed until {until}.", *told.notes))
 
 
-def _provenance(situation: Situation) -> str:
-    """Return which schedule the job comes from, as a further sentence; nothing where it comes from none."""
-    job = situation.job
-    schedule, planned = schedule_of(job.metadata), planned_of(job.metadata)
-    if schedule is None:
-        return ""
-    when = f", planned for {dated(planned, situation.now)}" if planned else ""
-    return f" It comes from schedule '{schedule}'{when}."
+def _expiry(situation: Situation) -> Iterator[str]:
+    """Yield that a job which waits will not run at all: it is too late for its first start."""
+    job, now = situation.job, situation.now
+    waits = job.state in WAITING or job.state is State.HELD
+    if (
+        waits
+        and job.on_late is OnLate.EXPIRE
+        and not job.attempt
+        and job.start_by
+        and job.run_at <= job.start_by < now
+    ):
+        by = dated(job.start_by, now)
+        yield f"It was to start by {by} at the latest: it expires as soon as a worker comes to it."
 
 
-def is_live(worker: Worker) -> bool:
-    """Return whether the worker's lease holds as far as anyone can tell."""
-    return not worker.condemned and worker.beat_age <= worker.info.lease
+def _provenance(situation: Situation) -> Iterator[str]:
+    """Yield which schedule the job comes from, if from any."""
+    schedule, planned = schedule_of(situation.job.metadata), planned_of(situation.job.metadata)
+    if schedule is not None:
+        when = f", planned for {dated(planned, situation.now)}" if planned else ""
+        yield f"It comes from schedule '{schedule}'{when}."
 
 
-def _scheduled(situation: Situation) -> str:
+def _scheduled(situation: Situation) -> Explanation:
     job = situation.job
     due_at = _due_at(job)
     if due_at <= situation.now:
         return _ready(situation)
-    text = f"It waits until {dated(due_at, situation.now)}{_purpose(job)}."
+    cause, purpose = _purpose(job)
+    says = f"It waits until {dated(due_at, situation.now)}{purpose}."
     if situation.queue_paused_at is not None:
-        text += f" Even then it will not start before its queue is resumed: {_paused(situation)}."
-    return text
+        paused = obstacle_of(situation)
+        says += f" Even then it will not start: {paused.says}."
+        return Explanation(cause, says, paused.remedy)
+    return Explanation(cause, says, f"`holdfast jobs retry {job.id}` lets it run now")
 
 
 def _due_at(job: Job) -> datetime:
     return job.until if job.until is not None and job.state is State.SCHEDULED else job.run_at
 
 
-def _purpose(job: Job) -> str:
+def _purpose(job: Job) -> tuple[Cause, str]:
     if job.attempt:
-        after = f" after {job.error}" if job.error else ""
-        return f" for its {ordinal(job.attempt + 1)} attempt of {job.max_attempts}{after}"
+        after = f" after {job.error.rstrip('.')}" if job.error else ""
+        return Cause.RETRY_WAIT, f" for its {ordinal(job.attempt + 1)} attempt of {job.max_attempts}{after}"
     if job.fence:
-        return " to run again; its run before was put off or given back, and no attempt was charged"
-    return ", the time it was enqueued for"
+        return Cause.PUT_OFF, " to run again; its run before was put off or given back, and no attempt was charged"
+    return Cause.NOT_DUE, ", the time it was enqueued for"
 
 
-def _ready(situation: Situation) -> str:
-    job = situation.job
-    if job.run_at > situation.now and job.state is State.READY:
-        return f"It waits until {dated(job.run_at, situation.now)}, the time it is due."
-    return f"It has been due since {dated(job.run_at, situation.now)}, and {_obstacle(situation)}."
+def _ready(situation: Situation) -> Explanation:
+    job, now = situation.job, situation.now
+    if job.run_at > now and job.state is State.READY:
+        return Explanation(Cause.NOT_DUE, f"It waits until {dated(job.run_at, now)}, the time it is due.")
+    obstacle = obstacle_of(situation)
+    says = f"It has been due since {dated(job.run_at, now)}, and {obstacle.says}."
+    return Explanation(obstacle.cause, says, obstacle.remedy)
 
 
-def _obstacle(situation: Situation) -> str:
-    """Return what keeps a due job from starting; the first that applies is the one to remove first."""
-    job = situation.job
-    live = [worker for worker in situation.workers if is_live(worker)]
-    serving = [worker for worker in live if worker.info.queues is None or job.queue in worker.info.queues]
-    if situation.queue_paused_at is not None:
-        return _paused(situation)
-    if not live:
-        return _nobody(situation)
-    if not serving:
-        served = ", ".join(sorted({queue for worker in live for queue in worker.info.queues or ()}))
-        return (
-            f"no running worker serves queue '{job.queue}' (served: {served}):"
-            f" start one with `holdfast worker MODULE:APP --queues {job.queue}`"
-        )
-    if job.alone:
-        return (
-            f"it was running when a worker crashed ({counted(job.crashes, 'crash', 'crashes')}),"
-            " so it waits to run in a process of its own"
-        )
-    return _crowd(situation.ahead, serving)
-
-
-def _paused(situation: Situation) -> str:
-    assert situation.queue_paused_at is not None
-    queue, since = situation.job.queue, dated(situation.queue_paused_at, situation.now)
-    return f"queue '{queue}' is paused since {since}: `holdfast queues resume {queue}` lets it go on"
-
-
-def _nobody(situation: Situation) -> str:
-    if not situation.workers:
-        return f"no worker is running: {START_A_WORKER}"
-    last = min(worker.beat_age for worker in situation.workers)
-    return f"no worker is alive (the last one gave its last sign of life {span(last)} ago): {START_A_WORKER}"
-
-
-def _crowd(ahead: int, serving: list[Worker]) -> str:
-    places = sum(worker.info.concurrency for worker in serving)
-    taken = sum(worker.held + worker.running for worker in serving)
-    first = f"{counted(ahead, 'job goes', 'jobs go')} first"
-    who = f"{counted(len(serving), 'worker')} serving its queue"
-    if taken >= places:
-        verb = "is" if len(serving) == 1 else "are"
-        return f"the {who} {verb} busy ({taken} of {places} places taken); {first}"
-    if ahead:
-        return f"the {who} will take it soon ({taken} of {places} places taken); {first}"
-    return f"it goes next: the {who} will take it any moment ({taken} of {places} places taken)"
-
-
-def _blocked(situation: Situation) -> str:
+def _blocked(situation: Situation) -> Explanation:
     job = situation.job
     if job.reason == Reason.NO_WORKER:
-        return (
-            f"No running worker knows task '{job.task}' (payload version {job.version}):"
-            " deploy or start a worker that registers it, and it will run."
-        )
+        return _unknown(situation)
     if job.reason == Reason.REPLACING:
-        return (
-            f"It takes the place of job {job.after}, which has the same key and which a worker has in hand:"
-            " it runs when that one has ended or, if it has not started, was given back."
+        return Explanation(
+            Cause.REPLACING,
+            f"It takes the place of job {job.after}, which has the same key and which a worker has in hand: it runs"
+            " when that one has ended or, if it has not started, was given back.",
+            f"`holdfast why {job.after}` says how that one stands",
         )
     until = f" until {dated(job.until, situation.now)}" if job.until else ""
-    return f"It is blocked{until}: {job.reason or 'no reason was given'}."
+    return Explanation(Cause.BLOCKED, f"It is blocked{until}: {job.reason or 'no reason was given'}.")
 
 
-def _held(situation: Situation) -> str:
-    job = situation.job
-    when = (
-        f"it starts at {dated(job.run_at, situation.now)}"
-        if job.run_at > situation.now
-        else f"it has been due since {dated(job.run_at, situation.now)} and starts as soon as a place is free"
+def _unknown(situation: Situation) -> Explanation:
+    """Tell of a job that a worker put aside: those that know its task may run by now, and be kept from it."""
+    task = f"task '{situation.job.task}' (payload version {situation.job.version})"
+    shut_out = shut_out_by(situation)
+    if shut_out is not None:
+        says = f"It was put aside by a worker that does not know {task}, and {shut_out.says}."
+        return Explanation(shut_out.cause, says, shut_out.remedy)
+    return Explanation(
+        Cause.TASK_UNKNOWN,
+        f"No running worker knows {task}.",
+        "deploy or start a worker that registers it, and it will run",
     )
-    return f"It is held by {_owner(situation)}; {when}.{_cancel_note(job)}{_silence_note(situation)}"
 
 
-def _running(situation: Situation, started_at: datetime | None) -> str:
+def _held(situation: Situation) -> Explanation:
+    job, now = situation.job, situation.now
+    worker = _its_worker(situation)
+    told = Explanation(Cause.HELD, f"It is held by {_owner(situation)}; it starts at {dated(job.run_at, now)}.")
+    if job.run_at <= now:
+        since = f"It is held by {_owner(situation)}; it has been due since {dated(job.run_at, now)}"
+        told = Explanation(Cause.HELD, f"{since} and starts as soon as a place is free.")
+        if worker is not None and now - job.run_at > OVERDUE and worker.running < worker.info.concurrency:
+            places = f"{worker.running} of the {worker.info.concurrency} places there run a job"
+            again = f"ask again: if it is still held then, {look_in_log(worker)}"
+            told = Explanation(Cause.NOT_STARTED, f"{since} and has not started, though only {places}.", again)
+    return _with_its_worker(situation, told)
+
+
+def _running(situation: Situation, started_at: datetime | None) -> Explanation:
     job = situation.job
     since = f" since {dated(started_at, situation.now)}" if started_at else ""
-    attempt = f"attempt {job.attempt + 1} of {job.max_attempts}"
-    return f"It runs on {_owner(situation)}{since}, {attempt}.{_cancel_note(job)}{_silence_note(situation)}"
+    says = f"It runs on {_owner(situation)}{since}, attempt {job.attempt + 1} of {job.max_attempts}."
+    return _with_its_worker(situation, Explanation(Cause.RUNNING, says))
 
 
 def _owner(situation: Situation) -> str:
     worker = _its_worker(situation)
-    if worker is None:
-        return f"worker {situation.job.worker}"
-    return f"worker {worker.info.id} (host {worker.info.host}, pid {worker.info.pid})"
+    return f"worker {situation.job.worker}" if worker is None else named_worker(worker)
 
 
 def _its_worker(situation: Situation) -> Worker | None:
     return next((worker for worker in situation.workers if worker.info.id == situation.job.worker), None)
 
 
-def _cancel_note(job: Job) -> str:
-    if not job.cancel_requested:
-        return ""
-    return " Its cancellation was requested; the worker hears of it at its next beat."
+def _with_its_worker(situation: Situation, told: Explanation) -> Explanation:
+    """Add what to expect of its worker: that it hears of a cancellation, or misses its beats.
 
-
-def _silence_note(situation: Situation) -> str:
-    """Return what to expect of a worker that misses its beats; a healthy one beats every third of its lease."""
+    A healthy one beats every third of its lease.
+    """
     worker = _its_worker(situation)
+    says = told.says
+    if situation.job.cancel_requested:
+        says += " Its cancellation was requested; the worker hears of it at its next beat."
     if worker is None:
-        return " That worker is no longer registered: the job is about to be given back."
+        says += " That worker is no longer registered: the job is about to be given back."
+        return Explanation(Cause.WORKER_LOST, says)
     lease, silent = worker.info.lease, worker.beat_age
-    if is_live(worker):
-        if silent <= lease / 2:
-            return ""
-        return f" That worker has been silent for {span(silent)}; its lease ends in {span(lease - silent)}."
-    gone = f" That worker has been silent for {span(silent)}, longer than its lease of {span(lease)}:"
-    if any(is_live(other) for other in situation.workers):
-        return f"{gone} a worker gives the job back once it has been alive for a lease."
-    return f"{gone} the job goes back when a worker runs again; {START_A_WORKER}."
+    if worker.is_live:
+        if silent > lease / 2:
+            says += f" That worker has been silent for {span(silent)}; its lease ends in {span(lease - silent)}."
+        return dataclasses.replace(told, says=says)
+    says += f" That worker has been silent for {span(silent)}, longer than its lease of {span(lease)}:"
+    if any(other.is_live for other in situation.workers):
+        return Explanation(
+            Cause.WORKER_LOST, f"{says} a worker gives the job back once it has been alive for a lease."
+        )
+    return Explanation(Cause.WORKER_LOST, f"{says} the job goes back when a worker runs again.", START_A_WORKER)
 
 
-def _completed(situation: Situation) -> str:
-    job = situation.job
-    return f"It completed{_finished(situation)} on its {ordinal(job.attempt + 1)} attempt."
+def _completed(situation: Situation) -> Explanation:
+    attempt = ordinal(situation.job.attempt + 1)
+    return Explanation(Cause.COMPLETED, f"It completed{_finished('at', situation)} on its {attempt} attempt.")
 
 
-def _dead(situation: Situation) -> str:
+def _dead(situation: Situation) -> Explanation:
     job = situation.job
     last = f" Its last error: {job.error.rstrip('.')}." if job.error else ""
-    return (
-        f"It is dead{_since(situation)}: {_cause_of_death(job)}.{last}"
-        f" `holdfast dead retry {job.id}` runs it again, `holdfast dead discard` drops it."
+    return Explanation(
+        Cause.DEAD,
+        f"It is dead{_finished('since', situation)}: {_cause_of_death(job)}.{last}",
+        f"`holdfast dead retry {job.id}` runs it again, `holdfast dead discard {job.id}` drops it",
     )
 
 
@@ -236,35 +241,34 @@ def _cause_of_death(job: Job) -> str:
     return f"its handler gave it up on attempt {job.attempt} of {job.max_attempts}"
 
 
-def _cancelled(situation: Situation) -> str:
-    reason = situation.job.reason or "no reason was given"
-    if reason == Reason.EXPIRED:
-        return f"It was cancelled{_finished(situation)}: {_expired(situation)}."
-    known = {
-        Reason.REQUESTED.value: "someone asked for it",
-        Reason.DISCARDED.value: "it was discarded",
-        Reason.REPLACED.value: "another job with the same key took its place",
-    }
-    return f"It was cancelled{_finished(situation)}: {known.get(reason, reason)}."
+def _cancelled(situation: Situation) -> Explanation:
+    job = situation.job
+    reason = job.reason or "no reason was given"
+    cause, words = _GIVEN_UP.get(reason, (Cause.CANCELLED, reason))
+    if cause is Cause.EXPIRED:
+        by = f", by {dated(job.start_by, situation.now)} at the latest" if job.start_by else ""
+        words = f"{words}{by}, and it was enqueued with on_late='expire'"
+    elif reason == Reason.REQUESTED and schedule_of(job.metadata) is not None:
+        words = f"{words}, or a pause or change of its schedule took it back"
+    return Explanation(cause, f"It was cancelled{_finished('at', situation)}: {words}.", _way_back(job))
 
 
-def _expired(situation: Situation) -> str:
-    start_by = situation.job.start_by
-    by = f", by {dated(start_by, situation.now)} at the latest" if start_by else ""
-    return f"it came too late to its start{by}, and it was enqueued with on_late='expire'"
+def _way_back(job: Job) -> str:
+    """Return how what a cancelled job was to do may still be done: it itself is over for good."""
+    if job.reason == Reason.REPLACED and job.key is not None:
+        return f"`holdfast jobs list --task {shlex.quote(job.task)} --key {shlex.quote(job.key)}` shows which"
+    schedule = schedule_of(job.metadata)
+    if schedule is not None:
+        return f"to run it after all, `holdfast schedules trigger {shlex.quote(schedule)}`"
+    return "to run it after all, enqueue it anew"
 
 
-def _finished(situation: Situation) -> str:
+def _finished(preposition: str, situation: Situation) -> str:
     at = situation.job.finished_at
-    return f" at {dated(at, situation.now)}" if at else ""
+    return f" {preposition} {dated(at, situation.now)}" if at else ""
 
 
-def _since(situation: Situation) -> str:
-    at = situation.job.finished_at
-    return f" since {dated(at, situation.now)}" if at else ""
-
-
-_EXPLANATIONS: Mapping[State, Callable[[Situation], str]] = MappingProxyType(
+_EXPLANATIONS: Mapping[State, Callable[[Situation], Explanation]] = MappingProxyType(
     {
         State.SCHEDULED: _scheduled,
         State.READY: _ready,

@@ -1,41 +1,42 @@
-"""Turns what happened to claims into events, once each, when the store has confirmed it."""
+"""Turns what happens to claims into events, once each; how they ended, when the store has confirmed it."""
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from holdfast import events as event
-from holdfast.clock import Clock
-from holdfast.core.job import Claim, ClaimRef, Ending, Failure, Progress, Verdict
+from holdfast.core.job import Claim, Ending, Failure, OnLate, Progress, Verdict
 from holdfast.core.states import Move, Reason
+from holdfast.worker.completer import Ended
 
 _UNKNOWN_FAILURE = Failure("Unknown", "no failure was recorded")
 
 
 class Announcer:
-    """Remembers each claim between its end here and the store's verdict, then says what became of it."""
+    """Says what happens to claims."""
 
-    def __init__(self, events: event.Events, clock: Clock) -> None:
+    def __init__(self, events: event.Events) -> None:
         self._events = events
-        self._clock = clock
-        self._finished: dict[ClaimRef, tuple[Claim, float]] = {}
-        """The claims that ended here, and for how many seconds their handlers ran."""
 
-    def ended(self, claim: Claim, started_boot: float | None = None) -> None:
-        """Remember a claim whose ending is on its way to the store."""
-        seconds = 0.0 if started_boot is None else self._clock.boot() - started_boot
-        self._finished[claim.ref] = claim, seconds
+    def late(self, claim: Claim, start_by: datetime, started_at: datetime) -> None:
+        """Say that a job comes too late to its first start."""
+        late, expires = started_at - claim.run_at, claim.on_late is OnLate.EXPIRE
+        self._events.emit(event.JobLate(*_whose(claim), late, start_by=start_by, expires=expires))
+
+    def started(self, claim: Claim, started_at: datetime) -> None:
+        """Say that a handler is about to run, if anybody hears it: it is said of every job."""
+        if self._events.heard(event.JobStarted):
+            self._events.emit(event.JobStarted(*_whose(claim), claim.run_at, started_at - claim.run_at))
 
     def progressed(self, claim: Claim, progress: Progress) -> None:
         """Say how far a job is."""
         self._events.emit(event.JobProgressed(*_whose(claim), progress))
 
-    def settled(self, ending: Ending, verdict: Verdict) -> None:
+    def settled(self, ended: Ended, verdict: Verdict) -> None:
         """Say what became of a claim, or that it was lost."""
-        claim, seconds = self._finished.pop(ending.ref)
         if verdict is Verdict.STALE:
-            self._events.emit(event.ClaimLost(*_whose(claim)))
+            self._events.emit(event.ClaimLost(*_whose(ended.claim)))
         else:
-            self._events.emit(_SAY[ending.move](ending, claim, seconds))
+            self._events.emit(_SAY[ended.ending.move](ended.ending, ended.claim, ended.seconds))
 
 
 def _whose(claim: Claim) -> tuple[str, str, str, int, int]:

@@ -8,7 +8,7 @@ from typing import Any
 from holdfast.context import Context
 from holdfast.hooks import CallNext, Middleware
 from holdfast.worker.control import Control, StopReason
-from holdfast.worker.executors.threads import ThreadCall, ThreadExecutor
+from holdfast.worker.threads import ThreadCall, ThreadExecutor
 
 
 def wrap(middleware: Sequence[Middleware], context: Context, handler: CallNext) -> CallNext:
@@ -46,11 +46,11 @@ class Threaded:
         loop, ends_at = asyncio.get_running_loop(), self.limit.when()
         self.limit.reschedule(None)
         overdue = None if ends_at is None else loop.call_at(ends_at, self._control.tell, StopReason.TIMEOUT)
-        task = self._control.enter(None)
+        self._control.cancellable = False
         self._call = self._threads.submit(self._handler)
         cancelled = await _outlasted(self._call.done)
         returned, self._call = self._call.done.result(), None
-        self._control.enter(task)
+        self._control.cancellable = True
         self.limit.reschedule(ends_at)
         if overdue is not None:
             overdue.cancel()

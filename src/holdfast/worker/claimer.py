@@ -15,11 +15,11 @@ call: the numbers skip one now and again.
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from msgspec.structs import replace
 
-from holdfast.core.job import Claim, KnownTask
+from holdfast.core.job import KnownTask
 from holdfast.errors import StoreError, WorkerBuriedError
 from holdfast.settings import Settings
 from holdfast.store.backend import Bell, Listener
@@ -33,6 +33,8 @@ from holdfast.worker.notes import Notes
 from holdfast.worker.served import ServedQueues
 from holdfast.worker.storecalls import StoreCalls
 from holdfast.worker.storeclock import StoreClock
+from holdfast.worker.timers import Timers
+from holdfast.worker.turns import Turns
 
 BATCH = 500
 
@@ -53,11 +55,11 @@ class Claimer:
         worker: str,
         served: ServedQueues | None,
         lease: Lease,
+        timers: Timers,
         load: Load,
+        turns: Turns,
         notes: Notes,
         doors: Doors,
-        take: Callable[[Collection[Claim]], None],
-        part_with_crowded: Callable[[datetime], Collection[Claim]],
         report_look: Callable[[], None],
         buried: Callable[[], None],
     ) -> None:
@@ -67,27 +69,24 @@ class Claimer:
         self._settings = settings
         self._worker = worker
         self._queues = None if served is None else served.names
-        self._fair = FairShares(served) if served is not None and served.weights is not None else None
+        self._fair: FairShares | None = None
+        if served is not None and served.weights is not None:
+            self._fair = FairShares(dict(zip(served.names, served.weights, strict=True)))
         self._max_wait = None if settings.max_wait is None else timedelta(seconds=settings.max_wait)
         self._lease = lease
+        self._timers = timers
         self._load = load
+        self._turns = turns
         self._notes = notes
         self._doors = doors
-        self._take = take
-        self._part_with_crowded = part_with_crowded
         self._report_look = report_look
         self._buried = buried
-        self._looks = Looks(settings, load)
+        self._looks = Looks(settings, load, turns)
         self._call = 0
         self._calls_made = 0
         self._adopt: tuple[KnownTask, ...] = ()
         self._news = asyncio.Event()
         self._stopped = False
-
-    @property
-    def polled_at(self) -> datetime | None:
-        """When, by the store's time, this worker last looked and left nothing within reach."""
-        return self._looks.turns.polled_at
 
     def wake(self) -> None:
         """Look again soon: the bell rang, or something else changed."""
@@ -109,12 +108,7 @@ class Claimer:
         self._adopt = tuple(tasks)
         self.wake()
 
-    @property
-    def has_others(self) -> bool:
-        """Whether somebody else lives who could take what this worker gives back."""
-        return self._looks.turns.has_others
-
-    def gave_back(self) -> None:
+    def overbooked(self) -> None:
         """Hear that due jobs went back for want of a place: look for them when there is one, if nobody else did."""
         self._looks.wait_for_a_place()
         self._give_back_crowded()
@@ -178,7 +172,7 @@ class Claimer:
             try:
                 answer = await self._ask(request)
             except StoreError:
-                self._looks.failed()
+                self._looks.call()
                 await asyncio.sleep(pauses.next())
                 continue
             pauses.reset()
@@ -189,7 +183,7 @@ class Claimer:
     def _request(self, look: Look) -> ClaimRequest | None:
         """Return what to ask for now, or None with enough in hand, or while all its queues are closed."""
         limit, ahead_limit = min(self._load.wanted, BATCH), self._looks.wanted_ahead(look)
-        by_turn, slow = look is Look.BY_TURN, self._looks.turns.slow
+        by_turn, slow = look is Look.BY_TURN, self._turns.slow
         if not self._doors.all_closed(self._queues):
             if limit > 0 or (by_turn and slow and ahead_limit > 0):
                 return self._whole_request(limit, min(ahead_limit, BATCH))
@@ -243,7 +237,7 @@ class Claimer:
         self._clock.learn(sent_at, answer.now, self._clock.boot())
         self._notes.answered(request.call, [claim.ref for claim in answer.jobs])
         self._lease.came_by(sent_at)
-        self._take(answer.jobs if self._fair is None else interleaved(answer.jobs))
+        self._timers.hold(answer.jobs if self._fair is None else interleaved(answer.jobs))
         return answer
 
     def _heed(self, look: Look, request: ClaimRequest, answer: ClaimAnswer) -> None:
@@ -265,9 +259,9 @@ class Claimer:
         heard_at = self._looks.heard_at(self._clock.now())
         if heard_at is None:
             return False
-        crowded = self._part_with_crowded(heard_at)
+        crowded = self._timers.give_back_crowded(heard_at, self._load.lasts)
         if crowded:
-            self._load.too_many_ahead(self._load.ahead())
+            self._load.too_many_ahead()
             self._looks.gave_back(min(claim.run_at for claim in crowded))
         else:
             self._load.not_too_many_ahead()

@@ -8,7 +8,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
-from holdfast.core.job import Ending, Verdict
+import msgspec
+
+from holdfast.core.job import Claim, Ending, Verdict
 from holdfast.core.states import RETURNS
 from holdfast.errors import StoreError, ValueNotStoredError
 from holdfast.worker.notes import Notes
@@ -18,6 +20,14 @@ log = logging.getLogger(__name__)
 
 BATCH = 500
 BACKLOG_LIMIT = 2_000
+
+
+class Ended(msgspec.Struct, frozen=True, gc=False):
+    """A claim that has ended here, and for how many seconds its handler ran."""
+
+    claim: Claim
+    ending: Ending
+    seconds: float = 0.0
 
 
 class Completer:
@@ -32,7 +42,7 @@ class Completer:
         calls: StoreCalls,
         worker: str,
         notes: Notes,
-        settled: Callable[[Ending, Verdict], None],
+        settled: Callable[[Ended, Verdict], None],
         relieved: Callable[[], None],
     ) -> None:
         self._calls = calls
@@ -40,7 +50,7 @@ class Completer:
         self._notes = notes
         self._settled = settled
         self._relieved = relieved
-        self._waiting: list[Ending] = []
+        self._waiting: list[Ended] = []
         self._news = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
@@ -50,9 +60,9 @@ class Completer:
         """Whether so much waits to be sent that no more jobs should be taken."""
         return len(self._waiting) >= BACKLOG_LIMIT
 
-    def add(self, ending: Ending) -> None:
+    def add(self, ended: Ended) -> None:
         """Send this ending as soon as possible."""
-        self._waiting.append(ending)
+        self._waiting.append(ended)
         self._empty.clear()
         self._news.set()
 
@@ -70,28 +80,29 @@ class Completer:
                 await self._send(batch)
             self._empty.set()
 
-    async def _send(self, batch: Sequence[Ending]) -> None:
+    async def _send(self, batch: Sequence[Ended]) -> None:
+        endings = [ended.ending for ended in batch]
         try:
             verdicts = await self._calls.until_answered(
-                lambda: self._calls.verbs.finish(self._worker, batch), passing=(StoreError,)
+                lambda: self._calls.verbs.finish(self._worker, endings), passing=(StoreError,)
             )
         except ValueNotStoredError as error:
             await self._send_apart(batch, error)
             return
         self._answered(batch, verdicts)
 
-    async def _send_apart(self, batch: Sequence[Ending], error: ValueNotStoredError) -> None:
+    async def _send_apart(self, batch: Sequence[Ended], error: ValueNotStoredError) -> None:
         """One ending that the store cannot take must not hold up the others."""
         if len(batch) > 1:
-            for ending in batch:
-                await self._send([ending])
+            for ended in batch:
+                await self._send([ended])
             return
-        log.error("job %s: its outcome cannot be stored and it will run again: %s", batch[0].ref.job_id, error)
+        log.error("job %s: its outcome cannot be stored and it will run again: %s", batch[0].claim.job_id, error)
         self._answered(batch, [Verdict.STALE])
 
-    def _answered(self, batch: Sequence[Ending], verdicts: Sequence[Verdict]) -> None:
-        self._notes.ended(ending.ref for ending in batch)
-        for ending, verdict in zip(batch, verdicts, strict=True):
-            self._settled(ending, verdict)
-        if len(batch) == BATCH or any(ending.move in RETURNS for ending in batch):
+    def _answered(self, batch: Sequence[Ended], verdicts: Sequence[Verdict]) -> None:
+        self._notes.ended(ended.claim.ref for ended in batch)
+        for ended, verdict in zip(batch, verdicts, strict=True):
+            self._settled(ended, verdict)
+        if len(batch) == BATCH or any(ended.ending.move in RETURNS for ended in batch):
             self._relieved()

@@ -6,6 +6,8 @@ from datetime import datetime
 from enum import Enum
 from typing import Any
 
+from msgspec.structs import replace
+
 from holdfast.codec import NO_SECRETS, Scrub
 from holdfast.context import Transaction
 from holdfast.core.job import Claim, Ending, Progress
@@ -27,6 +29,7 @@ class StopReason(Enum):
 class Control:
     """One attempt in progress. Read from any thread; changed on the event loop only, but for what `fix` sets.
 
+    `attempt` is the task that carries it; while a coroutine is in progress there, `cancellable` is true.
     `ending` is how a transaction of the handler ended the job; while that is under way, `concluding` is true.
     `opens_at` is when the window ends for which it was asked to finish.
     """
@@ -34,8 +37,8 @@ class Control:
     __slots__ = (
         "_lease",
         "_report",
-        "_task",
         "attempt",
+        "cancellable",
         "claim",
         "concluding",
         "ending",
@@ -56,7 +59,8 @@ class Control:
         self.log: LogTail | None = None
         self.scrub: Scrub = NO_SECRETS
         self.why: StopReason | None = None
-        self.attempt: asyncio.Task[None] | None = None
+        self.attempt: asyncio.Task[Any] | None = None
+        self.cancellable = False
         self.ending: Ending | None = None
         self.concluding = False
         self.opens_at: datetime | None = None
@@ -64,7 +68,6 @@ class Control:
         self.transactions: Callable[[Any], Transaction] | None = None
         self._lease = lease
         self._report = report
-        self._task: asyncio.Task[None] | None = None
 
     @property
     def cancelled(self) -> bool:
@@ -96,6 +99,10 @@ class Control:
         """Let this be how the attempt ends, whatever comes: the store has it already."""
         self.ending = ending
 
+    def with_log(self, ending: Ending) -> Ending:
+        """Return the ending with the end of what the attempt logged."""
+        return ending if self.log is None else replace(ending, log=self.log.text)
+
     def fault_point(self, name: str) -> None:
         """Do nothing: this place in a handler has a name for tests alone."""
 
@@ -121,10 +128,5 @@ class Control:
     def interrupt(self, why: StopReason) -> None:
         """Ask the handler to end and, where it is a coroutine in progress, cancel it."""
         self.tell(why)
-        if self._task is not None:
-            self._task.cancel()
-
-    def enter(self, task: asyncio.Task[None] | None) -> asyncio.Task[None] | None:
-        """From now on, `interrupt` cancels this task (None: nothing); return the one before."""
-        before, self._task = self._task, task
-        return before
+        if self.cancellable and self.attempt is not None:
+            self.attempt.cancel()

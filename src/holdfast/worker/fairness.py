@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from holdfast.core.job import Claim
-from holdfast.worker.served import ServedQueues
 
 
 class Division(NamedTuple):
@@ -30,10 +29,9 @@ class Division(NamedTuple):
 class FairShares:
     """Divides claim calls among queues, and learns from what each brought."""
 
-    def __init__(self, served: ServedQueues) -> None:
-        weights = served.weights or (1,) * len(served.names)
-        self._weights = dict(zip(served.names, weights, strict=True))
-        self._credit = dict.fromkeys(self._weights, 0.0)
+    def __init__(self, weights: Mapping[str, int]) -> None:
+        self._weights = weights
+        self._credit = dict.fromkeys(weights, 0.0)
         self._idle: list[str] = []
         self._asked: dict[str, int] = {}
 

@@ -9,9 +9,9 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.codec import NO_SECRETS, Scrub, encode_result
+from holdfast.core.backoff import Exponential
 from holdfast.core.job import Claim, Ending, Failure
 from holdfast.core.outcome import Cancel, Discard, Fail, Outcome, Retry, Snooze, Success
-from holdfast.core.retry import Exponential
 from holdfast.core.states import STARTED_ITS_LAST, Move, Reason
 from holdfast.errors import HoldfastError
 from holdfast.policy import MAX_DELAY, Policy
@@ -130,6 +130,14 @@ class Judge(msgspec.Struct, frozen=True, gc=False):
 
     def _ending(self, move: Move, **details: Any) -> Ending:
         return Ending(self.claim.ref, move, started_at=self.started_at, **details)
+
+
+def broken(claim: Claim, error: Exception, random: Random, scrub: Scrub) -> Ending:
+    """Judge an attempt that broke outside its handler: a failure, with the default wait before the next try."""
+    failure, charged = describe(error, scrub), claim.attempt + 1
+    if charged >= claim.max_attempts:
+        return Ending(claim.ref, Move.DIE, failure=failure)
+    return Ending(claim.ref, Move.RETRY, delay=Exponential().delay(charged, random), failure=failure)
 
 
 def describe(error: BaseException, scrub: Scrub = NO_SECRETS) -> Failure:

@@ -51,10 +51,10 @@ class Found:
 class Looks:
     """The looks of one worker. Times are the store's."""
 
-    def __init__(self, settings: Settings, load: Load) -> None:
+    def __init__(self, settings: Settings, load: Load, turns: Turns) -> None:
         self._settings = settings
         self._load = load
-        self.turns = Turns(settings.safety_poll, settings.beat_every)
+        self._turns = turns
         self._called = False
         self._left_nothing = False
         self._left_urgent = False
@@ -72,13 +72,13 @@ class Looks:
 
     def take_turns(self, turn: Turn | None, now: datetime, *, at_once: bool) -> None:
         """Hear from a beat of one's place among those who take turns; `at_once`: and take the next one now."""
-        self.turns.learn(turn, now.timestamp())
+        self._turns.learn(turn, now.timestamp())
         if at_once:
-            self.turns.look_at_once()
+            self._turns.look_at_once()
 
     def begin(self, now: datetime) -> Look | None:
         """Return the look that is to be made now, if one is."""
-        by_turn = self.turns.is_up(now.timestamp())
+        by_turn = self._turns.is_up(now.timestamp())
         if not by_turn and not self._called and now.timestamp() < self._look_at:
             return None
         self._called = False
@@ -87,7 +87,7 @@ class Looks:
     def put_off(self, look: Look, now: datetime) -> None:
         """Note that there is enough in hand, and no look after all."""
         if look is Look.BY_TURN:
-            self.turns.take(now.timestamp())
+            self._turns.take(now.timestamp())
         self._look_at = math.inf
         self.wait_for_a_place()
 
@@ -95,13 +95,9 @@ class Looks:
         """Note that there may be something to find when a place is free."""
         self._left_nothing = False
 
-    def failed(self) -> None:
-        """Note that a look was not answered."""
-        self._called = True
-
     def wanted_ahead(self, look: Look) -> int:
         """Return how many jobs to take ahead of their time."""
-        if look is Look.BY_TURN or not self.turns.has_others:
+        if look is Look.BY_TURN or not self._turns.has_others:
             return self._load.wanted_ahead
         return self._load.wanted_soon if self._left_urgent else self._load.wanted_together
 
@@ -121,26 +117,26 @@ class Looks:
         in_reach = next_due_at <= now + self._settings.look_ahead
         self._called |= filled
         self._left_nothing = next_due_at > now and max(request.limit, request.ahead_limit) > 0
-        self._left_urgent = in_reach and not self.turns.somebody_looks_before(next_due_at, now)
+        self._left_urgent = in_reach and not self._turns.somebody_looks_before(next_due_at, now)
         has_room = request.ahead_limit <= ahead and request.ahead_limit < self._load.wanted_soon
         self._look_at = self._next_look(now, next_due_at, has_room=has_room)
         if self._reach_until is not None:
             self._look_at = min(self._look_at, self._reach_until.timestamp())
-        self.turns.looked(answer.now, left=in_reach or crowded)
+        self._turns.looked(answer.now, left=in_reach or crowded)
         if look is not Look.BY_TURN:
             return Found(filled)
-        self.turns.take(now)
+        self._turns.take(now)
         return Found(
             filled,
-            ring=self._left_urgent and not filled and self.turns.has_others,
-            report=self.turns.slow and not in_reach and not crowded,
+            ring=self._left_urgent and not filled and self._turns.has_others,
+            report=self._turns.slow and not in_reach and not crowded,
         )
 
     def heard_at(self, now: datetime) -> datetime | None:
         """Return when others will have heard of what is given back now, if there are others."""
-        if not self.turns.has_others:
+        if not self._turns.has_others:
             return None
-        return now + timedelta(seconds=self._settings.beat_every + TOLERANCE) if self.turns.slow else now
+        return now + timedelta(seconds=self._settings.beat_every + TOLERANCE) if self._turns.slow else now
 
     def gave_back(self, soonest: datetime) -> None:
         """Note that jobs went back for want of a place at their time, the soonest of them due then."""
@@ -150,7 +146,7 @@ class Looks:
     def rest_for(self, now: datetime) -> float:
         """Return the seconds until the next look, if nobody calls before."""
         seconds = now.timestamp()
-        return min(self.turns.due_in(seconds), max(0.0, self._look_at - seconds))
+        return min(self._turns.due_in(seconds), max(0.0, self._look_at - seconds))
 
     def _next_look(self, now: float, next_due_at: float, *, has_room: bool) -> float:
         """Return when to look even if nobody calls and it is not one's turn."""

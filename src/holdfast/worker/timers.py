@@ -15,6 +15,7 @@ import heapq
 import math
 from collections import deque
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from itertools import count
 
 from holdfast.clock import Clock
@@ -22,12 +23,17 @@ from holdfast.core.job import Claim
 from holdfast.worker.alarm import Alarms, LoopAlarm
 from holdfast.worker.booking import crowded_out
 from holdfast.worker.lease import Lease
+from holdfast.worker.slots import Slots
+from holdfast.worker.turns import Turns
 
 RECHECK = 1.0
 """Seconds at most between two looks at the clock, so that a step of the wall clock is noticed."""
 
 PATIENCE = 1.0
 """Seconds that a due job waits for a slot here before others may have it."""
+
+SHORT_PATIENCE = 0.2
+"""Seconds that one which was held for later waits, where others may have a slot."""
 
 CHECK = 0.125
 """Seconds between two looks at who has waited for how long."""
@@ -40,26 +46,27 @@ class Timers:
         self,
         clock: Clock,
         lease: Lease,
-        free_slots: Callable[[], int],
-        start: Callable[[Claim], None],
-        give_back: Callable[[Claim], None],
+        slots: Slots,
+        turns: Turns,
         *,
+        start: Callable[[Claim], None],
+        release: Callable[[Claim], None],
+        overbooked: Callable[[], None],
         alarms: Alarms = LoopAlarm,
-        patience: Callable[[], float] = lambda: PATIENCE,
-        overbooked: Callable[[], None] = lambda: None,
     ) -> None:
         self._clock = clock
         self._lease = lease
-        self._free_slots = free_slots
+        self._slots = slots
+        self._turns = turns
         self._start = start
-        self._give_back = give_back
+        self._release = release
+        self._overbooked = overbooked
+        self._closed = False
         self._order = count()
         self._ahead: list[tuple[float, int, Claim]] = []
         self._due: deque[tuple[float, Claim]] = deque()
         self._alarm = alarms(self._go_off)
         self._goes_off_at = math.inf
-        self._patience = patience
-        self._overbooked = overbooked
         self._checks_from = -math.inf
 
     @property
@@ -79,6 +86,10 @@ class Timers:
 
     def hold(self, claims: Iterable[Claim]) -> None:
         """Take claims in, and start those that can start."""
+        if self._closed:
+            for claim in claims:
+                self._release(claim)
+            return
         self._note_due()
         now, boot = self._clock.now(), self._clock.boot()
         for claim in claims:
@@ -99,12 +110,28 @@ class Timers:
         if self._due:
             self._start_due()
 
-    def crowded_out(self, busy: int, lasts: float | None) -> list[Claim]:
-        """Return those that would find no place here at their time, with so many running that last so long."""
+    def close(self) -> None:
+        """Give back all, and what comes from now on."""
+        self._closed = True
+        self.give_back(lambda _: True)
+
+    def give_back(self, wanted: Callable[[Claim], bool]) -> list[Claim]:
+        """Let others have those of the claims that have not started and are wanted; return them."""
+        out = self.take_out(wanted)
+        for claim in out:
+            self._release(claim)
+        return out
+
+    def give_back_crowded(self, after: datetime, lasts: float | None) -> list[Claim]:
+        """Give back those that would find no place here at their time, if that is after this one; return them.
+
+        Jobs are expected to last so long.
+        """
         now = self._clock.now().timestamp()
         ahead = sorted(self._ahead)
-        out = crowded_out([entry[0] - now for entry in ahead], self._free_slots(), busy, lasts)
-        return [ahead[position][-1] for position in out]
+        out = crowded_out([entry[0] - now for entry in ahead], self._slots.free, self._slots.taken, lasts)
+        crowded = {claim.ref for claim in (ahead[position][-1] for position in out) if claim.run_at > after}
+        return self.give_back(lambda claim: claim.ref in crowded) if crowded else []
 
     def take_out(self, wanted: Callable[[Claim], bool]) -> list[Claim]:
         """Return those of the claims that have not started and are wanted; they are held here no more."""
@@ -122,12 +149,12 @@ class Timers:
         now = self._clock.now().timestamp()
         if self._ahead[0][0] > now:
             return
-        waits_until = self._clock.boot() + self._patience()
+        waits_until = self._clock.boot() + (SHORT_PATIENCE if self._turns.has_others else PATIENCE)
         while self._ahead and self._ahead[0][0] <= now:
             self._due.append((waits_until, heapq.heappop(self._ahead)[-1]))
 
     def _start_due(self) -> None:
-        while self._due and self._free_slots() > 0 and self._lease.fresh:
+        while self._due and self._slots.free > 0 and self._lease.fresh:
             self._start(self._due.popleft()[-1])
 
     def _set_alarm(self) -> None:
@@ -150,11 +177,10 @@ class Timers:
     def _give_back_overdue(self) -> None:
         """Let others have what has waited for too long, several at a time where many do."""
         boot = self._clock.boot()
-        if not self._due or self._free_slots() > 0 or boot < self._checks_from:
+        if not self._due or self._slots.free > 0 or boot < self._checks_from:
             return
         self._checks_from = boot + CHECK
         overdue = {claim.ref for waits_until, claim in self._due if waits_until <= boot}
         if overdue:
-            for claim in self.take_out(lambda claim: claim.ref in overdue):
-                self._give_back(claim)
+            self.give_back(lambda claim: claim.ref in overdue)
             self._overbooked()

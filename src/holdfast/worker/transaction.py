@@ -13,8 +13,6 @@ import asyncio
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from msgspec.structs import replace
-
 from holdfast.codec import encode_result
 from holdfast.core.job import Ending, Verdict
 from holdfast.core.outcome import Outcome
@@ -94,7 +92,7 @@ class JobTransaction:
             return
         self._control.concluding = True  # from now on, that the claim is valid no more may be our own doing
         try:
-            await self._finish(self._ending())
+            await self._finish(self._control.with_log(self._judge.returned(self._result)))
         except BaseException as failure:
             self._control.concluding = False
             await self._undo(failure)
@@ -109,10 +107,6 @@ class JobTransaction:
             )
         await self._joined.commit()
         self._control.fix(ending)
-
-    def _ending(self) -> Ending:
-        ending, log = self._judge.returned(self._result), self._control.log
-        return ending if log is None else replace(ending, log=log.text)
 
     async def _undo(self, error: BaseException) -> None:
         """Roll back because of an error, which is what counts whether this succeeds or not."""

@@ -10,17 +10,14 @@ is gone: never earlier.
 
 import asyncio
 import logging
-from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
-from datetime import datetime
 from random import Random
 from typing import Any
 
-from msgspec.structs import replace
-
 from holdfast.clock import Clock
-from holdfast.core.job import Claim, ClaimRef, Ending, KnownTask
+from holdfast.core.job import Claim, ClaimRef, Ending
 from holdfast.core.states import Move, Reason
 from holdfast.events import Events
 from holdfast.hooks import Middleware
@@ -32,30 +29,29 @@ from holdfast.worker.alarm import Alarms, LoopAlarm
 from holdfast.worker.announce import Announcer
 from holdfast.worker.attempt import AnyTask, Attempts
 from holdfast.worker.claimer import Claimer
-from holdfast.worker.completer import Completer
+from holdfast.worker.completer import Completer, Ended
 from holdfast.worker.control import Control, StopReason
 from holdfast.worker.doorkeeper import DoorKeeper
 from holdfast.worker.doors import Doors
-from holdfast.worker.executors.threads import ThreadExecutor
-from holdfast.worker.judge import describe
+from holdfast.worker.judge import broken
 from holdfast.worker.lease import Lease
 from holdfast.worker.load import Load
 from holdfast.worker.messages import Adopt, Buried, Channel, Message, Pulse, Renewed, Retired, Revoke, Stop, Stuck
 from holdfast.worker.notes import Log, Notes
 from holdfast.worker.reporter import Reporter
 from holdfast.worker.served import ServedQueues
+from holdfast.worker.slots import Slots
 from holdfast.worker.storecalls import StoreCalls
 from holdfast.worker.storeclock import StoreClock
+from holdfast.worker.threads import ThreadExecutor
 from holdfast.worker.timekeeper import Timekeeper
-from holdfast.worker.timers import PATIENCE, Timers
+from holdfast.worker.timers import Timers
+from holdfast.worker.turns import Turns
 
 log = logging.getLogger(__name__)
 
 LAST_WORDS = 0.5
 """Seconds for cancelled coroutines to end."""
-
-SHORT_PATIENCE = 0.2
-"""Seconds that a job which was held for later waits for a slot, where others may have one."""
 
 FLUSH_LIMIT = 2.0
 """Seconds for the last endings to reach the store, even if the grace is over."""
@@ -94,9 +90,6 @@ class Worker:
         self._settings = settings
         self._ports = ports
         self._alone = alone
-        self._running: dict[ClaimRef, Control] = {}
-        self._quiet = asyncio.Event()
-        self._quiet.set()
         self._over = asyncio.Event()
         self._stopping = False
         self._group: asyncio.TaskGroup
@@ -106,28 +99,26 @@ class Worker:
         same = ports.backend.verbs.lease_clock is LeaseClock.BOOT
         clock, events = StoreClock(ports.clock, same=same), ports.events
         self._clock = clock
-        self._announcer = Announcer(events, clock)
+        self._announcer = Announcer(events)
         self._notes = Notes(ports.notes)
         self._lease = Lease(clock, settings.lease, settings.margin, settings.beat_every)
         self._calls = StoreCalls(ports.backend, clock, events, ports.random, settings.store_timeout)
-        self._completer = Completer(self._calls, worker, self._notes, self._announcer.settled, self._relieved)
-        self._load = Load(clock, settings.concurrency, self._completer, settings.look_ahead)
+        self._completer = Completer(self._calls, worker, self._notes, self._announcer.settled, self._look_again)
+        self._slots = Slots(settings.concurrency)
+        self._turns = Turns(settings.safety_poll, settings.beat_every)
         self._timers = Timers(
             clock,
             self._lease,
-            self._load.free_slots,
-            self._start,
-            self._give_back,
-            alarms=ports.alarms,
-            patience=lambda: SHORT_PATIENCE if self._claimer.has_others else PATIENCE,
+            self._slots,
+            self._turns,
+            start=self._start,
+            release=self._release,
             overbooked=self._overbooked,
+            alarms=ports.alarms,
         )
-        self._load.due, self._load.ahead = lambda: self._timers.due, lambda: self._timers.ahead
+        self._load = Load(clock, self._slots, self._timers, self._completer, settings)
         self._timekeeper = Timekeeper(self._calls, clock, lambda: self._timers.ahead)
-        self._load.soon = lambda: self._timers.due_within(settings.safety_poll)
-        self._reporter = Reporter(
-            self._calls, clock, worker, lambda: list(self._running.values()), self._announcer.progressed
-        )
+        self._reporter = Reporter(self._calls, clock, worker, self._slots.running, self._announcer.progressed)
         self._threads = ThreadExecutor(settings.concurrency)
         self._doors = Doors(hours, clock)
         self._attempts = Attempts(
@@ -136,13 +127,13 @@ class Worker:
             worker=worker,
             clock=clock,
             random=ports.random,
-            events=events,
+            announcer=self._announcer,
             notes=self._notes,
             reporter=self._reporter,
+            doors=self._doors,
             threads=self._threads,
             stuck=self._stuck,
             middleware=middleware,
-            doors=self._doors,
         )
         self._claimer = Claimer(
             calls=self._calls,
@@ -152,15 +143,15 @@ class Worker:
             worker=worker,
             served=served,
             lease=self._lease,
+            timers=self._timers,
             load=self._load,
+            turns=self._turns,
             notes=self._notes,
             doors=self._doors,
-            take=self._take,
-            part_with_crowded=self._part_with_crowded,
             report_look=self.ask_for_beat,
             buried=self._buried,
         )
-        self._doorkeeper = DoorKeeper(self._doors, clock, events, self._running.values, self._claimer.wake)
+        self._doorkeeper = DoorKeeper(self._doors, clock, events, self._slots.running, self._look_again)
 
     async def run(self) -> None:
         """Work until stopped. Raises what broke one of the loops: a bug must not look like a quiet worker."""
@@ -203,7 +194,9 @@ class Worker:
         """Begin to stop; the first call counts."""
         if not self._stopping:
             self._stopping = True
-            self._group.create_task(self._stop(grace))
+            self._claimer.stop()
+            self._timers.close()
+            self._group.create_task(self._end(grace))
 
     # -- what the supervisor says ----------------------------------------------------------------------------
 
@@ -220,7 +213,7 @@ class Worker:
             case Revoke():
                 self._revoke(message)
             case Adopt(tasks=tasks):
-                self._adopt(KnownTask(*task) for task in tasks)
+                self._adopt(tasks)
             case Stop(grace=grace):
                 self.stop(grace)
             case Buried():
@@ -241,20 +234,20 @@ class Worker:
         refs = frozenset(ClaimRef(*claim) for claim in revoke.claims)
         replaced = frozenset(ClaimRef(*claim) for claim in revoke.replaced)
         for claim in self._timers.take_out(lambda claim: claim.ref in refs):
-            self._end_unstarted(claim, Ending(claim.ref, Move.CANCEL, reason=Reason.REQUESTED))
-        for claim in self._timers.take_out(lambda claim: claim.queue in revoke.paused or claim.ref in replaced):
-            self._give_back(claim)
-        for ref, control in list(self._running.items()):
-            if ref in refs and control.goes_on:  # said at every beat, heard once: it may tidy up
+            self._completer.add(Ended(claim, Ending(claim.ref, Move.CANCEL, reason=Reason.REQUESTED)))
+        self._timers.give_back(lambda claim: claim.queue in revoke.paused or claim.ref in replaced)
+        for control in self._slots.running():
+            if control.claim.ref in refs and control.goes_on:  # said at every beat, heard once: it may tidy up
                 control.interrupt(StopReason.CANCEL)
 
-    def _adopt(self, waiting: Iterable[KnownTask]) -> None:
-        ours = [self._tasks[task.name].known for task in waiting if self._knows(task)]
-        if ours:
-            self._claimer.adopt(list(dict.fromkeys(ours)))
-
-    def _knows(self, task: KnownTask) -> bool:
-        return task.name in self._tasks and task.version <= self._tasks[task.name].policy.version
+    def _adopt(self, waiting: Iterable[tuple[str, int]]) -> None:
+        known = [
+            task.known
+            for name, version in waiting
+            if (task := self._tasks.get(name)) is not None and version <= task.policy.version
+        ]
+        if known:
+            self._claimer.adopt(dict.fromkeys(known))
 
     async def _pulse(self) -> None:
         every = min(1.0, self._settings.hang_limit / 10)
@@ -263,43 +256,17 @@ class Worker:
             await asyncio.sleep(every)
 
     def _say_alive(self, *, beat_now: bool = False) -> None:
-        self._ports.channel.send(Pulse(self._calls.unanswered_for, self._claimer.polled_at, beat_now))
+        self._ports.channel.send(Pulse(self._calls.unanswered_for, self._turns.polled_at, beat_now))
 
     # -- the way of a claim ----------------------------------------------------------------------------------
-
-    def _take(self, claims: Collection[Claim]) -> None:
-        if self._stopping:
-            for claim in claims:
-                self._give_back(claim)
-        else:
-            self._timers.hold(claims)
-
-    def _overbooked(self) -> None:
-        """Have fewer jobs wait here: some have waited for too long, and went back."""
-        boot = self._clock.boot()
-        ages = [boot - control.started_boot for control in self._running.values() if control.started_boot]
-        if ages:
-            self._load.last_at_least(2 * sum(ages) / len(ages))  # they are half through, as a rule
-        self._claimer.gave_back()
-
-    def _part_with_crowded(self, after: datetime) -> Collection[Claim]:
-        """Give back what would find no place here at its time, if that is after this one; return it."""
-        crowded = self._timers.crowded_out(self._load.running, self._load.lasts)
-        refs = {claim.ref for claim in crowded if claim.run_at > after}
-        out = self._timers.take_out(lambda claim: claim.ref in refs) if refs else []
-        for claim in out:
-            self._give_back(claim)
-        return out
 
     def _start(self, claim: Claim) -> None:
         refusal = self._doors.refusal(claim)
         if refusal is not None:
-            self._end_unstarted(claim, refusal)
+            self._completer.add(Ended(claim, refusal))
             return
         control = Control(claim, self._lease, self._reporter.progressed)
-        self._running[claim.ref] = control
-        self._load.started()
-        self._quiet.clear()
+        self._slots.take(control)
         self._reporter.something_runs()
         # In a context of its own: what one job's code sets there is no business of the next, whoever starts it.
         control.attempt = self._loop.create_task(self._attempt(control), context=self._context.copy())
@@ -310,40 +277,29 @@ class Worker:
             ending = await self._attempts.run(control)
         except Exception as error:
             log.exception("job %s: its attempt broke outside its handler", claim.job_id)
-            move = Move.DIE if claim.attempt + 1 >= claim.max_attempts else Move.RETRY
-            ending = control.ending or Ending(claim.ref, move, failure=describe(error, control.scrub))
+            ending = control.ending or broken(claim, error, self._ports.random, control.scrub)
         finally:
-            del self._running[claim.ref]
+            self._slots.leave(control)
             self._reporter.ended(control)
-            self._load.ended(control.started_boot)
-        self._ended(control, ending)
-        if not self._running:
-            self._quiet.set()
+        lasted = self._clock.boot() - control.started_boot if control.started_boot else None
+        self._load.ended(lasted)
+        if ending is None:
+            self._notes.ended([claim.ref])
+        else:
+            self._completer.add(Ended(claim, control.with_log(ending), lasted or 0.0))
         self._timers.slot_free()
         if self._timers.due <= self._load.enough:
             self._claimer.slot_free()
 
-    def _ended(self, control: Control, ending: Ending | None) -> None:
-        if ending is None:
-            self._notes.ended([control.claim.ref])
-            return
-        if control.log is not None:
-            ending = replace(ending, log=control.log.text)
-        self._announcer.ended(control.claim, control.started_boot)
-        self._completer.add(ending)
+    def _release(self, claim: Claim) -> None:
+        self._completer.add(Ended(claim, Ending(claim.ref, Move.RELEASE)))
 
-    def _give_back(self, claim: Claim) -> None:
-        self._end_unstarted(claim, Ending(claim.ref, Move.RELEASE))
+    def _overbooked(self) -> None:
+        """Have fewer jobs wait here: some have waited for too long, and went back."""
+        self._load.overbooked()
+        self._claimer.overbooked()
 
-    def _give_back_all(self) -> None:
-        for claim in self._timers.take_out(lambda _: True):
-            self._give_back(claim)
-
-    def _end_unstarted(self, claim: Claim, ending: Ending) -> None:
-        self._announcer.ended(claim)
-        self._completer.add(ending)
-
-    def _relieved(self) -> None:
+    def _look_again(self) -> None:
         self._claimer.wake()
 
     def _stuck(self, control: Control, why: str) -> None:
@@ -354,21 +310,19 @@ class Worker:
 
     async def _work_alone(self) -> None:
         worked = await self._claimer.claim_alone()
-        await self._quiet.wait()
+        await self._slots.quiet()
         await self._completer.flushed()
         self._ports.channel.send(Retired(worked))
         self._over.set()
 
-    async def _stop(self, grace: float) -> None:
+    async def _end(self, grace: float) -> None:
         ends_at = self._ports.clock.boot() + grace
-        self._claimer.stop()
-        self._give_back_all()
-        for control in self._running.values():
+        for control in self._slots.running():
             control.tell(StopReason.STOP)
-        if not await _within(grace, self._quiet.wait()):
-            for control in list(self._running.values()):
+        if not await _within(grace, self._slots.quiet()):
+            for control in self._slots.running():
                 control.interrupt(StopReason.STOP)
-            await _within(LAST_WORDS, self._quiet.wait())
+            await _within(LAST_WORDS, self._slots.quiet())
         await _within(max(FLUSH_LIMIT, ends_at - self._ports.clock.boot()), self._completer.flushed())
         self._over.set()
 
@@ -377,7 +331,7 @@ class Worker:
             return
         self._lease.bury()
         self._timers.take_out(lambda _: True)
-        for control in list(self._running.values()):
+        for control in self._slots.running():
             control.interrupt(StopReason.LOST)
         self.stop(0.0)
 

@@ -154,10 +154,10 @@ class TestFailures:
         first, second = world.enqueue(), world.enqueue()
         find = bulk.find_job
 
-        def find_one_only(backend, wanted):
-            if wanted == second:
+        def find_one_only(wanted, backend, job_id):
+            if job_id == second:
                 raise StoreUnavailableError("database is locked")
-            return find(backend, wanted)
+            return find(wanted, backend, job_id)
 
         monkeypatch.setattr(bulk, "find_job", find_one_only)
         result = holdfast("jobs", "cancel", first, second, "--json")

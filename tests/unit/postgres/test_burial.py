@@ -14,7 +14,7 @@ from holdfast.core.job import Cancellation, ClaimRef, Ending, OnConflict, Progre
 from holdfast.core.states import Move, Reason, State
 from holdfast.errors import WorkerBuriedError
 from holdfast.store.postgres import supervision_verbs
-from holdfast.store.protocol import ClaimRequest, WorkerBeat, WorkerInfo
+from holdfast.store.protocol import BURIED_KEPT, ClaimRequest, WorkerBeat, WorkerInfo
 from holdfast.testing import FakeClock
 from holdfast.testing.conformance.harness import LEASE
 
@@ -135,7 +135,7 @@ def test_the_buried_are_remembered_for_a_day(crossing):
     """After that a worker of the same name is a new one, which can be buried again."""
     worker = crossing.register()
     crossing.bury(worker, DeathKind.STOPPED)
-    crossing.clock.advance(supervision_verbs.BURIED_KEPT.total_seconds())
+    crossing.clock.advance(BURIED_KEPT.total_seconds())
     crossing.run(crossing.verbs.register(_info(worker)))
     assert crossing.run(crossing.verbs.workers()) == ()
     crossing.clock.advance(1)

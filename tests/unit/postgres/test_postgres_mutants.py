@@ -71,7 +71,7 @@ def test_a_mark_kept_after_failover_is_noticed(shop: Shop, monkeypatch: pytest.M
 
 def test_a_mark_kept_when_xmin_went_back_is_noticed(shop: Shop) -> None:
     """A mark from the future is believed, which another server set: behind a pooler no connection may break."""
-    rewrite(shop.backend.verbs, "noted.mark <= moment.xmin", "noted.mark IS NOT NULL")
+    rewrite(shop.backend.verbs, "noted.mark <= asker.xmin", "noted.mark IS NOT NULL")
     with noticed_by("assert shop.claim() == [job_id]"):
         test_marks.test_a_mark_of_another_server_says_nothing(shop)
 

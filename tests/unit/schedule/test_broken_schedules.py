@@ -16,7 +16,7 @@ from holdfast.errors import (
     StoreUnavailableError,
     ValueNotStoredError,
 )
-from holdfast.schedule import backfilling, errands, looking
+from holdfast.schedule import backfilling, due, errands
 from holdfast.schedule.deciding import COUNTED, MOST_RUNS, decide
 from holdfast.schedule.declaring import Declaration, Declarer, Synchronised, synchronise
 from holdfast.schedule.plan import Plan, Schedule, Template, encode_plan, read_schedule
@@ -49,8 +49,8 @@ class Bench:
     def create(self, name: str, rule) -> None:
         self.call(errands.create(self.verbs, name, rule, JOB, self.ahead))
 
-    def look(self) -> looking.Look:
-        return self.call(looking.fire_due(self.verbs, self.ahead))
+    def look(self) -> due.Fired:
+        return self.call(due.fire_due(self.verbs, self.ahead))
 
     def claim(self, limit: int = 10) -> list[ClaimRef]:
         self.calls += 1
@@ -89,7 +89,7 @@ def test_what_this_machine_does_not_know_is_unreadable(body: str) -> None:
 
 def test_many_that_nobody_can_read_do_not_hide_the_others() -> None:
     bench = Bench(Every(30))
-    for number in range(2 * looking.AT_ONCE):
+    for number in range(2 * due.AT_ONCE):
         bench.spoil(f"newer-{number}", b'{"rule":{"rule":"moon"}}')
     bench.clock.advance(25)
     assert [fire.schedule for fire in bench.look().fires] == [NAME]
@@ -113,11 +113,11 @@ def test_what_nobody_can_read_can_be_deleted() -> None:
 def test_many_that_are_due_at_once_are_fired_one_look_after_the_other() -> None:
     """A look that leaves some over says so; else they would wait for the next beat."""
     bench = Bench()
-    for number in range(2 * looking.AT_ONCE + 1):
+    for number in range(2 * due.AT_ONCE + 1):
         bench.create(f"every-{number}", Every(60))
     bench.clock.advance(55)
     fired = [bench.look() for _ in range(3)]
-    assert [len(look.fires) for look in fired] == [looking.AT_ONCE, looking.AT_ONCE, 1]
+    assert [len(look.fires) for look in fired] == [due.AT_ONCE, due.AT_ONCE, 1]
     now = bench.clock.now()
     assert [look.next_due_at == now for look in fired] == [True, True, False]
 
@@ -305,7 +305,7 @@ def test_one_that_cannot_be_fired_is_in_nobodys_way(monkeypatch: pytest.MonkeyPa
         return change_records(changes)
 
     if trouble == "deciding":
-        monkeypatch.setattr(looking, "decide", decide_but_one)
+        monkeypatch.setattr(due, "decide", decide_but_one)
     else:
         monkeypatch.setattr(bench.verbs, "change_records", change_but_one)
     look = bench.look()

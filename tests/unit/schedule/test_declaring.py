@@ -8,7 +8,7 @@ from holdfast import Cron, Every, Holdfast
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.states import State
 from holdfast.errors import ConfigurationError
-from holdfast.schedule import errands, looking
+from holdfast.schedule import due, errands
 from holdfast.schedule.declaring import Declaration, Declarer, Synchronised, release_of, synchronise
 from holdfast.schedule.plan import Schedule, Template
 from holdfast.store.errand import Errand, run_errand
@@ -42,7 +42,7 @@ class Shop:
         return {schedule.name: schedule for schedule in self.call(errands.list_all(self.verbs))}
 
     def look(self) -> int:
-        return len(self.call(looking.fire_due(self.verbs, AHEAD)).fires)
+        return len(self.call(due.fire_due(self.verbs, AHEAD)).fires)
 
 
 @pytest.fixture

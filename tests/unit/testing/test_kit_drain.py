@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import Context, Retry, Secret, Snooze, State
 from holdfast.events import JobProgressed
-from holdfast.worker import attempt as attempts
+from holdfast.worker import running
 
 
 def outcomes(runs):
@@ -334,7 +334,7 @@ def test_a_task_that_is_declared_later_takes_what_waits_for_it(app, kit):
 
 
 def test_a_handler_that_cannot_be_stopped_fails_the_test(app, kit, monkeypatch):
-    monkeypatch.setattr(attempts, "STUCK_AFTER", 0.3)
+    monkeypatch.setattr(running, "STUCK_AFTER", 0.3)
     release = threading.Event()
 
     @app.task(timeout=0.3)

@@ -9,21 +9,26 @@ from stage import SETTINGS, Stage, play, working
 
 from holdfast import Holdfast
 from holdfast.core.states import State
+from holdfast.errors import StoreUnavailableError
 
 RARELY = replace(SETTINGS, safety_poll=1000.0)
 JOBS = 10
 
 
 class Asked:
-    """Counts the claim calls of a stage."""
+    """Counts the claim calls of a stage; the next ones may fail."""
 
     def __init__(self, stage: Stage) -> None:
         self.times = 0
+        self.failures = 0
         self._claim = stage.backend.verbs.claim
         stage.backend.verbs.claim = self._counted  # type: ignore[method-assign]
 
     def _counted(self, *request: Any) -> Any:
         self.times += 1
+        if self.failures:
+            self.failures -= 1
+            raise StoreUnavailableError("away")
         return self._claim(*request)
 
 
@@ -93,5 +98,27 @@ def test_a_job_that_is_given_back_is_asked_for_again() -> None:
             job = await stage.settled(fails_twice.enqueue())
             assert job.state is State.COMPLETED
             assert stage.clock.boot() - began < 2
+
+    play(scenario)
+
+
+def test_what_was_asked_for_in_vain_is_asked_for_again() -> None:
+    """A bell that rang while the store was away is not forgotten, and no poll is needed."""
+
+    async def scenario() -> None:
+        app = Holdfast("memory://")
+
+        @app.task
+        async def noop() -> None:
+            """Do nothing."""
+
+        stage = Stage(app, RARELY)
+        asked = Asked(stage)
+        async with working(stage):
+            await stage.until(lambda: asked.times)
+            asked.failures, began = 2, stage.clock.boot()
+            await stage.settled(noop.enqueue())
+            assert asked.times == 4
+            assert stage.clock.boot() - began < 5
 
     play(scenario)

@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from random import Random
 
+from msgspec.structs import replace
+
 from holdfast.core.job import ClaimRef, Ending, NewJob, Verdict
 from holdfast.core.states import Move, State
 from holdfast.errors import StoreUnavailableError, ValueNotStoredError
@@ -15,7 +17,7 @@ from holdfast.store.verb import Verb
 from holdfast.testing.simulator.loop import VirtualLoop
 from holdfast.testing.simulator.wires import MemoryLog
 from holdfast.testing.simulator.world import VirtualClock
-from holdfast.worker.completer import BACKLOG_LIMIT, Completer
+from holdfast.worker.completer import BACKLOG_LIMIT, Completer, Ended
 from holdfast.worker.notes import Notes, read_notes
 from holdfast.worker.storecalls import StoreCalls
 
@@ -48,6 +50,7 @@ class Scene:
         self.backend.run(verbs.register(WorkerInfo("w", "s", "host", 1, timedelta(seconds=15))))
         self.backend.run(verbs.enqueue([NewJob(f"job-{number}", "task", b"{}") for number in range(jobs)]))
         claims = self.backend.run(verbs.claim(ClaimRequest("w", 1, jobs))).jobs
+        self.claims = claims
         self.refs = [claim.ref for claim in claims]
         log = MemoryLog()
         notes = Notes(log)
@@ -63,17 +66,14 @@ class Scene:
             calls,
             "w",
             notes,
-            lambda ending, verdict: self.settled.append((ending.ref, verdict)),
+            lambda ended, verdict: self.settled.append((ended.claim.ref, verdict)),
             lambda: self.crowded_when_relieved.append(self.completer.crowded),
         )
         self._running = asyncio.ensure_future(self.completer.run())
 
-    def _note(self, ending: Ending, verdict: Verdict) -> None:
-        self.settled.append((ending.ref, verdict))
-
-    def complete(self, refs: Sequence[ClaimRef]) -> None:
-        for ref in refs:
-            self.completer.add(Ending(ref, Move.COMPLETE, result=b"1"))
+    def complete_all(self) -> None:
+        for claim in self.claims:
+            self.completer.add(Ended(claim, Ending(claim.ref, Move.COMPLETE, result=b"1")))
 
     def states(self) -> list[State]:
         jobs = [self.backend.run(self.backend.verbs.get(ref.job_id)) for ref in self.refs]
@@ -90,7 +90,7 @@ def test_endings_that_come_together_go_together() -> None:
 
     async def scenario() -> None:
         scene = Scene(jobs=50)
-        scene.complete(scene.refs)
+        scene.complete_all()
         await scene.completer.flushed()
         assert scene.backend.calls == 1
         assert set(scene.states()) == {State.COMPLETED}
@@ -105,7 +105,7 @@ def test_a_lost_answer_is_asked_for_again() -> None:
     async def scenario() -> None:
         scene = Scene()
         scene.backend.lose_answers = 2
-        scene.completer.add(Ending(scene.refs[0], Move.RETRY))
+        scene.completer.add(Ended(scene.claims[0], Ending(scene.refs[0], Move.RETRY)))
         await scene.completer.flushed()
         assert scene.settled == [(scene.refs[0], Verdict.ACCEPTED)]
         job = scene.backend.run(scene.backend.verbs.get(scene.refs[0].job_id))
@@ -121,7 +121,7 @@ def test_an_outage_is_said_once_and_survived() -> None:
     async def scenario() -> None:
         scene = Scene()
         scene.backend.away = True
-        scene.complete(scene.refs)
+        scene.complete_all()
         await asyncio.sleep(60)
         assert scene.settled == []
         assert read_notes(scene.log).held == set(scene.refs)
@@ -146,7 +146,7 @@ def test_one_outcome_that_cannot_be_stored_holds_up_nobody() -> None:
             return finish(worker, endings)
 
         scene.backend.verbs.finish = picky  # type: ignore[method-assign]
-        scene.complete(scene.refs)
+        scene.complete_all()
         await scene.completer.flushed()
         assert scene.states() == [State.COMPLETED, State.HELD, State.COMPLETED]
         assert read_notes(scene.log).held == frozenset()
@@ -162,7 +162,8 @@ def test_a_crowd_of_endings_stops_the_claims() -> None:
         scene.backend.away = True
         assert not scene.completer.crowded
         for number in range(BACKLOG_LIMIT + 1_000):
-            scene.completer.add(Ending(ClaimRef(f"other-{number}", 1), Move.COMPLETE))
+            ref = ClaimRef(f"other-{number}", 1)
+            scene.completer.add(Ended(replace(scene.claims[0], ref=ref), Ending(ref, Move.COMPLETE)))
         await asyncio.sleep(1)
         assert scene.completer.crowded
         scene.backend.away = False

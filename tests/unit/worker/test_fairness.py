@@ -9,15 +9,10 @@ from hypothesis import strategies as st
 
 from holdfast.core.job import Claim, ClaimRef
 from holdfast.worker.fairness import Division, FairShares, interleaved
-from holdfast.worker.served import ServedQueues
 
 WEIGHTS = {"critical": 6, "mail": 3, "reports": 1}
 TOLERANCE = 2.0
 """Jobs that a queue may be ahead of or behind its weight between any two calls."""
-
-
-def served(weights: Mapping[str, int]) -> ServedQueues:
-    return ServedQueues(tuple(weights), tuple(weights.values()))
 
 
 class Shelf:
@@ -60,7 +55,7 @@ limits_of_calls = st.lists(st.one_of(st.just(1), st.integers(1, 500)), min_size=
 @given(weights_of_queues, limits_of_calls)
 def test_backlogged_queues_keep_their_proportion_in_every_window(weights, limits):
     """No queue is ever ahead by a whole job; so none is behind by more than the others together may be ahead."""
-    fair, shelf = FairShares(served(weights)), everything(weights)
+    fair, shelf = FairShares(weights), everything(weights)
     ahead = [dict.fromkeys(weights, 0.0)]
     whole = sum(weights.values())
     for limit in limits:
@@ -78,7 +73,7 @@ def test_backlogged_queues_keep_their_proportion_in_every_window(weights, limits
 @given(weights_of_queues, limits_of_calls)
 def test_a_division_asks_for_the_limit_and_names_each_queue_once(weights, limits):
     """The shares add up, and no share is below 0."""
-    fair, shelf = FairShares(served(weights)), Shelf({"q0": 1000.0})
+    fair, shelf = FairShares(weights), Shelf({"q0": 1000.0})
     for limit in limits:
         division = fair.divide(limit)
         assert sorted(division.queues) == sorted(weights)
@@ -89,7 +84,7 @@ def test_a_division_asks_for_the_limit_and_names_each_queue_once(weights, limits
 
 def test_one_job_at_a_time_is_shared_exactly():
     """Ten calls for one job are six, three and one; and no queue has to wait longer than it must."""
-    fair, shelf = FairShares(served(WEIGHTS)), everything(WEIGHTS)
+    fair, shelf = FairShares(WEIGHTS), everything(WEIGHTS)
     turns = [ask(fair, shelf, 1) for _ in range(1000)]
     for start in range(0, 1000, 10):
         assert sum(turns[start : start + 10], Counter()) == Counter(WEIGHTS)
@@ -98,7 +93,7 @@ def test_one_job_at_a_time_is_shared_exactly():
 def test_what_an_idle_queue_does_not_use_goes_to_the_others_by_their_weights():
     """With nothing in the heaviest queue, the two others share all of it three to one."""
     for limit in (1, 7, 100):
-        fair = FairShares(served(WEIGHTS))
+        fair = FairShares(WEIGHTS)
         shelf = Shelf({"mail": float("inf"), "reports": float("inf")})
         ask(fair, shelf, limit)  # here it learns
         got = sum((ask(fair, shelf, limit) for _ in range(400)), Counter())
@@ -109,7 +104,7 @@ def test_what_an_idle_queue_does_not_use_goes_to_the_others_by_their_weights():
 @given(st.integers(1, 500), st.integers(1, 300))
 def test_an_idle_queue_that_wakes_gets_its_share_and_no_more(limit, idle_for):
     """However long it was empty, nothing was saved up for it: its weight counts from now on."""
-    fair, shelf = FairShares(served(WEIGHTS)), everything(WEIGHTS)
+    fair, shelf = FairShares(WEIGHTS), everything(WEIGHTS)
     shelf.stock["critical"] = 0.0
     for _ in range(idle_for):
         ask(fair, shelf, limit)
@@ -123,7 +118,7 @@ def test_an_idle_queue_that_wakes_gets_its_share_and_no_more(limit, idle_for):
 
 def test_the_others_are_not_punished_for_what_they_were_given_instead():
     """Jobs of an empty queue's share, which went to the others, are not reckoned against them when it wakes."""
-    fair, shelf = FairShares(served({"a": 1, "b": 1})), everything({"a": 1, "b": 1})
+    fair, shelf = FairShares({"a": 1, "b": 1}), everything({"a": 1, "b": 1})
     shelf.stock["b"] = 0.0
     for _ in range(50):
         assert ask(fair, shelf, 10)["a"] == 10
@@ -135,7 +130,7 @@ def test_the_others_are_not_punished_for_what_they_were_given_instead():
 def test_every_idle_queue_is_asked_in_turn_by_calls_for_one_job():
     """A worker that takes one job at a time notices the waking of any queue within a round."""
     names = [f"q{number}" for number in range(5)]
-    fair, shelf = FairShares(served(dict.fromkeys(names, 1))), Shelf({"q0": float("inf")})
+    fair, shelf = FairShares(dict.fromkeys(names, 1)), Shelf({"q0": float("inf")})
     for _ in range(20):
         ask(fair, shelf, 1)
     for woken in names[1:]:
@@ -151,7 +146,7 @@ def test_every_idle_queue_is_asked_in_turn_by_calls_for_one_job():
 )
 def test_nothing_is_left_lying_while_a_worker_wants_jobs(weights, story):
     """Whatever comes and goes, a call brings all that is there, up to its limit."""
-    fair, shelf = FairShares(served(weights)), Shelf({})
+    fair, shelf = FairShares(weights), Shelf({})
     for limit, arrivals in story:
         for queue, count in zip(weights, arrivals, strict=False):
             shelf.stock[queue] = shelf.stock.get(queue, 0.0) + count

@@ -11,7 +11,8 @@ from holdfast.settings import Settings
 from holdfast.store.protocol import ClaimAnswer, ClaimRequest, Turn
 from holdfast.worker.load import Load
 from holdfast.worker.looks import LEAD, SHORTEST_NAP, Found, Look, Looks
-from holdfast.worker.turns import TOLERANCE
+from holdfast.worker.slots import Slots
+from holdfast.worker.turns import TOLERANCE, Turns
 
 SETTINGS = Settings(url="memory://", concurrency=20, look_ahead=10.0, safety_poll=2.0, lease=15.0)
 ROUND = datetime(2026, 1, 1, tzinfo=UTC)
@@ -38,14 +39,17 @@ class Desk:
     """The looks of one worker among three, whose next turn comes 4 s after the beginning."""
 
     def __init__(self, settings: Settings = SETTINGS, of: int = 3) -> None:
-        self.ahead = self.soon = 0
-        self.load = Load(_Clock(), settings.concurrency, Idle(), settings.look_ahead)  # type: ignore[arg-type]
-        self.load.ahead, self.load.soon = lambda: self.ahead, lambda: self.soon
-        self.looks = Looks(settings, self.load)
+        self.ahead = self.due = self.soon = 0
+        load = Load(_Clock(), Slots(settings.concurrency), self, Idle(), settings)  # type: ignore[arg-type]
+        self.looks = Looks(settings, load, Turns(settings.safety_poll, settings.beat_every))
         self.looks.take_turns(Turn(of - 1, of, at(0)), at(0), at_once=False)
         look = self.looks.begin(at(0.1))
         if look is not None:
             self.heed(look, 0.1)
+
+    def due_within(self, _seconds: float) -> int:
+        """Return how many claims are held that become due soon."""
+        return self.soon
 
     def heed(self, look: Look, now: float, next_due: float | None = None, **told: Any) -> Found:
         """Let a look be answered: nothing was to be had, unless the test tells otherwise."""
@@ -74,14 +78,6 @@ def test_who_is_called_looks_and_who_is_not_waits_for_its_turn() -> None:
     assert desk.looks.begin(at(1)) is None
     assert desk.next_look(1) == pytest.approx(4)
     assert desk.looks.begin(at(4)) is BY_TURN
-
-
-def test_a_look_that_was_not_answered_is_made_again() -> None:
-    desk = Desk()
-    desk.looks.call()
-    assert desk.looks.begin(at(1)) is CALLED
-    desk.looks.failed()
-    assert desk.looks.begin(at(1)) is CALLED
 
 
 def test_who_is_called_takes_what_it_could_start_at_once_and_whose_turn_it_is_all() -> None:

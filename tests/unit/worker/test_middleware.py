@@ -10,7 +10,7 @@ from stage import Stage, play, working
 
 from holdfast import ConfigurationError, Context, Holdfast, Retry
 from holdfast.core.states import State
-from holdfast.worker import attempt as attempts
+from holdfast.worker import running
 
 TENANT: ContextVar[str] = ContextVar("tenant", default="nobody")
 
@@ -285,7 +285,7 @@ def test_middleware_that_gives_up_waiting_still_waits_for_the_thread() -> None:
 
 def test_a_stuck_thread_within_middleware_is_told_of_with_its_own_stack(monkeypatch) -> None:
     """The supervisor learns where the thread is, not that someone awaits it."""
-    monkeypatch.setattr(attempts, "STUCK_AFTER", 0.1)
+    monkeypatch.setattr(running, "STUCK_AFTER", 0.1)
     app, free = Holdfast("memory://"), threading.Event()
     reasons = []
 

@@ -5,10 +5,14 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from holdfast.core.job import Claim, ClaimRef
+from holdfast.store.protocol import Turn
 from holdfast.testing.simulator.loop import VirtualLoop
 from holdfast.testing.simulator.world import VirtualClock
+from holdfast.worker.control import Control
 from holdfast.worker.lease import Lease
-from holdfast.worker.timers import PATIENCE, Timers
+from holdfast.worker.slots import Slots
+from holdfast.worker.timers import PATIENCE, SHORT_PATIENCE, Timers
+from holdfast.worker.turns import Turns
 
 
 class Bench:
@@ -18,25 +22,24 @@ class Bench:
         self.clock = VirtualClock()
         self.lease = Lease(self.clock, lease=1000.0, margin=1.0, beat_every=400.0)
         self.lease.renewed(0.0)
-        self.slots = slots
+        self.slots = Slots(slots)
+        self.turns = Turns(2.0, 400.0)
         self.started: list[tuple[float, str]] = []
         self.returned: list[str] = []
         self.overbooked_at: list[float] = []
         self.timers = Timers(
             self.clock,
             self.lease,
-            lambda: self.slots,
-            self._start,
-            self._give_back,
+            self.slots,
+            self.turns,
+            start=self._start,
+            release=lambda claim: self.returned.append(claim.job_id),
             overbooked=lambda: self.overbooked_at.append(self.clock.boot()),
         )
 
     def _start(self, claim: Claim) -> None:
-        self.slots -= 1
+        self.slots.take(Control(claim, self.lease, lambda *_: None))
         self.started.append((self.clock.boot(), claim.job_id))
-
-    def _give_back(self, claim: Claim) -> None:
-        self.returned.append(claim.job_id)
 
     def claim(self, name: str, after: float = 0.0, priority: int = 0) -> Claim:
         run_at = self.clock.now() + timedelta(seconds=after)
@@ -62,7 +65,7 @@ def test_due_claims_start_in_the_order_in_which_the_store_gave_them() -> None:
         bench.timers.hold([bench.claim("starved", -5), bench.claim("soon", 0.5), bench.claim("high", priority=9)])
         bench.timers.hold([bench.claim("higher", -9, priority=99)])
         await asyncio.sleep(0.75)
-        bench.slots = 4
+        bench.slots.free = 4
         bench.timers.pump()
         assert bench.names == ["starved", "high", "higher", "soon"]
 
@@ -78,7 +81,7 @@ def test_an_endless_stream_of_urgent_claims_lets_a_starved_one_start() -> None:
         for number in range(10):
             bench.timers.hold([bench.claim(f"urgent-{number}", priority=9)])
             await asyncio.sleep(PATIENCE / 3)
-            bench.slots += 1
+            bench.slots.free += 1
             bench.timers.pump()
         assert bench.names[:3] == ["first", "starved", "urgent-0"]
         assert "starved" not in bench.returned
@@ -93,7 +96,7 @@ def test_claims_ahead_that_become_due_together_go_by_time_then_as_given() -> Non
         bench = Bench(slots=0)
         bench.timers.hold([bench.claim("b", 1), bench.claim("c", 1), bench.claim("a", 0.5)])
         await asyncio.sleep(1.25)
-        bench.slots = 3
+        bench.slots.free = 3
         bench.timers.pump()
         assert bench.names == ["a", "b", "c"]
 
@@ -159,6 +162,35 @@ def test_what_finds_no_slot_for_long_goes_back() -> None:
     play(scenario)
 
 
+def test_what_was_held_for_later_waits_less_where_others_may_have_a_slot() -> None:
+    """They hear of it at once; alone, a job is better off waiting here."""
+
+    async def scenario() -> None:
+        bench = Bench(slots=0)
+        bench.turns.learn(Turn(0, 2), bench.clock.now().timestamp())
+        bench.timers.hold([bench.claim("due"), bench.claim("later", 0.1)])
+        await asyncio.sleep(0.1 + 2 * SHORT_PATIENCE)
+        assert bench.returned == ["later"]
+
+    play(scenario)
+
+
+def test_once_closed_everything_goes_back_and_nothing_starts() -> None:
+    """What is held, and what an answer that was under way still brings."""
+
+    async def scenario() -> None:
+        bench = Bench(slots=1)
+        bench.timers.hold([bench.claim("runs"), bench.claim("due"), bench.claim("later", 5)])
+        bench.timers.close()
+        bench.slots.free = 10
+        bench.timers.hold([bench.claim("underway")])
+        await asyncio.sleep(10)
+        assert bench.names == ["runs"]
+        assert sorted(bench.returned) == ["due", "later", "underway"]
+
+    play(scenario)
+
+
 def test_claims_taken_out_do_not_start() -> None:
     """A revoked claim is gone from the heap; the others keep their times."""
 
@@ -195,12 +227,15 @@ def test_due_within() -> None:
     play(scenario)
 
 
-def test_what_will_find_no_place_is_known_before_its_time() -> None:
+def test_what_will_find_no_place_goes_back_before_its_time() -> None:
     """Of three at the same time, the last one given; the one after them has a place again."""
 
     async def scenario() -> None:
         bench = Bench(slots=2)
         bench.timers.hold([bench.claim("later", 6), *(bench.claim(name, 5) for name in ("a", "b", "c"))])
-        assert [claim.job_id for claim in bench.timers.crowded_out(busy=0, lasts=1.0)] == ["c"]
+        in_time = bench.clock.now() + timedelta(seconds=4)
+        assert bench.timers.give_back_crowded(in_time + timedelta(seconds=1), lasts=1.0) == []
+        assert [claim.job_id for claim in bench.timers.give_back_crowded(in_time, lasts=1.0)] == ["c"]
+        assert (bench.returned, bench.timers.ahead) == (["c"], 3)
 
     play(scenario)

@@ -7,11 +7,11 @@ from functools import partial
 
 from holdfast.core.job import Attempt, Cancellation, Glance, Job, NewJob, OnConflict
 from holdfast.core.states import CLAIMED, FINAL, MOVES, WAITING, Move, Reason, State
-from holdfast.errors import JobStateError
-from holdfast.store.memory.reception import Reception, key_of, refuse_key
+from holdfast.store.memory.reception import Reception, key_of
 from holdfast.store.memory.rows import JobRow
 from holdfast.store.memory.tables import Tables, in_one_step, verb
 from holdfast.store.protocol import JobFilter, Queue, Situation, Worker
+from holdfast.store.refusals import key_taken, not_discarded, not_requeued
 from holdfast.store.verb import Access, Verb
 
 
@@ -89,9 +89,7 @@ class ClientVerbs(Tables):
             row.attempt = row.crashes = 0
             row.error, row.cancel_requested = None, False
         elif state is not State.SCHEDULED:
-            raise JobStateError(
-                f"job {job_id} is {state}: only a dead job can be requeued, and a scheduled one be made due now"
-            )
+            raise not_requeued(job_id, state)
         row.wait(now)
 
     def _take_key_again(self, row: JobRow, now: datetime) -> None:
@@ -100,7 +98,7 @@ class ClientVerbs(Tables):
             return
         holder = self._jobs.get(self._holders.get(key, row.new.id), row)
         if holder.has_key(now):
-            raise refuse_key(holder, now, f"requeue job {row.new.id} once that job has given the key free")
+            raise key_taken(*key, holder.new.id, holder.state_at(now), requeued=row.new.id)
         self._holders[key] = row.new.id
 
     @verb(Access.WRITE, tells=True)
@@ -110,9 +108,7 @@ class ClientVerbs(Tables):
         rule = MOVES[Move.DISCARD]
         now = self._clock.now()
         if row.state not in rule.sources:
-            raise JobStateError(
-                f"job {job_id} is {row.state_at(now)}: only a dead job can be discarded; cancel any other"
-            )
+            raise not_discarded(job_id, row.state_at(now))
         row.end(rule.target, now, Reason.DISCARDED)
 
     @verb(Access.WRITE)

@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from holdfast.core.job import NewJob, OnConflict
 from holdfast.core.states import CLAIMED, Reason, State
-from holdfast.errors import KeyTakenError
 from holdfast.store.memory.rows import JobRow
+from holdfast.store.refusals import key_taken
 
 Key: TypeAlias = tuple[str, str]
 """A task and a key of it."""
@@ -18,14 +18,6 @@ Key: TypeAlias = tuple[str, str]
 def key_of(new: NewJob) -> Key | None:
     """Return the key of a job with its scope, if it has one."""
     return None if new.key is None else (new.task, new.key)
-
-
-def refuse_key(holder: JobRow, now: datetime, remedy: str) -> KeyTakenError:
-    """Return the error that names who has a key."""
-    new = holder.new
-    return KeyTakenError(
-        f"key {new.key!r} of task {new.task} is taken by job {new.id}, which is {holder.state_at(now)}: {remedy}"
-    )
 
 
 @dataclass(slots=True)
@@ -62,10 +54,7 @@ class Reception:
     def _makes_way(self, holder: JobRow, row: JobRow) -> bool:
         """Tell whether the holder gives its key to the new job, and let it do so."""
         if row.new.on_conflict is OnConflict.RAISE:
-            remedy = (
-                'give another key, say on_conflict="return" to get that job, or wait until it gives the key free'
-            )
-            raise refuse_key(holder, self.now, remedy)
+            raise key_taken(row.new.task, row.new.key, holder.new.id, holder.state_at(self.now))
         if row.new.on_conflict is OnConflict.RETURN or holder.state is State.COMPLETED:
             return False
         if holder.state in CLAIMED:

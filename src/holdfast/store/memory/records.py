@@ -9,10 +9,11 @@ from msgspec.structs import replace
 
 from holdfast.core.record import FIRES_KEPT, Change, Fire, Kind, Record
 from holdfast.core.states import CLAIMED
-from holdfast.store.changes import changing, check, claimed
+from holdfast.store.changes import changing, check
 from holdfast.store.memory.clients import ClientVerbs
 from holdfast.store.memory.tables import in_one_step, verb
 from holdfast.store.protocol import DueRecords
+from holdfast.store.refusals import not_withdrawn
 from holdfast.store.verb import Access, Verb
 
 
@@ -50,7 +51,7 @@ class RecordVerbs(ClientVerbs):
     def _refuse_claimed(self, job_ids: Sequence[str]) -> None:
         for job_id in job_ids:
             if job_id in self._jobs and self._jobs[job_id].state in CLAIMED:
-                raise claimed(job_id)
+                raise not_withdrawn(job_id)
 
     def _change(self, change: Change) -> bool:
         place = (change.kind, change.name)

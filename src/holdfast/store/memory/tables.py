@@ -10,10 +10,10 @@ from holdfast.clock import Clock
 from holdfast.core.job import ClaimRef
 from holdfast.core.record import Cause, Fire, Kind, Record
 from holdfast.core.states import FINAL, State
-from holdfast.errors import JobNotFoundError
 from holdfast.store.memory.reception import Key
 from holdfast.store.memory.rows import JobRow, WorkerRow
 from holdfast.store.protocol import Worker
+from holdfast.store.refusals import no_such_job
 from holdfast.store.verb import Access, Steps, Verb
 
 T = TypeVar("T")
@@ -63,7 +63,7 @@ class Tables:
         try:
             return self._jobs[job_id]
         except KeyError:
-            raise JobNotFoundError(f"there is no job {job_id}: check the id and the store's URL") from None
+            raise no_such_job(job_id) from None
 
     def _claimed_by(self, worker: str, ref: ClaimRef) -> JobRow | None:
         row = self._jobs.get(ref.job_id)

@@ -4,12 +4,13 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from holdfast.core.job import ClaimRef, Ending, Progress, Verdict
-from holdfast.core.states import ENDINGS, FINAL, MOVES, RETURNS, STARTED_ITS_LAST, Move, Reason, State
-from holdfast.errors import WorkerBuriedError
+from holdfast.core.states import FINAL, MOVES, RETURNS, STARTED_ITS_LAST, Move, Reason, State
 from holdfast.store.choosing import choose_due
+from holdfast.store.claimed import check
 from holdfast.store.memory.rows import JobRow
 from holdfast.store.memory.tables import Tables, in_one_step, verb
 from holdfast.store.protocol import ClaimAnswer, ClaimRequest
+from holdfast.store.refusals import buried_worker
 from holdfast.store.verb import Access, Verb
 
 
@@ -20,7 +21,7 @@ class WorkerVerbs(Tables):
     def claim(self, request: ClaimRequest) -> ClaimAnswer:
         """Give jobs to a registered, living worker: fence + 1, state held."""
         if request.worker not in self._workers:
-            raise WorkerBuriedError(f"worker {request.worker} is not registered, or was buried: register a new one")
+            raise buried_worker(request.worker)
         now = self._clock.now()
         self._unblock_suspects(request)
         due = (row for row in self._open_rows(request) if row.run_at <= now)
@@ -87,7 +88,7 @@ class WorkerVerbs(Tables):
         """End claims, fenced. An ending recorded before by this worker for this fence is accepted again."""
 
         def end_all() -> tuple[Verdict, ...]:
-            _check(endings)
+            check(endings)
             outcomes = [self._finish(worker, ending) for ending in endings]
             finish.wakes |= any(frees for _, frees in outcomes)
             return tuple(verdict for verdict, _ in outcomes)
@@ -104,12 +105,6 @@ class WorkerVerbs(Tables):
             return Verdict.ACCEPTED, self._free_follower(row)
         recorded = row is not None and row.was_finished(worker, ending.ref)
         return Verdict.ACCEPTED if recorded else Verdict.STALE, False
-
-
-def _check(endings: Sequence[Ending]) -> None:
-    for ending in endings:
-        if ending.move not in ENDINGS:
-            raise ValueError(f"{ending.move} does not end a claim; one of these does: {', '.join(sorted(ENDINGS))}")
 
 
 def _is_open_to(request: ClaimRequest, row: JobRow) -> bool:

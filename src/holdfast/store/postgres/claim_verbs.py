@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.errors import WorkerBuriedError
 from holdfast.store.choosing import choose_due
 from holdfast.store.postgres.claim_rows import (
     Candidate,
@@ -29,6 +28,7 @@ from holdfast.store.postgres.marks import Noted, as_json, note
 from holdfast.store.postgres.remembering import RememberingVerbs
 from holdfast.store.postgres.rows import Row
 from holdfast.store.protocol import ClaimAnswer, ClaimRequest
+from holdfast.store.refusals import buried_worker
 from holdfast.store.times import from_micros, from_micros_or_none, span_to_micros
 from holdfast.store.verb import Access, Command, Last, Query, Steps, Together, Try, verb
 
@@ -117,7 +117,7 @@ class ClaimVerbs(RememberingVerbs):
         adopted = [task.name for task in request.adopt], [task.version for task in request.adopt]
         asked = self._asked(request, noted, self._given_now())
         if request.adopt:
-            yield Command(self._sql["unblock_suspects"], (asked[_QUEUES], *adopted, asked[_CLOSED]))
+            yield Command(self._sql["unblock_suspects"], (_queues(request), *adopted, list(request.closed)))
         look = Query(self._sql["due_jobs"], (*asked, max(request.limit, 0), *adopted))
         *_, rows = yield Together([*self._mend(noted), look])
         (now, xmin, levels, *_), *due = _refuse_buried(request, rows)
@@ -141,8 +141,8 @@ class ClaimVerbs(RememberingVerbs):
         return [] if noted else [Command(self._sql["mend_levels"])]
 
     def _asked(self, request: ClaimRequest, noted: Noted, now: int | None) -> tuple[Any, ...]:
-        """Return what all statements of a claim are told: see claims.sql."""
-        queues = None if request.queues is None else list(dict.fromkeys(request.queues))
+        """Return what all statements of a claim are told, `asked` in claims.sql."""
+        queues = _queues(request)
         return (
             now,
             request.worker,
@@ -154,7 +154,8 @@ class ClaimVerbs(RememberingVerbs):
         )
 
 
-_QUEUES, _CLOSED = 3, 6
+def _queues(request: ClaimRequest) -> list[str] | None:
+    return None if request.queues is None else list(dict.fromkeys(request.queues))
 
 
 def _limits(request: ClaimRequest) -> tuple[int, int, int]:
@@ -175,7 +176,7 @@ def _quotas(chosen: Sequence[Candidate]) -> list[list[Any]]:
 
 def _refuse_buried(request: ClaimRequest, rows: list[Row]) -> list[Row]:
     if not rows:
-        raise WorkerBuriedError(f"worker {request.worker} is not registered, or was buried: register a new one")
+        raise buried_worker(request.worker)
     return rows
 
 

@@ -5,11 +5,12 @@ from typing import TypeVar
 
 from holdfast.core.job import Cancellation
 from holdfast.core.states import CLAIMED, FINAL, MOVES, Move, Reason, State
-from holdfast.errors import JobNotFoundError, JobStateError, StoreUnavailableError
-from holdfast.store.postgres.keys import give_key, holder_of, lock_keys, mark_replaced, refusal
+from holdfast.errors import StoreUnavailableError
+from holdfast.store.postgres.keys import give_key, holder_of, lock_keys, mark_replaced
 from holdfast.store.postgres.verbs import PostgresVerbs, is_id
 from holdfast.store.postgres.whereabouts import Whereabouts, whereabouts
 from holdfast.store.postgres.withdrawing import withdraw
+from holdfast.store.refusals import key_taken, no_such_job, not_discarded, not_requeued
 from holdfast.store.verb import Access, Command, Last, Steps, verb
 
 T = TypeVar("T")
@@ -51,7 +52,7 @@ class ClientVerbs(PostgresVerbs):
         for _ in range(_LOOKS):
             job = (yield from whereabouts(self._sql, job_id, self._given_now())) if is_id(job_id) else None
             if job is None:
-                raise JobNotFoundError(f"there is no job {job_id}: check the id and the store's URL")
+                raise no_such_job(job_id)
             done = yield from act(job)
             if done is not None:
                 return done
@@ -90,20 +91,18 @@ class ClientVerbs(PostgresVerbs):
         elif job.state is State.SCHEDULED:
             done = yield Command(self._sql["make_due"], (self._given_now(), job.id))
         else:
-            raise JobStateError(
-                f"job {job.id} is {job.state}: only a dead job can be requeued, and a scheduled one be made due now"
-            )
+            raise not_requeued(job.id, job.state)
         return True if done else None
 
     def _take_key_again(self, job: Whereabouts, key: str) -> Steps[None]:
         now = yield from lock_keys(self._sql, [(job.task, key)], self._given_now())
         holder = yield from holder_of(self._sql, job.task, key, now)
         if holder is not None and holder.id != job.id:
-            raise refusal(holder, f"cancel it or wait for its end before job {job.id} is requeued")
+            raise key_taken(holder.task, holder.key, holder.id, holder.state, requeued=job.id)
         yield from give_key(self._sql, job.task, key, job.id)
 
     def _discard(self, job: Whereabouts) -> Steps[bool | None]:
         if job.state not in MOVES[Move.DISCARD].sources:
-            raise JobStateError(f"job {job.id} is {job.state}: only a dead job can be discarded; cancel any other")
+            raise not_discarded(job.id, job.state)
         done = yield Command(self._sql["discard"], (self._given_now(), job.id))
         return True if done else None

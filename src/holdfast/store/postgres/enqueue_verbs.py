@@ -57,7 +57,7 @@ class EnqueueVerbs(RememberingVerbs):
 
     def _with_more(self, jobs: Sequence[NewJob], now: int | None, after: str | None = None) -> Command:
         columns = map(list, zip(*map(_full_row, jobs), strict=True))
-        return Command(self._sql["enqueue_with_more"], (now, *columns, after))
+        return Command(self._sql["enqueue_with_more"], (now, after, *columns))
 
     def _note(self, levels: Sequence[Level]) -> Query:
         """Return what sees to it that levels are there; only what is there for good may be remembered."""

@@ -9,7 +9,7 @@ from typing import Any
 from holdfast.clock import Clock
 from holdfast.core.record import Kind
 from holdfast.errors import HoldfastError
-from holdfast.store.examination import Census, DueQueue, Examination, Finding, Level, sized
+from holdfast.store.examination import Census, DueQueue, Examination, Finding, Level, is_hopeless, sized
 from holdfast.store.postgres.address import Address, parse_address
 from holdfast.store.postgres.connect import open_wire
 from holdfast.store.postgres.migrate import Schema, look_at
@@ -28,7 +28,7 @@ _PATIENCE = 10.0
 _DEEP_PATIENCE = 600.0
 """The same of a look at everything."""
 
-_UNUSABLE = frozenset({"store", "postgresql", "writes", "schema", "permissions"})
+_VITAL = frozenset({"store", "postgresql", "writes", "schema", "permissions"})
 """A problem with one of these keeps everybody out."""
 
 
@@ -42,18 +42,13 @@ def examine_postgres(url: str, namespace: str | None, clock: Clock | None, *, de
         with translated(address, patience), closing(_connect(address)) as wire:
             look = _Look(wire, address, time.monotonic() + patience)
             findings += look.at_server()
-            if not _is_hopeless(findings):
+            if not is_hopeless(findings, _VITAL):
                 findings += look.at_schema(parse_address(url).schema, deep=deep)
-            if all(finding.level is Level.OK for finding in findings if finding.check in {"schema", *_UNUSABLE}):
+            if all(finding.level is Level.OK for finding in findings if finding.check in _VITAL):
                 census = look.census(clock)
     except HoldfastError as error:
         findings.append(_failure(error))
-    usable = not _is_hopeless(findings)
-    return Examination(tuple(findings), usable, census if usable else None)
-
-
-def _is_hopeless(findings: Sequence[Finding]) -> bool:
-    return any(finding.level is Level.PROBLEM and finding.check in _UNUSABLE for finding in findings)
+    return Examination.of(findings, _VITAL, census)
 
 
 def _failure(error: HoldfastError) -> Finding:

@@ -20,6 +20,7 @@ from holdfast.store.postgres.foreign import Foreign, Hand, Standing, foreign
 from holdfast.store.postgres.home import Home, Place
 from holdfast.store.postgres.user_errors import CLOSED, FAILED, NO_TRANSACTION, code_of, translated
 from holdfast.store.postgres.user_steps import SavedSteps
+from holdfast.store.refusals import to_be_awaited
 from holdfast.store.verb import Command, Query, Verb
 
 T = TypeVar("T")
@@ -170,10 +171,7 @@ def join(connection: Any, home: Home) -> Joined:
     """Return the transaction on a sync connection of the user's own."""
     found = foreign(connection)
     if found.is_async:
-        raise ConfigurationError(
-            f"your {type(connection).__name__} has to be awaited: use aenqueue and aenqueue_many, or async with"
-            " ctx.transaction"
-        )
+        raise to_be_awaited(connection)
     return Joined(found, home)
 
 

@@ -8,7 +8,7 @@ claim and finish as ever, so that every act upon a holder may find it gone, and 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from holdfast.errors import ConfigurationError, KeyTakenError
+from holdfast.errors import ConfigurationError
 from holdfast.store.postgres.whereabouts import Whereabouts, to_whereabouts
 from holdfast.store.verb import Command, Query, Steps, Together
 
@@ -22,7 +22,7 @@ def lock_keys(sql: Mapping[str, str], keys: Iterable[Key], now: int | None) -> S
     Raises ConfigurationError in a transaction that would not see what others did while this one waited.
     """
     tasks, names = zip(*dict.fromkeys(keys), strict=True)
-    rows: list[tuple[int]] = yield Query(sql["lock_keys"], (now, names, tasks))
+    rows: list[tuple[int]] = yield Query(sql["lock_keys"], (now, tasks, names))
     if not rows:
         raise ConfigurationError(
             "a job with a key needs a READ COMMITTED transaction, because one that is REPEATABLE READ or"
@@ -52,7 +52,7 @@ def lock_holders(
 def holders_of(sql: Mapping[str, str], keys: Iterable[Key], now: int | None) -> Steps[dict[Key, Whereabouts]]:
     """Return the jobs that have these keys now; those that are free are left out."""
     tasks, names = zip(*keys, strict=True)
-    rows = yield Query(sql["key_holders"], (now, names, tasks))
+    rows = yield Query(sql["key_holders"], (now, tasks, names))
     found = map(to_whereabouts, rows)
     return {(job.task, job.key): job for job in found if job.key is not None and job.has_key}
 
@@ -72,10 +72,3 @@ def mark_replaced(sql: Mapping[str, str], job_id: str, replaced: bool) -> Steps[
     """Note on a claimed job that another waits for its end, or no longer does; False if it is claimed no more."""
     changed: int = yield Command(sql["mark_replaced"], (job_id, replaced))
     return changed > 0
-
-
-def refusal(holder: Whereabouts, remedy: str) -> KeyTakenError:
-    """Return the error that says who has a key, and what to do."""
-    return KeyTakenError(
-        f"key {holder.key!r} of task {holder.task} is taken by job {holder.id}, which is {holder.state}: {remedy}"
-    )

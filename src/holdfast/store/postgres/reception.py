@@ -5,13 +5,12 @@ from typing import TypeAlias
 
 from holdfast.core.job import NewJob, OnConflict
 from holdfast.core.states import CLAIMED, Reason, State
-from holdfast.store.postgres.keys import Key, holder_of, mark_replaced, refusal
+from holdfast.store.postgres.keys import Key, holder_of, mark_replaced
 from holdfast.store.postgres.whereabouts import Whereabouts
 from holdfast.store.postgres.withdrawing import withdraw
+from holdfast.store.refusals import key_taken
 from holdfast.store.times import span_to_micros, to_micros
 from holdfast.store.verb import Steps
-
-_REMEDY = 'give another key, say on_conflict="return" to get that job, or wait until it gives the key free'
 
 Keep: TypeAlias = Callable[[Sequence[NewJob], int, str | None], Steps[None]]
 """Stores jobs at a time; they wait for the end of a job, if one is named."""
@@ -112,5 +111,5 @@ class Reception:
 def _gives_way(holder: Whereabouts, job: NewJob) -> bool:
     """Tell whether the job that has the key is to give it up. Raises KeyTakenError where the new one says so."""
     if job.on_conflict is OnConflict.RAISE:
-        raise refusal(holder, _REMEDY)
+        raise key_taken(holder.task, holder.key, holder.id, holder.state)
     return job.on_conflict is OnConflict.REPLACE and holder.state is not State.COMPLETED

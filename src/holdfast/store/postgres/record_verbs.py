@@ -16,7 +16,7 @@ from holdfast.core.job import Cancellation, NewJob, OnConflict
 from holdfast.core.record import FIRES_KEPT, Change, Fire, Kind, Record
 from holdfast.core.states import CLAIMED
 from holdfast.errors import JobNotFoundError
-from holdfast.store.changes import changing, check, claimed
+from holdfast.store.changes import changing, check
 from holdfast.store.postgres.client_verbs import ClientVerbs
 from holdfast.store.postgres.enqueue_verbs import EnqueueVerbs, keys_of
 from holdfast.store.postgres.keys import lock_holders, lock_keys
@@ -24,6 +24,7 @@ from holdfast.store.postgres.record_rows import change_columns, to_fire, to_reco
 from holdfast.store.postgres.verbs import is_id
 from holdfast.store.postgres.whereabouts import Whereabouts
 from holdfast.store.protocol import DueRecords
+from holdfast.store.refusals import not_withdrawn
 from holdfast.store.times import from_micros, span_to_micros, to_micros_or_none
 from holdfast.store.verb import Access, Command, Last, Query, Steps, Together, Verb, verb
 
@@ -126,7 +127,7 @@ class RecordVerbs(EnqueueVerbs, ClientVerbs):
     def _withdraw(self, job: Whereabouts) -> Steps[Cancellation | None]:
         """Cancel a job that nobody has in hand. Where somebody has, raise what undoes the whole call."""
         if job.state in CLAIMED:
-            raise claimed(job.id)
+            raise not_withdrawn(job.id)
         return (yield from self._cancel(job))
 
     def _lock_ahead(self, changes: Sequence[Change]) -> Steps[None]:

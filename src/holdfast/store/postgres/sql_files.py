@@ -1,6 +1,6 @@
 """The statements and migrations of this store, with the name of its schema put in.
 
-In the files the schema is written `holdfast.`; parameters are `$1::type`, which is what the server itself reads.
+In the files the schema is written `holdfast.`; parameters have types, so that the server reads `$1::type`.
 """
 
 import re

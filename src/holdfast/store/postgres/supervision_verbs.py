@@ -49,20 +49,16 @@ Interleavings:
 """
 
 from collections.abc import Sequence
-from datetime import timedelta
 from itertools import starmap
 from typing import NamedTuple
 
 from holdfast.core.job import KnownTask
 from holdfast.store.held import HeldRow, claims_held
 from holdfast.store.postgres.verbs import PostgresVerbs
-from holdfast.store.protocol import BeatAnswer, WorkerBeat, WorkerInfo
+from holdfast.store.protocol import BURIED_KEPT, BeatAnswer, WorkerBeat, WorkerInfo
 from holdfast.store.roster import Member, turns
 from holdfast.store.times import from_micros, from_micros_or_none, span_from_micros, span_to_micros, to_micros
 from holdfast.store.verb import Access, Command, Last, Query, Steps, Together, verb
-
-BURIED_KEPT = timedelta(days=1)
-"""How long a buried worker is remembered."""
 
 TALLY_ROWS = 1000
 """How many counters may pile up before a sweep folds them."""

@@ -1,10 +1,10 @@
 """How a worker comes by jobs: one script, which chooses as `ClaimRequest` says."""
 
 from holdfast.core.job import KnownTask
-from holdfast.errors import WorkerBuriedError
 from holdfast.store.protocol import ClaimAnswer, ClaimRequest
 from holdfast.store.redis.packing import pack
 from holdfast.store.redis.rows import to_claims, to_time
+from holdfast.store.refusals import buried_worker
 from holdfast.store.times import from_micros, span_to_micros
 from holdfast.store.verb import Access, Script, Steps, verb
 
@@ -36,7 +36,7 @@ class ClaimVerbs:
             ),
         )
         if reply is None:
-            raise WorkerBuriedError(f"worker {request.worker} is not registered, or was buried: register a new one")
+            raise buried_worker(request.worker)
         now, next_due_at, texts, lives = reply
         return ClaimAnswer(
             to_claims(texts, lives), from_micros(int(now)), None if next_due_at is None else to_time(next_due_at)

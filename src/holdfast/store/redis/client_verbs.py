@@ -4,8 +4,7 @@ from typing import Any
 
 from holdfast.core.job import Cancellation
 from holdfast.core.states import State
-from holdfast.errors import JobNotFoundError, JobStateError
-from holdfast.store.redis.enqueue_verbs import key_taken
+from holdfast.store.refusals import key_taken, no_such_job, not_discarded, not_requeued
 from holdfast.store.verb import Access, Script, Steps, verb
 
 
@@ -23,21 +22,17 @@ class ClientVerbs:
         """Make a dead job ready with attempt and crashes 0, or a scheduled one due now. The fence stays."""
         state, *holder = yield from _ask("requeue", job_id)
         if holder:
-            raise key_taken(holder, f"cancel it or wait for its end before job {job_id} is requeued")
+            raise key_taken(*(word.decode() for word in holder), requeued=job_id)
         was = state.decode()
         if was not in {State.DEAD, State.SCHEDULED}:
-            raise JobStateError(
-                f"job {job_id} is {was}: only a dead job can be requeued, and a scheduled one be made due now"
-            )
+            raise not_requeued(job_id, was)
 
     @verb(Access.WRITE, tells=True)
     def discard(self, job_id: str) -> Steps[None]:
         """End a dead job as cancelled(discarded)."""
         state = yield from _ask("discard", job_id)
         if state.decode() != State.DEAD:
-            raise JobStateError(
-                f"job {job_id} is {state.decode()}: only a dead job can be discarded; cancel any other"
-            )
+            raise not_discarded(job_id, state.decode())
 
     @verb(Access.WRITE)
     def pause(self, queue: str) -> Steps[None]:
@@ -53,5 +48,5 @@ class ClientVerbs:
 def _ask(name: str, job_id: str) -> Steps[Any]:
     reply = yield Script(name, (job_id,))
     if reply is None:
-        raise JobNotFoundError(f"there is no job {job_id}: check the id and the store's URL")
+        raise no_such_job(job_id)
     return reply

@@ -4,13 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.core.job import NewJob, OnConflict
-from holdfast.errors import KeyTakenError
 from holdfast.store.redis.packing import pack
 from holdfast.store.redis.requests import is_plain, write_plain_request, write_request
+from holdfast.store.refusals import key_taken
 from holdfast.store.times import span_to_micros, to_micros
 from holdfast.store.verb import Access, Script, Steps, Verb
-
-_REMEDY = 'give another key, say on_conflict="return" to get that job, or wait until it gives the key free'
 
 
 class EnqueueVerbs:
@@ -30,7 +28,7 @@ def _enqueue(jobs: Sequence[NewJob]) -> Steps[Mapping[str, str]]:
     columns, texts = in_columns(jobs)
     met, holder = yield Script("enqueue", (pack(columns), texts))
     if holder is not None:
-        raise key_taken(holder, _REMEDY)
+        raise key_taken(*(word.decode() for word in holder))
     words = [word.decode() for word in met]
     return dict(zip(words[::2], words[1::2], strict=True))
 
@@ -57,12 +55,6 @@ def _different(jobs: Sequence[NewJob]) -> Sequence[NewJob]:
     for job in jobs:
         first.setdefault(job.id, job)
     return list(first.values())
-
-
-def key_taken(holder: Sequence[bytes], remedy: str) -> KeyTakenError:
-    """Return the error that names who has a key: its task, the key, the job and its state."""
-    task, key, job_id, state = (word.decode() for word in holder)
-    return KeyTakenError(f"key {key!r} of task {task} is taken by job {job_id}, which is {state}: {remedy}")
 
 
 def _columns(

@@ -7,7 +7,7 @@ from redis.exceptions import NoPermissionError, ResponseError
 
 from holdfast.clock import Clock
 from holdfast.errors import StoreError
-from holdfast.store.examination import Examination, Finding, Level
+from holdfast.store.examination import Examination, Finding, Level, is_hopeless
 from holdfast.store.redis.address import Address, Kind, Place, parse_address
 from holdfast.store.redis.backend import RedisBackend, key_prefix
 from holdfast.store.redis.census import take_census
@@ -30,7 +30,7 @@ _SETTINGS = (
     "min-replicas-to-write",
     "min-replicas-max-lag",
 )
-_UNUSABLE = frozenset({"redis", "store", "cluster", "replicas"})
+_VITAL = frozenset({"redis", "store", "cluster", "replicas"})
 """A problem with one of these keeps everybody out."""
 
 
@@ -43,17 +43,12 @@ def examine_redis(url: str, namespace: str | None, clock: Clock | None, *, deep:
     try:
         with Translated(address, _TIMEOUT):
             findings += _look(address, namespace)
-        if not _is_hopeless(findings):
+        if not is_hopeless(findings, _VITAL):
             with closing(RedisBackend(url, clock=clock, namespace=namespace, timeout=_TIMEOUT)) as backend:
                 census = take_census(backend)
     except StoreError as error:
         findings.append(Finding.of_error("store", error))
-    usable = not _is_hopeless(findings)
-    return Examination(tuple(findings), usable, census if usable else None)
-
-
-def _is_hopeless(findings: list[Finding]) -> bool:
-    return any(finding.level is Level.PROBLEM and finding.check in _UNUSABLE for finding in findings)
+    return Examination.of(findings, _VITAL, census)
 
 
 def _look(address: Address, namespace: str | None) -> Iterator[Finding]:

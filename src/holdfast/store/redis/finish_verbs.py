@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from holdfast.core.job import ClaimRef, Ending, Progress, Verdict
-from holdfast.core.states import ENDINGS, RETURNS, Move
+from holdfast.core.states import RETURNS, Move
+from holdfast.store.claimed import check
 from holdfast.store.redis.packing import pack
 from holdfast.store.redis.requests import write_completion
 from holdfast.store.redis.rows import write_progress
@@ -38,7 +39,7 @@ class FinishVerbs:
         """End claims, fenced. An ending recorded before by this worker for this fence is accepted again."""
 
         def steps() -> Steps[tuple[Verdict, ...]]:
-            _check(endings)
+            check(endings)
             if not endings:
                 return ()
             plain, others = _sorted_out(endings)
@@ -54,12 +55,6 @@ class FinishVerbs:
         wakes = any(ending.move in RETURNS for ending in endings)
         finish = Verb("finish", Access.WRITE, steps(), wakes, tells=True)
         return finish
-
-
-def _check(endings: Iterable[Ending]) -> None:
-    for ending in endings:
-        if ending.move not in ENDINGS:
-            raise ValueError(f"{ending.move} does not end a claim; one of these does: {', '.join(sorted(ENDINGS))}")
 
 
 def _verdicts(number: int, refused: Iterable[int]) -> tuple[Verdict, ...]:

@@ -5,12 +5,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from holdfast.core.record import FIRES_KEPT, Change, Fire, Kind, Record
-from holdfast.store.changes import changing, check, claimed
+from holdfast.store.changes import changing, check
 from holdfast.store.protocol import DueRecords
 from holdfast.store.redis.enqueue_verbs import in_columns
 from holdfast.store.redis.packing import pack
 from holdfast.store.redis.records import latest, read_fire, read_record, write_fire, write_record
 from holdfast.store.redis.rows import Row
+from holdfast.store.refusals import not_withdrawn
 from holdfast.store.times import from_micros, span_to_micros, to_micros, to_micros_or_none
 from holdfast.store.verb import Access, Script, Steps, Verb, verb
 
@@ -81,7 +82,7 @@ def _change(changes: Sequence[Change]) -> Steps[tuple[bool, ...]]:
         texts = [text for _, own in written for text in own]
         reply = yield Script("change", (FIRES_KEPT, pack([row for row, _ in written]), *texts))
         if isinstance(reply, bytes):
-            raise claimed(reply.decode())
+            raise not_withdrawn(reply.decode())
         made += map(bool, reply)
     return tuple(made)
 

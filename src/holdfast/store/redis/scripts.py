@@ -6,8 +6,8 @@ from `core.states`, so that there is one such table.
 
 The server makes every function of a part anew at each call, which may take longer than the script's own work. So a
 script may say `-- seldom: part (name, …)` instead: the part, with those that it uses, becomes the inside of a
-function of the part's name, which returns these names in a table. And a script may say `-- first: part`: what is in
-that comes before all other parts but the clock, and may end the call before any of them is made.
+function of the part's name, which returns these names in a table. And a script may say `-- first: part`: that comes,
+with those that it uses, before all other parts, and may end the call before any of them is made.
 """
 
 import re
@@ -45,14 +45,14 @@ def load_scripts() -> Mapping[str, str]:
 
 def _complete(name: str, texts: Mapping[str, str]) -> str:
     """Return a script with all that it uses in front of it."""
-    *always, script = _in_order(name, texts)
+    first = [part for early in _FIRST.findall(texts[name]) for part in _in_order(early, texts)]
+    *always, script = dict.fromkeys([*first, *_in_order(name, texts)])
     front = [texts[part] for part in always]
     for part, names in _SELDOM.findall(texts[script]):
         wrapped = [texts[used] for used in _in_order(part, texts) if used not in always]
         table = ", ".join(f"{name} = {name}" for name in names.split(", "))
         front.append("\n".join([f"local function {part}()", *wrapped, f"return {{ {table} }}", "end"]))
-    first = [texts[part] for part in _FIRST.findall(texts[script])]
-    return "\n".join([*front[:1], *first, *front[1:], texts[script]])
+    return "\n".join([*front, texts[script]])
 
 
 def _used(text: str) -> list[str]:

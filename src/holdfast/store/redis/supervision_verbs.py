@@ -13,15 +13,12 @@ from datetime import timedelta
 from holdfast.core.job import ClaimRef, KnownTask
 from holdfast.core.record import Kind
 from holdfast.errors import ValueNotStoredError
-from holdfast.store.protocol import BeatAnswer, WorkerBeat, WorkerInfo
+from holdfast.store.protocol import BURIED_KEPT, BeatAnswer, WorkerBeat, WorkerInfo
 from holdfast.store.redis.layout import FORMAT
 from holdfast.store.redis.packing import pack
 from holdfast.store.redis.rows import Row, fences, group_of, to_ref, to_time, to_turn, write_registration
 from holdfast.store.times import from_micros, span_from_micros, span_to_micros, to_micros_or_none
 from holdfast.store.verb import Access, Script, Steps, verb
-
-BURIED_KEPT = timedelta(days=1)
-"""How long a buried worker is remembered."""
 
 LONGEST_LEASE = timedelta(days=36_500)
 """The server counts micros in doubles, which tell times of the next centuries exactly."""

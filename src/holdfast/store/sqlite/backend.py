@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from holdfast.clock import Clock, SystemClock
-from holdfast.errors import ConfigurationError
 from holdfast.store.each_process import EachProcess
+from holdfast.store.refusals import to_be_awaited
 from holdfast.store.sqlite.awaited import AsyncJoined
 from holdfast.store.sqlite.bell import SqliteBell
 from holdfast.store.sqlite.connect import Files
@@ -66,10 +66,7 @@ class SqliteBackend:
     def join(self, connection: Any) -> Joined:
         """Return the transaction on a connection of the user's own."""
         if is_async(connection):
-            raise ConfigurationError(
-                f"your {type(connection).__name__} has to be awaited: use aenqueue and aenqueue_many, or async with"
-                " ctx.transaction"
-            )
+            raise to_be_awaited(connection)
         return Joined(foreign(connection), self._home)
 
     def ajoin(self, connection: Any) -> AsyncJoined:

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from holdfast.core.job import Claim
-from holdfast.errors import WorkerBuriedError
 from holdfast.store.protocol import ClaimAnswer, ClaimRequest
+from holdfast.store.refusals import buried_worker
 from holdfast.store.sqlite.rows import Row, to_claims
 from holdfast.store.sqlite.turns import Turns, adoptable, long_ago
 from holdfast.store.sqlite.verbs import SqliteVerbs, to_json
@@ -36,7 +36,7 @@ class ClaimVerbs(SqliteVerbs):
         now_micros = to_micros(now)
         [(registered,)] = yield Query(self._sql["worker_exists"], (request.worker,))
         if not registered:
-            raise WorkerBuriedError(f"worker {request.worker} is not registered, or was buried: register a new one")
+            raise buried_worker(request.worker)
         yield Command(self._sql["promote"], (now_micros, PROMOTED_AT_ONCE))
         if request.adopt:
             adopted = (now_micros, adoptable(request), to_json(request.queues), to_json(request.closed))
@@ -95,7 +95,7 @@ class ClaimVerbs(SqliteVerbs):
             if depth > 0:
                 passed_over.add(queue)
         for queue in queues if request.adopt else ():
-            where = (None, None, queue, alone, since, None, adoptable(request))
+            where = (queue, alone, since, adoptable(request))
             rows = yield Query(self._sql["adoptable_long_waits"], where)
             waited[queue].update(priority for (priority,) in rows)
             passed_over.add(queue)

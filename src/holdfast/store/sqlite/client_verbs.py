@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from holdfast.core.job import Cancellation
 from holdfast.core.states import CLAIMED, FINAL, MOVES, Move, Reason, State
-from holdfast.errors import JobNotFoundError, JobStateError
+from holdfast.store.refusals import key_taken, no_such_job, not_discarded, not_requeued
 from holdfast.store.sqlite.keys import holder_of
 from holdfast.store.sqlite.rows import shown_state
 from holdfast.store.sqlite.verbs import SqliteVerbs
@@ -39,16 +39,14 @@ class ClientVerbs(SqliteVerbs):
         elif job.state is State.SCHEDULED:
             yield Command(self._sql["make_due"], (job.seq, self._now()))
         else:
-            raise JobStateError(
-                f"job {job_id} is {job.state}: only a dead job can be requeued, and a scheduled one be made due now"
-            )
+            raise not_requeued(job_id, job.state)
 
     @verb(Access.WRITE, tells=True)
     def discard(self, job_id: str) -> Steps[None]:
         """End a dead job as cancelled(discarded)."""
         job = yield from self._find(job_id)
         if job.state not in MOVES[Move.DISCARD].sources:
-            raise JobStateError(f"job {job_id} is {job.state}: only a dead job can be discarded; cancel any other")
+            raise not_discarded(job_id, job.state)
         yield Command(self._sql["cancel_waiting"], (job.seq, Reason.DISCARDED.value, self._now()))
 
     @verb(Access.WRITE)
@@ -78,7 +76,7 @@ class ClientVerbs(SqliteVerbs):
         now = self._now()
         holder = yield from holder_of(self._sql, job.task, job.key, now)
         if holder is not None:
-            raise holder.refusal(f"cancel it or wait for its end before job {job.id} is requeued")
+            raise key_taken(holder.task, holder.key, holder.id, holder.state, requeued=job.id)
         if job.key is not None:
             yield Command(self._sql["give_key"], (job.task, job.key, job.id))
         yield Command(self._sql["revive"], (job.seq, now))
@@ -86,7 +84,7 @@ class ClientVerbs(SqliteVerbs):
     def _find(self, job_id: str) -> Steps[_Found]:
         job = yield from self._look_for(job_id)
         if job is None:
-            raise JobNotFoundError(f"there is no job {job_id}: check the id and the store's URL")
+            raise no_such_job(job_id)
         return job
 
     def _look_for(self, job_id: str) -> Steps[_Found | None]:

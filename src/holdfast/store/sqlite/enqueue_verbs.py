@@ -11,12 +11,11 @@ from itertools import groupby
 
 from holdfast.core.job import NewJob, OnConflict
 from holdfast.core.states import CLAIMED, Reason, State
+from holdfast.store.refusals import key_taken
 from holdfast.store.sqlite.keys import Holder, holder_of
 from holdfast.store.sqlite.verbs import SqliteVerbs, to_json
 from holdfast.store.times import span_to_micros, to_micros
 from holdfast.store.verb import Access, Bulk, Command, Query, Steps, Verb
-
-_REMEDY = 'give another key, say on_conflict="return" to get that job, or wait until it gives the key free'
 
 
 class _Kind(Enum):
@@ -87,7 +86,7 @@ def _kind(job: NewJob) -> _Kind:
 def _makes_way(holder: Holder, job: NewJob) -> bool:
     """Tell whether the job that has the key is to give it up. Raises KeyTakenError where the new one says so."""
     if job.on_conflict is OnConflict.RAISE:
-        raise holder.refusal(_REMEDY)
+        raise key_taken(holder.task, holder.key, holder.id, holder.state)
     return job.on_conflict is OnConflict.REPLACE and holder.state is not State.COMPLETED
 
 

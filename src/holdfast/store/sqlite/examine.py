@@ -9,7 +9,7 @@ from pathlib import Path
 from holdfast.clock import Clock
 from holdfast.core.record import Kind
 from holdfast.errors import StoreError
-from holdfast.store.examination import Census, DueQueue, Examination, Finding, Level, sized
+from holdfast.store.examination import Census, DueQueue, Examination, Finding, Level, is_hopeless, sized
 from holdfast.store.sqlite.connect import OLDEST_SQLITE, SYNCHRONOUS, Files, open_to_look
 from holdfast.store.sqlite.forks import GATE, Connection
 from holdfast.store.sqlite.migrate import schema_version
@@ -23,7 +23,7 @@ from holdfast.store.times import from_micros, from_micros_or_none, to_micros
 SMALL = 64_000_000
 """Bytes up to which a file is read through without being asked to."""
 
-_UNUSABLE = frozenset({"sqlite", "store", "file system", "schema", "integrity"})
+_VITAL = frozenset({"sqlite", "store", "file system", "schema", "integrity"})
 """A problem with one of these keeps everybody out."""
 
 _KEPT = "an accepted job survives the crash of every process and, as far as the disk keeps its word, a power loss"
@@ -36,7 +36,7 @@ def examine_file(path: str, namespace: str | None, clock: Clock, *, deep: bool) 
     census = None
     if not files.jobs.is_file():
         findings.append(_missing(files.jobs))
-    elif not _is_hopeless(findings):  # a network file system is not even touched
+    elif not is_hopeless(findings, _VITAL):  # a network file system is not even touched
         try:
             with GATE, translated(files.jobs):
                 findings += _look_inside(files, namespace, deep=deep)
@@ -44,12 +44,7 @@ def examine_file(path: str, namespace: str | None, clock: Clock, *, deep: bool) 
                     census = _take_census(files, namespace, clock)
         except StoreError as error:
             findings.append(Finding.of_error("store", error))
-    usable = not _is_hopeless(findings)
-    return Examination(tuple(findings), usable, census if usable else None)
-
-
-def _is_hopeless(findings: list[Finding]) -> bool:
-    return any(finding.level is Level.PROBLEM and finding.check in _UNUSABLE for finding in findings)
+    return Examination.of(findings, _VITAL, census)
 
 
 def _version() -> Finding:

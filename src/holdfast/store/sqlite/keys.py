@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from holdfast.core.states import FINAL, State
-from holdfast.errors import KeyTakenError
 from holdfast.store.sqlite.rows import shown_state
 from holdfast.store.times import from_micros
 from holdfast.store.verb import Query, Steps
@@ -20,12 +19,6 @@ class Holder:
     id: str
     state: State
     after: str | None
-
-    def refusal(self, remedy: str) -> KeyTakenError:
-        """Return the error that says who has the key, and what to do."""
-        return KeyTakenError(
-            f"key {self.key!r} of task {self.task} is taken by job {self.id}, which is {self.state}: {remedy}"
-        )
 
 
 def holder_of(sql: Mapping[str, str], task: str, key: str | None, now: int) -> Steps[Holder | None]:

@@ -5,8 +5,9 @@ from datetime import datetime, timedelta
 
 from holdfast.core.record import FIRES_KEPT, Change, Fire, Kind, Record
 from holdfast.core.states import CLAIMED
-from holdfast.store.changes import changing, check, claimed
+from holdfast.store.changes import changing, check
 from holdfast.store.protocol import DueRecords
+from holdfast.store.refusals import not_withdrawn
 from holdfast.store.sqlite.client_verbs import ClientVerbs
 from holdfast.store.sqlite.enqueue_verbs import EnqueueVerbs
 from holdfast.store.sqlite.rows import to_fire, to_record
@@ -81,7 +82,7 @@ class RecordVerbs(EnqueueVerbs, ClientVerbs):
         if job is None:
             return
         if job.state in CLAIMED and not is_asked_back:
-            raise claimed(job_id)
+            raise not_withdrawn(job_id)
         yield from self._cancel(job)
 
     def _forget(self, change: Change) -> Steps[None]:

@@ -39,12 +39,11 @@ Interleavings:
 
 import json
 from collections.abc import Sequence
-from datetime import timedelta
 from itertools import starmap
 
 from holdfast.core.job import KnownTask
 from holdfast.store.held import HeldRow, claims_held
-from holdfast.store.protocol import BeatAnswer, WorkerBeat, WorkerInfo
+from holdfast.store.protocol import BURIED_KEPT, BeatAnswer, WorkerBeat, WorkerInfo
 from holdfast.store.roster import Member, turns
 from holdfast.store.sqlite.lease import Lease
 from holdfast.store.sqlite.verbs import SqliteVerbs, to_json
@@ -56,9 +55,6 @@ from holdfast.store.times import (
     to_micros_or_none,
 )
 from holdfast.store.verb import Access, Bulk, Command, Query, Steps, verb
-
-BURIED_KEPT = timedelta(days=1)
-"""How long a buried worker is remembered."""
 
 
 class SupervisionVerbs(SqliteVerbs):

@@ -49,7 +49,7 @@ class Turns:
     def choose(self, wanted: int) -> Steps[list[int]]:
         """Return the jobs, each by its seq, that get the next places; the caller claims them."""
         page = wanted // (2 * len(self._levels) or 1) + 1
-        place = (None, None, self._queue, self._alone, self._now, wanted, self._adoptable)
+        place = (self._queue, self._alone, self._now, wanted, self._adoptable)
         urgent = deque(seq for (seq,) in (yield Query(self._sql["due_in_order"], place)))
         chosen: list[int] = []
         while len(chosen) < wanted:

@@ -226,6 +226,13 @@ class Adopting:
         assert len(harness.claim(worker, 1, adopt=(KNOWN,))) == 1
         assert len(harness.claim(worker, 9, adopt=(KNOWN,))) == 1
 
+    def test_what_is_not_given_stays_blocked(self, harness: Harness) -> None:
+        """Adopted is what the call gives: of two jobs and one place, the other one waits as before."""
+        first, other = (harness.place(State.BLOCKED, queue=queue) for queue in ("a", "b"))
+        assert harness.claimed_ids(harness.register(), 1, queues=("a", "b"), adopt=(KNOWN,)) == [first.job_id]
+        assert harness.job(other.job_id).state is State.BLOCKED
+        assert harness.beat(other.worker).blocked == {KNOWN}
+
     def test_the_beat_tells_what_is_blocked(self, harness: Harness) -> None:
         """Every beat brings the names and versions that wait for a worker, so that one that knows them can come."""
         harness.place(State.BLOCKED, queue="a", version=1)

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 from holdfast.app import Holdfast
 from holdfast.context import Context
+from holdfast.core.backoff import Constant
 from holdfast.core.job import ClaimRef
 from holdfast.core.outcome import Snooze
-from holdfast.core.retry import Constant
 from holdfast.testing.simulator.process import Process
 from holdfast.testing.simulator.world import World
 from holdfast.worker.attempt import AnyTask

@@ -3,11 +3,16 @@
 -- held open for hours makes none of this slower.
 
 -- name: ring
+-- takes: lock bigint, channel text
 -- Notify, if anyone waits: only then can the lock not be had alone. It is let go at once, with the transaction.
-SELECT pg_notify($2::text, '') WHERE NOT pg_try_advisory_xact_lock($1::bigint);
+SELECT pg_notify(:channel, '') WHERE NOT pg_try_advisory_xact_lock(:lock);
 
 -- name: start_waiting
-SELECT pg_advisory_lock_shared($1::bigint);
+-- takes: lock bigint
+-- Be among those who wait.
+SELECT pg_advisory_lock_shared(:lock);
 
 -- name: stop_waiting
-SELECT pg_advisory_unlock_shared($1::bigint);
+-- takes: lock bigint
+-- Be among them no more.
+SELECT pg_advisory_unlock_shared(:lock);

@@ -1,8 +1,9 @@
 -- What doctor looks at. Nothing here writes, or waits for anybody.
 
 -- name: server_settings
--- The settings $1 as this user's connections have them.
-SELECT name, setting FROM pg_catalog.pg_settings WHERE name = ANY ($1::text[]);
+-- takes: names text[]
+-- These settings as this user's connections have them.
+SELECT name, setting FROM pg_catalog.pg_settings WHERE name = ANY (:names);
 
 -- name: server_state
 -- Whether it is a replica, which of its processes serves us, and how many connections it has.
@@ -10,8 +11,9 @@ SELECT pg_is_in_recovery(), pg_backend_pid(),
     (SELECT count(*) FROM pg_catalog.pg_stat_activity WHERE backend_type = 'client backend');
 
 -- name: oldest_transactions
--- The oldest transaction that has written (true), and the oldest snapshot that keeps old rows from being cleared away
--- (false): its process, NULL for a prepared one, its name, and its age in seconds. As far as this user may see them.
+-- The oldest transaction that has written (true), and the oldest snapshot that keeps old rows from being cleared
+-- away (false): its process, NULL for a prepared one, its name, and its age in seconds. As far as this user may see
+-- them.
 SELECT DISTINCT ON (writes) writes, pid, name, seconds FROM (
     SELECT true AS writes, pid, application_name AS name, extract(epoch FROM clock_timestamp() - xact_start) AS age
     FROM pg_catalog.pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()
@@ -26,23 +28,26 @@ SELECT DISTINCT ON (writes) writes, pid, name, seconds FROM (
 WHERE seconds IS NOT NULL ORDER BY writes, seconds DESC;
 
 -- name: namespaces
--- Every schema of ours with the name $1, or with that and a namespace.
+-- takes: schema text
+-- Every schema of ours with this name, or with that and a namespace.
 SELECT n.nspname::text FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
-WHERE c.relname = 'schema_version' AND (n.nspname = $1::text OR starts_with(n.nspname::text, $1::text || '_'))
+WHERE c.relname = 'schema_version' AND (n.nspname = :schema OR starts_with(n.nspname::text, :schema || '_'))
 ORDER BY n.nspname;
 
 -- name: schema_size
--- How many bytes the tables of schema $1 take, their indexes included.
+-- takes: schema text
+-- How many bytes the tables of a schema take, their indexes included.
 SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint
 FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
-WHERE n.nspname = $1::text AND c.relkind = 'r';
+WHERE n.nspname = :schema AND c.relkind = 'r';
 
 -- name: database_rights
 -- Whether this user may make schemas.
 SELECT has_database_privilege(current_database(), 'CREATE');
 
 -- name: schema_rights
--- Whether this user may use the schema $1 and make tables in it; and what of it this user may not read and write.
+-- takes: schema text
+-- Whether this user may use a schema and make tables in it; and what of it this user may not read and write.
 SELECT has_schema_privilege(n.oid, 'USAGE'), has_schema_privilege(n.oid, 'CREATE'), ARRAY(
     SELECT c.relname::text FROM pg_catalog.pg_class AS c
     WHERE c.relnamespace = n.oid AND CASE c.relkind
@@ -54,12 +59,13 @@ SELECT has_schema_privilege(n.oid, 'USAGE'), has_schema_privilege(n.oid, 'CREATE
     END
     ORDER BY c.relname
 )
-FROM pg_catalog.pg_namespace AS n WHERE n.nspname = $1::text;
+FROM pg_catalog.pg_namespace AS n WHERE n.nspname = :schema;
 
 -- name: due_queues
--- The due jobs that nobody has claimed, by queue: the time (that of $1, or the server's), the queue, since when it is
+-- takes: now bigint
+-- The due jobs that nobody has claimed, by queue: the time, the queue, since when it is
 -- paused, how many they are, and since when the oldest is due. One row without a queue is there for the time alone.
-WITH moment AS MATERIALIZED (SELECT holdfast.present($1::bigint) AS now)
+WITH {moment}
 SELECT moment.now, NULL AS queue, NULL::bigint AS paused_at, NULL::bigint AS jobs, NULL::bigint AS oldest FROM moment
 UNION ALL
 SELECT moment.now, due.queue, (SELECT paused_at FROM holdfast.queue WHERE name = due.queue), count(*), min(due.run_at)

@@ -1,5 +1,5 @@
--- Where one job is, how it ends in nobody's hands, and who has a key. $1 of the looks is the time, NULL for the
--- server's. Who acts upon a look must see whether the act found the job there: workers claim and finish meanwhile.
+-- Where one job is, how it ends in nobody's hands, and who has a key. Who acts upon a look must see whether the act
+-- found the job there: workers claim and finish meanwhile.
 
 -- part: found
 -- A job with where it is. One that is neither waiting nor claimed nor ended is fresh, and so ready.
@@ -24,23 +24,30 @@ LEFT JOIN LATERAL (
     FROM holdfast.outcome AS outcome WHERE outcome.id = job.id
 ) AS place ON true
 
+-- part: holders
+-- The jobs that were last accepted with the keys of the tasks, as far as there are any.
+SELECT taken.id FROM unnest(:tasks, :keys) AS asked (task, key)
+JOIN holdfast.key AS taken ON taken.task = asked.task AND taken.key = asked.key
+
 -- name: whereabouts
--- Where job $2 is.
-WITH moment AS MATERIALIZED (SELECT holdfast.present($1::bigint) AS now)
+-- takes: now bigint, job uuid
+-- Where a job is.
+WITH {moment}
 {found}
-WHERE job.id = $2::uuid;
+WHERE job.id = :job;
 
 -- name: withdraw
--- End job $2 for good, in state $3 for reason $4, if nobody has it in hand.
-WITH moment AS MATERIALIZED (SELECT holdfast.present($1::bigint) AS now),
+-- takes: now bigint, job uuid, state text, reason text
+-- End a job for good, in this state for this reason, if nobody has it in hand.
+WITH {moment},
 was_fresh AS (
     DELETE FROM holdfast.fresh AS fresh USING holdfast.job AS job
-    WHERE job.id = $2::uuid AND fresh.queue = job.queue AND fresh.priority = job.priority AND fresh.xid = job.xid
+    WHERE job.id = :job AND fresh.queue = job.queue AND fresh.priority = job.priority AND fresh.xid = job.xid
         AND fresh.seq = job.seq
     RETURNING fresh.id, fresh.queue, fresh.run_at
 ),
 was_waiting AS (
-    DELETE FROM holdfast.waiting WHERE id = $2::uuid
+    DELETE FROM holdfast.waiting WHERE id = :job
     RETURNING id, queue, run_at, fence, attempt, crashes, alone, error, after
 ),
 gone AS (
@@ -53,35 +60,36 @@ gone AS (
 ended AS (
     INSERT INTO holdfast.outcome (id, state, reason, queue, fence, run_at, finished_at, attempt, crashes, alone,
         cancel_requested, error)
-    SELECT id, $3::text, $4::text, queue, fence, run_at, moment.now, attempt, crashes, alone, false, error
+    SELECT id, :state, :reason, queue, fence, run_at, moment.now, attempt, crashes, alone, false, error
     FROM gone CROSS JOIN moment
 ),
 counted AS (
-    INSERT INTO holdfast.tally (queue, state, jobs) SELECT queue, $3::text, 1 FROM gone
+    INSERT INTO holdfast.tally (queue, state, jobs) SELECT queue, :state, 1 FROM gone
 )
 SELECT id::text, queue, fence, after::text FROM gone;
 
 -- name: lock_keys
--- Keep the keys $2 of the tasks $3 for this transaction: nobody else gives or takes them until it ends. Nothing comes
--- back where the transaction would not see what others committed while it waited. In their order, so that two
--- transactions do not wait for each other.
+-- takes: now bigint, tasks text[], keys text[]
+-- Keep keys for this transaction: nobody else gives or takes them until it ends. Nothing comes back where the
+-- transaction would not see what others committed while it waited. In their order, so that two transactions do not
+-- wait for each other.
 INSERT INTO holdfast.key AS taken (task, key)
-SELECT asked.task, asked.key FROM unnest($3::text[], $2::text[]) AS asked (task, key)
+SELECT asked.task, asked.key FROM unnest(:tasks, :keys) AS asked (task, key)
 WHERE current_setting('transaction_isolation') IN ('read committed', 'read uncommitted')
 ORDER BY asked.task COLLATE "C", asked.key COLLATE "C"
 ON CONFLICT (task, key) DO UPDATE SET id = taken.id
-RETURNING holdfast.present($1::bigint);
+RETURNING holdfast.present(:now);
 
 -- name: lock_claimable
--- Keep the jobs that have the keys $2 of the tasks $1, and the jobs $4, from being claimed, as far as they could be. But
--- not the jobs $3, which are the caller's own: no fresh row may be locked and left (see claims.sql). In the order of
--- their ids, so that two transactions do not wait for each other.
+-- takes: tasks text[], keys text[], own uuid[], others uuid[]
+-- Keep the jobs that have the keys, and the others, from being claimed, as far as they could be. But not the
+-- caller's own jobs: no fresh row may be locked and left (see claims.sql). In the order of their ids, so that two
+-- transactions do not wait for each other.
 WITH holder AS MATERIALIZED (
-    SELECT taken.id FROM unnest($1::text[], $2::text[]) AS asked (task, key)
-    JOIN holdfast.key AS taken ON taken.task = asked.task AND taken.key = asked.key
-    WHERE taken.id <> ALL ($3::uuid[])
+    {holders}
+    WHERE taken.id <> ALL (:own)
     UNION
-    SELECT asked.id FROM unnest($4::uuid[]) AS asked (id) WHERE asked.id <> ALL ($3::uuid[])
+    SELECT asked.id FROM unnest(:others) AS asked (id) WHERE asked.id <> ALL (:own)
 ),
 fresh AS MATERIALIZED (
     SELECT fresh.id FROM holder JOIN holdfast.job AS job ON job.id = holder.id
@@ -97,39 +105,43 @@ waiting AS MATERIALIZED (
 SELECT id FROM fresh UNION ALL SELECT id FROM waiting;
 
 -- name: lock_claims
--- Lock the claims that are in the way of who takes the keys $2 of the tasks $1, or cancels the jobs $3: those of the jobs
--- that have them, or of the jobs for whose end these wait. By id, as everyone does who locks several.
+-- takes: tasks text[], keys text[], others uuid[]
+-- Lock the claims that are in the way of who takes the keys, or cancels the others: those of the jobs that have
+-- them, or of the jobs for whose end these wait. By id, as everyone does who locks several.
 SELECT FROM holdfast.claim AS claim WHERE claim.id = ANY (ARRAY(
     SELECT coalesce(waiting.after, holder.id) FROM (
-        SELECT taken.id FROM unnest($1::text[], $2::text[]) AS asked (task, key)
-        JOIN holdfast.key AS taken ON taken.task = asked.task AND taken.key = asked.key
+        {holders}
         UNION ALL
-        SELECT unnest($3::uuid[])
+        SELECT unnest(:others)
     ) AS holder
     LEFT JOIN holdfast.waiting AS waiting ON waiting.id = holder.id
 ))
 ORDER BY claim.id FOR UPDATE;
 
 -- name: keys_given_back
--- The keys, with their tasks, that go back to others when the jobs $1 are cancelled: those are to replace a claimed one.
+-- takes: jobs uuid[]
+-- The keys, with their tasks, that go back to others when these jobs are cancelled, which are to replace a claimed
+-- one.
 SELECT DISTINCT job.task, job.key FROM holdfast.waiting AS waiting JOIN holdfast.job AS job ON job.id = waiting.id
-WHERE waiting.id = ANY ($1::uuid[]) AND waiting.after IS NOT NULL AND job.key IS NOT NULL;
+WHERE waiting.id = ANY (:jobs) AND waiting.after IS NOT NULL AND job.key IS NOT NULL;
 
 -- name: key_holders
--- The jobs that were last accepted with the keys $2 of the tasks $3.
-WITH moment AS MATERIALIZED (SELECT holdfast.present($1::bigint) AS now)
+-- takes: now bigint, tasks text[], keys text[]
+-- The jobs that were last accepted with the keys.
+WITH {moment}
 {found}
 WHERE job.id = ANY (ARRAY(
-    SELECT taken.id FROM unnest($3::text[], $2::text[]) AS asked (task, key)
-    JOIN holdfast.key AS taken ON taken.task = asked.task AND taken.key = asked.key
+    {holders}
 ));
 
 -- name: give_keys
--- Note which jobs $3 have the keys $2 of the tasks $1 from now on.
+-- takes: tasks text[], keys text[], jobs uuid[]
+-- Note which jobs have the keys from now on.
 INSERT INTO holdfast.key (task, key, id)
-SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[]) AS given (task, key, id)
+SELECT * FROM unnest(:tasks, :keys, :jobs) AS given (task, key, id)
 ON CONFLICT (task, key) DO UPDATE SET id = excluded.id;
 
 -- name: mark_replaced
--- Note on claimed job $1 that another waits for its end, or no longer does.
-UPDATE holdfast.claim SET replaced = $2::boolean WHERE id = $1::uuid;
+-- takes: job uuid, replaced boolean
+-- Note on a claimed job that another waits for its end, or no longer does.
+UPDATE holdfast.claim SET replaced = :replaced WHERE id = :job;

@@ -1,5 +1,12 @@
--- Records, which change by comparison of versions, and the fires that are written with them. $1 is the time where one is
--- needed, NULL for the server's.
+-- Records, which change by comparison of versions, and the fires that are written with them.
+
+-- part: record_columns
+-- All that is shown of a record.
+kind, name, version, due_at, body, token
+
+-- part: fire_columns
+-- All that is shown of a fire.
+schedule, planned, decision, cause, count, until_at, job_id, note, decided_at
 
 -- name: lock_creation
 -- Held until the end of the transaction: nobody else makes records. So who makes one sees every other that was made
@@ -7,18 +14,21 @@
 SELECT pg_advisory_xact_lock(hashtextextended('holdfast.record', 0));
 
 -- name: change_records
--- Change, make or forget (NULL body) the records of kinds $2 and names $3 that have the versions $4, 0 for none,
--- and the tokens $5, NULL for any: new tokens $6, due times $7, bodies $8. With those that are changed or made go the fires of which $9 says to which of them
--- each belongs, by its place: schedules $10, planned times $11, causes $12, decisions $13, counts $14, ends $15, jobs $16
--- and notes $17.
+-- takes: now bigint
+-- takes: kinds text[], names text[], seens bigint[], afters text[], tokens text[], due_ats bigint[], bodies bytea[]
+-- takes: places bigint[], schedules text[], planned bigint[], causes text[], decisions text[], counts bigint[]
+-- takes: until_ats bigint[], jobs text[], notes text[]
+-- Change, make or forget (NULL body) the records that have the versions seen, 0 for none, and the tokens `afters`,
+-- NULL for any. With those that are changed or made go the fires, whose places say to which of them each belongs.
 --
--- They are locked in the order of kind and name, whatever the order given: so two who change the same ones wait in no
--- circle, and who comes second compares with what the first has written. Who makes some must have the lock for that.
+-- They are locked in the order of kind and name, whatever the order given: so two who change the same ones wait in
+-- no circle, and who comes second compares with what the first has written. Who makes some must have the lock for
+-- that.
 --
 -- Tells for each, in the order given, whether it was made, now or before; and whether it was now.
-WITH moment AS MATERIALIZED (SELECT holdfast.present($1::bigint) AS now),
+WITH {moment},
 asked AS MATERIALIZED (
-    SELECT * FROM unnest($2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::bigint[], $8::bytea[])
+    SELECT * FROM unnest(:kinds, :names, :seens, :afters, :tokens, :due_ats, :bodies)
         WITH ORDINALITY AS asked (kind, name, seen, after, token, due_at, body, place)
 ),
 found AS MATERIALIZED (
@@ -61,8 +71,7 @@ noted AS (
         fire.schedule, fire.planned, fire.cause, fire.decision, fire.count, fire.until_at, fire.job_id, fire.note,
         moment.now
     FROM moment CROSS JOIN unnest(
-        $9::bigint[], $10::text[], $11::bigint[], $12::text[], $13::text[], $14::bigint[], $15::bigint[], $16::text[],
-        $17::text[]
+        :places, :schedules, :planned, :causes, :decisions, :counts, :until_ats, :jobs, :notes
     ) WITH ORDINALITY
         AS fire (place, schedule, planned, cause, decision, count, until_at, job_id, note, number)
     JOIN written ON written.place = fire.place
@@ -80,39 +89,44 @@ LEFT JOIN (SELECT place FROM written UNION ALL SELECT place FROM forgotten) AS d
 ORDER BY asked.place;
 
 -- name: forget_old_fires
--- Forget all but the latest $2 fires of each of the schedules $1, whose records are locked.
+-- takes: schedules text[], kept bigint
+-- Forget all but the latest fires of each of the schedules, whose records are locked.
 DELETE FROM holdfast.fire WHERE ctid = ANY (ARRAY(
-    SELECT fire.ctid FROM unnest($1::text[]) AS asked (schedule) CROSS JOIN LATERAL (
+    SELECT fire.ctid FROM unnest(:schedules) AS asked (schedule) CROSS JOIN LATERAL (
         SELECT old.ctid FROM holdfast.fire AS old WHERE old.schedule = asked.schedule
-        ORDER BY old.planned DESC, old.cause DESC OFFSET $2::bigint
+        ORDER BY old.planned DESC, old.cause DESC OFFSET :kept
     ) AS fire
 ));
 
 -- name: forget_fires
--- Forget the fires of those of the schedules $1, which are records of kind $2, that are there no more.
+-- takes: schedules text[], kind text
+-- Forget the fires of those of the schedules, which are records of this kind, that are there no more.
 DELETE FROM holdfast.fire WHERE schedule = ANY (ARRAY(
-    SELECT asked.schedule FROM unnest($1::text[]) AS asked (schedule)
-    WHERE NOT EXISTS (SELECT FROM holdfast.record WHERE kind = $2::text AND name = asked.schedule)
+    SELECT asked.schedule FROM unnest(:schedules) AS asked (schedule)
+    WHERE NOT EXISTS (SELECT FROM holdfast.record WHERE kind = :kind AND name = asked.schedule)
 ));
 
 -- name: records_of
--- All records of kind $1 by name.
-SELECT kind, name, version, due_at, body, token FROM holdfast.record WHERE kind = $1::text ORDER BY name;
+-- takes: kind text
+-- All records of a kind by name.
+SELECT {record_columns} FROM holdfast.record WHERE kind = :kind ORDER BY name;
 
 -- name: records_named
--- Those of kind $1 that have one of the names $2, by name.
-SELECT kind, name, version, due_at, body, token FROM holdfast.record
-WHERE kind = $1::text AND name = ANY ($2::text[]) ORDER BY name;
+-- takes: kind text, names text[]
+-- Those of a kind that have one of the names, by name.
+SELECT {record_columns} FROM holdfast.record
+WHERE kind = :kind AND name = ANY (:names) ORDER BY name;
 
 -- name: due_records
--- At most $4 records of kind $2 that are due $3 from now, the longest due first, and before each the time; without any,
+-- takes: now bigint, kind text, ahead bigint, limit bigint
+-- The records of a kind that are due so far from now, the longest due first, and before each the time; without any,
 -- the time alone. The kind is compared in such a way that only the index by time will do.
-WITH moment AS MATERIALIZED (SELECT holdfast.present($1::bigint) AS now)
+WITH {moment}
 SELECT moment.now, due.kind, due.name, due.version, due.due_at, due.body, due.token
 FROM moment LEFT JOIN LATERAL (
-    SELECT kind, name, version, due_at, body, token FROM holdfast.record
-    WHERE kind || '' = $2::text AND due_at <= (SELECT now + $3::bigint FROM moment)
-    ORDER BY due_at, name LIMIT $4::bigint
+    SELECT {record_columns} FROM holdfast.record
+    WHERE kind || '' = :kind AND due_at <= (SELECT now + :ahead FROM moment)
+    ORDER BY due_at, name LIMIT :limit
 ) AS due ON true
 ORDER BY due.due_at, due.name;
 
@@ -121,18 +135,20 @@ ORDER BY due.due_at, due.name;
 SELECT min(due_at) FROM holdfast.record;
 
 -- name: fires
--- The latest $2 fires that are planned before $1, NULL for any time; and those planned for the same time as the last.
-SELECT schedule, planned, decision, cause, count, until_at, job_id, note, decided_at FROM (
-    SELECT * FROM holdfast.fire WHERE planned < coalesce($1::bigint, 9223372036854775807)
-    ORDER BY planned DESC FETCH FIRST ($2::bigint) ROWS WITH TIES
+-- takes: before bigint, limit bigint
+-- The latest fires that are planned before a time, NULL for any; and those planned for the same time as the last.
+SELECT {fire_columns} FROM (
+    SELECT * FROM holdfast.fire WHERE planned < coalesce(:before, 9223372036854775807)
+    ORDER BY planned DESC FETCH FIRST (:limit) ROWS WITH TIES
 ) AS page
 ORDER BY planned DESC, schedule DESC, cause DESC;
 
 -- name: fires_of
--- The same of schedule $3.
-SELECT schedule, planned, decision, cause, count, until_at, job_id, note, decided_at FROM (
+-- takes: before bigint, limit bigint, schedule text
+-- The same of one schedule.
+SELECT {fire_columns} FROM (
     SELECT * FROM holdfast.fire
-    WHERE schedule = $3::text AND planned < coalesce($1::bigint, 9223372036854775807)
-    ORDER BY planned DESC FETCH FIRST ($2::bigint) ROWS WITH TIES
+    WHERE schedule = :schedule AND planned < coalesce(:before, 9223372036854775807)
+    ORDER BY planned DESC FETCH FIRST (:limit) ROWS WITH TIES
 ) AS page
 ORDER BY planned DESC, cause DESC;

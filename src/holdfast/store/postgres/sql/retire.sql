@@ -1,33 +1,32 @@
--- How jobs that are over and done with are forgotten. There is no index by the time of their end, which every completion
--- would have to pay for: outcomes are walked in the order of their ids, which is about that of their arrival, a stretch
--- at a time.
+-- How jobs that are over and done with are forgotten. There is no index by the time of their end, which every
+-- completion would have to pay for: outcomes are walked in the order of their ids, which is about that of their
+-- arrival, a stretch at a time.
 --
--- Nothing here waits for anybody. Of two who forget at once, each takes what the other has not locked; so does one who
--- meets a sweep. A key that is locked is being given to another job: if that comes to nothing, its row stays and means
--- nothing, as the job in it is gone.
+-- Nothing here waits for anybody. Of two who forget at once, each takes what the other has not locked; so does one
+-- who meets a sweep. A key that is locked is being given to another job: if that comes to nothing, its row stays
+-- and means nothing, as the job in it is gone.
 
 -- name: retire
--- Of the $4 outcomes from id $3 on, forget at most $5 that completed or were cancelled $2 ago or earlier, and whose key
--- is kept no longer. Tells how many; the first id of the stretch; and from where to go on: NULL if the stretch is the
--- last, or all of it so young that nothing behind it can be over.
-WITH moment AS MATERIALIZED (
-    SELECT now, now - $2::bigint AS long_ago FROM (SELECT holdfast.present($1::bigint) AS now) AS present
-),
+-- takes: now bigint, age bigint, start uuid, stretch bigint, limit bigint
+-- Of a stretch of outcomes from the start on, forget at most `limit` that completed or were cancelled so long ago
+-- or earlier, and whose key is kept no longer. Tells how many; the first id of the stretch; and from where to go
+-- on: NULL if the stretch is the last, or all of it so young that nothing behind it can be over.
+WITH {moment},
 stretch AS MATERIALIZED (
-    SELECT id, state, finished_at FROM holdfast.outcome WHERE id >= $3::uuid ORDER BY id LIMIT $4::bigint
+    SELECT id, state, finished_at FROM holdfast.outcome WHERE id >= :start ORDER BY id LIMIT :stretch
 ),
 chosen AS MATERIALIZED (
     SELECT old.id, job.task, job.key, job.tags
     FROM (
         SELECT * FROM stretch
-        WHERE state IN ({completed}, {cancelled}) AND finished_at <= (SELECT long_ago FROM moment)
+        WHERE state IN ({completed}, {cancelled}) AND finished_at <= (SELECT now - :age FROM moment)
         ORDER BY id OFFSET 0
     ) AS old
     CROSS JOIN LATERAL (
         SELECT task, key, keep_key, tags FROM holdfast.job AS asked_for WHERE asked_for.id = old.id OFFSET 0
     ) AS job
     WHERE job.key IS NULL OR old.state = {cancelled} OR old.finished_at + job.keep_key <= (SELECT now FROM moment)
-    LIMIT $5::bigint
+    LIMIT :limit
 ),
 over AS MATERIALIZED (
     SELECT id, queue, state, result_until FROM holdfast.outcome
@@ -66,11 +65,11 @@ counted AS (
     INSERT INTO holdfast.tally (queue, state, jobs) SELECT queue, state, -count(*) FROM over GROUP BY queue, state
 )
 SELECT (SELECT count(*) FROM over), (SELECT id FROM stretch ORDER BY id LIMIT 1)::text, CASE
-    WHEN (SELECT count(*) FROM chosen) = $5::bigint THEN (SELECT id FROM chosen ORDER BY id DESC LIMIT 1)
-    WHEN (SELECT count(*) FROM stretch) = $4::bigint AND EXISTS (
+    WHEN (SELECT count(*) FROM chosen) = :limit THEN (SELECT id FROM chosen ORDER BY id DESC LIMIT 1)
+    WHEN (SELECT count(*) FROM stretch) = :stretch AND EXISTS (
         SELECT FROM stretch CROSS JOIN LATERAL (
             SELECT created_at FROM holdfast.job AS asked_for WHERE asked_for.id = stretch.id OFFSET 0
         ) AS job
-        WHERE job.created_at <= (SELECT long_ago FROM moment)
+        WHERE job.created_at <= (SELECT now - :age FROM moment)
     ) THEN (SELECT id FROM stretch ORDER BY id DESC LIMIT 1)
 END::text;

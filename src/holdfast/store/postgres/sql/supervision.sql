@@ -1,13 +1,10 @@
--- Workers: their registration, their beats and their end; and what is swept now and then. supervision_verbs.py argues
--- why these do no harm to each other.
-
--- part: moment
--- The time, read once. $1 is NULL for the server's.
-moment AS MATERIALIZED (SELECT holdfast.present($1::bigint) AS now)
+-- Workers: their registration, their beats and their end; and what is swept now and then. supervision_verbs.py
+-- argues why these do no harm to each other.
 
 -- name: forget_buried
--- Forget who was buried longer than $2 ago: nothing of theirs can still be under way.
-DELETE FROM holdfast.buried WHERE buried_at < holdfast.present($1::bigint) - $2::bigint;
+-- takes: now bigint, kept bigint
+-- Forget who was buried longer ago than is kept: nothing of theirs can still be under way.
+DELETE FROM holdfast.buried WHERE buried_at < holdfast.present(:now) - :kept;
 
 -- name: forget_polls
 -- Forget when those looked for work who are not registered any more.
@@ -17,53 +14,61 @@ DELETE FROM holdfast.poll WHERE worker = ANY (ARRAY(
 ));
 
 -- name: register
+-- takes: now bigint, worker text, supervisor text, host text, pid integer
+-- takes: queues text[], concurrency integer, lease bigint
 -- Make a worker known; repeated, it changes nothing.
 WITH {moment}
 INSERT INTO holdfast.worker (id, supervisor, host, pid, queues, concurrency, started_at, lease, beat_at)
-SELECT $2::text, $3::text, $4::text, $5::integer, $6::text[], $7::integer, now, $8::bigint, now FROM moment
+SELECT :worker, :supervisor, :host, :pid, :queues, :concurrency, now, :lease, now FROM moment
 ON CONFLICT (id) DO NOTHING;
 
 -- name: refuse_buried
+-- takes: worker text
 -- Undo the registration of a worker that is buried.
-DELETE FROM holdfast.worker WHERE id = $1::text AND EXISTS (SELECT FROM holdfast.buried WHERE buried.id = $1::text);
+DELETE FROM holdfast.worker WHERE id = :worker AND EXISTS (SELECT FROM holdfast.buried WHERE buried.id = :worker);
 
 -- name: beat
+-- takes: now bigint, workers text[]
 -- Renew leases, unless their workers are condemned. Tells which were renewed.
 WITH {moment}, alive AS (
-    SELECT id FROM holdfast.worker WHERE id = ANY ($2::text[]) AND NOT condemned ORDER BY id FOR NO KEY UPDATE
+    SELECT id FROM holdfast.worker WHERE id = ANY (:workers) AND NOT condemned ORDER BY id FOR NO KEY UPDATE
 )
 UPDATE holdfast.worker AS worker SET beat_at = (SELECT now FROM moment)
 FROM alive WHERE worker.id = alive.id AND NOT worker.condemned
 RETURNING worker.id;
 
 -- name: note_polls
--- Note when the workers $1 looked for work without being called ($2), as far as their beats were accepted before this.
+-- takes: workers text[], times bigint[]
+-- Note when workers looked for work without being called, as far as their beats were accepted before this.
 INSERT INTO holdfast.poll (worker, polled_at)
-SELECT worker.id, told.polled_at FROM unnest($1::text[], $2::bigint[]) AS told (worker, polled_at)
+SELECT worker.id, told.polled_at FROM unnest(:workers, :times) AS told (worker, polled_at)
 JOIN holdfast.worker AS worker ON worker.id = told.worker AND NOT worker.condemned
 ORDER BY worker.id
 ON CONFLICT (worker) DO UPDATE SET polled_at = excluded.polled_at;
 
 -- name: mend_leases
--- Let beats that seem to come from the future count as of now: the clock was set back, and no lease may last as long
--- as that step. Rows that are locked are being renewed anyway.
+-- takes: now bigint
+-- Let beats that seem to come from the future count as of now: the clock was set back, and no lease may last as
+-- long as that step. Rows that are locked are being renewed anyway.
 WITH {moment}, ahead AS (
     SELECT id FROM holdfast.worker WHERE beat_at > (SELECT now FROM moment) + 1000000 FOR NO KEY UPDATE SKIP LOCKED
 )
 UPDATE holdfast.worker AS worker SET beat_at = (SELECT now FROM moment) FROM ahead WHERE worker.id = ahead.id;
 
 -- name: leases
--- Every registered worker with its last sign of life, its queues and when it last looked for work, and before each the
--- time; without any worker, the time alone.
+-- takes: now bigint
+-- Every registered worker with its last sign of life, its queues and when it last looked for work, and before each
+-- the time; without any worker, the time alone.
 WITH {moment}
 SELECT moment.now, worker.id, worker.lease, worker.beat_at, worker.condemned, worker.queues, poll.polled_at
 FROM moment LEFT JOIN holdfast.worker AS worker ON true LEFT JOIN holdfast.poll AS poll ON poll.worker = worker.id
 ORDER BY worker.seq;
 
 -- name: claims_of_many
+-- takes: workers text[]
 -- The claims of workers as a beat needs them.
 SELECT claim.worker, claim.id::text, claim.fence, claim.call, claim.cancel_requested, claim.replaced
-FROM holdfast.claim AS claim WHERE claim.worker = ANY ($1::text[]) ORDER BY claim.seq;
+FROM holdfast.claim AS claim WHERE claim.worker = ANY (:workers) ORDER BY claim.seq;
 
 -- name: paused_now
 -- The paused queues.
@@ -74,16 +79,18 @@ SELECT name FROM holdfast.queue;
 SELECT DISTINCT task, version FROM holdfast.waiting WHERE blocked AND reason = {no_worker};
 
 -- name: due_suspects
+-- takes: now bigint
 -- The queues, paused ones left out, in which suspects are due and unclaimed.
 WITH {moment}
 SELECT DISTINCT queue FROM holdfast.waiting
 WHERE alone AND NOT blocked AND run_at <= (SELECT now FROM moment) AND queue NOT IN (SELECT name FROM holdfast.queue);
 
 -- name: condemn
+-- takes: now bigint, workers text[]
 -- Mark those of the listed workers dead for ever whose lease has run out, or who are marked already. Tells which.
 WITH {moment}, over AS (
     SELECT id FROM holdfast.worker
-    WHERE id = ANY ($2::text[]) AND (condemned OR (SELECT now FROM moment) - beat_at > lease)
+    WHERE id = ANY (:workers) AND (condemned OR (SELECT now FROM moment) - beat_at > lease)
     ORDER BY id FOR NO KEY UPDATE
 )
 UPDATE holdfast.worker AS worker SET condemned = true
@@ -92,21 +99,23 @@ WHERE worker.id = over.id AND (worker.condemned OR (SELECT now FROM moment) - wo
 RETURNING worker.id;
 
 -- name: unregister
--- Remove a worker, if need be ($3) only a condemned one: from here on it can neither claim nor beat. Waits for claims
+-- takes: now bigint, worker text, must_be_condemned boolean
+-- Remove a worker, if need be only a condemned one: from here on it can neither claim nor beat. Waits for claims
 -- under way. Tells the time, if there was such a worker.
 WITH {moment}, gone AS (
-    DELETE FROM holdfast.worker WHERE id = $2::text AND (condemned OR NOT $3::boolean) RETURNING id
+    DELETE FROM holdfast.worker WHERE id = :worker AND (condemned OR NOT :must_be_condemned) RETURNING id
 ), remembered AS (
     INSERT INTO holdfast.buried (id, buried_at) SELECT gone.id, moment.now FROM gone, moment
 )
 SELECT moment.now FROM gone, moment;
 
 -- name: sweep_results
--- Forget at most $2 results whose time is over, oldest first; until when they were kept stays known. Two who sweep at
+-- takes: now bigint, limit bigint
+-- Forget results whose time is over, oldest first; until when they were kept stays known. Two who sweep at
 -- once take different ones.
 WITH {moment}, over AS (
     SELECT until_at, id FROM holdfast.fading WHERE until_at <= (SELECT now FROM moment)
-    ORDER BY until_at LIMIT $2::bigint FOR UPDATE SKIP LOCKED
+    ORDER BY until_at LIMIT :limit FOR UPDATE SKIP LOCKED
 ), faded AS (
     DELETE FROM holdfast.fading AS fading USING over
     WHERE fading.until_at = over.until_at AND fading.id = over.id RETURNING fading.id
@@ -115,10 +124,11 @@ UPDATE holdfast.outcome SET result = NULL
 WHERE id = ANY (ARRAY(SELECT id FROM faded)) AND result IS NOT NULL;
 
 -- name: fold_tally
--- Fold the counters into one row for each queue and state, once there are more than $1. Two who fold at once take
+-- takes: most bigint
+-- Fold the counters into one row for each queue and state, once there are too many. Two who fold at once take
 -- different rows; nobody waits, and the sums are the same before, between and after.
 WITH many AS (
-    SELECT count(*) > $1::bigint AS they_are FROM (SELECT FROM holdfast.tally LIMIT $1::bigint + 1) AS first_ones
+    SELECT count(*) > :most AS they_are FROM (SELECT FROM holdfast.tally LIMIT :most + 1) AS first_ones
 ), folded AS (
     DELETE FROM holdfast.tally WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM holdfast.tally WHERE (SELECT they_are FROM many) FOR UPDATE SKIP LOCKED

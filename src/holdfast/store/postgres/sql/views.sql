@@ -1,10 +1,13 @@
--- What people look at: one statement for each look, so that it sees one moment. $1 is the time, NULL for the server's.
--- A job that waits for its time is shown by it: READY once that has come. Walks go by id along an index and stop at the
--- end of a page; LATERAL keeps a planner from joining whole tables instead.
+-- What people look at: one statement for each look, so that it sees one moment. A job that waits for its time is
+-- shown by it: READY once that has come. Walks go by id along an index and stop at the end of a page; LATERAL keeps
+-- a planner from joining whole tables instead.
 
--- part: moment
--- The time of the look, read once.
-WITH moment AS MATERIALIZED (SELECT holdfast.present($1::bigint) AS now)
+-- part: asked
+-- What is said of a page: states, queue, task, key, tags, metadata (a JSON object) and a part of the error, NULL
+-- for any; the newest id that it may show, and how many. The error is compared after its `letters` have become the
+-- `lowered`.
+now bigint, states text[], queue text, task text, newest uuid, limit bigint, key text, tags text[], metadata text,
+    error text, letters text, lowered text
 
 -- part: shown
 -- The state in which a waiting job is shown.
@@ -68,19 +71,18 @@ job.id::text, job.task, job.version, job.queue, job.priority, coalesce(place.sta
     place.after::text, place.result_until
 
 -- part: wanted
--- What a page is about: queue $3, task $4, key $7, tags $8 and metadata $9 (a JSON object); NULL for any. Said in this
--- way, the planner expects nearly every job to be wanted, and walks; by its own guesses it would sort all of them.
-CASE WHEN ($3::text IS NULL OR job.queue = $3::text) AND ($4::text IS NULL OR job.task = $4::text)
-    AND ($7::text IS NULL OR job.key = $7::text)
-    AND ($8::text[] IS NULL OR job.tags @> $8::text[])
-    AND ($9::text IS NULL OR job.metadata::jsonb @> $9::jsonb) THEN 1 ELSE 0 END <> 0
+-- A job that a page is about. Said in this way, the planner expects nearly every job to be wanted, and walks; by
+-- its own guesses it would sort all of them.
+CASE WHEN (:queue IS NULL OR job.queue = :queue) AND (:task IS NULL OR job.task = :task)
+    AND (:key IS NULL OR job.key = :key)
+    AND (:tags IS NULL OR job.tags @> :tags)
+    AND (:metadata IS NULL OR job.metadata::jsonb @> :metadata::jsonb) THEN 1 ELSE 0 END <> 0
 
 -- part: wanted_there
--- The same of where a job is in its life: the queue again, which is known there too; the states $2, and a part of the
--- error $10, found in the error after its letters $11 have become those of $12.
-CASE WHEN ($3::text IS NULL OR place.queue IS NULL OR place.queue = $3::text)
-    AND ($2::text[] IS NULL OR coalesce(place.state, {ready}) = ANY ($2::text[]))
-    AND ($10::text IS NULL OR strpos(translate(place.error, $11::text, $12::text), $10::text) > 0)
+-- The same of where a job is in its life: the queue again, which is known there too; the state, and the error.
+CASE WHEN (:queue IS NULL OR place.queue IS NULL OR place.queue = :queue)
+    AND (:states IS NULL OR coalesce(place.state, {ready}) = ANY (:states))
+    AND (:error IS NULL OR strpos(translate(place.error, :letters, :lowered), :error) > 0)
     THEN 1 ELSE 0 END <> 0
 
 -- part: page
@@ -88,9 +90,9 @@ CASE WHEN ($3::text IS NULL OR place.queue IS NULL OR place.queue = $3::text)
 LIMIT 500
 
 -- part: walked
--- What of a table is wanted, in order. The limit is none; but without one the planner would drop every plan that is not
--- the best for all of the table, and with them those that are quick to begin.
-place.id <= $5::uuid AND {wanted_there} ORDER BY place.id DESC LIMIT 1000000000
+-- What of a table is wanted, in order. The limit is none; but without one the planner would drop every plan that is
+-- not the best for all of the table, and with them those that are quick to begin.
+place.id <= :newest AND {wanted_there} ORDER BY place.id DESC LIMIT 1000000000
 
 -- part: worker_rows
 -- Every registered worker with how long ago its last beat was, and how much it has in hand.
@@ -104,50 +106,57 @@ FROM holdfast.worker AS worker LEFT JOIN (
 ) AS had ON had.worker = worker.id
 
 -- name: job
+-- takes: now bigint, job uuid
 -- One job.
-{moment} SELECT {job_columns} FROM holdfast.job AS job {placed} WHERE job.id = $2::uuid;
+WITH {moment} SELECT {job_columns} FROM holdfast.job AS job {placed} WHERE job.id = :job;
 
 -- name: jobs
--- A page of $6 jobs, newest id first, of ids up to $5.
-{moment}
+-- takes: {asked}
+-- A page of jobs, newest id first.
+WITH {moment}
 SELECT * FROM (
     SELECT {job_columns} FROM holdfast.job AS job {placed}
-    WHERE job.id <= $5::uuid AND {wanted} AND {wanted_there} ORDER BY job.id DESC {page}
-) AS found LIMIT $6::bigint;
+    WHERE job.id <= :newest AND {wanted} AND {wanted_there} ORDER BY job.id DESC {page}
+) AS found LIMIT :limit;
 
 -- name: newest_jobs
+-- takes: {asked}
 -- The same page, looked for among the newest jobs only, ten times as many as it shows.
-{moment}
+WITH {moment}
 SELECT {job_columns}
-FROM (SELECT * FROM holdfast.job WHERE id <= $5::uuid ORDER BY id DESC LIMIT 10 * $6::bigint) AS job {placed}
-WHERE {wanted} AND {wanted_there} ORDER BY job.id DESC LIMIT $6::bigint;
+FROM (SELECT * FROM holdfast.job WHERE id <= :newest ORDER BY id DESC LIMIT 10 * :limit) AS job {placed}
+WHERE {wanted} AND {wanted_there} ORDER BY job.id DESC LIMIT :limit;
 
 -- name: keyed_jobs
+-- takes: {asked}
 -- The same page where a key is asked for.
-{moment}
+WITH {moment}
 SELECT * FROM (
     SELECT {job_columns} FROM holdfast.job AS job {placed}
-    WHERE job.key = $7::text AND job.id <= $5::uuid AND {wanted} AND {wanted_there} ORDER BY job.id DESC {page}
-) AS found LIMIT $6::bigint;
+    WHERE job.key = :key AND job.id <= :newest AND {wanted} AND {wanted_there} ORDER BY job.id DESC {page}
+) AS found LIMIT :limit;
 
 -- name: tagged_jobs
+-- takes: {asked}
 -- The same page where tags are asked for: a walk along the first of them.
-{moment}
+WITH {moment}
 SELECT * FROM (
     SELECT {job_columns}
     FROM holdfast.tag AS first
     CROSS JOIN LATERAL (SELECT * FROM holdfast.job WHERE id = first.id OFFSET 0) AS job {placed}
-    WHERE first.tag = ($8::text[])[1] AND first.id <= $5::uuid AND {wanted} AND {wanted_there}
+    WHERE first.tag = (:tags)[1] AND first.id <= :newest AND {wanted} AND {wanted_there}
     ORDER BY first.id DESC {page}
-) AS found LIMIT $6::bigint;
+) AS found LIMIT :limit;
 
 -- name: jobs_in_states
--- The same page where states are asked for, or an error, which no fresh job has: walks along the tables of those states
--- and no others. Fresh jobs are sorted, no more than the page shows of them where nothing else is asked. Of those that
--- wait, the due and the blocked ones are mostly few among many: if they are, they are found by indexes of their own.
-{moment}, few AS MATERIALIZED (
+-- takes: {asked}
+-- The same page where states are asked for, or an error, which no fresh job has: walks along the tables of those
+-- states and no others. Fresh jobs are sorted, no more than the page shows of them where nothing else is asked. Of
+-- those that wait, the due and the blocked ones are mostly few among many: if they are, they are found by indexes
+-- of their own.
+WITH {moment}, few AS MATERIALIZED (
     (SELECT id FROM holdfast.waiting
-        WHERE {ready} = ANY ($2::text[]) AND NOT blocked AND NOT alone AND run_at <= (SELECT now FROM moment)
+        WHERE {ready} = ANY (:states) AND NOT blocked AND NOT alone AND run_at <= (SELECT now FROM moment)
         ORDER BY run_at, priority DESC, seq LIMIT 201)
     UNION ALL
     (SELECT suspect.id FROM holdfast.level AS level CROSS JOIN LATERAL (
@@ -156,65 +165,68 @@ SELECT * FROM (
                 AND run_at <= (SELECT now FROM moment)
             ORDER BY run_at, seq LIMIT 201
         ) AS suspect
-        WHERE {ready} = ANY ($2::text[]) LIMIT 201)
+        WHERE {ready} = ANY (:states) LIMIT 201)
     UNION ALL
     (SELECT id FROM holdfast.waiting
-        WHERE {blocked} = ANY ($2::text[]) AND blocked ORDER BY reason, task, version LIMIT 201)
+        WHERE {blocked} = ANY (:states) AND blocked ORDER BY reason, task, version LIMIT 201)
 ), many AS MATERIALIZED (
-    SELECT {scheduled} = ANY ($2::text[]) OR (SELECT count(*) FROM few) > 200 AS so
+    SELECT {scheduled} = ANY (:states) OR (SELECT count(*) FROM few) > 200 AS so
 )
 SELECT * FROM (
     SELECT {job_columns}
     FROM (
         (SELECT * FROM ({fresh_place}) AS place
-            WHERE {ready} = ANY ($2::text[]) AND $10::text IS NULL AND place.id <= $5::uuid AND {wanted_there}
+            WHERE {ready} = ANY (:states) AND :error IS NULL AND place.id <= :newest AND {wanted_there}
             ORDER BY place.id DESC
-            LIMIT CASE WHEN $4::text IS NULL AND $9::text IS NULL THEN $6::bigint ELSE 1000000000 END)
+            LIMIT CASE WHEN :task IS NULL AND :metadata IS NULL THEN :limit ELSE 1000000000 END)
         UNION ALL
         (SELECT * FROM ({waiting_place}) AS place
-            WHERE $2::text[] && ARRAY[{ready}, {scheduled}, {blocked}] AND (SELECT so FROM many) AND {walked})
+            WHERE :states && ARRAY[{ready}, {scheduled}, {blocked}] AND (SELECT so FROM many) AND {walked})
         UNION ALL
         (SELECT place.* FROM few CROSS JOIN LATERAL ({waiting_place} WHERE waiting.id = few.id OFFSET 0) AS place
             WHERE NOT (SELECT so FROM many) AND {walked})
         UNION ALL
         (SELECT * FROM ({claim_place}) AS place
-            WHERE $2::text[] && ARRAY[{held}, {running}] AND {walked})
+            WHERE :states && ARRAY[{held}, {running}] AND {walked})
         UNION ALL
         (SELECT * FROM ({outcome_place}) AS place
-            WHERE {dead} = ANY ($2::text[]) AND place.state = {dead} AND {walked})
+            WHERE {dead} = ANY (:states) AND place.state = {dead} AND {walked})
         UNION ALL
         (SELECT * FROM ({outcome_place}) AS place
-            WHERE {cancelled} = ANY ($2::text[]) AND place.state = {cancelled} AND {walked})
+            WHERE {cancelled} = ANY (:states) AND place.state = {cancelled} AND {walked})
         UNION ALL
         (SELECT * FROM ({outcome_place}) AS place
-            WHERE {completed} = ANY ($2::text[]) AND place.state NOT IN ({dead}, {cancelled}) AND {walked})
+            WHERE {completed} = ANY (:states) AND place.state NOT IN ({dead}, {cancelled}) AND {walked})
     ) AS place CROSS JOIN LATERAL (SELECT * FROM holdfast.job WHERE id = place.id OFFSET 0) AS job
     WHERE {wanted} ORDER BY place.id DESC {page}
-) AS found LIMIT $6::bigint;
+) AS found LIMIT :limit;
 
 -- name: glance
--- The little that those who wait for the jobs $2 look at again and again.
-{moment}
+-- takes: now bigint, jobs uuid[]
+-- The little that those who wait for jobs look at again and again.
+WITH {moment}
 SELECT job.id::text, coalesce(place.state, {ready}), place.progress_done, place.progress_total
-FROM unnest($2::uuid[]) AS asked (id)
+FROM unnest(:jobs) AS asked (id)
 CROSS JOIN LATERAL (SELECT id FROM holdfast.job WHERE id = asked.id OFFSET 0) AS job {placed};
 
 -- name: history
--- Every claim of job $1 by fence. The one that lasts, and one that ended by plain completion ($2), have no row in
+-- takes: job uuid, completed text
+-- Every claim of a job by fence. The one that lasts, and one that ended by plain completion, have no row in
 -- attempt: claim and outcome say all of them.
-SELECT fence, worker, started_at, ended_at, how, error, traceback, log FROM holdfast.attempt WHERE id = $1::uuid
+SELECT fence, worker, started_at, ended_at, how, error, traceback, log FROM holdfast.attempt WHERE id = :job
 UNION ALL
-SELECT fence, worker, started_at, NULL, NULL, NULL, NULL, NULL FROM holdfast.claim WHERE id = $1::uuid
+SELECT fence, worker, started_at, NULL, NULL, NULL, NULL, NULL FROM holdfast.claim WHERE id = :job
 UNION ALL
-SELECT fence, worker, started_at, finished_at, $2::text, NULL, NULL, NULL FROM holdfast.outcome AS outcome
-WHERE id = $1::uuid AND state = {completed} AND NOT EXISTS (
-    SELECT 1 FROM holdfast.attempt AS attempt WHERE attempt.id = $1::uuid AND attempt.fence = outcome.fence
+SELECT fence, worker, started_at, finished_at, :completed, NULL, NULL, NULL FROM holdfast.outcome AS outcome
+WHERE id = :job AND state = {completed} AND NOT EXISTS (
+    SELECT 1 FROM holdfast.attempt AS attempt WHERE attempt.id = :job AND attempt.fence = outcome.fence
 )
 ORDER BY fence;
 
 -- name: queue_states
+-- takes: now bigint
 -- How many jobs of each queue are in each state, and, with the state NULL, since when which queue is paused.
-{moment}
+WITH {moment}
 SELECT queue, state, sum(jobs)::bigint AS jobs FROM holdfast.tally GROUP BY queue, state HAVING sum(jobs) > 0
 UNION ALL
 SELECT queue, {ready}, count(*) FROM holdfast.fresh GROUP BY queue
@@ -226,8 +238,9 @@ UNION ALL
 SELECT name, NULL, paused_at FROM holdfast.queue;
 
 -- name: states
+-- takes: now bigint
 -- How many jobs are in each state.
-{moment}
+WITH {moment}
 SELECT state, sum(jobs)::bigint FROM holdfast.tally GROUP BY state
 UNION ALL
 SELECT {ready}, count(*) FROM holdfast.fresh
@@ -237,13 +250,15 @@ UNION ALL
 SELECT {in_hand} AS state, count(*) FROM holdfast.claim AS claim GROUP BY 1;
 
 -- name: workers
+-- takes: now bigint
 -- Every registered worker, oldest first.
-{moment} {worker_rows} ORDER BY worker.seq;
+WITH {moment} {worker_rows} ORDER BY worker.seq;
 
 -- name: situation
--- Job $2 with the time, since when its queue is paused, the workers as a JSON array of rows, and how many due jobs of
--- its queue go first, if it waits itself.
-{moment}
+-- takes: now bigint, job uuid
+-- A job with the time, since when its queue is paused, the workers as a JSON array of rows, and how many due jobs
+-- of its queue go first, if it waits itself.
+WITH {moment}
 SELECT (SELECT now FROM moment), (SELECT paused_at FROM holdfast.queue WHERE name = job.queue),
     (SELECT json_agg(to_json(row) ORDER BY row.seq)::text FROM ({worker_rows}) AS row),
     CASE WHEN coalesce(place.state, {ready}) IN {waiting} THEN (
@@ -257,18 +272,19 @@ SELECT (SELECT now FROM moment), (SELECT paused_at FROM holdfast.queue WHERE nam
             < (-job.priority::bigint, coalesce(place.run_at, job.run_at), job.seq)
     ) ELSE 0 END,
     {job_columns}
-FROM holdfast.job AS job {placed} WHERE job.id = $2::uuid;
+FROM holdfast.job AS job {placed} WHERE job.id = :job;
 
 -- name: unsettled
--- How many jobs of the queues $2 (NULL for all) a drain still waits for.
-{moment}
+-- takes: now bigint, queues text[]
+-- How many jobs of the queues (NULL for all) a drain still waits for.
+WITH {moment}
 SELECT (
     SELECT count(*) FROM holdfast.fresh
-    WHERE queue NOT IN (SELECT name FROM holdfast.queue) AND ($2::text[] IS NULL OR queue = ANY ($2::text[]))
+    WHERE queue NOT IN (SELECT name FROM holdfast.queue) AND (:queues IS NULL OR queue = ANY (:queues))
 ) + (
     SELECT count(*) FROM holdfast.waiting
-    WHERE NOT blocked AND ($2::text[] IS NULL OR queue = ANY ($2::text[])) AND CASE
+    WHERE NOT blocked AND (:queues IS NULL OR queue = ANY (:queues)) AND CASE
         WHEN run_at <= (SELECT now FROM moment) THEN queue NOT IN (SELECT name FROM holdfast.queue) ELSE fence > 0 END
 ) + (
-    SELECT count(*) FROM holdfast.claim WHERE $2::text[] IS NULL OR queue = ANY ($2::text[])
+    SELECT count(*) FROM holdfast.claim WHERE :queues IS NULL OR queue = ANY (:queues)
 );

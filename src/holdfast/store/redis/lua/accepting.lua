@@ -88,10 +88,10 @@ local function write_jobs(jobs, rare)
             if said then
                 flag = said[5] and '1' or '0'
                 for _, tag in ipairs(said[4]) do
-                    put(findable, 'tag:' .. tag, 0, id)
+                    put(findable, prefix .. 'tag:' .. tag, 0, id)
                 end
                 if said[2] then
-                    put(findable, 'keyed:' .. said[2], 0, id)
+                    put(findable, prefix .. 'keyed:' .. said[2], 0, id)
                 end
                 if said[2] and not taking[index] then
                     key_names[#key_names + 1], key_names[#key_names + 2] = rare.key_name(said[1], said[2]), id
@@ -108,8 +108,8 @@ local function write_jobs(jobs, rare)
     set_all(written)
     set_all(key_names)
     in_bites('ZADD', prefix .. 'all', every)
-    for name, members in pairs(findable) do
-        in_bites('ZADD', prefix .. name, members)
+    for key, members in pairs(findable) do
+        in_bites('ZADD', key, members)
     end
     for place, members in pairs(lanes) do
         local queue, lane = jobs.places[place][1], '0:' .. jobs.places[place][2]

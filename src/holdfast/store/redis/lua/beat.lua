@@ -8,7 +8,7 @@
 --   <version>:<task> of jobs that no worker knew, queues with suspects, the turns (worker, rank, of how many, when one
 --   of them polled, or nothing), when the first record is due (or nothing).
 
-local beats = cmsgpack.unpack(ARGV[2])
+local beats, kinds = cmsgpack.unpack(ARGV[2]), cmsgpack.unpack(ARGV[3])
 local calling, condemned = {}, {}
 for _, worker in ipairs(call('SMEMBERS', prefix .. 'condemned')) do
     condemned[worker] = true
@@ -106,7 +106,7 @@ for place, worker in ipairs(accepted) do
 end
 
 local record_due_at = false
-for _, kind in ipairs(cmsgpack.unpack(ARGV[3])) do
+for _, kind in ipairs(kinds) do
     local due_at = call('ZRANGE', prefix .. 'due:' .. kind, 0, 0, 'WITHSCORES')[2]
     if due_at and (not record_due_at or tonumber(due_at) < tonumber(record_due_at)) then
         record_due_at = due_at

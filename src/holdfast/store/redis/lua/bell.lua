@@ -12,7 +12,7 @@
 local EAR_LASTS_MS = 60000
 
 local function epoch_key(tone)
-    return prefix .. (tone == 'work' and 'arrivals' or 'epoch:' .. tone)
+    return tone == 'work' and prefix .. 'arrivals' or prefix .. 'epoch:' .. tone
 end
 
 local function waiting_key(tone)

@@ -5,22 +5,22 @@
 --   MessagePack of {id, state, how, attempt, crashes, alone, error of the attempt, error of the job} for each claim
 -- Returns 1 if that was done, or if there is nothing to bury; 0 if something is no longer as it was seen.
 
-local worker = ARGV[2]
-if not is_to_be_buried(worker, ARGV[3] == '1') then
+local worker, must_be_condemned, seen, fates = ARGV[2], ARGV[3] == '1', ARGV[4], cmsgpack.unpack(ARGV[5])
+if not is_to_be_buried(worker, must_be_condemned) then
     return 1
 end
-if mark_of(worker) ~= ARGV[4] then
+if mark_of(worker) ~= seen then
     return 0
 end
-local fates = cmsgpack.unpack(ARGV[5])
 for _, fate in ipairs(fates) do
-    local job = find_job(fate[1])
-    job.attempt, job.crashes, job.alone = fate[4], fate[5], fate[6]
-    close_claim(job, fate[3], 'burial', { error = fate[7] })
-    if fate[2] == 'dead' then
-        job.error = fate[8]
+    local id, state, how, attempt, crashes, alone, error_of_attempt, error_of_job = unpack(fate, 1, 8)
+    local job = find_job(id)
+    job.attempt, job.crashes, job.alone = attempt, crashes, alone
+    close_claim(job, how, 'burial', { error = error_of_attempt })
+    if state == 'dead' then
+        job.error = error_of_job
         end_job(job, 'dead')
-    elseif fate[2] == 'cancelled' then
+    elseif state == 'cancelled' then
         give_up(job)
     else
         let_wait(job, 'scheduled')

@@ -1,16 +1,14 @@
--- uses: choosing, claims, tally
+-- uses: asked, choosing, claims, tally
 -- first: short_claim
 -- seldom: waiting (find_job, leave, let_wait)
--- Give jobs to a living worker.
+-- Give jobs to a living worker. It looks at every lane of the queues that are asked for, of all queues where none are
+-- named: so a call takes longer with more queues and priorities, and not with more jobs that wait.
 --
--- ARGV: time, worker, call, limit, alone (1 or 0), max_wait (micros, or empty), look_ahead (micros), ahead_limit,
---   MessagePack of 1 queues (nothing: all), 2 shares, 3 known tasks, each with its version,
---   4 queues that give nothing (nothing: none)
--- Returns nothing if the worker is not registered; else the time, when the next one is due (or nothing), the jobs,
--- and
+-- ARGV: see asked.lua
+-- Returns nothing if the worker is not registered; else the time, when the next one is due (or nothing), the jobs, and
 --   for each one with a life its place among them, fence, attempt, crashes and run_at (empty: the first one).
 
-local wish = { limit = limit, alone = ARGV[5] == '1', max_wait = tonumber(ARGV[6]), newest_known = {} }
+local wish = { limit = limit, alone = alone, max_wait = max_wait, newest_known = {} }
 
 -- -- which queues, and in which order -----------------------------------------------------------------------------
 
@@ -20,15 +18,15 @@ for _, names in ipairs({ call('HKEYS', prefix .. 'paused'), closed or {} }) do
         shut[queue] = true
     end
 end
-for _, queue in ipairs(asked or call('ZRANGE', prefix .. 'queues', 0, -1)) do
+for _, queue in ipairs(asked_queues or call('ZRANGE', prefix .. 'queues', 0, -1)) do
     if not shut[queue] and not seen[queue] then
         queues[#queues + 1], seen[queue] = queue, true
     end
 end
-wish.visit = number
-if not asked then
-    wish.visit = math.floor((number - 1) / math.max(#queues, 1)) + 1
-    queues = turned(queues, number - 1)
+wish.visit = call_number
+if not asked_queues then
+    wish.visit = math.floor((call_number - 1) / math.max(#queues, 1)) + 1
+    queues = turned(queues, call_number - 1)
 end
 
 -- -- suspects that this worker knows are blocked no more: they wait for a child of their own ----------------------
@@ -40,8 +38,8 @@ if #adopted > 0 then
     local rare = waiting()
     for _, queue in ipairs(queues) do
         for _, lane in ipairs(call('SMEMBERS', prefix .. 'lanes:' .. queue)) do
-            local alone, _, version, task = lane_parts(lane)
-            local is_meant = alone and task and is_adopted(wish, version, task)
+            local of_suspects, _, version, task = lane_parts(lane)
+            local is_meant = of_suspects and task and is_adopted(wish, version, task)
             for _, member in ipairs(is_meant and call('ZRANGE', lane_key(queue, lane), 0, -1) or {}) do
                 local job = rare.find_job(member_id(member))
                 if job then
@@ -59,9 +57,9 @@ local lines = {}
 for _, queue in ipairs(queues) do
     lines[queue] = line_of(wish, queue)
 end
-if asked and shares then
+if asked_queues and shares then
     local share_of = {}
-    for place, queue in ipairs(asked) do
+    for place, queue in ipairs(asked_queues) do
         share_of[queue] = shares[place]
     end
     for _, queue in ipairs(queues) do
@@ -89,13 +87,13 @@ end
 
 local sub, job_prefix, keys = string.sub, prefix .. 'job:', {}
 for place = 1, #chosen do
-    keys[place] = job_prefix .. sub(chosen[place], ARRIVAL_DIGITS + 2)
+    keys[place] = job_prefix .. sub(chosen[place], ID_AT)
 end
 local texts = values_of(keys)
 local jobs, lives, claims, held, again, size = {}, {}, {}, {}, {}, 0
 
 local function new_claim(lane, flag, fence)
-    local claim = { worker = worker, fence = fence, call = number, queue = lane.queue, flag = flag }
+    local claim = { worker = worker, fence = fence, call = call_number, queue = lane.queue, flag = flag }
     claim.state, claim.cancel = 'held', false
     return claim_text(claim)
 end
@@ -115,10 +113,10 @@ end
 for place = 1, #chosen do
     local text, member, lane = texts[place], chosen[place], chosen_lanes[place]
     if text then -- else someone has taken the job away by hand
-        local flag, id = sub(member, 16, 16), sub(member, 17)
+        local flag, id = sub(member, FLAG_AT, FLAG_AT), sub(member, ID_AT)
         local claim = lane[flag]
         size = size + 1
-        if flag >= '2' then
+        if flag >= LIFE_FLAG then
             claim = claim_again(id, lane, flag)
         elseif not claim then
             claim = new_claim(lane, flag, 1)

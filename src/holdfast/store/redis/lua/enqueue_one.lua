@@ -7,9 +7,9 @@
 --
 -- ARGV: time, id, what is stored of the job, queue, the name of its lane
 
-local id, queue, lane = ARGV[2], ARGV[4], ARGV[5]
+local id, said, queue, lane = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local arrival = string.format('%015d', call('INCR', prefix .. 'arrivals'))
-if call('SET', prefix .. 'job:' .. id, arrival .. string.format('%016d', now) .. ARGV[3], 'NX') then
+if call('SET', prefix .. 'job:' .. id, arrival .. string.format('%016d', now) .. said, 'NX') then
     local key = prefix .. 'lane:' .. #queue .. ':' .. queue .. ':' .. lane
     local found = call('EXISTS', key, key, prefix .. 'waiting:work')
     call('ZADD', prefix .. 'all', 0, id)

@@ -54,8 +54,7 @@ end
 
 -- End a claim; tell whether that was accepted, now or before.
 local function finish_one(worker, ending)
-    local claim = claim_of(ending.id)
-    if not claim or claim.worker ~= worker or claim.fence ~= ending.fence then
+    if not own_claim(worker, ending.id, ending.fence) then
         return was_finished(worker, ending)
     end
     local job = find_job(ending.id)

@@ -1,14 +1,11 @@
--- uses: base, entrance
+-- uses: base, entrance, members
 -- Part: where jobs wait. A queue has a lane for each priority, and lanes apart for suspects and for jobs that no
 -- worker knew. A lane is named <0 or, for suspects, 1>:<priority>, and <that>:<version>:<task> where no worker knew
--- the task. Its members are <arrival, 15 digits><flag><id>: so jobs of one time are by arrival, and a claim learns
--- from the flag whether there is more to look at. The flag is + 1 for a key, + 2 for a life. Ready and scheduled
--- jobs are in one lane: which of them are due is a question of the time.
-
-local ARRIVAL_DIGITS = 15
+-- the task. Its members (members.lua) are by run_at: ready and scheduled jobs are in one lane, as which of them are due
+-- is a question of the time.
 
 local function member_id(member)
-    return string.sub(member, ARRIVAL_DIGITS + 2)
+    return string.sub(member, ID_AT)
 end
 
 local function member_arrival(member)

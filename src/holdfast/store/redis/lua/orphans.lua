@@ -5,7 +5,8 @@
 -- Returns nothing if it is not to be buried; else a mark of what was seen, and of each claim id, fence, state,
 --   attempt, crashes, max_attempts, alone, asked to cancel, how often it crashed alone, replaced.
 
-if not is_to_be_buried(ARGV[2], ARGV[3] == '1') then
+local worker, must_be_condemned = ARGV[2], ARGV[3] == '1'
+if not is_to_be_buried(worker, must_be_condemned) then
     return false
 end
 
@@ -21,11 +22,11 @@ local function crashes_alone(id)
 end
 
 local orphans = {}
-for _, id in ipairs(orphans_of(ARGV[2])) do
+for _, id in ipairs(orphans_of(worker)) do
     local job = find_job(id)
     orphans[#orphans + 1] = {
         id, job.fence, job.state, job.attempt, job.crashes, job.max_attempts, job.alone and 1 or 0,
         job.cancel and 1 or 0, crashes_alone(id), is_replaced(job) and 1 or 0,
     }
 end
-return { mark_of(ARGV[2]), orphans }
+return { mark_of(worker), orphans }

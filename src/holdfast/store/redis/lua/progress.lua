@@ -4,15 +4,17 @@
 -- ARGV: time, worker, MessagePack of {id, fence, length} for each, what is stored of each, one after the other
 -- Returns the places of those that were refused.
 
-local reports, from, refused = cmsgpack.unpack(ARGV[3]), 1, {}
+local worker, reports, texts = ARGV[2], cmsgpack.unpack(ARGV[3]), ARGV[4]
+local from, refused = 1, {}
 for place, said in ipairs(reports) do
-    local claim = claim_of(said[1])
-    if claim and claim.worker == ARGV[2] and claim.fence == said[2] then
-        change_claim(said[1], claim, { progress = string.sub(ARGV[4], from, from + said[3] - 1) })
+    local id, fence, length = unpack(said, 1, 3)
+    local claim = own_claim(worker, id, fence)
+    if claim then
+        change_claim(id, claim, { progress = string.sub(texts, from, from + length - 1) })
     else
         refused[#refused + 1] = place
     end
-    from = from + said[3]
+    from = from + length
 end
 if #refused < #reports then
     ring('result')

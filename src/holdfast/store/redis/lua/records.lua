@@ -3,4 +3,5 @@
 -- Returns where to go on, 0 at the end, and records, of which one may come twice: name, what is stored of it, one after
 --   the other.
 
-return call('HSCAN', records_key(ARGV[2]), ARGV[3], 'COUNT', ARGV[4])
+local kind, place, stretch = ARGV[2], ARGV[3], ARGV[4]
+return call('HSCAN', records_key(kind), place, 'COUNT', stretch)

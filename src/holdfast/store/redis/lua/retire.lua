@@ -4,7 +4,7 @@
 -- ARGV: time, how long ago (micros), how many at most
 -- Returns how many.
 
-local limit = tonumber(ARGV[3])
+local age, limit = tonumber(ARGV[2]), tonumber(ARGV[3])
 
 -- Those that stayed for their key wait for their age from now on.
 for _, id in ipairs(call('ZRANGEBYSCORE', prefix .. 'kept', '-inf', micros(now), 'LIMIT', 0, limit)) do
@@ -26,7 +26,7 @@ local function forget(job)
     end
 end
 
-local over = call('ZRANGEBYSCORE', prefix .. 'ended', '-inf', micros(now - tonumber(ARGV[2])), 'LIMIT', 0, limit)
+local over = call('ZRANGEBYSCORE', prefix .. 'ended', '-inf', micros(now - age), 'LIMIT', 0, limit)
 for _, id in ipairs(over) do
     local job = find_job(id)
     if job then

@@ -1,10 +1,6 @@
--- uses: clock
--- What comes first in a claim (claim.lua, which says what ARGV has): the short way, where nothing waits, or one lane of
--- jobs that any worker takes, and none of those to be given has a life.
-
-local worker, number, limit = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-local horizon, ahead_limit = now + tonumber(ARGV[7]), tonumber(ARGV[8])
-local asked, shares, adopted, closed = unpack(cmsgpack.unpack(ARGV[9]), 1, 4)
+-- uses: asked, members
+-- Part: what comes first in a claim (claim.lua): the short way, where nothing waits, or one lane of jobs that any worker
+-- takes, and none of those to be given has a life.
 
 if call('HEXISTS', prefix .. 'workers', worker) == 0 then
     return false
@@ -14,8 +10,8 @@ local MOST = 1500 -- as many as one call of a command takes with ease
 
 -- The lanes that matter, if these are all of one queue, and the queue.
 local function few_lanes()
-    local queues = asked or call('ZRANGE', prefix .. 'queues', 0, 1)
-    if #queues > 1 or closed or #adopted > 0 or ARGV[5] == '1' or call('EXISTS', prefix .. 'paused') == 1 then
+    local queues = asked_queues or call('ZRANGE', prefix .. 'queues', 0, 1)
+    if #queues > 1 or closed or #adopted > 0 or alone or call('EXISTS', prefix .. 'paused') == 1 then
         return nil
     end
     return queues[1] and call('SMEMBERS', prefix .. 'lanes:' .. queues[1]) or {}, queues[1]
@@ -37,27 +33,29 @@ end
 
 -- Give jobs of the only lane; nothing if one of them has a life, or they are too many.
 local function give_of(queue, lane)
-    local sub, key, names, claim_of = string.sub, prefix .. 'lane:' .. #queue .. ':' .. queue .. ':' .. lane, {}, {}
+    local sub, names, claims_by_flag = string.sub, {}, {}
+    local key = prefix .. 'lane:' .. #queue .. ':' .. queue .. ':' .. lane
     local members, due_size = first_members(key)
     if not members then
         return nil
     end
     for place = 1, #members do
-        local flag = sub(members[place], 16, 16)
-        if flag >= '2' then
+        local flag = sub(members[place], FLAG_AT, FLAG_AT)
+        if flag >= LIFE_FLAG then
             return nil
         end
-        names[place] = prefix .. 'job:' .. sub(members[place], 17)
-        claim_of[flag] = claim_of[flag] or cmsgpack.pack(worker, 1, number, queue, flag, 'held', false, nil, nil)
+        names[place] = prefix .. 'job:' .. sub(members[place], ID_AT)
+        claims_by_flag[flag] = claims_by_flag[flag]
+            or cmsgpack.pack(worker, 1, call_number, queue, flag, 'held', false, nil, nil)
     end
     local texts = #names > 0 and call('MGET', unpack(names))
     local jobs, claims, held, size = {}, {}, {}, 0
     for place = 1, #members do
         if texts[place] then -- else someone has taken the job away by hand
-            local id = sub(members[place], 17)
+            local id = sub(members[place], ID_AT)
             size = size + 1
             jobs[size], held[size] = texts[place], id
-            claims[2 * size - 1], claims[2 * size] = id, claim_of[sub(members[place], 16, 16)]
+            claims[2 * size - 1], claims[2 * size] = id, claims_by_flag[sub(members[place], FLAG_AT, FLAG_AT)]
         end
     end
     if due_size > 0 then

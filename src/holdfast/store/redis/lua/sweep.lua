@@ -1,7 +1,8 @@
 -- uses: done
 -- ARGV: time, how many at most. Forgets results whose time is over; returns how many.
 
-local over = call('ZRANGEBYSCORE', prefix .. 'fading', '-inf', micros(now), 'LIMIT', 0, ARGV[2])
+local limit = ARGV[2]
+local over = call('ZRANGEBYSCORE', prefix .. 'fading', '-inf', micros(now), 'LIMIT', 0, limit)
 in_bites('ZREM', prefix .. 'fading', over) -- a full server accepts this, and with it what follows
 for _, id in ipairs(over) do
     local done = call('GET', prefix .. 'done:' .. id)

@@ -1,51 +1,93 @@
 -- How jobs come into a worker's hands. All of these run under the write lock of the jobs file. CROSS JOIN is how
--- SQLite is told to look up the few known tasks among the blocked jobs, and not the other way round. The casts are for
--- what someone changed by hand: a text that is no UTF-8 would fail the claim of every job beside it.
+-- SQLite is told to look up the few known tasks among the blocked jobs, and not the other way round. The casts are
+-- for what someone changed by hand: a text that is no UTF-8 would fail the claim of every job beside it.
+--
+-- Lists are JSON. Queues are NULL for every queue; `known` are the tasks that the worker knows, pairs of name and
+-- version; `alone` is 1 where suspects are asked for, and 0 for any others.
 
 -- part: adoptable
--- Blocked jobs that wait for a worker which knows their task, as the one that asks does (?7, JSON pairs of task and
--- version): in queue ?3, suspects or not (?4), due by ?5.
-SELECT job.seq, job.priority, job.run_at FROM json_each(?7) AS known
+-- Blocked jobs that wait for a worker which knows their task, as the one that asks does.
+json_each(:known) AS known
 CROSS JOIN holdfast_job AS job
     ON job.state = {blocked} AND job.reason = {no_worker} AND job.task = json_extract(known.value, '$[0]')
     AND job.version <= json_extract(known.value, '$[1]')
-WHERE job.queue = ?3 AND job.alone = ?4 AND job.run_at <= ?5
+
+-- part: adoptable_due
+-- Those in a queue that are due by a time.
+SELECT job.seq, job.priority, job.run_at FROM {adoptable}
+WHERE job.queue = :queue AND job.alone = :alone AND job.run_at <= :due_by
 
 -- part: first_due
--- The first ?6 due jobs of queue ?3: ready ones and adoptable ones.
+-- The first due jobs of a queue: ready ones and adoptable ones.
 SELECT seq FROM (
     SELECT * FROM (
         SELECT seq, priority, run_at FROM holdfast_job
-        WHERE state = {ready} AND queue = ?3 AND alone = ?4 AND run_at <= ?5
-        ORDER BY priority DESC, run_at, seq LIMIT ?6
+        WHERE state = {ready} AND queue = :queue AND alone = :alone AND run_at <= :due_by
+        ORDER BY priority DESC, run_at, seq LIMIT :limit
     )
     UNION
-    {adoptable}
+    {adoptable_due}
 )
-ORDER BY priority DESC, run_at, seq LIMIT ?6
+ORDER BY priority DESC, run_at, seq LIMIT :limit
+
+-- part: asked_for
+-- A job in one of the queues asked for that is neither closed nor paused.
+(:queues IS NULL OR job.queue IN (SELECT value FROM json_each(:queues)))
+    AND job.queue NOT IN (SELECT value FROM json_each(:closed))
+    AND job.queue NOT IN (SELECT name FROM holdfast_queue)
+
+-- part: level
+-- The levels of the queues that have ready jobs; `depth` is 0 for the highest of a queue. Jumps from priority to
+-- priority in the index.
+level (queue, priority, depth) AS (
+    SELECT asked.value, (
+        SELECT max(priority) FROM holdfast_job WHERE state = {ready} AND queue = asked.value AND alone = :alone
+    ), 0
+    FROM json_each(:queues) AS asked
+    UNION ALL
+    SELECT level.queue, (
+        SELECT max(priority) FROM holdfast_job
+        WHERE state = {ready} AND queue = level.queue AND alone = :alone AND priority < level.priority
+    ), level.depth + 1
+    FROM level WHERE level.priority IS NOT NULL
+)
+
+-- part: oldest_of_level
+-- Since when the oldest ready job of a level is due.
+SELECT min(run_at) FROM holdfast_job
+WHERE state = {ready} AND queue = level.queue AND alone = :alone AND priority = level.priority
+
+-- part: give
+-- Give jobs to a worker.
+UPDATE holdfast_job
+SET state = {held}, fence = fence + 1, worker = :worker, call = :call, started_at = NULL, reason = NULL
 
 -- part: claim_columns
--- What a worker learns of a job; first of all what decides who goes first, as rows come in no particular order. A job
--- that was tried, or whose time was moved past its limit, cannot be late any more.
+-- What a worker learns of a job; first of all what decides who goes first, as rows come in no particular order. A
+-- job that was tried, or whose time was moved past its limit, cannot be late any more.
 -priority, run_at, seq, id, fence, task, version, CAST(payload AS BLOB), queue, attempt, crashes, max_attempts,
     iif(attempt = 0 AND run_at <= start_by, start_by, NULL), on_late, metadata
 
 -- name: promote
+-- takes: now, limit
 -- Make scheduled jobs ready whose time has come: oldest first, so many at once at most.
 UPDATE holdfast_job SET state = {ready}
-WHERE seq IN (SELECT seq FROM holdfast_job WHERE state = {scheduled} AND run_at <= ?1 ORDER BY run_at LIMIT ?2);
+WHERE seq IN (SELECT seq FROM holdfast_job WHERE state = {scheduled} AND run_at <= :now ORDER BY run_at LIMIT :limit);
 
 -- name: worker_exists
+-- takes: worker
 -- Tell whether a worker is registered and not buried.
-SELECT count(*) FROM holdfast_worker WHERE id = ?1 AND buried_at IS NULL;
+SELECT count(*) FROM holdfast_worker WHERE id = :worker AND buried_at IS NULL;
 
 -- name: asked_queues
--- The queues asked for (?1, JSON) that are not paused, in that order.
-SELECT value FROM json_each(?1) WHERE value NOT IN (SELECT name FROM holdfast_queue) ORDER BY key;
+-- takes: queues
+-- Those of the queues that are not paused, in that order.
+SELECT value FROM json_each(:queues) WHERE value NOT IN (SELECT name FROM holdfast_queue) ORDER BY key;
 
 -- name: every_queue
--- Queues with something ready, or adoptable (?1, JSON pairs of task and version), not paused, by name. Jumps from
--- queue to queue in the index of ready jobs instead of walking them.
+-- takes: known
+-- Queues with something ready or adoptable, not paused, by name. Jumps from queue to queue in the index of ready
+-- jobs instead of walking them.
 WITH RECURSIVE ready (queue) AS (
     SELECT min(queue) FROM holdfast_job WHERE state = {ready}
     UNION ALL
@@ -54,146 +96,100 @@ WITH RECURSIVE ready (queue) AS (
 )
 SELECT queue FROM ready WHERE queue IS NOT NULL AND queue NOT IN (SELECT name FROM holdfast_queue)
 UNION
-SELECT job.queue FROM json_each(?1) AS known
-CROSS JOIN holdfast_job AS job
-    ON job.state = {blocked} AND job.reason = {no_worker} AND job.task = json_extract(known.value, '$[0]')
-    AND job.version <= json_extract(known.value, '$[1]')
+SELECT job.queue FROM {adoptable}
 WHERE job.queue NOT IN (SELECT name FROM holdfast_queue)
 ORDER BY 1;
 
 -- name: unblock_suspects
--- Let suspects wait for a child of their own that wait for a worker which knows their task, as the one that asks does
--- (?2, JSON pairs of task and version), in the queues ?3 (JSON; NULL for every queue) without the closed ones ?4
--- (JSON). ?1 is the time.
+-- takes: now, known, queues, closed
+-- Let adoptable suspects wait for a child of their own.
 UPDATE holdfast_job
-SET state = CASE WHEN run_at <= ?1 THEN {ready} ELSE {scheduled} END, reason = NULL
-WHERE seq IN (
-    SELECT job.seq FROM json_each(?2) AS known
-    CROSS JOIN holdfast_job AS job
-        ON job.state = {blocked} AND job.reason = {no_worker} AND job.task = json_extract(known.value, '$[0]')
-        AND job.version <= json_extract(known.value, '$[1]')
-    WHERE job.alone > 0
-        AND (?3 IS NULL OR job.queue IN (SELECT value FROM json_each(?3)))
-        AND job.queue NOT IN (SELECT value FROM json_each(?4))
-        AND job.queue NOT IN (SELECT name FROM holdfast_queue)
-);
+SET state = CASE WHEN run_at <= :now THEN {ready} ELSE {scheduled} END, reason = NULL
+WHERE seq IN (SELECT job.seq FROM {adoptable} WHERE job.alone > 0 AND {asked_for});
 
 -- name: claim_due
--- Give the first due jobs of queue ?3 to worker ?1: ready ones, and adoptable ones that wait for such a worker.
-UPDATE holdfast_job
-SET state = {held}, fence = fence + 1, worker = ?1, call = ?2, started_at = NULL, reason = NULL
+-- takes: worker, call, queue, alone, due_by, limit, known
+-- Give the first due jobs of a queue to a worker.
+{give}
 WHERE seq IN ({first_due})
 RETURNING {claim_columns};
 
 -- name: long_waits
--- The priorities in the queues ?1 (JSON) whose oldest ready job was due by ?3, lowest first; `depth` is 0 for the
--- highest that the queue has. Jumps from priority to priority in the index.
-WITH RECURSIVE level (queue, priority, depth) AS (
-    SELECT asked.value, (
-        SELECT max(priority) FROM holdfast_job WHERE state = {ready} AND queue = asked.value AND alone = ?2
-    ), 0
-    FROM json_each(?1) AS asked
-    UNION ALL
-    SELECT level.queue, (
-        SELECT max(priority) FROM holdfast_job
-        WHERE state = {ready} AND queue = level.queue AND alone = ?2 AND priority < level.priority
-    ), level.depth + 1
-    FROM level WHERE level.priority IS NOT NULL
-)
+-- takes: queues, alone, due_by
+-- The levels of the queues whose oldest ready job was due by a time, lowest priority first.
+WITH RECURSIVE {level}
 SELECT queue, priority, depth FROM level
-WHERE priority IS NOT NULL AND ?3 >= (
-    SELECT min(run_at) FROM holdfast_job
-    WHERE state = {ready} AND queue = level.queue AND alone = ?2 AND priority = level.priority
+WHERE priority IS NOT NULL AND :due_by >= (
+    {oldest_of_level}
 )
 ORDER BY priority;
 
 -- name: adoptable_long_waits
--- The priorities of the adoptable jobs in queue ?3 that were due by ?5.
-SELECT DISTINCT priority FROM ({adoptable});
+-- takes: queue, alone, due_by, known
+-- The priorities of the adoptable jobs in a queue that were due by a time.
+SELECT DISTINCT priority FROM ({adoptable_due});
 
 -- name: due_in_order
+-- takes: queue, alone, due_by, limit, known
 -- The same jobs that `claim_due` gives, first one first, not yet given to anyone.
 {first_due};
 
 -- name: waiting_at
--- The next ?6 jobs of priority ?8 in queue ?3 that were due by ?5, oldest first, after run_at ?1 and seq ?2.
+-- takes: last_run_at, last_seq, queue, alone, due_by, limit, known, priority
+-- The next jobs of a priority in a queue that were due by a time, oldest first, after the last one that was seen.
 SELECT seq, run_at FROM (
     SELECT * FROM (
         SELECT seq, priority, run_at FROM holdfast_job
-        WHERE state = {ready} AND queue = ?3 AND alone = ?4 AND priority = ?8 AND run_at <= ?5
-            AND (run_at, seq) > (?1, ?2)
-        ORDER BY run_at, seq LIMIT ?6
+        WHERE state = {ready} AND queue = :queue AND alone = :alone AND priority = :priority AND run_at <= :due_by
+            AND (run_at, seq) > (:last_run_at, :last_seq)
+        ORDER BY run_at, seq LIMIT :limit
     )
     UNION
-    {adoptable}
+    {adoptable_due}
 )
-WHERE priority = ?8 AND (run_at, seq) > (?1, ?2)
-ORDER BY run_at, seq LIMIT ?6;
+WHERE priority = :priority AND (run_at, seq) > (:last_run_at, :last_seq)
+ORDER BY run_at, seq LIMIT :limit;
 
 -- name: claim_chosen
--- Give the jobs ?3 (JSON array of seq) to worker ?1.
-UPDATE holdfast_job
-SET state = {held}, fence = fence + 1, worker = ?1, call = ?2, started_at = NULL, reason = NULL
-WHERE seq IN (SELECT value FROM json_each(?3))
+-- takes: worker, call, chosen
+-- Give the jobs, each by its seq, to a worker.
+{give}
+WHERE seq IN (SELECT value FROM json_each(:chosen))
 RETURNING {claim_columns};
 
 -- name: claim_ahead
--- Give jobs due after ?3 and until ?4 to worker ?1, soonest first, in the queues ?5 (JSON; NULL for every queue)
--- without the closed ones ?8 (JSON).
-UPDATE holdfast_job
-SET state = {held}, fence = fence + 1, worker = ?1, call = ?2, started_at = NULL, reason = NULL
+-- takes: worker, call, now, horizon, queues, limit, known, closed
+-- Give jobs due after now and until the horizon to a worker, soonest first.
+{give}
 WHERE seq IN (
     SELECT seq FROM (
         SELECT * FROM (
-            SELECT seq, priority, run_at FROM holdfast_job
-            WHERE state = {scheduled} AND run_at > ?3 AND run_at <= ?4 AND alone = 0
-                AND (?5 IS NULL OR queue IN (SELECT value FROM json_each(?5)))
-                AND queue NOT IN (SELECT value FROM json_each(?8))
-                AND queue NOT IN (SELECT name FROM holdfast_queue)
-            ORDER BY run_at, priority DESC, seq LIMIT ?6
+            SELECT seq, priority, run_at FROM holdfast_job AS job
+            WHERE state = {scheduled} AND run_at > :now AND run_at <= :horizon AND alone = 0 AND {asked_for}
+            ORDER BY run_at, priority DESC, seq LIMIT :limit
         )
         UNION
-        SELECT job.seq, job.priority, job.run_at FROM json_each(?7) AS known
-        CROSS JOIN holdfast_job AS job
-            ON job.state = {blocked} AND job.reason = {no_worker} AND job.task = json_extract(known.value, '$[0]')
-            AND job.version <= json_extract(known.value, '$[1]')
-        WHERE job.run_at > ?3 AND job.run_at <= ?4 AND job.alone = 0
-            AND (?5 IS NULL OR job.queue IN (SELECT value FROM json_each(?5)))
-            AND job.queue NOT IN (SELECT value FROM json_each(?8))
-            AND job.queue NOT IN (SELECT name FROM holdfast_queue)
+        SELECT job.seq, job.priority, job.run_at FROM {adoptable}
+        WHERE job.run_at > :now AND job.run_at <= :horizon AND job.alone = 0 AND {asked_for}
     )
-    ORDER BY run_at, priority DESC, seq LIMIT ?6
+    ORDER BY run_at, priority DESC, seq LIMIT :limit
 )
 RETURNING {claim_columns};
 
 -- name: next_ready
--- The earliest run_at among the ready jobs of the queues ?1 (JSON). Jumps from priority to priority in the index.
-WITH RECURSIVE level (queue, priority) AS (
-    SELECT asked.value, (
-        SELECT max(priority) FROM holdfast_job WHERE state = {ready} AND queue = asked.value AND alone = ?2
-    )
-    FROM json_each(?1) AS asked
-    UNION ALL
-    SELECT level.queue, (
-        SELECT max(priority) FROM holdfast_job
-        WHERE state = {ready} AND queue = level.queue AND alone = ?2 AND priority < level.priority
-    )
-    FROM level WHERE level.priority IS NOT NULL
-)
+-- takes: queues, alone
+-- The earliest run_at among the ready jobs of the queues.
+WITH RECURSIVE {level}
 SELECT min((
-    SELECT min(run_at) FROM holdfast_job
-    WHERE state = {ready} AND queue = level.queue AND alone = ?2 AND priority = level.priority
+    {oldest_of_level}
 ))
 FROM level WHERE level.priority IS NOT NULL;
 
 -- name: next_scheduled
--- The earliest run_at among the scheduled jobs of the queues ?1 (JSON; NULL for every queue) without the closed ones ?3
--- (JSON).
-SELECT run_at FROM holdfast_job
-WHERE state = {scheduled} AND alone = ?2
-    AND (?1 IS NULL OR queue IN (SELECT value FROM json_each(?1)))
-    AND queue NOT IN (SELECT value FROM json_each(?3))
-    AND queue NOT IN (SELECT name FROM holdfast_queue)
+-- takes: queues, alone, closed
+-- The earliest run_at among the scheduled jobs of the queues.
+SELECT run_at FROM holdfast_job AS job
+WHERE state = {scheduled} AND alone = :alone AND {asked_for}
 ORDER BY run_at LIMIT 1;
 
 -- name: last_arrival

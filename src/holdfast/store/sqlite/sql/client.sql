@@ -1,71 +1,95 @@
 -- What clients write. {word} stands for a state, or a list of states, of core.states.
 
+-- part: plain_columns
+-- What is written of every job.
+state, queue, priority, run_at, id, task, version, max_attempts, created_at, payload
+
+-- part: further_columns
+-- What is written only of jobs that have more to say.
+start_by, on_late, tags, metadata, key, keep_key, reason, after
+
+-- part: plain_values
+-- The values of the plain columns.
+:state, :queue, :priority, :run_at, :id, :task, :version, :max_attempts, :created_at, :payload
+
 -- name: enqueue
+-- takes: {plain_columns}
 -- Accept one plain job; one that is known already is left as it is.
-INSERT INTO holdfast_job (state, queue, priority, run_at, id, task, version, max_attempts, created_at, payload)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+INSERT INTO holdfast_job ({plain_columns}) VALUES ({plain_values})
 ON CONFLICT (id) DO NOTHING;
 
 -- name: enqueue_with_more
+-- takes: {plain_columns}, {further_columns}
 -- Accept one job with all that a job can have; one that is known already is left as it is.
-INSERT INTO holdfast_job (state, queue, priority, run_at, id, task, version, max_attempts, created_at, payload,
-    start_by, on_late, tags, metadata, key, keep_key, reason, after)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)
+INSERT INTO holdfast_job ({plain_columns}, {further_columns})
+VALUES ({plain_values}, :start_by, :on_late, :tags, :metadata, :key, :keep_key, :reason, :after)
 ON CONFLICT (id) DO NOTHING;
 
 -- name: index_tags
+-- takes: job
 -- Make a job to be found by its tags: those in its own row, which an enqueue that is repeated leaves as they are.
 INSERT INTO holdfast_tag (tag, job)
-SELECT tag.value, job.id FROM holdfast_job AS job CROSS JOIN json_each(job.tags) AS tag WHERE job.id = ?1
+SELECT tag.value, job.id FROM holdfast_job AS job CROSS JOIN json_each(job.tags) AS tag WHERE job.id = :job
 ON CONFLICT (tag, job) DO NOTHING;
 
 -- name: is_known
+-- takes: job
 -- Tell whether there is a job of this id.
-SELECT count(*) FROM holdfast_job WHERE id = ?1;
+SELECT count(*) FROM holdfast_job WHERE id = :job;
 
 -- name: key_holder
--- The job that was last accepted with key ?2 of task ?1.
+-- takes: task, key
+-- The job that was last accepted with a key of a task.
 SELECT job.seq, job.id, job.state, job.run_at, job.finished_at, job.keep_key, job.after
 FROM holdfast_key AS taken CROSS JOIN holdfast_job AS job ON job.id = taken.job
-WHERE taken.task = ?1 AND taken.key = ?2;
+WHERE taken.task = :task AND taken.key = :key;
 
 -- name: give_key
+-- takes: task, key, job
 -- Note the job that has a key from now on.
-INSERT INTO holdfast_key (task, key, job) VALUES (?1, ?2, ?3)
+INSERT INTO holdfast_key (task, key, job) VALUES (:task, :key, :job)
 ON CONFLICT (task, key) DO UPDATE SET job = excluded.job;
 
 -- name: mark_replaced
+-- takes: job, replaced
 -- Note on a claimed job that another waits for its end (1), or no longer does (0).
-UPDATE holdfast_job SET replaced = ?2 WHERE id = ?1;
+UPDATE holdfast_job SET replaced = :replaced WHERE id = :job;
 
 -- name: job_state
+-- takes: job
 -- What decides whether a client may move a job.
-SELECT seq, task, key, state, run_at, after FROM holdfast_job WHERE id = ?1;
+SELECT seq, task, key, state, run_at, after FROM holdfast_job WHERE id = :job;
 
 -- name: cancel_waiting
+-- takes: seq, reason, now
 -- End a job that nobody has claimed.
-UPDATE holdfast_job SET state = {cancelled}, reason = ?2, finished_at = ?3, until_at = NULL, after = NULL
-WHERE seq = ?1;
+UPDATE holdfast_job SET state = {cancelled}, reason = :reason, finished_at = :now, until_at = NULL, after = NULL
+WHERE seq = :seq;
 
 -- name: ask_to_cancel
+-- takes: seq
 -- Leave word for the worker that has the job.
-UPDATE holdfast_job SET cancel_requested = 1 WHERE seq = ?1;
+UPDATE holdfast_job SET cancel_requested = 1 WHERE seq = :seq;
 
 -- name: revive
+-- takes: seq, now
 -- Make a dead job ready as if it were new; only its fence and its suspicion stay.
 UPDATE holdfast_job
-SET state = {ready}, run_at = ?2, attempt = 0, crashes = 0, error = NULL, cancel_requested = 0, reason = NULL,
+SET state = {ready}, run_at = :now, attempt = 0, crashes = 0, error = NULL, cancel_requested = 0, reason = NULL,
     worker = NULL, finished_at = NULL, progress_done = NULL, progress_total = NULL, replaced = 0
-WHERE seq = ?1;
+WHERE seq = :seq;
 
 -- name: make_due
+-- takes: seq, now
 -- Let a scheduled job run now.
-UPDATE holdfast_job SET state = {ready}, run_at = ?2 WHERE seq = ?1;
+UPDATE holdfast_job SET state = {ready}, run_at = :now WHERE seq = :seq;
 
 -- name: pause
+-- takes: queue, now
 -- Pause a queue; one that is paused keeps its time.
-INSERT INTO holdfast_queue (name, paused_at) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING;
+INSERT INTO holdfast_queue (name, paused_at) VALUES (:queue, :now) ON CONFLICT (name) DO NOTHING;
 
 -- name: resume
+-- takes: queue
 -- Undo a pause.
-DELETE FROM holdfast_queue WHERE name = ?1;
+DELETE FROM holdfast_queue WHERE name = :queue;

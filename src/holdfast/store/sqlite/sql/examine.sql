@@ -5,11 +5,12 @@
 SELECT name FROM main.sqlite_master WHERE type = 'table' AND name GLOB 'holdfast_*schema' ORDER BY name;
 
 -- name: due_queues
+-- takes: now
 -- The due jobs that nobody has claimed, by queue: how many, and since when the oldest is due.
 SELECT queue, count(*), min(run_at) FROM (
-    SELECT queue, run_at FROM holdfast_job WHERE state = {ready} AND run_at <= ?1
+    SELECT queue, run_at FROM holdfast_job WHERE state = {ready} AND run_at <= :now
     UNION ALL
-    SELECT queue, run_at FROM holdfast_job WHERE state = {scheduled} AND run_at <= ?1
+    SELECT queue, run_at FROM holdfast_job WHERE state = {scheduled} AND run_at <= :now
 ) GROUP BY queue ORDER BY queue;
 
 -- name: latest_time

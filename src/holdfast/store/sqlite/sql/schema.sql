@@ -9,8 +9,9 @@ SELECT count(*) FROM main.sqlite_master WHERE type = 'table' AND name = 'holdfas
 SELECT version FROM main.holdfast_schema;
 
 -- name: set_schema_version
+-- takes: version
 -- Note the migration just applied.
-UPDATE main.holdfast_schema SET version = ?1;
+UPDATE main.holdfast_schema SET version = :version;
 
 -- name: take_write_lock
 -- Changes nothing, but takes the write lock of this file alone; BEGIN IMMEDIATE would lock attached files too.

@@ -1,15 +1,17 @@
 -- Workers: their registration, their beats and their end. holdfast_beat is in the beats file.
 
 -- name: register
+-- takes: worker, supervisor, host, pid, queues, concurrency, started_at, lease, boot_at, boot_id
 -- Make a worker known; repeated, it changes nothing.
 INSERT INTO holdfast_worker
     (id, supervisor, host, pid, queues, concurrency, started_at, lease, boot_at, boot_id)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+VALUES (:worker, :supervisor, :host, :pid, :queues, :concurrency, :started_at, :lease, :boot_at, :boot_id)
 ON CONFLICT (id) DO NOTHING;
 
 -- name: beat
--- Renew a lease, unless the worker is condemned; without news of a poll (?4) the last one stays known.
-INSERT INTO holdfast_beat (worker, beat_at, boot_id, polled_at) VALUES (?1, ?2, ?3, ?4)
+-- takes: worker, beat_at, boot_id, polled_at
+-- Renew a lease, unless the worker is condemned; without news of a poll (NULL) the last one stays known.
+INSERT INTO holdfast_beat (worker, beat_at, boot_id, polled_at) VALUES (:worker, :beat_at, :boot_id, :polled_at)
 ON CONFLICT (worker) DO UPDATE
 SET beat_at = excluded.beat_at, boot_id = excluded.boot_id,
     polled_at = coalesce(excluded.polled_at, holdfast_beat.polled_at)
@@ -27,26 +29,31 @@ FROM holdfast_worker AS worker LEFT JOIN holdfast_beat AS beat ON beat.worker = 
 WHERE worker.buried_at IS NULL ORDER BY worker.seq;
 
 -- name: condemn
+-- takes: worker, beat_at, boot_id
 -- Mark a worker dead for ever.
-INSERT INTO holdfast_beat (worker, beat_at, boot_id, condemned) VALUES (?1, ?2, ?3, 1)
+INSERT INTO holdfast_beat (worker, beat_at, boot_id, condemned) VALUES (:worker, :beat_at, :boot_id, 1)
 ON CONFLICT (worker) DO UPDATE SET condemned = 1;
 
 -- name: is_condemned
+-- takes: worker
 -- Tell whether a worker bears the mark.
-SELECT count(*) FROM holdfast_beat WHERE worker = ?1 AND condemned = 1;
+SELECT count(*) FROM holdfast_beat WHERE worker = :worker AND condemned = 1;
 
 -- name: unregister
+-- takes: worker, now
 -- Remove a worker: from here on it can neither claim nor beat.
-UPDATE holdfast_worker SET buried_at = ?2 WHERE id = ?1 AND buried_at IS NULL;
+UPDATE holdfast_worker SET buried_at = :now WHERE id = :worker AND buried_at IS NULL;
 
 -- name: forget_buried
--- Forget who was buried before ?1: nothing of theirs can still be under way.
-DELETE FROM holdfast_worker WHERE buried_at < ?1;
+-- takes: long_ago
+-- Forget who was buried before that: nothing of theirs can still be under way.
+DELETE FROM holdfast_worker WHERE buried_at < :long_ago;
 
 -- name: claims_of_many
--- The claims of the workers ?1 (JSON) as a beat needs them.
+-- takes: workers
+-- The claims of the workers (JSON) as a beat needs them.
 SELECT job.worker, job.id, job.fence, job.call, job.cancel_requested, job.replaced
-FROM json_each(?1) AS asked
+FROM json_each(:workers) AS asked
 CROSS JOIN holdfast_job AS job ON job.worker = asked.value AND job.state IN {claimed}
 ORDER BY job.seq;
 
@@ -55,6 +62,7 @@ ORDER BY job.seq;
 SELECT DISTINCT task, version FROM holdfast_job WHERE state = {blocked} AND reason = {no_worker};
 
 -- name: due_suspects
+-- takes: now
 -- The queues, paused ones left out, in which suspects are due and unclaimed.
-SELECT DISTINCT queue FROM holdfast_job WHERE alone > 0 AND state IN ({ready}, {scheduled}) AND run_at <= ?1
+SELECT DISTINCT queue FROM holdfast_job WHERE alone > 0 AND state IN ({ready}, {scheduled}) AND run_at <= :now
     AND queue NOT IN (SELECT name FROM holdfast_queue);

@@ -8,75 +8,93 @@ job.id, job.task, job.version, job.queue, job.priority, job.state, job.reason, j
     CAST(job.payload AS BLOB), CAST(job.result AS BLOB), job.error, job.progress_done, job.progress_total, job.key,
     job.tags, job.metadata, job.start_by, job.on_late, job.after, job.result_until
 
+-- part: shown
+-- The state in which a job is shown.
+iif(job.state IN ({ready}, {scheduled}), iif(job.run_at <= :now, {ready}, {scheduled}), job.state)
+
+-- part: page
+-- What says which jobs a page shows: states, tags (arrays) and metadata (an object) are JSON; NULL is for any.
+states, queue, task, before, now, limit, key, tags, metadata, error
+
 -- part: wanted
--- What a page is about: the states ?1 (JSON, as shown at the time ?5), queue ?2, task ?3, key ?7, tags ?8 (JSON array),
--- metadata ?9 (JSON object) and a part of the error ?10; NULL for any. Of ids before ?4 (NULL: from the newest on).
-job.id < coalesce(?4, char(1114111)) AND (?2 IS NULL OR job.queue = ?2) AND (?3 IS NULL OR job.task = ?3)
-    AND (?1 IS NULL OR iif(
-        job.state IN ({ready}, {scheduled}), iif(job.run_at <= ?5, {ready}, {scheduled}), job.state
-    ) IN (SELECT value FROM json_each(?1)))
-    AND (?7 IS NULL OR job.key = ?7)
-    AND (?8 IS NULL OR NOT EXISTS (
-        SELECT 1 FROM json_each(?8) AS asked
+-- A job that the page is about. It is of ids before the given one (NULL: from the newest on), and of the error any
+-- part.
+job.id < coalesce(:before, char(1114111)) AND (:queue IS NULL OR job.queue = :queue)
+    AND (:task IS NULL OR job.task = :task)
+    AND (:states IS NULL OR {shown} IN (SELECT value FROM json_each(:states)))
+    AND (:key IS NULL OR job.key = :key)
+    AND (:tags IS NULL OR NOT EXISTS (
+        SELECT 1 FROM json_each(:tags) AS asked
         WHERE NOT EXISTS (SELECT 1 FROM holdfast_tag AS tag WHERE tag.tag = asked.value AND tag.job = job.id)
     ))
-    AND (?9 IS NULL OR NOT EXISTS (
-        SELECT 1 FROM json_each(?9) AS asked
+    AND (:metadata IS NULL OR NOT EXISTS (
+        SELECT 1 FROM json_each(:metadata) AS asked
         WHERE asked.value IS NOT (SELECT own.value FROM json_each(job.metadata) AS own WHERE own.key = asked.key)
     ))
-    AND (?10 IS NULL OR instr(casefold(job.error), casefold(?10)) > 0)
+    AND (:error IS NULL OR instr(casefold(job.error), casefold(:error)) > 0)
+
+-- part: of_queues
+-- A job of the queues (JSON; NULL for all).
+(:queues IS NULL OR queue IN (SELECT value FROM json_each(:queues)))
 
 -- name: job
+-- takes: job
 -- One job.
-SELECT {job_columns} FROM holdfast_job AS job WHERE job.id = ?1;
+SELECT {job_columns} FROM holdfast_job AS job WHERE job.id = :job;
 
 -- name: jobs
--- A page of ?6 jobs, newest id first.
-SELECT {job_columns} FROM holdfast_job AS job WHERE {wanted} ORDER BY job.id DESC LIMIT ?6;
+-- takes: {page}
+-- A page of jobs, newest id first.
+SELECT {job_columns} FROM holdfast_job AS job WHERE {wanted} ORDER BY job.id DESC LIMIT :limit;
 
 -- name: dead_jobs
+-- takes: {page}
 -- The same page where only dead jobs are asked for: read from their own small index.
-SELECT {job_columns} FROM holdfast_job AS job WHERE job.state = {dead} AND {wanted} ORDER BY job.id DESC LIMIT ?6;
+SELECT {job_columns} FROM holdfast_job AS job WHERE job.state = {dead} AND {wanted} ORDER BY job.id DESC LIMIT :limit;
 
 -- name: keyed_jobs
+-- takes: {page}
 -- The same page where a key is asked for.
-SELECT {job_columns} FROM holdfast_job AS job WHERE job.key = ?7 AND {wanted} ORDER BY job.id DESC LIMIT ?6;
+SELECT {job_columns} FROM holdfast_job AS job WHERE job.key = :key AND {wanted} ORDER BY job.id DESC LIMIT :limit;
 
 -- name: tagged_jobs
+-- takes: {page}
 -- The same page where tags are asked for: a walk along the first of them.
 SELECT {job_columns} FROM holdfast_tag AS first CROSS JOIN holdfast_job AS job ON job.id = first.job
-WHERE first.tag = json_extract(?8, '$[0]') AND first.job < coalesce(?4, char(1114111)) AND {wanted}
-ORDER BY first.job DESC LIMIT ?6;
+WHERE first.tag = json_extract(:tags, '$[0]') AND first.job < coalesce(:before, char(1114111)) AND {wanted}
+ORDER BY first.job DESC LIMIT :limit;
 
 -- name: glance
--- The little that those who wait for the jobs ?1 (JSON) look at again and again.
+-- takes: jobs
+-- The little that those who wait for jobs (JSON) look at again and again.
 SELECT job.id, job.state, job.run_at, job.progress_done, job.progress_total
-FROM json_each(?1) AS asked CROSS JOIN holdfast_job AS job ON job.id = asked.value;
+FROM json_each(:jobs) AS asked CROSS JOIN holdfast_job AS job ON job.id = asked.value;
 
 -- name: attempts
+-- takes: job
 -- The claims of a job that ended otherwise than by plain completion.
 SELECT fence, worker, started_at, ended_at, how, error, traceback, log FROM holdfast_attempt
-WHERE job = (SELECT seq FROM holdfast_job WHERE id = ?1) ORDER BY fence;
+WHERE job = (SELECT seq FROM holdfast_job WHERE id = :job) ORDER BY fence;
 
 -- name: last_claim
+-- takes: job
 -- The claim that lasts, or that completed the job: the job's own row is its history.
 SELECT fence, worker, started_at, finished_at, state FROM holdfast_job
-WHERE id = ?1 AND (state IN {claimed} OR state = {completed});
+WHERE id = :job AND (state IN {claimed} OR state = {completed});
 
 -- name: queue_states
+-- takes: now
 -- How many jobs of each queue are in each state.
-SELECT queue,
-    iif(state IN ({ready}, {scheduled}), iif(run_at <= ?1, {ready}, {scheduled}), state) AS shown, count(*)
-FROM holdfast_job GROUP BY queue, shown;
+SELECT job.queue, {shown} AS shown, count(*) FROM holdfast_job AS job GROUP BY job.queue, shown;
 
 -- name: paused_queues
 -- Which queues are paused since when.
 SELECT name, paused_at FROM holdfast_queue;
 
 -- name: states
+-- takes: now
 -- How many jobs are in each state.
-SELECT iif(state IN ({ready}, {scheduled}), iif(run_at <= ?1, {ready}, {scheduled}), state) AS shown, count(*)
-FROM holdfast_job GROUP BY shown;
+SELECT {shown} AS shown, count(*) FROM holdfast_job AS job GROUP BY shown;
 
 -- name: workers
 -- Every registered worker, oldest first.
@@ -91,34 +109,35 @@ FROM holdfast_worker AS worker LEFT JOIN holdfast_beat AS beat ON beat.worker = 
 WHERE worker.buried_at IS NULL ORDER BY worker.seq;
 
 -- name: paused_at
+-- takes: queue
 -- Since when a queue is paused.
-SELECT paused_at FROM holdfast_queue WHERE name = ?1;
+SELECT paused_at FROM holdfast_queue WHERE name = :queue;
 
 -- name: place
+-- takes: job
 -- Where a waiting job stands in its queue.
-SELECT seq, queue, priority, run_at FROM holdfast_job WHERE id = ?1 AND state IN {waiting};
+SELECT seq, queue, priority, run_at FROM holdfast_job WHERE id = :job AND state IN {waiting};
 
 -- name: ahead
--- How many due jobs of queue ?1 go before the one with priority ?2, run_at ?3 and seq ?4.
+-- takes: queue, priority, run_at, seq, now
+-- How many due jobs of a queue go before this one.
 SELECT (
-    SELECT count(*) FROM holdfast_job WHERE state = {ready} AND queue = ?1 AND run_at <= ?5
-        AND (-priority, run_at, seq) < (-?2, ?3, ?4)
+    SELECT count(*) FROM holdfast_job WHERE state = {ready} AND queue = :queue AND run_at <= :now
+        AND (-priority, run_at, seq) < (-:priority, :run_at, :seq)
 ) + (
-    SELECT count(*) FROM holdfast_job WHERE state = {scheduled} AND queue = ?1 AND run_at <= ?5
-        AND (-priority, run_at, seq) < (-?2, ?3, ?4)
+    SELECT count(*) FROM holdfast_job WHERE state = {scheduled} AND queue = :queue AND run_at <= :now
+        AND (-priority, run_at, seq) < (-:priority, :run_at, :seq)
 );
 
 -- name: unsettled
--- How many jobs of the queues ?1 (JSON; NULL for all) a drain still waits for.
+-- takes: queues, now
+-- How many jobs of the queues a drain still waits for.
 SELECT (
     SELECT count(*) FROM holdfast_job WHERE state = {ready}
-        AND queue NOT IN (SELECT name FROM holdfast_queue)
-        AND (?1 IS NULL OR queue IN (SELECT value FROM json_each(?1)))
+        AND queue NOT IN (SELECT name FROM holdfast_queue) AND {of_queues}
 ) + (
     SELECT count(*) FROM holdfast_job WHERE state = {scheduled}
-        AND iif(run_at <= ?2, queue NOT IN (SELECT name FROM holdfast_queue), fence > 0)
-        AND (?1 IS NULL OR queue IN (SELECT value FROM json_each(?1)))
+        AND iif(run_at <= :now, queue NOT IN (SELECT name FROM holdfast_queue), fence > 0) AND {of_queues}
 ) + (
-    SELECT count(*) FROM holdfast_job WHERE state IN {claimed}
-        AND (?1 IS NULL OR queue IN (SELECT value FROM json_each(?1)))
+    SELECT count(*) FROM holdfast_job WHERE state IN {claimed} AND {of_queues}
 );

@@ -24,10 +24,14 @@ class Backoff(Protocol):
 
 
 def _check(base: float, max_delay: float) -> None:
-    if not (math.isfinite(base) and base >= 0):
+    if not (_is_number(base) and math.isfinite(base) and base >= 0):
         raise ConfigurationError(f"backoff base must be a number of seconds, zero or more, not {base!r}")
-    if not max_delay >= base:
+    if not (_is_number(max_delay) and max_delay >= base):
         raise ConfigurationError(f"backoff max_delay ({max_delay!r} s) must not be below base ({base!r} s)")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float)
 
 
 def _jittered(wait: float, base: float, max_delay: float, random: Random) -> timedelta:
@@ -73,7 +77,7 @@ class Exponential:
 
     def __post_init__(self) -> None:
         _check(self.base, self.max_delay)
-        if not self.factor >= 1:
+        if not (_is_number(self.factor) and self.factor >= 1):
             raise ConfigurationError(f"backoff factor must be 1 or more, not {self.factor!r}")
 
     def delay(self, attempt: int, random: Random) -> timedelta:
@@ -90,6 +94,9 @@ class Custom:
     """Waits that a function of the attempt number decides, in seconds or as a timedelta; no jitter added."""
 
     wait: Callable[[int], float | timedelta]
+
+    def __repr__(self) -> str:
+        return f"Custom({getattr(self.wait, '__qualname__', self.wait)})"
 
     def delay(self, attempt: int, random: Random) -> timedelta:  # noqa: ARG002 - the port's shape
         """Return how long to wait before the next attempt."""

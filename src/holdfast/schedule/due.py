@@ -1,4 +1,4 @@
-"""A look at the schedules: those that are due are decided about, and fired.
+"""Schedules that are due are decided about, and fired.
 
 One that cannot be decided about, or whose jobs the store does not take, stays due and is in nobody's way.
 """
@@ -32,8 +32,8 @@ _OUTAGES = (StoreUnavailableError, StoreFullError, SchemaError)
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """A look at the schedules that were due at the store's `now`, what came of it, and when one is due next.
+class Fired:
+    """What came of a look at the schedules that were due at the store's `now`, and when one is due next.
 
     `paused` are those that have paused themselves. `troubles` tell of those that nobody here can read, decide about
     or write; they stay due.
@@ -47,24 +47,24 @@ class Look:
 
 
 @errand
-def fire_due(verbs: Store, ahead: timedelta) -> Verbs[Look]:
+def fire_due(verbs: Store, ahead: timedelta) -> Verbs[Fired]:
     """Decide about the schedules that are due, at most AT_ONCE. Where another was faster, it has done it."""
-    desk, left = yield from _due_soon(verbs, min(LEAD, ahead / 10))
-    states = yield from states_of(verbs, desk.schedules)
-    desk.decide(ahead, states)
-    yield from desk.write(verbs)
-    return Look(
-        desk.now,
-        fires=tuple(fire for _, each in desk.written for fire in each.fires),
+    batch, left = yield from _due_soon(verbs, min(LEAD, ahead / 10))
+    states = yield from states_of(verbs, batch.schedules)
+    batch.decide(ahead, states)
+    yield from batch.write(verbs)
+    return Fired(
+        batch.now,
+        fires=tuple(fire for _, each in batch.written for fire in each.fires),
         paused=tuple(
-            replace(schedule, plan=each.plan) for schedule, each in desk.written if each.plan.paused_at is not None
+            replace(schedule, plan=each.plan) for schedule, each in batch.written if each.plan.paused_at is not None
         ),
-        troubles=tuple(desk.troubles),
-        next_due_at=min({*left, *desk.due_next}, default=None),
+        troubles=tuple(batch.troubles),
+        next_due_at=min({*left, *batch.due_next}, default=None),
     )
 
 
-def _due_soon(verbs: Store, lead: timedelta) -> "Verbs[tuple[_Desk, set[datetime]]]":
+def _due_soon(verbs: Store, lead: timedelta) -> "Verbs[tuple[_Batch, set[datetime]]]":
     """Return the schedules to decide about, and when others are due."""
     limit = AT_ONCE
     while True:
@@ -77,11 +77,11 @@ def _due_soon(verbs: Store, lead: timedelta) -> "Verbs[tuple[_Desk, set[datetime
     left = {each.due_at for each in soon[len(schedules) :] if each.due_at is not None}
     if len(due.records) == limit and len(schedules) == len(soon):
         left = {due.now}  # there may be more
-    return _Desk(due.now, lead, schedules, list(map(str, unreadable))), left
+    return _Batch(due.now, lead, schedules, list(map(str, unreadable))), left
 
 
 @dataclass(slots=True)
-class _Desk:
+class _Batch:
     """The schedules of one look, while they are decided about and written."""
 
     now: datetime

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from holdfast.core.retry import Backoff, Constant, Custom, Exponential, Linear
+from holdfast.core.backoff import Backoff, Constant, Custom, Exponential, Linear
 from holdfast.errors import ConfigurationError
 
 SHAPED: list[Backoff] = [Constant(3), Linear(3, 100), Exponential(3, 2, 100)]
@@ -76,9 +76,10 @@ def test_custom_is_taken_as_it_is(wait: float | timedelta) -> None:
     """A function decides alone, in seconds or as a span."""
     assert Custom(lambda _: wait).delay(3, _Fixed(1)) == timedelta(seconds=2)
     assert Custom(lambda attempt: attempt * 10).delay(3, _Fixed(1)) == timedelta(seconds=30)
+    assert repr(Custom(math.exp)) == "Custom(exp)"
 
 
-@pytest.mark.parametrize("base", [-1, math.nan, math.inf])
+@pytest.mark.parametrize("base", [-1, math.nan, math.inf, "1", timedelta(seconds=1)])
 def test_bad_bases_are_refused(base: float) -> None:
     """A base that is no span of time is refused when it is declared, by name."""
     for shape in (Constant, Linear, Exponential):
@@ -87,14 +88,14 @@ def test_bad_bases_are_refused(base: float) -> None:
 
 
 @pytest.mark.parametrize("shape", [Linear, Exponential])
-@pytest.mark.parametrize("max_delay", [4.9, -1, math.nan])
+@pytest.mark.parametrize("max_delay", [4.9, -1, math.nan, "600"])
 def test_a_cap_below_base_is_refused(shape: type[Linear | Exponential], max_delay: float) -> None:
     """A cap that leaves no room for the jitter is refused, by name."""
     with pytest.raises(ConfigurationError, match="max_delay"):
         shape(base=5, max_delay=max_delay)
 
 
-@pytest.mark.parametrize("factor", [0.9, -2, math.nan])
+@pytest.mark.parametrize("factor", [0.9, -2, math.nan, "2"])
 def test_a_shrinking_factor_is_refused(factor: float) -> None:
     """A factor below one would retry ever faster."""
     with pytest.raises(ConfigurationError, match="factor"):

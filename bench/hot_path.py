@@ -1,0 +1,104 @@
+"""Counts the instructions that a job costs in our own processes: `make hot-path`, with valgrind.
+
+Where a time differs from run to run by a tenth, such a count differs by a hundredth: so two versions of the code can
+be compared on a busy machine. What a server or the kernel does for a job is not in it.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from places import HERE, PLACES, Place, Places
+from processes import TOLD
+
+_WORK = "from holdfast.cli.main import main; main()"
+_TOTAL = re.compile(r"^(?:summary|totals): (\d+)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Discipline:
+    """Something that is done with so many jobs; what comes before it is not counted."""
+
+    name: str
+    before: Callable[[Place, int], None]
+    counted: Callable[[int], list[str]]
+
+
+def _ours(function: str, count: int) -> list[str]:
+    return [str(HERE / "contenders" / "measured.py"), "ours", function, str(count)]
+
+
+def _nothing(_place: Place, _count: int) -> None:
+    """Leave the store empty."""
+
+
+def _fill(place: Place, count: int) -> None:
+    _run([sys.executable, *_ours("in_bulk", count)], place)
+
+
+DISCIPLINES = (
+    Discipline("enqueue, one by one", _nothing, lambda count: _ours("one_by_one", count)),
+    Discipline("enqueue_many", _nothing, lambda count: _ours("in_bulk", count)),
+    Discipline("drain", _fill, lambda _count: ["-c", _WORK, "worker", "ours_app:app", "--drain"]),
+)
+
+
+def main() -> None:
+    """Count and print."""
+    parser = argparse.ArgumentParser(prog="hot_path", description=__doc__)
+    parser.add_argument("stores", nargs="*", metavar="STORE", help=f"{', '.join(PLACES)} (default: all)")
+    parser.add_argument("--jobs", type=int, default=1000, help="jobs of the smaller run; the greater has thrice as many")
+    options = parser.parse_args()
+    table = Table("thousand instructions per job", *(each.name for each in DISCIPLINES))
+    for store in options.stores or PLACES:
+        with PLACES[store]() as places:
+            costs = [_cost(each, places, options.jobs) for each in DISCIPLINES]
+        table.add_row(store, *(f"{cost / 1000:,.1f}" for cost in costs))
+    Console().print(table)
+
+
+def _cost(discipline: Discipline, places: Places, jobs: int) -> float:
+    """Return the instructions of one job more: those of a large run less those of a small one."""
+    small, large = (_instructions(discipline, places, count) for count in (jobs, 3 * jobs))
+    return (large - small) / (2 * jobs)
+
+
+def _instructions(discipline: Discipline, places: Places, count: int) -> int:
+    with places() as place:
+        discipline.before(place, count)
+        out = place.folder / "callgrind"
+        valgrind = ["valgrind", "--tool=callgrind", "--trace-children=yes", f"--callgrind-out-file={out}.%p"]
+        _run([*valgrind, sys.executable, *discipline.counted(count)], place)
+        return _sum(place.folder.glob("callgrind.*"))
+
+
+def _sum(files: Iterable[Path]) -> int:
+    return sum(int(_TOTAL.findall(file.read_text())[-1]) for file in files)
+
+
+def _run(command: list[str], place: Place) -> None:
+    environment = {
+        **os.environ,
+        "BENCH_URL": place.url,
+        "BENCH_FOLDER": str(place.folder),
+        "HOLDFAST_URL": place.url,
+        "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]),
+        "PYTHONHASHSEED": "0",
+    }
+    done = subprocess.run(
+        command, cwd=HERE / "contenders", env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        sys.exit(f"hot_path: {' '.join(command)} failed:\n{done.stderr[-TOLD:]}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,21 @@
+-- What statements of several files share.
+
+-- part: moment
+-- The time, read once: the one that is given, or else the server's.
+moment AS MATERIALIZED (SELECT holdfast.present(:now) AS now)
+
+-- part: fresh_of_level
+-- The fresh jobs of a level from its mark on, first ones first. All of them are due.
+fresh.queue = level.queue AND fresh.priority = level.priority AND fresh.xid >= level.mark
+ORDER BY fresh.xid, fresh.seq
+
+-- part: mark
+-- From where a level is walked. A mark that is beyond this server's present is another server's, and says nothing.
+CASE WHEN noted.mark <= asker.xmin THEN noted.mark ELSE '0'::xid8 END AS mark
+
+-- part: signature
+-- What changes whenever a level comes or goes, or a queue is paused or resumed.
+concat(
+    (SELECT sum(hashtextextended(level.queue, level.priority)) FROM holdfast.level AS level), ' ',
+    (SELECT sum(hashtextextended(paused.name, 0)) FROM holdfast.queue AS paused)
+)

@@ -1,0 +1,55 @@
+"""What every store refuses, in the same words: each function returns the error to raise."""
+
+from typing import Any
+
+from holdfast.errors import (
+    ConfigurationError,
+    JobNotFoundError,
+    JobStateError,
+    KeyTakenError,
+    WorkerBuriedError,
+)
+
+
+def buried_worker(worker: str) -> WorkerBuriedError:
+    """Return the error for a worker that asks for jobs and is not registered."""
+    return WorkerBuriedError(f"worker {worker} is not registered, or was buried: register a new one")
+
+
+def no_such_job(job_id: str) -> JobNotFoundError:
+    """Return the error for an id that no job has."""
+    return JobNotFoundError(f"there is no job {job_id}: check the id and the store's URL")
+
+
+def not_requeued(job_id: str, state: str) -> JobStateError:
+    """Return the error for a job that was to be requeued and is in a state that does not allow it."""
+    return JobStateError(
+        f"job {job_id} is {state}: only a dead job can be requeued, and a scheduled one be made due now"
+    )
+
+
+def not_discarded(job_id: str, state: str) -> JobStateError:
+    """Return the error for a job that was to be discarded and is not dead."""
+    return JobStateError(f"job {job_id} is {state}: only a dead job can be discarded; cancel any other")
+
+
+def not_withdrawn(job_id: str) -> JobStateError:
+    """Return the error for a job that was to be withdrawn and that a worker has."""
+    return JobStateError(f"job {job_id} cannot be withdrawn: a worker has it; cancel it instead")
+
+
+def key_taken(task: str, key: str | None, holder: str, state: str, *, requeued: str | None = None) -> KeyTakenError:
+    """Return the error for a job whose key another has: a new job, or else the dead one that was to be requeued."""
+    if requeued is None:
+        remedy = 'give another key, say on_conflict="return" to get that job, or wait until it gives the key free'
+    else:
+        remedy = f"cancel it or wait for its end before job {requeued} is requeued"
+    return KeyTakenError(f"key {key!r} of task {task} is taken by job {holder}, which is {state}: {remedy}")
+
+
+def to_be_awaited(connection: Any) -> ConfigurationError:
+    """Return the error for an async connection that was given to sync code."""
+    return ConfigurationError(
+        f"your {type(connection).__name__} has to be awaited: use aenqueue and aenqueue_many, or async with"
+        " ctx.transaction"
+    )

@@ -1,1 +1,0 @@
-"""How handlers run: coroutines on the event loop, plain functions in threads."""

@@ -1,0 +1,146 @@
+"""Running a handler, a coroutine on the event loop or a plain function in a thread, and what is made of its end.
+
+runs ─► returns or raises ───────────────────────────► as the judge says
+├──► its timeout: cancelled, or told in a thread ──► timed out    (ignored for long: stuck, a new process)
+└──► told to stop, and ends ───────────────────────► cancelled, released, or lost: nothing to say
+"""
+
+import asyncio
+import traceback
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from holdfast.clock import Clock
+from holdfast.context import Context, Interrupted
+from holdfast.core.job import Ending
+from holdfast.errors import LostClaimError
+from holdfast.hooks import Middleware
+from holdfast.worker.around import Threaded, wrap
+from holdfast.worker.control import Control, StopReason
+from holdfast.worker.judge import Judge
+from holdfast.worker.threads import ThreadCall, ThreadExecutor
+
+STUCK_AFTER = 10.0
+"""Seconds that a handler is given to heed its timeout before its process is replaced."""
+
+
+class Running(msgspec.Struct):
+    """The handler of one attempt. `inside` is what runs in a thread within middleware, which is on the loop."""
+
+    control: Control
+    judge: Judge
+    clock: Clock
+    threads: ThreadExecutor
+    stuck: Callable[[Control, str], None]
+    handler: Callable[[], Any]
+    inside: Threaded | None = None
+
+    async def on_loop(self) -> Ending | None:
+        """Run a coroutine; return how its attempt ends, None where the claim is lost."""
+        control, timeout = self.control, self.judge.policy.timeout
+        control.cancellable = True
+        watch = None if timeout is None else self._watch(timeout)
+        limit: asyncio.Timeout | None = None
+        try:
+            if timeout is None and self.inside is None:  # the hot path: a limit costs, even without an end
+                value = await self.handler()
+            else:
+                async with asyncio.timeout(timeout) as limit:
+                    if self.inside is not None:
+                        self.inside.limit = limit
+                    value = await self.handler()
+        except asyncio.CancelledError as error:
+            if control.why is None:
+                return self.judge.raised(error)
+            if control.attempt is not None:
+                control.attempt.uncancel()
+            return self._stopped()
+        except TimeoutError as error:
+            timed_out = limit is not None and limit.expired()
+            return self.judge.timed_out() if timed_out else self.judge.raised(error)
+        except BaseException as error:  # noqa: BLE001 - whatever a handler raises is the outcome of its attempt only
+            return self._raised(error)
+        finally:
+            control.cancellable = False
+            if watch is not None:
+                watch.cancel()
+            control.outlived_by_thread = self.inside is not None and self.inside.running
+        return self.judge.returned(value)
+
+    async def in_thread(self) -> Ending | None:
+        """Run a plain function; return how its attempt ends, None where the claim is lost."""
+        call = self.threads.submit(self.handler)
+        timed_out = await self._outlived(call)
+        returned = await call.done
+        if timed_out:
+            return self.judge.timed_out()
+        if returned.error is not None:
+            return self._raised(returned.error)
+        return self.judge.returned(returned.value)
+
+    def within(
+        self, middleware: Sequence[Middleware], context: Context, *, is_async: bool
+    ) -> Awaitable[Ending | None]:
+        """Run the handler, coroutine or not, within middleware."""
+        if not is_async:
+            self.handler = self.inside = Threaded(self.control, self.threads, self.handler)
+        self.handler = wrap(middleware, context, self.handler)
+        return self.on_loop()
+
+    def _watch(self, timeout: float) -> asyncio.TimerHandle:
+        """See to it that a coroutine which swallows its cancellation does not run for ever."""
+
+        def ignored() -> None:
+            in_thread = self.inside.stack() if self.inside is not None else ""
+            self._ignored(timeout, in_thread or _stack_of(self.control.attempt))
+
+        return asyncio.get_running_loop().call_later(timeout + STUCK_AFTER, ignored)
+
+    async def _outlived(self, call: ThreadCall) -> bool:
+        """Wait for the thread; return whether it ran past its timeout, after telling it to stop."""
+        timeout = self.judge.policy.timeout
+        if timeout is None:
+            await call.done
+            return False
+        done, _ = await asyncio.wait([call.done], timeout=timeout)
+        if done:
+            return False
+        self.control.tell(StopReason.TIMEOUT)
+        done, _ = await asyncio.wait([call.done], timeout=STUCK_AFTER)
+        if not done:
+            self._ignored(timeout, call.stack())
+        return True
+
+    def _ignored(self, timeout: float, where: str) -> None:
+        self.stuck(self.control, f"it ignores its timeout of {timeout:g} s, here:\n{where}")
+
+    def _raised(self, error: BaseException) -> Ending | None:
+        """Judge what was raised; a handler that ends because it was told to is not to blame."""
+        told = isinstance(error, Interrupted | LostClaimError)
+        return self._stopped() if told else self.judge.raised(error)
+
+    def _stopped(self) -> Ending | None:
+        """End an attempt that was told to stop and did."""
+        control, judge = self.control, self.judge
+        match control.why:
+            case StopReason.LOST:
+                return None
+            case StopReason.TIMEOUT:
+                return judge.timed_out()
+            case StopReason.CANCEL:
+                return judge.cancelled()
+            case StopReason.WINDOW if control.opens_at is not None:
+                return judge.released_for(control.opens_at - self.clock.now())
+            case _:
+                return judge.released()
+
+
+def _stack_of(task: asyncio.Task[Any] | None) -> str:
+    """Return where a suspended coroutine is; a task's own `get_stack` tells its outermost frame only."""
+    frames, coroutine = [], None if task is None else task.get_coro()
+    while (frame := getattr(coroutine, "cr_frame", None)) is not None:
+        frames.append((frame, frame.f_lineno))
+        coroutine = getattr(coroutine, "cr_await", None)
+    return "".join(traceback.StackSummary.extract(frames).format())

@@ -1,0 +1,45 @@
+"""An attempt that breaks outside its handler fails like any other: it waits before the next try, and ends."""
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from stage import Stage, play, working
+
+from holdfast import Exponential, Holdfast
+from holdfast.core.job import NewJob
+from holdfast.core.states import State
+from holdfast.events import JobRetrying
+from holdfast.handle import JobHandle
+from holdfast.ids import new_job_id
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+ATTEMPTS = 3
+
+
+def test_an_attempt_that_breaks_comes_back_after_the_default_backoff(caplog) -> None:
+    """Not at once and over and over; after its last attempt it is dead, with the reason."""
+
+    async def scenario() -> None:
+        app = Holdfast("memory://")
+
+        @app.task
+        async def work(amount: "Decimal") -> None:
+            """Have an annotation that cannot be resolved where the worker is."""
+
+        stage = Stage(app)
+        job = NewJob(new_job_id(), "work", b'{"v":1,"args":{"amount":"1.5"}}', max_attempts=ATTEMPTS)
+        stage.backend.run(stage.backend.verbs.enqueue([job]))
+        handle = JobHandle(job.id, "work", app)
+        async with working(stage):
+            await stage.until(lambda: stage.job(handle).state is State.DEAD)
+        assert "cannot be resolved" in (stage.job(handle).error or "")
+        assert stage.job(handle).attempt == ATTEMPTS
+        delays = [event.delay for event in stage.told if isinstance(event, JobRetrying)]
+        assert delays[0] >= timedelta(seconds=Exponential().factor)
+        assert delays[1] >= timedelta(seconds=Exponential().factor ** 2)
+        assert stage.clock.boot() >= sum(delays, timedelta()).total_seconds()
+
+    play(scenario)
+    assert caplog.text.count("its attempt broke outside its handler") == ATTEMPTS
