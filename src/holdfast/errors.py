@@ -1,36 +1,49 @@
 """Every error that Holdfast raises, in one tree.
 
 HoldfastError
-├── ConfigurationError        a setting, URL or declaration is wrong
-│   └── UnknownTaskError      a name that no task was registered under
-├── ArgumentsError            a task was given arguments that it cannot take
-├── PayloadError              a stored payload or result cannot be read
-├── ResultEncodingError       a handler returned what cannot be stored
-├── StoreError                the store refused or failed
-│   ├── StoreUnavailableError it may work later: locked, away, timed out
-│   ├── StoreFullError        no room left to write
-│   ├── ValueNotStoredError   a value that this store cannot keep
-│   └── SchemaError           tables of another release
-├── WorkerBuriedError         this worker was declared dead; its claims are gone
-├── LostClaimError            this attempt no longer owns its job
-├── JobNotFoundError          no job has that id
-├── JobStateError             the job is in a state that does not allow this
-├── ScheduleNotFoundError     no schedule has that name
-├── ScheduleExistsError       a schedule has that name already
-├── ScheduleUnreadableError   a stored schedule that means nothing here
-├── KeyTakenError             another job of the task has this key
-└── ResultError               there is no result to give
-    ├── ResultTimeoutError    not finished in the time given
-    ├── ResultExpiredError    it was kept for a time, which is over
-    ├── JobDeadError          the job failed for good
-    └── JobCancelledError     the job was cancelled
+│   your code
+├── ConfigurationError            a setting, URL or declaration is wrong
+│   └── UnknownTaskError          a name that no task was registered under
+├── ArgumentsError                a task was given arguments that it cannot take
+│   the store
+├── StoreError                    the store refused or failed
+│   ├── StoreUnavailableError ↻   locked, away, timed out
+│   ├── StoreFullError ↻          no room left to write
+│   ├── ValueNotStoredError       a value that this store cannot keep
+│   └── SchemaError               tables of another release
+│   jobs, keys, schedules
+├── JobNotFoundError              no job has that id
+├── JobStateError                 the job is in a state that does not allow this
+├── PayloadError                  a stored payload or result cannot be read
+├── KeyTakenError ↻               another job of the task has this key
+├── ScheduleNotFoundError         no schedule has that name
+├── ScheduleExistsError           a schedule has that name already
+├── ScheduleUnreadableError       a stored schedule that means nothing here
+│   inside a worker
+├── ResultEncodingError           a handler returned what cannot be stored
+├── LostClaimError                this attempt no longer owns its job
+├── WorkerBuriedError             this worker was declared dead; its claims are gone
+│   results
+└── ResultError                   there is no result to give
+    ├── ResultTimeoutError ↻      not finished in the time given
+    ├── ResultExpiredError        it was kept for a time, which is over
+    ├── JobDeadError              the job failed for good
+    └── JobCancelledError         the job was cancelled
 
-A message names what is wrong and what to do about it.
+↻: the same call may succeed later. A message names what is wrong and what to do about it.
+
+Three exceptions are outside the tree, as they tell of no error:
+- `Outcome` (core/outcome.py): a handler raises it to say how its attempt ends;
+- `Interrupted` (context.py): it ends an attempt that is to stop, and no `except Exception` may catch it;
+- `RemoteTraceback`: never raised; as the cause of a JobDeadError it shows what was raised in a worker.
 """
 
 
 class HoldfastError(Exception):
     """The root of all errors raised on purpose."""
+
+
+# -- your code ------------------------------------------------------------------------------------------------
 
 
 class ConfigurationError(HoldfastError):
@@ -45,12 +58,7 @@ class ArgumentsError(HoldfastError):
     """Arguments do not fit the task's parameters; nothing was enqueued."""
 
 
-class PayloadError(HoldfastError):
-    """What is stored cannot be read: written by another version of the task, or damaged."""
-
-
-class ResultEncodingError(HoldfastError):
-    """What a handler returned cannot be stored as JSON, or is too large."""
+# -- the store ------------------------------------------------------------------------------------------------
 
 
 class StoreError(HoldfastError):
@@ -73,12 +81,7 @@ class SchemaError(StoreError):
     """The store's tables belong to another release."""
 
 
-class WorkerBuriedError(HoldfastError):
-    """The worker was declared dead, and its claims were given to others."""
-
-
-class LostClaimError(HoldfastError):
-    """The claim is no longer valid: another worker may have the job."""
+# -- jobs, keys, schedules ------------------------------------------------------------------------------------
 
 
 class JobNotFoundError(HoldfastError):
@@ -87,6 +90,14 @@ class JobNotFoundError(HoldfastError):
 
 class JobStateError(HoldfastError):
     """The job's state does not allow what was asked."""
+
+
+class PayloadError(HoldfastError):
+    """What is stored cannot be read: written by another version of the task, or damaged."""
+
+
+class KeyTakenError(HoldfastError):
+    """Another job of the same task has this key; nothing was written."""
 
 
 class ScheduleNotFoundError(HoldfastError):
@@ -101,8 +112,22 @@ class ScheduleUnreadableError(HoldfastError):
     """What is stored of a schedule means nothing to this release, or on this machine."""
 
 
-class KeyTakenError(HoldfastError):
-    """Another job of the same task has this key; nothing was written."""
+# -- inside a worker ------------------------------------------------------------------------------------------
+
+
+class ResultEncodingError(HoldfastError):
+    """What a handler returned cannot be stored as JSON, or is too large."""
+
+
+class LostClaimError(HoldfastError):
+    """The claim is no longer valid: another worker may have the job."""
+
+
+class WorkerBuriedError(HoldfastError):
+    """The worker was declared dead, and its claims were given to others."""
+
+
+# -- results --------------------------------------------------------------------------------------------------
 
 
 class ResultError(HoldfastError):

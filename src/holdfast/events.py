@@ -84,9 +84,10 @@ class JobReleased(JobEvent, frozen=True):
 
 
 class JobBlocked(JobEvent, frozen=True):
-    """It cannot run here now."""
+    """It cannot run here now. `version` is that of its payload."""
 
     reason: str
+    version: int
 
 
 class ClaimLost(JobEvent, frozen=True):

@@ -25,6 +25,7 @@ from holdfast.store.awaiting import run_at_once
 from holdfast.store.protocol import Store
 from holdfast.store.verb import Verb
 from holdfast.waiter import Until, Waiter, Watch, job_not_found
+from holdfast.words import counted
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -280,7 +281,7 @@ def _dead(name: str, job: Job, history: Sequence[Attempt]) -> JobDeadError:
     if " " in kind:  # no exception of the handler's, but what its supervisor saw
         kind, message = "", job.error or ""
     error = JobDeadError(
-        f"{name} is dead after {job.attempt} attempt{'' if job.attempt == 1 else 's'}: {job.error}",
+        f"{name} is dead after {counted(job.attempt, 'attempt')}: {job.error}",
         failure_type=kind or None,
         failure_message=message,
         remote_traceback=trace,

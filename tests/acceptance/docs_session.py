@@ -5,9 +5,9 @@
     ```console                    its `$ commands` are run; what they print must be what the page shows
 
 A page shows real output, but times, spans, worker ids and pids differ each time and match any of their kind. The
-job ids that a page shows stand for the real ones, in later commands too. `…` matches anything; where lines break
-does not matter. A worker's log has several processes writing, each in its order: its lines may change places. Other
-blocks are for reading.
+job ids that a page shows stand for the real ones, in later commands too, and /srv/shop for the folder. `…` matches
+anything; where lines break does not matter. A worker's log has several processes writing, each in its order: its
+lines may change places. Other blocks are for reading.
 """
 
 import os
@@ -20,6 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 COLUMNS = 100
+FOLDER_SHOWN = "/srv/shop"
 
 _FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 _TITLE = re.compile(r'title="(?P<title>[^"]+)"')
@@ -82,7 +83,7 @@ class Session:
             command, _, expected = shown.partition("\n")
             for ours, real in self.ids.items():
                 command = command.replace(ours, real)
-            printed = self._run(["/bin/sh", "-c", command]).stdout
+            printed = self._run(["/bin/sh", "-c", command]).stdout.replace(str(self.folder), FOLDER_SHOWN)
             self._learn_ids(expected, printed)
             assert self._matches(expected, printed), (
                 f"line {block.line}: $ {command}\nshould print\n{expected}\nand printed\n{printed}"

@@ -17,6 +17,7 @@ from holdfast.cli.main import cli
 from holdfast.core.outcome import Outcome
 from holdfast.core.record import Cause, Decision
 from holdfast.core.states import CLAIMED, FINAL, MOVES, WAITING, Reason, State
+from holdfast.patience import PASSING
 from holdfast.policy import declare_options, declare_policy
 from holdfast.schedule.rules import Misfire, Overlap, Rule
 from holdfast.settings import Settings
@@ -143,16 +144,33 @@ def test_every_state_move_and_reason_is_documented_as_the_code_has_it():
     assert {row[0] for row in table_of("states.md", "reason")} == {f"`{reason}`" for reason in Reason}
 
 
-def test_every_error_is_documented_with_its_place_in_the_tree():
-    """The table of errors is the tree of errors.py, and marks what `holdfast` exports."""
-    documented = {row[0]: (row[1], row[2]) for row in table_of("errors.md", "error")}
-    assert documented == {
-        f"`{error.__name__}`": (
-            f"`{error.__bases__[0].__name__}`",
-            "●" if error.__name__ in holdfast.__all__ else "",
-        )
-        for error in family(errors.HoldfastError)
+def test_the_errors_are_drawn_and_documented_as_they_are_defined():
+    """The tree atop errors.py and the tables have each error below what it is a kind of, and in its order."""
+    drawn = list(drawn_errors())
+    _, *defined = family(errors.HoldfastError)
+    assert [(name, parent) for name, parent, _ in drawn] == [
+        (each.__name__, each.__bases__[0].__name__) for each in defined
+    ]
+    assert [tuple(row[:4]) for row in table_of("errors.md", "error")] == [
+        (f"`{name}`", f"`{parent}`", "●" if name in holdfast.__all__ else "", "↻" if passes else "")
+        for name, parent, passes in drawn
+    ]
+
+
+def test_the_errors_of_a_store_that_pass_are_marked():
+    """Workers, and an enqueue with `retry_for`, try on after those that are drawn and documented so."""
+    assert {error.__name__ for error in PASSING} == {
+        name for name, parent, passes in drawn_errors() if passes and parent == "StoreError"
     }
+
+
+def drawn_errors():
+    """Yield each error of the drawn tree with the one above it, and whether the same call may succeed later."""
+    above = ["HoldfastError"]
+    for branch in re.finditer(r"^([│ ]*)[├└]── (\w+)( ↻)?", errors.__doc__, re.MULTILINE):
+        depth = len(branch[1]) // 4
+        above[depth + 1 :] = [branch[2]]
+        yield branch[2], above[depth], bool(branch[3])
 
 
 def test_every_event_is_documented_with_its_fields():

@@ -108,6 +108,18 @@ def test_overlapping(overlap: str, ahead: float) -> None:
     assert stage.decided(Decision.QUEUED) == []
 
 
+@pytest.mark.parametrize(("overlap", "decision"), [("skip", Decision.OVERLAPPED), ("queue_one", Decision.QUEUED)])
+def test_the_run_that_is_in_the_way_is_named(overlap: str, decision: Decision) -> None:
+    """With its state: who wonders why a time was not fired need not search for it."""
+    stage = Stage(Every(HOUR, anchored=True, overlap=overlap))
+    stage.live_until(HOUR + 1)
+    [run] = stage.start_all()
+    stage.live_until(2 * HOUR + 1)
+    [fire] = stage.decided(decision)
+    assert fire.note is not None
+    assert f"(job {run.job_id}, running)" in fire.note
+
+
 def test_a_run_that_is_over_in_time_is_in_nobodys_way() -> None:
     """Looked at ahead of its time a fire seems to overlap, but not at its time: it is fired then, and on time."""
     stage = Stage(Every(5, anchored=True, overlap="skip"), ahead=10)

@@ -9,10 +9,10 @@ import holdfast
 ROOT = Path(holdfast.__file__).parent
 
 LAYERS = [
-    {"core", "errors", "clock", "ids", "patience", "spelling"},
+    {"core", "errors", "clock", "ids", "patience", "spelling", "wakeup", "words"},
     {"settings", "events", "codec", "context", "hooks", "policy"},
     {"store"},
-    {"waiter", "rounds", "handle", "task", "schedule"},
+    {"waiter", "handle", "task", "schedule"},
     {"decorator"},
     {"worker", "watch"},
     {"supervisor"},
@@ -29,23 +29,25 @@ def test_imports_go_down_only() -> None:
     upward = [
         f"{file.relative_to(ROOT)} imports {imported}"
         for file in ROOT.rglob("*.py")
-        for imported in _imported(file)
-        if _part(file) in RANK and RANK[imported] > RANK[_part(file)]
+        for imported in imported_parts(file)
+        if part_of(file) in RANK and RANK[imported] > RANK[part_of(file)]
     ]
     assert upward == []
 
 
 def test_every_part_has_its_layer() -> None:
     """A new package or module must be given a place in the order."""
-    parts = {_part(file) for file in ROOT.rglob("*.py")} - {"__init__"}
+    parts = {part_of(file) for file in ROOT.rglob("*.py")} - {"__init__"}
     assert parts == RANK.keys()
 
 
-def _part(file: Path) -> str:
+def part_of(file: Path) -> str:
+    """Return the package, or module, right below the root in which a file is."""
     return file.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
-def _imported(file: Path) -> Iterator[str]:
+def imported_parts(file: Path) -> Iterator[str]:
+    """Yield the parts that a file imports from."""
     for node in ast.walk(ast.parse(file.read_text())):
         names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []

@@ -7,7 +7,7 @@ import pytest
 from holdfast import events
 from holdfast.core.job import Failure
 from holdfast.testing.clock import FakeClock
-from holdfast.watch.folding import AT_ONCE, WINDOW, Folding
+from holdfast.watch.folding import AT_ONCE, PERIOD, Folding
 
 
 @pytest.fixture
@@ -27,14 +27,14 @@ def failed(number=1, task="send", error="ConnectionError"):
 
 def test_the_first_ones_are_told_and_the_others_counted(folding, clock):
     assert [folding.tells(failed(number)) for number in range(10)] == [True] * AT_ONCE + [False] * 7
-    clock.advance(WINDOW - 0.1)
+    clock.advance(PERIOD - 0.1)
     assert folding.due() == []
     clock.advance(0.1)
     (folded,) = folding.due()
-    assert (folded.count, folded.cause, folded.last, folded.seconds) == (7, "ConnectionError", failed(9), WINDOW)
+    assert (folded.count, folded.cause, folded.last, folded.seconds) == (7, "ConnectionError", failed(9), PERIOD)
 
 
-def test_a_storm_that_goes_on_has_one_line_per_window(folding, clock):
+def test_a_storm_that_goes_on_has_one_line_per_period(folding, clock):
     told = counted = 0
     for number in range(1_000):
         told += folding.tells(failed(number))
@@ -48,19 +48,19 @@ def test_a_storm_that_goes_on_has_one_line_per_window(folding, clock):
 def test_what_comes_now_and_then_is_told_each_time(folding, clock):
     for number in range(20):
         assert folding.tells(failed(number))
-        clock.advance(WINDOW / 2)
+        clock.advance(PERIOD / 2)
         assert folding.due() == []
 
 
-def test_after_a_quiet_window_a_kind_begins_anew(folding, clock):
+def test_after_a_quiet_period_a_kind_begins_anew(folding, clock):
     for number in range(5):
         folding.tells(failed(number))
-    clock.advance(WINDOW)
+    clock.advance(PERIOD)
     assert [folded.count for folded in folding.due()] == [2]
     assert not folding.tells(failed())
-    clock.advance(WINDOW)
+    clock.advance(PERIOD)
     assert [folded.count for folded in folding.due()] == [1]
-    clock.advance(WINDOW)
+    clock.advance(PERIOD)
     assert folding.due() == []
     assert folding.tells(failed())
 

@@ -11,14 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import rounds
 from holdfast.core.job import Glance, NewJob
 from holdfast.core.states import FINAL, State
 from holdfast.errors import HoldfastError, JobNotFoundError, SchemaError, StoreError, StoreUnavailableError
 from holdfast.store.memory.backend import MemoryBackend
 from holdfast.store.sqlite import SqliteBackend
 from holdfast.store.verb import Tone, Verb
-from holdfast.waiter import Waiter, Watch
+from holdfast.waiter import Waiter, Watch, rounds
 
 LONG = 30.0
 """Longer than any test: what comes within it came because of something."""

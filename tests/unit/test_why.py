@@ -225,15 +225,16 @@ class TestOverdue:
         assert told.cause is Cause.HELD
 
 
-class TestExpiry:
-    LATE = {"run_at": NOW - 60 * SECOND, "start_by": NOW - 30 * SECOND, "on_late": OnLate.EXPIRE}  # noqa: RUF012
+TOO_LATE = {"run_at": NOW - 60 * SECOND, "start_by": NOW - 30 * SECOND, "on_late": OnLate.EXPIRE}
 
+
+class TestExpiry:
     @pytest.mark.parametrize(
         "where",
         [{"workers": ()}, {"paused_at": NOW}, {"state": State.HELD, "worker": "w1"}, {"state": State.SCHEDULED}],
     )
     def test_a_job_that_is_too_late_for_its_start_is_told_to_expire(self, where):
-        text = why(**self.LATE, **where)
+        text = why(**TOO_LATE, **where)
         assert "It was to start by 14:02:34 (30 s ago) at the latest: it expires as soon as a worker comes" in text
 
     @pytest.mark.parametrize(
@@ -248,7 +249,7 @@ class TestExpiry:
     )
     def test_others_are_not(self, spared):
         """It may run late, was tried before, still has time, was put off beyond it, or has started."""
-        assert "expires" not in why(**{**self.LATE, **spared})
+        assert "expires" not in why(**{**TOO_LATE, **spared})
 
 
 class TestBlocked:

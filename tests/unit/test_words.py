@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from holdfast.watch.words import counted, dated, moment, one_line, ordinal, relative, short_id, span
+from holdfast.words import counted, dated, moment, one_line, ordinal, relative, short_id, span
 
 NOW = datetime(2026, 5, 4, 14, 3, 4, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

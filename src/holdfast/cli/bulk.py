@@ -15,7 +15,7 @@ from holdfast.core.job import Job
 from holdfast.errors import JobNotFoundError, JobStateError, KeyTakenError
 from holdfast.store.backend import Backend
 from holdfast.store.protocol import JobFilter
-from holdfast.watch.words import counted
+from holdfast.words import counted
 
 Act = Callable[[Backend, Job], str]
 """Does something to a job and returns what became of it, in a word or two."""

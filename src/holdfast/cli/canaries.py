@@ -16,7 +16,7 @@ from holdfast.store.backend import Backend
 from holdfast.store.protocol import Queue, Worker
 from holdfast.watch.closed import queue_closed
 from holdfast.watch.why import explain
-from holdfast.watch.words import counted
+from holdfast.words import counted
 
 _ORDINARY = "default"
 

@@ -20,7 +20,7 @@ from holdfast.policy import Policy
 from holdfast.settings import Settings
 from holdfast.store.open import refuse_missing_store
 from holdfast.watch.obstacle import START_A_WORKER
-from holdfast.watch.words import counted, span
+from holdfast.words import counted, span
 
 _NOBODY = f"no worker is running, and no queue has anything to do; {START_A_WORKER}"
 _FIRST_PAUSE = 0.01

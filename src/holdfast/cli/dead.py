@@ -19,7 +19,7 @@ from holdfast.core.states import State
 from holdfast.errors import JobStateError
 from holdfast.store.backend import Backend
 from holdfast.store.protocol import JobFilter
-from holdfast.watch.words import counted
+from holdfast.words import counted
 
 _ALL_DEAD = JobFilter(states=(State.DEAD,))
 

@@ -22,7 +22,7 @@ from holdfast.store.examination import Examination, Finding, Level
 from holdfast.store.open import examine_store, public_name
 from holdfast.task import Task
 from holdfast.watch.health import judge_census
-from holdfast.watch.words import counted
+from holdfast.words import counted
 
 _OLDEST_PYTHON = (3, 11)
 _STYLES: Mapping[Level, str] = MappingProxyType(

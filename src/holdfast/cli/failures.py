@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from holdfast.errors import ConfigurationError, HoldfastError, StoreError
-from holdfast.watch.words import one_line
+from holdfast.words import one_line
 
 DEBUG = "holdfast.debug"
 """The key, among what a context shares with its children, under which --debug is remembered."""

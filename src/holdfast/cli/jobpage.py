@@ -9,7 +9,7 @@ from holdfast.cli.output import say, say_json, say_table
 from holdfast.clock import SystemClock
 from holdfast.core.states import State
 from holdfast.store.protocol import JobFilter
-from holdfast.watch.words import counted
+from holdfast.words import counted
 
 
 def say_jobs(wanted: Wanted, which: JobFilter, nothing: str) -> None:

@@ -22,7 +22,7 @@ from holdfast.store.protocol import Situation
 from holdfast.watch.closed import Windows
 from holdfast.watch.explanation import Explanation
 from holdfast.watch.why import explain
-from holdfast.watch.words import counted, dated, one_line, span
+from holdfast.words import counted, dated, one_line, span
 
 
 @dataclass(frozen=True, slots=True)

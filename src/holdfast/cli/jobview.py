@@ -12,7 +12,7 @@ from holdfast.codec import MASK
 from holdfast.core.job import Attempt, Job
 from holdfast.core.provenance import planned_of, schedule_of, without_provenance
 from holdfast.core.states import FINAL, State
-from holdfast.watch.words import dated, relative, short_id
+from holdfast.words import dated, relative, short_id
 
 _WIDE = 120
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)

@@ -11,7 +11,7 @@ from holdfast.cli.helptext import examples
 from holdfast.cli.output import Column, say, say_json, say_table
 from holdfast.store.migrator import Migrator, Tables
 from holdfast.store.open import open_migrator, public_name
-from holdfast.watch.words import counted
+from holdfast.words import counted
 
 
 @click.command(

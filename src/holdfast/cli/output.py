@@ -22,7 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.core.states import State
-from holdfast.watch.words import legible, one_line
+from holdfast.words import legible, one_line
 
 R = TypeVar("R")
 

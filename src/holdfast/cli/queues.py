@@ -18,7 +18,7 @@ from holdfast.core.states import State
 from holdfast.store.backend import Backend
 from holdfast.store.protocol import Queue
 from holdfast.watch.closed import Windows, queue_closed
-from holdfast.watch.words import dated, one_line, relative
+from holdfast.words import dated, one_line, relative
 
 _ALWAYS = (State.READY, State.SCHEDULED, State.BLOCKED, State.HELD, State.RUNNING, State.DEAD)
 _ON_WIDE_TERMINALS = (State.COMPLETED, State.CANCELLED)

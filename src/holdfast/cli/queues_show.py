@@ -20,7 +20,7 @@ from holdfast.schedule.words import describe_window
 from holdfast.store.backend import Backend
 from holdfast.store.protocol import Queue, Worker
 from holdfast.watch.closed import queue_closed
-from holdfast.watch.words import counted, dated, one_line
+from holdfast.words import counted, dated, one_line
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from holdfast.cli.scheduleview import (
 )
 from holdfast.cli.timetable import open_timetable
 from holdfast.schedule.outlook import Standing
-from holdfast.watch.words import relative
+from holdfast.words import relative
 
 _NARROW = 70
 _WIDE = 140

@@ -16,7 +16,7 @@ from holdfast.cli.typed import read_moment, read_span
 from holdfast.schedule.outlook import zone_of
 from holdfast.schedule.plan import Schedule
 from holdfast.schedule.zones import find_zone
-from holdfast.watch.words import counted, one_line
+from holdfast.words import counted, one_line
 
 
 @click.command(

@@ -11,7 +11,7 @@ from holdfast.cli.options import yes_option
 from holdfast.cli.output import say, say_json
 from holdfast.cli.scheduleview import say_next, see
 from holdfast.cli.timetable import open_timetable
-from holdfast.watch.words import dated, one_line
+from holdfast.words import dated, one_line
 
 
 @click.command(

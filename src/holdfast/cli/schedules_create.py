@@ -14,7 +14,7 @@ from holdfast.cli.target import app_dir_option, find_meant
 from holdfast.cli.timetable import open_timetable
 from holdfast.schedule import errands
 from holdfast.schedule.plan import Schedule
-from holdfast.watch.words import counted, one_line
+from holdfast.words import counted, one_line
 
 
 @click.command(

@@ -14,7 +14,7 @@ from holdfast.cli.scheduleview import say_next, schedule_fields, see
 from holdfast.cli.target import app_dir_option, find_meant
 from holdfast.cli.timetable import open_timetable
 from holdfast.policy.problems import name_problems, refuse_any
-from holdfast.watch.words import one_line
+from holdfast.words import one_line
 
 
 @click.command(

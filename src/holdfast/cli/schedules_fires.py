@@ -21,7 +21,7 @@ from holdfast.cli.typed import read_moment
 from holdfast.core.record import Cause, Fire
 from holdfast.schedule.outlook import zone_of
 from holdfast.schedule.zones import find_zone
-from holdfast.watch.words import counted, one_line, short_id, span
+from holdfast.words import counted, one_line, short_id, span
 
 _CAUSES = {Cause.RULE: "", Cause.TRIGGER: "by hand", Cause.BACKFILL: "backfill"}
 _WIDE = 100

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from holdfast.app import Holdfast
 from holdfast.cli.options import F, given
+from holdfast.cli.optionwords import told_in_options
 from holdfast.cli.target import check_target
 from holdfast.errors import ArgumentsError, UnknownTaskError
 from holdfast.policy import declare_options
@@ -86,6 +87,7 @@ class JobWish:
     routing: Mapping[str, Any]
 
     @classmethod
+    @told_in_options()
     def take(cls, given: dict[str, Any]) -> Self:
         """Take its options out of those of a command. Raises ConfigurationError for what no job can have."""
         kwargs = given.pop("kwargs")

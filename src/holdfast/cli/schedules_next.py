@@ -19,7 +19,7 @@ from holdfast.cli.timetable import Timetable, open_timetable
 from holdfast.schedule.outlook import Standing, coming, standing_of, zone_of
 from holdfast.schedule.plan import Schedule
 from holdfast.schedule.words import Upcoming, describe
-from holdfast.watch.words import counted, one_line, relative, span
+from holdfast.words import counted, one_line, relative, span
 
 
 @dataclass(frozen=True, slots=True)

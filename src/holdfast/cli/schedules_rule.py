@@ -11,6 +11,7 @@ import click
 from msgspec.structs import fields, replace
 
 from holdfast.cli.options import F, given
+from holdfast.cli.optionwords import told_in_options
 from holdfast.cli.typed import as_span, as_spans, read_moment, read_span
 from holdfast.schedule.rules import AnyOf, AnyRule, At, Cron, Every, Misfire, Overlap, Rule
 from holdfast.schedule.window import Window
@@ -120,6 +121,7 @@ class RuleWish:
         """Whether nothing is said."""
         return all(getattr(self, field.name) in {None, ()} for field in fields_of(self))
 
+    @told_in_options()
     def make(self) -> AnyRule:
         """Return the rule that is meant. Raises click.UsageError or ConfigurationError."""
         times = self._times(self.tz)
@@ -128,6 +130,7 @@ class RuleWish:
         self._check_anchor(times)
         return self._with_options(times, {}, self.tz)
 
+    @told_in_options()
     def change(self, rule: AnyRule) -> AnyRule:
         """Return a rule as it is to be from now on: what is not said stays as it is."""
         zones = rule.zones()
@@ -187,8 +190,9 @@ class RuleWish:
 
 def _exclusion(text: str, tz: str) -> Window | str:
     """Return a window for `03:00-03:15`, else the day as it is written."""
-    window = _WINDOW.fullmatch(text.strip())
-    return text if window is None else Window(window["start"], window["end"], tz=tz, reason=window["reason"])
+    written = text.strip()
+    window = _WINDOW.fullmatch(written)
+    return written if window is None else Window(window["start"], window["end"], tz=tz, reason=window["reason"])
 
 
 def _span(text: str) -> timedelta:

@@ -28,7 +28,7 @@ from holdfast.core.states import FINAL, State
 from holdfast.schedule.outlook import Standing
 from holdfast.schedule.plan import Run, Template
 from holdfast.schedule.rules import Misfire, Overlap, Rule
-from holdfast.watch.words import dated, one_line, relative, short_id, span
+from holdfast.words import dated, one_line, relative, short_id, span
 
 _OVERLAPS = {
     Overlap.ALLOW: "runs may overlap",

@@ -12,7 +12,7 @@ from holdfast.cli.target import app_dir_option, check_target, find_meant
 from holdfast.cli.timetable import open_timetable
 from holdfast.schedule.declaring import Declarer, Synchronised, release_of, synchronise
 from holdfast.schedule.words import describe
-from holdfast.watch.words import counted, one_line
+from holdfast.words import counted, one_line
 
 
 @click.command(

@@ -16,7 +16,7 @@ from holdfast.schedule.outlook import Standing, next_fire, standing_of, zone_of
 from holdfast.schedule.plan import Plan, Schedule
 from holdfast.schedule.words import Upcoming, describe
 from holdfast.watch.obstacle import START_A_WORKER
-from holdfast.watch.words import one_line, relative
+from holdfast.words import one_line, relative
 
 STANDING_STYLES = {
     Standing.ACTIVE: "green",

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 import click
 
+from holdfast.policy import MAX_DELAY
 from holdfast.schedule.zones import first_instant
 
 _NUMBER = re.compile(r"\d+(\.\d+)?|\.\d+")
@@ -38,12 +39,14 @@ def read_span(text: str) -> timedelta:
     while (piece := _PIECE.match(written, position)) is not None:
         seconds += float(piece["number"]) * _SECONDS[piece["unit"]]
         position = piece.end()
-    try:
-        if written and position == len(written):
-            return timedelta(seconds=seconds)
-    except OverflowError:
-        pass
-    raise ValueError(f"'{text}' is no span; write e.g. 30s, 15m, 1h30m or 2d")
+    problem = None
+    if not written or position < len(written):
+        problem = "no span"
+    elif seconds > MAX_DELAY.total_seconds():
+        problem = "more than a hundred years"
+    if problem is not None:
+        raise ValueError(f"'{text}' is {problem}; write e.g. 30s, 15m, 1h30m or 2d")
+    return timedelta(seconds=seconds)
 
 
 def read_moment(option: str, text: str, zone: tzinfo | None, otherwise: str = "") -> datetime:

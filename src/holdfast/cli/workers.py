@@ -13,7 +13,7 @@ from holdfast.cli.output import Column, cut, say, say_json, say_table
 from holdfast.clock import SystemClock
 from holdfast.store.protocol import Worker
 from holdfast.watch.obstacle import START_A_WORKER
-from holdfast.watch.words import dated, relative
+from holdfast.words import dated, relative
 
 
 @click.command(epilog=examples("holdfast workers", "holdfast workers --json"))

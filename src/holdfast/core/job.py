@@ -50,6 +50,12 @@ class NewJob(msgspec.Struct, frozen=True, gc=False):
     tags: tuple[str, ...] = ()
     metadata: Mapping[str, str] = {}
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it asks for nothing but what every job asks for, which stores write in the shortest way."""
+        timed_or_named = self.start_within is not None or self.key is not None or self.keep_key
+        return not (timed_or_named or self.tags or self.metadata)
+
     def __repr__(self) -> str:  # without the payload, which may hold secrets
         return f"<NewJob {self.id} of {self.task}>"
 

@@ -22,7 +22,8 @@ from holdfast.schedule.expression import (
     settled_fields,
     values_of,
 )
-from holdfast.schedule.spoken import each, joined, nth, runs, spaced
+from holdfast.schedule.spoken import each, joined, runs, spaced
+from holdfast.words import nth
 
 _MOST_TIMES = 6
 """So many times of the day are told one by one."""

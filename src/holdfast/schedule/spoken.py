@@ -1,11 +1,11 @@
-"""Small pieces of English: lists, ordinals, spans. Pure."""
+"""Small pieces of English for rules: lists, rows of numbers, spans. Pure."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 
+from holdfast.words import counted
+
 _UNITS = (("day", 86400), ("hour", 3600), ("minute", 60))
-_ENDINGS = {1: "st", 2: "nd", 3: "rd"}
-_TEENS = range(11, 14)
 _A_RUN = 3
 """So many numbers in a row are told by the first and the last."""
 
@@ -14,16 +14,6 @@ def joined(words: Iterable[str], last: str = "and") -> str:
     """Return words as a list: `a`, `a and b`, `a, b and c`."""
     *heads, tail = words
     return f"{', '.join(heads)} {last} {tail}" if heads else tail
-
-
-def nth(number: int) -> str:
-    """Return `1st`, `2nd` … `31st`."""
-    return f"{number}{'th' if number in _TEENS else _ENDINGS.get(number % 10, 'th')}"
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: `1 date`, `2 dates`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def runs(numbers: Sequence[int], say: Callable[[int], str] = str) -> list[str]:

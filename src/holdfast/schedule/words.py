@@ -9,8 +9,9 @@ import msgspec
 from holdfast.schedule.calendar import Calendar
 from holdfast.schedule.days import MONTH_NAMES, WEEKDAY_NAMES, WEEKDAYS
 from holdfast.schedule.rules import AnyOf, At, Cron, Every, Ground, Rule
-from holdfast.schedule.spoken import counted, every_span, joined, moment_words, span_words
+from holdfast.schedule.spoken import every_span, joined, moment_words, span_words
 from holdfast.schedule.window import Window
+from holdfast.words import counted
 
 _A_DAY = 86400
 _FEW = 3

@@ -53,6 +53,15 @@ class DueQueue:
 
 
 @dataclass(frozen=True, slots=True)
+class UnknownTask:
+    """A task with jobs that workers put aside: none that came to them knew it with payloads of this version."""
+
+    name: str
+    version: int
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True)
 class Census:
     """Who is there and what waits, by the store's time `now`.
 
@@ -65,6 +74,8 @@ class Census:
     due: tuple[DueQueue, ...] = ()
     latest_at: datetime | None = None
     windows: tuple[Record, ...] = ()
+    unknown: tuple[UnknownTask, ...] = ()
+    dead: int = 0
 
 
 @dataclass(frozen=True, slots=True)

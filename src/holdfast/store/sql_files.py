@@ -1,8 +1,8 @@
 """SQL lives in files; this turns them into statements by name.
 
-A query file is a row of blocks that begin with `-- name: …`. Such a block says in `-- takes: …` which parameters the
-caller gives, in that order; the SQL says `:name` for each of them, and gets its number here, with its type where
-one is said. Other comments are for readers.
+A query file is a row of blocks that begin with `-- name: …`. Such a block says in `-- takes: …` which parameters
+the caller gives, in that order. The SQL says `:name` for each of them, which here becomes its number, with its type
+where one is said. Other comments are for readers.
 
 The states are put in while loading, as literals and not as parameters, because a planner uses a partial index only
 where it can read in the query's own text that the index applies. What several statements share stands at the
@@ -58,7 +58,7 @@ def read_statements(folder: Traversable) -> dict[str, str]:
         for name, takes, text in _blocks(rest):
             if name in statements:
                 raise ValueError(f"two statements are named {name}")
-            statements[name] = _numbered(text.format_map(words), takes.format_map(words))
+            statements[name] = _numbered(name, text.format_map(words), takes.format_map(words))
     return statements
 
 
@@ -81,10 +81,13 @@ def _blocks(names_and_bodies: Sequence[str]) -> Iterator[_Block]:
         yield _Block(name, ", ".join(_TAKES.findall(body)), "\n".join(lines).strip())
 
 
-def _numbered(sql: str, takes: str) -> str:
+def _numbered(statement: str, sql: str, takes: str) -> str:
     """Return the SQL as drivers take it: `?1`, or `$1::type` where the type is said."""
     places: dict[str, str] = {}
-    for number, taken in enumerate(takes.split(","), 1):
+    for number, taken in enumerate(takes.split(",") if takes else (), 1):
         name, _, type_ = taken.strip().partition(" ")
         places[name] = f"${number}::{type_}" if type_ else f"?{number}"
-    return _USED.sub(lambda used: places[used[1]], sql)
+    used = set(_USED.findall(sql))
+    if used != places.keys():
+        raise ValueError(f"{statement} takes {sorted(places)} and uses {sorted(used)}")
+    return _USED.sub(lambda use: places[use[1]], sql)

@@ -5,6 +5,7 @@ starting ─► working ─► leaving ─► gone
 """
 
 import asyncio
+import signal
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
@@ -13,9 +14,11 @@ from typing import Protocol
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import ClaimRef
 from holdfast.store.protocol import WorkerBeat
-from holdfast.supervisor.evidence import Exit
-from holdfast.worker.messages import Channel
+from holdfast.worker.messages import Buried, Channel, Stop
 from holdfast.worker.notes import LogReader, read_notes
+
+KILL_AFTER_GRACE = 8.0
+"""Seconds beyond the grace after which a child that was told to leave is killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,28 @@ class ChildSpec:
 
     worker: str
     alone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a process ended: its status, or minus the number of the signal that ended it."""
+
+    code: int
+
+    @property
+    def clean(self) -> bool:
+        """Whether it ended as it should."""
+        return self.code == 0
+
+    def __str__(self) -> str:
+        if self.code >= 0:
+            return f"its process exited with status {self.code}"
+        try:
+            name = signal.Signals(-self.code).name
+        except ValueError:
+            name = f"signal {-self.code}"
+        hint = " (often the kernel's out-of-memory killer)" if name == "SIGKILL" else ""
+        return f"its process was ended by {name}{hint}"
 
 
 class ChildProcess(Protocol):
@@ -86,17 +111,19 @@ class Child:
     pulse_at: float
     phase: Phase = Phase.STARTING
     lost: bool = False
-    killed_to_stop: bool = False
+    """Whether others have buried it."""
     retired: bool = False
+    """Whether it said that it leaves of its own accord; `worked`: after it has run something."""
     worked: bool = False
-    refusal: str | None = None
     verdict: str = ""
+    """What it said, or was found, to be its trouble."""
+    stuck: set[ClaimRef] = field(default_factory=set)
     unanswered_for: float = 0.0
     polled_at: datetime | None = None
-    stuck: set[ClaimRef] = field(default_factory=set)
-    executioner: asyncio.TimerHandle | None = None
     replace: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when another child should take its place."""
+    _killed_to_stop: bool = False
+    _executioner: asyncio.TimerHandle | None = None
 
     @property
     def worker(self) -> str:
@@ -108,13 +135,42 @@ class Child:
         noted = read_notes(self.process.notes)
         return WorkerBeat(self.worker, noted.closed_call, noted.held, self.polled_at)
 
+    def ask_to_leave(self, grace: float) -> None:
+        """Let it finish what runs within the grace, and no longer; another child may take its place."""
+        self._leave(Stop(grace), grace)
+
+    def part_with(self, grace: float) -> None:
+        """Replace it, as others have buried it: it starts nothing more, and its claims are gone."""
+        self.lost = True
+        self._leave(Buried(), grace)
+
+    def _leave(self, word: Stop | Buried, grace: float) -> None:
+        self.phase = Phase.LEAVING
+        self.replace.set()
+        self.process.channel.send(word)
+        if self._executioner is None:
+            loop = asyncio.get_running_loop()
+            self._executioner = loop.call_later(grace + KILL_AFTER_GRACE, self.kill_to_stop)
+
+    def kill_to_stop(self) -> None:
+        """End it at once, though there is nothing wrong with it."""
+        self._killed_to_stop = True
+        self.process.kill()
+
+    def ended(self) -> None:
+        """Let go of it: its process is gone."""
+        self.process.channel.close()
+        if self._executioner is not None:
+            self._executioner.cancel()
+        self.replace.set()
+
     def death(self, end: Exit) -> Death:
         """Return what its end means for its claims."""
         noted = read_notes(self.process.notes)
         if self.stuck:
             return Death(DeathKind.CRASHED, frozenset(self.stuck) & noted.running, self.verdict)
         asked = self.phase is Phase.LEAVING or self.retired
-        if self.killed_to_stop or (asked and end.clean):
+        if self._killed_to_stop or (asked and end.clean):
             return Death(DeathKind.STOPPED)
         evidence = "; ".join(filter(None, [str(end), self.verdict]))
         return Death(DeathKind.CRASHED, noted.running, evidence)

@@ -18,6 +18,7 @@ from holdfast.events import Events, ScheduleEvent, ScheduleFired, ScheduleMissed
 from holdfast.schedule.due import Fired, fire_due
 from holdfast.store.errand import arun_errand
 from holdfast.store.protocol import BeatAnswer
+from holdfast.wakeup import Wakeup
 from holdfast.worker.storecalls import StoreCalls
 
 log = logging.getLogger(__name__)
@@ -33,7 +34,7 @@ class Firing:
         self._ahead = ahead
         self._first = False
         self._look_at: float | None = None
-        self._news = asyncio.Event()
+        self._wakeup = Wakeup()
         self._told = set[str]()
 
     def heed(self, answer: BeatAnswer) -> None:
@@ -51,12 +52,10 @@ class Firing:
             self._look_at = None
             try:
                 fired = await arun_errand(self._calls.once, fire_due(self._calls.verbs, self._ahead))
-            except StoreError:
+            except Exception as error:
+                if not isinstance(error, StoreError):
+                    log.exception("schedules could not be fired; this is tried again")
                 await asyncio.sleep(pauses.next())  # the next beat tells whether something is still due
-                continue
-            except Exception:
-                log.exception("schedules could not be fired; this is tried again")
-                await asyncio.sleep(pauses.next())
                 continue
             pauses.reset()
             self._tell(fired)
@@ -76,19 +75,11 @@ class Firing:
         if due_in <= 0 or self._first:
             look_at = self._clock.boot() + max(due_in, 0.0)
             self._look_at = look_at if self._look_at is None else min(look_at, self._look_at)
-            self._news.set()
+            self._wakeup.call()
 
     async def _until_due(self) -> None:
-        while True:
-            self._news.clear()
-            wait = None if self._look_at is None else self._look_at - self._clock.boot()
-            if wait is not None and wait <= 0:
-                return
-            try:
-                async with asyncio.timeout(wait):
-                    await self._news.wait()
-            except TimeoutError:
-                continue
+        while self._look_at is None or self._clock.boot() < self._look_at:
+            await self._wakeup.rest(None if self._look_at is None else self._look_at - self._clock.boot())
 
 
 def events_of(fired: Fired) -> Iterator[ScheduleEvent]:

@@ -1,6 +1,5 @@
-"""What a supervisor is given: its plan, its ports to the world and, later, its link to the store."""
+"""What a supervisor is given: its plan, and its ports to the world."""
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
@@ -10,10 +9,7 @@ from holdfast.events import Events
 from holdfast.settings import Settings
 from holdfast.store.backend import Backend
 from holdfast.supervisor.child import Launcher
-from holdfast.supervisor.firing import Firing
-from holdfast.supervisor.heart import Heart
 from holdfast.worker.served import ServedQueues
-from holdfast.worker.storecalls import StoreCalls
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +35,3 @@ class Plan:
     def queue_names(self) -> tuple[str, ...] | None:
         """The queues that are served; None for every queue."""
         return None if self.queues is None else self.queues.names
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """The supervisor's connection to the store, made when its first child has told where that is."""
-
-    settings: Settings
-    backend: Backend
-    calls: StoreCalls
-    heart: Heart
-    firing: Firing
-    loops: list[asyncio.Task[None]]

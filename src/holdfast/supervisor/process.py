@@ -10,8 +10,7 @@ from asyncio.subprocess import Process
 from pathlib import Path
 
 from holdfast.settings import URL_VARIABLE
-from holdfast.supervisor.child import ChildSpec
-from holdfast.supervisor.evidence import Exit
+from holdfast.supervisor.child import ChildSpec, Exit
 from holdfast.supervisor.options import WorkerOptions
 from holdfast.worker.channel import SocketChannel
 from holdfast.worker.messages import Configure

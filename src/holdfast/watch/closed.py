@@ -10,7 +10,7 @@ from typing import NamedTuple
 from holdfast.core.job import Job
 from holdfast.schedule.closing import About, ClosedHours, Closing
 from holdfast.schedule.zones import find_zone
-from holdfast.watch.words import one_line, relative
+from holdfast.words import one_line, relative
 
 Windows = Sequence[ClosedHours]
 

@@ -5,7 +5,6 @@ Supervisor and children share one stderr, so every line is one write and nothing
 
 import logging
 from datetime import UTC, datetime
-from itertools import takewhile
 from logging import LogRecord
 from typing import Final
 
@@ -18,8 +17,8 @@ from holdfast.codec import trace_of
 from holdfast.context import JOB_LOGGER
 from holdfast.watch.levels import Level
 from holdfast.watch.telling import BAD, CALM, GOOD, LATER, subject_of, tell
-from holdfast.watch.traces import short_trace
-from holdfast.watch.words import counted, legible, one_line, short_id
+from holdfast.watch.traces import short_trace, short_trace_and_error
+from holdfast.words import counted, legible, one_line, short_id
 
 _NAME: Final = Style.parse("bold")
 _PLAIN: Final = Style.null()
@@ -60,7 +59,7 @@ class HumanLines:
         symbol, style = next(mark for level, mark in _MARKS if record.levelno >= level)
         head = self._head(datetime.fromtimestamp(record.created, UTC), symbol, style)
         words = one_line(record.getMessage(), _RECORD_LENGTH)
-        trace = _shortened(trace_of(record))
+        trace = short_trace_and_error(trace_of(record))
         line = f"{head} {self._paint(f'{one_line(_source(record))}:', _NAME)} {self._paint(words, style)}"
         return f"{line}\n{self._indented(trace)}"
 
@@ -91,9 +90,3 @@ def _source(record: LogRecord) -> str:
         return record.name
     job = f"{task} {short_id(job_id)}"
     return job if record.name == JOB_LOGGER else f"{job} {record.name}"
-
-
-def _shortened(trace: str) -> str:
-    """Return the frames that matter of a traceback, and the error that it ends with."""
-    error = list(takewhile(lambda line: not line.startswith(" "), reversed(trace.splitlines())))
-    return "\n".join([short_trace(trace), *reversed(error)]).lstrip("\n")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from holdfast.watch.words import one_line
+from holdfast.words import one_line
 
 
 class Cause(StrEnum):

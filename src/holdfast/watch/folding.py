@@ -1,8 +1,8 @@
 """Many events of one kind told in few lines: the first ones as they come, the others by their number.
 
-    first three of a kind ─► told        the others ─► counted ─► one line when the window ends
+    first three of a kind ─► told        the others ─► counted ─► one line when the period ends
 
-A kind that goes on has a line per window; one that was quiet for a window begins anew. Pure: the clock is given.
+A kind that goes on has a line per period; one that was quiet for a period begins anew. Pure: the clock is given.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from holdfast import events
 from holdfast.clock import Clock
 from holdfast.core.states import Reason
 
-WINDOW = 10.0
+PERIOD = 10.0
 """Seconds between two lines about the same kind."""
 
 AT_ONCE = 3
@@ -33,7 +33,7 @@ class Folded(events.Event, frozen=True):
 
 
 @dataclass(slots=True)
-class _Window:
+class _Period:
     began: float
     told: int = 0
     count: int = 0
@@ -45,43 +45,43 @@ class Folding:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._windows: dict[Kind, _Window] = {}
+        self._periods: dict[Kind, _Period] = {}
 
     def tells(self, event: events.JobEvent) -> bool:
         """Return whether this one is to be told now; if not, it is counted."""
         kind = type(event), event.task, cause_of(event)
-        window = self._windows.get(kind)
-        if window is None:
-            window = self._windows[kind] = _Window(self._clock.boot())
-        if window.told < AT_ONCE:
-            window.told += 1
+        period = self._periods.get(kind)
+        if period is None:
+            period = self._periods[kind] = _Period(self._clock.boot())
+        if period.told < AT_ONCE:
+            period.told += 1
             return True
-        window.count += 1
-        window.last = event
+        period.count += 1
+        period.last = event
         return False
 
     def due(self) -> list[Folded]:
-        """Return what was counted in the windows that are over; those that go on have new ones."""
+        """Return what was counted in the periods that are over; those that go on have new ones."""
         now = self._clock.boot()
-        over = [(kind, window) for kind, window in self._windows.items() if now - window.began >= WINDOW]
+        over = [(kind, period) for kind, period in self._periods.items() if now - period.began >= PERIOD]
         told = []
-        for kind, window in over:
-            if window.last is None:
-                del self._windows[kind]
+        for kind, period in over:
+            if period.last is None:
+                del self._periods[kind]
             else:
-                told.append(_folded(kind, window, window.last, now))
-                self._windows[kind] = _Window(now, told=AT_ONCE)
+                told.append(_folded(kind, period, period.last, now))
+                self._periods[kind] = _Period(now, told=AT_ONCE)
         return told
 
     def rest(self) -> list[Folded]:
         """Return all that was counted and not told yet, and begin anew."""
-        windows, self._windows = self._windows, {}
+        periods, self._periods = self._periods, {}
         now = self._clock.boot()
-        return [_folded(kind, window, window.last, now) for kind, window in windows.items() if window.last]
+        return [_folded(kind, period, period.last, now) for kind, period in periods.items() if period.last]
 
 
-def _folded(kind: Kind, window: _Window, last: events.JobEvent, now: float) -> Folded:
-    return Folded(last, kind[2], window.count, now - window.began)
+def _folded(kind: Kind, period: _Period, last: events.JobEvent, now: float) -> Folded:
+    return Folded(last, kind[2], period.count, now - period.began)
 
 
 def cause_of(event: events.JobEvent) -> str:

@@ -8,7 +8,7 @@ from holdfast.store.examination import Census, DueQueue, Finding, Level
 from holdfast.store.protocol import Worker
 from holdfast.watch.closed import queue_closed
 from holdfast.watch.obstacle import MORE_ROOM, START_A_WORKER
-from holdfast.watch.words import counted, dated, span
+from holdfast.words import counted, dated, one_line, span
 
 LONG_WAIT = timedelta(minutes=5)
 """How long a due job may wait before it is worth a word."""
@@ -25,6 +25,8 @@ def judge_census(census: Census) -> Iterator[Finding]:
     live = [worker for worker in census.workers if worker.is_live]
     yield _workers(census, live)
     yield from _queues(census, live)
+    yield _blocked(census)
+    yield _dead(census)
 
 
 def _clock(census: Census) -> Finding:
@@ -78,3 +80,27 @@ def _queue(queue: DueQueue, census: Census, live: list[Worker]) -> Finding:
     if waits > LONG_WAIT:
         return Finding("queues", Level.WARNING, says, MORE_ROOM)
     return Finding("queues", Level.OK, says)
+
+
+def _blocked(census: Census) -> Finding:
+    if not census.unknown:
+        return Finding("blocked", Level.OK, "no job waits for a worker that knows its task")
+    tasks = ", ".join(
+        f"'{one_line(task.name)}' (payload version {task.version}, {counted(task.jobs, 'job')})"
+        for task in census.unknown
+    )
+    return Finding(
+        "blocked",
+        Level.WARNING,
+        f"workers that do not know them have put aside {tasks}",
+        "deploy or start a worker that registers them; `holdfast jobs list --state blocked` shows the jobs",
+    )
+
+
+def _dead(census: Census) -> Finding:
+    if not census.dead:
+        return Finding("dead", Level.OK, "no job is dead")
+    says = f"{counted(census.dead, 'job is', 'jobs are')} dead, and kept until somebody decides"
+    return Finding(
+        "dead", Level.WARNING, says, "`holdfast dead list` says why; then `holdfast dead retry` or `discard`"
+    )

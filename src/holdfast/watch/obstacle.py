@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from holdfast.store.protocol import Situation, Worker
 from holdfast.watch.explanation import Cause
-from holdfast.watch.words import counted, dated, span
+from holdfast.words import counted, dated, span
 
 START_A_WORKER = "start one with `holdfast worker MODULE:APP`"
 MORE_ROOM = "run more workers, or raise --concurrency"

@@ -10,9 +10,10 @@ from rich.style import Style
 
 from holdfast import events
 from holdfast.core.job import Progress
+from holdfast.core.states import Reason
 from holdfast.watch.folding import Folded
 from holdfast.watch.summary import FirstCompletion, Summary
-from holdfast.watch.words import counted, near, one_line, short_id, span
+from holdfast.words import counted, one_line, short_id, span
 
 GOOD: Final = Style.parse("green")
 BUSY: Final = Style.parse("cyan")
@@ -127,6 +128,10 @@ def _(_event: events.JobReleased) -> Telling:
 
 @tell.register
 def _(event: events.JobBlocked) -> Telling:
+    if event.reason == Reason.NO_WORKER:
+        return Telling(
+            "⏸", LATER, f"put aside: this worker does not know this task with payload version {event.version}"
+        )
     return Telling("⏸", LATER, f"blocked: {one_line(event.reason, _ERROR_LENGTH)}")
 
 
@@ -140,7 +145,7 @@ def _(event: events.WorkerReady) -> Telling:
     served = "" if event.queues is None else f" (only {_served(event.queues, event.weights)})"
     work = f"{counted(event.tasks, 'task')}, {counted(event.concurrency, 'job')} at a time"
     return Telling(
-        "●", GOOD, f"ready: {work}, from {near(event.store)}{served}; stop it by pid {event.supervisor_pid}"
+        "●", GOOD, f"ready: {work}, from {one_line(event.store)}{served}; stop it by pid {event.supervisor_pid}"
     )
 
 
@@ -267,7 +272,7 @@ def _(event: events.ReleaseOlder) -> Telling:
         "!",
         LATER,
         f"release {event.release} is older than {event.newer}, whose workers live: its schedules are left as they"
-        " are; once only its own workers run, restart one of them",
+        " are; once only its own workers run, restart one of them, or run `holdfast schedules sync MODULE:APP` now",
     )
 
 

@@ -16,6 +16,12 @@ def short_trace(trace: str) -> str:
     return "\n".join(line for lines in theirs[-FRAMES:] for line in lines)
 
 
+def short_trace_and_error(trace: str) -> str:
+    """Return the last frames of a traceback, and the error that it ends with."""
+    error = list(takewhile(lambda line: not line.startswith(" "), reversed(trace.splitlines())))
+    return "\n".join([short_trace(trace), *reversed(error)]).lstrip("\n")
+
+
 def _lines(frame: str) -> list[str]:
     """Return a frame without what follows it: an error begins at the margin."""
     return list(takewhile(lambda line: line.startswith(" "), frame.splitlines()))

@@ -21,7 +21,7 @@ from holdfast.watch.obstacle import (
     obstacle_of,
     shut_out_by,
 )
-from holdfast.watch.words import dated, ordinal, span
+from holdfast.words import dated, ordinal, span
 
 PUT_OFF = timedelta(seconds=1)
 """What a window puts off is due at its end or less than this after it."""
@@ -152,7 +152,7 @@ def _unknown(situation: Situation) -> Explanation:
     task = f"task '{situation.job.task}' (payload version {situation.job.version})"
     shut_out = shut_out_by(situation)
     if shut_out is not None:
-        says = f"It was put aside by a worker that does not know {task}, and {shut_out.says}."
+        says = f"It was put aside by a worker that does not know {task}, to wait for one that does; and {shut_out.says}."
         return Explanation(shut_out.cause, says, shut_out.remedy)
     return Explanation(
         Cause.TASK_UNKNOWN,

@@ -52,7 +52,9 @@ _SAY: dict[Move, Callable[[Ending, Claim, float], event.Event]] = {
     Move.RETRY: lambda end, claim, _: event.JobRetrying(*_whose(claim), _failure(end), end.delay),
     Move.SNOOZE: lambda end, claim, _: event.JobSnoozed(*_whose(claim), end.delay),
     Move.RELEASE: lambda _, claim, __: event.JobReleased(*_whose(claim)),
-    Move.BLOCK: lambda end, claim, _: event.JobBlocked(*_whose(claim), end.reason or Reason.NO_WORKER),
+    Move.BLOCK: lambda end, claim, _: event.JobBlocked(
+        *_whose(claim), end.reason or Reason.NO_WORKER, claim.version
+    ),
     Move.DIE: lambda end, claim, _: event.JobDied(*_whose(claim), _failure(end)),
     Move.CANCEL: lambda end, claim, _: event.JobCancelled(*_whose(claim), end.reason or Reason.REQUESTED),
 }

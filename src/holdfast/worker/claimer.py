@@ -24,6 +24,7 @@ from holdfast.errors import StoreError, WorkerBuriedError
 from holdfast.settings import Settings
 from holdfast.store.backend import Bell, Listener
 from holdfast.store.protocol import ClaimAnswer, ClaimRequest, Turn
+from holdfast.wakeup import Wakeup
 from holdfast.worker.doors import Doors
 from holdfast.worker.fairness import FairShares, interleaved
 from holdfast.worker.lease import Lease
@@ -85,23 +86,23 @@ class Claimer:
         self._call = 0
         self._calls_made = 0
         self._adopt: tuple[KnownTask, ...] = ()
-        self._news = asyncio.Event()
+        self._wakeup = Wakeup()
         self._stopped = False
 
     def wake(self) -> None:
         """Look again soon: the bell rang, or something else changed."""
         self._looks.call()
-        self._news.set()
+        self._wakeup.call()
 
     def slot_free(self) -> None:
         """Look again soon for more, unless the last look has left nothing: then the bell will tell of more."""
         if self._looks.place_free():
-            self._news.set()
+            self._wakeup.call()
 
     def take_turns(self, turn: Turn | None, *, at_once: bool) -> None:
         """Hear from a beat of one's place among those who take turns; `at_once`: and take the next one now."""
         self._looks.take_turns(turn, self._clock.now(), at_once=at_once)
-        self._news.set()
+        self._wakeup.call()
 
     def adopt(self, tasks: Collection[KnownTask]) -> None:
         """Take these blocked tasks, known here, with the next claim."""
@@ -163,11 +164,10 @@ class Claimer:
             if not self._lease.fresh:
                 await self._lease.renewal()
                 continue
-            self._news.clear()
             look = self._looks.begin(self._clock.now())
             request = None if look is None else self._request(look)
             if look is None or request is None:
-                await self._rest()
+                await self._wakeup.rest(self._looks.rest_for(self._clock.now()))
                 continue
             try:
                 answer = await self._ask(request)
@@ -266,11 +266,3 @@ class Claimer:
         else:
             self._load.not_too_many_ahead()
         return bool(crowded)
-
-    async def _rest(self) -> None:
-        """Sleep until news, or the next look."""
-        try:
-            async with asyncio.timeout(self._looks.rest_for(self._clock.now())):
-                await self._news.wait()
-        except TimeoutError:
-            return

@@ -10,10 +10,12 @@ from cli_world import WORKER, World, answer, bare
 
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import NewJob
+from holdfast.core.states import Move
 from holdfast.ids import new_job_id
 from holdfast.settings import load_settings
 from holdfast.store.open import open_backend
 from holdfast.store.protocol import WorkerInfo
+from holdfast.store.sqlite import examine
 from holdfast.store.sqlite.connect import SYNCHRONOUS, Files, open_jobs
 from holdfast.testing.clock import FakeClock
 
@@ -164,6 +166,18 @@ class TestTheStore:
         assert "end with it" in said
 
 
+class TestWriting:
+    def test_a_file_that_somebody_keeps_locked_is_a_problem(self, world, monkeypatch):
+        monkeypatch.setattr(examine, "PATIENCE", 0.05)
+        with closing(sqlite3.connect(world.path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            level, said = examined("--url", world.url, code=PROBLEM)["writes"]
+            assert level == "problem"
+            assert "locked for writing" in said
+            other.execute("ROLLBACK")
+        assert examined("--url", world.url)["writes"][0] == "ok"
+
+
 def fill(world, count):
     backend = open_backend(load_settings({}, url=world.url))
     payload = b'{"v":1,"args":{"to":"a@example.com"}}'
@@ -201,6 +215,20 @@ class TestWhatWaits:
         level, said = examined("--url", world.url)["queues"]
         assert level == "warning"
         assert "the oldest for 2 h" in said
+
+    def test_jobs_whose_task_no_worker_knows_are_a_warning_that_names_it(self, world):
+        world.end(world.enqueue(task="mystery", version=3), Move.BLOCK, reason="no_worker")
+        level, said = examined("--url", world.url)["blocked"]
+        assert level == "warning"
+        assert "'mystery' (payload version 3, 1 job)" in said
+        assert "holdfast jobs list --state blocked" in said
+
+    def test_dead_jobs_are_a_warning(self, world):
+        world.dead()
+        level, said = examined("--url", world.url)["dead"]
+        assert level == "warning"
+        assert said.startswith("1 job is dead")
+        assert "holdfast dead list" in said
 
     def test_a_clock_that_was_set_back_is_a_problem(self, closed):
         clock = FakeClock(datetime.now(UTC) + timedelta(hours=3))

@@ -4,8 +4,10 @@ import json
 from datetime import datetime, timedelta
 
 import pytest
-from cli_world import CONTRACT, SMTP, WORKER, answer, assert_refused
+from cli_schedules import keep
+from cli_world import CONTRACT, SMTP, WORKER, World, answer, assert_refused, bare
 
+from holdfast import Every
 from holdfast.core.job import Failure, OnConflict, OnLate
 from holdfast.core.states import Move, State
 
@@ -134,3 +136,29 @@ class TestJobsShow:
     def test_an_unknown_id_is_refused(self, world, holdfast, command, job_id):
         world.enqueue()
         assert_refused(holdfast(*command, job_id), 1, "there is no job")
+
+
+class TestNoSuchJob:
+    ID = "0197b1c2-7d1e-7c3a-9f60-5a4b3c2d1e0f"
+
+    def test_the_store_that_was_looked_into_is_named_and_what_else_may_be(self, world, monkeypatch):
+        """By its whole path: two databases of one name in two folders are easily mistaken."""
+        monkeypatch.chdir(world.path.parent)
+        told = bare("why", self.ID, "--url", "sqlite:///jobs.db")
+        assert_refused(
+            told, 1, f"there is no job '{self.ID}' in {world.path}: it may be in another (--url, --namespace)"
+        )
+        assert "its transaction may not be committed" in told.stderr
+
+    def test_so_is_the_namespace(self, tmp_path):
+        world = World(tmp_path / "jobs.db", "green")
+        world.close()
+        told = bare("jobs", "show", self.ID, "--url", world.url, "--namespace", "green")
+        assert_refused(told, 1, f"in {world.path}, namespace 'green':")
+
+    @pytest.mark.parametrize("command", [("why",), ("jobs", "show"), ("jobs", "cancel")])
+    def test_the_name_of_a_schedule_leads_to_its_commands(self, world, holdfast, command):
+        keep(world, "nightly", Every(60))
+        told = holdfast(*command, "nightly")
+        assert_refused(told, 1, "'nightly' is a schedule, not a job: `holdfast schedules show nightly`")
+        assert "`holdfast jobs list --schedule nightly`" in told.stderr

@@ -11,6 +11,7 @@ from holdfast import AnyOf, At, Cron, Every, Window
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.record import Cause, Kind
 from holdfast.core.states import State
+from holdfast.schedule.days import WEEKDAYS
 from holdfast.schedule.plan import Origin, Run
 
 USAGE, FAILED = 2, 1
@@ -182,7 +183,8 @@ CRON = ("--cron", "0 2 * * *")
         ((*CRON, "--tz", "Asia/Taipeh"), "did you mean 'Asia/Taipei'?"),
         (("--every", "15x"), "'15x' is no span; write e.g. 30s, 15m, 1h30m or 2d"),
         (("--every", "10ms"), "the interval must be"),
-        (("--every", "9" * 30 + "d"), "is no span"),
+        (("--every", "9" * 30 + "d"), "is more than a hundred years"),
+        ((*CRON, "--jitter", "99999d"), "is more than a hundred years"),
         (("--at", "2026-03-01T09:00"), "'2026-03-01T09:00' has no time zone; write e.g. 2026-03-01T09:00Z"),
         (("--at", "2026-02-31T09:00Z"), "is no date (day is out of range for month)"),
         (("--at", "tomorrow"), "'tomorrow' is no date; write e.g. 2026-03-01T09:00+08:00"),
@@ -198,7 +200,7 @@ CRON = ("--cron", "0 2 * * *")
         ((*CRON, "--kwarg", "to"), "'to' is not NAME=JSON"),
         ((*CRON, "--arg", "1"), "--arg needs --app MODULE:APP"),
         ((*CRON, "--queue", "a b"), "queue must be"),
-        ((*CRON, "--max-attempts", "0"), "max_attempts must be"),
+        ((*CRON, "--max-attempts", "0"), "--max-attempts must be"),
         ((*CRON, "--app", "jobs"), "'jobs' is not MODULE:APP"),
     ],
 )
@@ -206,6 +208,48 @@ def test_what_cannot_be_is_refused_in_one_line(world, holdfast, options, words):
     """The line says what is wrong and what to write, and nothing is stored."""
     assert_refused(holdfast("schedules", "create", "nightly", "report", *options), USAGE, words)
     assert world.do(world.verbs.records(Kind.SCHEDULE)) == ()
+
+
+@pytest.mark.parametrize(
+    ("options", "advice"),
+    [
+        (("--cron", "0 2 * *"), "as in --cron '30 2 * * *', each day at 02:30"),
+        (("--every", "10ms"), "the interval must be a span, from 0.1 s to a hundred years, as in --every 60s"),
+        ((*CRON, "--tz", "Mars"), "give an IANA name, as in --tz Asia/Taipei"),
+        ((*CRON, "--exclude", "13-45"), 'write "2026-12-25", or "12-25" for every year'),
+        ((*CRON, "--exclude", "25:00-26:00"), "as in --exclude '03:00-03:15', not '25:00'"),
+        ((*CRON, "--exclude", "00:00-24:00"), "shorten it, as in --exclude '03:00-03:15'"),
+        (
+            (*CRON, *(word for day in WEEKDAYS for word in ("--exclude", day))),
+            "leave one out, as in --exclude sun",
+        ),
+        ((*CRON, "--queue", "max_attempts of"), "not 'max_attempts of'"),
+    ],
+)
+@pytest.mark.parametrize("command", [("create", "nightly", "report"), ("edit", "nightly")])
+def test_advice_is_in_the_words_of_the_options(world, holdfast, command, options, advice):
+    """Who types at a shell is not told to write Python; what was typed is repeated as it was."""
+    if command[0] == "edit":
+        keep(world, "nightly", NIGHTLY)
+    refused = holdfast("schedules", *command, *options)
+    assert_refused(refused, USAGE, advice)
+    assert not re.search(r"\w\(\S|\w=\S", refused.stderr)
+
+
+@pytest.mark.parametrize(
+    ("text", "excluded"),
+    [
+        ("sat", "sat"),
+        ("Saturday", "sat"),
+        (" sat ", "sat"),
+        ("2030-12-25", "2030-12-25"),
+        ("12-25", "12-25"),
+        ("03:00-03:15", Window("03:00", "03:15")),
+        ("03:00-03:15 the reason", Window("03:00", "03:15", reason="the reason")),
+    ],
+)
+def test_whatever_the_help_says_can_be_excluded(made, text, excluded):
+    assert made(*CRON, "--exclude", text).exclude == (excluded,)
 
 
 @pytest.mark.parametrize(("name", "task"), [("a b", "report"), ("nightly", "a b"), ("", "report")])

@@ -4,7 +4,7 @@ import re
 from datetime import timedelta
 
 import pytest
-from cli_schedules import ago, fires_of, keep, now
+from cli_schedules import ago, fires_of, keep, now, write_app
 from cli_world import WORKER, answer, assert_refused
 
 from holdfast import At, Cron, Every, Window
@@ -14,6 +14,14 @@ from holdfast.schedule.plan import Origin, Run
 
 HOUR = timedelta(hours=1)
 NIGHTLY = Cron("0 2 * * *", tz="Asia/Taipei")
+ONLY_TIDY = """
+    from holdfast import Cron, Holdfast
+
+    app = Holdfast("{url}")
+
+    @app.task(schedule=Cron("0 3 * * *"))
+    def tidy() -> None: ...
+"""
 
 
 class TestList:
@@ -143,8 +151,36 @@ class TestShow:
         keep(world, "a", NIGHTLY, paused_at=ago(minutes=1), paused_why="the disk is full")
         keep(world, "b", NIGHTLY, retired_at=ago(minutes=1))
         paused = holdfast("schedules", "show", "a").stdout
-        assert "(the disk is full): `holdfast schedules resume a`" in paused
-        assert "the app declares it no more" in holdfast("schedules", "show", "b").stdout
+        assert "(1 min ago): the disk is full. `holdfast schedules resume a` lets it go on.\n" in paused
+        assert "its app declares it no more" in holdfast("schedules", "show", "b").stdout
+
+    @pytest.mark.parametrize("command", ["show", "next"])
+    def test_which_release_retired_it_and_what_brings_it_back(
+        self, tmp_path, world, holdfast, monkeypatch, command
+    ):
+        monkeypatch.setenv("HOLDFAST_NAME", "shop")
+        both = write_app(tmp_path, world.url)
+        one = write_app(tmp_path, world.url, ONLY_TIDY)
+        for release, app in (("7", both), ("8", one)):
+            monkeypatch.setenv("HOLDFAST_RELEASE", release)
+            assert holdfast("schedules", "sync", app).exit_code == 0
+        told = holdfast("schedules", command, "report").stdout
+        assert "release 8 of shop, which counts now, declares it no more." in told
+        assert "`holdfast schedules sync MODULE:APP` brings it back" in told
+
+    @pytest.mark.parametrize("command", [("list",), ("show", "nightly"), ("next", "nightly"), ("next",)])
+    def test_that_nobody_is_there_to_fire_is_said_wherever_somebody_looks(self, world, holdfast, command):
+        keep(world, "nightly", NIGHTLY)
+        nobody = "No worker is running, so nothing is fired: start one with `holdfast worker MODULE:APP`."
+        assert nobody not in holdfast("schedules", *command).stdout
+        world.do(world.verbs.bury(WORKER, Death(DeathKind.STOPPED)))
+        assert nobody in holdfast("schedules", *command).stdout
+
+    @pytest.mark.parametrize("command", [("show", "nightly"), ("next", "nightly"), ("next",)])
+    def test_where_nothing_is_to_be_fired_nobody_is_missed(self, world, holdfast, command):
+        keep(world, "nightly", NIGHTLY, paused_at=ago(minutes=1))
+        world.do(world.verbs.bury(WORKER, Death(DeathKind.STOPPED)))
+        assert "No worker is running" not in holdfast("schedules", *command).stdout
 
     def test_an_unknown_name_is_refused_with_a_near_one(self, world, holdfast):
         keep(world, "nightly", NIGHTLY)

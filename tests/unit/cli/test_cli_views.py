@@ -156,5 +156,10 @@ class TestWorkersStatsWhy:
         job_id = world.end(world.enqueue(task="mystery"), Move.BLOCK, reason="no_worker")
         assert holdfast("why", job_id).stdout.startswith("No running worker knows task 'mystery'")
         told = answer(holdfast("why", job_id, "--json"))
-        assert (told["id"], told["state"]) == (job_id, "blocked")
+        assert (told["id"], told["state"], told["cause"]) == (job_id, "blocked", "task_unknown")
         assert told["why"].startswith("No running worker knows")
+        assert told["remedy"] == "deploy or start a worker that registers it, and it will run"
+
+    def test_where_there_is_nothing_to_do_there_is_no_remedy(self, world, holdfast):
+        told = answer(holdfast("why", world.running(), "--json"))
+        assert (told["cause"], told["remedy"]) == ("running", None)

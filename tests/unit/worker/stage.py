@@ -71,7 +71,7 @@ class Stage:
     def why(self, handle: Any) -> str:
         situation = self.backend.run(self.backend.verbs.situation(handle.id))
         assert situation is not None
-        return explain(situation)
+        return explain(situation).text
 
     async def until(self, condition: Any) -> Any:
         """Wait for what must happen."""

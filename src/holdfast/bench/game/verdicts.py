@@ -6,7 +6,7 @@ from holdfast.bench.game.judging import Judgement
 from holdfast.bench.game.rules import LIST_PRICE, PREPARE
 from holdfast.bench.game.scoring import Cost, Delays
 from holdfast.bench.game.timetable import Mode
-from holdfast.watch.words import counted
+from holdfast.words import counted
 
 MOST_EFFICIENT = 90.0
 """Milliseconds: the floor is 83."""

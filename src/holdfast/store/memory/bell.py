@@ -5,36 +5,30 @@ import threading
 from contextlib import suppress
 
 from holdfast.store.verb import Tone
+from holdfast.wakeup import Wakeup
 
 
 class MemoryListener:
-    """One ear. The flag stays up until a wait has seen it, so that no ring between two waits is lost."""
+    """One ear. A ring between two waits is not lost."""
 
     def __init__(self, bell: "MemoryBell", tone: Tone) -> None:
         self.tone = tone
         self._bell = bell
         self._loop = asyncio.get_running_loop()
-        self._rung = asyncio.Event()
+        self._wakeup = Wakeup()
 
     async def wait(self, timeout: float) -> bool:
         """Return True as soon as the bell rings, False after `timeout` seconds."""
-        if not self._rung.is_set():
-            try:
-                async with asyncio.timeout(timeout):  # wait_for of Python 3.11 may swallow a cancellation
-                    await self._rung.wait()
-            except TimeoutError:
-                return False
-        self._rung.clear()
-        return True
+        return await self._wakeup.rest(timeout)
 
     def close(self) -> None:
         """Stop listening."""
         self._bell.forget(self)
 
     def hear(self) -> None:
-        """Put up the flag, from any thread; a loop that is closed has nobody left to wake."""
+        """End the wait, or the next one, from any thread; a loop that is closed has nobody left to wake."""
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._rung.set)
+            self._loop.call_soon_threadsafe(self._wakeup.call)
 
 
 class MemoryBell:

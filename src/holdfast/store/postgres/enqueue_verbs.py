@@ -18,7 +18,10 @@ from holdfast.store.postgres.remembering import RememberingVerbs
 from holdfast.store.times import span_to_micros, to_micros_or_none
 from holdfast.store.verb import Access, Command, Last, Query, Steps, Together, Verb
 
-_ALIKE = attrgetter("task", "version", "queue", "priority", "max_attempts")
+_IS_PLAIN = attrgetter("is_plain")
+_COMMON = ("task", "version", "queue", "priority", "max_attempts")
+_ALIKE = attrgetter(*_COMMON)
+_ALIKE_IN_TIME = attrgetter(*_COMMON, "run_at", "delay")
 _LEVEL = attrgetter("queue", "priority")
 
 
@@ -37,7 +40,7 @@ class EnqueueVerbs(RememberingVerbs):
         if any(job.key is not None for job in jobs):
             return (yield from self._receive(jobs))
         now = self._given_now()
-        is_plain = all(map(_is_plain, jobs)) and len(set(map(_ALIKE, jobs))) == 1
+        is_plain = _are_plain_and_alike(jobs)
         statement = self._plain(jobs, now) if is_plain else self._with_more(jobs, now)
         doubtful = self._levels.doubtful(map(_LEVEL, jobs[:1] if is_plain else jobs))
         if doubtful:
@@ -96,8 +99,11 @@ def keys_of(jobs: Iterable[NewJob]) -> list[Key]:
     return list(dict.fromkeys((job.task, job.key) for job in jobs if job.key is not None))
 
 
-def _is_plain(job: NewJob) -> bool:
-    return job.run_at is None and not (job.delay or job.tags or job.metadata or job.start_within is not None)
+def _are_plain_and_alike(jobs: Sequence[NewJob]) -> bool:
+    """Tell whether jobs are due now, and differ in nothing but their payloads."""
+    if jobs[0].run_at is not None or jobs[0].delay:
+        return False
+    return all(map(_IS_PLAIN, jobs)) and len(set(map(_ALIKE_IN_TIME, jobs))) == 1
 
 
 def _full_row(job: NewJob) -> tuple[object, ...]:

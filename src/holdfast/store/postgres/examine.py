@@ -9,7 +9,16 @@ from typing import Any
 from holdfast.clock import Clock
 from holdfast.core.record import Kind
 from holdfast.errors import HoldfastError
-from holdfast.store.examination import Census, DueQueue, Examination, Finding, Level, is_hopeless, sized
+from holdfast.store.examination import (
+    Census,
+    DueQueue,
+    Examination,
+    Finding,
+    Level,
+    UnknownTask,
+    is_hopeless,
+    sized,
+)
 from holdfast.store.postgres.address import Address, parse_address
 from holdfast.store.postgres.connect import open_wire
 from holdfast.store.postgres.migrate import Schema, look_at
@@ -111,7 +120,10 @@ class _Look:
             ),
             key=lambda queue: queue.name,
         )
-        return Census(from_micros(rows[0][0]), workers, tuple(due), from_micros_or_none(latest), windows)
+        unknown = tuple(UnknownTask(*row) for row in self._ask("put_aside"))
+        [(dead,)] = self._ask("dead_count")
+        now = from_micros(rows[0][0])
+        return Census(now, workers, tuple(due), from_micros_or_none(latest), windows, unknown, dead)
 
     def _rights(self) -> Rights:
         [(may_create_schemas,)] = self._ask("database_rights")

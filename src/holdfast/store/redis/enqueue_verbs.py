@@ -5,7 +5,7 @@ from typing import Any
 
 from holdfast.core.job import NewJob, OnConflict
 from holdfast.store.redis.packing import pack
-from holdfast.store.redis.requests import is_plain, write_plain_request, write_request
+from holdfast.store.redis.requests import is_short, write_request, write_short_request
 from holdfast.store.refusals import key_taken
 from holdfast.store.times import span_to_micros, to_micros
 from holdfast.store.verb import Access, Script, Steps, Verb
@@ -16,7 +16,7 @@ class EnqueueVerbs:
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Verb[Mapping[str, str]]:
         """Accept jobs. A job whose id is known already is left as it is, whatever its key."""
-        if len(jobs) == 1 and is_plain(jobs[0]):
+        if len(jobs) == 1 and is_short(jobs[0]):
             return Verb("enqueue", Access.WRITE, _enqueue_one(jobs[0]), wakes=True)
         replaces = any(job.on_conflict is OnConflict.REPLACE for job in jobs)
         return Verb("enqueue", Access.WRITE, _enqueue(jobs), wakes=True, tells=replaces)
@@ -35,15 +35,20 @@ def _enqueue(jobs: Sequence[NewJob]) -> Steps[Mapping[str, str]]:
 
 def _enqueue_one(job: NewJob) -> Steps[Mapping[str, str]]:
     """Accept one plain job: most calls are for one."""
-    yield Script("enqueue_one", (job.id, write_plain_request(job), job.queue, f"0:{job.priority}"))
+    yield Script("enqueue_one", (job.id, write_short_request(job), job.queue, f"0:{job.priority}"))
     return {}
 
 
 def in_columns(jobs: Sequence[NewJob]) -> tuple[Sequence[Any], bytes]:
     """Return jobs as `accepting.lua` reads them, no two with one id, and what is stored of them."""
     jobs = _different(jobs)
-    special = [(number, job) for number, job in enumerate(jobs, 1) if not is_plain(job)]
-    texts = [write_request(job) for job in jobs] if special else [write_plain_request(job) for job in jobs]
+    # What is_short says, without a call of it for each of many.
+    special = [
+        (number, job)
+        for number, job in enumerate(jobs, 1)
+        if job.run_at is not None or job.delay or not job.is_plain
+    ]
+    texts = [write_request(job) for job in jobs] if special else [write_short_request(job) for job in jobs]
     return _columns(jobs, special, texts), b"".join(texts)
 
 

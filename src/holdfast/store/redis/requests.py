@@ -21,7 +21,7 @@ _NO_METADATA: Mapping[str, str] = MappingProxyType({})
 
 
 class Request(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A job as it was accepted, but for its payload. A plain one is written without what is at its default."""
+    """A job as it was accepted, but for its payload. A short one is written without what is at its default."""
 
     id: str
     task: str
@@ -52,8 +52,8 @@ _decode = msgspec.msgpack.Decoder(Request).decode
 
 def write_request(job: NewJob) -> bytes:
     """Return what is stored of a job: the length of the request, the request, the payload."""
-    if is_plain(job):
-        return write_plain_request(job)
+    if is_short(job):
+        return write_short_request(job)
     request = pack(
         (
             job.id,
@@ -75,23 +75,15 @@ def write_request(job: NewJob) -> bytes:
     return len(request).to_bytes(4) + request + job.payload
 
 
-def write_plain_request(job: NewJob) -> bytes:
-    """Return the same of a job that is known to be plain."""
+def write_short_request(job: NewJob) -> bytes:
+    """Return the same of a job that is known to be short."""
     request = pack((job.id, job.task, job.version, job.queue, job.priority, job.max_attempts))
     return len(request).to_bytes(4) + request + job.payload
 
 
-def is_plain(job: NewJob) -> bool:
-    """Tell whether a job has nothing to say but what every job says."""
-    return not (
-        job.run_at is not None
-        or job.delay
-        or job.key is not None
-        or job.keep_key
-        or job.start_within is not None
-        or job.tags
-        or job.metadata
-    )
+def is_short(job: NewJob) -> bool:
+    """Tell whether a job is plain and due now, so that it takes the shortest request."""
+    return job.run_at is None and not job.delay and job.is_plain
 
 
 def read_request(text: bytes) -> tuple[Request, bytes, int]:

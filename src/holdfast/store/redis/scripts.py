@@ -23,7 +23,7 @@ _USES = re.compile(r"^-- uses: (.+)$", re.MULTILINE)
 _FIRST = re.compile(r"^-- first: (\w+)$", re.MULTILINE)
 _SELDOM = re.compile(r"^-- seldom: (\w+) \((.+)\)$", re.MULTILINE)
 _SUFFIX = ".lua"
-_TABLE_OF_MOVES = "words"
+_TABLE_OF_MOVES = "moves"
 
 
 @cache

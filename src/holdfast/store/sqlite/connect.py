@@ -107,6 +107,21 @@ def open_to_look(path: Path, beside: Path | None = None) -> Connection:
     return connection
 
 
+def may_write(path: Path, patience: float) -> bool:
+    """Tell whether others let a transaction begin that writes, within so many seconds. Nothing is written.
+
+    The caller has the file open to look: so this connection is not the last, which would fold the log into it.
+    """
+    with closing(_connect(path, "rw")) as connection:
+        connection.execute(f"PRAGMA busy_timeout = {round(patience * 1000)}")
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            return not is_busy(error)
+        connection.execute("ROLLBACK")
+        return True
+
+
 def _mode_to_look(path: Path) -> str:
     """Return how to open a file so that it stays as it is.
 

@@ -6,8 +6,8 @@ key are looked at one by one; the write lock sees to it that of a crowd with one
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from enum import Enum, auto
 from itertools import groupby
+from operator import attrgetter
 
 from holdfast.core.job import NewJob, OnConflict
 from holdfast.core.states import CLAIMED, Reason, State
@@ -17,11 +17,7 @@ from holdfast.store.sqlite.verbs import SqliteVerbs, to_json
 from holdfast.store.times import span_to_micros, to_micros
 from holdfast.store.verb import Access, Bulk, Command, Query, Steps, Verb
 
-
-class _Kind(Enum):
-    PLAIN = auto()
-    WITH_MORE = auto()
-    WITH_KEY = auto()
+_IS_PLAIN = attrgetter("is_plain")
 
 
 class EnqueueVerbs(SqliteVerbs):
@@ -35,13 +31,15 @@ class EnqueueVerbs(SqliteVerbs):
     def _enqueue(self, jobs: Sequence[NewJob]) -> Steps[Mapping[str, str]]:
         now = self._now()
         taken: dict[str, str] = {}
-        for kind, alike in groupby(jobs, _kind):
-            if kind is _Kind.PLAIN:
+        for is_plain, alike in groupby(jobs, _IS_PLAIN):
+            if is_plain:
                 yield Bulk(self._sql["enqueue"], [_plain_row(job, now) for job in alike])
-            elif kind is _Kind.WITH_MORE:
-                yield from self._accept(list(alike), now)
-            else:
-                taken.update((yield from self._accept_keyed(alike, now)))
+                continue
+            for has_key, others in groupby(alike, _has_key):
+                if has_key:
+                    taken.update((yield from self._accept_keyed(others, now)))
+                else:
+                    yield from self._accept(list(others), now)
         return taken
 
     def _accept(self, jobs: Sequence[NewJob], now: int, after: str | None = None) -> Steps[None]:
@@ -75,12 +73,8 @@ class EnqueueVerbs(SqliteVerbs):
         return holder.after
 
 
-def _kind(job: NewJob) -> _Kind:
-    if job.key is not None:
-        return _Kind.WITH_KEY
-    if job.tags or job.metadata or job.start_within is not None:
-        return _Kind.WITH_MORE
-    return _Kind.PLAIN
+def _has_key(job: NewJob) -> bool:
+    return job.key is not None
 
 
 def _makes_way(holder: Holder, job: NewJob) -> bool:

@@ -9,8 +9,17 @@ from pathlib import Path
 from holdfast.clock import Clock
 from holdfast.core.record import Kind
 from holdfast.errors import StoreError
-from holdfast.store.examination import Census, DueQueue, Examination, Finding, Level, is_hopeless, sized
-from holdfast.store.sqlite.connect import OLDEST_SQLITE, SYNCHRONOUS, Files, open_to_look
+from holdfast.store.examination import (
+    Census,
+    DueQueue,
+    Examination,
+    Finding,
+    Level,
+    UnknownTask,
+    is_hopeless,
+    sized,
+)
+from holdfast.store.sqlite.connect import OLDEST_SQLITE, SYNCHRONOUS, Files, may_write, open_to_look
 from holdfast.store.sqlite.forks import GATE, Connection
 from holdfast.store.sqlite.migrate import schema_version
 from holdfast.store.sqlite.sql_files import load_migrations, load_statements
@@ -19,6 +28,9 @@ from holdfast.store.sqlite.store import SqliteStore
 from holdfast.store.sqlite.surroundings import look_around
 from holdfast.store.sqlite.translate import translated
 from holdfast.store.times import from_micros, from_micros_or_none, to_micros
+
+PATIENCE = 2.0
+"""Seconds that another may write before it is worth a word."""
 
 SMALL = 64_000_000
 """Bytes up to which a file is read through without being asked to."""
@@ -73,6 +85,7 @@ def _look_inside(files: Files, namespace: str | None, *, deep: bool) -> Iterator
         yield _durability(connection)
         yield _schema(connection, files, namespace)
         yield _integrity(connection, files.jobs, deep=deep)
+        yield _writes(files.jobs)
 
 
 def _contents(connection: Connection, file: Path) -> Finding:
@@ -153,6 +166,18 @@ def _integrity(connection: Connection, file: Path, *, deep: bool) -> Finding:
     return Finding("integrity", Level.OK, f"{kind} finds no damage")
 
 
+def _writes(file: Path) -> Finding:
+    if may_write(file, PATIENCE):
+        return Finding("writes", Level.OK, "nobody keeps others from writing")
+    return Finding(
+        "writes",
+        Level.PROBLEM,
+        f"the file was locked for writing for {PATIENCE:g} s: meanwhile no job can be enqueued or claimed",
+        "end the transaction that goes on, in a program of yours or a database tool; `fuser FILE` names who has the"
+        " file open",
+    )
+
+
 def _take_census(files: Files, namespace: str | None, clock: Clock) -> Census:
     sql, store = load_statements(namespace), SqliteStore(clock, namespace)
     with closing(open_to_look(files.jobs, files.beats)) as connection:
@@ -166,4 +191,6 @@ def _take_census(files: Files, namespace: str | None, clock: Clock) -> Census:
         workers = run_steps(connection, store.workers().steps)
         windows = run_steps(connection, store.records(Kind.WINDOW).steps)
         [(latest,)] = connection.execute(sql["latest_time"])
-    return Census(now, workers, tuple(due), from_micros_or_none(latest), windows)
+        unknown = tuple(UnknownTask(*row) for row in connection.execute(sql["put_aside"]))
+        [(dead,)] = connection.execute(sql["dead_count"])
+    return Census(now, workers, tuple(due), from_micros_or_none(latest), windows, unknown, dead)

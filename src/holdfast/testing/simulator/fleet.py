@@ -10,8 +10,7 @@ from holdfast.events import ClaimLost, Event, Events
 from holdfast.settings import Settings
 from holdfast.store.protocol import Store
 from holdfast.store.verb import Verb
-from holdfast.supervisor.child import ChildSpec
-from holdfast.supervisor.evidence import Exit
+from holdfast.supervisor.child import ChildSpec, Exit
 from holdfast.supervisor.plan import Plan
 from holdfast.supervisor.plan import Ports as SupervisorPorts
 from holdfast.supervisor.supervisor import Supervisor

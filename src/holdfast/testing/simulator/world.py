@@ -23,6 +23,7 @@ from holdfast.testing.simulator.ledger import Ledger
 from holdfast.testing.simulator.loop import here
 from holdfast.testing.simulator.process import Process
 from holdfast.testing.simulator.watched import Seen, WatchedStore
+from holdfast.wakeup import Wakeup
 
 T = TypeVar("T")
 
@@ -213,7 +214,7 @@ class WorldBell:
         """Wake the listeners, but for those that the weather deafens."""
         for listener in self._listeners:
             if listener.tone is tone and self._world.random.random() >= self._world.weather.lose_ring:
-                listener.rung.set()
+                listener.wakeup.call()
 
     def listen(self, tone: Tone = Tone.WORK) -> "Listener":
         """Start listening."""
@@ -228,17 +229,11 @@ class WorldListener:
     def __init__(self, listeners: "list[WorldListener]", tone: Tone) -> None:
         self.tone = tone
         self._listeners = listeners
-        self.rung = asyncio.Event()
+        self.wakeup = Wakeup()
 
     async def wait(self, timeout: float) -> bool:
         """Return True as soon as the bell rings, False after `timeout` seconds."""
-        try:
-            async with asyncio.timeout(timeout):
-                await self.rung.wait()
-        except TimeoutError:
-            return False
-        self.rung.clear()
-        return True
+        return await self.wakeup.rest(timeout)
 
     def close(self) -> None:
         """Stop listening."""

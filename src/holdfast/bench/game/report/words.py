@@ -4,7 +4,7 @@ from holdfast.bench.game.board import Place, Standing
 from holdfast.bench.game.machine import Machine
 from holdfast.bench.game.result import Figures, Report
 from holdfast.bench.game.timetable import Mode
-from holdfast.watch.words import counted, ordinal
+from holdfast.words import counted, ordinal
 
 STRATEGIES = {
     "ours": "Holdfast",

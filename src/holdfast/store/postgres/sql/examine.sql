@@ -76,6 +76,14 @@ FROM moment CROSS JOIN (
 ) AS due
 GROUP BY moment.now, due.queue;
 
+-- name: put_aside
+-- The tasks, each with a version of their payloads, that workers did not know, and how many jobs they put aside.
+SELECT task, version, count(*) FROM holdfast.waiting WHERE blocked AND reason = {no_worker} GROUP BY task, version ORDER BY task, version;
+
+-- name: dead_count
+-- How many jobs are dead.
+SELECT count(*) FROM holdfast.outcome WHERE state = {dead};
+
 -- name: latest_time
 -- The latest time that was ever the present here: of the job with the newest id, of workers and of pauses.
 SELECT greatest(

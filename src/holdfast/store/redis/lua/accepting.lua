@@ -40,13 +40,14 @@ local function meet(jobs, rare)
     local left_out, met, taking = jobs.left_out, jobs.met, jobs.taking
     local holders = {} -- by key, as this call goes on
     for index = 1, jobs.more and jobs.number or 0 do
-        local said, id = jobs.more[index], jobs.ids[index]
+        local said = jobs.more[index]
         if said and said[2] and not left_out[index] then
-            local name = rare.key_name(said[1], said[2])
-            local holder = holders[name] or rare.taken_by(said[1], said[2])
-            if holder and said[3] == 'raise' then
-                return { said[1], said[2], holder.id, holder.shown_state }
-            elseif holder and (said[3] == 'return' or holder.state == 'completed') then
+            local id, task, key, on_conflict = jobs.ids[index], unpack(said, 1, 3)
+            local name = rare.key_name(task, key)
+            local holder = holders[name] or rare.taken_by(task, key)
+            if holder and on_conflict == 'raise' then
+                return { task, key, holder.id, holder.shown_state }
+            elseif holder and (on_conflict == 'return' or holder.state == 'completed') then
                 met[#met + 1], met[#met + 2] = id, holder.id
                 left_out[index] = true
             else
@@ -86,15 +87,16 @@ local function write_jobs(jobs, rare)
             written[2 * size - 1], written[2 * size] = job_keys[index], arrival .. stamp .. sub(texts, from, text_end)
             every[2 * size - 1], every[2 * size] = 0, id
             if said then
-                flag = said[5] and '1' or '0'
-                for _, tag in ipairs(said[4]) do
+                local task, key, _, tags, has_flag = unpack(said, 1, 5)
+                flag = has_flag and '1' or '0'
+                for _, tag in ipairs(tags) do
                     put(findable, prefix .. 'tag:' .. tag, 0, id)
                 end
-                if said[2] then
-                    put(findable, prefix .. 'keyed:' .. said[2], 0, id)
+                if key then
+                    put(findable, prefix .. 'keyed:' .. key, 0, id)
                 end
-                if said[2] and not taking[index] then
-                    key_names[#key_names + 1], key_names[#key_names + 2] = rare.key_name(said[1], said[2]), id
+                if key and not taking[index] then
+                    key_names[#key_names + 1], key_names[#key_names + 2] = rare.key_name(task, key), id
                 end
             end
             if taking[index] then

@@ -1,6 +1,6 @@
 -- uses: ending
--- Part: what a worker that is to be buried leaves, and a mark by which the second step knows that it is as the
--- first one saw it.
+-- Part: what a worker that is to be buried leaves, and a fingerprint of that, by which the second step knows that it
+-- is as the first one saw it.
 
 local function is_to_be_buried(worker, must_be_condemned)
     return call('HEXISTS', prefix .. 'workers', worker) == 1
@@ -18,7 +18,7 @@ local function orphans_of(worker)
     return ids
 end
 
-local function mark_of(worker)
+local function fingerprint_of(worker)
     local seen = {}
     for _, id in ipairs(orphans_of(worker)) do
         local follower = call('HGET', prefix .. 'followers', id) or ''

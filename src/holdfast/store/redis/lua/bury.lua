@@ -1,7 +1,7 @@
 -- uses: burial, bell, peers
 -- Remove a worker and give its claims back as was decided.
 --
--- ARGV: time, worker, must it be condemned (1 or 0), the mark of what was seen,
+-- ARGV: time, worker, must it be condemned (1 or 0), the fingerprint of what was seen,
 --   MessagePack of {id, state, how, attempt, crashes, alone, error of the attempt, error of the job} for each claim
 -- Returns 1 if that was done, or if there is nothing to bury; 0 if something is no longer as it was seen.
 
@@ -9,7 +9,7 @@ local worker, must_be_condemned, seen, fates = ARGV[2], ARGV[3] == '1', ARGV[4],
 if not is_to_be_buried(worker, must_be_condemned) then
     return 1
 end
-if mark_of(worker) ~= seen then
+if fingerprint_of(worker) ~= seen then
     return 0
 end
 for _, fate in ipairs(fates) do
@@ -27,7 +27,7 @@ for _, fate in ipairs(fates) do
     end
 end
 local _, group = registration_of(worker)
-part(worker, group)
+depart(worker, group)
 call('HDEL', prefix .. 'workers', worker)
 call('ZREM', prefix .. 'leases', worker)
 call('SREM', prefix .. 'condemned', worker)

@@ -2,7 +2,8 @@
 -- What doctor wants to know besides the workers. Writes nothing.
 --
 -- Returns now, the latest time that was written down as past, and of each queue with due jobs that nobody has claimed:
--- its name, how many, since when the oldest is due, since when the queue is paused (or '').
+-- its name, how many, since when the oldest is due, since when the queue is paused (or ''); then how many jobs there are
+-- of each task that workers did not know, and how many are dead.
 
 local latest = 0
 local newest = call('ZRANGE', prefix .. 'all', -1, -1)[1]
@@ -30,4 +31,4 @@ end
 for _, paused in ipairs(call('HVALS', prefix .. 'paused')) do
     latest = math.max(latest, tonumber(paused))
 end
-return { micros(now), micros(latest), answer }
+return { micros(now), micros(latest), answer, call('HGETALL', prefix .. 'unknown'), call('ZCARD', prefix .. 'dead') }

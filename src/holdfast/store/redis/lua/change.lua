@@ -18,12 +18,12 @@ local rare, undoing, is_woken, has_ended = nil, nil, false, false
 
 local answers, to_make, is_new_work = {}, {}, false
 for place, change in ipairs(changes) do
-    local kind, name, seen, token, forgets = unpack(change, 1, 5)
+    local kind, name, seen, token, forgets, _, _, withdraws, _, columns, token_seen = unpack(change, 1, 11)
     local version, last_token = version_of(kind, name)
     local is_gone = forgets and version == 0
-    local is_as_seen = version == seen and not is_gone and (change[11] or last_token) == last_token
+    local is_as_seen = version == seen and not is_gone and (token_seen or last_token) == last_token
     if is_as_seen then
-        for _, id in ipairs(change[8]) do
+        for _, id in ipairs(withdraws) do
             if call('HEXISTS', prefix .. 'claims', id) == 1 then
                 return id
             end
@@ -33,7 +33,7 @@ for place, change in ipairs(changes) do
         answers[place] = 1
     elseif is_as_seen then
         answers[place], to_make[#to_make + 1] = 1, place
-        is_new_work = is_new_work or change[10] or version == 0
+        is_new_work = is_new_work or columns or version == 0
     else
         answers[place] = version == seen + 1 and token == last_token and 1 or 0
     end

@@ -1,12 +1,12 @@
 -- uses: asked, choosing, claims, tally
 -- first: short_claim
 -- seldom: waiting (find_job, leave, let_wait)
--- Give jobs to a living worker. It looks at every lane of the queues that are asked for, of all queues where none are
--- named: so a call takes longer with more queues and priorities, and not with more jobs that wait.
+-- Give jobs to a living worker. It looks at every lane of the queues that are asked for, and of all queues where none
+-- are named: what a call takes grows with queues and priorities, and not with the jobs that wait.
 --
--- ARGV: see asked.lua
--- Returns nothing if the worker is not registered; else the time, when the next one is due (or nothing), the jobs, and
---   for each one with a life its place among them, fence, attempt, crashes and run_at (empty: the first one).
+-- ARGV: as asked.lua says
+-- Returns nothing if the worker is not registered; else the time, when the next one is due (or nothing), the jobs,
+--   and for each one with a life its place among them, fence, attempt, crashes and run_at (empty: the first one).
 
 local wish = { limit = limit, alone = alone, max_wait = max_wait, newest_known = {} }
 

@@ -1,4 +1,4 @@
--- uses: keys, words
+-- uses: keys, moves
 -- Part: how a job ends, and how a claim leaves its worker's hands, whoever ends it.
 
 -- Make a job final that is in no lane and in nobody's hands. `result` and `until_at` are for those who have one.

@@ -26,8 +26,8 @@ end
 
 -- Completions of jobs without a life and without a key are written all at once. Their claims are mostly alike: by
 -- the text of one, what is written in front of each, and how many there were; false where more is to be done than
--- to write it. The fence (own_claim) is asked for in two steps: the worker once for claims that are alike, the fence
--- of each.
+-- to write it. This is own_claim (claims.lua) for many: the worker is compared once for claims that are alike, and
+-- the fence of each.
 local fronts, times = {}, {}
 
 local function front_of(text)

@@ -1,7 +1,7 @@
 -- uses: base, entrance, members
 -- Part: where jobs wait. A queue has a lane for each priority, and lanes apart for suspects and for jobs that no
 -- worker knew. A lane is named <0 or, for suspects, 1>:<priority>, and <that>:<version>:<task> where no worker knew
--- the task. Its members (members.lua) are by run_at: ready and scheduled jobs are in one lane, as which of them are due
+-- the task. Its members (members.lua) are by run_at. Ready and scheduled jobs are in one lane: which of them are due
 -- is a question of the time.
 
 local function member_id(member)

@@ -6,16 +6,17 @@
 --   v result                        u until when      n the job it waits for, if it is blocked(replacing)
 --   h<fence>  how that claim ended: worker, started_at, ended_at, how, error, traceback, log, by whom
 
-local HEAD = 35 -- arrival, micros and a length, before the array
+-- Where in the text of a job its arrival, its micros and the length of the array end.
+local ARRIVED, CREATED, HEAD = 15, 31, 35
 
 local LIFE_FIELDS = { 's', 'y', 't', 'f', 'a', 'c', 'o', 'x', 'w', 'z', 'e', 'p', 'v', 'u', 'n' }
 
 -- Return the job as it was accepted.
-local function read_request(id, text)
+local function read_accepted(id, text)
     local _, said = cmsgpack.unpack_one(text, HEAD)
-    local created_at = tonumber(string.sub(text, 16, 31))
+    local created_at = tonumber(string.sub(text, ARRIVED + 1, CREATED))
     return {
-        id = id, text = text, arrival = string.sub(text, 1, 15), created_at = created_at,
+        id = id, text = text, arrival = string.sub(text, 1, ARRIVED), created_at = created_at,
         task = said[2], version = said[3], queue = said[4], priority = said[5], max_attempts = said[6],
         first_run_at = said[7] or created_at + (said[8] or 0), key = said[9], keep_key = said[10] or 0,
         tags = said[13] or {},
@@ -50,7 +51,7 @@ local function find_job(id)
     if not text then
         return nil
     end
-    local job = read_request(id, text)
+    local job = read_accepted(id, text)
     add_life(job, call('HMGET', prefix .. 'life:' .. id, unpack(LIFE_FIELDS)))
     local claim = claim_of(id)
     local done = not claim and not job.has_life and call('GET', prefix .. 'done:' .. id)

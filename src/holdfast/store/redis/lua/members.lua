@@ -1,4 +1,4 @@
--- Part: the members of lanes. One is <arrival, 15 digits><flag><id>: so jobs of one time are by arrival, and a claim
+-- Part: the members of lanes. Each is <arrival, 15 digits><flag><id>: so jobs of one time are by arrival, and a claim
 -- learns from the flag whether there is more to look at. The flag is + 1 for a key, + 2 for a life.
 
 local ARRIVAL_DIGITS = 15

@@ -2,8 +2,8 @@
 -- What a dead worker leaves behind, for who decides what becomes of it.
 --
 -- ARGV: time, worker, must it be condemned (1 or 0)
--- Returns nothing if it is not to be buried; else a mark of what was seen, and of each claim id, fence, state,
---   attempt, crashes, max_attempts, alone, asked to cancel, how often it crashed alone, replaced.
+-- Returns nothing if it is not to be buried; else a fingerprint of what was seen, and of each claim id, fence,
+--   state, attempt, crashes, max_attempts, alone, asked to cancel, how often it crashed alone, replaced.
 
 local worker, must_be_condemned = ARGV[2], ARGV[3] == '1'
 if not is_to_be_buried(worker, must_be_condemned) then
@@ -29,4 +29,4 @@ for _, id in ipairs(orphans_of(worker)) do
         job.cancel and 1 or 0, crashes_alone(id), is_replaced(job) and 1 or 0,
     }
 end
-return { mark_of(worker), orphans }
+return { fingerprint_of(worker), orphans }

@@ -23,7 +23,7 @@ local function join(worker, group)
     call('ZADD', peers_key(group), 0, worker)
 end
 
-local function part(worker, group)
+local function depart(worker, group)
     call('ZREM', peers_key(group), worker)
     call('ZREM', polled_key(group), worker)
 end
@@ -35,7 +35,7 @@ local function tidy(worker, group)
         local peers = call('ZRANGE', peers_key(group), 0, -1)
         for place, ends_at in ipairs(each_of('ZMSCORE', prefix .. 'leases', peers)) do
             if not ends_at then
-                part(peers[place], group)
+                depart(peers[place], group)
             end
         end
     end

@@ -7,7 +7,7 @@
 local worker, reports, texts = ARGV[2], cmsgpack.unpack(ARGV[3]), ARGV[4]
 local from, refused = 1, {}
 for place, said in ipairs(reports) do
-    local id, fence, length = unpack(said, 1, 3)
+    local id, fence, length = said[1], said[2], said[3]
     local claim = own_claim(worker, id, fence)
     if claim then
         change_claim(id, claim, { progress = string.sub(texts, from, from + length - 1) })

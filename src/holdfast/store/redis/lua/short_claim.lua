@@ -1,21 +1,21 @@
 -- uses: asked, members
--- Part: what comes first in a claim (claim.lua): the short way, where nothing waits, or one lane of jobs that any worker
--- takes, and none of those to be given has a life.
+-- Part: what comes first in a claim (claim.lua): the short way, where nothing waits, or one lane of jobs that any
+-- worker takes, and none of those to be given has a life.
 
 if call('HEXISTS', prefix .. 'workers', worker) == 0 then
     return false
 end
 
-local MOST = 1500 -- as many as one call of a command takes with ease
-
--- The lanes that matter, if these are all of one queue, and the queue.
-local function few_lanes()
-    local queues = asked_queues or call('ZRANGE', prefix .. 'queues', 0, 1)
-    if #queues > 1 or closed or #adopted > 0 or alone or call('EXISTS', prefix .. 'paused') == 1 then
-        return nil
+-- The lanes that matter, if these are all of one queue.
+local named, only_lanes = asked_queues or call('ZRANGE', prefix .. 'queues', 0, 1), nil
+if #named <= 1 and not (closed or alone or #adopted > 0) and call('EXISTS', prefix .. 'paused') == 0 then
+    only_lanes = named[1] and call('SMEMBERS', prefix .. 'lanes:' .. named[1]) or {}
+    if #only_lanes == 0 then
+        return { string.format('%.0f', now), false, {}, {} }
     end
-    return queues[1] and call('SMEMBERS', prefix .. 'lanes:' .. queues[1]) or {}, queues[1]
 end
+
+local MOST = 1500 -- as many as one call of a command takes with ease
 
 -- The members to be given, due ones first, and how many of them are due. Nothing if they are too many.
 local function first_members(key)
@@ -33,19 +33,19 @@ end
 
 -- Give jobs of the only lane; nothing if one of them has a life, or they are too many.
 local function give_of(queue, lane)
-    local sub, names, claims_by_flag = string.sub, {}, {}
     local key = prefix .. 'lane:' .. #queue .. ':' .. queue .. ':' .. lane
     local members, due_size = first_members(key)
     if not members then
         return nil
     end
+    local sub, names, claim_by_flag = string.sub, {}, {}
     for place = 1, #members do
         local flag = sub(members[place], FLAG_AT, FLAG_AT)
         if flag >= LIFE_FLAG then
             return nil
         end
         names[place] = prefix .. 'job:' .. sub(members[place], ID_AT)
-        claims_by_flag[flag] = claims_by_flag[flag]
+        claim_by_flag[flag] = claim_by_flag[flag]
             or cmsgpack.pack(worker, 1, call_number, queue, flag, 'held', false, nil, nil)
     end
     local texts = #names > 0 and call('MGET', unpack(names))
@@ -55,7 +55,7 @@ local function give_of(queue, lane)
             local id = sub(members[place], ID_AT)
             size = size + 1
             jobs[size], held[size] = texts[place], id
-            claims[2 * size - 1], claims[2 * size] = id, claims_by_flag[sub(members[place], FLAG_AT, FLAG_AT)]
+            claims[2 * size - 1], claims[2 * size] = id, claim_by_flag[sub(members[place], FLAG_AT, FLAG_AT)]
         end
     end
     if due_size > 0 then
@@ -77,11 +77,8 @@ local function give_of(queue, lane)
     return { string.format('%.0f', now), first[2] or false, jobs, {} }
 end
 
-local lanes, queue = few_lanes()
-if lanes and #lanes == 0 then
-    return { string.format('%.0f', now), false, {}, {} }
-elseif lanes and #lanes == 1 and string.find(lanes[1], '^0:%-?%d+$') then
-    local given = give_of(queue, lanes[1])
+if only_lanes and #only_lanes == 1 and string.find(only_lanes[1], '^0:%-?%d+$') then
+    local given = give_of(named[1], only_lanes[1])
     if given then
         return given
     end

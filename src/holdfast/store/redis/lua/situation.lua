@@ -1,4 +1,4 @@
--- uses: showing, lanes, staff
+-- uses: showing, lanes, showing_workers
 -- All that is needed to say why a job is where it is.
 --
 -- ARGV: time, id

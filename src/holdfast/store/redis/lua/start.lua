@@ -6,7 +6,7 @@
 
 local worker, started, refused = ARGV[2], cmsgpack.unpack(ARGV[3]), {}
 for place, said in ipairs(started) do
-    local id, fence, started_at = unpack(said, 1, 3)
+    local id, fence, started_at = said[1], said[2], said[3]
     local claim = own_claim(worker, id, fence)
     if claim then
         count(claim.state, claim.queue, -1)

@@ -13,6 +13,14 @@ SELECT queue, count(*), min(run_at) FROM (
     SELECT queue, run_at FROM holdfast_job WHERE state = {scheduled} AND run_at <= :now
 ) GROUP BY queue ORDER BY queue;
 
+-- name: put_aside
+-- The tasks, each with a version of their payloads, that workers did not know, and how many jobs they put aside.
+SELECT task, version, count(*) FROM holdfast_job WHERE state = {blocked} AND reason = {no_worker} GROUP BY task, version ORDER BY task, version;
+
+-- name: dead_count
+-- How many jobs are dead.
+SELECT count(*) FROM holdfast_job WHERE state = {dead};
+
 -- name: latest_time
 -- The latest time that was ever the present here: of the job with the newest id, of workers and of pauses.
 SELECT max(at) FROM (

@@ -9,96 +9,15 @@ every quarter of a second without it too. The thread starts with the first watch
 watched for a moment.
 """
 
-import os
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
-from contextlib import suppress
 from copy import copy
-from typing import TYPE_CHECKING
 
 from holdfast.core.job import Glance
-from holdfast.errors import HoldfastError, JobNotFoundError, StoreError, StoreUnavailableError
+from holdfast.errors import HoldfastError, StoreError, StoreUnavailableError
 from holdfast.store.backend import Backend, Listener
 from holdfast.store.verb import Tone
-
-if TYPE_CHECKING:
-    import asyncio
-
-Until = Callable[[Glance], bool]
-"""Says whether what is seen of a job is what its watcher waits for."""
-
-
-class Watch:
-    """One who waits for one job. It is over once `until` holds, or once an error says that it never will."""
-
-    def __init__(self, job_id: str, until: Until) -> None:
-        self.job_id = job_id
-        self.until = until
-        self._seen: Glance | HoldfastError | None = None
-        self._over = Future[None]()
-        self._over_here: asyncio.Future[None] | None = None
-
-    def ended(self, within: float) -> bool:
-        """Wait for its end, blocking, for so many seconds at most; return whether it came."""
-        with suppress(TimeoutError):
-            self._over.result(within)
-        return self._over.done()
-
-    async def aended(self, within: float) -> bool:
-        """Wait as `ended` does, without blocking the event loop."""
-        import asyncio  # noqa: PLC0415 - a fifth of what it takes to import us, and here it is loaded already
-
-        if self._over_here is None:
-            self._over_here = asyncio.wrap_future(self._over)
-        await asyncio.wait([self._over_here], timeout=within)
-        return self._over.done()
-
-    def outcome(self) -> Glance:
-        """Return what was seen, or raise why nothing can be; once it is over."""
-        if isinstance(self._seen, HoldfastError):
-            raise self._seen
-        if self._seen is None:
-            raise RuntimeError("the watch is not over: wait for it first")
-        return self._seen
-
-    def end(self, seen: Glance | HoldfastError) -> None:
-        """Let it be over."""
-        self._seen = seen
-        self._over.set_result(None)
-
-
-class Waiter:
-    """Watches jobs of one open store, in every process that has it: each has a lookout of its own."""
-
-    def __init__(self, backend: Backend) -> None:
-        self._backend = backend
-        self._lookouts: dict[int, Lookout] = {}
-
-    @property
-    def watching(self) -> int:
-        """How many watches of this process are not over."""
-        return self._lookout().watching
-
-    def watch(self, job_id: str, until: Until) -> Watch:
-        """Begin to watch a job. Whoever gives up before it is over must `forget` it."""
-        watch = Watch(job_id, until)
-        self._lookout().add(watch)
-        return watch
-
-    def forget(self, watch: Watch) -> None:
-        """Watch no more."""
-        self._lookout().remove(watch)
-
-    def close(self) -> None:
-        """End every watch with an error, and the thread; afterwards none can begin."""
-        self._lookout().close()
-
-    def _lookout(self) -> "Lookout":
-        # No lock, it might have been held during a fork: of two threads the first `setdefault` wins. What a parent
-        # had is kept and left alone: to tidy up its event loop here would reach into the parent's own.
-        pid = os.getpid()
-        return self._lookouts.get(pid) or self._lookouts.setdefault(pid, Lookout(self._backend))
+from holdfast.waiter.watch import Watch, job_not_found
 
 
 class Lookout:
@@ -159,7 +78,7 @@ class Lookout:
     def _live(self, previous: threading.Thread | None) -> None:
         if previous is not None:
             previous.join()  # it has left and is tidying up
-        from holdfast.rounds import go_rounds  # noqa: PLC0415 - only who waits loads what the thread needs
+        from holdfast.waiter.rounds import go_rounds  # noqa: PLC0415 - only who waits loads what the thread needs
 
         try:
             go_rounds(self)
@@ -215,14 +134,6 @@ class Lookout:
                     self.remove(watch)
                     # Each caller raises, and may note on, an error of its own.
                     watch.end(copy(seen) if isinstance(seen, HoldfastError) else seen)
-
-
-def job_not_found(job_id: str) -> JobNotFoundError:
-    """Return the error for a job that is not there."""
-    return JobNotFoundError(
-        f"there is no job {job_id}; it was deleted, or is in another store, or the transaction that enqueued it has"
-        " not committed"
-    )
 
 
 def _closed() -> StoreError:

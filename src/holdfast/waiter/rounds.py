@@ -1,11 +1,14 @@
-"""The rounds of the waiter's thread: look at what is watched, then wait for a reason to look again."""
+"""The rounds of the lookout's thread: look at what is watched, then wait for a reason to look again."""
 
 import asyncio
-from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from holdfast.errors import StoreError
 from holdfast.store.backend import Listener
-from holdfast.waiter import Lookout
+from holdfast.wakeup import Wakeup
+
+if TYPE_CHECKING:
+    from holdfast.waiter.lookout import Lookout
 
 FIRST_PAUSE = 0.01
 """Seconds until the first look that no ring has asked for; each next pause is longer, to the longest."""
@@ -23,7 +26,7 @@ LINGER = 1.0
 """Seconds that the thread stays when nothing is watched any more: often another watch follows."""
 
 
-def go_rounds(lookout: Lookout) -> None:
+def go_rounds(lookout: "Lookout") -> None:
     """Look for all who wait, in this thread, until nothing has been watched for a moment."""
     asyncio.run(_Rounds(lookout).go())
 
@@ -31,31 +34,30 @@ def go_rounds(lookout: Lookout) -> None:
 class _Rounds:
     """What the thread does: look, and wait for a reason to look again."""
 
-    def __init__(self, lookout: Lookout) -> None:
+    def __init__(self, lookout: "Lookout") -> None:
         self._lookout = lookout
-        self._news = asyncio.Event()
+        self._wakeup = Wakeup()
         self._rung = False
         self._pause = FIRST_PAUSE
         self._paid_until = 0.0
 
     async def go(self) -> None:
         loop = asyncio.get_running_loop()
-        self._lookout.attend(lambda: loop.call_soon_threadsafe(self._news.set))
+        self._lookout.attend(lambda: loop.call_soon_threadsafe(self._wakeup.call))
         bell: asyncio.Task[None] | None = None
         at_all = True
         while True:
             self._look(at_all=at_all)
             if self._lookout.watching:
                 bell = bell or asyncio.create_task(self._heed_bell())
-                in_time = await self._hear(self._pause)
-                self._pause = self._pause if in_time else min(self._pause * GROWTH, LONGEST_PAUSE)
+                called = await self._wakeup.rest(self._pause)
+                self._pause = self._pause if called else min(self._pause * GROWTH, LONGEST_PAUSE)
             elif await self._stay():
-                in_time, self._pause = True, FIRST_PAUSE
+                called, self._pause = True, FIRST_PAUSE
             else:
                 return
             await self._breathe()
-            at_all, self._rung = self._rung or not in_time, False
-            self._news.clear()
+            at_all, self._rung = self._rung or not called, False
 
     def _look(self, *, at_all: bool) -> None:
         began = self._now()
@@ -67,13 +69,6 @@ class _Rounds:
         """Let a storm of rings be one look, and a single ring a look at once."""
         await asyncio.sleep(max(self._paid_until - AT_ONCE * SPACING - self._now(), 0))
 
-    async def _hear(self, seconds: float) -> bool:
-        """Return True as soon as there are news, False after so long."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._news.wait()
-        return self._news.is_set()
-
     async def _stay(self) -> bool:
         """Stay a while without a watch; return whether there is one again."""
         leave_at = self._now() + LINGER
@@ -81,8 +76,7 @@ class _Rounds:
             left = leave_at - self._now()
             if (left <= 0 or self._lookout.closed) and self._lookout.leave():
                 return False
-            self._news.clear()
-            await self._hear(left)
+            await self._wakeup.rest(left)
         return True
 
     async def _heed_bell(self) -> None:
@@ -91,7 +85,7 @@ class _Rounds:
             while True:
                 # Also at first: what ended before there was anyone to hear it rang for nobody.
                 self._rung = True
-                self._news.set()
+                self._wakeup.call()
                 while not await listener.wait(_UNRUNG):
                     pass
         finally:

@@ -1,7 +1,6 @@
 """Spans, times and numbers as people say them, and foreign text made safe to show on one line. Pure."""
 
 from datetime import datetime, timedelta
-from pathlib import Path
 
 _MINUTE = 60
 _HOUR = 60 * _MINUTE
@@ -69,16 +68,13 @@ def dated(at: datetime, now: datetime) -> str:
     return f"{moment(at, now)} ({relative(at, now)})"
 
 
-def near(path: str) -> str:
-    """Return a path as it reads from here, if it is below this folder."""
-    here, there = Path.cwd(), Path(path)
-    return str(there.relative_to(here)) if there.is_relative_to(here) else path
-
-
 def ordinal(number: int) -> str:
     """Return `first`, `second` … `tenth`, then `11th`, `12th` …."""
-    if 1 <= number <= len(_ORDINALS):
-        return _ORDINALS[number - 1]
+    return _ORDINALS[number - 1] if 1 <= number <= len(_ORDINALS) else nth(number)
+
+
+def nth(number: int) -> str:
+    """Return `1st`, `2nd` … `31st`."""
     ending = "th" if number % 100 in _TEENS else _ENDINGS.get(number % 10, "th")
     return f"{number}{ending}"
 

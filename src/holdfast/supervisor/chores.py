@@ -1,0 +1,104 @@
+"""What a beat brings to light and what is due now and again, put right beside the beats, one thing at a time.
+
+All of it writes where jobs live and may have to wait for a lock. A beat waits for none of it.
+
+    claims that nobody holds ─► given back        workers that stopped beating ─► buried
+    about once a minute      ─► results and finished jobs that are kept no longer are forgotten
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+from holdfast.clock import Clock
+from holdfast.core.crash import Death, DeathKind
+from holdfast.errors import HoldfastError
+from holdfast.events import Events, WorkerFound
+from holdfast.settings import Settings
+from holdfast.store.protocol import BeatAnswer, WorkerBeat
+from holdfast.supervisor.obituary import find_dead, tell_dead
+from holdfast.worker.storecalls import StoreCalls
+
+log = logging.getLogger(__name__)
+
+SWEEP_EVERY = 60.0
+"""Seconds between two looks for results, and for finished jobs, whose time is over."""
+
+SWEPT_AT_ONCE = 500
+"""How many of each one call forgets."""
+
+SWEEP_FOR = 1.0
+"""Seconds for which one look goes on where there are more; the next beat continues, and may first have to bury."""
+
+VANISHED = Death(DeathKind.VANISHED, evidence="its worker stopped beating: its machine or processes are gone")
+
+
+class Chores:
+    """What one supervisor does for the store besides beating. `came_back` hears that jobs were given back."""
+
+    def __init__(
+        self, calls: StoreCalls, clock: Clock, settings: Settings, events: Events, came_back: Callable[[], None]
+    ) -> None:
+        self._calls = calls
+        self._clock = clock
+        self._settings = settings
+        self._events = events
+        self._came_back = came_back
+        self._sweep_at = clock.boot()
+        self._at_work: asyncio.Task[None] | None = None
+
+    def after(self, beats: Sequence[WorkerBeat], answer: BeatAnswer, *, may_bury: bool) -> None:
+        """Begin what there is to do after an answered beat, unless what an earlier one began goes on."""
+        if self._at_work is not None and not self._at_work.done():
+            return
+        unnamed = [beat for beat in beats if beat.worker in answer.unnamed]
+        expired = answer.expired if may_bury else frozenset()
+        sweep = self._clock.boot() >= self._sweep_at and _is_first(beats, answer)
+        if unnamed or expired or sweep:
+            self._at_work = asyncio.ensure_future(self._work(unnamed, expired, sweep=sweep))
+
+    def stop(self) -> None:
+        """Leave the rest undone: the beats of others find it again."""
+        if self._at_work is not None:
+            self._at_work.cancel()
+
+    async def _work(self, unnamed: Sequence[WorkerBeat], expired: frozenset[str], *, sweep: bool) -> None:
+        try:
+            for beat in unnamed:
+                await self._calls.once(self._calls.verbs.reconcile(beat))
+            if expired:
+                await self._bury(expired)
+            if sweep and not await self._sweep():
+                self._sweep_at = self._clock.boot() + SWEEP_EVERY
+        except HoldfastError as error:
+            log.warning("what the beat found could not be put right yet: %s", error)
+
+    async def _bury(self, expired: frozenset[str]) -> None:
+        condemned = await self._calls.once(self._calls.verbs.condemn(expired))
+        for worker in sorted(condemned):
+            released = await self._calls.once(self._calls.verbs.bury(worker, VANISHED))
+            if released:
+                self._came_back()
+            dead = await find_dead(self._calls, released)
+            self._events.emit(WorkerFound(worker, 0, len(released) - len(dead)))
+            tell_dead(self._events, dead, VANISHED.evidence)
+
+    async def _sweep(self) -> bool:
+        """Forget what is kept no longer; tell whether there may be more of it."""
+        end_at = self._clock.boot() + SWEEP_FOR
+        while self._clock.boot() < end_at:
+            retired = 0
+            if self._settings.keep_finished is not None:  # first, as it makes the most room where there is none
+                age = timedelta(seconds=self._settings.keep_finished)
+                retired = await self._calls.once(self._calls.verbs.retire(age, SWEPT_AT_ONCE))
+            swept = await self._calls.once(self._calls.verbs.sweep(SWEPT_AT_ONCE))
+            if max(retired, swept) < SWEPT_AT_ONCE:
+                return False
+        return True
+
+
+def _is_first(beats: Sequence[WorkerBeat], answer: BeatAnswer) -> bool:
+    """Tell whether one of these workers is the first of the living: what one does for all is up to it."""
+    turns = [answer.turns[beat.worker] for beat in beats if beat.worker in answer.turns]
+    return not turns or any(turn.rank == 0 for turn in turns)

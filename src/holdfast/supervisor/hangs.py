@@ -1,0 +1,60 @@
+"""Ends children that hang: a handler may hold the interpreter for good, or a call of the store may never return."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from holdfast.clock import Clock
+from holdfast.errors import StoreError
+from holdfast.events import Events, WorkerHung
+from holdfast.supervisor.child import Child
+from holdfast.worker.storecalls import StoreCalls
+
+LOOK_EVERY = 1.0
+
+
+class HangWatch:
+    """Looks after the children of one supervisor; `limit` is for how many seconds one may give no sign of life."""
+
+    def __init__(
+        self,
+        calls: StoreCalls,
+        clock: Clock,
+        events: Events,
+        limit: float,
+        children: Callable[[], Sequence[Child]],
+    ) -> None:
+        self._calls = calls
+        self._clock = clock
+        self._events = events
+        self._limit = limit
+        self._children = children
+
+    async def run(self) -> None:
+        """Look at the children, again and again."""
+        looked_at = self._clock.boot()
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            slept = self._clock.boot() - looked_at
+            looked_at += slept
+            for child in self._children():
+                if slept > 2 * LOOK_EVERY:  # we were stopped ourselves, and could not hear
+                    child.pulse_at = looked_at
+                elif await self._hangs(child, looked_at):
+                    await self._end(child, max(looked_at - child.pulse_at, child.unanswered_for))
+
+    async def _hangs(self, child: Child, now: float) -> bool:
+        """Tell whether a child gives no sign of life, or gets no answer from a store that does answer us."""
+        if now - child.pulse_at > self._limit:
+            return True
+        if child.unanswered_for <= self._limit:
+            return False
+        try:
+            await self._calls.once(self._calls.verbs.reconcile(child.beat()))  # a write like those of the child
+        except StoreError:
+            return False
+        return True
+
+    async def _end(self, child: Child, silent: float) -> None:
+        child.verdict = f"it gave no sign of life for {silent:.0f} s, here:\n{await child.process.stacks()}"
+        self._events.emit(WorkerHung(child.worker, child.process.pid, silent))
+        child.process.kill()

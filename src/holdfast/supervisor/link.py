@@ -1,0 +1,89 @@
+"""The supervisor's connection to the store: what it writes there about its children, and what runs over it."""
+
+import socket
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from functools import partial
+
+from holdfast.core.crash import Death, DeathKind
+from holdfast.errors import StoreError
+from holdfast.events import WorkerCrashed, WorkerStopped
+from holdfast.patience import PASSING
+from holdfast.settings import Settings
+from holdfast.store.protocol import WorkerInfo
+from holdfast.supervisor.child import Child
+from holdfast.supervisor.firing import Firing
+from holdfast.supervisor.hangs import HangWatch
+from holdfast.supervisor.heart import Heart
+from holdfast.supervisor.obituary import find_dead, tell_dead
+from holdfast.supervisor.plan import Ports
+from holdfast.worker.storecalls import StoreCalls
+
+
+class Link:
+    """An open store and all that one supervisor does by it, from when its first child has told where it is."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        ports: Ports,
+        *,
+        children: Callable[[], Sequence[Child]],
+        suspects_wait: Callable[[frozenset[str]], None],
+    ) -> None:
+        clock, events = ports.clock, ports.events
+        self.settings = settings
+        self._events = events
+        self._backend = ports.open_backend(settings)
+        self.calls = calls = StoreCalls(self._backend, clock, events, ports.random, settings.store_timeout)
+        self.firing = Firing(calls, clock, events, timedelta(seconds=settings.look_ahead))
+        self.hangs = HangWatch(calls, clock, events, settings.hang_limit, children)
+        self.heart = Heart(
+            calls,
+            clock,
+            settings,
+            events,
+            children=children,
+            suspects_wait=suspects_wait,
+            heed=self.firing.heed,
+        )
+        self._any_registered = False
+
+    async def register(
+        self, child: Child, settings: Settings, *, supervisor: str, queues: tuple[str, ...] | None
+    ) -> bool:
+        """Make a child known to the store; tell whether it is the first. Its first accepted beat lets it work."""
+        info = WorkerInfo(
+            id=child.worker,
+            supervisor=supervisor,
+            host=socket.gethostname(),
+            pid=child.process.pid,
+            lease=settings.lease_span,
+            queues=queues,
+            concurrency=settings.concurrency,
+        )
+        # At first, what does not pass is a reason not to start; later, to try on.
+        passing = (StoreError,) if self._any_registered else PASSING
+        await self.calls.until_answered(partial(self.calls.verbs.register, info), passing)
+        first, self._any_registered = not self._any_registered, True
+        return first
+
+    async def bury(self, child: Child, death: Death) -> None:
+        """Give back what a child had, now that its code can no longer run, and say what became of it."""
+        worker, pid = child.worker, child.process.pid
+        bury = partial(self.calls.verbs.bury, worker, death)
+        released = await self.calls.until_answered(bury, passing=(StoreError,))
+        self.heart.look_soon()
+        if death.kind is DeathKind.CRASHED or child.worked:
+            self.heart.beat_now()  # there may be suspects, and they need not wait for the next turn
+        if death.kind is DeathKind.STOPPED:
+            self._events.emit(WorkerStopped(worker, pid, len(released)))
+            return
+        dead = await find_dead(self.calls, released)
+        given_back = len(released) - len(dead)
+        self._events.emit(WorkerCrashed(worker, pid, death.evidence, len(death.started), given_back))
+        tell_dead(self._events, dead, death.evidence)
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self._backend.close()

@@ -1,0 +1,71 @@
+"""What is asked for when a job is enqueued is what is there: no field is dropped on some shorter way."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from holdfast.core.job import NewJob, OnLate
+from holdfast.testing.conformance.harness import Harness
+
+_SPAN = timedelta(hours=1)
+
+
+def _asked(now: datetime) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
+    """Return for each field of a new job what is asked for to give it a value of its own, and what is to be seen."""
+    same: dict[str, Any] = {
+        "task": "other",
+        "payload": b'{"x": 1}',
+        "version": 2,
+        "queue": "other",
+        "priority": 3,
+        "max_attempts": 9,
+        "run_at": now + _SPAN,
+        "key": "k",
+        "tags": ("a", "b"),
+        "metadata": {"who": "me"},
+    }
+    return {
+        **{field: ({field: value}, {field: value}) for field, value in same.items()},
+        "delay": ({"delay": _SPAN}, {"run_at": now + _SPAN}),
+        "start_within": ({"start_within": _SPAN}, {"start_by": now + _SPAN}),
+        "on_late": ({"start_within": _SPAN, "on_late": OnLate.EXPIRE}, {"on_late": OnLate.EXPIRE}),
+    }
+
+
+_SEEN_ELSEWHERE = {"id", "on_conflict", "keep_key"}
+"""The id is how a job is found. The other two show when another job comes with the same key: see keys.py."""
+
+
+class Accepting:
+    """Every field of a new job is seen again, alone or with others, and whatever comes in the same call."""
+
+    def test_every_field_is_looked_at(self, harness: Harness) -> None:
+        """A field that is added to NewJob is added here."""
+        assert set(NewJob.__struct_fields__) == {*_asked(harness.clock.now()), *_SEEN_ELSEWHERE}
+
+    def test_each_field_is_seen_again(self, harness: Harness) -> None:
+        """Each is the only one that is not at its default: on its own, and among plain jobs."""
+        for asked, seen in _asked(harness.clock.now()).values():
+            alone, among = harness.new_job(**asked), harness.new_job(**{**asked, "task": "another"})
+            plain = [harness.new_job(), harness.new_job()]
+            harness.run(harness.verbs.enqueue([alone]))
+            harness.run(harness.verbs.enqueue([plain[0], among, plain[1]]))
+            assert {field: getattr(harness.job(alone.id), field) for field in seen} == seen
+            assert {field: getattr(harness.job(among.id), field) for field in seen} == {**seen, **_task(seen)}
+            for job in plain:
+                assert harness.job(job.id).task == job.task
+
+    def test_all_fields_are_seen_together(self, harness: Harness) -> None:
+        """None is in the way of another."""
+        asked: dict[str, Any] = {}
+        seen: dict[str, Any] = {}
+        for more_asked, more_seen in _asked(harness.clock.now()).values():
+            asked |= more_asked
+            seen |= more_seen
+        del asked["delay"]
+        seen["start_by"] = seen["run_at"] + _SPAN
+        job = harness.job(harness.enqueue(**asked))
+        assert {field: getattr(job, field) for field in seen} == seen
+
+
+def _task(seen: dict[str, Any]) -> dict[str, str]:
+    return {"task": "another"} if "task" in seen else {}

@@ -1,0 +1,62 @@
+"""One who waits for one job."""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from holdfast.core.job import Glance
+from holdfast.errors import HoldfastError, JobNotFoundError
+
+if TYPE_CHECKING:
+    import asyncio
+
+Until = Callable[[Glance], bool]
+"""Says whether what is seen of a job is what its watcher waits for."""
+
+
+class Watch:
+    """One who waits for one job. It is over once `until` holds, or once an error says that it never will."""
+
+    def __init__(self, job_id: str, until: Until) -> None:
+        self.job_id = job_id
+        self.until = until
+        self._seen: Glance | HoldfastError | None = None
+        self._over = Future[None]()
+        self._over_here: asyncio.Future[None] | None = None
+
+    def ended(self, within: float) -> bool:
+        """Wait for its end, blocking, for so many seconds at most; return whether it came."""
+        with suppress(TimeoutError):
+            self._over.result(within)
+        return self._over.done()
+
+    async def aended(self, within: float) -> bool:
+        """Wait as `ended` does, without blocking the event loop."""
+        import asyncio  # noqa: PLC0415 - a fifth of what it takes to import us, and here it is loaded already
+
+        if self._over_here is None:
+            self._over_here = asyncio.wrap_future(self._over)
+        await asyncio.wait([self._over_here], timeout=within)
+        return self._over.done()
+
+    def outcome(self) -> Glance:
+        """Return what was seen, or raise why nothing can be; once it is over."""
+        if isinstance(self._seen, HoldfastError):
+            raise self._seen
+        if self._seen is None:
+            raise RuntimeError("the watch is not over: wait for it first")
+        return self._seen
+
+    def end(self, seen: Glance | HoldfastError) -> None:
+        """Let it be over."""
+        self._seen = seen
+        self._over.set_result(None)
+
+
+def job_not_found(job_id: str) -> JobNotFoundError:
+    """Return the error for a job that is not there."""
+    return JobNotFoundError(
+        f"there is no job {job_id}; it was deleted, or is in another store, or the transaction that enqueued it has"
+        " not committed"
+    )

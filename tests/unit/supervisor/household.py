@@ -1,0 +1,144 @@
+"""One child of a supervisor, its line to it, and a store in memory, in virtual time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from random import Random
+
+from msgspec.structs import replace
+
+from holdfast.core.job import Claim, NewJob
+from holdfast.core.states import State
+from holdfast.errors import StoreUnavailableError
+from holdfast.events import Event, Events
+from holdfast.settings import Settings
+from holdfast.store.memory.backend import MemoryBackend
+from holdfast.store.protocol import BeatAnswer, ClaimRequest, WorkerInfo
+from holdfast.store.verb import Verb
+from holdfast.supervisor.child import Child, ChildSpec, Phase
+from holdfast.supervisor.heart import Heart
+from holdfast.testing.simulator.fleet import SimulatedChild
+from holdfast.testing.simulator.loop import VirtualLoop
+from holdfast.testing.simulator.process import Process
+from holdfast.testing.simulator.wires import MemoryLog, WireEnd
+from holdfast.testing.simulator.world import VirtualClock
+from holdfast.worker.messages import Message, Renewed, Told
+from holdfast.worker.notes import Notes
+from holdfast.worker.storecalls import StoreCalls
+
+SETTINGS = Settings(url="memory://", lease=15.0, keep_finished=100.0)
+
+
+class Moody(MemoryBackend):
+    """A store that takes its time, can be away, and remembers when it was called what.
+
+    Its clock can be set `ahead`: then it finds the beat of `other` old.
+    """
+
+    latency = 0.0
+    slow_verb = ""
+    """This one takes a minute."""
+    away = False
+    ahead = timedelta()
+
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__(clock)
+        self.clock = clock
+        self.called: list[tuple[str, float]] = []
+
+    async def arun(self, verb: Verb[object]) -> object:
+        self.called.append((verb.name, self.clock.boot()))
+        if self.away:
+            raise StoreUnavailableError("away")
+        await asyncio.sleep(60.0 if verb.name == self.slow_verb else self.latency)
+        answer = await super().arun(verb)
+        await asyncio.sleep(self.latency)
+        if isinstance(answer, BeatAnswer) and self.ahead:
+            return replace(answer, now=answer.now + self.ahead, expired=frozenset({"other"}))
+        return answer
+
+    def calls_of(self, verb: str) -> list[float]:
+        """Return when it was called so."""
+        return [at for name, at in self.called if name == verb]
+
+
+class Household:
+    """The child, which is the worker `name`; others may be registered in the store."""
+
+    def __init__(self, name: str, settings: Settings = SETTINGS) -> None:
+        self.settings = settings
+        self.clock = VirtualClock()
+        self.backend = Moody(self.clock)
+        self.verbs = self.backend.verbs
+        process, supervisor = Process(1, "child"), Process(2, "supervisor")
+        near, self.far = WireEnd.pair(supervisor, process)
+        log = MemoryLog()
+        self.notes = Notes(log)
+        self.child = Child(ChildSpec(name), SimulatedChild(process, near, log), 0.0, Phase.WORKING)
+        self.events = Events()
+        self.told_events: list[Event] = []
+        self.events.subscribe(self.told_events.append)
+        self.calls = StoreCalls(self.backend, self.clock, Events(), Random(1), timeout=5.0)
+        self.suspects: list[frozenset[str]] = []
+        self.register(name)
+
+    def beat(self) -> Heart:
+        """Begin to beat."""
+        heart = Heart(
+            self.calls,
+            self.clock,
+            self.settings,
+            self.events,
+            children=lambda: [self.child],
+            suspects_wait=self.suspects.append,
+        )
+        self._beating = asyncio.ensure_future(heart.run())
+        return heart
+
+    def register(self, worker: str) -> None:
+        """Make another worker known."""
+        self.backend.run(self.verbs.register(WorkerInfo(worker, "s", "host", 1, timedelta(seconds=15))))
+
+    def claim(self, worker: str, *jobs: NewJob) -> tuple[Claim, ...]:
+        """Enqueue jobs, a plain one called `job` by default, and let a worker claim them."""
+        self.backend.run(self.verbs.enqueue(jobs or [NewJob("job", "task", b"{}")]))
+        return self.backend.run(self.verbs.claim(ClaimRequest(worker, 1, len(jobs) or 1))).jobs
+
+    def claim_and_note(self, worker: str, *jobs: NewJob) -> None:
+        """Likewise, and let our child note the answer."""
+        self.notes.answered(1, [claim.ref for claim in self.claim(worker, *jobs)])
+
+    def state(self) -> State | None:
+        """Return where the job called `job` is; None where it is no more."""
+        job = self.backend.run(self.verbs.get("job"))
+        return None if job is None else job.state
+
+    def workers(self) -> list[str]:
+        """Return who is registered."""
+        return [worker.info.id for worker in self.backend.run(self.verbs.workers())]
+
+    async def next_words(self) -> list[Message | None]:
+        """Return all that the child hears of the next beat."""
+        words = [await self.far.receive()]
+        while not isinstance(words[-1], Renewed):
+            words.append(await self.far.receive())
+        return words
+
+    async def told(self) -> Told:
+        """Return what the child hears with the next beat."""
+        [word] = await self.next_words()
+        assert isinstance(word, Renewed)
+        assert word.told is not None
+        return word.told
+
+
+def play(
+    scenario: Callable[[Household], Awaitable[None]], name: str = "ours", settings: Settings = SETTINGS
+) -> None:
+    """Play a scenario with a child of that name."""
+
+    async def run() -> None:
+        await scenario(Household(name, settings))
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(run())
