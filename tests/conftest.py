@@ -6,11 +6,14 @@ database that is empty. What is not there makes tests fail, with a word on how t
 """
 
 import os
+import shutil
 import signal
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from itertools import count
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -25,6 +28,10 @@ pytest.register_assert_rewrite("holdfast.testing.conformance")
 FAST = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
 """The shared server forgets everything when its machine fails, which no test of ours can wait for. The servers that
 tests kill are private, and keep what they promise."""
+
+MEMORY = Path("/dev/shm")
+ROOM = 1 << 30
+"""Bytes that must be free there: the folders of tests are small, and containers may have next to nothing."""
 
 _numbers = count(1)
 
@@ -85,6 +92,20 @@ def shared_redis_cluster() -> Iterator[RedisCluster]:
 
 
 @pytest.fixture
+def quick_path(tmp_path: Path) -> Iterator[Path]:
+    """Give an empty folder in memory, if the machine has one: what is kept there waits for no disk at each commit.
+
+    It is for tests in which one at a time uses the store. Where several meet, or are killed, the wait for the disk
+    is when things happen.
+    """
+    if not MEMORY.is_dir() or not os.access(MEMORY, os.W_OK) or shutil.disk_usage(MEMORY).free < ROOM:
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(prefix="holdfast-test-", dir=MEMORY, ignore_cleanup_errors=True) as name:
+        yield Path(name)
+
+
+@pytest.fixture
 def postgres_schema(shared_postgres: str) -> Iterator[str]:
     """Give the name of a schema that does not exist yet and is dropped afterwards, with those of its namespaces."""
     name = f"test_{os.getpid()}_{next(_numbers)}"
@@ -124,6 +145,13 @@ def redis_cluster_url(shared_redis_cluster: RedisCluster) -> Iterator[str]:
     shared_redis_cluster.flush()
     yield shared_redis_cluster.url()
     shared_redis_cluster.flush()
+
+
+@pytest.fixture
+def emptied_url(shared_postgres: str, emptied_schema: Schema) -> str:
+    """Give the URL of an empty store that was made before: for tests that change no table and ask for no plan."""
+    emptied_schema.empty()
+    return with_query(shared_postgres, schema=emptied_schema.name)
 
 
 @pytest.fixture(scope="session")

@@ -23,12 +23,12 @@ Begin = Callable[[ExitStack, Random], History]
 
 
 @pytest.fixture
-def begin(request: pytest.FixtureRequest) -> Begin:
+def begin(request: pytest.FixtureRequest, quick_path: Path) -> Begin:
     """Give a maker of histories on empty stores of all kinds."""
 
     def begin(opened: ExitStack, random: Random) -> History:
         clock = FakeClock()
-        folder = Path(opened.enter_context(TemporaryDirectory()))
+        folder = Path(opened.enter_context(TemporaryDirectory(dir=quick_path)))
         model, *others = [
             Harness(opened.enter_context(closing(opener(request, folder, clock))), clock)
             for opener in STORES.values()

@@ -15,12 +15,14 @@ from holdfast.cli.failures import ExitCode
 from holdfast.cli.jobview import job_fields
 from holdfast.cli.main import cli
 from holdfast.core.outcome import Outcome
-from holdfast.core.record import Cause, Decision
+from holdfast.core.record import Cause as FireCause
+from holdfast.core.record import Decision
 from holdfast.core.states import CLAIMED, FINAL, MOVES, WAITING, Reason, State
 from holdfast.patience import PASSING
 from holdfast.policy import declare_options, declare_policy
 from holdfast.schedule.rules import Misfire, Overlap, Rule
 from holdfast.settings import Settings
+from holdfast.watch.explanation import Cause
 
 REFERENCE = ROOT / "docs" / "reference"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -107,7 +109,7 @@ def _written(default):
 
 @pytest.mark.parametrize(
     ("header", "words"),
-    [("decision", Decision), ("cause", Cause), ("word", [*Misfire, *Overlap])],
+    [("decision", Decision), ("cause", FireCause), ("word", [*Misfire, *Overlap])],
 )
 def test_the_words_about_schedules_are_complete(header, words):
     """What becomes of a planned time is told in words that all stand there, and no others do."""
@@ -201,6 +203,11 @@ def test_the_fields_and_exit_codes_of_the_command_line_are_documented():
         missing = [name for name in job_fields(handle.job()) if f"`{name}`" not in text]
     assert missing == []
     assert {row[0] for row in table_of("cli.md", "code")} == {f"`{code.value}`" for code in ExitCode}
+
+
+def test_every_cause_that_why_tells_programs_is_documented():
+    """The table of causes is the enumeration."""
+    assert set(re.findall(r"`(\w+)`", " ".join(row[0] for row in table_of("cli.md", "cause")))) == {*Cause}
 
 
 def lambda_free() -> None:

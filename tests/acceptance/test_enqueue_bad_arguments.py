@@ -102,6 +102,10 @@ BAD_OPTIONS = {
     "text as metadata": ({"metadata": "who"}, "metadata must map"),
     "number in metadata": ({"metadata": {"who": 5}}, "metadata must map"),
     "unwritable metadata": ({"metadata": {"who": "\udcff"}}, "metadata must map"),
+    "NUL in metadata": ({"metadata": {"who": "a\0b"}}, "metadata must map names to texts without NUL"),
+    "NUL in a name of metadata": ({"metadata": {"w\0o": "a"}}, "metadata must map"),
+    "NUL in a tag": ({"tags": ["a\0b"]}, "a tag must be 1 to 100 printable characters"),
+    "NUL in a key": ({"key": "a\0b"}, "key must be 1 to 200 printable characters"),
     "long metadata": ({"metadata": {"who": "x" * 5000}}, "metadata must not exceed"),
 }
 

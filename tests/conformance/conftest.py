@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import FunctionType
 
 import pytest
 
@@ -11,6 +12,12 @@ from holdfast.testing.conformance import Harness
 
 
 @pytest.fixture(params=STORES)
-def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Harness]:
-    with open_harness(request.param, STORES[request.param], request, tmp_path) as harness:
+def harness(request: pytest.FixtureRequest, tmp_path: Path, quick_path: Path) -> Iterator[Harness]:
+    folder = tmp_path if _is_for_several(request.function) else quick_path
+    with open_harness(request.param, STORES[request.param], request, folder) as harness:
         yield harness
+
+
+def _is_for_several(test: FunctionType) -> bool:
+    """Tell whether threads of the test meet in the store: then its commits take as long as they do on a disk."""
+    return "ThreadPoolExecutor" in test.__code__.co_names

@@ -5,7 +5,7 @@ None is sent through a queue that a window closes: that it does not start anythi
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from holdfast.child.canary import new_canary
 from holdfast.cli.windows import find_windows
@@ -100,7 +100,8 @@ class Canaries:
         verbs = self._backend.verbs
         queues, workers = self._backend.run(verbs.queues()), self._backend.run(verbs.workers())
         chosen = [queue for queue in self._choice.of(queues, workers) if queue not in self._sent]
-        self._closed = {queue: why for queue in chosen if (why := self._why_closed(queue)) is not None}
+        now = SystemClock().now()
+        self._closed = {queue: why for queue in chosen if (why := self._why_closed(queue, now)) is not None}
         jobs = [new_canary(queue, within) for queue in chosen if queue not in self._closed]
         if jobs:
             self._backend.run(verbs.enqueue(jobs))
@@ -114,10 +115,9 @@ class Canaries:
         job = situation.job
         if job.state is State.COMPLETED and job.finished_at is not None:
             return Flight(queue, job_id, job.finished_at - job.created_at, None)
-        closed = self._why_closed(queue)
+        closed = self._why_closed(queue, situation.now)
         return Flight(queue, job_id, None, closed or explain(situation).text, closed=closed is not None)
 
-    def _why_closed(self, queue: str) -> str | None:
-        now = SystemClock().now()
+    def _why_closed(self, queue: str, now: datetime) -> str | None:
         closed = queue_closed(find_windows(self._backend), queue, now)
         return None if closed is None else f"It is closed until {closed.until(now)}."

@@ -1,58 +1,20 @@
 """`holdfast jobs show`: everything about one job, its history and the reason why it is where it is."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import click
-import msgspec
 from rich.text import Text
 
 from holdfast.cli.connection import Wanted, about_a_store
 from holdfast.cli.helptext import examples
-from holdfast.cli.jobview import attempt_fields, decoded_args, indented, job_fields
-from holdfast.cli.lookup import find_job
+from holdfast.cli.jobview import attempt_fields, indented, job_fields, say_arguments
 from holdfast.cli.output import Column, coloured, cut, say, say_block, say_fields, say_heading, say_json, say_table
-from holdfast.cli.windows import find_windows
+from holdfast.cli.story import Story, read_story
 from holdfast.core.job import Attempt, Job, OnLate, Progress
 from holdfast.core.provenance import planned_of, schedule_of, without_provenance
-from holdfast.errors import JobNotFoundError
-from holdfast.store.protocol import Situation
-from holdfast.watch.closed import Windows
-from holdfast.watch.explanation import Explanation
-from holdfast.watch.why import explain
 from holdfast.words import counted, dated, one_line, span
-
-
-@dataclass(frozen=True, slots=True)
-class Story:
-    """A job with its history and its situation."""
-
-    situation: Situation
-    attempts: tuple[Attempt, ...]
-    windows: Windows
-
-    @property
-    def job(self) -> Job:
-        """The job."""
-        return self.situation.job
-
-    @property
-    def why(self) -> Explanation:
-        """Why the job is where it is."""
-        present = next((each for each in self.attempts if each.fence == self.job.fence), None)
-        return explain(self.situation, present.started_at if present else None, self.windows)
-
-
-def read_story(wanted: Wanted, job_id: str) -> Story:
-    """Return all that the store knows of a job."""
-    with wanted.store() as backend:
-        job = find_job(wanted, backend, job_id)
-        situation = backend.run(backend.verbs.situation(job.id))
-        if situation is None:
-            raise JobNotFoundError(f"job {job.id} was removed just now")
-        return Story(situation, backend.run(backend.verbs.history(job.id)), find_windows(backend))
 
 
 @click.command(
@@ -101,7 +63,6 @@ def _fields(job: Job, now: datetime) -> dict[str, str | Text]:
         "start by": _start_by(job, now) if job.start_by else None,
         "enqueued": dated(job.created_at, now),
         "finished": dated(job.finished_at, now) if job.finished_at else None,
-        "until": dated(job.until, now) if job.until else None,
         "reason": job.reason,
         "after": f"job {job.after}, whose place it takes" if job.after else None,
         "key": job.key,
@@ -136,22 +97,6 @@ def _progress(progress: Progress) -> str:
     if not progress.total:
         return f"{progress.done:,g} done"
     return f"{progress.done:,g} of {progress.total:,g} ({progress.done / progress.total:.0%})"
-
-
-def say_arguments(payload: bytes) -> None:
-    """Print the arguments of a payload; of a secret one, its name."""
-    fields = decoded_args(payload)
-    say_heading("Arguments")
-    if "payload_error" in fields:
-        say_block(fields["payload_error"], style="red")
-    elif fields["args"]:
-        say_fields({one_line(name): _text(value) for name, value in fields["args"].items()})
-    else:
-        say_block("none", style="dim")
-
-
-def _text(encoded: msgspec.Raw) -> str:
-    return bytes(encoded).decode(errors="replace")
 
 
 def _tell_result(fields: Mapping[str, Any]) -> None:

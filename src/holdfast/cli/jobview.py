@@ -1,4 +1,4 @@
-"""A job as the fields that `--json` prints, its bytes decoded; and the columns in which a list shows it."""
+"""A job as the fields that `--json` prints, its bytes decoded; and what several commands show of it."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 from rich.text import Text
 
-from holdfast.cli.output import Column, coloured, cut
+from holdfast.cli.output import Column, coloured, cut, say_block, say_fields, say_heading
 from holdfast.codec import MASK
 from holdfast.core.job import Attempt, Job
 from holdfast.core.provenance import planned_of, schedule_of, without_provenance
-from holdfast.core.states import FINAL, State
-from holdfast.words import dated, relative, short_id
+from holdfast.core.states import FINAL
+from holdfast.words import dated, one_line, relative, short_id
 
 _WIDE = 120
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -45,6 +45,22 @@ def decoded_args(payload: bytes) -> dict[str, Any]:
         return {"args": envelope.args | dict.fromkeys(envelope.secret, _MASKED)}
     except _UNREADABLE as error:
         return {"args": None, "payload_error": f"the payload cannot be read: {error}"}
+
+
+def say_arguments(payload: bytes) -> None:
+    """Print the arguments of a payload; of a secret one, its name."""
+    fields = decoded_args(payload)
+    say_heading("Arguments")
+    if "payload_error" in fields:
+        say_block(fields["payload_error"], style="red")
+    elif fields["args"]:
+        say_fields({one_line(name): _text(value) for name, value in fields["args"].items()})
+    else:
+        say_block("none", style="dim")
+
+
+def _text(encoded: msgspec.Raw) -> str:
+    return bytes(encoded).decode(errors="replace")
 
 
 def _decoded_result(result: bytes | None) -> dict[str, Any]:
@@ -103,6 +119,4 @@ def _state_and_wish(job: Job) -> Text:
 
 def _when(job: Job) -> datetime:
     """Return the time that matters in the job's state: its end, or else when it is due."""
-    if job.state is State.BLOCKED and job.until is not None:
-        return job.until
     return job.finished_at or job.run_at

@@ -11,6 +11,7 @@ from rich.text import Text
 from holdfast.cli.connection import Wanted, about_a_store
 from holdfast.cli.helptext import examples
 from holdfast.cli.output import say, say_fields, say_json
+from holdfast.cli.queueview import queue_fields
 from holdfast.cli.windows import find_windows
 from holdfast.clock import SystemClock
 from holdfast.core.states import State
@@ -57,15 +58,9 @@ def show(wanted: Wanted, name: str) -> None:
 
 
 def _fields(look: Look) -> dict[str, Any]:
-    closed = queue_closed(look.windows, look.queue.name, look.now)
-    return {
-        "name": look.queue.name,
-        "paused_at": look.queue.paused_at,
-        "closed_until": None if closed is None else closed.closing.end,
-        "states": {state.value: look.queue.states.get(state, 0) for state in State},
-        "windows": [window for hours in look.windows for window in hours.windows],
-        "workers": [worker.info.id for worker in look.workers],
-    }
+    [fields] = queue_fields([look.queue], look.windows, look.now)
+    windows = [window for hours in look.windows for window in hours.windows]
+    return {**fields, "windows": windows, "workers": [worker.info.id for worker in look.workers]}
 
 
 def _told(look: Look) -> Iterator[tuple[str, str | Text]]:

@@ -6,9 +6,9 @@ from rich.text import Text
 from holdfast.cli.connection import Wanted, about_a_store
 from holdfast.cli.helptext import examples
 from holdfast.cli.output import Column, coloured, number, say, say_heading, say_json, say_table
-from holdfast.cli.queues import queue_columns, queue_fields
+from holdfast.cli.queueview import queue_columns, queue_fields
 from holdfast.cli.windows import find_windows
-from holdfast.cli.workers import worker_columns, worker_fields
+from holdfast.cli.workerview import worker_columns, worker_fields
 from holdfast.clock import SystemClock
 from holdfast.core.states import State
 from holdfast.watch.obstacle import START_A_WORKER

@@ -4,8 +4,8 @@ import click
 
 from holdfast.cli.connection import Wanted, about_a_store
 from holdfast.cli.helptext import examples
-from holdfast.cli.jobs_show import read_story
 from holdfast.cli.output import say, say_json
+from holdfast.cli.story import read_story
 
 
 @click.command(epilog=examples("holdfast why 0197b1c2-7d1e-7c3a-9f60-5a4b3c2d1e0f", "holdfast why 3c2d1e0f --json"))

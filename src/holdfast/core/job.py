@@ -165,7 +165,6 @@ class Job(msgspec.Struct, frozen=True):
     priority: int
     state: State
     reason: str | None
-    until: datetime | None
     run_at: datetime
     created_at: datetime
     finished_at: datetime | None

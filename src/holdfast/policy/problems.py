@@ -128,7 +128,8 @@ def metadata_problems(metadata: Any) -> Iterator[str]:
         return
     for name, value in metadata.items():
         if not (isinstance(name, str) and name and name.isprintable() and _is_text(value)):
-            yield f"metadata must map names to texts, and has {name!r:.80}: {value!r:.80}; turn it into str"
+            said = f"{name!r:.80}: {value!r:.80}"
+            yield f"metadata must map names to texts without NUL, and has {said}; turn it into such a str"
     if sum(len(str(name)) + len(str(value)) for name, value in metadata.items()) > _MOST_METADATA:
         yield f"metadata must not exceed {_MOST_METADATA:,} characters; keep the data elsewhere and name it here"
 
@@ -143,8 +144,8 @@ def patience_problems(retry_for: Any, tx: Any) -> Iterator[str]:
 
 
 def _is_text(value: Any) -> bool:
-    """Tell whether this is a text that can be written: one with a lone surrogate cannot."""
-    return isinstance(value, str) and value.encode(errors="ignore").decode() == value
+    """Tell whether this is a text that every store can write: one with NUL or a lone surrogate is not."""
+    return isinstance(value, str) and "\0" not in value and value.encode(errors="ignore").decode() == value
 
 
 def _words(kind: type[StrEnum]) -> str:

@@ -82,25 +82,25 @@ class Backend(SyncDriver, AsyncDriver, Protocol):
         ...
 
     def run_in(self, verb: Verb[T], connection: Any) -> T:
-        """Run the verb inside the transaction of a connection of the caller's own, who commits it, or not.
+        """Run the verb inside the transaction of a sync connection of the caller's own, who commits it, or not.
 
-        Raises ConfigurationError, before anything is written, for a connection that this store cannot use.
+        Raises ConfigurationError, before anything is written, for a connection that this store cannot use so.
         """
         ...
 
     async def arun_in(self, verb: Verb[T], connection: Any) -> T:
-        """Do as `run_in` does, for an async connection too."""
+        """Do as `run_in` does, for an async connection, and refuse a sync one."""
         ...
 
     def join(self, connection: Any) -> Joined:
-        """Return the transaction on a connection of the caller's own, to begin and to end it.
+        """Return the transaction on a sync connection of the caller's own, to begin and to end it.
 
-        Raises ConfigurationError for a connection that this store cannot use.
+        Raises ConfigurationError for a connection that this store cannot use so.
         """
         ...
 
     def ajoin(self, connection: Any) -> AsyncJoined:
-        """Do as `join` does, for an async connection too."""
+        """Do as `join` does, for an async connection, and refuse a sync one."""
         ...
 
     def close(self) -> None:

@@ -99,8 +99,9 @@ class End:
 
 
 def is_plain_success(ending: Ending) -> bool:
-    """Tell whether an ending is a completion that needs no line of its own in the history."""
-    return ending.move is Move.COMPLETE and ending.failure is None and ending.log is None
+    """Tell whether an ending is a completion with nothing to tell but its result and when it started."""
+    is_silent = ending.failure is None and ending.log is None and ending.reason is None
+    return ending.move is Move.COMPLETE and is_silent
 
 
 def check(endings: Iterable[Ending]) -> None:

@@ -10,6 +10,7 @@ from inspect import GEN_CREATED, getgeneratorstate
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from holdfast.errors import ConfigurationError
+from holdfast.store.awaiting import run_at_once
 from holdfast.store.verb import Verb
 
 T = TypeVar("T")
@@ -41,27 +42,8 @@ def _fresh(errand: Errand[T]) -> Verbs[T]:
     return errand.steps
 
 
-def run_errand(run: Callable[[Verb[Any]], Any], errand: Errand[T]) -> T:
-    """Run the verbs of an errand, blocking."""
-    steps = _fresh(errand)
-    try:
-        verb = next(steps)
-        while True:
-            try:
-                answer = run(verb)
-            except Exception as error:  # noqa: BLE001 - the errand may know what to do about it
-                verb = steps.throw(error)
-            else:
-                verb = steps.send(answer)
-    except StopIteration as stop:
-        told: T = stop.value
-        return told
-    finally:
-        steps.close()
-
-
 async def arun_errand(run: Callable[[Verb[Any]], Awaitable[Any]], errand: Errand[T]) -> T:
-    """Do the same where to run is to await."""
+    """Run the verbs of an errand."""
     steps = _fresh(errand)
     try:
         verb = next(steps)
@@ -77,3 +59,12 @@ async def arun_errand(run: Callable[[Verb[Any]], Awaitable[Any]], errand: Errand
         return told
     finally:
         steps.close()
+
+
+def run_errand(run: Callable[[Verb[Any]], Any], errand: Errand[T]) -> T:
+    """Do the same, blocking."""
+
+    async def at_once(verb: Verb[Any]) -> Any:
+        return run(verb)
+
+    return run_at_once(arun_errand(at_once, errand))

@@ -1,9 +1,6 @@
 """What every store refuses, in the same words: each function returns the error to raise."""
 
-from typing import Any
-
 from holdfast.errors import (
-    ConfigurationError,
     JobNotFoundError,
     JobStateError,
     KeyTakenError,
@@ -45,11 +42,3 @@ def key_taken(task: str, key: str | None, holder: str, state: str, *, requeued: 
     else:
         remedy = f"cancel it or wait for its end before job {requeued} is requeued"
     return KeyTakenError(f"key {key!r} of task {task} is taken by job {holder}, which is {state}: {remedy}")
-
-
-def to_be_awaited(connection: Any) -> ConfigurationError:
-    """Return the error for an async connection that was given to sync code."""
-    return ConfigurationError(
-        f"your {type(connection).__name__} has to be awaited: use aenqueue and aenqueue_many, or async with"
-        " ctx.transaction"
-    )

@@ -5,7 +5,7 @@ the caller wants. It never begins or commits. A driver, sync or async, runs it i
 share every line, and the same verb can run on a user's own connection.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import wraps
@@ -95,6 +95,19 @@ def follow(steps: Steps[T], answer: Callable[[Statement], Any]) -> T:
         statement = next(steps)
         while True:
             statement = steps.send(answer(statement))
+    except StopIteration as stop:
+        told: T = stop.value
+        return told
+    finally:
+        steps.close()
+
+
+async def afollow(steps: Steps[T], answer: Callable[[Statement], Awaitable[Any]]) -> T:
+    """Do the same where to answer is to await."""
+    try:
+        statement = next(steps)
+        while True:
+            statement = steps.send(await answer(statement))
     except StopIteration as stop:
         told: T = stop.value
         return told

@@ -76,10 +76,8 @@ def _line(situation: Situation) -> Obstacle:
     first = _who_goes_first(situation, serving)
     if overdue and not situation.ahead:
         has = "has" if len(serving) == 1 else "have"
-        says = (
-            f"{who} {has} not taken it for {span(waited)}, though not all places run a job ({running} of {places})"
-        )
-        return Obstacle(Cause.NOT_TAKEN, says, look_in_log(*serving))
+        says = f"{who} {has} not taken it for {span(waited)}, though only {running} of {places} places run a job"
+        return Obstacle(Cause.NOT_TAKEN, f"{says}{first}", look_in_log(*serving))
     again = f"ask again: if as many go first then, {look_in_log(*serving)}" if overdue else None
     if taken >= places:
         says = f"{who} {'is' if len(serving) == 1 else 'are'} busy {how}{first}"

@@ -1,4 +1,4 @@
-"""Why a job is where it is: a look-up of (state, reason, until) and of who could run it. Pure."""
+"""Why a job is where it is: a look-up of (state, reason, time) and of who could run it. Pure."""
 
 import dataclasses
 import shlex
@@ -29,6 +29,8 @@ PUT_OFF = timedelta(seconds=1)
 _MAY_BE_SHUT_OUT = frozenset({State.READY, State.SCHEDULED, State.HELD})
 """The states in which a window may keep a job from starting."""
 
+_NOT_STARTED = WAITING | {State.HELD}
+
 _GIVEN_UP: Mapping[str, tuple[Cause, str]] = MappingProxyType(
     {
         Reason.REQUESTED: (Cause.CANCELLED, "someone asked for it"),
@@ -58,12 +60,11 @@ def _closed(situation: Situation, windows: Windows) -> Explanation | None:
     job, now = situation.job, situation.now
     if job.state not in _MAY_BE_SHUT_OUT or situation.queue_paused_at is not None:
         return None
-    due_at = _due_at(job)
-    closed = job_closed(windows, job, max(due_at - PUT_OFF, now))
+    closed = job_closed(windows, job, max(job.run_at - PUT_OFF, now))
     if closed is None:
         return None
     until = closed.until(now)
-    if due_at <= now and job.state is not State.HELD:
+    if job.run_at <= now and job.state is not State.HELD:
         since = dated(job.run_at, now)
         return Explanation(
             Cause.CLOSED, f"It has been due since {since}, and its {closed.name} is closed until {until}."
@@ -76,14 +77,9 @@ def _closed(situation: Situation, windows: Windows) -> Explanation | None:
 def _expiry(situation: Situation) -> Iterator[str]:
     """Yield that a job which waits will not run at all: it is too late for its first start."""
     job, now = situation.job, situation.now
-    waits = job.state in WAITING or job.state is State.HELD
-    if (
-        waits
-        and job.on_late is OnLate.EXPIRE
-        and not job.attempt
-        and job.start_by
-        and job.run_at <= job.start_by < now
-    ):
+    if job.state not in _NOT_STARTED or job.on_late is not OnLate.EXPIRE or job.attempt or job.start_by is None:
+        return
+    if job.run_at <= job.start_by < now:
         by = dated(job.start_by, now)
         yield f"It was to start by {by} at the latest: it expires as soon as a worker comes to it."
 
@@ -98,20 +94,15 @@ def _provenance(situation: Situation) -> Iterator[str]:
 
 def _scheduled(situation: Situation) -> Explanation:
     job = situation.job
-    due_at = _due_at(job)
-    if due_at <= situation.now:
+    if job.run_at <= situation.now:
         return _ready(situation)
     cause, purpose = _purpose(job)
-    says = f"It waits until {dated(due_at, situation.now)}{purpose}."
+    says = f"It waits until {dated(job.run_at, situation.now)}{purpose}."
     if situation.queue_paused_at is not None:
         paused = obstacle_of(situation)
         says += f" Even then it will not start: {paused.says}."
         return Explanation(cause, says, paused.remedy)
     return Explanation(cause, says, f"`holdfast jobs retry {job.id}` lets it run now")
-
-
-def _due_at(job: Job) -> datetime:
-    return job.until if job.until is not None and job.state is State.SCHEDULED else job.run_at
 
 
 def _purpose(job: Job) -> tuple[Cause, str]:
@@ -143,8 +134,7 @@ def _blocked(situation: Situation) -> Explanation:
             " when that one has ended or, if it has not started, was given back.",
             f"`holdfast why {job.after}` says how that one stands",
         )
-    until = f" until {dated(job.until, situation.now)}" if job.until else ""
-    return Explanation(Cause.BLOCKED, f"It is blocked{until}: {job.reason or 'no reason was given'}.")
+    return Explanation(Cause.BLOCKED, f"It is blocked: {job.reason or 'no reason was given'}.")
 
 
 def _unknown(situation: Situation) -> Explanation:
@@ -152,8 +142,8 @@ def _unknown(situation: Situation) -> Explanation:
     task = f"task '{situation.job.task}' (payload version {situation.job.version})"
     shut_out = shut_out_by(situation)
     if shut_out is not None:
-        says = f"It was put aside by a worker that does not know {task}, to wait for one that does; and {shut_out.says}."
-        return Explanation(shut_out.cause, says, shut_out.remedy)
+        aside = f"It was put aside by a worker that does not know {task}, to wait for one that does"
+        return Explanation(shut_out.cause, f"{aside}; and {shut_out.says}.", shut_out.remedy)
     return Explanation(
         Cause.TASK_UNKNOWN,
         f"No running worker knows {task}.",
@@ -163,15 +153,18 @@ def _unknown(situation: Situation) -> Explanation:
 
 def _held(situation: Situation) -> Explanation:
     job, now = situation.job, situation.now
-    worker = _its_worker(situation)
-    told = Explanation(Cause.HELD, f"It is held by {_owner(situation)}; it starts at {dated(job.run_at, now)}.")
-    if job.run_at <= now:
-        since = f"It is held by {_owner(situation)}; it has been due since {dated(job.run_at, now)}"
-        told = Explanation(Cause.HELD, f"{since} and starts as soon as a place is free.")
-        if worker is not None and now - job.run_at > OVERDUE and worker.running < worker.info.concurrency:
-            places = f"{worker.running} of the {worker.info.concurrency} places there run a job"
-            again = f"ask again: if it is still held then, {look_in_log(worker)}"
-            told = Explanation(Cause.NOT_STARTED, f"{since} and has not started, though only {places}.", again)
+    worker, held, due = _its_worker(situation), f"It is held by {_owner(situation)}", dated(job.run_at, now)
+    if job.run_at > now:
+        told = Explanation(Cause.HELD, f"{held}; it starts at {due}.")
+    elif worker is None or now - job.run_at <= OVERDUE or worker.running >= worker.info.concurrency:
+        told = Explanation(
+            Cause.HELD, f"{held}; it has been due since {due} and starts as soon as a place is free."
+        )
+    else:
+        places = f"only {worker.running} of the {worker.info.concurrency} places there run a job"
+        says = f"{held}; it has been due since {due} and was not reported to run, though {places}."
+        again = f"ask again: if it is still held then, {look_in_log(worker)}"
+        told = Explanation(Cause.NOT_STARTED, says, again)
     return _with_its_worker(situation, told)
 
 

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class JobTransaction:
-    """One transaction that completes the job: for `with` on a sync connection, for `async with` on any."""
+    """One transaction that completes the job: for `with` on a sync connection, for `async with` on an async one."""
 
     def __init__(self, backend: Backend, worker: str, control: Control, judge: Judge, connection: Any) -> None:
         self._backend = backend

@@ -7,6 +7,12 @@ from click.testing import CliRunner
 from holdfast.cli.main import cli
 
 
+@pytest.fixture
+def tmp_path(quick_path):
+    """Give a folder in memory: one command at a time uses what is there."""
+    return quick_path
+
+
 @pytest.fixture(autouse=True)
 def no_surroundings(monkeypatch, tmp_path):
     """Neither the caller's environment nor a database in the directory plays a part."""

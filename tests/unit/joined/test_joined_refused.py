@@ -63,6 +63,19 @@ def test_autocommit_without_a_transaction_is_refused(shop, path, other):
     assert jobs(shop) == 0
 
 
+def test_an_async_enqueue_refuses_a_sync_connection(shop, path, own):
+    """The event loop would wait for the write lock; what is no connection at all is told so."""
+    refused = pytest.raises(ConfigurationError, match=r"^your \w+ cannot be awaited.*use enqueue.*aenqueue needs")
+    with refused:
+        run(apack(shop, own))
+    with alchemy(path) as engine, engine.connect() as connection, refused:
+        run(apack(shop, connection))
+    with pytest.raises(ConfigurationError, match=r"joined through a sqlite3\.Connection"):
+        run(apack(shop, object()))
+    assert not own.in_transaction
+    assert jobs(shop) == 0
+
+
 def test_the_memory_store_has_no_transactions(own):
     app = make_app("memory://")
     with pytest.raises(ConfigurationError, match="the memory store has no transactions"):

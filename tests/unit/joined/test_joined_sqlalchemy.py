@@ -3,7 +3,7 @@
 import asyncio
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 from joining import alchemy, apack, jobs, orders, pack, run
@@ -115,12 +115,23 @@ def test_sqlalchemy_that_begins_by_its_own_event(shop, path):
         assert jobs(shop) == 1
 
 
-@pytest.mark.parametrize("kind", ["connection", "session", "scoped"])
+@asynccontextmanager
+async def _closed_at_the_end(scoped):
+    yield scoped
+    await scoped.remove()
+
+
+@pytest.mark.parametrize("kind", ["connection", "session", "scoped", "scope"])
 def test_async_connections_of_sqlalchemy(shop, path, kind):
     async def use():
         engine = create_async_engine(f"sqlite+aiosqlite:///{path}")
         scoped = async_scoped_session(async_sessionmaker(engine), asyncio.current_task)
-        makes = {"connection": engine.connect, "session": lambda: AsyncSession(engine), "scoped": scoped}
+        makes = {
+            "connection": engine.connect,
+            "session": lambda: AsyncSession(engine),
+            "scoped": scoped,
+            "scope": lambda: _closed_at_the_end(scoped),
+        }
         async with makes[kind]() as own:
             await own.execute(text("INSERT INTO orders DEFAULT VALUES"))
             await apack(shop, own)

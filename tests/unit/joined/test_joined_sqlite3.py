@@ -4,7 +4,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from joining import apack, jobs, make_app, orders, pack, run
+from joining import jobs, make_app, orders, pack
 
 from holdfast.errors import KeyTakenError, StoreError
 
@@ -119,15 +119,6 @@ def test_a_subclass_of_connection_will_do(shop, path):
     with closing(sqlite3.connect(path, factory=Mine)) as own:
         pack(shop, own)
         own.commit()
-    assert jobs(shop) == 1
-
-
-def test_async_code_may_give_a_sync_connection(shop, own):
-    run(apack(shop, own))
-    own.rollback()
-    assert jobs(shop) == 0
-    run(apack(shop, own))
-    own.commit()
     assert jobs(shop) == 1
 
 

@@ -23,8 +23,8 @@ ACCEPTED, STALE = Verdict.ACCEPTED, Verdict.STALE
 
 
 @pytest.fixture
-def crossing(postgres_url):
-    with closing(Crossing(postgres_url)) as crossing:
+def crossing(emptied_url):
+    with closing(Crossing(emptied_url)) as crossing:
         yield crossing
 
 

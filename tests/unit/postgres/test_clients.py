@@ -19,9 +19,9 @@ from holdfast.testing.conformance import Harness
 
 
 @pytest.fixture
-def harness(postgres_url):
+def harness(emptied_url):
     clock = FakeClock()
-    with closing(PostgresBackend(postgres_url, clock=clock)) as backend:
+    with closing(PostgresBackend(emptied_url, clock=clock)) as backend:
         yield Harness(backend, clock)
 
 
@@ -204,12 +204,12 @@ class TestAtOnce:
             harness.run(harness.verbs.cancel(first.job_id))
             assert harness.job(second).state is State.CANCELLED
 
-    def test_locks_are_taken_in_the_order_of_those_who_end_claims(self, harness, shared_postgres, postgres_schema):
+    def test_locks_are_taken_in_the_order_of_those_who_end_claims(self, harness, shared_postgres, emptied_schema):
         """While another ends the claimed job, a cancellation waits for it, and keeps nothing that the end needs."""
         first = harness.place(State.RUNNING, key="k")
         second = harness.enqueue(key="k", on_conflict=OnConflict.REPLACE)
         lock = sql.SQL("SELECT FROM {} WHERE id = {} FOR UPDATE NOWAIT")
-        claim, waiting = (sql.Identifier(postgres_schema, table) for table in ("claim", "waiting"))
+        claim, waiting = (sql.Identifier(emptied_schema.name, table) for table in ("claim", "waiting"))
         with psycopg.connect(shared_postgres) as other:
             other.execute(lock.format(claim, sql.Literal(first.job_id)))
             cancel = threading.Thread(target=harness.run, args=(harness.verbs.cancel(second),))

@@ -153,7 +153,7 @@ class TestLevels:
         crossing.enqueue()
         crossing.enqueue()
         crossing.own.execute(crossing.named("DELETE FROM {}.level"))
-        crossing.verbs.forget_marks()
+        crossing.verbs.forget_server()
         crossing.enqueue()
         assert len(crossing.claim(crossing.register())) == 3
 

@@ -21,8 +21,8 @@ QUEUES = [None, ("default", "other")]
 
 
 @pytest.fixture
-def crossing(postgres_url):
-    with closing(Crossing(postgres_url)) as crossing:
+def crossing(emptied_url):
+    with closing(Crossing(emptied_url)) as crossing:
         yield crossing
 
 
@@ -87,10 +87,10 @@ def test_it_says_what_is_left(crossing, served):
         assert is_short(crossing, worker, **asked)
 
 
-def test_a_job_of_a_new_level_is_found(crossing, served, postgres_url):
+def test_a_job_of_a_new_level_is_found(crossing, served, emptied_url):
     """Another process brought the first job of its queue, or of its priority."""
     worker, asked = served
-    with closing(PostgresBackend(postgres_url, clock=crossing.clock)) as elsewhere:
+    with closing(PostgresBackend(emptied_url, clock=crossing.clock)) as elsewhere:
         job = crossing.new_job(priority=3)
         elsewhere.run(elsewhere.verbs.enqueue([job]))
         assert crossing.claimed_ids(worker, **asked) == [job.id]
@@ -159,12 +159,12 @@ def test_the_open_queues_take_turns_by_the_short_way(crossing):
     assert firsts == ["default", "third"] * 2
 
 
-def test_a_new_level_is_found_while_a_queue_is_closed(crossing, served, postgres_url):
+def test_a_new_level_is_found_while_a_queue_is_closed(crossing, served, emptied_url):
     """Another process brought it; and one of the closed queue is left where it is."""
     worker, asked = served
     asked["closed"] = ("other",)
     crossing.claim(worker, **asked)
-    with closing(PostgresBackend(postgres_url, clock=crossing.clock)) as elsewhere:
+    with closing(PostgresBackend(emptied_url, clock=crossing.clock)) as elsewhere:
         for queue, found in (("default", 1), ("other", 0)):
             elsewhere.run(elsewhere.verbs.enqueue([crossing.new_job(queue=queue, priority=7)]))
             assert len(crossing.claim(worker, **asked)) == found
@@ -228,7 +228,7 @@ def test_suspects_are_no_business_of_the_short_way(crossing, served):
 def test_an_expectation_goes_with_the_marks(crossing, served):
     """After an error, or on a new connection, it may be another server that answers."""
     worker, asked = served
-    crossing.verbs.forget_marks()
+    crossing.verbs.forget_server()
     assert not is_short(crossing, worker, **asked)
 
 

@@ -13,8 +13,8 @@ from holdfast.store.verb import Verb
 
 
 @pytest.fixture
-def crossing(postgres_url):
-    with closing(Crossing(postgres_url)) as crossing:
+def crossing(emptied_url):
+    with closing(Crossing(emptied_url)) as crossing:
         yield crossing
 
 

@@ -123,33 +123,39 @@ def the_tables_of(own, schema, names):
     return [[row for row in rows if row[0] in names] for rows in (columns, indexes.fetchall())]
 
 
-class TestRecords:
-    """The tables of records and fires come beside those that are there, and change none of them."""
+FIRST_JOB = NewJob("01900000-0000-7000-8000-000000000001", "mail.send", b"{}")
+
+
+def made_before(postgres_url, monkeypatch, number):
+    """Let a release that knew so many migrations make a store and put the first job in it."""
+    with monkeypatch.context() as then, closing(PostgresBackend(postgres_url)) as backend:
+        as_before(then, number)
+        backend.run(backend.verbs.enqueue([FIRST_JOB]))
+
+
+class TestLaterMigrations:
+    """Each one after the first brings tables that come beside those that are there, and changes none of them."""
 
     @pytest.fixture
     def schema(self, world):
         return world.address.schema
 
-    @pytest.fixture
-    def before(self, postgres_url, monkeypatch):
-        """Let the first release make a store and put a job in it; give its id."""
-        job = NewJob("01900000-0000-7000-8000-000000000001", "mail.send", b"{}")
-        with monkeypatch.context() as then, closing(PostgresBackend(postgres_url)) as backend:
-            as_before(then, 1)
-            backend.run(backend.verbs.enqueue([job]))
-        return job.id
+    @pytest.fixture(params=range(1, known("any")))
+    def before(self, postgres_url, monkeypatch, request):
+        """Let an earlier release make the store; give the number of migrations that it knew."""
+        made_before(postgres_url, monkeypatch, request.param)
+        return request.param
 
-    def test_the_first_call_brings_them(self, before, schema, postgres_url, own):
+    def test_the_first_call_applies_them(self, before, schema, postgres_url, own):
         """What was there is there, and its tables are as they were."""
-        assert own.execute(f'SELECT version, oldest FROM "{schema}".schema_version').fetchall() == [(1, 1)]
+        assert own.execute(f'SELECT version, oldest FROM "{schema}".schema_version').fetchall() == [(before, 1)]
         names = {row[0] for row in own.execute(COLUMNS, (schema,))} - {"schema_version"}
         tables = the_tables_of(own, schema, names)
         with closing(PostgresBackend(postgres_url)) as backend:
             backend.run(backend.verbs.register(WorkerInfo("w", "s", "h", 1, timedelta(seconds=15))))
             assert backend.run(backend.verbs.beat([WorkerBeat("w")])).record_due_at is None
-            assert [job.job_id for job in backend.run(backend.verbs.claim(ClaimRequest("w", 1, 9))).jobs] == [
-                before
-            ]
+            [claim] = backend.run(backend.verbs.claim(ClaimRequest("w", 1, 9))).jobs
+            assert claim.job_id == FIRST_JOB.id
         assert own.execute(f'SELECT version, oldest FROM "{schema}".schema_version').fetchall() == [
             (known(schema), 1)
         ]
@@ -158,9 +164,9 @@ class TestRecords:
     def test_the_release_before_goes_on_beside_them(self, before, postgres_url, monkeypatch, caplog):
         """It is told to upgrade some day, and works."""
         PostgresMigrator(postgres_url, None, 10.0).apply()
-        as_before(monkeypatch, 1)
+        as_before(monkeypatch, before)
         with caplog.at_level(logging.WARNING, "holdfast"), closing(PostgresBackend(postgres_url)) as older:
-            assert older.run(older.verbs.get(before)) is not None
+            assert older.run(older.verbs.get(FIRST_JOB.id)) is not None
         assert "works with this one too: upgrade holdfast when you can" in caplog.text
 
     @pytest.mark.usefixtures("before")
@@ -174,23 +180,28 @@ class TestRecords:
                     own.execute(f'LOCK TABLE "{schema}"."{name}" IN {mode} MODE')
             assert backend.run(backend.verbs.records(Kind.SCHEDULE)) == ()
 
-    def test_who_may_not_make_tables_is_told(self, before, schema, postgres_url, own):
-        """The owner migrates, and then gives the rights to what is new: until each is done one hears of it."""
-        grants = [
-            f'GRANT USAGE ON SCHEMA "{schema}" TO {{name}}',
-            f'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA "{schema}" TO {{name}}',
-            f'GRANT USAGE ON ALL SEQUENCES IN SCHEMA "{schema}" TO {{name}}',
-        ]
-        with role(postgres_url, *grants) as url, closing(PostgresBackend(url)) as guest:
-            with pytest.raises(SchemaError, match=r"lacks 1 of this release's migrations.*run `holdfast migrate`"):
-                guest.run(guest.verbs.get(before))
-            PostgresMigrator(postgres_url, None, 10.0).apply()
-            assert guest.run(guest.verbs.get(before)) is not None
-            with pytest.raises(StoreError, match=r"lacks rights.*GRANT SELECT, INSERT, UPDATE, DELETE ON ALL"):
-                guest.run(guest.verbs.beat([]))
-            for grant in grants:
-                own.execute(grant.format(name=urlsplit(url).username))
-            assert guest.run(guest.verbs.beat([])).record_due_at is None
+
+def test_who_may_not_make_tables_is_told(postgres_url, world, own, monkeypatch):
+    """The owner migrates, and then gives the rights to what is new: until each is done one hears of it."""
+    schema = world.address.schema
+    made_before(postgres_url, monkeypatch, 1)
+    grants = [
+        f'GRANT USAGE ON SCHEMA "{schema}" TO {{name}}',
+        f'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA "{schema}" TO {{name}}',
+        f'GRANT USAGE ON ALL SEQUENCES IN SCHEMA "{schema}" TO {{name}}',
+    ]
+    with role(postgres_url, *grants) as url, closing(PostgresBackend(url)) as guest:
+        with pytest.raises(
+            SchemaError, match=rf"lacks {known(schema) - 1} of this release's migrations.*run `holdfast"
+        ):
+            guest.run(guest.verbs.get(FIRST_JOB.id))
+        PostgresMigrator(postgres_url, None, 10.0).apply()
+        assert guest.run(guest.verbs.get(FIRST_JOB.id)) is not None
+        with pytest.raises(StoreError, match=r"lacks rights.*GRANT SELECT, INSERT, UPDATE, DELETE ON ALL"):
+            guest.run(guest.verbs.beat([]))
+        for grant in grants:
+            own.execute(grant.format(name=urlsplit(url).username))
+        assert guest.run(guest.verbs.beat([])).record_due_at is None
 
 
 def of_the_future(own, schema, version, oldest):

@@ -15,8 +15,8 @@ KEPT = "a␀b \\udc80 ü 中 😀"
 
 
 @pytest.fixture
-def crossing(postgres_url):
-    with closing(Crossing(postgres_url)) as crossing:
+def crossing(emptied_url):
+    with closing(Crossing(emptied_url)) as crossing:
         yield crossing
 
 
@@ -52,6 +52,13 @@ def test_evidence_is_kept_whatever_it_says(crossing):
     crossing.bury(placed.worker, DeathKind.CRASHED, frozenset({placed.ref}), ODD)
     assert (crossing.job(placed.job_id).state, crossing.job(placed.job_id).error) == (State.DEAD, KEPT)
     assert crossing.last_attempt(placed.job_id).error == KEPT
+
+
+def test_a_note_on_a_fire_is_kept_whatever_it_says(crossing):
+    """Why a schedule was paused, or what a holiday is called, is in the words of people."""
+    crossing.change("a", fires=(crossing.new_fire(note=ODD),))
+    [fire] = crossing.kept().fires
+    assert fire.note == KEPT
 
 
 def test_a_result_may_be_any_bytes(crossing):

@@ -19,8 +19,8 @@ SECOND = timedelta(seconds=1)
 
 
 @pytest.fixture
-def crossing(postgres_url):
-    with closing(Crossing(postgres_url)) as crossing:
+def crossing(emptied_url):
+    with closing(Crossing(emptied_url)) as crossing:
         yield crossing
 
 

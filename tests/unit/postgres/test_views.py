@@ -47,9 +47,9 @@ BEFORE = [
 
 
 @pytest.fixture
-def harness(postgres_url):
+def harness(emptied_url):
     clock = FakeClock()
-    with closing(PostgresBackend(postgres_url, clock=clock)) as backend:
+    with closing(PostgresBackend(emptied_url, clock=clock)) as backend:
         yield Harness(backend, clock)
 
 

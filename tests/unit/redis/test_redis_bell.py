@@ -264,9 +264,9 @@ def test_a_line_that_went_silent_is_given_up(
     async def scene() -> list[bool]:
         async with listening(backend) as listener:
             await listener.wait(SILENCE)
-            lost = listener._line
+            lost = listener._ear
             server.pause()
-            while listener._line is lost:
+            while listener._ear is lost:
                 assert not await listener.wait(SILENCE)
             backend.bell.ring()  # it does not raise, nor wait for long
             server.cont()

@@ -172,6 +172,7 @@ def test_calls_that_a_signal_handler_cuts_short(redis_url: str, open_store: Open
     """At whichever line it raises, as many connections can be lent as before."""
     [place] = parse_address(redis_url).places
     moment, is_interrupted = 0, True
+    gc.freeze()  # what was there before is no part of any cycle to come, and takes long to look through each time
     while is_interrupted:
         moment += 1
         engine = open_store(redis_url, timeout=0.5)._engine()
@@ -180,6 +181,7 @@ def test_calls_that_a_signal_handler_cuts_short(redis_url: str, open_store: Open
             engine.call(Script("ring", ("work",)))
         is_interrupted = hits == [moment]
         _lend_all(engine._pools[Access.WRITE], place)
+    gc.unfreeze()
     assert moment > 16  # it was cut short at many places, and at last nowhere
 
 
@@ -234,7 +236,7 @@ class Silent:
         return None
 
 engine, chance = RedisBackend(sys.argv[1])._engine(), Random(7)
-engine._knows_version = True
+engine._is_checked = True
 signal.signal(signal.SIGALRM, interrupt)
 for _ in range(3000):
     try:
@@ -332,6 +334,20 @@ def test_a_closed_store_is_closed(redis_url: str) -> None:
     assert [thread for thread in threading.enumerate() if thread.name.startswith("holdfast-redis")] == []
     with pytest.raises(StoreError, match="was closed"):
         backend.run(scripted("ring", "work"))
+
+
+def test_closing_under_a_call_of_another_thread(redis_url: str) -> None:
+    """A call under way ends and leaves no connection; one that comes too late hears that the store was closed."""
+    backend = RedisBackend(redis_url)
+    engine, [place] = backend._engine(), parse_address(redis_url).places
+    pool = engine._pools[Access.WRITE]
+    lent = pool.take(place)
+    backend.close()
+    assert lent.wire.ask("ECHO", "mine") == b"mine"
+    pool.give_back(lent)
+    assert lent.wire.fileno() == -1
+    with pytest.raises(StoreError, match="was closed: open a new store"):
+        engine.run(scripted("ring", "work"))
 
 
 FORK = """

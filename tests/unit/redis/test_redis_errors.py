@@ -19,7 +19,8 @@ from holdfast.store.open import refuse_missing_store
 from holdfast.store.protocol import WorkerInfo
 from holdfast.store.redis.address import parse_address
 from holdfast.store.redis.backend import RedisBackend, key_prefix
-from holdfast.store.redis.translate import refuse_old, translate
+from holdfast.store.redis.translate import translate
+from holdfast.store.redis.versions import refuse_old
 from servers import RedisServer
 
 LATER = StoreUnavailableError

@@ -17,7 +17,8 @@ from holdfast.store.redis.address import parse_address
 from holdfast.store.redis.backend import RedisBackend
 from holdfast.store.redis.connect import open_connection
 from holdfast.store.redis.pipe import Pipe
-from holdfast.store.redis.pipes import MOST, Opened, Pipes
+from holdfast.store.redis.pipes import MOST, Pipes
+from holdfast.store.redis.threads import Opened
 from holdfast.store.redis.wire import packed
 from holdfast.store.verb import Access
 
@@ -195,7 +196,7 @@ def test_a_lost_pipe_takes_no_call(redis_url: str) -> None:
 
     async def scene() -> None:
         async with one_pipe(redis_url) as pipe:
-            pipe.retire()
+            pipe.close()
             with pytest.raises(RedisConnectionError):
                 async with asyncio.timeout(LONG):
                     await pipe.ask(("PING",))
@@ -454,7 +455,7 @@ def test_nothing_stays_open_for_replies_that_nobody_will_read(redis_url: str) ->
         async with one_pipe(redis_url) as pipe:
             calls = [asyncio.create_task(pipe.ask(("BLPOP", "never", "0"))) for _ in range(2)]
             await asyncio.sleep(0)
-            pipe.retire()
+            pipe.close()
             for call, is_needed in zip(calls, (True, False), strict=True):
                 call.cancel()
                 await asyncio.wait([call])

@@ -16,8 +16,7 @@ from holdfast.core.states import State
 from holdfast.errors import JobStateError, StoreFullError
 from holdfast.store.redis.backend import RedisBackend
 from holdfast.store.redis.existing import refuse_missing_keys
-from holdfast.store.redis.steps import run_steps
-from holdfast.store.verb import Access, Script, Tone
+from holdfast.store.verb import Script, Statement, Tone, follow
 from holdfast.testing import FakeClock
 from holdfast.testing.conformance import Harness
 
@@ -190,11 +189,12 @@ def _scripts_of(store: Harness, changes: list[Change]) -> int:
     """Make changes, all of which can be made; return how many scripts that took."""
     names: list[str] = []
 
-    def call(access: Access, script: Script) -> object:
+    def call(script: Statement) -> object:
+        assert isinstance(script, Script)
         names.append(script.name)
-        return store.run(scripted(script.name, *script.args, access=access))
+        return store.run(scripted(script.name, *script.args))
 
-    assert run_steps(call, store.verbs.change_records(changes)) == (True,) * len(changes)
+    assert follow(store.verbs.change_records(changes).steps, call) == (True,) * len(changes)
     assert set(names) == {"change"}
     return len(names)
 

@@ -15,9 +15,7 @@ from holdfast.core.job import Claim, ClaimRef, Ending, Failure, KnownTask, NewJo
 from holdfast.core.states import ENDINGS, RETURNS, Move, Reason, State
 from holdfast.errors import KeyTakenError, StoreFullError, ValueNotStoredError
 from holdfast.store.protocol import ClaimAnswer, ClaimRequest, JobFilter, WorkerBeat, WorkerInfo
-from holdfast.store.redis.scripts import load_scripts
-from holdfast.store.redis.steps import run_steps
-from holdfast.store.verb import Access, Script
+from holdfast.store.verb import Script, Statement, follow
 from holdfast.testing import FakeClock
 from holdfast.testing.conformance import Harness
 from holdfast.testing.conformance.agreeing import History
@@ -26,24 +24,6 @@ from holdfast.testing.conformance.harness import TASK
 EVERY_BYTE = bytes(range(256))
 MANY = 5000
 """More than Lua takes as arguments of one call, in jobs with a value each."""
-
-
-# -- loading -------------------------------------------------------------------------------------------------------
-
-
-def test_every_script_can_be_compiled(server: redis.Redis) -> None:
-    """Each script stands by itself with its parts, and no part passes for a script."""
-    scripts = load_scripts()
-    for text in scripts.values():
-        server.script_load(text)
-    assert {"enqueue", "claim", "finish", "ring"} <= scripts.keys()
-    assert not {"base", "bell", "ending", "moves"} & scripts.keys()
-
-
-def test_a_part_is_there_once() -> None:
-    """However many parts build upon another one, a script has it once."""
-    for text in load_scripts().values():
-        assert text.count("local prefix = ") <= 1
 
 
 # -- the short ways ------------------------------------------------------------------------------------------------
@@ -189,14 +169,15 @@ def test_a_burial_begins_anew_when_something_came_between(store: Harness) -> Non
     placed = store.place(State.RUNNING)
     names: list[str] = []
 
-    def call(_: Access, script: Script) -> Any:
+    def call(script: Statement) -> Any:
+        assert isinstance(script, Script)
         names.append(script.name)
         if names == ["orphans", "bury"]:
             store.run(store.verbs.cancel(placed.job_id))
         return store.run(scripted(script.name, *script.args))
 
     bury = store.verbs.bury(placed.worker, Death(DeathKind.STOPPED))
-    assert run_steps(call, bury) == (placed.ref,)
+    assert follow(bury.steps, call) == (placed.ref,)
     assert names == ["orphans", "bury", "orphans", "bury"]
     job = store.job(placed.job_id)
     assert (job.state, job.reason) == (State.CANCELLED, Reason.REQUESTED)

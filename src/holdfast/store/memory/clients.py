@@ -30,7 +30,7 @@ class ClientVerbs(Tables):
             reception.receive(job, next(self._arrivals))
         self._jobs.update(reception.jobs.maps[0])
         self._holders.update(reception.holders.maps[0])
-        return reception.met
+        return reception.taken
 
     @verb(Access.READ)
     def glance(self, job_ids: Sequence[str]) -> Mapping[str, Glance]:

@@ -24,14 +24,14 @@ def key_of(new: NewJob) -> Key | None:
 class Reception:
     """One call of enqueue. It writes into maps of its own, so that a refusal leaves everything as it was.
 
-    `holders` says which job was last accepted with a key; `met` are the jobs that were not stored, each with the
+    `holders` says which job was last accepted with a key; `taken` are the jobs that were not stored, each with the
     one that has its key.
     """
 
     jobs: ChainMap[str, JobRow]
     holders: ChainMap[Key, str]
     now: datetime
-    met: dict[str, str] = field(default_factory=dict)
+    taken: dict[str, str] = field(default_factory=dict)
 
     def receive(self, new: NewJob, arrival: int) -> None:
         """Accept a job, or note who has its key. A job whose id is known already is left as it is."""
@@ -41,7 +41,7 @@ class Reception:
         key = key_of(new)
         holder = None if key is None else self._holder(key)
         if holder is not None and not self._makes_way(holder, row):
-            self.met[new.id] = holder.new.id
+            self.taken[new.id] = holder.new.id
             return
         self.jobs[new.id] = row
         if key is not None:

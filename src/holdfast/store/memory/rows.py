@@ -210,7 +210,6 @@ class JobRow:
             priority=new.priority,
             state=self.state_at(now),
             reason=self.reason,
-            until=None,
             run_at=self.run_at,
             created_at=self.created_at,
             finished_at=self.finished_at,

@@ -40,7 +40,7 @@ class PostgresBackend:
         self._sounds = sounds(self._address.schema)
         self._bell = PostgresBell(self._ring, self._listen, self._sounds, pooled=self._address.pooled)
         self._engine = EachProcess(
-            lambda: Engine(self._address, timeout, self._sounds, self._store.forget_marks), self._address.name
+            lambda: Engine(self._address, timeout, self._sounds, self._store.forget_server), self._address.name
         )
         self._homes: dict[int, Home] = {}
 
@@ -67,17 +67,17 @@ class PostgresBackend:
         return self.join(connection).run(verb)
 
     async def arun_in(self, verb: Verb[T], connection: Any) -> T:
-        """Do as `run_in` does, for an async connection too."""
+        """Do as `run_in` does, for an async connection."""
         return await self.ajoin(connection).run(verb)
 
     def join(self, connection: Any) -> Joined:
-        """Return the transaction on a connection of the user's own."""
+        """Return the transaction on a sync connection of the user's own."""
         from holdfast.store.postgres.joined import join  # noqa: PLC0415 - only who has one loads it
 
         return join(connection, self._home)
 
     def ajoin(self, connection: Any) -> AsyncJoined:
-        """Return the transaction on an async connection of the user's own; a sync one is refused."""
+        """Return the transaction on an async connection of the user's own."""
         from holdfast.store.postgres.joined import ajoin  # noqa: PLC0415 - only who has one loads it
 
         return ajoin(connection, self._home)

@@ -8,8 +8,7 @@ from holdfast.core.states import CLAIMED, FINAL, MOVES, Move, Reason, State
 from holdfast.errors import StoreUnavailableError
 from holdfast.store.postgres.keys import give_key, holder_of, lock_keys, mark_replaced
 from holdfast.store.postgres.verbs import PostgresVerbs, is_id
-from holdfast.store.postgres.whereabouts import Whereabouts, whereabouts
-from holdfast.store.postgres.withdrawing import withdraw
+from holdfast.store.postgres.whereabouts import Whereabouts, whereabouts, withdraw
 from holdfast.store.refusals import key_taken, no_such_job, not_discarded, not_requeued
 from holdfast.store.verb import Access, Command, Last, Steps, verb
 
@@ -66,8 +65,8 @@ class ClientVerbs(PostgresVerbs):
             return Cancellation.REQUESTED if asked else None
         if not (yield from self._give_key_back(job)):
             return None
-        gone = yield from withdraw(self._sql, job.id, State.CANCELLED, Reason.REQUESTED, self._given_now())
-        return Cancellation.CANCELLED if gone is not None else None
+        withdrawn = yield from withdraw(self._sql, job.id, Reason.REQUESTED, self._given_now())
+        return Cancellation.CANCELLED if withdrawn else None
 
     def _give_key_back(self, job: Whereabouts) -> Steps[bool]:
         """Give the key of a job that waits for the end of a claimed one back to that; False where that has ended.

@@ -40,7 +40,8 @@ class EnqueueVerbs(RememberingVerbs):
         if any(job.key is not None for job in jobs):
             return (yield from self._receive(jobs))
         now = self._given_now()
-        is_plain = _are_plain_and_alike(jobs)
+        is_due = jobs[0].run_at is None and not jobs[0].delay
+        is_plain = is_due and all(map(_IS_PLAIN, jobs)) and len(set(map(_ALIKE_IN_TIME, jobs))) == 1
         statement = self._plain(jobs, now) if is_plain else self._with_more(jobs, now)
         doubtful = self._levels.doubtful(map(_LEVEL, jobs[:1] if is_plain else jobs))
         if doubtful:
@@ -97,13 +98,6 @@ class EnqueueVerbs(RememberingVerbs):
 def keys_of(jobs: Iterable[NewJob]) -> list[Key]:
     """Return the keys of jobs, each once."""
     return list(dict.fromkeys((job.task, job.key) for job in jobs if job.key is not None))
-
-
-def _are_plain_and_alike(jobs: Sequence[NewJob]) -> bool:
-    """Tell whether jobs are due now, and differ in nothing but their payloads."""
-    if jobs[0].run_at is not None or jobs[0].delay:
-        return False
-    return all(map(_IS_PLAIN, jobs)) and len(set(map(_ALIKE_IN_TIME, jobs))) == 1
 
 
 def _full_row(job: NewJob) -> tuple[object, ...]:

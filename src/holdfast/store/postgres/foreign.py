@@ -10,6 +10,7 @@ from enum import Enum, auto
 from typing import Any, Protocol
 
 from holdfast.errors import ConfigurationError
+from holdfast.store.foreign import comes_from, kind_of, no_connection
 from holdfast.store.verb import Bulk, Command, Query
 
 _KINDS = (
@@ -109,7 +110,7 @@ def foreign(connection: Any) -> Foreign:
 
         found = django_connection(connection)
     if found is None:
-        raise ConfigurationError(f"a transaction is joined through {_KINDS}, not through {kind_of(connection)}")
+        raise no_connection(connection, _KINDS)
     return found
 
 
@@ -121,16 +122,6 @@ def hand_of(driver: Any, layer: str) -> Hand:
             f"{layer} works through {kind_of(driver)} here, which cannot be joined: let it use psycopg or asyncpg"
         )
     return found
-
-
-def kind_of(thing: Any) -> str:
-    """Return what something is, for a message."""
-    return f"{type(thing).__module__}.{type(thing).__qualname__}"
-
-
-def comes_from(package: str, thing: Any) -> bool:
-    """Tell whether the object's class, or one it is derived from, comes from a package; nothing is imported."""
-    return any(kind.__module__.partition(".")[0] == package for kind in type(thing).__mro__)
 
 
 class _Plain(Hand, Foreign, Protocol):

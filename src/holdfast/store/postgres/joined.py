@@ -16,11 +16,11 @@ from typing import Any, Protocol, TypeVar
 
 from holdfast.errors import ConfigurationError, StoreError
 from holdfast.store.awaiting import run_at_once, to_its_end
+from holdfast.store.foreign import not_awaited, to_be_awaited
 from holdfast.store.postgres.foreign import Foreign, Hand, Standing, foreign
 from holdfast.store.postgres.home import Home, Place
 from holdfast.store.postgres.user_errors import CLOSED, FAILED, NO_TRANSACTION, code_of, translated
 from holdfast.store.postgres.user_steps import SavedSteps
-from holdfast.store.refusals import to_be_awaited
 from holdfast.store.verb import Command, Query, Verb
 
 T = TypeVar("T")
@@ -179,10 +179,7 @@ def ajoin(connection: Any, home: Home) -> AsyncJoined:
     """Return the transaction on an async connection of the user's own."""
     found = foreign(connection)
     if not found.is_async:
-        raise ConfigurationError(
-            f"your {type(connection).__name__} cannot be awaited, and the event loop would wait for the server: use"
-            " enqueue and enqueue_many, or with ctx.transaction; aenqueue needs an async connection"
-        )
+        raise not_awaited(connection)
     return AsyncJoined(found, home, _Loop())
 
 

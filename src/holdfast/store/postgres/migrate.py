@@ -2,6 +2,9 @@
 
 The table schema_version says which migrations were applied, and which is the oldest release that can still work
 with the result: so a fleet may be upgraded machine by machine, in either order.
+
+Every migration after the first makes new tables, and touches none that is there. So it waits for nobody, nobody
+waits behind it, and a release that does not know of it goes on.
 """
 
 import logging

@@ -6,8 +6,7 @@ from typing import TypeAlias
 from holdfast.core.job import NewJob, OnConflict
 from holdfast.core.states import CLAIMED, Reason, State
 from holdfast.store.postgres.keys import Key, holder_of, mark_replaced
-from holdfast.store.postgres.whereabouts import Whereabouts
-from holdfast.store.postgres.withdrawing import withdraw
+from holdfast.store.postgres.whereabouts import Whereabouts, withdraw
 from holdfast.store.refusals import key_taken
 from holdfast.store.times import span_to_micros, to_micros
 from holdfast.store.verb import Steps
@@ -77,8 +76,8 @@ class Reception:
         if claimed == holder.id:
             return True, claimed
         yield from self.close()  # it may be a job of this very call
-        gone = yield from withdraw(self._sql, holder.id, State.CANCELLED, Reason.REPLACED.value, self._now)
-        return gone is not None, claimed
+        withdrawn = yield from withdraw(self._sql, holder.id, Reason.REPLACED, self._now)
+        return withdrawn, claimed
 
     def _look_again(self, key: Key) -> Steps[None]:
         """Learn where the holder of a key is, after it was not where it had been."""
@@ -95,15 +94,11 @@ class Reception:
         return Whereabouts(
             id=job.id,
             task=job.task,
-            queue=job.queue,
-            priority=job.priority,
             key=job.key,
             state=state if after is None else State.BLOCKED,
-            run_at=run_at,
             finished_at=None,
             keep_key=span_to_micros(job.keep_key),
             after=after,
-            fence=0,
             now=self._now,
         )
 

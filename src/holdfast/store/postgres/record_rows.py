@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from holdfast.core.record import Cause, Change, Decision, Fire, Kind, Record
+from holdfast.store.postgres.readable import readable
 from holdfast.store.postgres.rows import Row
 from holdfast.store.times import from_micros, from_micros_or_none, to_micros, to_micros_or_none
 
@@ -52,7 +53,7 @@ def _fire_row(place: int, fire: Fire) -> tuple[Any, ...]:
         fire.count,
         to_micros_or_none(fire.until),
         fire.job_id,
-        fire.note,
+        readable(fire.note),
     )
 
 

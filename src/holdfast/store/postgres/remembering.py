@@ -18,7 +18,7 @@ class RememberingVerbs(PostgresVerbs):
         self._marks = marks or Marks()
         self._expectations = Expectations()
 
-    def forget_marks(self) -> None:
+    def forget_server(self) -> None:
         """Forget everything: after an error, or on a new connection, it may be another server that answers."""
         self._levels.forget()
         self._marks.forget()

@@ -17,7 +17,7 @@ _NO_METADATA: Mapping[str, str] = MappingProxyType({})
 
 def to_job(row: Row) -> Job:
     """Return the job that `job_columns` tell of."""
-    id_, task, version, queue, priority, state, reason, until, run_at, created_at, finished_at, *rest = row
+    id_, task, version, queue, priority, state, reason, run_at, created_at, finished_at, *rest = row
     fence, attempt, crashes, max_attempts, alone, cancel_requested, worker, payload, result, error, *rest = rest
     done, total, key, tags, metadata, start_by, on_late, after, result_until = rest
     return Job(
@@ -28,7 +28,6 @@ def to_job(row: Row) -> Job:
         priority=priority,
         state=State(state),
         reason=reason,
-        until=from_micros_or_none(until),
         run_at=from_micros(run_at),
         created_at=from_micros(created_at),
         finished_at=from_micros_or_none(finished_at),

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from sqlalchemy.engine import Connection
-from sqlalchemy.orm import Session, scoped_session
+from sqlalchemy.orm import Session
 
 from holdfast.errors import ConfigurationError
+from holdfast.store.alchemy import async_owner, connection_of, refuse_shared, sync_owner
 from holdfast.store.postgres.foreign import Hand, hand_of
 
 T = TypeVar("T")
@@ -30,7 +31,7 @@ class AlchemyConnection:
 
     async def begin(self) -> Hand:
         """Begin, unless the commit were not the owner's to do."""
-        await self._inside(_refuse_shared)
+        await self._inside(refuse_shared)
         self.has_begun = not await self._inside(_is_open)
         return await self.enter()
 
@@ -44,7 +45,7 @@ class AlchemyConnection:
 
     async def note_loss(self) -> None:
         """Let SQLAlchemy open another connection after the rollback, as after a loss that it sees itself."""
-        await self._inside(lambda owner: _connection_of(owner).invalidate())
+        await self._inside(lambda owner: connection_of(owner).invalidate())
 
     async def _inside(self, work: Callable[[Connection | Session], T]) -> T:
         if not self.is_async:
@@ -55,47 +56,20 @@ class AlchemyConnection:
 
 def alchemy_connection(connection: Any) -> AlchemyConnection | None:
     """Return the port to what SQLAlchemy gave, None where that is neither a connection nor a session."""
-    if isinstance(connection, scoped_session):
-        connection = connection()
-    if isinstance(connection, Connection | Session):
-        return AlchemyConnection(connection, is_async=False)
-    return _async_connection(connection)
-
-
-def _async_connection(connection: Any) -> AlchemyConnection | None:
-    """Do the same for what has to be awaited. Only for what comes from there are the async classes imported.
-
-    They need greenlet, which those who use the others may not have.
-    """
-    if not any(kind.__module__.startswith("sqlalchemy.ext.asyncio") for kind in type(connection).__mro__):
-        return None
-    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session  # noqa: PLC0415 - see above
-
-    if isinstance(connection, async_scoped_session):
-        connection = connection()
-    is_one = isinstance(connection, AsyncConnection | AsyncSession)
-    return AlchemyConnection(connection, is_async=True) if is_one else None
+    if (owner := sync_owner(connection)) is not None:
+        return AlchemyConnection(owner, is_async=False)
+    if (awaited := async_owner(connection)) is not None:
+        return AlchemyConnection(awaited, is_async=True)
+    return None
 
 
 def _is_open(owner: Connection | Session) -> bool:
     return owner.in_transaction()
 
 
-def _refuse_shared(owner: Connection | Session) -> None:
-    if isinstance(owner, Session) and isinstance(owner.get_bind(), Connection):
-        raise ConfigurationError(
-            "this session is bound to a connection, and its commit may not end that one's transaction: give the"
-            " connection, or a session that is bound to an engine"
-        )
-
-
-def _connection_of(owner: Connection | Session) -> Connection:
-    return owner.connection() if isinstance(owner, Session) else owner
-
-
 def _driver_of(owner: Connection | Session) -> Any:
     """Return the driver's connection, in a transaction that SQLAlchemy knows of."""
-    connection = _connection_of(owner)
+    connection = connection_of(owner)
     dialect = connection.dialect
     if dialect.name != "postgresql":
         raise ConfigurationError(

@@ -13,8 +13,8 @@ from holdfast.errors import (
     StoreUnavailableError,
     ValueNotStoredError,
 )
+from holdfast.store.foreign import comes_from
 from holdfast.store.postgres.address import Address
-from holdfast.store.postgres.foreign import comes_from
 from holdfast.store.postgres.translate import translate
 
 _LAYERS = ("sqlalchemy", "django")

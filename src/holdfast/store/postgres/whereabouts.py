@@ -1,9 +1,9 @@
-"""Where one job is, at one moment: what a client decides upon before it moves the job."""
+"""Where one job is, at one moment: what a client decides upon before it moves the job, or ends it."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from holdfast.core.states import FINAL, State
+from holdfast.core.states import FINAL, Reason, State
 from holdfast.store.postgres.rows import Row
 from holdfast.store.verb import Query, Steps
 
@@ -13,15 +13,11 @@ class Whereabouts(NamedTuple):
 
     id: str
     task: str
-    queue: str
-    priority: int
     key: str | None
     state: State
-    run_at: int
     finished_at: int | None
     keep_key: int
     after: str | None
-    fence: int
     now: int
 
     @property
@@ -40,5 +36,14 @@ def whereabouts(sql: Mapping[str, str], job_id: str, now: int | None) -> Steps[W
 
 def to_whereabouts(row: Row) -> Whereabouts:
     """Return what `found` tells of a job."""
-    id_, task, queue, priority, key, state, *rest = row
-    return Whereabouts(id_, task, queue, priority, key, State(state), *rest)
+    id_, task, key, state, *rest = row
+    return Whereabouts(id_, task, key, State(state), *rest)
+
+
+def withdraw(sql: Mapping[str, str], job_id: str, reason: Reason, now: int | None) -> Steps[bool]:
+    """Cancel a job that waits, for its time or for anything else; False where it does not, or does so no more.
+
+    Someone else may claim it at the same moment: then this waits until that is decided.
+    """
+    rows = yield Query(sql["withdraw"], (now, job_id, reason.value))
+    return bool(rows)

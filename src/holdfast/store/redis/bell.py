@@ -23,6 +23,7 @@ from redis.exceptions import RedisError
 from holdfast.errors import HoldfastError
 from holdfast.store.redis.address import Place
 from holdfast.store.redis.engine import Engine
+from holdfast.store.redis.threads import Opened, hang_up
 from holdfast.store.redis.wire import Wire
 from holdfast.store.verb import Script, Tone
 
@@ -48,8 +49,8 @@ class _Asked(Enum):
     EAR = "ear"
 
 
-class _Line:
-    """An open connection of a listener, and what was asked on it."""
+class _Ear:
+    """The open connection of a listener, and what was asked on it."""
 
     def __init__(self, engine: Engine, place: Place, connection: Wire, tone: Tone, listener: str) -> None:
         self._engine = engine
@@ -62,7 +63,7 @@ class _Line:
         self._asked_at = 0.0
 
     async def hear(self, seen: bytes) -> bytes:
-        """Return the epoch as soon as it is not the one that was seen. Raises RedisError when the line is dead."""
+        """Return the epoch as soon as it is not the one that was seen. Raises RedisError once the ear is deaf."""
         try:
             return await self._next_epoch(seen)
         except RedisError as error:
@@ -107,14 +108,14 @@ class _Line:
 
 
 class RedisListener:
-    """The ear of one who waits."""
+    """Hears for one who waits, over a connection that is opened anew when it is lost."""
 
     def __init__(self, engine: Callable[[], Engine], tone: Tone) -> None:
         self._engine = engine
         self._tone = tone
         self._name = secrets.token_hex(8)
-        self._line: _Line | None = None
-        self._opening: Future[tuple[Place, Wire]] | None = None
+        self._ear: _Ear | None = None
+        self._opening: Future[Opened] | None = None
         self._seen = b""
         self._pause = FIRST_PAUSE
         self._next_try_at = 0.0
@@ -131,9 +132,9 @@ class RedisListener:
     def close(self) -> None:
         """Stop listening."""
         if self._opening is not None:
-            self._opening.add_done_callback(_hang_up)
-        if self._line is not None:
-            self._line.close()
+            self._opening.add_done_callback(hang_up)
+        if self._ear is not None:
+            self._ear.close()
 
     async def _hear(self) -> bool:
         loop = asyncio.get_running_loop()
@@ -141,17 +142,17 @@ class RedisListener:
             await asyncio.sleep(self._rests_until - loop.time())
         while True:
             try:
-                if self._line is None:
-                    self._line = await self._connect()
-                self._seen = await self._line.hear(self._seen)
+                if self._ear is None:
+                    self._ear = await self._connect()
+                self._seen = await self._ear.hear(self._seen)
             except (RedisError, OSError, HoldfastError):
-                self._lose_line()
+                self._lose_ear()
             else:
                 self._pause, self._next_try_at = FIRST_PAUSE, 0.0
                 self._rests_until = loop.time() + REST
                 return True
 
-    async def _connect(self) -> _Line:
+    async def _connect(self) -> _Ear:
         loop = asyncio.get_running_loop()
         if self._next_try_at > loop.time():
             await asyncio.sleep(self._next_try_at - loop.time())
@@ -160,18 +161,18 @@ class RedisListener:
             self._opening = engine.open_ear()
         try:
             # A wait that is cancelled leaves the thread to its work, and the next wait takes what it brought.
-            place, connection = await asyncio.wrap_future(self._opening)
+            connection, place, _ = await asyncio.wrap_future(self._opening)
         except (RedisError, OSError, HoldfastError):
             self._opening = None
             raise
         self._opening = None
-        return _Line(engine, place, connection, self._tone, self._name)
+        return _Ear(engine, place, connection, self._tone, self._name)
 
-    def _lose_line(self) -> None:
+    def _lose_ear(self) -> None:
         """Hang up and plan the next attempt. What was rung meanwhile is not known: the next epoch is news."""
-        if self._line is not None:
-            self._line.close()
-        self._line, self._seen = None, b""
+        if self._ear is not None:
+            self._ear.close()
+        self._ear, self._seen = None, b""
         now = asyncio.get_running_loop().time()
         self._next_try_at = now + random.uniform(0, self._pause)  # noqa: S311 - so that not all come at once
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
@@ -201,9 +202,3 @@ def _in_a_loop() -> bool:
     except RuntimeError:
         return False
     return True
-
-
-def _hang_up(opened: Future[tuple[Place, Wire]]) -> None:
-    if not opened.cancelled() and opened.exception() is None:
-        _, connection = opened.result()
-        connection.close()

@@ -13,7 +13,7 @@ from holdfast.core.job import ClaimRef
 from holdfast.core.states import STARTED_ITS_LAST, Move, State
 from holdfast.store.protocol import WorkerBeat
 from holdfast.store.redis.packing import pack
-from holdfast.store.redis.rows import Row, fences, to_ref
+from holdfast.store.redis.rows import Row, fences, pairs, to_ref
 from holdfast.store.verb import Access, Script, Steps, verb
 
 _UNHARMED = Move.RELEASE.value
@@ -26,7 +26,7 @@ class BurialVerbs:
     def reconcile(self, beat: WorkerBeat) -> Steps[tuple[ClaimRef, ...]]:
         """Release the worker's claims of calls up to `closed_call` that it does not name; return them."""
         flat = yield Script("reconcile", (beat.worker, beat.closed_call, pack(fences(beat.held))))
-        return tuple(to_ref(job_id, fence) for job_id, fence in zip(flat[::2], flat[1::2], strict=True))
+        return tuple(to_ref(job_id, fence) for job_id, fence in pairs(flat))
 
     @verb(Access.WRITE, wakes=True, tells=True)
     def bury(self, worker: str, death: Death) -> Steps[tuple[ClaimRef, ...]]:
@@ -36,10 +36,10 @@ class BurialVerbs:
             seen = yield Script("orphans", (worker, must_be_condemned))
             if seen is None:
                 return ()
-            mark, rows = seen
+            fingerprint, rows = seen
             fates = aftermath(death, [_orphan(row) for row in rows])
             said = pack([_row(fate, death.evidence) for fate in fates])
-            if (yield Script("bury", (worker, must_be_condemned, mark, said))):
+            if (yield Script("bury", (worker, must_be_condemned, fingerprint, said))):
                 return tuple(fate.ref for fate in fates)
 
 

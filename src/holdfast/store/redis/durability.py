@@ -143,13 +143,9 @@ def _memory(said: Said) -> Finding:
     remedy = "raise `maxmemory`, add memory, or keep finished jobs for less time"
     if used > limit * _NEARLY_FULL:
         return Finding("memory", Level.PROBLEM, f"{says}: soon no job is accepted", remedy)
-    return Finding(
-        "memory", Level.WARNING if used > limit * _FULL_SOON else Level.OK, says, _if(used, limit, remedy)
-    )
-
-
-def _if(used: int, limit: int, remedy: str) -> str:
-    return remedy if used > limit * _FULL_SOON else ""
+    if used > limit * _FULL_SOON:
+        return Finding("memory", Level.WARNING, says, remedy)
+    return Finding("memory", Level.OK, says)
 
 
 def _limit(said: Said) -> int:

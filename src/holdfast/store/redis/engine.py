@@ -13,23 +13,20 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from redis.exceptions import NoPermissionError, NoScriptError, RedisError
 
 from holdfast.store.redis.address import Address, Place
 from holdfast.store.redis.connect import open_connection
-from holdfast.store.redis.info import parse_info
-from holdfast.store.redis.layout import refuse_other_format
+from holdfast.store.redis.locator import locator_of
 from holdfast.store.redis.loops import CAN_WATCH, Loops
-from holdfast.store.redis.pipes import Opened
 from holdfast.store.redis.pool import Pool
-from holdfast.store.redis.steps import arun_steps, run_steps
-from holdfast.store.redis.threads import submit
-from holdfast.store.redis.translate import Translated, code_of, is_cut, refuse_old
-from holdfast.store.redis.whereabouts import whereabouts
+from holdfast.store.redis.threads import Opened, submit
+from holdfast.store.redis.translate import Translated, code_of, is_cut
+from holdfast.store.redis.versions import parse_info, refuse_old, refuse_other_format
 from holdfast.store.redis.wire import Wire
-from holdfast.store.verb import Access, Script, Verb
+from holdfast.store.verb import Access, Script, Statement, Verb, afollow, follow
 
 T = TypeVar("T")
 
@@ -62,23 +59,23 @@ class Engine:
         self._given_now = given_now
         self._texts = {name: text.encode() for name, text in scripts.items()}
         self._digests = {name: hashlib.sha1(text).hexdigest() for name, text in self._texts.items()}  # noqa: S324
-        self._where = whereabouts(address, prefix, timeout)
+        self._locator = locator_of(address, prefix, timeout)
         self._pools = {access: Pool(address, size, timeout) for access, size in _CONNECTIONS.items()}
         self._translated = Translated(address, timeout)
         self._threads = {
             access: ThreadPoolExecutor(size, thread_name_prefix=f"holdfast-redis-{access.value}")
             for access, size in _THREADS.items()
         }
-        self._loops = Loops(self._threads, self._open_for_a_loop, timeout)
+        self._loops = Loops(self._threads, partial(self._open, self._check_once), timeout)
         self._on_loops = CAN_WATCH and not address.tls
         self._openers = ThreadPoolExecutor(1, thread_name_prefix="holdfast-redis-bell")
         self._losses = 0
-        self._knows_version = False
+        self._is_checked = False
 
     def run(self, verb: Verb[T]) -> T:
         """Run the verb in the caller's own thread."""
         try:
-            return run_steps(self._call, verb)
+            return follow(verb.steps, partial(self._call, verb.access))
         except Exception as error:
             self._translated.reword(error)
             raise
@@ -90,7 +87,7 @@ class Engine:
                 running = submit(self._threads[verb.access], partial(self.run, verb))
             return await asyncio.wrap_future(running)
         with self._translated:
-            return await arun_steps(self._acall, verb)
+            return await afollow(verb.steps, partial(self._acall, verb.access))
 
     def call(self, script: Script) -> Any:
         """Run one script that is no verb."""
@@ -110,15 +107,15 @@ class Engine:
         """Wait on the server for what rings in a listener's ear, without waiting here for the reply."""
         connection.send(("BLPOP", f"{self._prefix}:ear:{listener}", seconds))
 
-    def open_ear(self) -> "Future[tuple[Place, Wire]]":
+    def open_ear(self) -> Future[Opened]:
         """Open a connection for a listener, in a thread. Who asks for it closes it."""
-        return submit(self._openers, self._open_ear)
+        return submit(self._openers, partial(self._open, self._load_listen))
 
     def lose_if_gone(self, place: Place, error: RedisError) -> None:
         """Look for the server anew if this error means that it is no longer at this place."""
         if code_of(error) in _ELSEWHERE or is_cut(error):
             self._losses += 1
-            self._where.lose(place)
+            self._locator.lose(place)
             for pool in self._pools.values():
                 pool.clear()
 
@@ -128,35 +125,37 @@ class Engine:
         for thread in (self._openers, *self._threads.values()):
             thread.shutdown(wait=True)
         for pool in self._pools.values():
-            pool.clear()
+            pool.close()
 
-    def _open_ear(self) -> tuple[Place, Wire]:
-        place = self._where.find()
+    def _open(self, prepare: Callable[[Wire], None]) -> Opened:
+        losses, place = self._losses, self._locator.find()
         with self._losing_if_gone(place):
             connection = open_connection(self._address, place, self._timeout)
-            with closing_if_failed(connection):
-                connection.ask("SCRIPT", "LOAD", self._texts[_LISTEN])
-        return place, connection
-
-    def _open_for_a_loop(self) -> Opened:
-        losses, place = self._losses, self._where.find()
-        with self._losing_if_gone(place):
-            connection = open_connection(self._address, place, self._timeout)
-            with closing_if_failed(connection):
-                if not self._knows_version:
-                    self._learn_version(connection)
+            try:
+                prepare(connection)
+            except BaseException:
+                connection.close()
+                raise
         return connection, place, losses
 
-    def _call(self, access: Access, script: Script) -> Any:
+    def _load_listen(self, connection: Wire) -> None:
+        connection.ask("SCRIPT", "LOAD", self._texts[_LISTEN])
+
+    def _check_once(self, connection: Wire) -> None:
+        if not self._is_checked:
+            self._check_server(connection)
+
+    def _call(self, access: Access, statement: Statement) -> Any:
+        script = statement if isinstance(statement, Script) else _refuse(statement)
         try:
             return self._try(access, script)
         except RedisError as error:
-            if not self._where.may_move or code_of(error) not in _NOT_DONE:
+            if not self._locator.may_move or code_of(error) not in _NOT_DONE:
                 raise
         return self._try(access, script)
 
     def _try(self, access: Access, script: Script) -> Any:
-        place, pool = self._where.found or self._where.find(), self._pools[access]
+        place, pool = self._locator.found or self._locator.find(), self._pools[access]
         try:
             line = pool.take(place)
             try:
@@ -171,8 +170,8 @@ class Engine:
         return reply
 
     def _evaluate(self, connection: Wire, script: Script) -> Any:
-        if not self._knows_version:
-            self._learn_version(connection)
+        if not self._is_checked:
+            self._check_server(connection)
         command = self._command(script)
         connection.send(command)
         try:
@@ -181,11 +180,12 @@ class Engine:
             connection.ask("SCRIPT", "LOAD", self._texts[script.name])
         return connection.ask(*command)
 
-    async def _acall(self, access: Access, script: Script) -> Any:
+    async def _acall(self, access: Access, statement: Statement) -> Any:
+        script = statement if isinstance(statement, Script) else _refuse(statement)
         try:
             return await self._atry(access, script)
         except RedisError as error:
-            if not self._where.may_move or code_of(error) not in _NOT_DONE:
+            if not self._locator.may_move or code_of(error) not in _NOT_DONE:
                 raise
         return await self._atry(access, script)
 
@@ -206,11 +206,11 @@ class Engine:
         now = "" if self._given_now is None else self._given_now()
         return ("EVALSHA", self._digests[script.name], "1", self._prefix, now, *script.args)
 
-    def _learn_version(self, connection: Wire) -> None:
+    def _check_server(self, connection: Wire) -> None:
         with suppress(NoPermissionError):  # not everybody may ask: then a script will say what is missing
             refuse_old(parse_info(connection.ask("INFO", "server")), self._address)
         refuse_other_format(connection.ask("GET", f"{self._prefix}:format"), self._address)
-        self._knows_version = True
+        self._is_checked = True
 
     @contextmanager
     def _losing_if_gone(self, place: Place) -> Iterator[None]:
@@ -221,11 +221,5 @@ class Engine:
             raise
 
 
-@contextmanager
-def closing_if_failed(connection: Wire) -> Iterator[None]:
-    """Hang up if what is done within fails."""
-    try:
-        yield
-    except BaseException:
-        connection.close()
-        raise
+def _refuse(statement: Statement) -> NoReturn:
+    raise TypeError(f"Redis cannot run {type(statement).__name__} statements: the verb is of another store")

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.core.job import NewJob, OnConflict
+from holdfast.store.redis.job_texts import is_short, write_job, write_short_job
 from holdfast.store.redis.packing import pack
-from holdfast.store.redis.requests import is_short, write_request, write_short_request
+from holdfast.store.redis.rows import pairs
 from holdfast.store.refusals import key_taken
 from holdfast.store.times import span_to_micros, to_micros
 from holdfast.store.verb import Access, Script, Steps, Verb
@@ -29,13 +30,12 @@ def _enqueue(jobs: Sequence[NewJob]) -> Steps[Mapping[str, str]]:
     met, holder = yield Script("enqueue", (pack(columns), texts))
     if holder is not None:
         raise key_taken(*(word.decode() for word in holder))
-    words = [word.decode() for word in met]
-    return dict(zip(words[::2], words[1::2], strict=True))
+    return {job_id.decode(): other.decode() for job_id, other in pairs(met)}
 
 
 def _enqueue_one(job: NewJob) -> Steps[Mapping[str, str]]:
     """Accept one plain job: most calls are for one."""
-    yield Script("enqueue_one", (job.id, write_short_request(job), job.queue, f"0:{job.priority}"))
+    yield Script("enqueue_one", (job.id, write_short_job(job), job.queue, f"0:{job.priority}"))
     return {}
 
 
@@ -48,7 +48,7 @@ def in_columns(jobs: Sequence[NewJob]) -> tuple[Sequence[Any], bytes]:
         for number, job in enumerate(jobs, 1)
         if job.run_at is not None or job.delay or not job.is_plain
     ]
-    texts = [write_request(job) for job in jobs] if special else [write_short_request(job) for job in jobs]
+    texts = [write_job(job) for job in jobs] if special else [write_short_job(job) for job in jobs]
     return _columns(jobs, special, texts), b"".join(texts)
 
 

@@ -6,18 +6,22 @@ from contextlib import closing
 from redis.exceptions import NoPermissionError, ResponseError
 
 from holdfast.clock import Clock
+from holdfast.core.record import Kind as RecordKind
 from holdfast.errors import StoreError
-from holdfast.store.examination import Examination, Finding, Level, is_hopeless
+from holdfast.store.examination import Census, DueQueue, Examination, Finding, Level, UnknownTask, is_hopeless
 from holdfast.store.redis.address import Address, Kind, Place, parse_address
 from holdfast.store.redis.backend import RedisBackend, key_prefix
-from holdfast.store.redis.census import take_census
 from holdfast.store.redis.connect import open_connection
 from holdfast.store.redis.durability import Said, judge_server
 from holdfast.store.redis.existing import is_used, where_said
-from holdfast.store.redis.info import parse_info
-from holdfast.store.redis.translate import Translated, refuse_old
-from holdfast.store.redis.whereabouts import whereabouts
+from holdfast.store.redis.locator import locator_of
+from holdfast.store.redis.rows import pairs, to_task
+from holdfast.store.redis.store import RedisStore
+from holdfast.store.redis.translate import Translated
+from holdfast.store.redis.versions import parse_info, refuse_old
 from holdfast.store.redis.wire import Wire
+from holdfast.store.times import from_micros, from_micros_or_none
+from holdfast.store.verb import Access, Script, Steps, Verb
 
 _TIMEOUT = 5.0
 _SETTINGS = (
@@ -45,14 +49,14 @@ def examine_redis(url: str, namespace: str | None, clock: Clock | None, *, deep:
             findings += _look(address, namespace)
         if not is_hopeless(findings, _VITAL):
             with closing(RedisBackend(url, clock=clock, namespace=namespace, timeout=_TIMEOUT)) as backend:
-                census = take_census(backend)
+                census = backend.run(Verb("census", Access.READ, _census(backend.verbs)))
     except StoreError as error:
         findings.append(Finding.of_error("store", error))
     return Examination.of(findings, _VITAL, census)
 
 
 def _look(address: Address, namespace: str | None) -> Iterator[Finding]:
-    place = whereabouts(address, key_prefix(namespace), _TIMEOUT).find()
+    place = locator_of(address, key_prefix(namespace), _TIMEOUT).find()
     connection = open_connection(address, place, _TIMEOUT)
     try:
         try:
@@ -128,3 +132,17 @@ def _settings(connection: Wire) -> dict[str, str]:
     except ResponseError:
         return {}
     return {answer[0].decode(): answer[1].decode() for answer in answers if answer}
+
+
+def _census(verbs: RedisStore) -> Steps[Census]:
+    workers = yield from verbs.workers().steps
+    windows = yield from verbs.records(RecordKind.WINDOW).steps
+    now, latest, queues, unknown, dead = yield Script("census")
+    due = tuple(
+        DueQueue(name.decode(), from_micros_or_none(paused and int(paused)), count, from_micros(int(oldest)))
+        for name, count, oldest, paused in queues
+    )
+    seen = [worker.started_at for worker in workers] + ([from_micros(int(latest))] if latest else [])
+    aside = ((to_task(word), int(jobs)) for word, jobs in pairs(unknown))
+    put_aside = tuple(UnknownTask(*row) for row in sorted((task.name, task.version, jobs) for task, jobs in aside))
+    return Census(from_micros(int(now)), workers, due, max(seen, default=None), windows, put_aside, dead)

@@ -4,8 +4,8 @@ from holdfast.errors import StoreUnavailableError
 from holdfast.store.redis.address import parse_address
 from holdfast.store.redis.backend import key_prefix
 from holdfast.store.redis.connect import open_connection
+from holdfast.store.redis.locator import locator_of
 from holdfast.store.redis.translate import Translated
-from holdfast.store.redis.whereabouts import whereabouts
 from holdfast.store.redis.wire import Wire
 
 _TRACES = ("arrivals", "hires", "paused")
@@ -27,7 +27,7 @@ def refuse_missing_keys(url: str, namespace: str | None, timeout: float) -> None
     """Raise StoreUnavailableError unless something is there."""
     address, prefix = parse_address(url), key_prefix(namespace)
     with Translated(address, timeout):
-        connection = open_connection(address, whereabouts(address, prefix, timeout).find(), timeout)
+        connection = open_connection(address, locator_of(address, prefix, timeout).find(), timeout)
         try:
             found = is_used(connection, namespace)
         finally:

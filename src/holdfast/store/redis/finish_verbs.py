@@ -8,10 +8,10 @@ from datetime import datetime
 from typing import Any
 
 from holdfast.core.job import ClaimRef, Ending, Progress, Verdict
-from holdfast.core.states import RETURNS, Move
-from holdfast.store.claimed import check
+from holdfast.core.states import RETURNS
+from holdfast.store.claimed import check, is_plain_success
+from holdfast.store.redis.job_texts import write_completion
 from holdfast.store.redis.packing import pack
-from holdfast.store.redis.requests import write_completion
 from holdfast.store.redis.rows import write_progress
 from holdfast.store.times import span_to_micros, to_micros, to_micros_or_none
 from holdfast.store.verb import Access, Script, Steps, Verb, verb
@@ -68,15 +68,10 @@ def _sorted_out(endings: Sequence[Ending]) -> tuple[Sequence[Ending], Sequence[E
     """Return the plain completions and the other endings."""
     if len({ending.ref.job_id for ending in endings}) < len(endings):
         return (), endings  # of several for one job the first one counts: one after the other
-    plain = [ending for ending in endings if _is_plain_success(ending)]
+    plain = [ending for ending in endings if is_plain_success(ending)]
     if len(plain) == len(endings):
         return plain, ()
-    return plain, [ending for ending in endings if not _is_plain_success(ending)]
-
-
-def _is_plain_success(ending: Ending) -> bool:
-    told = ending.failure is not None or ending.log is not None or ending.reason is not None
-    return ending.move is Move.COMPLETE and not told
+    return plain, [ending for ending in endings if not is_plain_success(ending)]
 
 
 def _columns(plain: Sequence[Ending], others: Sequence[Ending]) -> tuple[bytes, bytes]:

@@ -37,9 +37,9 @@ class Pipe:
         self._moved_at = -math.inf
         self._unsent = bytearray()
         self._watchdog: asyncio.TimerHandle | None = None
-        self._is_retired = False
+        self._is_closing = False
         self.is_open = True
-        """Whether it is there; one that is retired may still have replies to come."""
+        """Whether it is there; one that is closing may still have replies to come."""
         self._socket.setblocking(False)
         self._loop.add_reader(self._socket, self._readable)
 
@@ -48,7 +48,7 @@ class Pipe:
         """Whether a call may be made, as far as is known without one."""
         if self.is_open and not self._awaited and self._wire.has_news:
             self.lose(RedisConnectionError("the server has hung up"))
-        return self.is_open and not self._is_retired
+        return self.is_open and not self._is_closing
 
     @property
     def unsent(self) -> int:
@@ -71,13 +71,13 @@ class Pipe:
         try:
             return await reply
         except asyncio.CancelledError:
-            if self._is_retired:
-                self.retire()  # the loop may be about to end, and then nobody would read the reply
+            if self._is_closing:
+                self.close()  # the loop may be about to end, and then nobody would read the reply
             raise
 
-    def retire(self) -> None:
+    def close(self) -> None:
         """Take no more calls, and hang up when nobody waits for a reply any more."""
-        self._is_retired = True
+        self._is_closing = True
         if all(reply.done() for reply, _ in self._awaited):
             self.lose(RedisConnectionError("nobody needs it"))
 
@@ -133,8 +133,8 @@ class Pipe:
         except BaseException:  # of a signal's handler, and nobody knows whose reply was in its hands
             self.lose(RedisConnectionError("interrupted amid a reply"))
             raise
-        if self._is_retired:
-            self.retire()
+        if self._is_closing:
+            self.close()
 
     def _hand_out(self) -> None:
         """Give the replies that are complete to those who asked."""

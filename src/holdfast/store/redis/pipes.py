@@ -1,4 +1,4 @@
-"""The connections of one lane in one event loop: one; another while that has more to send than goes at once."""
+"""The connections of a loop for one kind of call: one; another while that has more to send than goes at once."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,16 +6,11 @@ from concurrent.futures import Executor, Future
 
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from holdfast.store.redis.address import Place
 from holdfast.store.redis.pipe import Pipe
-from holdfast.store.redis.threads import ClosedError, submit
-from holdfast.store.redis.wire import Wire
+from holdfast.store.redis.threads import ClosedError, Opened, hang_up, submit
 
 MOST = 4
 _TRIES = 3
-
-Opened = tuple[Wire, Place, int]
-"""A connection, where it leads, and how often the server had been lost before."""
 
 
 class Pipes:
@@ -45,7 +40,7 @@ class Pipes:
         """Take no more calls; hang up when those that were made are answered, or the server does not answer."""
         self._refuse()
         for pipe in self._pipes:
-            pipe.retire()
+            pipe.close()
 
     def abandon(self) -> None:
         """Hang up at once: the loop does not run, and may never do so again."""
@@ -56,12 +51,12 @@ class Pipes:
     def _refuse(self) -> None:
         self._is_closed = True
         if self._connecting is not None:
-            self._connecting.add_done_callback(_hang_up)
+            self._connecting.add_done_callback(hang_up)
 
     async def _another(self, losses: int) -> Pipe:
         for pipe in self._pipes:
             if pipe.losses < losses:
-                pipe.retire()
+                pipe.close()
         self._pipes = [pipe for pipe in self._pipes if pipe.is_open]
         usable = [pipe for pipe in self._pipes if pipe.is_usable]
         if len(usable) >= MOST:
@@ -78,7 +73,7 @@ class Pipes:
         try:
             wire, place, losses = await asyncio.wrap_future(connecting)
         except asyncio.CancelledError:
-            connecting.add_done_callback(_hang_up)
+            connecting.add_done_callback(hang_up)
             raise
         finally:
             self._connecting = None
@@ -93,8 +88,3 @@ class Pipes:
             self._opening = None
         if not opening.cancelled():
             opening.exception()  # whoever waits for it hears of it; all of them may be gone
-
-
-def _hang_up(opening: Future[Opened]) -> None:
-    if not opening.cancelled() and opening.exception() is None:
-        opening.result()[0].close()

@@ -1,4 +1,4 @@
-"""The connections of one lane: a bounded number, used again, each looked at before anything is sent on it.
+"""The connections of threads for one kind of call: a bounded number, used again, each looked at before it is used.
 
 A signal handler may raise between any two steps of a call, and then nobody gives back what was lent. So it is not
 counted how many are lent: there is a seat for each, which is free, or in someone's hands, or gone (with the error
@@ -15,6 +15,7 @@ from weakref import ref
 from holdfast.errors import StoreUnavailableError
 from holdfast.store.redis.address import Address, Place
 from holdfast.store.redis.connect import open_connection
+from holdfast.store.redis.threads import ClosedError
 from holdfast.store.redis.wire import Wire
 
 
@@ -44,10 +45,14 @@ class Pool:
         self._free: SimpleQueue[Seat] = SimpleQueue()  # faster than a semaphore
         self._seats: list[ref[Seat]] = []
         self._replacing = threading.RLock()
+        self._is_closed = False
         self._replace_lost_seats()
 
     def take(self, place: Place) -> Line:
-        """Return a connection to this place that nobody else uses, to be given back or dropped."""
+        """Return a connection to this place that nobody else uses, to be given back or dropped.
+
+        Raises ClosedError once the pool is closed.
+        """
         try:
             seat = self._free.get(block=False)
         except Empty:
@@ -66,6 +71,8 @@ class Pool:
         self._idle.append(line)
         if seat is not None:
             self._free.put(seat)
+        if self._is_closed:
+            self.clear()
 
     def drop(self, line: Line) -> None:
         """Let nobody use the connection again."""
@@ -79,6 +86,11 @@ class Pool:
         with suppress(IndexError):
             while True:
                 self._idle.pop().wire.close()
+
+    def close(self) -> None:
+        """Open no more connections, and hang up each as soon as nobody uses it."""
+        self._is_closed = True
+        self.clear()
 
     def _wait_for_seat(self) -> Seat:
         self._replace_lost_seats()
@@ -110,4 +122,6 @@ class Pool:
             idle.wire.close()
 
     def _open(self, place: Place) -> Line:
+        if self._is_closed:
+            raise ClosedError("the store was closed")
         return Line(place, open_connection(self._address, place, self._timeout))

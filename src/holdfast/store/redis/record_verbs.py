@@ -9,8 +9,8 @@ from holdfast.store.changes import changing, check
 from holdfast.store.protocol import DueRecords
 from holdfast.store.redis.enqueue_verbs import in_columns
 from holdfast.store.redis.packing import pack
-from holdfast.store.redis.records import latest, read_fire, read_record, write_fire, write_record
-from holdfast.store.redis.rows import Row
+from holdfast.store.redis.record_texts import latest, read_fire, read_record, write_fire, write_record
+from holdfast.store.redis.rows import pairs
 from holdfast.store.refusals import not_withdrawn
 from holdfast.store.times import from_micros, span_to_micros, to_micros, to_micros_or_none
 from holdfast.store.verb import Access, Script, Steps, Verb, verb
@@ -38,7 +38,7 @@ class RecordVerbs:
     def due_records(self, kind: Kind, ahead: timedelta, limit: int) -> Steps[DueRecords]:
         """Return at most `limit` records of a kind that are due at the store's now + `ahead`."""
         now, reply = yield Script("due_records", (kind.value, span_to_micros(ahead), limit))
-        return DueRecords(from_micros(int(now)), tuple(read_record(kind, *row) for row in _pairs(reply)))
+        return DueRecords(from_micros(int(now)), tuple(read_record(kind, *row) for row in pairs(reply)))
 
     def change_records(self, changes: Sequence[Change]) -> Verb[tuple[bool, ...]]:
         """Make changes; tell for each whether it was made.
@@ -53,7 +53,7 @@ class RecordVerbs:
         if limit < 1:
             return ()
         reply = yield Script("fires", (pack((schedule, to_micros_or_none(before))), limit))
-        return latest([read_fire(*row) for row in _pairs(reply)], limit)
+        return latest([read_fire(*row) for row in pairs(reply)], limit)
 
 
 def _all(kind: Kind) -> Steps[dict[bytes, bytes]]:
@@ -61,7 +61,7 @@ def _all(kind: Kind) -> Steps[dict[bytes, bytes]]:
     place: bytes | None = _END
     while place is not None:
         after, reply = yield Script("records", (kind.value, place, _STRETCH))
-        found.update(_pairs(reply))
+        found.update(pairs(reply))
         place = None if after == _END else after
     return found
 
@@ -70,7 +70,7 @@ def _named(kind: Kind, names: Sequence[str]) -> Steps[dict[bytes, bytes]]:
     found: dict[bytes, bytes] = {}
     for first in range(0, len(names), _STRETCH):
         reply = yield Script("named_records", (kind.value, pack(names[first : first + _STRETCH])))
-        found.update(_pairs(reply))
+        found.update(pairs(reply))
     return found
 
 
@@ -127,7 +127,3 @@ def _written(change: Change) -> tuple[Sequence[Any], Sequence[bytes]]:
 
 def _fire_row(fire: Fire, text: bytes) -> tuple[str, int, str, int]:
     return (fire.schedule, to_micros(fire.planned), fire.cause.value, len(text))
-
-
-def _pairs(reply: Row) -> Iterator[tuple[bytes, bytes]]:
-    return zip(reply[::2], reply[1::2], strict=True)

@@ -1,16 +1,16 @@
 """From the replies of scripts to the values that others see."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from holdfast.core.job import Attempt, Claim, ClaimRef, Glance, Job, Progress
+from holdfast.core.job import Attempt, Claim, ClaimRef, Glance, Job, KnownTask, Progress
 from holdfast.core.states import State
 from holdfast.store.protocol import Turn, Worker, WorkerInfo
+from holdfast.store.redis.job_texts import read_job
 from holdfast.store.redis.packing import pack
-from holdfast.store.redis.requests import read_request
 from holdfast.store.times import from_micros, from_micros_or_none, span_from_micros, to_micros
 
 Row = Sequence[Any]
@@ -74,30 +74,30 @@ def to_claims(texts: Sequence[bytes], lives: Sequence[Any]) -> tuple[Claim, ...]
     times: dict[int, datetime] = {}  # most jobs of one enqueue have one time
     claims: list[Claim] = []
     for place, text in enumerate(texts, 1):
-        request, payload, created_at = read_request(text)
+        accepted, payload, created_at = read_job(text)
         fence, attempt, crashes, moved_to = changed.get(place, _FRESH)
-        run_at = int(moved_to) if moved_to else request.first_run_at(created_at)
+        run_at = int(moved_to) if moved_to else accepted.first_run_at(created_at)
         due_at = times.get(run_at)
         if due_at is None:
             due_at = times[run_at] = from_micros(run_at)
-        start_by = request.start_by(created_at)
+        start_by = accepted.start_by(created_at)
         if start_by is not None and (attempt > 0 or run_at > start_by):
             start_by = None  # it was tried, or was decided to start later: it cannot be late any more
         claims.append(
             Claim(
-                ClaimRef(request.id, fence),
-                request.task,
-                request.version,
+                ClaimRef(accepted.id, fence),
+                accepted.task,
+                accepted.version,
                 payload,
-                request.queue,
-                request.priority,
+                accepted.queue,
+                accepted.priority,
                 due_at,
                 attempt,
                 crashes,
-                request.max_attempts,
+                accepted.max_attempts,
                 None if start_by is None else from_micros(start_by),
-                request.on_late,
-                request.metadata,
+                accepted.on_late,
+                accepted.metadata,
             )
         )
     return tuple(claims)
@@ -107,23 +107,22 @@ def to_job(row: Row) -> Job:
     """Return the job that `shown` tells of."""
     text, state, reason, moved_to, finished_at, fence, attempt, crashes, alone, cancel, *rest = row
     worker, result, error, progress, after, until = rest
-    request, payload, created_at = read_request(text)
+    accepted, payload, created_at = read_job(text)
     return Job(
-        id=request.id,
-        task=request.task,
-        version=request.version,
-        queue=request.queue,
-        priority=request.priority,
+        id=accepted.id,
+        task=accepted.task,
+        version=accepted.version,
+        queue=accepted.queue,
+        priority=accepted.priority,
         state=State(state.decode()),
         reason=_text(reason),
-        until=None,
-        run_at=from_micros(request.first_run_at(created_at) if moved_to is None else int(moved_to)),
+        run_at=from_micros(accepted.first_run_at(created_at) if moved_to is None else int(moved_to)),
         created_at=from_micros(created_at),
         finished_at=_time(finished_at),
         fence=fence,
         attempt=attempt,
         crashes=crashes,
-        max_attempts=request.max_attempts,
+        max_attempts=accepted.max_attempts,
         alone=bool(alone),
         cancel_requested=bool(cancel),
         worker=_text(worker),
@@ -131,11 +130,11 @@ def to_job(row: Row) -> Job:
         result=result,
         error=_text(error),
         progress=to_progress(progress),
-        key=request.key,
-        tags=request.tags,
-        metadata=request.metadata,
-        start_by=from_micros_or_none(request.start_by(created_at)),
-        on_late=request.on_late,
+        key=accepted.key,
+        tags=accepted.tags,
+        metadata=accepted.metadata,
+        start_by=from_micros_or_none(accepted.start_by(created_at)),
+        on_late=accepted.on_late,
         after=_text(after),
         result_until=_time(until),
     )
@@ -177,9 +176,20 @@ def to_worker(row: Row) -> Worker:
     return Worker(info, from_micros(int(started_at)), span_from_micros(int(age)), bool(condemned), held, running)
 
 
+def to_task(word: bytes) -> KnownTask:
+    """Return the task that no worker knew, as the field of `unknown` names it."""
+    version, _, name = word.decode().partition(":")
+    return KnownTask(name, int(version))
+
+
 def to_ref(job_id: bytes, fence: int) -> ClaimRef:
     """Return which claim is meant."""
     return ClaimRef(job_id.decode(), fence)
+
+
+def pairs(flat: Row) -> Iterator[tuple[Any, Any]]:
+    """Return what a reply tells by twos, one after the other."""
+    return zip(flat[::2], flat[1::2], strict=True)
 
 
 def fences(refs: Iterable[ClaimRef]) -> dict[str, int]:

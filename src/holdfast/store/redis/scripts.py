@@ -6,8 +6,8 @@ from `core.states`, so that there is one such table.
 
 The server makes every function of a part anew at each call, which may take longer than the script's own work. So a
 script may say `-- seldom: part (name, …)` instead: the part, with those that it uses, becomes the inside of a
-function of the part's name, which returns these names in a table. And a script may say `-- first: part`: that comes,
-with those that it uses, before all other parts, and may end the call before any of them is made.
+function of the part's name, which returns these names in a table. And a script may say `-- first: part`: that, with
+those that it uses, comes before all other parts, and may end the call before any of them is made.
 """
 
 import re

@@ -10,13 +10,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 from datetime import timedelta
 
-from holdfast.core.job import ClaimRef, KnownTask
+from holdfast.core.job import ClaimRef
 from holdfast.core.record import Kind
 from holdfast.errors import ValueNotStoredError
 from holdfast.store.protocol import BURIED_KEPT, BeatAnswer, WorkerBeat, WorkerInfo
-from holdfast.store.redis.layout import FORMAT
 from holdfast.store.redis.packing import pack
-from holdfast.store.redis.rows import Row, fences, group_of, to_ref, to_time, to_turn, write_registration
+from holdfast.store.redis.rows import Row, fences, group_of, to_ref, to_task, to_time, to_turn, write_registration
+from holdfast.store.redis.versions import FORMAT
 from holdfast.store.times import from_micros, span_from_micros, span_to_micros, to_micros_or_none
 from holdfast.store.verb import Access, Script, Steps, verb
 
@@ -54,7 +54,7 @@ class SupervisionVerbs:
             unnamed=_names(unnamed),
             expired=_names(expired),
             next_expiry=None if next_expiry is None else span_from_micros(int(next_expiry)),
-            blocked=frozenset(map(_to_task, unknown)),
+            blocked=frozenset(map(to_task, unknown)),
             suspects=_names(suspects),
             turns={worker.decode(): to_turn(*turn) for worker, *turn in turns},
             record_due_at=None if record_due_at is None else to_time(record_due_at),
@@ -88,8 +88,3 @@ def _refs_by_worker(flat: Row) -> dict[str, tuple[ClaimRef, ...]]:
     for worker, job_id, fence in zip(flat[::3], flat[1::3], flat[2::3], strict=True):
         refs[worker.decode()].append(to_ref(job_id, fence))
     return {worker: tuple(sorted(own)) for worker, own in refs.items()}
-
-
-def _to_task(word: bytes) -> KnownTask:
-    version, _, name = word.decode().partition(":")
-    return KnownTask(name, int(version))

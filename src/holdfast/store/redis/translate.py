@@ -32,9 +32,6 @@ from holdfast.store.redis.address import TLS_FILES, Address, Kind
 from holdfast.store.redis.threads import ClosedError
 from holdfast.store.redis.tls import UNCERTAIN, disagreement, is_disagreement
 
-OLDEST = (6, 2)
-"""The oldest Redis that has all that the scripts use."""
-
 _CODES: Mapping[type[RedisError], str] = MappingProxyType(
     {
         MovedError: "MOVED",
@@ -231,17 +228,6 @@ def translate(error: Exception, address: Address, timeout: float) -> StoreError:
     text = " ".join(str(error).split())
     says = next((says for words, says in _WORDS.items() if words in text), f"refused a command ({text})")
     return StoreError(f"{name} {says}")
-
-
-def refuse_old(info: Mapping[str, str], address: Address) -> None:
-    """Raise StoreError for a server, as its INFO tells, that lacks what the scripts use."""
-    version = info.get("redis_version", "")
-    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
-    if numbers and numbers < OLDEST:
-        oldest = ".".join(map(str, OLDEST))
-        raise StoreError(
-            f"Redis {address.name} has version {version}: upgrade it to {oldest} or newer, or to Valkey"
-        )
 
 
 def _unreachable(error: Exception, name: str, address: Address, timeout: float) -> StoreError:

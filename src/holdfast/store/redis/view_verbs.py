@@ -7,7 +7,7 @@ from holdfast.core.job import Attempt, Glance, Job
 from holdfast.core.states import State
 from holdfast.store.protocol import JobFilter, Queue, Situation, Worker
 from holdfast.store.redis.packing import pack
-from holdfast.store.redis.rows import Row, to_attempt, to_glance, to_job, to_worker
+from holdfast.store.redis.rows import Row, pairs, to_attempt, to_glance, to_job, to_worker
 from holdfast.store.times import from_micros, from_micros_or_none
 from holdfast.store.verb import Access, Script, Steps, verb
 
@@ -33,7 +33,7 @@ class ViewVerbs:
         before: str | bytes | None = "" if which.before is None else which.before
         while before is not None and len(found) < which.limit:
             wanted = which.limit - len(found)
-            rows, before = yield Script("list", (_walk(which), before, wanted, _STRETCH, place))
+            rows, before = yield Script("list", (_shortest_list(which), before, wanted, _STRETCH, place))
             found += [job for job in map(to_job, rows) if _matches(job, which)]
         return tuple(found)
 
@@ -54,7 +54,7 @@ class ViewVerbs:
     def queues(self) -> Steps[tuple[Queue, ...]]:
         """Return every queue that holds jobs or is paused, by name."""
         counted, waiting, paused = yield Script("queues")
-        paused_at = {name.decode(): int(since) for name, since in _pairs(paused)}
+        paused_at = {name.decode(): int(since) for name, since in pairs(paused)}
         states: defaultdict[str, dict[State, int]] = defaultdict(dict)
         for name, state, number in _counts(counted, waiting):
             states[name][state] = number
@@ -95,7 +95,7 @@ class ViewVerbs:
         return number
 
 
-def _walk(which: JobFilter) -> str:
+def _shortest_list(which: JobFilter) -> str:
     """Return the list that has the fewest jobs to pass over: a key's, a tag's, the dead, or all of them."""
     if which.key is not None:
         return f"keyed:{which.key}"
@@ -114,13 +114,9 @@ def _matches(job: Job, which: JobFilter) -> bool:
     )
 
 
-def _pairs(flat: Row) -> Iterator[Row]:
-    return zip(flat[::2], flat[1::2], strict=True)
-
-
 def _counts(counted: Row, waiting: Sequence[Row]) -> Iterator[tuple[str, State, int]]:
     """Yield how many jobs of a queue are in a state, where there are any."""
-    for field, number in _pairs(counted):
+    for field, number in pairs(counted):
         state, _, name = field.decode().partition(":")
         yield name, State(state), int(number)
     for name, ready, scheduled in waiting:

@@ -3,9 +3,10 @@
 from typing import Any
 
 from sqlalchemy.engine import Connection
-from sqlalchemy.orm import Session, scoped_session
+from sqlalchemy.orm import Session
 
 from holdfast.errors import ConfigurationError
+from holdfast.store.alchemy import connection_of, refuse_shared, sync_owner
 
 _DRIVERS = {"pysqlite", "aiosqlite"}
 
@@ -32,11 +33,7 @@ class AlchemyConnection:
 
     def refuse_shared(self) -> None:
         """Refuse a session on a connection whose transaction is not the session's own to commit."""
-        if isinstance(self._owner, Session) and isinstance(self._owner.get_bind(), Connection):
-            raise ConfigurationError(
-                "this session is bound to a connection, and its commit may not end that one's transaction: give the"
-                " connection, or a session that is bound to an engine"
-            )
+        refuse_shared(self._owner)
 
     def commit(self) -> None:
         """Commit; a session writes what it still keeps before."""
@@ -48,7 +45,7 @@ class AlchemyConnection:
 
     @property
     def _connection(self) -> Connection:
-        connection = self._owner.connection() if isinstance(self._owner, Session) else self._owner
+        connection = connection_of(self._owner)
         dialect = connection.dialect
         if dialect.name != "sqlite" or dialect.driver not in _DRIVERS:
             raise ConfigurationError(
@@ -58,20 +55,7 @@ class AlchemyConnection:
         return connection
 
 
-def is_async_connection(connection: Any) -> bool:
-    """Tell whether it has to be awaited. Only for what comes from there are the async classes imported.
-
-    They need greenlet, which those who use the others may not have.
-    """
-    if not any(kind.__module__.startswith("sqlalchemy.ext.asyncio") for kind in type(connection).__mro__):
-        return False
-    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session  # noqa: PLC0415 - see above
-
-    return isinstance(connection, AsyncConnection | AsyncSession | async_scoped_session)
-
-
 def alchemy_connection(connection: Any) -> AlchemyConnection | None:
     """Return the port to what SQLAlchemy gave, None where that is neither a connection nor a session."""
-    if isinstance(connection, scoped_session):
-        connection = connection()
-    return AlchemyConnection(connection) if isinstance(connection, Connection | Session) else None
+    owner = sync_owner(connection)
+    return None if owner is None else AlchemyConnection(owner)

@@ -1,20 +1,24 @@
-"""Joined transactions as async code uses them: for async connections through SQLAlchemy's own bridge."""
+"""Joined transactions on async connections: through SQLAlchemy's own bridge, on which sync code runs."""
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from holdfast.store.sqlite.foreign import foreign, is_async
+from holdfast.store.foreign import not_awaited
+from holdfast.store.sqlite.foreign import awaited, foreign
 from holdfast.store.sqlite.joined import Home, Joined
 from holdfast.store.verb import Verb
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 T = TypeVar("T")
 
 
 class AsyncJoined:
-    """One connection of the user's own, and the transaction on it; a sync connection is used right here."""
+    """One async connection of the user's own, and the transaction on it."""
 
-    def __init__(self, connection: Any, home: Home) -> None:
+    def __init__(self, connection: "AsyncConnection | AsyncSession", home: Home) -> None:
         self._connection = connection
         self._home = home
 
@@ -42,7 +46,13 @@ class AsyncJoined:
             await asyncio.to_thread(self._home.prepare)
 
     async def _inside(self, work: Callable[[Joined], T]) -> T:
-        if not is_async(self._connection):
-            return work(Joined(foreign(self._connection), self._home))
-        done: T = await self._connection.run_sync(lambda sync: work(Joined(foreign(sync), self._home)))
-        return done
+        return await self._connection.run_sync(lambda sync: work(Joined(foreign(sync), self._home)))
+
+
+def ajoin(connection: Any, home: Home) -> AsyncJoined:
+    """Return the transaction on an async connection of the user's own. Raises ConfigurationError for any other."""
+    found = awaited(connection)
+    if found is None:
+        foreign(connection)  # what is no connection at all is told so
+        raise not_awaited(connection)
+    return AsyncJoined(found, home)

@@ -9,13 +9,11 @@ from typing import Any, TypeVar
 
 from holdfast.clock import Clock, SystemClock
 from holdfast.store.each_process import EachProcess
-from holdfast.store.refusals import to_be_awaited
-from holdfast.store.sqlite.awaited import AsyncJoined
+from holdfast.store.sqlite.awaited import AsyncJoined, ajoin
 from holdfast.store.sqlite.bell import SqliteBell
 from holdfast.store.sqlite.connect import Files
 from holdfast.store.sqlite.engine import Engine
-from holdfast.store.sqlite.foreign import foreign, is_async
-from holdfast.store.sqlite.joined import Home, Joined
+from holdfast.store.sqlite.joined import Home, Joined, join
 from holdfast.store.sqlite.sql_files import load_statements
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.store.verb import Verb
@@ -60,18 +58,16 @@ class SqliteBackend:
         return self.join(connection).run(verb)
 
     async def arun_in(self, verb: Verb[T], connection: Any) -> T:
-        """Do as `run_in` does, for an async connection too."""
+        """Do as `run_in` does, for an async connection."""
         return await self.ajoin(connection).run(verb)
 
     def join(self, connection: Any) -> Joined:
-        """Return the transaction on a connection of the user's own."""
-        if is_async(connection):
-            raise to_be_awaited(connection)
-        return Joined(foreign(connection), self._home)
+        """Return the transaction on a sync connection of the user's own."""
+        return join(connection, self._home)
 
     def ajoin(self, connection: Any) -> AsyncJoined:
-        """Return the transaction on a connection of the user's own, sync or async."""
-        return AsyncJoined(connection, self._home)
+        """Return the transaction on an async connection of the user's own."""
+        return ajoin(connection, self._home)
 
     def close(self) -> None:
         """Let go of connections and threads; running verbs end first."""

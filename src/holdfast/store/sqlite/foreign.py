@@ -3,10 +3,13 @@
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from holdfast.errors import ConfigurationError
+from holdfast.store.foreign import comes_from, no_connection
 from holdfast.store.sqlite.steps import Executed
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 _KINDS = "a sqlite3.Connection, or a Connection or Session of SQLAlchemy, sync or async"
 
@@ -92,13 +95,13 @@ class Hand:
         return executed
 
 
-def is_async(connection: Any) -> bool:
-    """Tell whether the connection can be used by `await` only."""
-    if not _is_of("sqlalchemy", connection):
-        return False
-    from holdfast.store.sqlite.alchemy import is_async_connection  # noqa: PLC0415 - only who uses it loads it
+def awaited(connection: Any) -> "AsyncConnection | AsyncSession | None":
+    """Return what is to be awaited of a connection; None where it is none of that kind."""
+    if not comes_from("sqlalchemy", connection):
+        return None
+    from holdfast.store.alchemy import async_owner  # noqa: PLC0415 - only who uses it loads it
 
-    return is_async_connection(connection)
+    return async_owner(connection)
 
 
 def foreign(connection: Any) -> Foreign:
@@ -106,13 +109,12 @@ def foreign(connection: Any) -> Foreign:
     if isinstance(connection, sqlite3.Connection):
         return Sqlite3Connection(connection)
     found = None
-    if _is_of("sqlalchemy", connection):
+    if comes_from("sqlalchemy", connection):
         from holdfast.store.sqlite.alchemy import alchemy_connection  # noqa: PLC0415 - only who uses it loads it
 
         found = alchemy_connection(connection)
     if found is None:
-        kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
-        raise ConfigurationError(f"a transaction is joined through {_KINDS}, not through {kind}")
+        raise no_connection(connection, _KINDS)
     return found
 
 
@@ -135,8 +137,3 @@ def plain_rows(driver: Any) -> Iterator[None]:
         yield
     finally:
         driver.row_factory, driver.text_factory = row_factory, text_factory
-
-
-def _is_of(package: str, connection: Any) -> bool:
-    """Tell whether the object's class, or one it is derived from, comes from a package; nothing is imported."""
-    return any(kind.__module__.partition(".")[0] == package for kind in type(connection).__mro__)

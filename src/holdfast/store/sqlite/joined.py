@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from holdfast.errors import ConfigurationError, SchemaError, StoreError, StoreUnavailableError
-from holdfast.store.sqlite.foreign import Foreign, Hand, begins_by_itself, plain_rows
+from holdfast.store.foreign import to_be_awaited
+from holdfast.store.sqlite.foreign import Foreign, Hand, awaited, begins_by_itself, foreign, plain_rows
 from holdfast.store.sqlite.migrate import missing
 from holdfast.store.sqlite.sql_files import load_migrations, load_statements
 from holdfast.store.sqlite.steps import run_steps
@@ -176,6 +177,13 @@ class Joined:
             f"{self._home.path} lacks tables of this release, which cannot be made inside your transaction: call"
             " app.prepare() before it begins"
         )
+
+
+def join(connection: Any, home: Home) -> Joined:
+    """Return the transaction on a sync connection of the user's own. Raises ConfigurationError for any other."""
+    if awaited(connection) is not None:
+        raise to_be_awaited(connection)
+    return Joined(foreign(connection), home)
 
 
 def _is_same(file: str, path: Path) -> bool:

@@ -70,7 +70,7 @@ def shown_state(state: str, run_at: datetime, now: datetime) -> State:
 
 def to_job(row: Row, now: datetime) -> Job:
     """Return the job that `job_columns` tell of."""
-    id_, task, version, queue, priority, state, reason, until, run_at, created_at, finished_at, *rest = row
+    id_, task, version, queue, priority, state, reason, run_at, created_at, finished_at, *rest = row
     fence, attempt, crashes, max_attempts, alone, cancel_requested, worker, payload, result, error, *rest = rest
     done, total, key, tags, metadata, start_by, on_late, after, until_micros = rest
     due_at, result_until = from_micros(run_at), from_micros_or_none(until_micros)
@@ -82,7 +82,6 @@ def to_job(row: Row, now: datetime) -> Job:
         priority=priority,
         state=shown_state(state, due_at, now),
         reason=reason,
-        until=from_micros_or_none(until),
         run_at=due_at,
         created_at=from_micros(created_at),
         finished_at=from_micros_or_none(finished_at),

@@ -1,16 +1,17 @@
 """What is asked for when a job is enqueued is what is there: no field is dropped on some shorter way."""
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
-from holdfast.core.job import NewJob, OnLate
+from holdfast.core.job import Job, NewJob, OnLate
 from holdfast.testing.conformance.harness import Harness
 
 _SPAN = timedelta(hours=1)
 
 
 def _asked(now: datetime) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
-    """Return for each field of a new job what is asked for to give it a value of its own, and what is to be seen."""
+    """Return for each field of a new job how it is given a value of its own, and what is then to be seen."""
     same: dict[str, Any] = {
         "task": "other",
         "payload": b'{"x": 1}',
@@ -43,16 +44,19 @@ class Accepting:
         assert set(NewJob.__struct_fields__) == {*_asked(harness.clock.now()), *_SEEN_ELSEWHERE}
 
     def test_each_field_is_seen_again(self, harness: Harness) -> None:
-        """Each is the only one that is not at its default: on its own, and among plain jobs."""
+        """Each as the only one that is not at its default."""
         for asked, seen in _asked(harness.clock.now()).values():
-            alone, among = harness.new_job(**asked), harness.new_job(**{**asked, "task": "another"})
-            plain = [harness.new_job(), harness.new_job()]
-            harness.run(harness.verbs.enqueue([alone]))
-            harness.run(harness.verbs.enqueue([plain[0], among, plain[1]]))
-            assert {field: getattr(harness.job(alone.id), field) for field in seen} == seen
-            assert {field: getattr(harness.job(among.id), field) for field in seen} == {**seen, **_task(seen)}
-            for job in plain:
-                assert harness.job(job.id).task == job.task
+            assert _seen_of(harness, harness.enqueue(**asked), seen) == seen
+
+    def test_each_field_is_seen_again_among_plain_jobs(self, harness: Harness) -> None:
+        """A job that has more to say than those beside it says all of it, and they say no more for that."""
+        plain = _seen_of(harness, harness.enqueue(), _SHOWN)
+        for asked, seen in _asked(harness.clock.now()).values():
+            first, job, last = (harness.new_job(**fields) for fields in ({}, asked, {}))
+            harness.run(harness.verbs.enqueue([first, job, last]))
+            assert _seen_of(harness, job.id, seen) == seen
+            assert _seen_of(harness, first.id, _SHOWN) == plain
+            assert _seen_of(harness, last.id, _SHOWN) == plain
 
     def test_all_fields_are_seen_together(self, harness: Harness) -> None:
         """None is in the way of another."""
@@ -63,9 +67,12 @@ class Accepting:
             seen |= more_seen
         del asked["delay"]
         seen["start_by"] = seen["run_at"] + _SPAN
-        job = harness.job(harness.enqueue(**asked))
-        assert {field: getattr(job, field) for field in seen} == seen
+        assert _seen_of(harness, harness.enqueue(**asked), seen) == seen
 
 
-def _task(seen: dict[str, Any]) -> dict[str, str]:
-    return {"task": "another"} if "task" in seen else {}
+_SHOWN = tuple({*NewJob.__struct_fields__, "start_by"} & {*Job.__struct_fields__} - {"id"})
+
+
+def _seen_of(harness: Harness, job_id: str, fields: Iterable[str]) -> dict[str, Any]:
+    job = harness.job(job_id)
+    return {field: getattr(job, field) for field in fields}

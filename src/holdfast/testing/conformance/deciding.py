@@ -63,11 +63,12 @@ class Cancelling:
 
     @pytest.mark.parametrize("move", sorted(ENDINGS - RETURNS))
     def test_an_end_of_its_own_stands(self, harness: Harness, move: Move) -> None:
-        """A job that ended by itself before it heard of the cancellation ended so."""
+        """A job that ended by itself before it heard of the cancellation ended so, and for its own reason."""
         placed = harness.place(State.RUNNING)
         harness.run(harness.verbs.cancel(placed.job_id))
         harness.finish(placed.worker, placed.ref, move, reason="my own")
-        assert harness.job(placed.job_id).state is MOVES[move].target
+        job = harness.job(placed.job_id)
+        assert (job.state, job.reason) == (MOVES[move].target, "my own")
 
     def test_a_handler_gives_its_own_reason(self, harness: Harness) -> None:
         """A job cancelled by its handler says why in the handler's words."""

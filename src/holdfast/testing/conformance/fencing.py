@@ -109,6 +109,14 @@ class Fencing:
         assert harness.snapshot() == before
 
     @pytest.mark.parametrize("way", WAYS_TO_BE_STALE, ids=_name)
+    def test_a_stale_plain_success_is_refused(self, harness: Harness, way: Callable[[Harness], Stale]) -> None:
+        """Nor by the shortest way, which most jobs go: a success about which there is no more to say."""
+        worker, ref = way(harness)
+        before = harness.snapshot()
+        assert harness.finish(worker, ref, Move.COMPLETE) is Verdict.STALE
+        assert harness.snapshot() == before
+
+    @pytest.mark.parametrize("way", WAYS_TO_BE_STALE, ids=_name)
     def test_stale_start_is_refused(self, harness: Harness, way: Callable[[Harness], Stale]) -> None:
         """A claim that is not the valid one cannot mark the job as running."""
         worker, ref = way(harness)

@@ -28,7 +28,6 @@ class Looking:
             priority=3,
             state=State.SCHEDULED,
             reason=None,
-            until=None,
             run_at=run_at,
             created_at=harness.clock.now(),
             finished_at=None,

@@ -1,5 +1,6 @@
 """The whole suite as one class. The promises that matter most come first."""
 
+from holdfast.testing.conformance.accepting import Accepting
 from holdfast.testing.conformance.agreeing import Agreeing
 from holdfast.testing.conformance.changing import WhatComesOfChanges, Withdrawing
 from holdfast.testing.conformance.claiming import Claiming
@@ -32,6 +33,7 @@ class StoreConformance(
     Fencing,
     Moves,
     Idempotence,
+    Accepting,
     Claiming,
     Sharing,
     WaitingLongEnough,

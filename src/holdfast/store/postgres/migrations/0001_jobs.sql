@@ -39,7 +39,8 @@
 --
 -- waiting: every other job that nobody has in hand: for its time, for another try, or for something else.
 --   seq, run_at, fence, attempt, crashes, alone, error   as in claim
---   blocked            true: it waits not for its time but for `reason`; `until_at` says until when, if known
+--   blocked            true: it waits not for its time but for `reason`
+--   until_at           not used
 --   task, version      as in job, for those who adopt what nobody knew
 --   after              blocked(replacing) only: the claimed job whose place it takes
 --

@@ -3,24 +3,23 @@
 
 -- part: found
 -- A job with where it is. One that is neither waiting nor claimed nor ended is fresh, and so ready.
-SELECT job.id::text, job.task, job.queue, job.priority, job.key,
+SELECT job.id::text, job.task, job.key,
     CASE
         WHEN place.state IS NOT NULL THEN place.state
         WHEN place.run_at > moment.now THEN {scheduled}
         ELSE {ready}
     END,
-    coalesce(place.run_at, job.run_at), place.finished_at, job.keep_key, place.after::text, coalesce(place.fence, 0),
-    moment.now
+    place.finished_at, job.keep_key, place.after::text, moment.now
 FROM moment CROSS JOIN holdfast.job AS job
 LEFT JOIN LATERAL (
     SELECT CASE WHEN waiting.blocked THEN {blocked} END AS state, waiting.run_at, NULL::bigint AS finished_at,
-        waiting.after, waiting.fence
+        waiting.after
     FROM holdfast.waiting AS waiting WHERE waiting.id = job.id
     UNION ALL
-    SELECT CASE WHEN claim.running THEN {running} ELSE {held} END, claim.run_at, NULL, NULL, claim.fence
+    SELECT CASE WHEN claim.running THEN {running} ELSE {held} END, claim.run_at, NULL, NULL
     FROM holdfast.claim AS claim WHERE claim.id = job.id
     UNION ALL
-    SELECT outcome.state, outcome.run_at, outcome.finished_at, NULL, outcome.fence
+    SELECT outcome.state, outcome.run_at, outcome.finished_at, NULL
     FROM holdfast.outcome AS outcome WHERE outcome.id = job.id
 ) AS place ON true
 
@@ -37,8 +36,8 @@ WITH {moment}
 WHERE job.id = :job;
 
 -- name: withdraw
--- takes: now bigint, job uuid, state text, reason text
--- End a job for good, in this state for this reason, if nobody has it in hand.
+-- takes: now bigint, job uuid, reason text
+-- Cancel a job for this reason, if nobody has it in hand. Tells so by a row.
 WITH {moment},
 was_fresh AS (
     DELETE FROM holdfast.fresh AS fresh USING holdfast.job AS job
@@ -48,11 +47,10 @@ was_fresh AS (
 ),
 was_waiting AS (
     DELETE FROM holdfast.waiting WHERE id = :job
-    RETURNING id, queue, run_at, fence, attempt, crashes, alone, error, after
+    RETURNING id, queue, run_at, fence, attempt, crashes, alone, error
 ),
 gone AS (
-    SELECT id, queue, run_at, 0 AS fence, 0 AS attempt, 0 AS crashes, false AS alone, NULL::text AS error,
-        NULL::uuid AS after
+    SELECT id, queue, run_at, 0 AS fence, 0 AS attempt, 0 AS crashes, false AS alone, NULL::text AS error
     FROM was_fresh
     UNION ALL
     SELECT * FROM was_waiting
@@ -60,13 +58,13 @@ gone AS (
 ended AS (
     INSERT INTO holdfast.outcome (id, state, reason, queue, fence, run_at, finished_at, attempt, crashes, alone,
         cancel_requested, error)
-    SELECT id, :state, :reason, queue, fence, run_at, moment.now, attempt, crashes, alone, false, error
+    SELECT id, {cancelled}, :reason, queue, fence, run_at, moment.now, attempt, crashes, alone, false, error
     FROM gone CROSS JOIN moment
 ),
 counted AS (
-    INSERT INTO holdfast.tally (queue, state, jobs) SELECT queue, :state, 1 FROM gone
+    INSERT INTO holdfast.tally (queue, state, jobs) SELECT queue, {cancelled}, 1 FROM gone
 )
-SELECT id::text, queue, fence, after::text FROM gone;
+SELECT true FROM gone;
 
 -- name: lock_keys
 -- takes: now bigint, tasks text[], keys text[]

@@ -20,7 +20,7 @@ CASE WHEN claim.running THEN {running} ELSE {held} END
 
 -- part: fresh_place
 -- Where a fresh job is in its life: at its beginning. What is NULL here is as its row in job says, or not yet.
-SELECT fresh.id, {ready} AS state, fresh.queue, NULL::text AS reason, NULL::bigint AS until_at, NULL::bigint AS run_at,
+SELECT fresh.id, {ready} AS state, fresh.queue, NULL::text AS reason, NULL::bigint AS run_at,
     NULL::bigint AS finished_at, NULL::integer AS fence, NULL::integer AS attempt, NULL::integer AS crashes,
     NULL::boolean AS alone, NULL::boolean AS cancel_requested, NULL::text AS worker, NULL::bytea AS result,
     NULL::text AS error, NULL::double precision AS progress_done, NULL::double precision AS progress_total,
@@ -29,7 +29,7 @@ FROM holdfast.fresh AS fresh
 
 -- part: waiting_place
 -- The same of a job that waits.
-SELECT waiting.id, {shown} AS state, waiting.queue, waiting.reason, waiting.until_at, waiting.run_at,
+SELECT waiting.id, {shown} AS state, waiting.queue, waiting.reason, waiting.run_at,
     NULL::bigint AS finished_at, waiting.fence, waiting.attempt, waiting.crashes, waiting.alone,
     false AS cancel_requested, NULL::text AS worker, NULL::bytea AS result, waiting.error,
     NULL::double precision AS progress_done, NULL::double precision AS progress_total, waiting.after,
@@ -38,7 +38,7 @@ FROM holdfast.waiting AS waiting
 
 -- part: claim_place
 -- The same of a job that a worker has.
-SELECT claim.id, {in_hand} AS state, claim.queue, NULL::text AS reason, NULL::bigint AS until_at, claim.run_at,
+SELECT claim.id, {in_hand} AS state, claim.queue, NULL::text AS reason, claim.run_at,
     NULL::bigint AS finished_at, claim.fence, claim.attempt, claim.crashes, claim.alone, claim.cancel_requested,
     claim.worker, NULL::bytea AS result, claim.error, claim.progress_done, claim.progress_total, NULL::uuid AS after,
     NULL::bigint AS result_until
@@ -46,7 +46,7 @@ FROM holdfast.claim AS claim
 
 -- part: outcome_place
 -- The same of a job that has ended. A result whose time is over is seen no more, forgotten or not.
-SELECT outcome.id, outcome.state, outcome.queue, outcome.reason, NULL::bigint AS until_at, outcome.run_at,
+SELECT outcome.id, outcome.state, outcome.queue, outcome.reason, outcome.run_at,
     outcome.finished_at, outcome.fence, outcome.attempt, outcome.crashes, outcome.alone, outcome.cancel_requested,
     outcome.worker,
     CASE WHEN outcome.result_until <= (SELECT now FROM moment) THEN NULL ELSE outcome.result END AS result,
@@ -64,7 +64,7 @@ LEFT JOIN LATERAL (
 -- part: job_columns
 -- All that is shown of a job.
 job.id::text, job.task, job.version, job.queue, job.priority, coalesce(place.state, {ready}), place.reason,
-    place.until_at, coalesce(place.run_at, job.run_at), job.created_at, place.finished_at, coalesce(place.fence, 0),
+    coalesce(place.run_at, job.run_at), job.created_at, place.finished_at, coalesce(place.fence, 0),
     coalesce(place.attempt, 0), coalesce(place.crashes, 0), job.max_attempts, coalesce(place.alone, false),
     coalesce(place.cancel_requested, false), place.worker, job.payload, place.result, place.error,
     place.progress_done, place.progress_total, job.key, job.tags, job.metadata, job.start_by, job.on_late,

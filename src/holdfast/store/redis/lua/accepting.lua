@@ -1,6 +1,6 @@
 -- uses: base, entrance
--- Part: how jobs are accepted that have more to say than every job. First they are looked at, then written. `rare` is
--- what replacing.lua has, for jobs that need it.
+-- Part: how jobs are accepted that have more to say than every job. First they are looked at, then written. `rare` has
+-- what it takes to see to keys (keys.lua, cancelling.lua), for jobs that need it.
 --
 -- Jobs come in columns: 1 ids, 2 lengths of what is stored, 3 queues and priorities that occur, 4 which of them each
 -- job has (nothing: all the first), 5 run_at by place, 6 delay by place, 7 what more there is to say, by place: 1 task,
@@ -44,16 +44,15 @@ local function meet(jobs, rare)
         if said and said[2] and not left_out[index] then
             local id, task, key, on_conflict = jobs.ids[index], unpack(said, 1, 3)
             local name = rare.key_name(task, key)
-            local holder = holders[name] or rare.taken_by(task, key)
+            local holder = holders[name] or rare.key_holder(task, key)
             if holder and on_conflict == 'raise' then
-                return { task, key, holder.id, holder.shown_state }
+                return { task, key, holder.id, rare.shown_state(holder) }
             elseif holder and (on_conflict == 'return' or holder.state == 'completed') then
                 met[#met + 1], met[#met + 2] = id, holder.id
                 left_out[index] = true
             else
                 taking[index] = holder and true
-                local state = run_at_of(jobs, index) <= now and 'ready' or 'scheduled'
-                holders[name] = { id = id, state = state, shown_state = state }
+                holders[name] = { id = id, state = 'scheduled', run_at = run_at_of(jobs, index) }
             end
         end
     end

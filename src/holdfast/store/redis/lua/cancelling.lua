@@ -1,5 +1,5 @@
 -- uses: ending
--- Part: to cancel a job.
+-- Part: to cancel a job, because somebody asks for that or because a new one takes its key.
 
 -- Return what became of the wish to cancel a job, or nothing without such a job.
 local function cancel_job(id)
@@ -23,4 +23,24 @@ local function cancel_job(id)
         give_key(job, after) -- while it waited so, the other one was claimed: it may be tried again
     end
     return 'cancelled'
+end
+
+-- Give a new job, which waits nowhere yet, the key of the one that has it. A waiting one ends; a claimed one, or
+-- the one for which that waits, is waited for. Tell whether a job has ended.
+local function replace(id)
+    local job = find_job(id)
+    local holder = key_holder(job.task, job.key)
+    local after = holder.claim and holder.id or holder.after
+    if not holder.claim then
+        leave(holder)
+        end_job(holder, 'cancelled', 'replaced')
+    end
+    give_key(job, id)
+    if after then
+        call('HSET', prefix .. 'followers', after, id)
+        write_life(job, { s = 'blocked', y = 'replacing', n = after })
+        job.state, job.reason = 'blocked', 'replacing'
+    end
+    enter(job)
+    return not holder.claim
 end

@@ -1,6 +1,5 @@
 -- uses: accepting, recording, bell
--- seldom: replacing (key_name, taken_by, replace, write_tally)
--- seldom: cancelling (cancel_job, write_tally)
+-- seldom: cancelling (cancel_job, key_holder, key_name, replace, shown_state, write_tally)
 -- Make changes of records, each with all that comes of it. First it is seen which of them are to be made.
 --
 -- ARGV: time, how many fires of a schedule are kept, changes (MessagePack), and for each of them three texts: what is
@@ -12,7 +11,7 @@
 --   a worker has, its id.
 
 local kept, changes = tonumber(ARGV[2]), cmsgpack.unpack(ARGV[3])
-local rare, undoing, is_woken, has_ended = nil, nil, false, false
+local rare, is_woken, has_ended = nil, false, false
 
 -- -- which of them ------------------------------------------------------------------------------------------------
 
@@ -46,14 +45,14 @@ end
 
 local function cancel_all(ids)
     for _, id in ipairs(ids) do
-        undoing = undoing or cancelling()
-        has_ended = undoing.cancel_job(id) == 'cancelled' or has_ended
+        rare = rare or cancelling()
+        has_ended = rare.cancel_job(id) == 'cancelled' or has_ended
     end
 end
 
 local function enqueue(jobs)
     if jobs.more then
-        rare = rare or replacing()
+        rare = rare or cancelling()
     end
     leave_out_known(jobs)
     meet(jobs, rare)
@@ -77,10 +76,8 @@ for _, place in ipairs(to_make) do
     end
 end
 
-for _, wrote in ipairs({ rare or false, undoing or false }) do
-    if wrote then
-        wrote.write_tally()
-    end
+if rare then
+    rare.write_tally()
 end
 if is_woken then
     wake('work')

@@ -1,5 +1,5 @@
 -- uses: accepting, bell
--- seldom: replacing (key_name, taken_by, replace, write_tally)
+-- seldom: cancelling (key_holder, key_name, replace, shown_state, write_tally)
 -- Accept jobs. First everything is looked at, so that a refusal leaves all as it was; then it is written.
 --
 -- ARGV: time, columns (MessagePack; accepting.lua), what is stored of the jobs, one after the other
@@ -37,7 +37,7 @@ local is_plain = not (jobs.place_of or jobs.run_ats or jobs.delays or jobs.more)
 if is_plain and accept_plain(jobs.places[1][1], '0:' .. jobs.places[1][2]) then
     return { {}, false }
 end
-local rare = jobs.more and replacing()
+local rare = jobs.more and cancelling()
 leave_out_known(jobs)
 local holder = meet(jobs, rare)
 if holder then

@@ -6,7 +6,7 @@
 --   return, how many to look at, MessagePack of 1 queue, 2 task, 3 states (nothing: any)
 -- Returns the jobs as views show them, and the id after which to go on, or nothing at the end of the list.
 
-local list, before, wanted, patience = prefix .. ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
+local list, before, wanted, left = prefix .. ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local queue, task, states = unpack(cmsgpack.unpack(ARGV[6]), 1, 3)
 local from = before == '' and '+' or '(' .. before
 local is_wanted = {}
@@ -15,7 +15,7 @@ for _, state in ipairs(states or {}) do
 end
 
 local found, last = {}, false
-for _, id in ipairs(call('ZREVRANGEBYLEX', list, from, '-', 'LIMIT', 0, patience)) do
+for _, id in ipairs(call('ZREVRANGEBYLEX', list, from, '-', 'LIMIT', 0, left)) do
     if #found == wanted then
         return { found, last }
     end
@@ -24,6 +24,6 @@ for _, id in ipairs(call('ZREVRANGEBYLEX', list, from, '-', 'LIMIT', 0, patience
     if fits and (not states or is_wanted[shown_state(job)]) then
         found[#found + 1] = shown(job)
     end
-    last, patience = id, patience - 1
+    last, left = id, left - 1
 end
-return { found, patience == 0 and last }
+return { found, left == 0 and last }

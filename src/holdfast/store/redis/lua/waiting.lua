@@ -1,5 +1,5 @@
 -- uses: lanes, lives, tally
--- Part: how a single job comes to wait, for its time or for a worker that knows its task, and how it stops to.
+-- Part: how a single job comes to wait, for its time or for a worker that knows its task, and how it waits no more.
 
 local function has_key(job)
     return job.key or job.keep_key > 0

@@ -63,7 +63,7 @@ SELECT seq, task, key, state, run_at, after FROM holdfast_job WHERE id = :job;
 -- name: cancel_waiting
 -- takes: seq, reason, now
 -- End a job that nobody has claimed.
-UPDATE holdfast_job SET state = {cancelled}, reason = :reason, finished_at = :now, until_at = NULL, after = NULL
+UPDATE holdfast_job SET state = {cancelled}, reason = :reason, finished_at = :now, after = NULL
 WHERE seq = :seq;
 
 -- name: ask_to_cancel

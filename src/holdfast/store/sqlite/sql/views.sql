@@ -3,7 +3,7 @@
 
 -- part: job_columns
 -- All that is shown of a job.
-job.id, job.task, job.version, job.queue, job.priority, job.state, job.reason, job.until_at, job.run_at, job.created_at,
+job.id, job.task, job.version, job.queue, job.priority, job.state, job.reason, job.run_at, job.created_at,
     job.finished_at, job.fence, job.attempt, job.crashes, job.max_attempts, job.alone, job.cancel_requested, job.worker,
     CAST(job.payload AS BLOB), CAST(job.result AS BLOB), job.error, job.progress_done, job.progress_total, job.key,
     job.tags, job.metadata, job.start_by, job.on_late, job.after, job.result_until

@@ -20,7 +20,8 @@
 --   attempt, crashes   how often it was charged, and how often a process died under it
 --   max_attempts       after so many charged attempts it is dead
 --   cancel_requested   1: somebody asked to cancel it while it was claimed
---   reason, until_at   why and until when it is blocked, or why it was cancelled
+--   reason             why it is blocked, or why it was cancelled
+--   until_at           not used
 --   created_at         when it was accepted
 --   started_at         when the present claim started, or the one that completed it
 --   finished_at        when it became final

@@ -8,7 +8,7 @@ import redis
 from holdfast.errors import SchemaError
 from holdfast.store.protocol import WorkerInfo
 from holdfast.store.redis.backend import RedisBackend
-from holdfast.store.redis.layout import FORMAT
+from holdfast.store.redis.versions import FORMAT
 
 
 def test_another_format_is_refused(redis_url: str) -> None:

@@ -20,7 +20,7 @@ _BODY = 35
 _NO_METADATA: Mapping[str, str] = MappingProxyType({})
 
 
-class Request(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class Accepted(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A job as it was accepted, but for its payload. A short one is written without what is at its default."""
 
     id: str
@@ -47,14 +47,14 @@ class Request(msgspec.Struct, array_like=True, frozen=True, gc=False):
         return None if self.start_within is None else self.first_run_at(created_at) + self.start_within
 
 
-_decode = msgspec.msgpack.Decoder(Request).decode
+_decode = msgspec.msgpack.Decoder(Accepted).decode
 
 
-def write_request(job: NewJob) -> bytes:
-    """Return what is stored of a job: the length of the request, the request, the payload."""
+def write_job(job: NewJob) -> bytes:
+    """Return what is stored of a job: the length of what is said of it, that, and the payload."""
     if is_short(job):
-        return write_short_request(job)
-    request = pack(
+        return write_short_job(job)
+    said = pack(
         (
             job.id,
             job.task,
@@ -72,21 +72,21 @@ def write_request(job: NewJob) -> bytes:
             job.metadata,
         )
     )
-    return len(request).to_bytes(4) + request + job.payload
+    return len(said).to_bytes(4) + said + job.payload
 
 
-def write_short_request(job: NewJob) -> bytes:
+def write_short_job(job: NewJob) -> bytes:
     """Return the same of a job that is known to be short."""
-    request = pack((job.id, job.task, job.version, job.queue, job.priority, job.max_attempts))
-    return len(request).to_bytes(4) + request + job.payload
+    said = pack((job.id, job.task, job.version, job.queue, job.priority, job.max_attempts))
+    return len(said).to_bytes(4) + said + job.payload
 
 
 def is_short(job: NewJob) -> bool:
-    """Tell whether a job is plain and due now, so that it takes the shortest request."""
+    """Tell whether a job is plain and due now, so that little is to be said of it."""
     return job.run_at is None and not job.delay and job.is_plain
 
 
-def read_request(text: bytes) -> tuple[Request, bytes, int]:
+def read_job(text: bytes) -> tuple[Accepted, bytes, int]:
     """Return the job that a `job:` key holds, its payload, and when it was accepted."""
     end = _BODY + int.from_bytes(text[_HEAD:_BODY])
     return _decode(text[_BODY:end]), text[end:], int(text[_ARRIVAL:_HEAD])

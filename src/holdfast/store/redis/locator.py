@@ -21,14 +21,16 @@ _PATIENCE = 2.0
 """Seconds that one node has to answer before the next is asked."""
 
 
-class Whereabouts(Protocol):
+class Locator(Protocol):
     """Knows where the server is."""
 
     may_move: bool
     """Whether the server may be at another place the next time."""
 
-    found: Place | None
-    """Where the server is, if that is known."""
+    @property
+    def found(self) -> Place | None:
+        """Where the server is, if that is known."""
+        ...
 
     def find(self) -> Place:
         """Return where the server is; ask for it if that is not known."""
@@ -45,19 +47,18 @@ class Fixed:
     may_move = False
 
     def __init__(self, place: Place) -> None:
-        self.found: Place | None = place
-        self._place = place
+        self.found = place
 
     def find(self) -> Place:
         """Return where the server is."""
-        return self._place
+        return self.found
 
     def lose(self, place: Place) -> None:
         """Look for it at the same place again."""
 
 
-class Told:
-    """A server whose place some nodes tell. They are asked in turn until one knows."""
+class Reported:
+    """A server whose place some nodes report. They are asked in turn until one knows."""
 
     may_move = True
 
@@ -105,7 +106,7 @@ class Told:
         raise NotImplementedError
 
 
-class OfCluster(Told):
+class OfCluster(Reported):
     """The master of one slot of a cluster."""
 
     def _ask(self, node: Place, patience: float) -> Place | None:
@@ -122,7 +123,7 @@ class OfCluster(Told):
         )
 
 
-class OfSentinel(Told):
+class OfSentinel(Reported):
     """The master of a service that sentinels watch."""
 
     def _ask(self, node: Place, patience: float) -> Place | None:
@@ -136,7 +137,7 @@ class OfSentinel(Told):
         )
 
 
-def whereabouts(address: Address, prefix: str, timeout: float) -> Whereabouts:
+def locator_of(address: Address, prefix: str, timeout: float) -> Locator:
     """Return who knows where the server of this address is, for the keys with this prefix."""
     if address.kind is Kind.CLUSTER:
         return OfCluster(address, timeout, key_slot(prefix.encode()))

@@ -1,0 +1,43 @@
+"""All that a store knows of one job, as `jobs show` and `why` tell it."""
+
+from dataclasses import dataclass
+
+from holdfast.cli.connection import Wanted
+from holdfast.cli.lookup import find_job
+from holdfast.cli.windows import find_windows
+from holdfast.core.job import Attempt, Job
+from holdfast.errors import JobNotFoundError
+from holdfast.store.protocol import Situation
+from holdfast.watch.closed import Windows
+from holdfast.watch.explanation import Explanation
+from holdfast.watch.why import explain
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """A job with its history and its situation."""
+
+    situation: Situation
+    attempts: tuple[Attempt, ...]
+    windows: Windows
+
+    @property
+    def job(self) -> Job:
+        """The job."""
+        return self.situation.job
+
+    @property
+    def why(self) -> Explanation:
+        """Why the job is where it is."""
+        present = next((each for each in self.attempts if each.fence == self.job.fence), None)
+        return explain(self.situation, present.started_at if present else None, self.windows)
+
+
+def read_story(wanted: Wanted, job_id: str) -> Story:
+    """Return all that the store knows of a job."""
+    with wanted.store() as backend:
+        job = find_job(wanted, backend, job_id)
+        situation = backend.run(backend.verbs.situation(job.id))
+        if situation is None:
+            raise JobNotFoundError(f"job {job.id} was removed just now")
+        return Story(situation, backend.run(backend.verbs.history(job.id)), find_windows(backend))
