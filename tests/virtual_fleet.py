@@ -133,7 +133,8 @@ def play(scenario: Callable[[Fleet], Awaitable[None]], settings: Settings, *, si
             left = asyncio.all_tasks() - {asyncio.current_task()}
             for task in left:
                 task.cancel()
-            await asyncio.wait(left, timeout=1.0)
+            if left:
+                await asyncio.wait(left, timeout=1.0)
         assert fleet.trace.violations == []
 
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:

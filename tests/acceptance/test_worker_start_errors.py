@@ -14,6 +14,7 @@ MODULES = {
     "bad_setting.py": "from holdfast import Holdfast\napp = Holdfast('sqlite:///x.db', lease=-1)\n",
     "bad_url.py": "from holdfast import Holdfast\napp = Holdfast('sqlite://x.db')\n",
     "bad_port.py": "from holdfast import Holdfast\napp = Holdfast('postgresql://u:secret@h:99999/d')\n",
+    "memory.py": "from holdfast import Holdfast\napp = Holdfast('memory://')\n",
     "twice.py": "from holdfast import Holdfast\napp = Holdfast('sqlite:///x.db')\n"
     "def one(): ...\napp.task(name='a')(one)\napp.task(name='a')(one)\n",
 }
@@ -32,6 +33,7 @@ ERRORS = {
     "bad_setting:app": ("lease=-1 (from the code): must be above 0 seconds",),
     "bad_url:app": ("three slashes",),
     "bad_port:app": ("a port in the PostgreSQL URL is not between 1 and 65535",),
+    "memory:app": ("a memory store lives inside one process", "sqlite:///holdfast.db"),
     "twice:app": ("two tasks are named 'a'",),
 }
 

@@ -25,7 +25,7 @@ class Door(Protocol):
         ...
 
     def absolute(self, url: str) -> str:
-        """Return the URL as it reads from any folder: another process may work elsewhere."""
+        """Return the URL as another process, which may work elsewhere, reads it. Raises ConfigurationError."""
         ...
 
     def open(self, settings: Settings, clock: Clock) -> Backend:

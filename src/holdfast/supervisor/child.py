@@ -110,6 +110,8 @@ class Child:
     process: ChildProcess
     pulse_at: float
     phase: Phase = Phase.STARTING
+    renewed: bool = False
+    """Whether it has heard of an accepted beat, and with it of what it is to adopt."""
     lost: bool = False
     """Whether others have buried it."""
     retired: bool = False

@@ -86,8 +86,10 @@ class Heart:
             return self._pauses.next()
         self._pauses.reset()
         self._note_success(sent_at, answer.now)
+        still_here = {child.worker for child in self._children()}
         for child in children:
-            self._pass_on(child, answer, sent_at)
+            if child.worker in still_here:  # else it has ended meanwhile, and we have buried it ourselves
+                self._pass_on(child, answer, sent_at)
         self._heed(answer)
         if answer.suspects:
             self._suspects_wait(answer.suspects)
@@ -121,6 +123,7 @@ class Heart:
         channel.send(Renewed(sent_at, told))  # last: it lets held jobs start, unless the word before took them back
         if answer.blocked:
             channel.send(Adopt(tuple(sorted((task.name, task.version) for task in answer.blocked))))
+        child.renewed = True
 
     def _pause(self, answer: BeatAnswer, sent_at: float) -> float:
         """Return when to beat again: at the next turn, or as soon as there may be someone to bury."""

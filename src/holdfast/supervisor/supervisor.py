@@ -50,6 +50,7 @@ class Supervisor:
         self._ports = ports
         self._children: dict[str, Child] = {}
         self._tending: set[asyncio.Task[None]] = set()
+        self._launching_alone: asyncio.Task[Child | None] | None = None
         self._early_deaths = 0
         self._windows: tuple[ClosedHours, ...] = ()
         self._link: Link | None = None
@@ -97,7 +98,9 @@ class Supervisor:
             self._begin_stop()
 
     def _all_work(self) -> bool:
-        return not self._stopping and all(child.phase is Phase.WORKING for child in self._children.values())
+        """Tell whether all children work, and know what they are to adopt."""
+        children = self._children.values()
+        return not self._stopping and all(child.phase is Phase.WORKING and child.renewed for child in children)
 
     # -- the life of a child ---------------------------------------------------------------------------------
 
@@ -119,9 +122,11 @@ class Supervisor:
         ours, now = self._plan.queue_names, self._ports.clock.now()
         closed = {each.name for each in self._windows if each.about is About.QUEUE and each.closed_at(now)}
         served = queues - closed if ours is None else (queues - closed) & set(ours)
-        busy = any(child.spec.alone for child in self._children.values())
+        launching = self._launching_alone is not None and not self._launching_alone.done()
+        busy = launching or any(child.spec.alone for child in self._children.values())
         if served and not busy and not self._stopping:
-            self._group.create_task(self._bring_up(ChildSpec(new_worker_id(self._ports.random), alone=True)))
+            spec = ChildSpec(new_worker_id(self._ports.random), alone=True)
+            self._launching_alone = self._group.create_task(self._bring_up(spec))
 
     async def _bring_up(self, spec: ChildSpec) -> Child | None:
         """Start a child; None where the machine cannot now, and it will be tried again."""

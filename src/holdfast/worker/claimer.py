@@ -173,6 +173,7 @@ class Claimer:
                 answer = await self._ask(request)
             except StoreError:
                 self._looks.call()
+                self._adopt = self._adopt or request.adopt
                 await asyncio.sleep(pauses.next())
                 continue
             pauses.reset()

@@ -3,6 +3,8 @@
     called       the bell rang, or something else is new: all look, and each takes what it could start at once
     by turn      nobody else looks now: it takes all that comes within reach and finds a place here (turns.py)
     urgent       what was left and is due before anybody's next turn, shortly before its time
+    to be sure   what was left to the turns of others, shortly before its time: who is stopping, or has just died,
+                 is counted and takes none, and nobody knows how many of them there are
     by oneself   the next job as it comes within reach, where `look_ahead` is no longer than a slot
 
 Who leaves something urgent in its turn rings the bell, for others may have a place for it. So the turn of a busy
@@ -153,8 +155,11 @@ class Looks:
         look_ahead = self._settings.look_ahead
         if next_due_at <= now:
             return now + SHORTEST_NAP  # somebody else is about to take it
+        shortly_before = next_due_at - LEAD if now < next_due_at - LEAD else next_due_at
         if self._left_urgent:
-            return now if has_room else next_due_at - LEAD if now < next_due_at - LEAD else next_due_at
-        if next_due_at > now + look_ahead and look_ahead < self._settings.safety_poll + SLACK:
+            return now if has_room else shortly_before
+        if next_due_at <= now + look_ahead:
+            return shortly_before  # somebody has a turn before; but does it take it?
+        if look_ahead < self._settings.safety_poll + SLACK:
             return next_due_at - look_ahead
         return math.inf

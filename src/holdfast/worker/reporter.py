@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from holdfast.clock import Clock
 from holdfast.core.job import Claim, ClaimRef, Progress, Verdict
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, StoreError
 from holdfast.store.verb import Verb
 from holdfast.worker.control import Control, StopReason
 from holdfast.worker.storecalls import StoreCalls
@@ -64,7 +64,9 @@ class Reporter:
     async def mark(self, control: Control) -> bool:
         """Mark one attempt as running before it starts; return whether the claim is still ours."""
         started = [(control.claim.ref, self._clock.now())]
-        verdicts = await self._calls.until_answered(lambda: self._calls.verbs.start(self._worker, started))
+        verdicts = await self._calls.until_answered(
+            lambda: self._calls.verbs.start(self._worker, started), passing=(StoreError,)
+        )
         control.marked = True
         return verdicts[0] is Verdict.ACCEPTED
 

@@ -27,10 +27,17 @@ VAGUE = 0.001
 class Timekeeper:
     """Sees to it that a worker knows the store's time."""
 
-    def __init__(self, calls: StoreCalls, clock: StoreClock, held: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        calls: StoreCalls,
+        clock: StoreClock,
+        held: Callable[[], int],
+        learned: Callable[[], None] = lambda: None,
+    ) -> None:
         self._calls = calls
         self._clock = clock
         self._held = held
+        self._learned = learned
 
     async def run(self) -> None:
         """Ask whenever it is worth it."""
@@ -52,3 +59,4 @@ class Timekeeper:
         except StoreError:
             return  # the claims say what is wrong with it
         self._clock.learn(sent_at, answer.now, self._clock.boot())
+        self._learned()

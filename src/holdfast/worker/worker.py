@@ -117,7 +117,7 @@ class Worker:
             alarms=ports.alarms,
         )
         self._load = Load(clock, self._slots, self._timers, self._completer, settings)
-        self._timekeeper = Timekeeper(self._calls, clock, lambda: self._timers.ahead)
+        self._timekeeper = Timekeeper(self._calls, clock, lambda: self._timers.ahead, self._timers.pump)
         self._reporter = Reporter(self._calls, clock, worker, self._slots.running, self._announcer.progressed)
         self._threads = ThreadExecutor(settings.concurrency)
         self._doors = Doors(hours, clock)
@@ -235,8 +235,14 @@ class Worker:
         replaced = frozenset(ClaimRef(*claim) for claim in revoke.replaced)
         for claim in self._timers.take_out(lambda claim: claim.ref in refs):
             self._completer.add(Ended(claim, Ending(claim.ref, Move.CANCEL, reason=Reason.REQUESTED)))
-        self._timers.give_back(lambda claim: claim.queue in revoke.paused or claim.ref in replaced)
+
+        def has_to_wait(claim: Claim) -> bool:
+            return claim.queue in revoke.paused or claim.ref in replaced
+
+        self._timers.give_back(has_to_wait)
         for control in self._slots.running():
+            if not control.started_boot and has_to_wait(control.claim):
+                control.tell(StopReason.STOP)  # it is being marked, and would start after that
             if control.claim.ref in refs and control.goes_on:  # said at every beat, heard once: it may tidy up
                 control.interrupt(StopReason.CANCEL)
 
@@ -310,6 +316,8 @@ class Worker:
 
     async def _work_alone(self) -> None:
         worked = await self._claimer.claim_alone()
+        while self._timers.due or self._timers.ahead:
+            await self._lease.renewal()  # it was given a job which may not start before the next beat
         await self._slots.quiet()
         await self._completer.flushed()
         self._ports.channel.send(Retired(worked))

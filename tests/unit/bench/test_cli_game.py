@@ -26,7 +26,7 @@ def refused(*words):
         (("--strategy", "luck"), "'luck' is not one of"),
         (("--url", "mysql://u:secret@host/db"), "no store has the URL scheme 'mysql'"),
         (("--url", ""), "--url is empty"),
-        (("--url", "memory://"), "a game needs a store that several processes share"),
+        (("--url", "memory://"), "lives inside one process, and this takes several"),
         (("--seed", "x"), "'x' is not a valid integer"),
     ],
 )

@@ -21,7 +21,11 @@ SETTLED = 11.5
 
 @pytest.mark.parametrize("workers", [1, 5])
 def test_jobs_at_random_instants_start_on_time_and_cost_few_claims(workers: int) -> None:
-    """Fewer than the twenty that one worker would make which asks each second."""
+    """Fewer than one worker would make which asks each second.
+
+    Called to so many jobs, each leaves most of them to the turns of the others and looks once more shortly before
+    the first of them is due, for others may be stopping: one claim for each worker, and no job late.
+    """
 
     async def scenario(fleet: Fleet) -> None:
         await fleet.start_all(workers)
@@ -34,7 +38,7 @@ def test_jobs_at_random_instants_start_on_time_and_cost_few_claims(workers: int)
         delays = fleet.delays()
         assert min(delays) > -EXACT
         assert max(delays) < EXACT
-        assert claims < 20
+        assert claims < 34 - SETTLED
         assert len(fleet.starters()) == workers
 
     play(scenario, SETTINGS)

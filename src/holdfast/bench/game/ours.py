@@ -13,7 +13,6 @@ from holdfast.bench.game.place import Place
 from holdfast.codec import Arguments
 from holdfast.core.job import Attempt, Job, NewJob
 from holdfast.core.states import State
-from holdfast.errors import ConfigurationError
 from holdfast.ids import new_job_id
 from holdfast.settings import read_settings
 from holdfast.store.counted.address import CountedUrl
@@ -47,12 +46,9 @@ class Ours:
     def __init__(self, place: Place, rules: Rules, url: str, namespace: str | None) -> None:
         self._place = place
         self._rules = rules
-        if url.partition(":")[0].lower().endswith("memory"):
-            raise ConfigurationError(
-                "a game needs a store that several processes share; write e.g. --url sqlite:///game.db"
-            )
         options = {"url": url, "namespace": namespace}
         self._settings = read_settings(options=options, url_check=check_url).settings
+        self._shared_url = absolute_url(self._settings.url)
         self._backend = open_backend(self._settings)
         self._arguments = Arguments(run_job, task=TASK)
         self._numbers: dict[str, int] = {}
@@ -65,7 +61,7 @@ class Ours:
 
     def launch(self, instance: str) -> Launch:
         """Return `holdfast worker`, on the counting store. The URL may hold a password: it is no argument."""
-        url = CountedUrl(absolute_url(self._settings.url), self._place.calls(instance), passive=True)
+        url = CountedUrl(self._shared_url, self._place.calls(instance), passive=True)
         given = {**msgspec.structs.asdict(self._rules), "url": url, "namespace": self._settings.namespace}
         settings = {f"HOLDFAST_{name.upper()}": str(value) for name, value in given.items() if value is not None}
         return Launch(

@@ -21,9 +21,12 @@ class MemoryDoor:
         """Return its scheme."""
         return url.partition(":")[0]
 
-    def absolute(self, url: str) -> str:
-        """Return the URL."""
-        return url
+    def absolute(self, url: str) -> str:  # noqa: ARG002 - the port's shape
+        """Refuse: no other process can reach it."""
+        raise ConfigurationError(
+            "a memory store lives inside one process, and this takes several: choose another, as in"
+            " sqlite:///holdfast.db"
+        )
 
     def open(self, settings: Settings, clock: Clock) -> Backend:  # noqa: ARG002 - the port's shape
         """Return an empty store."""

@@ -110,7 +110,7 @@ def foreign(connection: Any) -> Foreign:
         return Sqlite3Connection(connection)
     found = None
     if comes_from("sqlalchemy", connection):
-        from holdfast.store.sqlite.alchemy import alchemy_connection  # noqa: PLC0415 - only who uses it loads it
+        from holdfast.store.sqlite.user_alchemy import alchemy_connection  # noqa: PLC0415 - only who uses it loads it
 
         found = alchemy_connection(connection)
     if found is None:

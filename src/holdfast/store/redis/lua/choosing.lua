@@ -1,4 +1,4 @@
--- uses: lanes
+-- uses: lanes, members
 -- Part: which due jobs a queue gives in one call, as `ClaimRequest` says. A wish is what is asked for: alone,
 -- limit, max_wait (micros, or nothing), visit, and newest_known: the version by task that its worker knows.
 --
@@ -67,7 +67,7 @@ local function by_time(one, other)
     elseif one.priority ~= other.priority then
         return one.priority > other.priority
     end
-    return member_arrival(one.member) < member_arrival(other.member)
+    return string.sub(one.member, 1, ARRIVAL_DIGITS) < string.sub(other.member, 1, ARRIVAL_DIGITS)
 end
 
 -- Add the first members of a level's lanes between two times to a list.

@@ -1,4 +1,4 @@
--- uses: asked, choosing, claims, tally
+-- uses: asked, members, choosing, claims, tally
 -- first: short_claim
 -- seldom: waiting (find_job, leave, let_wait)
 -- Give jobs to a living worker. It looks at every lane of the queues that are asked for, and of all queues where none
@@ -41,7 +41,7 @@ if #adopted > 0 then
             local of_suspects, _, version, task = lane_parts(lane)
             local is_meant = of_suspects and task and is_adopted(wish, version, task)
             for _, member in ipairs(is_meant and call('ZRANGE', lane_key(queue, lane), 0, -1) or {}) do
-                local job = rare.find_job(member_id(member))
+                local job = rare.find_job(string.sub(member, ID_AT))
                 if job then
                     rare.leave(job)
                     rare.let_wait(job, 'scheduled')

@@ -32,12 +32,6 @@ local function claim_of(id)
     return read_claim(call('HGET', prefix .. 'claims', id))
 end
 
--- The fence: the claim of a job, if this worker has it by this fence. Who writes about a claim asks for it so.
-local function own_claim(worker, id, fence)
-    local claim = claim_of(id)
-    return claim and claim.worker == worker and claim.fence == fence and claim or nil
-end
-
 -- Write a claim with some of it changed; what becomes `false` is no more.
 local function change_claim(id, claim, changes)
     local changed = {}

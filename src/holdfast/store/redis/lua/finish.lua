@@ -26,7 +26,7 @@ end
 
 -- Completions of jobs without a life and without a key are written all at once. Their claims are mostly alike: by
 -- the text of one, what is written in front of each, and how many there were; false where more is to be done than
--- to write it. This is own_claim (claims.lua) for many: the worker is compared once for claims that are alike, and
+-- to write it. This is own_claim (fence.lua) for many: the worker is compared once for claims that are alike, and
 -- the fence of each.
 local fronts, times = {}, {}
 

@@ -1,4 +1,4 @@
--- uses: ending
+-- uses: ending, fence
 -- Part: one ending by the claim's own worker, with all that may come of it.
 
 local woken = false

@@ -1,16 +1,8 @@
--- uses: base, entrance, members
+-- uses: base, entrance
 -- Part: where jobs wait. A queue has a lane for each priority, and lanes apart for suspects and for jobs that no
 -- worker knew. A lane is named <0 or, for suspects, 1>:<priority>, and <that>:<version>:<task> where no worker knew
 -- the task. Its members (members.lua) are by run_at. Ready and scheduled jobs are in one lane: which of them are due
 -- is a question of the time.
-
-local function member_id(member)
-    return string.sub(member, ID_AT)
-end
-
-local function member_arrival(member)
-    return tonumber(string.sub(member, 1, ARRIVAL_DIGITS))
-end
 
 -- Whether a lane is for suspects, its priority, and, of one for jobs that no worker knew, their version and task.
 local function lane_parts(lane)

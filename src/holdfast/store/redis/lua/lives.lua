@@ -6,13 +6,11 @@
 --   v result                        u until when      n the job it waits for, if it is blocked(replacing)
 --   h<fence>  how that claim ended: worker, started_at, ended_at, how, error, traceback, log, by whom
 
--- Where in the text of a job its arrival, its micros and the length of the array end.
-local ARRIVED, CREATED, HEAD = 15, 31, 35
-
 local LIFE_FIELDS = { 's', 'y', 't', 'f', 'a', 'c', 'o', 'x', 'w', 'z', 'e', 'p', 'v', 'u', 'n' }
 
 -- Return the job as it was accepted.
 local function read_accepted(id, text)
+    local ARRIVED, CREATED, HEAD = 15, 31, 35 -- where arrival, micros and the length of the array end
     local _, said = cmsgpack.unpack_one(text, HEAD)
     local created_at = tonumber(string.sub(text, ARRIVED + 1, CREATED))
     return {

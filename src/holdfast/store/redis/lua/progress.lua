@@ -1,4 +1,4 @@
--- uses: claims, bell
+-- uses: fence, bell
 -- Record the progress of claims of a worker, fenced.
 --
 -- ARGV: time, worker, MessagePack of {id, fence, length} for each, what is stored of each, one after the other

@@ -1,4 +1,4 @@
--- uses: showing, lanes, showing_workers
+-- uses: showing, lanes, members, showing_workers
 -- All that is needed to say why a job is where it is.
 --
 -- ARGV: time, id
@@ -15,9 +15,9 @@ local function first_of_equals(key)
     if job.run_at > now then
         return call('ZCOUNT', key, '-inf', micros(now))
     end
-    local first, arrival = call('ZCOUNT', key, '-inf', '(' .. micros(job.run_at)), tonumber(job.arrival)
+    local first = call('ZCOUNT', key, '-inf', '(' .. micros(job.run_at))
     for _, member in ipairs(call('ZRANGEBYSCORE', key, micros(job.run_at), micros(job.run_at))) do
-        first = first + (member_arrival(member) < arrival and 1 or 0)
+        first = first + (string.sub(member, 1, ARRIVAL_DIGITS) < job.arrival and 1 or 0)
     end
     return first
 end

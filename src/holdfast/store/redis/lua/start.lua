@@ -1,4 +1,4 @@
--- uses: claims, tally
+-- uses: fence, tally
 -- Mark claims of a worker as running, fenced.
 --
 -- ARGV: time, worker, MessagePack of {id, fence, started_at} for each

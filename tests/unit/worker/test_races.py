@@ -1,0 +1,366 @@
+"""Interleavings that break a promise. Each test fails on the code as it was found."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+from stage import Stage, working
+from stage import play as stage_play
+
+from holdfast import Holdfast
+from holdfast.core.job import Ending, NewJob
+from holdfast.core.states import Move, Reason, State
+from holdfast.errors import StoreError, StoreUnavailableError
+from holdfast.settings import Settings
+from holdfast.store.memory.backend import MemoryBackend
+from holdfast.store.protocol import ClaimRequest
+from holdfast.store.verb import Access, Verb
+from holdfast.supervisor.child import ChildSpec
+from holdfast.supervisor.plan import Plan
+from holdfast.testing.simulator.fleet import KILLED, SimulatedChild, Tree
+from holdfast.testing.simulator.loop import VirtualLoop
+from holdfast.testing.simulator.world import EPOCH
+from holdfast.worker.messages import Adopt
+from virtual_fleet import Fleet, play
+
+SETTINGS = Settings(url="memory://", grace=60.0)
+EXACT = 0.02
+
+
+def _enqueue(fleet: Fleet, job_id: str, kind: str, at: float, lasts: float) -> None:
+    payload = msgspec.json.encode({"v": 1, "args": {"kind": kind, "seconds": lasts}})
+    enqueue = fleet.store.enqueue([NewJob(job_id, "work", payload, run_at=EPOCH + timedelta(seconds=at))])
+    fleet.store.apply(enqueue)
+    for tone in enqueue.tones:
+        fleet.bell.ring(tone)
+
+
+async def _late(fleet: Fleet, at: float) -> float:
+    """Enqueue forty short jobs for the only worker that takes any; return the longest delay."""
+    await fleet.until(at)
+    fleet.enqueue([at + 1 + place / 20 for place in range(40)], lasts=0.05)
+    await fleet.until(at + 15)
+    starts = fleet.ledger.starts
+    return max(starts[job_id][0][0] - due for job_id, due in fleet.run_at.items())
+
+
+# -- a worker that takes no turns has some ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("phase", [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5])
+def test_the_turns_of_a_worker_that_is_stopping_are_not_waited_for(phase: float) -> None:
+    """It beats for as long as its last handler runs, and never looks for jobs again."""
+
+    async def scenario(fleet: Fleet) -> None:
+        leaving = fleet.start()
+        await fleet.until(3)
+        _enqueue(fleet, "long", "ok", 5.0, 1000.0)
+        await fleet.until(6)
+        fleet.start()
+        await fleet.until(8)
+        leaving.stop()
+        assert await _late(fleet, 20.1 + phase) < EXACT
+
+    play(scenario, SETTINGS)
+
+
+@pytest.mark.parametrize("phase", [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5])
+def test_the_turns_of_a_child_that_runs_a_suspect_are_not_waited_for(phase: float) -> None:
+    """It takes one job and no turns, but is registered for all queues as any other."""
+
+    async def scenario(fleet: Fleet) -> None:
+        fleet.start()
+        await fleet.until(3)
+        _enqueue(fleet, "suspect", "crash_once", 4.0, 40.0)
+        await fleet.until(50)
+        assert len(fleet.ledger.starts["suspect"]) == 2  # crashed its child, and runs alone
+        assert await _late(fleet, 60.1 + phase) < EXACT
+
+    play(scenario, SETTINGS)
+
+
+@pytest.mark.parametrize("phase", [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5])
+def test_what_a_worker_gives_back_when_it_stops_is_on_time_elsewhere(phase: float) -> None:
+    """It is gone at once, and the other has a place; but it counts on the next turn of the one that has gone."""
+
+    async def scenario(fleet: Fleet) -> None:
+        await fleet.start_all(2)
+        at = 20.1 + phase
+        await fleet.until(at)
+        fleet.enqueue([at + 2.0], lasts=0.05)
+        await fleet.until(at + 0.1)
+        fleet.enqueue([at + 2.6], lasts=0.05)
+        await fleet.until(at + 0.4)
+        holder = fleet.store._jobs["job-0001"].worker
+        assert holder is not None
+        assert holder != fleet.store._jobs["job-0000"].worker
+        next(tree for tree in fleet.trees if fleet.worker_process[holder] in tree.children).stop()
+        await fleet.until(at + 15)
+        assert max(fleet.delays()) < EXACT
+
+    play(scenario, replace(SETTINGS, concurrency=1))
+
+
+# -- suspects, one at a time -----------------------------------------------------------------------------------
+
+
+class SlowTree(Tree):
+    """A machine on which a process takes a moment to start, as on every real one."""
+
+    async def launch(self, spec: ChildSpec) -> SimulatedChild:
+        await asyncio.sleep(0.05)
+        return await super().launch(spec)
+
+
+def test_suspects_run_one_at_a_time_however_long_their_child_takes_to_start() -> None:
+    async def scenario(fleet: Fleet) -> None:
+        tree = SlowTree(fleet, fleet.settings, 2)
+        fleet.trees.append(tree)
+        await fleet.until(3)
+        for place in range(8):
+            _enqueue(fleet, f"suspect-{place}", "ok", 3.1, 20.0)
+        await fleet.until(4)
+        first, second = (process for process in tree.children if process.alive)
+        first.end(KILLED)
+        second.end(KILLED)
+        most = 0
+        while fleet.clock.boot() < 12:
+            await asyncio.sleep(0.01)
+            alone = [process for process in tree.children if process.alive and process.name.startswith("alone")]
+            most = max(most, len(alone))
+        assert most == 1
+
+    play(scenario, SETTINGS)
+
+
+# -- the death of a child, and a beat that is under way --------------------------------------------------------
+
+
+class SlowBeats(Fleet):
+    """A fleet whose beats take a while to reach the store."""
+
+    delay = 0.5
+
+    async def call(self, verb: Verb[Any]) -> Any:
+        if verb.name == "beat":
+            await asyncio.sleep(self.delay)
+        return await super().call(verb)
+
+
+def test_a_child_that_its_own_supervisor_buried_is_not_told_to_be_lost() -> None:
+    """WorkerLost says that others took a living worker for dead: an operator would look at clocks and networks."""
+
+    async def scenario(fleet: Fleet) -> None:
+        tree = fleet.start(2)
+        await fleet.until(9.9)
+        sent = [at for at, verb in fleet.store.calls if verb == "beat"][-1] - 0.5
+        await fleet.until(sent + fleet.settings.beat_every + 0.7)  # a beat is on its way
+        next(process for process in tree.children if process.alive).end(KILLED)
+        await fleet.until(20)
+        assert [line for line in fleet.trace.lines if "WorkerCrashed" in line]
+        assert not [line for line in fleet.trace.lines if "WorkerLost" in line]
+
+    _play_with_slow_beats(scenario)
+
+
+@pytest.mark.parametrize("slow", [False, True])
+def test_a_drain_does_not_end_before_its_first_beat_told_what_to_adopt(slow: bool) -> None:
+    """`holdfast worker new:app --drain` after `old:app --drain`, as in docs/howto/stop-and-deploy.md."""
+
+    async def scenario(fleet: Fleet) -> None:
+        _enqueue(fleet, "new", "ok", 0.0, 0.01)
+        fleet.store._jobs["new"].block(Reason.NO_WORKER)
+        tree = fleet.start()
+        tree._supervisor._plan = Plan(1, drain=True)
+        await fleet.until(9)
+        assert not tree.process.alive  # drained
+        assert "new" in fleet.ledger.starts
+
+    _play_with_slow_beats(scenario, 0.5 if slow else 0.0)
+
+
+def _play_with_slow_beats(scenario: Callable[[Fleet], Awaitable[None]], delay: float = 0.5) -> None:
+    async def whole() -> None:
+        fleet = SlowBeats(SETTINGS)
+        fleet.delay = delay
+        try:
+            await scenario(fleet)
+        finally:
+            for process in fleet.processes:
+                process.haunt()
+            left = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in left:
+                task.cancel()
+            if left:
+                await asyncio.wait(left, timeout=1.0)
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(whole())
+
+
+# -- between the claim and the handler -------------------------------------------------------------------------
+
+
+def _hold_up(stage: Stage, name: str, seconds: float) -> None:
+    """Let calls of this verb be answered so late, though they are carried out at once."""
+    plain = stage.backend.arun
+
+    async def arun(verb: Verb[Any]) -> Any:
+        answer = await plain(verb)
+        if verb.name == name:
+            await asyncio.sleep(seconds)
+        return answer
+
+    stage.backend.arun = arun  # type: ignore[method-assign]
+
+
+def test_a_job_whose_queue_was_paused_while_it_was_marked_does_not_start() -> None:
+    """The worker has heard of the pause, and the handler has not begun."""
+    app = Holdfast("memory://")
+    started: list[float] = []
+
+    @app.task(max_attempts=1)
+    async def once() -> None:
+        started.append(asyncio.get_running_loop().time())
+
+    async def scenario() -> None:
+        stage = Stage(app)
+        _hold_up(stage, "start", 3.0)
+        async with working(stage):
+            handle = once.enqueue()
+            await asyncio.sleep(1.0)
+            stage.backend.run(stage.backend.verbs.pause("default"))
+            stage.pass_on()
+            await asyncio.sleep(5.0)
+            assert started == []
+            assert stage.job(handle).state is State.READY
+
+    stage_play(scenario)
+
+
+def test_a_child_for_a_suspect_does_not_leave_before_it_has_run_it() -> None:
+    """Its claim was answered so late that one more beat is needed before anything may start."""
+    app = Holdfast("memory://")
+    started: list[float] = []
+
+    @app.task
+    async def suspect() -> None:
+        started.append(asyncio.get_running_loop().time())
+
+    async def scenario() -> None:
+        settings = Settings(url="memory://", lease=15.0, store_timeout=20.0)
+        stage = Stage(app, settings, alone=True)
+        _hold_up(stage, "claim", 2 * settings.beat_every + 0.5)
+        handle = suspect.enqueue()
+        stage.backend.verbs._jobs[handle.id].alone = True
+        running = asyncio.ensure_future(stage.worker.run())
+        for _ in range(8):
+            stage.pass_on()
+            await asyncio.sleep(settings.beat_every)
+        await running
+        assert started
+
+    stage_play(scenario)
+
+
+@pytest.mark.parametrize("failures", [0, 1])
+def test_what_a_failed_claim_was_to_adopt_is_adopted_by_the_next(failures: int) -> None:
+    """And not only when the next beat names it again."""
+    app = Holdfast("memory://")
+    started: list[float] = []
+
+    @app.task
+    async def known() -> None:
+        started.append(asyncio.get_running_loop().time())
+
+    async def scenario() -> None:
+        stage = Stage(app)
+        verbs, plain, failed = stage.backend.verbs, stage.backend.arun, list[str]()
+
+        async def arun(verb: Verb[Any]) -> Any:
+            if verb.name == "claim" and len(failed) < failures:
+                failed.append(verb.name)
+                raise StoreUnavailableError("once")
+            return await plain(verb)
+
+        handle = known.enqueue()
+        [claim] = stage.backend.run(verbs.claim(ClaimRequest("w", 1, 1))).jobs
+        ending = Ending(claim.ref, Move.BLOCK, reason=Reason.NO_WORKER)  # as a worker of the release before ends it
+        stage.backend.run(verbs.finish("w", [ending]))
+        async with working(stage):
+            await asyncio.sleep(1.0)
+            stage.backend.arun = arun  # type: ignore[method-assign]
+            stage._far.send(Adopt(((known.name, 1),)))
+            await asyncio.sleep(4.0)
+            assert len(failed) == failures
+            assert stage.job(handle).state is State.COMPLETED
+
+    stage_play(scenario)
+
+
+def test_a_job_that_never_started_does_not_die_of_an_error_of_the_store() -> None:
+    app = Holdfast("memory://")
+
+    @app.task(max_attempts=1)
+    async def once() -> str:
+        return "done"
+
+    async def scenario() -> None:
+        stage = Stage(app)
+        plain, failed = stage.backend.arun, []
+
+        async def arun(verb: Verb[Any]) -> Any:
+            if verb.name == "start" and not failed:
+                failed.append(verb)
+                raise StoreError("the rights were taken away for a moment")
+            return await plain(verb)
+
+        stage.backend.arun = arun  # type: ignore[method-assign]
+        async with working(stage):
+            handle = once.enqueue()
+            job = await stage.settled(handle)
+            assert failed
+            assert job.state is State.COMPLETED
+
+    stage_play(scenario)
+
+
+# -- the time of a store elsewhere -----------------------------------------------------------------------------
+
+
+class Elsewhere(MemoryBackend):
+    """A store on another machine: its reads are quick, and its writes wait for a disk before they are answered."""
+
+    async def arun(self, verb: Verb[Any]) -> Any:
+        answer = await super().arun(verb)
+        await asyncio.sleep(0.0002 if verb.access is Access.READ else 0.2)
+        return answer
+
+
+def test_a_better_known_time_moves_the_alarm_that_is_set() -> None:
+    """The store was asked for its time so that the job is on time; but the alarm was set before."""
+    app = Holdfast("memory://")
+    started: list[float] = []
+
+    @app.task
+    async def work() -> None:
+        started.append(asyncio.get_running_loop().time())
+
+    async def scenario() -> None:
+        stage = Stage(app)
+        stage.backend.__class__ = Elsewhere
+        stage.worker._clock._same = False
+        async with working(stage):
+            await asyncio.sleep(1.0)
+            due = asyncio.get_running_loop().time() + 0.95
+            work.options(delay=0.95).enqueue()
+            await asyncio.sleep(0.85)
+            assert stage.worker._clock.vagueness < 0.001  # the time is known, before it is the job's
+            await asyncio.sleep(1.0)
+            assert started[0] - due < 0.01
+
+    stage_play(scenario)
