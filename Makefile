@@ -3,7 +3,7 @@
 # .venv/.installed is the stamp: it is older than pyproject.toml when something has to be installed again.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint prove simulate bench
+.PHONY: help run test lint prove simulate bench instructions
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -19,7 +19,7 @@ NAME ?=
 SEEDS ?= 2000
 
 help: ## list the targets
-	@awk -F ' ## ' '/^[a-z]+:.* ## / { sub(/:.*/, "", $$1); printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ' ## ' '/^[a-z]+:.* ## / { sub(/:.*/, "", $$1); printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 run: $(STAMP) ## watch an example shop work (ARGS=--once: tell the story and end)
 	@$(BIN)/python examples/demo.py $(ARGS)
@@ -42,6 +42,9 @@ simulate: $(STAMP) ## run the simulator over many seeds: make simulate SEEDS=200
 bench: $(STAMP) $(PEERS_STAMP) ## measure beside bare drivers and the peers (ARGS="postgres --jobs 3000 --rounds 1")
 	@PATH="$$($(BIN)/python bench/newer_redis.py $(VENV)/redis):$$PATH" BENCH_PEERS_PYTHON=$(PEERS)/bin/python \
 	  $(BIN)/python bench $(ARGS)
+
+instructions: $(STAMP) ## count what a job costs, steadier than time; needs valgrind (ARGS="sqlite --jobs 300")
+	@$(BIN)/python bench/hot_path.py $(ARGS)
 
 $(STAMP): pyproject.toml
 	@if ! $(BIN)/python -c '$(USABLE)' 2>/dev/null; then \

@@ -1,7 +1,7 @@
-"""Counts the instructions that a job costs in our own processes: `make hot-path`, with valgrind.
+"""Counts the instructions that a job costs in our own processes: `make instructions`, with valgrind.
 
-Where a time differs from run to run by a tenth, such a count differs by a hundredth: so two versions of the code can
-be compared on a busy machine. What a server or the kernel does for a job is not in it.
+Where a time differs from run to run by a tenth, such a count differs by a hundredth: so two versions of the code
+can be compared on a busy machine. What a server or the kernel does for a job is not in it.
 """
 
 import argparse
@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import which
 
 from rich.console import Console
 from rich.table import Table
@@ -55,8 +56,12 @@ def main() -> None:
     """Count and print."""
     parser = argparse.ArgumentParser(prog="hot_path", description=__doc__)
     parser.add_argument("stores", nargs="*", metavar="STORE", help=f"{', '.join(PLACES)} (default: all)")
-    parser.add_argument("--jobs", type=int, default=1000, help="jobs of the smaller run; the greater has thrice as many")
+    parser.add_argument(
+        "--jobs", type=int, default=300, help="jobs of the small run; the large one has thrice as many"
+    )
     options = parser.parse_args()
+    if which("valgrind") is None:
+        sys.exit("hot_path: valgrind is not on PATH: install it first, as in apt-get install valgrind")
     table = Table("thousand instructions per job", *(each.name for each in DISCIPLINES))
     for store in options.stores or PLACES:
         with PLACES[store]() as places:

@@ -32,15 +32,13 @@ local function claim_of(id)
     return read_claim(call('HGET', prefix .. 'claims', id))
 end
 
--- Write a claim with some of it changed; what becomes `false` is no more.
+-- Write a claim with some of it changed. The table of the changes becomes the new claim.
 local function change_claim(id, claim, changes)
-    local changed = {}
     for name, value in pairs(claim) do
-        changed[name] = value
-    end
-    for name, value in pairs(changes) do
-        changed[name] = value or nil
+        if changes[name] == nil then
+            changes[name] = value
+        end
     end
     call('HDEL', prefix .. 'claims', id) -- a full server accepts this, and with it the next one
-    call('HSET', prefix .. 'claims', id, claim_text(changed))
+    call('HSET', prefix .. 'claims', id, claim_text(changes))
 end
