@@ -18,7 +18,7 @@ from holdfast.errors import HoldfastError, ScheduleExistsError
 from holdfast.schedule import errands
 from holdfast.schedule.plan import PLANNED_KEY, Template
 from holdfast.store.errand import arun_errand
-from holdfast.store.memory.records import RecordVerbs
+from holdfast.store.memory.record_verbs import RecordVerbs
 from holdfast.testing.simulator.loop import VirtualLoop
 from holdfast.testing.simulator.mutants import replaced
 from holdfast.testing.simulator.run import _sweep

@@ -18,7 +18,7 @@ from holdfast.cli.jobs_show import read_story
 from holdfast.core.job import NewJob
 from holdfast.core.states import Move, State
 from holdfast.ids import new_job_id
-from holdfast.worker.doors import GUARD
+from holdfast.worker.closures import GUARD
 
 SECOND = timedelta(seconds=1)
 STEP = sizes(short=SECOND / 10, full=SECOND / 50)

@@ -21,7 +21,7 @@ from holdfast.testing.simulator.run import _judge, _sweep
 from holdfast.testing.simulator.story import SETTINGS, Story
 from holdfast.testing.simulator.watched import Seen
 from holdfast.testing.simulator.world import World
-from holdfast.worker.doors import Doors
+from holdfast.worker.closures import Closures
 
 SEEDS = range(400 if os.environ.get("HOLDFAST_PROVE") else 25)
 MINUTES = range(10)
@@ -79,22 +79,22 @@ def test_windows_put_jobs_off_in_these_worlds() -> None:
 
 
 def test_a_worker_that_does_not_look_before_a_start_is_caught() -> None:
-    """The test can fail: without the doors at a start, what was claimed before a window starts inside."""
+    """The test can fail: without the closures at a start, what was claimed before a window starts inside."""
 
-    def open_to_all(self: Doors, claim: object) -> None:  # noqa: ARG001 - as the original
+    def open_to_all(self: Closures, claim: object) -> None:  # noqa: ARG001 - as the original
         return None
 
-    with replaced(Doors, "refusal", open_to_all), replaced(Doors, "closed_for", open_to_all):
+    with replaced(Closures, "refusal", open_to_all), replaced(Closures, "closed_for", open_to_all):
         assert _caught(range(10))
 
 
 def test_a_worker_that_asks_for_what_is_closed_is_caught() -> None:
     """The test can fail: a worker without windows at all starts what it finds."""
 
-    def none(self: Doors, hours: Iterable[ClosedHours], clock: object) -> None:  # noqa: ARG001 - as the original
+    def none(self: Closures, hours: Iterable[ClosedHours], clock: object) -> None:  # noqa: ARG001 - as the original
         self._queues, self._tasks = {}, {}
 
-    with replaced(Doors, "__init__", none):
+    with replaced(Closures, "__init__", none):
         assert _caught(range(10))
 
 

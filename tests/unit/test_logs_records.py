@@ -9,8 +9,8 @@ from rich.console import Console
 
 from holdfast.testing.clock import FakeClock
 from holdfast.watch.console import HumanLines
+from holdfast.watch.foreign_logs import RecordHandler, attach_records
 from holdfast.watch.levels import Level
-from holdfast.watch.records import RecordHandler, attach_records
 
 
 @pytest.fixture

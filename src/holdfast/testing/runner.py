@@ -34,9 +34,9 @@ from holdfast.testing.faults import Faults
 from holdfast.testing.observed import Recorded, WatchedControl, record_around
 from holdfast.worker.announce import Announcer
 from holdfast.worker.attempt import Attempts
+from holdfast.worker.closures import Closures
 from holdfast.worker.completer import Ended
 from holdfast.worker.control import Control, StopReason
-from holdfast.worker.doors import Doors
 from holdfast.worker.lease import Lease
 from holdfast.worker.notes import Notes
 from holdfast.worker.reporter import Reporter
@@ -100,7 +100,7 @@ class InProcessWorker:
         self._lease.renewed(self._clock.boot())
         self._announcer = Announcer(self._events)
         self._threads = ThreadExecutor(1)
-        self._doors = Doors(app.windows if ground.keeps_windows else (), self._clock)
+        self._closures = Closures(app.windows if ground.keeps_windows else (), self._clock)
         self._cannot_stop: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         calls = StoreCalls(self._backend, self._clock, self._events, random, app.settings.store_timeout)
         self._attempts = Attempts(
@@ -112,7 +112,7 @@ class InProcessWorker:
             announcer=self._announcer,
             notes=Notes(_NoLog()),
             reporter=Reporter(calls, self._clock, self._id, tuple, self._announcer.progressed),
-            doors=self._doors,
+            closures=self._closures,
             threads=self._threads,
             stuck=self._stuck,
             middleware=(record_around, *app.middlewares) if app.middlewares else (),
@@ -147,7 +147,7 @@ class InProcessWorker:
     async def _claim(self) -> Claim | None:
         """Take the next due job: a suspect, which runs alone anyway, when there is no other."""
         while (claim := await self._claim_any()) is not None:
-            refusal = self._doors.refusal(claim)
+            refusal = self._closures.refusal(claim)
             if refusal is None:
                 return claim
             await self._end(Ended(claim, refusal))
@@ -155,7 +155,7 @@ class InProcessWorker:
 
     async def _claim_any(self) -> Claim | None:
         self._next_due = []
-        closed = self._doors.closed_queues()
+        closed = self._closures.closed_queues()
         for alone in (False, True):
             self._call += 1
             request = ClaimRequest(self._id, self._call, limit=1, adopt=self._known(), alone=alone, closed=closed)
@@ -171,7 +171,7 @@ class InProcessWorker:
         """See whether something waits for closed queues to open."""
         looking = ClaimRequest(self._id, self._call, limit=0, queues=closed)
         waiting = (await self._backend.arun(self._backend.verbs.claim(looking))).next_due_at
-        opens_at = self._doors.next_opening()
+        opens_at = self._closures.next_opening()
         if waiting is not None and opens_at is not None:
             self._next_due.append(max(waiting, opens_at))
 

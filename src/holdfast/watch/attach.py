@@ -10,12 +10,12 @@ from rich.console import Console
 from holdfast.clock import SystemClock
 from holdfast.events import Events
 from holdfast.watch.console import HumanLines
+from holdfast.watch.foreign_logs import RecordHandler, attach_records
 from holdfast.watch.jsonlines import JsonLines
 from holdfast.watch.levels import Level
 from holdfast.watch.lines import LineWriter
 from holdfast.watch.narrator import Narrator
 from holdfast.watch.options import LogOptions
-from holdfast.watch.records import RecordHandler, attach_records
 
 
 @dataclass(frozen=True, slots=True)

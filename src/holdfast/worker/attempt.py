@@ -24,8 +24,8 @@ from holdfast.hooks import Middleware
 from holdfast.store.backend import Backend
 from holdfast.task import Task
 from holdfast.worker.announce import Announcer
+from holdfast.worker.closures import Closures
 from holdfast.worker.control import Control
-from holdfast.worker.doors import Doors
 from holdfast.worker.judge import Judge, describe
 from holdfast.worker.logtail import attempt_here
 from holdfast.worker.notes import Notes
@@ -51,7 +51,7 @@ class Attempts:
         announcer: Announcer,
         notes: Notes,
         reporter: Reporter,
-        doors: Doors,
+        closures: Closures,
         threads: ThreadExecutor,
         stuck: Callable[[Control, str], None],
         middleware: Sequence[Middleware],
@@ -64,7 +64,7 @@ class Attempts:
         self._announcer = announcer
         self._notes = notes
         self._reporter = reporter
-        self._doors = doors
+        self._closures = closures
         self._threads = threads
         self._stuck = stuck
         self._middleware = tuple(middleware)
@@ -100,7 +100,7 @@ class Attempts:
             return None
         if not control.may_start:
             return judge.put_off()
-        if (closed_for := self._doors.closed_for(claim)) is not None:  # a window has begun meanwhile
+        if (closed_for := self._closures.closed_for(claim)) is not None:  # a window has begun meanwhile
             return judge.put_off(closed_for)
         ending = await self._run(control, task, judge, arguments)
         return ending if control.ending is None else _fixed(control, control.ending, ending)

@@ -25,7 +25,7 @@ from holdfast.settings import Settings
 from holdfast.store.backend import Bell, Listener
 from holdfast.store.protocol import ClaimAnswer, ClaimRequest, Turn
 from holdfast.wakeup import Wakeup
-from holdfast.worker.doors import Doors
+from holdfast.worker.closures import Closures
 from holdfast.worker.fairness import FairShares, interleaved
 from holdfast.worker.lease import Lease
 from holdfast.worker.load import Load
@@ -60,7 +60,7 @@ class Claimer:
         load: Load,
         turns: Turns,
         notes: Notes,
-        doors: Doors,
+        closures: Closures,
         report_look: Callable[[], None],
         buried: Callable[[], None],
     ) -> None:
@@ -79,7 +79,7 @@ class Claimer:
         self._load = load
         self._turns = turns
         self._notes = notes
-        self._doors = doors
+        self._closures = closures
         self._report_look = report_look
         self._buried = buried
         self._looks = Looks(settings, load, turns)
@@ -185,7 +185,7 @@ class Claimer:
         """Return what to ask for now, or None with enough in hand, or while all its queues are closed."""
         limit, ahead_limit = min(self._load.wanted, BATCH), self._looks.wanted_ahead(look)
         by_turn, slow = look is Look.BY_TURN, self._turns.slow
-        if not self._doors.all_closed(self._queues):
+        if not self._closures.all_closed(self._queues):
             if limit > 0 or (by_turn and slow and ahead_limit > 0):
                 return self._whole_request(limit, min(ahead_limit, BATCH))
             if by_turn and not slow:
@@ -224,7 +224,7 @@ class Claimer:
 
     async def _ask(self, request: ClaimRequest) -> ClaimAnswer | None:
         """Make one claim call and close it; None once this worker is buried."""
-        if closed := self._doors.closed_queues():
+        if closed := self._closures.closed_queues():
             request = replace(request, closed=closed)
         sent_at = self._clock.boot()
         try:

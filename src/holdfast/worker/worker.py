@@ -29,10 +29,10 @@ from holdfast.worker.alarm import Alarms, LoopAlarm
 from holdfast.worker.announce import Announcer
 from holdfast.worker.attempt import AnyTask, Attempts
 from holdfast.worker.claimer import Claimer
+from holdfast.worker.closure_keeper import ClosureKeeper
+from holdfast.worker.closures import Closures
 from holdfast.worker.completer import Completer, Ended
 from holdfast.worker.control import Control, StopReason
-from holdfast.worker.doorkeeper import DoorKeeper
-from holdfast.worker.doors import Doors
 from holdfast.worker.judge import broken
 from holdfast.worker.lease import Lease
 from holdfast.worker.load import Load
@@ -120,7 +120,7 @@ class Worker:
         self._timekeeper = Timekeeper(self._calls, clock, lambda: self._timers.ahead, self._timers.pump)
         self._reporter = Reporter(self._calls, clock, worker, self._slots.running, self._announcer.progressed)
         self._threads = ThreadExecutor(settings.concurrency)
-        self._doors = Doors(hours, clock)
+        self._closures = Closures(hours, clock)
         self._attempts = Attempts(
             tasks=tasks,
             backend=ports.backend,
@@ -130,7 +130,7 @@ class Worker:
             announcer=self._announcer,
             notes=self._notes,
             reporter=self._reporter,
-            doors=self._doors,
+            closures=self._closures,
             threads=self._threads,
             stuck=self._stuck,
             middleware=middleware,
@@ -147,11 +147,11 @@ class Worker:
             load=self._load,
             turns=self._turns,
             notes=self._notes,
-            doors=self._doors,
+            closures=self._closures,
             report_look=self.ask_for_beat,
             buried=self._buried,
         )
-        self._doorkeeper = DoorKeeper(self._doors, clock, events, self._slots.running, self._look_again)
+        self._closure_keeper = ClosureKeeper(self._closures, clock, events, self._slots.running, self._look_again)
 
     async def run(self) -> None:
         """Work until stopped. Raises what broke one of the loops: a bug must not look like a quiet worker."""
@@ -159,7 +159,7 @@ class Worker:
             self._group = group
             loops = (
                 self._listen(),
-                self._doorkeeper.run(),
+                self._closure_keeper.run(),
                 self._completer.run(),
                 self._reporter.run(),
                 self._pulse(),
@@ -267,7 +267,7 @@ class Worker:
     # -- the way of a claim ----------------------------------------------------------------------------------
 
     def _start(self, claim: Claim) -> None:
-        refusal = self._doors.refusal(claim)
+        refusal = self._closures.refusal(claim)
         if refusal is not None:
             self._completer.add(Ended(claim, refusal))
             return

@@ -299,20 +299,14 @@ def test_a_session_inside_another_one_s_transaction_is_refused(attempt, path):
     assert (attempt.job.state, payments(path), attempt.control.ending) == (State.HELD, 0, None)
 
 
-@pytest.mark.parametrize("kind", ["connection", "session", "sync"])
+@pytest.mark.parametrize("kind", ["connection", "session"])
 def test_async_code(attempt, path, kind):
     async def use():
         engine = create_async_engine(f"sqlite+aiosqlite:///{path}")
-        if kind == "sync":
-            with closing(sqlite3.connect(path)) as own:
-                async with attempt.ctx.transaction(own) as tx:
-                    pay(own, attempt)
-                    tx.result = 1
-        else:
-            async with engine.connect() if kind == "connection" else AsyncSession(engine) as own:  # noqa: SIM117
-                async with attempt.ctx.transaction(own) as tx:
-                    await own.execute(text("INSERT INTO payment VALUES (1)"))
-                    tx.result = 1
+        async with engine.connect() if kind == "connection" else AsyncSession(engine) as own:  # noqa: SIM117
+            async with attempt.ctx.transaction(own) as tx:
+                await own.execute(text("INSERT INTO payment VALUES (1)"))
+                tx.result = 1
         await engine.dispose()
 
     asyncio.run(use())
@@ -335,6 +329,16 @@ def test_async_code_that_raises_or_has_lost_its_job(attempt, path):
 
     asyncio.run(use())
     assert (attempt.job.state, payments(path)) == (State.READY, 0)
+
+
+def test_async_with_refuses_a_sync_connection(attempt, path):
+    async def use():
+        with closing(sqlite3.connect(path)) as own, pytest.raises(ConfigurationError, match="cannot be awaited"):
+            async with attempt.ctx.transaction(own):
+                raise AssertionError("not reached")
+
+    asyncio.run(use())
+    assert (attempt.job.state, payments(path)) == (State.HELD, 0)
 
 
 def test_with_refuses_an_async_connection(attempt, path):

@@ -15,7 +15,7 @@ from holdfast.core.states import FINAL, Move, State
 from holdfast.events import WindowBegan, WindowEnded, WindowNear
 from holdfast.schedule.window import Window
 from holdfast.testing.simulator.world import EPOCH
-from holdfast.worker.doors import GUARD
+from holdfast.worker.closures import GUARD
 from holdfast.worker.served import ServedQueues
 
 ASKED, BEGIN, END = 15.0, 20.0, 40.0

@@ -1,6 +1,6 @@
 """All that one process has open: connections for jobs, one for beats, and threads for async callers.
 
-Beats have a lane of their own, thread and connection, so that however busy the others are no lease runs out.
+Beats have a crew of their own, thread and connection, so that however busy the others are no lease runs out.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ _WATCHES = sys.platform != "win32"
 
 
 @dataclass(frozen=True, slots=True)
-class _Lane:
+class _Crew:
     pool: Pool
     threads: ThreadPoolExecutor
 
@@ -60,10 +60,10 @@ class Engine:
         self._preparing = threading.RLock()
         self._prepared = False
         self._jobs = self._pool(POOL_SIZE, KEPT)
-        jobs = _Lane(self._jobs, _threads(THREADS, "jobs"))
-        beats = _Lane(self._pool(1), _threads(1, "beats"))
+        jobs = _Crew(self._jobs, _threads(THREADS, "jobs"))
+        beats = _Crew(self._pool(1), _threads(1, "beats"))
         self._errands = _threads(1, "bell")
-        self._lanes = {Access.READ: jobs, Access.WRITE: jobs, Access.BEAT: beats}
+        self._crews = {Access.READ: jobs, Access.WRITE: jobs, Access.BEAT: beats}
 
     def run(self, verb: Verb[T]) -> T:
         """Run the verb in the caller's own thread."""
@@ -76,19 +76,19 @@ class Engine:
         must not stay open while somebody blocks the loop, and so do loops that cannot watch descriptors.
         """
         until = time.monotonic() + self._timeout
-        lane = self._lanes[verb.access]
+        crew = self._crews[verb.access]
         with ExitStack() as loan:
-            wire = loan.enter_context(lane.pool.lend_at_once()) if _WATCHES else None
+            wire = loan.enter_context(crew.pool.lend_at_once()) if _WATCHES else None
             if wire is not None:
                 try:
                     with self._call(verb) as rings:
                         return await arun_steps(wire, verb.steps, until, rings)
                 except LongerError as longer:
                     begun = longer.statement
-                running = lane.threads.submit(self._go_on, verb, until, begun, wire, kept := loan.pop_all())
+                running = crew.threads.submit(self._go_on, verb, until, begun, wire, kept := loan.pop_all())
                 running.add_done_callback(lambda _: kept.close())  # it may be cancelled before a thread has it
                 return await asyncio.wrap_future(running)
-        return await asyncio.get_running_loop().run_in_executor(lane.threads, self._run, verb, until)
+        return await asyncio.get_running_loop().run_in_executor(crew.threads, self._run, verb, until)
 
     def ring(self, tone: Tone) -> None:
         """Ring soon, in a thread."""
@@ -127,14 +127,14 @@ class Engine:
     def close(self) -> None:
         """Wait for what runs, then let go of threads and connections."""
         self._errands.shutdown(wait=True)
-        for lane in (self._lanes[Access.WRITE], self._lanes[Access.BEAT]):
-            lane.threads.shutdown(wait=True)
-            lane.pool.close()
+        for crew in (self._crews[Access.WRITE], self._crews[Access.BEAT]):
+            crew.threads.shutdown(wait=True)
+            crew.pool.close()
 
     def _run(self, verb: Verb[T], until: float) -> T:
         with self._call(verb) as rings:
             _refuse_late(until)
-            with self._lanes[verb.access].pool.lend(until) as wire:
+            with self._crews[verb.access].pool.lend(until) as wire:
                 return run_steps(wire, verb.steps, until, rings)
 
     def _go_on(self, verb: Verb[T], until: float, begun: Statement, wire: Wire, loan: ExitStack) -> T:
@@ -198,8 +198,8 @@ class Engine:
 _COMBINATIONS: tuple[tuple[Tone, ...], ...] = ((), (Tone.WORK,), (Tone.RESULT,), (Tone.WORK, Tone.RESULT))
 
 
-def _threads(count: int, lane: str) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(count, thread_name_prefix=f"holdfast-postgres-{lane}")
+def _threads(count: int, crew: str) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(count, thread_name_prefix=f"holdfast-postgres-{crew}")
 
 
 def _refuse_late(until: float) -> None:

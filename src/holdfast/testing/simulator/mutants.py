@@ -14,11 +14,11 @@ from msgspec.structs import replace
 from holdfast.core import crash
 from holdfast.core.job import Claim, Ending, Verdict
 from holdfast.core.states import MOVES, Move
-from holdfast.store.memory import supervisors, workers
+from holdfast.store.memory import claim_verbs, supervision_verbs
+from holdfast.store.memory.claim_verbs import ClaimVerbs
 from holdfast.store.memory.rows import JobRow, WorkerRow
-from holdfast.store.memory.supervisors import SupervisorVerbs
+from holdfast.store.memory.supervision_verbs import SupervisionVerbs
 from holdfast.store.memory.tables import verb
-from holdfast.store.memory.workers import WorkerVerbs
 from holdfast.store.protocol import BeatAnswer, ClaimAnswer, ClaimRequest
 from holdfast.store.verb import Access
 from holdfast.supervisor.heart import Heart
@@ -53,26 +53,26 @@ def reused_fence() -> AbstractContextManager[None]:
 def unfenced_finish() -> AbstractContextManager[None]:
     """A finish goes by the job's id alone."""
 
-    def broken(self: WorkerVerbs, worker: str, ending: Ending) -> tuple[Verdict, bool]:
+    def broken(self: ClaimVerbs, worker: str, ending: Ending) -> tuple[Verdict, bool]:
         row = self._jobs[ending.ref.job_id]
         if row.claims and not row.was_finished(worker, ending.ref):
-            workers._end(row, ending, self._clock.now())
+            claim_verbs._end(row, ending, self._clock.now())
         return Verdict.ACCEPTED, False
 
-    return replaced(WorkerVerbs, "_finish", broken)
+    return replaced(ClaimVerbs, "_finish", broken)
 
 
 def lost_claim_reply() -> AbstractContextManager[None]:
     """A claim whose reply was lost is never asked about."""
-    return replaced(SupervisorVerbs, "_unnamed", lambda _self, _beat: [])
+    return replaced(SupervisionVerbs, "_unnamed", lambda _self, _beat: [])
 
 
 def claim_during_burial() -> AbstractContextManager[None]:
     """A claim does not ask whether its worker is still registered."""
-    claim = WorkerVerbs.__dict__["claim"].__wrapped__
+    claim = ClaimVerbs.__dict__["claim"].__wrapped__
 
     @verb(Access.WRITE)
-    def broken(self: WorkerVerbs, request: ClaimRequest) -> ClaimAnswer:
+    def broken(self: ClaimVerbs, request: ClaimRequest) -> ClaimAnswer:
         ghost = request.worker not in self._workers
         if ghost:
             self._workers[request.worker] = next(iter(self._workers.values()), None)  # type: ignore[assignment]
@@ -84,7 +84,7 @@ def claim_during_burial() -> AbstractContextManager[None]:
         return answer
 
     broken.__name__ = "claim"
-    return replaced(WorkerVerbs, "claim", broken)
+    return replaced(ClaimVerbs, "claim", broken)
 
 
 def mass_burial() -> AbstractContextManager[None]:
@@ -101,7 +101,7 @@ def release_burns_attempt() -> AbstractContextManager[None]:
     """Giving a job back counts as a failure."""
     moves = dict(MOVES)
     moves[Move.RELEASE] = replace(moves[Move.RELEASE], charges=True)
-    return replaced(workers, "MOVES", moves)
+    return replaced(claim_verbs, "MOVES", moves)
 
 
 def unrung_bell() -> AbstractContextManager[None]:
@@ -116,7 +116,7 @@ def innocents_charged() -> AbstractContextManager[None]:
     def broken(death: crash.Death, orphans: list[crash.Orphan]) -> list[crash.Aftermath]:
         return aftermath(replace(death, started=frozenset(orphan.ref for orphan in orphans)), orphans)
 
-    return replaced(supervisors, "aftermath", broken)
+    return replaced(supervision_verbs, "aftermath", broken)
 
 
 def repeated_finish() -> AbstractContextManager[None]:
@@ -128,25 +128,25 @@ def beat_during_burial() -> AbstractContextManager[None]:
     """Burial trusts the age that was read earlier, not the age now."""
 
     @verb(Access.BEAT)
-    def broken(self: SupervisorVerbs, workers: frozenset[str]) -> frozenset[str]:
+    def broken(self: SupervisionVerbs, workers: frozenset[str]) -> frozenset[str]:
         asked = [row for name, row in self._workers.items() if name in workers]
         for row in asked:
             row.condemned = True
         return frozenset(row.info.id for row in asked)
 
     broken.__name__ = "condemn"
-    return replaced(SupervisorVerbs, "condemn", broken)
+    return replaced(SupervisionVerbs, "condemn", broken)
 
 
 def resurrection() -> AbstractContextManager[None]:
     """A registration that arrives late brings a buried worker back."""
 
     @verb(Access.WRITE)
-    def broken(self: SupervisorVerbs, worker: Any) -> None:
+    def broken(self: SupervisionVerbs, worker: Any) -> None:
         self._workers.setdefault(worker.id, WorkerRow(worker, self._clock.now(), self._clock.boot()))
 
     broken.__name__ = "register"
-    return replaced(SupervisorVerbs, "register", broken)
+    return replaced(SupervisionVerbs, "register", broken)
 
 
 def deaf_to_burial() -> AbstractContextManager[None]:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from holdfast.core.record import FIRES_KEPT, Change, Fire, Kind, Record
 from holdfast.core.states import CLAIMED
 from holdfast.store.changes import changing, check
-from holdfast.store.memory.clients import ClientVerbs
+from holdfast.store.memory.client_verbs import ClientVerbs
 from holdfast.store.memory.tables import in_one_step, verb
 from holdfast.store.protocol import DueRecords
 from holdfast.store.refusals import not_withdrawn

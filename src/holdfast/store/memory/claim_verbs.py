@@ -14,7 +14,7 @@ from holdfast.store.refusals import buried_worker
 from holdfast.store.verb import Access, Verb
 
 
-class WorkerVerbs(Tables):
+class ClaimVerbs(Tables):
     """Claim, start, report, finish."""
 
     @verb(Access.WRITE)

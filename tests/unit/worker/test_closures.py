@@ -9,7 +9,7 @@ from holdfast.core.states import Move, Reason
 from holdfast.schedule.closing import About, ClosedHours, declare_hours
 from holdfast.schedule.window import Window
 from holdfast.testing.clock import FakeClock
-from holdfast.worker.doors import GUARD, Doors
+from holdfast.worker.closures import GUARD, Closures
 
 BEGIN = datetime(2026, 6, 21, 3, tzinfo=UTC)
 END = BEGIN + timedelta(minutes=15)
@@ -20,9 +20,9 @@ REF = ClaimRef("job", 1)
 SECOND = timedelta(seconds=1)
 
 
-def doors_at(now: datetime, *hours: ClosedHours) -> tuple[Doors, FakeClock]:
+def closures_at(now: datetime, *hours: ClosedHours) -> tuple[Closures, FakeClock]:
     clock = FakeClock(now)
-    return Doors(hours, clock), clock
+    return Closures(hours, clock), clock
 
 
 def claim(task: str = "tidy", queue: str = "mail", run_at: datetime = BEGIN, **late: object) -> Claim:
@@ -31,24 +31,24 @@ def claim(task: str = "tidy", queue: str = "mail", run_at: datetime = BEGIN, **l
 
 def test_without_windows_nothing_is_closed() -> None:
     """Nobody pays for what was not declared."""
-    doors, _ = doors_at(BEGIN)
-    assert doors.closed_queues() == ()
-    assert doors.refusal(claim()) is doors.closed_for(claim()) is None
-    assert not doors.all_closed(("mail",))
+    closures, _ = closures_at(BEGIN)
+    assert closures.closed_queues() == ()
+    assert closures.refusal(claim()) is closures.closed_for(claim()) is None
+    assert not closures.all_closed(("mail",))
 
 
 def test_a_queue_is_closed_from_just_before_its_window_until_its_end() -> None:
     """A start takes its time: none may begin right before a window and come to pass inside."""
-    doors, clock = doors_at(
+    closures, clock = closures_at(
         BEGIN - GUARD - SECOND / 1000, MAIL, declare_hours(About.QUEUE, "other", Window("12:00", "13:00"))
     )
-    assert doors.closed_queues() == ()
+    assert closures.closed_queues() == ()
     clock.advance(0.001)
-    assert doors.closed_queues() == ("mail",)
+    assert closures.closed_queues() == ("mail",)
     clock.advance((END - clock.now()).total_seconds() - 0.001)
-    assert doors.closed_queues() == ("mail",)
+    assert closures.closed_queues() == ("mail",)
     clock.advance(0.001)
-    assert doors.closed_queues() == ()
+    assert closures.closed_queues() == ()
 
 
 @pytest.mark.parametrize(
@@ -59,33 +59,33 @@ def test_who_serves_closed_queues_only_has_nothing_to_ask_for(
     queues: tuple[str, ...] | None, *, all_closed: bool
 ) -> None:
     """Who serves every queue may always find an open one."""
-    doors, _ = doors_at(BEGIN, MAIL)
-    assert doors.all_closed(queues) is all_closed
+    closures, _ = closures_at(BEGIN, MAIL)
+    assert closures.all_closed(queues) is all_closed
 
 
 def test_a_claim_of_a_closed_queue_goes_back_as_it_is() -> None:
     """The queue gives nothing while it is closed, so it does not come again."""
-    doors, clock = doors_at(BEGIN, MAIL)
-    assert doors.refusal(claim()) == Ending(REF, Move.RELEASE)
-    assert doors.refusal(claim(queue="other")) is None
+    closures, clock = closures_at(BEGIN, MAIL)
+    assert closures.refusal(claim()) == Ending(REF, Move.RELEASE)
+    assert closures.refusal(claim(queue="other")) is None
     clock.advance(900)
-    assert doors.refusal(claim()) is None
+    assert closures.refusal(claim()) is None
 
 
 def test_a_claim_of_a_closed_task_is_put_off_until_it_opens() -> None:
     """The store does not know that the task is closed, and would give it again."""
-    doors, clock = doors_at(BEGIN, TIDY)
-    assert doors.refusal(claim()) == Ending(REF, Move.SNOOZE, delay=timedelta(minutes=15))
+    closures, clock = closures_at(BEGIN, TIDY)
+    assert closures.refusal(claim()) == Ending(REF, Move.SNOOZE, delay=timedelta(minutes=15))
     clock.advance(899)
-    assert doors.refusal(claim()) == Ending(REF, Move.SNOOZE, delay=SECOND)
+    assert closures.refusal(claim()) == Ending(REF, Move.SNOOZE, delay=SECOND)
     clock.advance(1)
-    assert doors.refusal(claim()) is None
+    assert closures.refusal(claim()) is None
 
 
 def test_of_a_claim_whose_queue_and_task_are_closed_the_queue_decides() -> None:
     """What goes back keeps its place."""
-    doors, _ = doors_at(BEGIN, MAIL, TIDY)
-    assert doors.refusal(claim()) == Ending(REF, Move.RELEASE)
+    closures, _ = closures_at(BEGIN, MAIL, TIDY)
+    assert closures.refusal(claim()) == Ending(REF, Move.RELEASE)
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,8 @@ def test_a_job_that_would_be_too_late_after_the_window_expires(
     start_by: datetime | None, on_late: OnLate, *, expires: bool
 ) -> None:
     """Put off it would count as one that was meant to start later, which a window does not mean."""
-    doors, _ = doors_at(BEGIN, TIDY)
-    ending = doors.refusal(claim(start_by=start_by, on_late=on_late))
+    closures, _ = closures_at(BEGIN, TIDY)
+    ending = closures.refusal(claim(start_by=start_by, on_late=on_late))
     assert ending is not None
     assert (ending.move, ending.reason) == ((Move.CANCEL, Reason.EXPIRED) if expires else (Move.SNOOZE, None))
 
@@ -110,26 +110,26 @@ def test_a_job_that_would_be_too_late_after_the_window_expires(
 def test_the_longer_of_two_closings_counts() -> None:
     """A job starts when both its queue and its task are open."""
     longer = declare_hours(About.QUEUE, "mail", Window("03:00", "03:30"))
-    doors, _ = doors_at(BEGIN, longer, TIDY)
-    assert doors.closed_for(claim()) == timedelta(minutes=30)
+    closures, _ = closures_at(BEGIN, longer, TIDY)
+    assert closures.closed_for(claim()) == timedelta(minutes=30)
 
 
 def test_a_clock_that_is_set_back_is_believed() -> None:
     """What was found for a later time is found anew."""
-    doors, clock = doors_at(END, MAIL)
-    assert doors.closed_queues() == ()
+    closures, clock = closures_at(END, MAIL)
+    assert closures.closed_queues() == ()
     clock.step_wall(-60)
-    assert doors.closed_queues() == ("mail",)
+    assert closures.closed_queues() == ("mail",)
     clock.step_wall(-3600)
-    assert doors.closed_queues() == ()
+    assert closures.closed_queues() == ()
 
 
 def test_it_follows_the_clocks_of_a_zone() -> None:
     """Half an hour that New York has twice in autumn is closed from its first start to its second end."""
     hours = declare_hours(About.QUEUE, "mail", Window("01:30", "02:00", tz="America/New_York"))
-    doors, clock = doors_at(datetime(2026, 11, 1, 5, 29, tzinfo=UTC), hours)
+    closures, clock = closures_at(datetime(2026, 11, 1, 5, 29, tzinfo=UTC), hours)
     closed = []
     for _ in range(100):
-        closed.append(bool(doors.closed_queues()))
+        closed.append(bool(closures.closed_queues()))
         clock.advance(60)
     assert (closed.index(True), closed.count(True)) == (1, 90)

@@ -8,15 +8,15 @@ from enum import Enum
 from holdfast.clock import Clock
 from holdfast.events import Events, WindowBegan, WindowEnded, WindowNear
 from holdfast.schedule.closing import Closing
+from holdfast.worker.closures import Closure, Closures
 from holdfast.worker.control import Control
-from holdfast.worker.doors import Door, Doors
 
 RECHECK = 1.0
 """Seconds at most between two looks: so it is noticed that a clock was set, or that one more job has started."""
 
 
 class Phase(Enum):
-    """How a door stands."""
+    """How a closure stands."""
 
     OPEN = "open"
     NEAR = "near"
@@ -24,41 +24,41 @@ class Phase(Enum):
     SHUT = "shut"
 
 
-class DoorKeeper:
-    """Goes by the store's clock, as the doors do."""
+class ClosureKeeper:
+    """Goes by the store's clock, as the closures do."""
 
     def __init__(
         self,
-        doors: Doors,
+        closures: Closures,
         clock: Clock,
         events: Events,
         running: Callable[[], Collection[Control]],
         opened: Callable[[], None],
     ) -> None:
-        self._doors = doors
+        self._closures = closures
         self._clock = clock
         self._events = events
         self._running = running
         self._opened = opened
-        self._phases = dict.fromkeys(doors, Phase.OPEN)
+        self._phases = dict.fromkeys(closures, Phase.OPEN)
 
     async def run(self) -> None:
         """Look whenever something begins or ends; where there are no windows, there is nothing to do."""
         while self._phases:
             now = self._clock.now()
-            await asyncio.sleep(min(self._look(door, door.closing(now), now) for door in self._phases))
+            await asyncio.sleep(min(self._look(closure, closure.closing(now), now) for closure in self._phases))
 
-    def _look(self, door: Door, closing: Closing | None, now: datetime) -> float:
-        """Do what is to be done at one door now; return the seconds until the next look."""
-        before, phase = self._phases[door], _phase(closing, now)
-        self._phases[door] = phase
-        whose = door.hours.about, door.hours.name
+    def _look(self, closure: Closure, closing: Closing | None, now: datetime) -> float:
+        """Do what is to be done at one closure now; return the seconds until the next look."""
+        before, phase = self._phases[closure], _phase(closing, now)
+        self._phases[closure] = phase
+        whose = closure.hours.about, closure.hours.name
         if before is Phase.SHUT and phase is not before:
             self._events.emit(WindowEnded(*whose))
             self._opened()
         if closing is None or phase is Phase.OPEN:
             return RECHECK if closing is None else _until(closing.ask_at, now)
-        inside = [control for control in self._running() if door in self._doors.of(control.claim)]
+        inside = [control for control in self._running() if closure in self._closures.of(control.claim)]
         for control in inside:
             control.ask_to_finish(closing.end)
         if phase is not before:

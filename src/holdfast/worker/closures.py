@@ -21,7 +21,7 @@ GUARD = timedelta(milliseconds=50)
 the microsecond."""
 
 
-class Door:
+class Closure:
     """The way into a queue or a task, closed by its windows."""
 
     def __init__(self, hours: ClosedHours) -> None:
@@ -42,16 +42,16 @@ class Door:
         return closing.end if closing is not None and closing.begin - GUARD <= now else None
 
 
-class Doors:
+class Closures:
     """All the windows of an app, by the store's clock."""
 
     def __init__(self, hours: Iterable[ClosedHours], clock: Clock) -> None:
         self._clock = clock
-        doors = [Door(each) for each in hours]
-        self._queues = {door.hours.name: door for door in doors if door.hours.about is About.QUEUE}
-        self._tasks = {door.hours.name: door for door in doors if door.hours.about is About.TASK}
+        closures = [Closure(each) for each in hours]
+        self._queues = {closure.hours.name: closure for closure in closures if closure.hours.about is About.QUEUE}
+        self._tasks = {closure.hours.name: closure for closure in closures if closure.hours.about is About.TASK}
 
-    def __iter__(self) -> Iterator[Door]:
+    def __iter__(self) -> Iterator[Closure]:
         yield from self._queues.values()
         yield from self._tasks.values()
 
@@ -60,21 +60,23 @@ class Doors:
         if not self._queues:
             return ()
         now = self._clock.now()
-        return tuple(name for name, door in self._queues.items() if door.closed_until(now) is not None)
+        return tuple(name for name, closure in self._queues.items() if closure.closed_until(now) is not None)
 
     def next_opening(self) -> datetime | None:
         """Return when the next of the closed queues opens, if one is closed."""
         now = self._clock.now()
-        return min((until for door in self._queues.values() if (until := door.closed_until(now))), default=None)
+        return min(
+            (until for closure in self._queues.values() if (until := closure.closed_until(now))), default=None
+        )
 
     def all_closed(self, queues: Collection[str] | None) -> bool:
         """Tell whether there is none among these queues that is open; None means every queue."""
         return queues is not None and bool(self._queues) and set(queues) <= set(self.closed_queues())
 
-    def of(self, claim: Claim) -> list[Door]:
-        """Return the doors that a job goes through."""
+    def of(self, claim: Claim) -> list[Closure]:
+        """Return the closures that a job goes through."""
         found = (self._queues.get(claim.queue), self._tasks.get(claim.task))
-        return [door for door in found if door is not None]
+        return [closure for closure in found if closure is not None]
 
     def closed_for(self, claim: Claim) -> timedelta | None:
         """Return for how long yet a job must not start, or None if it may."""
@@ -82,7 +84,9 @@ class Doors:
         if queue is None and task is None:
             return None
         now = self._clock.now()
-        return max((until - now for door in self.of(claim) if (until := door.closed_until(now))), default=None)
+        return max(
+            (until - now for closure in self.of(claim) if (until := closure.closed_until(now))), default=None
+        )
 
     def refusal(self, claim: Claim) -> Ending | None:
         """Return how a claim ends whose time has come while its queue or task is closed; None if it may start."""

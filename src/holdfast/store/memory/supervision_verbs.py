@@ -18,7 +18,7 @@ _CHARGED_ALONE = "crashed"
 _UNHARMED = Move.RELEASE.value
 
 
-class SupervisorVerbs(Tables):
+class SupervisionVerbs(Tables):
     """Register, beat, reconcile, condemn, bury, sweep, retire."""
 
     @verb(Access.WRITE)
