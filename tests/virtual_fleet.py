@@ -58,6 +58,9 @@ class Fleet(World):
     def check_burial(self, worker: str, death: Death) -> None:
         """See nothing wrong."""
 
+    def check_lost(self, worker: str) -> None:
+        """See nothing wrong."""
+
     # -- what happens ----------------------------------------------------------------------------------------
 
     def start(self, processes: int = 1) -> Tree:

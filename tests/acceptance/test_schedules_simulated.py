@@ -19,6 +19,7 @@ from holdfast.schedule import errands
 from holdfast.schedule.plan import PLANNED_KEY, Template
 from holdfast.store.errand import arun_errand
 from holdfast.store.memory.record_verbs import RecordVerbs
+from holdfast.testing.simulator.land import draw_land
 from holdfast.testing.simulator.loop import VirtualLoop
 from holdfast.testing.simulator.mutants import replaced
 from holdfast.testing.simulator.run import _sweep
@@ -60,7 +61,7 @@ class TickingStory(Story):
             await asyncio.sleep(1)
 
     def _unfinished(self) -> bool:
-        now = self._world.clock.now()
+        now = self._world.store_clock.now()
         return any(row.state not in FINAL and row.run_at < now for row in self._world.store._jobs.values())
 
 
@@ -74,7 +75,7 @@ def judge(world: World) -> list[str]:
     if times:
         span = range((max(times) - min(times)) // EVERY + 1)
         broken += [f"{time} was dropped" for n in span if (time := min(times) + n * EVERY) not in times]
-    now = world.clock.now()
+    now = world.store_clock.now()
     broken += [
         f"{row.new.metadata[PLANNED_KEY]} never ended: {row.state}"
         for row in jobs
@@ -90,7 +91,7 @@ _FIRED = {Decision.FIRED, Decision.CAUGHT_UP}
 
 def play(seed: int) -> list[str]:
     async def whole() -> list[str]:
-        world = World(seed)
+        world = World(seed, draw_land(seed))
         await TickingStory(world).play()
         broken = [*world.trace.violations, *judge(world)]
         await _sweep(world)

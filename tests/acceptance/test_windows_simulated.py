@@ -15,6 +15,7 @@ from holdfast.core.states import Move, State
 from holdfast.schedule.closing import About, ClosedHours, declare_hours
 from holdfast.schedule.window import Window
 from holdfast.testing.simulator.fleet import Tree
+from holdfast.testing.simulator.land import draw_land
 from holdfast.testing.simulator.loop import VirtualLoop
 from holdfast.testing.simulator.mutants import replaced
 from holdfast.testing.simulator.run import _judge, _sweep
@@ -40,18 +41,18 @@ WINDOWS = (
 class NightlyStory(Story):
     """A story in which a queue, and a task, are closed for a part of each minute."""
 
-    async def _set_clock(self, _: Tree) -> None:
-        """Set the clock by less than would lead out of the minutes that have windows."""
-        self._world.clock.offset += timedelta(seconds=self._random.choice((-5, 5)))
-        self._latest = max(self._latest, self._world.clock.offset)
+    clock_steps = (-5, 5)  # less than would lead out of the minutes that have windows
 
     async def _probe(self) -> None:
         """Expect nothing at once: a window may be on."""
 
+    async def _be_punctual(self) -> None:
+        """Expect nothing on time either."""
+
 
 def play(seed: int) -> tuple[World, Story]:
     async def whole() -> tuple[World, Story]:
-        world = World(seed)
+        world = World(seed, draw_land(seed))
         world.windows = WINDOWS
         story = NightlyStory(world)
         await story.play()

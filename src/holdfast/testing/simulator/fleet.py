@@ -6,19 +6,20 @@ from contextvars import copy_context
 from random import Random
 from typing import Any, NoReturn, TypeVar
 
-from holdfast.events import ClaimLost, Event, Events
+from holdfast.events import ClaimLost, Event, Events, WorkerLost
 from holdfast.settings import Settings
-from holdfast.store.protocol import Store
+from holdfast.store.protocol import ClaimAnswer, Store
 from holdfast.store.verb import Verb
 from holdfast.supervisor.child import ChildSpec, Exit
 from holdfast.supervisor.plan import Plan
 from holdfast.supervisor.plan import Ports as SupervisorPorts
 from holdfast.supervisor.supervisor import Supervisor
+from holdfast.testing.simulator.bell import WorldBell
 from holdfast.testing.simulator.handlers import tasks_of
 from holdfast.testing.simulator.loop import here
 from holdfast.testing.simulator.process import Process
 from holdfast.testing.simulator.wires import MemoryLog, WireEnd
-from holdfast.testing.simulator.world import World, WorldBell
+from holdfast.testing.simulator.world import ALONE, World
 from holdfast.worker.messages import Hello
 from holdfast.worker.worker import Ports as WorkerPorts
 from holdfast.worker.worker import Worker
@@ -51,7 +52,10 @@ class WorldBackend:
 
     async def arun(self, verb: Verb[T]) -> T:
         """Call the store as the weather allows."""
-        return await self._world.call(verb)
+        answer = await self._world.call(verb)
+        if isinstance(answer, ClaimAnswer):
+            self._world.known_at.update((claim.ref, self._world.clock.boot()) for claim in answer.jobs)
+        return answer
 
     def run_in(self, verb: Verb[T], connection: Any) -> T:
         """Nobody in the world has a connection of its own."""
@@ -130,12 +134,17 @@ class Tree:
         self._supervisor.stop()
 
     async def launch(self, spec: ChildSpec) -> SimulatedChild:
-        """Start a child, as the launcher port of the supervisor."""
-        process = self._world.new_process("alone" if spec.alone else "child")
+        """Start a child, as the launcher port of the supervisor: on some machines that takes a while."""
+        if self._world.land.launch:
+            await asyncio.sleep(self._random.uniform(0, self._world.land.launch))
+        process = self._world.new_process(ALONE if spec.alone else "child")
         self._world.worker_process[spec.worker] = process
         self._world.say(f"launches {process.name} as {spec.worker[:4]}")
         self.children.append(process)
+        if spec.alone:
+            self._world.check_alone(self.children)
         ours, theirs = WireEnd.pair(self.process, process)
+        self._world.worker_channel[spec.worker] = theirs
         notes = MemoryLog()
         start_in(process, self._child(process, theirs, notes, spec))
         return SimulatedChild(process, ours, notes)
@@ -170,6 +179,8 @@ def _events(world: World) -> Events:
         world.say(f"{type(event).__name__}")
         if isinstance(event, ClaimLost):
             world.claims_lost += 1
+        if isinstance(event, WorkerLost):
+            world.check_lost(event.worker)
 
     events.subscribe(hear)
     return events

@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextvars import ContextVar
+from functools import cache
 
 from holdfast.app import Holdfast
 from holdfast.context import Context
@@ -15,12 +17,24 @@ from holdfast.worker.attempt import AnyTask
 EXIT_OF_POISON = 9
 
 
+_life: ContextVar[tuple[World, Process, str]] = ContextVar("_life")
+"""Of which world, process and worker the code that runs is."""
+
+
 def tasks_of(world: World, process: Process, worker: str) -> Mapping[str, AnyTask]:
-    """Return the tasks as one process of the world has them."""
+    """Return the tasks, to be run by the process in whose context this is called."""
+    _life.set((world, process, worker))
+    return _declared().tasks
+
+
+@cache
+def _declared() -> Holdfast:
+    """Return the app, made once: to look for settings for so many processes would take longer than their work."""
     app = Holdfast("memory://")
 
     @app.task(max_attempts=20, backoff=Constant(0.5))
     async def work(ctx: Context, kind: str, seconds: float) -> str:
+        world, process, worker = _life.get()
         ref = ClaimRef(ctx.job_id, ctx.fence)
         world.check_start(worker, ref)
         world.ledger.started(world.clock.boot(), worker, ref)
@@ -31,7 +45,7 @@ def tasks_of(world: World, process: Process, worker: str) -> Mapping[str, AnyTas
             world.ledger.returned(worker, ref)
         return "done"
 
-    return app.tasks
+    return app
 
 
 async def _act(world: World, process: Process, ctx: Context, kind: str) -> None:

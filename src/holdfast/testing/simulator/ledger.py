@@ -1,7 +1,6 @@
 """What the handlers of the world did, written by themselves: the evidence that no store can talk away."""
 
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from holdfast.core.job import ClaimRef
 
@@ -12,12 +11,16 @@ class Ledger:
 
     running: set[tuple[str, ClaimRef]] = field(default_factory=set)
     starts: dict[str, list[tuple[float, str, int]]] = field(default_factory=dict)
-    latest_wall: datetime | None = None
 
     def started(self, at: float, worker: str, ref: ClaimRef) -> None:
         """Note the first line of a handler."""
         self.running.add((worker, ref))
         self.starts.setdefault(ref.job_id, []).append((at, worker, ref.fence))
+
+    def has_started(self, worker: str, ref: ClaimRef) -> bool:
+        """Tell whether a handler began under this claim."""
+        runs = self.starts.get(ref.job_id, ())
+        return any((who, fence) == (worker, ref.fence) for _, who, fence in runs)
 
     def returned(self, worker: str, ref: ClaimRef) -> None:
         """Note the last line of a handler; a killed one never gets there."""

@@ -4,6 +4,7 @@ A mutant replaces one method of the shipped code for as long as its `with` block
 that the design names; a simulator that lets any of them live is a defect.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
@@ -22,8 +23,15 @@ from holdfast.store.memory.tables import verb
 from holdfast.store.protocol import BeatAnswer, ClaimAnswer, ClaimRequest
 from holdfast.store.verb import Access
 from holdfast.supervisor.heart import Heart
-from holdfast.testing.simulator.world import WorldBell
+from holdfast.supervisor.supervisor import Supervisor
+from holdfast.testing.simulator.bell import WorldBell
+from holdfast.worker.control import Control, StopReason
 from holdfast.worker.lease import Lease
+from holdfast.worker.looks import Looks
+from holdfast.worker.messages import Revoke
+from holdfast.worker.reporter import Reporter
+from holdfast.worker.timekeeper import Timekeeper
+from holdfast.worker.worker import Worker
 
 
 @contextmanager
@@ -159,6 +167,80 @@ def deaf_to_burial() -> AbstractContextManager[None]:
     return replaced(Heart, "_pass_on", broken)
 
 
+def counted_on() -> AbstractContextManager[None]:
+    """What was left before somebody else's turn is left to it, though who stops or has died takes none."""
+    next_look = Looks._next_look
+
+    def broken(self: Looks, now: float, next_due_at: float, *, has_room: bool) -> float:
+        reach = now + self._settings.look_ahead
+        counts_on = now < next_due_at <= reach and not self._left_urgent
+        return math.inf if counts_on else next_look(self, now, next_due_at, has_room=has_room)
+
+    return replaced(Looks, "_next_look", broken)
+
+
+def suspects_together() -> AbstractContextManager[None]:
+    """A child that is being started for a suspect is not thought of when the next beat tells of others."""
+    run_suspect = Supervisor._run_suspect
+
+    def broken(self: Supervisor, queues: frozenset[str]) -> None:
+        self._launching_alone = None
+        run_suspect(self, queues)
+
+    return replaced(Supervisor, "_run_suspect", broken)
+
+
+def unmoved_alarm() -> AbstractContextManager[None]:
+    """The store's time is learned, and the alarm for the next job goes off by what was thought before."""
+    ask = Timekeeper._ask
+
+    async def broken(self: Timekeeper) -> None:
+        self._learned = lambda: None
+        await ask(self)
+
+    return replaced(Timekeeper, "_ask", broken)
+
+
+def start_of_a_paused_job() -> AbstractContextManager[None]:
+    """A job that is being marked as running starts, though its worker has heard that its queue is paused."""
+    revoke = Worker._revoke
+
+    def broken(self: Worker, message: Revoke) -> None:
+        marked = {control: control.why for control in self._slots.running() if not control.started_boot}
+        revoke(self, message)
+        for control, why in marked.items():
+            control.why = why if control.why is StopReason.STOP else control.why
+
+    return replaced(Worker, "_revoke", broken)
+
+
+def lost_after_burial() -> AbstractContextManager[None]:
+    """A supervisor takes the refused beat of a child that it has just buried for the word of others."""
+    beat = Heart._beat
+
+    async def broken(self: Heart) -> float:
+        children, now = self._children, self._children()
+        self._children = lambda: now
+        try:
+            return await beat(self)
+        finally:
+            self._children = children
+
+    return replaced(Heart, "_beat", broken)
+
+
+def charged_for_the_store() -> AbstractContextManager[None]:
+    """A job whose mark the store refuses has failed, though it never began."""
+
+    async def broken(self: Reporter, control: Control) -> bool:
+        started = [(control.claim.ref, self._clock.now())]
+        verdicts = await self._calls.until_answered(lambda: self._calls.verbs.start(self._worker, started))
+        control.marked = True
+        return verdicts[0] is Verdict.ACCEPTED
+
+    return replaced(Reporter, "mark", broken)
+
+
 MUTANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     "reused-fence": reused_fence,
     "unfenced-finish": unfenced_finish,
@@ -173,4 +255,10 @@ MUTANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     "beat-during-burial": beat_during_burial,
     "resurrection": resurrection,
     "deaf-to-burial": deaf_to_burial,
+    "counted-on": counted_on,
+    "suspects-together": suspects_together,
+    "unmoved-alarm": unmoved_alarm,
+    "start-of-a-paused-job": start_of_a_paused_job,
+    "lost-after-burial": lost_after_burial,
+    "charged-for-the-store": charged_for_the_store,
 }

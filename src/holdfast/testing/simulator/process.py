@@ -32,6 +32,11 @@ class Process:
             self.alive = False
             self.exit.set_result(code)
 
+    @property
+    def was_killed(self) -> bool:
+        """Whether it ended other than of its own accord."""
+        return self.exit.done() and self.exit.result() != 0
+
     def haunt(self) -> None:
         """Let its callbacks run again after the play, so that its tasks can be cancelled."""
         self.end(0)

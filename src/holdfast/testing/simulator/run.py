@@ -5,6 +5,7 @@ import hashlib
 from dataclasses import dataclass
 
 from holdfast.core.states import State
+from holdfast.testing.simulator.land import draw_land
 from holdfast.testing.simulator.loop import VirtualLoop
 from holdfast.testing.simulator.story import Story
 from holdfast.testing.simulator.world import World
@@ -35,7 +36,7 @@ def run_seed(seed: int) -> Report:
 
 
 async def _play(seed: int) -> Report:
-    world = World(seed)
+    world = World(seed, draw_land(seed))
     story = Story(world)
     await story.play()
     _judge(world, story)

@@ -1,12 +1,13 @@
 """What happens in a world: jobs come, people interfere, things break; then all is calm and the checker looks."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.core.job import NewJob
 from holdfast.core.states import FINAL, State
@@ -14,6 +15,7 @@ from holdfast.errors import HoldfastError
 from holdfast.settings import Settings
 from holdfast.store.verb import Verb
 from holdfast.testing.simulator.fleet import KILLED, Tree
+from holdfast.testing.simulator.punctual import FairWeather
 from holdfast.testing.simulator.world import BEAT, LEASE, Weather, World
 
 STORM = 60.0
@@ -25,6 +27,11 @@ SETTINGS = Settings(
     url="memory://", lease=LEASE, beat=BEAT, grace=3.0, hang_limit=40.0, look_ahead=12.0, safety_poll=20.0,
     store_timeout=3.0, concurrency=4,
 )  # fmt: skip
+
+SAFETY_POLLS = (1.0, 1.9, 5.0, 20.0)
+"""Turns that come quickly, as beside a bell that works, and slowly; the last ones too slowly for `look_ahead`."""
+
+GRACES = (3.0, 12.0, 12.0)
 
 KINDS = {"ok": 50, "flaky": 10, "fail": 3, "snooze": 5, "crash_once": 4, "poison": 2, "once": 8, "unknown": 2}
 
@@ -40,16 +47,24 @@ class Wish:
 class Story:
     """One play in one world."""
 
+    clock_steps: Sequence[float] = (-3600, -5, 5, 3600)
+
     def __init__(self, world: World) -> None:
         self._world = world
         self._random = world.random
         self.wishes: dict[str, Wish] = {}
         self._trees: list[Tree] = []
+        self._settings = replace(
+            SETTINGS,
+            safety_poll=self._random.choice(SAFETY_POLLS),
+            grace=self._random.choice(GRACES),
+        )
         self._stormy = True
-        self._latest = timedelta()
+        self._latest = world.store_clock.offset
 
     async def play(self) -> None:
         """Play from the first enqueue to the last check."""
+        self._world.say(f"{self._world.land}, {self._settings}")
         for _ in range(self._random.choice((2, 2, 3))):
             self._start_tree()
         acts = (self._enqueue_jobs(), self._meddle(), self._break_things(), self._change_weather())
@@ -57,6 +72,7 @@ class Story:
         await self._calm_down()
         await self._settle()
         await self._probe()
+        await self._be_punctual()
 
     # -- people ----------------------------------------------------------------------------------------------
 
@@ -66,14 +82,14 @@ class Story:
             await self._pause(0, 2 * STORM / len(kinds))
             await self._enqueue(f"job-{number:03}", kind)
 
-    async def _enqueue(self, job_id: str, kind: str) -> None:
+    async def _enqueue(self, job_id: str, kind: str, queue: str | None = None) -> None:
         seconds = self._random.choice((0.0, 0.01, 0.1, 0.5, 2.0, self._random.uniform(0, 8)))
         job = NewJob(
             id=job_id,
             task="unheard_of" if kind == "unknown" else "work",
             payload=msgspec.json.encode({"v": 1, "args": {"kind": kind, "seconds": seconds}}),
             priority=self._random.randint(0, 3),
-            queue=self._random.choice(("default", "mail")),
+            queue=queue or self._random.choice(("default", "mail")),
             delay=timedelta(seconds=self._random.choice((0, 0, 1, 6, 15))),
             max_attempts=1 if kind == "once" else 3 if kind == "fail" else 20,
         )
@@ -84,7 +100,7 @@ class Story:
     async def _meddle(self) -> None:
         while self._stormy:
             await self._pause(1, 8)
-            await self._random.choice((self._cancel_one, self._cancel_one, self._pause_queue))()
+            await self._random.choice((self._cancel_one, self._pause_queue))()
 
     async def _cancel_one(self) -> None:
         if self.wishes:
@@ -93,8 +109,11 @@ class Story:
             await self._insist(lambda: self._world.store.cancel(job_id))
 
     async def _pause_queue(self) -> None:
+        """Pause a queue, just after there came a job which has to be marked before it may start."""
+        await self._enqueue(f"mail-{len(self.wishes):03}", "once", "mail")
+        await self._pause(0, 1)
         await self._insist(lambda: self._world.store.pause("mail"))
-        await self._pause(0, 8)
+        await self._pause(0, 16)
         await self._insist(lambda: self._world.store.resume("mail"))
 
     async def _insist(self, make: Callable[[], Verb[Any]]) -> None:
@@ -154,18 +173,21 @@ class Story:
             process.resume()
 
     async def _set_clock(self, _: Tree) -> None:
-        step = timedelta(seconds=self._random.choice((-3600, -5, 5, 3600)))
-        self._world.say(f"the wall clock is set by {step}")
-        self._world.clock.offset += step
-        self._latest = max(self._latest, self._world.clock.offset)
+        step = timedelta(seconds=self._random.choice(self.clock_steps))
+        clock = self._random.choice((self._world.clock, self._world.store_clock))
+        whose = "store's" if clock is self._world.store_clock else "fleet's"
+        self._world.say(f"the {whose} wall clock is set by {step}")
+        clock.set(clock.offset + step)
+        self._latest = max(self._latest, self._world.store_clock.offset)
 
     async def _replace(self, tree: Tree) -> None:
         await self._pause(0.1, 4)
         self._trees.remove(tree)
         self._start_tree()
 
-    def _start_tree(self) -> None:
-        self._trees.append(Tree(self._world, SETTINGS, self._random.choice((1, 1, 2))))
+    def _start_tree(self) -> Tree:
+        self._trees.append(Tree(self._world, self._settings, self._random.choice((1, 1, 2))))
+        return self._trees[-1]
 
     async def _change_weather(self) -> None:
         while self._stormy:
@@ -176,6 +198,8 @@ class Story:
                 lose_answer=self._random.choice(chances),
                 delay=self._random.choice(chances),
                 lose_ring=self._random.choice((0.0, 0.5, 1.0)),
+                refuse=self._random.choice((0.1, 0.5, 0.9)),
+                refused=self._random.choice(("", "claim", "finish", "start", "start")),
             )
             if self._random.random() < 0.2:
                 await self._outage()
@@ -198,7 +222,7 @@ class Story:
         self._world.weather = Weather()
         await asyncio.sleep(2 * self._world.weather.longest_delay)  # what is under way arrives
         await self._insist(lambda: self._world.store.resume("mail"))
-        self._world.clock.offset = self._latest  # whatever was put off by a step of the clock is due
+        self._world.store_clock.set(self._latest)  # whatever was put off by a step of the clock is due
 
     async def _settle(self) -> None:
         """Wait until every job has come to its end; not forever."""
@@ -227,6 +251,9 @@ class Story:
             await asyncio.sleep(PROBE_WITHIN)
             if job_id not in self._world.ledger.starts:
                 self._world.violate(f"{job_id} did not start within {PROBE_WITHIN} s of its enqueue")
+
+    async def _be_punctual(self) -> None:
+        await FairWeather(self._world, self._trees, self._start_tree).play()
 
     async def _pause(self, least: float, most: float) -> None:
         await asyncio.sleep(self._random.uniform(least, most))

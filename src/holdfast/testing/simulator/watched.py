@@ -15,7 +15,7 @@ from holdfast.core.job import Cancellation, Claim, ClaimRef, Ending, Verdict
 from holdfast.core.states import CLAIMED, FINAL, Move, State
 from holdfast.store.memory.store import MemoryStore
 from holdfast.store.protocol import BeatAnswer, ClaimAnswer, ClaimRequest, WorkerBeat, WorkerInfo
-from holdfast.store.verb import Steps, Verb
+from holdfast.store.verb import Access, Steps, Verb
 
 if TYPE_CHECKING:
     from holdfast.testing.simulator.world import World
@@ -38,6 +38,7 @@ class Seen:
     max_attempts: int
     queue: str
     task: str
+    run_at: datetime
 
     def is_claim(self, worker: str, ref: ClaimRef) -> bool:
         """Tell whether this very claim is the valid one."""
@@ -58,7 +59,13 @@ class WatchedStore(MemoryStore):
         self._seen_beat_at: dict[str, float] = {}
         self._seen_leases: dict[str, float] = {}
         self._seen_buried: set[str] = set()
+        self.buried_as: dict[str, DeathKind] = {}
+        self.found_at: list[float] = []
+        """When jobs of vanished workers were given back."""
+        self.claims: dict[str, list[tuple[str, float]]] = {}
+        """Who claimed each job, and when."""
         self.cancel_asked_at: dict[str, float] = {}
+        self.paused_at: dict[str, float] = {}
 
     def apply(self, verb: Verb[T]) -> T:
         """Commit a verb."""
@@ -74,7 +81,15 @@ class WatchedStore(MemoryStore):
         row = self._jobs[job_id]
         new = row.new
         return Seen(
-            row.state, row.fence, row.worker, row.attempt, row.crashes, new.max_attempts, new.queue, new.task
+            row.state,
+            row.fence,
+            row.worker,
+            row.attempt,
+            row.crashes,
+            new.max_attempts,
+            new.queue,
+            new.task,
+            row.run_at,
         )
 
     def snapshot(self) -> Snapshot:
@@ -83,7 +98,7 @@ class WatchedStore(MemoryStore):
 
     def _watch(self, verb: Verb[T], check: Callable[[Snapshot, T], None]) -> Verb[T]:
         def steps() -> Steps[T]:
-            before = self.snapshot()
+            before = self.snapshot() if verb.access is Access.WRITE else {}
             answer = yield from verb.steps
             check(before, answer)
             watched.wakes = verb.wakes  # a finish may learn only now that it made a job due
@@ -114,6 +129,7 @@ class WatchedStore(MemoryStore):
             broken(f"fence {claim.fence} of {claim.job_id} was used before")
         if worker in self._seen_buried:
             broken(f"{claim.job_id} was claimed by {worker[:4]}, which is buried")
+        self.claims.setdefault(claim.job_id, []).append((worker, self._clock.boot()))
         self._seen_fences[claim.job_id] = max(claim.fence, self._seen_fences.get(claim.job_id, 0))
 
     def finish(self, worker: str, endings: Sequence[Ending]) -> Verb[tuple[Verdict, ...]]:
@@ -137,6 +153,8 @@ class WatchedStore(MemoryStore):
             broken(f"finish of {ref.job_id}:{ref.fence} was {verdict}, valid {valid}, recorded {recorded}")
         if valid:
             self._seen_finished[worker, ref] = ending.move
+            if ending.move in CHARGED and not self._world.ledger.has_started(worker, ref):
+                broken(f"{ending.move} of {ref.job_id} ended an attempt that had not started")
             may_charge = ending.move in CHARGED or (before.state is State.RUNNING and before.max_attempts == 1)
             if after.attempt > before.attempt and not may_charge:
                 broken(f"{ending.move} of {ref.job_id} charged an attempt")
@@ -165,6 +183,22 @@ class WatchedStore(MemoryStore):
                 self.cancel_asked_at.setdefault(job_id, self._clock.boot())
 
         return self._watch(super().cancel(job_id), check)
+
+    def pause(self, queue: str) -> Verb[None]:
+        """Remember since when."""
+
+        def check(_: Snapshot, __: None) -> None:
+            self.paused_at.setdefault(queue, self._clock.boot())
+
+        return self._watch(super().pause(queue), check)
+
+    def resume(self, queue: str) -> Verb[None]:
+        """Forget that it was paused."""
+
+        def check(_: Snapshot, __: None) -> None:
+            self.paused_at.pop(queue, None)
+
+        return self._watch(super().resume(queue), check)
 
     # -- supervisors -----------------------------------------------------------------------------------------
 
@@ -220,8 +254,11 @@ class WatchedStore(MemoryStore):
             registered = worker in self._seen_beat_at and worker not in self._seen_buried
             if registered and (death.kind is not DeathKind.VANISHED or worker not in self._workers):
                 self._seen_buried.add(worker)
+                self.buried_as[worker] = death.kind
                 self._world.say(f"bury {worker[:4]} ({death.kind}), {len(released)} claims")
                 self._world.check_burial(worker, death)
+            if released and death.kind is DeathKind.VANISHED:
+                self.found_at.append(self._clock.boot())
             for ref in released:
                 self._world.check_fate(worker, death, ref, before[ref.job_id], self.look(ref.job_id))
             left = [
@@ -233,6 +270,12 @@ class WatchedStore(MemoryStore):
                 self._world.violate(f"{left} still belong to {worker[:4]}, which is buried")
 
         return self._watch(super().bury(worker, death), check)
+
+    def found_no_place(self, job_id: str) -> bool:
+        """Tell whether a worker gave the job back only when it was due."""
+        row = self._jobs[job_id]
+        backs = [claim.ended_at for claim in row.claims if claim.how == Move.RELEASE]
+        return any(ended_at is not None and ended_at >= row.run_at for ended_at in backs)
 
     def history_of(self, job_id: str) -> list[str | None]:
         """Return how each claim of a job ended."""

@@ -1,11 +1,12 @@
 """Channels and notes between simulated processes."""
 
 import asyncio
+import math
 from collections import deque
 from contextvars import Context
 
 from holdfast.testing.simulator.process import Process
-from holdfast.worker.messages import Message
+from holdfast.worker.messages import Message, Renewed, Revoke
 
 LATENCY = 0.002
 
@@ -18,6 +19,8 @@ class WireEnd:
         self._inbox: deque[Message | None] = deque()
         self._mail = asyncio.Event()
         self._cut = False
+        self._paused: tuple[str, ...] = ()
+        self._heard: list[tuple[str, float, float]] = []
 
     @staticmethod
     def pair(one: Process, other: Process) -> "tuple[WireEnd, WireEnd]":
@@ -40,7 +43,24 @@ class WireEnd:
                 return None
             self._mail.clear()
             await self._mail.wait()
-        return self._inbox.popleft()
+        message = self._inbox.popleft()
+        self._note_pauses(message)
+        return message
+
+    def _note_pauses(self, message: Message | None) -> None:
+        if isinstance(message, Revoke):
+            self._paused = message.paused
+        elif isinstance(message, Renewed):  # of the same beat, and its last word
+            now = asyncio.get_running_loop().time()
+            self._heard += [(queue, message.sent_at, now) for queue in self._paused]
+            self._paused = ()
+
+    def heard_of_pause(self, queue: str, since: float, known_at: float) -> float:
+        """Return when its owner, who knew of a job, heard by a beat sent since then that its queue is paused."""
+        return min(
+            (at for name, sent_at, at in self._heard if name == queue and sent_at >= since and at >= known_at),
+            default=math.inf,
+        )
 
     def close(self) -> None:
         """Hang up."""

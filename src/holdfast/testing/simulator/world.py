@@ -6,6 +6,7 @@ cares whether the caller is still alive or still waiting. That is how a commit c
 
 import asyncio
 import math
+from collections.abc import Iterable
 from contextvars import Context
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -15,20 +16,34 @@ from typing import Any, TypeVar
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import ClaimRef
 from holdfast.core.states import State
-from holdfast.errors import HoldfastError, StoreUnavailableError
+from holdfast.errors import HoldfastError, StoreError, StoreUnavailableError
 from holdfast.schedule.closing import ClosedHours
-from holdfast.store.backend import Listener
-from holdfast.store.verb import Tone, Verb
+from holdfast.store.protocol import LeaseClock
+from holdfast.store.verb import Access, Verb
+from holdfast.testing.simulator.bell import WorldBell
+from holdfast.testing.simulator.land import PLAIN, Land
 from holdfast.testing.simulator.ledger import Ledger
 from holdfast.testing.simulator.loop import here
 from holdfast.testing.simulator.process import Process
 from holdfast.testing.simulator.watched import Seen, WatchedStore
-from holdfast.wakeup import Wakeup
+from holdfast.testing.simulator.wires import WireEnd
 
 T = TypeVar("T")
 
 LEASE = 6.0
 BEAT = 2.0
+HEARD_WITHIN = 3 * BEAT
+"""Seconds within which whoever may still start a job has heard what beats tell."""
+
+AT_ONCE = 0.05
+"""Seconds within which a worker does as it has heard."""
+
+EXACT = 0.001
+"""Seconds: timers are exact in virtual time."""
+
+ALONE = "alone"
+"""What the processes are called in which suspects run."""
+
 SAFE_OUTAGE = 2 * LEASE
 """Seconds of outage during which the beat of every supervisor must have failed."""
 
@@ -36,24 +51,49 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class VirtualClock:
-    """The machine's clocks: `boot` is the loop's time, `now` can be set."""
+    """The clocks of a machine: `boot` is the loop's time, `now` can be set, and gains `drift` in a second."""
 
-    def __init__(self) -> None:
+    def __init__(self, offset: timedelta = timedelta(), drift: float = 0.0) -> None:
         self._loop = asyncio.get_running_loop()
-        self.offset = timedelta()
+        self._rate = 1.0 + drift
+        self._set_at = -math.inf
+        self._latest = EPOCH
+        self.offset = offset
 
     def now(self) -> datetime:
         """Return the wall-clock time."""
-        return EPOCH + timedelta(seconds=self._loop.time()) + self.offset
+        return EPOCH + timedelta(seconds=self._loop.time() * self._rate) + self.offset
 
     def boot(self) -> float:
         """Return seconds since the world began."""
         return self._loop.time()
 
+    def set(self, offset: timedelta) -> None:
+        """Set it, so far ahead of a clock that nobody has set."""
+        self._latest = self.latest
+        self.offset, self._set_at = offset, self._loop.time()
+
+    @property
+    def latest(self) -> datetime:
+        """The latest time that it has ever shown."""
+        return max(self._latest, self.now())
+
+    @property
+    def unset_for(self) -> float:
+        """For how many seconds nobody has set it."""
+        return self._loop.time() - self._set_at
+
+    def boot_at(self, now: datetime) -> float:
+        """Return when it shows this time, by the boot clock, if nobody sets it."""
+        return (now - EPOCH - self.offset).total_seconds() / self._rate
+
 
 @dataclass(slots=True)
 class Weather:
-    """What may go wrong with a call at present: chances between 0 and 1, spans in seconds."""
+    """What may go wrong with a call at present: chances between 0 and 1, spans in seconds.
+
+    `refused` is the verb that the store may refuse for no good reason, as where rights are taken away for a while.
+    """
 
     latency: float = 0.004
     lose_request: float = 0.0
@@ -61,6 +101,8 @@ class Weather:
     delay: float = 0.0
     longest_delay: float = 8.0
     lose_ring: float = 0.0
+    refuse: float = 0.0
+    refused: str = ""
     outage: bool = False
 
 
@@ -84,17 +126,25 @@ class Trace:
 class World:
     """One seeded world."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, land: Land = PLAIN) -> None:
         self.random = Random(seed)
+        self.land = land
         self.clock = VirtualClock()
+        """The clock of the machines on which the fleet runs."""
+        self.store_clock = VirtualClock(land.ahead, land.drift) if land.elsewhere else self.clock
         self.trace = Trace()
         self.weather = Weather()
         self._long_outage_ended_at = -math.inf
         self.bell = WorldBell(self)
-        self.store = WatchedStore(self.clock, self)
+        self.store = WatchedStore(self.store_clock, self)
+        if land.elsewhere:
+            self.store.lease_clock = LeaseClock.SERVER
         self.ledger = Ledger()
         self.windows: tuple[ClosedHours, ...] = ()
         self.worker_process: dict[str, Process] = {}
+        self.worker_channel: dict[str, WireEnd] = {}
+        self.known_at: dict[ClaimRef, float] = {}
+        """When the worker of each claim heard of it."""
         self.cancelled: set[str] = set()
         self.snoozed: set[str] = set()
         self.claims_lost = 0
@@ -138,6 +188,8 @@ class World:
         outcome: T | HoldfastError
         if self.weather.outage:
             outcome = StoreUnavailableError("outage")
+        elif verb.name == self.weather.refused and self.random.random() < self.weather.refuse:
+            outcome = StoreError("refused")
         else:
             try:
                 outcome = self.store.apply(verb)
@@ -146,7 +198,8 @@ class World:
             for tone in verb.tones:
                 self.bell.ring(tone)
         if self.random.random() >= self.weather.lose_answer:
-            loop.call_later(self._leg(), _deliver, answer, outcome, context=Context())
+            written = 0.0 if verb.access is Access.READ else self.land.disk
+            loop.call_later(written + self._leg(), _deliver, answer, outcome, context=Context())
         else:
             self.say(f"{verb.name}: answer lost")
 
@@ -164,14 +217,46 @@ class World:
         if not seen.is_claim(worker, ref):
             self.violate(f"{ref.job_id}:{ref.fence} started though the store says {seen}")
         asked_for = self.clock.boot() - self.store.cancel_asked_at.get(ref.job_id, math.inf)
-        if asked_for > 3 * BEAT:
+        if asked_for > HEARD_WITHIN:
             self.violate(f"{ref.job_id} started {asked_for:.3f} s after its cancellation was asked for")
-        if any(
-            hours.closed_at(self.clock.now()) for hours in self.windows if hours.name in (seen.queue, seen.task)
-        ):
-            self.violate(f"{ref.job_id} started inside a window")
+        self._check_pause(worker, ref, seen.queue)
+        self._check_time(ref.job_id, seen)
         if seen.max_attempts == 1 and self.ledger.starts.get(ref.job_id):
             self.violate(f"{ref.job_id} has max_attempts=1 and started twice")
+
+    def _check_pause(self, worker: str, ref: ClaimRef, queue: str) -> None:
+        """See that no job of a paused queue starts once its worker has heard, nor where it should have."""
+        now, paused_at = self.clock.boot(), self.store.paused_at.get(queue, math.inf)
+        if now - paused_at > HEARD_WITHIN:
+            self.violate(f"{ref.job_id} started {now - paused_at:.3f} s after its queue was paused")
+        known_for = now - self.worker_channel[worker].heard_of_pause(queue, paused_at, self.known_at[ref])
+        if known_for > AT_ONCE:
+            self.violate(f"{ref.job_id} started {known_for:.3f} s after its worker heard that its queue was paused")
+
+    def _check_time(self, job_id: str, seen: Seen) -> None:
+        """See that it is a job's time by the store's clock, as well as that can be known elsewhere."""
+        unsure = HEARD_WITHIN if self.land.elsewhere else 0.0
+        if self.store_clock.unset_for < unsure:
+            return
+        early = (seen.run_at - self.store_clock.latest).total_seconds()
+        if early > EXACT:
+            self.violate(f"{job_id} started {early:.3f} s before its time")
+        now = self.store_clock.now()
+        times = (now, now - timedelta(seconds=unsure))
+        windows = [hours for hours in self.windows if hours.name in (seen.queue, seen.task)]
+        if any(all(hours.closed_at(time) for time in times) for hours in windows):
+            self.violate(f"{job_id} started inside a window")
+
+    def check_alone(self, children: Iterable[Process]) -> None:
+        """See that one supervisor runs one suspect at a time."""
+        alone = [process.name for process in children if process.alive and process.name.startswith(ALONE)]
+        if len(alone) > 1:
+            self.violate(f"{' and '.join(alone)} of one supervisor run suspects at a time")
+
+    def check_lost(self, worker: str) -> None:
+        """See that nobody says of a worker that others have buried it when its own supervisor has."""
+        if self.store.buried_as.get(worker, DeathKind.VANISHED) is not DeathKind.VANISHED:
+            self.violate(f"{worker[:4]} was said to be lost though its own supervisor has buried it")
 
     def check_burial(self, worker: str, death: Death) -> None:
         """See that nobody is given up while its code can run, nor because only the store was away."""
@@ -201,40 +286,3 @@ def _deliver(answer: "asyncio.Future[Any]", outcome: Any) -> None:
         answer.set_exception(outcome)
     else:
         answer.set_result(outcome)
-
-
-class WorldBell:
-    """The bell, rung by the store's commits and sometimes not heard."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._listeners: list[WorldListener] = []
-
-    def ring(self, tone: Tone = Tone.WORK) -> None:
-        """Wake the listeners, but for those that the weather deafens."""
-        for listener in self._listeners:
-            if listener.tone is tone and self._world.random.random() >= self._world.weather.lose_ring:
-                listener.wakeup.call()
-
-    def listen(self, tone: Tone = Tone.WORK) -> "Listener":
-        """Start listening."""
-        listener = WorldListener(self._listeners, tone)
-        self._listeners.append(listener)
-        return listener
-
-
-class WorldListener:
-    """One ear."""
-
-    def __init__(self, listeners: "list[WorldListener]", tone: Tone) -> None:
-        self.tone = tone
-        self._listeners = listeners
-        self.wakeup = Wakeup()
-
-    async def wait(self, timeout: float) -> bool:
-        """Return True as soon as the bell rings, False after `timeout` seconds."""
-        return await self.wakeup.rest(timeout)
-
-    def close(self) -> None:
-        """Stop listening."""
-        self._listeners.remove(self)
