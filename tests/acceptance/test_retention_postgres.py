@@ -87,7 +87,7 @@ def forgetting(url):
     def forget():
         with closing(Batches(url)) as supervisor:
             while not over.is_set():
-                number = supervisor.backend.run(supervisor.backend.verbs.retire(AGE, LIMIT))
+                number = supervisor.backend.run(supervisor.backend.verbs.forget_jobs(AGE, LIMIT))
                 forgotten.append(forgotten[-1] + number)
                 over.wait(0 if number else 0.05)
 

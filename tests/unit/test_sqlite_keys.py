@@ -78,7 +78,7 @@ def test_a_sweep_leaves_no_list_behind(backend: SqliteBackend, path: Path, clock
         backend.run(backend.verbs.finish("w", endings))
         assert len(rows(path, "holdfast_fading")) == 1
     clock.advance(5)
-    assert backend.run(backend.verbs.sweep(10)) == 1
+    assert backend.run(backend.verbs.forget_results(10)) == 1
     backend.run(backend.verbs.finish("w", endings))
     assert rows(path, "holdfast_fading") == []
 

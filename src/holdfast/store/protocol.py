@@ -426,11 +426,11 @@ class Store(Protocol):
         """
         ...
 
-    def sweep(self, limit: int) -> Verb[int]:
+    def forget_results(self, limit: int) -> Verb[int]:
         """Forget at most `limit` results whose time is over, for good; return how many. Views hide them before."""
         ...
 
-    def retire(self, age: timedelta, limit: int) -> Verb[int]:
+    def forget_jobs(self, age: timedelta, limit: int) -> Verb[int]:
         """Forget at most `limit` jobs that completed or were cancelled `age` ago or before; return how many.
 
         With a job go its result, history and tags, and its key. One whose key is kept for longer stays as long; a

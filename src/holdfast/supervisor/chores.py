@@ -91,8 +91,8 @@ class Chores:
             retired = 0
             if self._settings.keep_finished is not None:  # first, as it makes the most room where there is none
                 age = timedelta(seconds=self._settings.keep_finished)
-                retired = await self._calls.once(self._calls.verbs.retire(age, SWEPT_AT_ONCE))
-            swept = await self._calls.once(self._calls.verbs.sweep(SWEPT_AT_ONCE))
+                retired = await self._calls.once(self._calls.verbs.forget_jobs(age, SWEPT_AT_ONCE))
+            swept = await self._calls.once(self._calls.verbs.forget_results(SWEPT_AT_ONCE))
             if max(retired, swept) < SWEPT_AT_ONCE:
                 return False
         return True

@@ -333,8 +333,8 @@ def test_two_sweeps_at_once_fold_the_counters_without_waiting(crossing, monkeypa
     worker, refs = _claimed(crossing, 5)
     for ref in refs:
         crossing.finish(worker, ref, Move.COMPLETE)
-    with crossing.underway(crossing.verbs.sweep(10)):
-        crossing.later(crossing.verbs.sweep(10)).result(LONG)
+    with crossing.underway(crossing.verbs.forget_results(10)):
+        crossing.later(crossing.verbs.forget_results(10)).result(LONG)
         assert crossing.run(crossing.verbs.count())[State.COMPLETED] == 5
     assert crossing.run(crossing.verbs.count())[State.COMPLETED] == 5
     rows = crossing.own.execute(crossing.named("SELECT queue, state, jobs FROM {}.tally")).fetchall()
@@ -347,7 +347,7 @@ def test_two_sweeps_at_once_forget_different_results(crossing):
     endings = [Ending(ref, Move.COMPLETE, result=b"1", keep_result=timedelta(seconds=1)) for ref in refs]
     crossing.run(crossing.verbs.finish(worker, endings))
     crossing.clock.advance(2)
-    with crossing.underway(crossing.verbs.sweep(3)) as commit_first:
-        second = crossing.later(crossing.verbs.sweep(3)).result(LONG)
+    with crossing.underway(crossing.verbs.forget_results(3)) as commit_first:
+        second = crossing.later(crossing.verbs.forget_results(3)).result(LONG)
         assert (commit_first(), second) == (3, 1)
-    assert crossing.run(crossing.verbs.sweep(3)) == 0
+    assert crossing.run(crossing.verbs.forget_results(3)) == 0

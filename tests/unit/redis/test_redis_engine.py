@@ -242,7 +242,7 @@ for _ in range(3000):
     try:
         signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.000001, 0.001))
         while True:
-            engine._evaluate(Silent(), Script("sweep", tuple(range(1000, 1100)) + (0.5,)))
+            engine._evaluate(Silent(), Script("forget_results", tuple(range(1000, 1100)) + (0.5,)))
     except TimeIsUpError:
         pass
 """

@@ -200,7 +200,7 @@ def test_calls_of_many_jobs(store: Harness) -> None:
     assert store.run(store.verbs.finish(worker, endings)) == (Verdict.ACCEPTED,) * MANY
     assert store.run(store.verbs.count())[State.COMPLETED] == MANY
     store.clock.advance(1)
-    assert store.run(store.verbs.retire(timedelta(), MANY)) == MANY
+    assert store.run(store.verbs.forget_jobs(timedelta(), MANY)) == MANY
 
 
 def test_a_list_that_passes_over_many(store: Harness) -> None:
@@ -277,8 +277,8 @@ def test_nothing_is_left_of_jobs_that_were_retired(store: Harness, server: redis
             store.finish(last, claim.ref, Move.COMPLETE, result=b"", keep_result=timedelta(seconds=1))
     assert store.job(replacement).state is State.COMPLETED
     store.clock.advance(60)
-    assert store.run(store.verbs.sweep(100)) > 0
-    assert store.run(store.verbs.retire(timedelta(seconds=1), 100)) == 7
+    assert store.run(store.verbs.forget_results(100)) > 0
+    assert store.run(store.verbs.forget_jobs(timedelta(seconds=1), 100)) == 7
     store.beat(last)
     for name in (worker, last):
         store.run(store.verbs.bury(name, Death(DeathKind.STOPPED)))
@@ -349,7 +349,7 @@ def test_a_full_server_lets_work_come_to_its_end(redis_server: Servers, open_sto
         store.finish(other, claim.ref, Move.COMPLETE)
     assert {store.job(job_id).state for job_id in jobs} == {State.COMPLETED, State.CANCELLED}
     store.clock.advance(1)
-    assert store.run(store.verbs.retire(timedelta(), 100)) == len(jobs)
+    assert store.run(store.verbs.forget_jobs(timedelta(), 100)) == len(jobs)
 
 
 def test_a_full_server_makes_room_by_itself(redis_server: Servers, open_store: Open) -> None:
@@ -363,9 +363,9 @@ def test_a_full_server_makes_room_by_itself(redis_server: Servers, open_store: O
         store.finish(worker, claim.ref, Move.COMPLETE, result=b"1", keep_result=timedelta(seconds=1))
     clock.advance(2)
     fill(private)
-    assert store.run(store.verbs.sweep(100)) == 2
+    assert store.run(store.verbs.forget_results(100)) == 2
     assert [store.job(job_id).result for job_id in jobs] == [None, None]
-    assert store.run(store.verbs.retire(timedelta(), 100)) == 2
+    assert store.run(store.verbs.forget_jobs(timedelta(), 100)) == 2
 
 
 def test_a_full_server_can_be_operated(redis_server: Servers, open_store: Open) -> None:

@@ -80,7 +80,7 @@ def test_only_the_first_of_all_sweeps(other: str | None, sweeps: bool) -> None:
             await asyncio.sleep(1)
             if other is not None:
                 house.backend.run(house.verbs.beat([WorkerBeat(other)]))
-        assert bool(house.backend.calls_of("sweep")) is sweeps
+        assert bool(house.backend.calls_of("forget_results")) is sweeps
 
     play(scenario, "m")
 
@@ -90,7 +90,7 @@ def test_when_the_first_is_gone_the_next_one_sweeps() -> None:
         house.register("a")
         house.beat()
         await asyncio.sleep(SETTINGS.lease + 10)
-        assert house.backend.calls_of("sweep")
+        assert house.backend.calls_of("forget_results")
 
     play(scenario, "m")
 

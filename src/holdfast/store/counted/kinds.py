@@ -25,7 +25,9 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         **dict.fromkeys(("get", "glance", "history"), Kind.READ),
         "enqueue": Kind.CREATE,
         **dict.fromkeys(("start", "progress", "finish"), Kind.WRITE),
-        **dict.fromkeys(("register", "beat", "reconcile", "condemn", "bury", "sweep", "retire"), Kind.MEMBERSHIP),
+        **dict.fromkeys(
+            ("register", "beat", "reconcile", "condemn", "bury", "forget_results", "forget_jobs"), Kind.MEMBERSHIP
+        ),
         **dict.fromkeys(("records", "due_records", "change_records"), Kind.MEMBERSHIP),
     }
 )

@@ -19,7 +19,7 @@ _UNHARMED = Move.RELEASE.value
 
 
 class SupervisionVerbs(Tables):
-    """Register, beat, reconcile, condemn, bury, sweep, retire."""
+    """Register, beat, reconcile, condemn, bury, forget results and jobs."""
 
     @verb(Access.WRITE)
     def register(self, worker: WorkerInfo) -> None:
@@ -110,7 +110,7 @@ class SupervisionVerbs(Tables):
         return frozenset(row.info.id for row in asked if row.condemned)
 
     @verb(Access.WRITE)
-    def sweep(self, limit: int) -> int:
+    def forget_results(self, limit: int) -> int:
         """Forget at most `limit` results whose time is over, for good; return how many."""
         now = self._clock.now()
         stale = list(islice((row for row in self._jobs.values() if row.has_stale_result(now)), limit))
@@ -119,7 +119,7 @@ class SupervisionVerbs(Tables):
         return len(stale)
 
     @verb(Access.WRITE)
-    def retire(self, age: timedelta, limit: int) -> int:
+    def forget_jobs(self, age: timedelta, limit: int) -> int:
         """Forget at most `limit` jobs that completed or were cancelled longer than `age` ago; return how many."""
         now = self._clock.now()
         over = list(islice((row for row in self._jobs.values() if row.is_over(now, age)), limit))

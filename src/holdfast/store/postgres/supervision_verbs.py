@@ -89,7 +89,7 @@ class _Lease(NamedTuple):
 
 
 class SupervisionVerbs(PostgresVerbs):
-    """Register, beat, condemn, sweep."""
+    """Register, beat, condemn, forget results."""
 
     @verb(Access.WRITE)
     def register(self, worker: WorkerInfo) -> Steps[None]:
@@ -160,7 +160,7 @@ class SupervisionVerbs(PostgresVerbs):
         return frozenset(worker for (worker,) in marked)
 
     @verb(Access.WRITE)
-    def sweep(self, limit: int) -> Steps[int]:
+    def forget_results(self, limit: int) -> Steps[int]:
         """Forget at most `limit` results whose time is over, for good; return how many. Tidy up besides."""
         forgotten: int
         forgotten, _ = yield Last(

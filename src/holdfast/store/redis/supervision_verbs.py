@@ -25,7 +25,7 @@ LONGEST_LEASE = timedelta(days=36_500)
 
 
 class SupervisionVerbs:
-    """Register, beat, condemn, sweep, retire."""
+    """Register, beat, condemn, forget results and jobs."""
 
     @verb(Access.WRITE)
     def register(self, worker: WorkerInfo) -> Steps[None]:
@@ -67,15 +67,15 @@ class SupervisionVerbs:
         return _names(marked)
 
     @verb(Access.WRITE)
-    def sweep(self, limit: int) -> Steps[int]:
+    def forget_results(self, limit: int) -> Steps[int]:
         """Forget at most `limit` results whose time is over, for good; return how many."""
-        forgotten: int = yield Script("sweep", (limit,))
+        forgotten: int = yield Script("forget_results", (limit,))
         return forgotten
 
     @verb(Access.WRITE)
-    def retire(self, age: timedelta, limit: int) -> Steps[int]:
+    def forget_jobs(self, age: timedelta, limit: int) -> Steps[int]:
         """Forget at most `limit` jobs that completed or were cancelled longer than `age` ago; return how many."""
-        forgotten: int = yield Script("retire", (span_to_micros(age), limit))
+        forgotten: int = yield Script("forget_jobs", (span_to_micros(age), limit))
         return forgotten
 
 

@@ -58,7 +58,7 @@ from holdfast.store.verb import Access, Bulk, Command, Query, Steps, verb
 
 
 class SupervisionVerbs(SqliteVerbs):
-    """Register, beat, condemn, sweep."""
+    """Register, beat, condemn, forget results."""
 
     @verb(Access.WRITE)
     def register(self, worker: WorkerInfo) -> Steps[None]:
@@ -74,7 +74,7 @@ class SupervisionVerbs(SqliteVerbs):
         boot, now = self._boot(), self._clock.now()
         lives = [(beat.worker, boot, self._boot_id, to_micros_or_none(beat.polled_at)) for beat in beats]
         yield Bulk(self._sql["beat"], lives)
-        yield Command(self._sql["sweep_beats"])
+        yield Command(self._sql["forget_dead_beats"])
         leases = yield from self._leases()
         calling = {beat.worker for beat in beats}
         accepted = {lease.worker for lease in leases if lease.worker in calling and not lease.condemned}
@@ -112,7 +112,7 @@ class SupervisionVerbs(SqliteVerbs):
         return frozenset(lease.worker for lease in over)
 
     @verb(Access.WRITE)
-    def sweep(self, limit: int) -> Steps[int]:
+    def forget_results(self, limit: int) -> Steps[int]:
         """Forget at most `limit` results whose time is over, for good; return how many."""
         faded = yield Query(self._sql["faded"], (self._now(), limit))
         forgotten: int = (yield Bulk(self._sql["forget_result"], faded)) if faded else 0

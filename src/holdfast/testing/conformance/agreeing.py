@@ -262,10 +262,10 @@ class History:
         self._hire()
 
     def _sweep(self) -> None:
-        self._ask(lambda verbs: verbs.sweep(2))
+        self._ask(lambda verbs: verbs.forget_results(2))
 
     def _retire(self) -> None:
-        self._ask(lambda verbs: verbs.retire(timedelta(seconds=200), 100))
+        self._ask(lambda verbs: verbs.forget_jobs(timedelta(seconds=200), 100))
 
     # -- what to do it with ----------------------------------------------------------------------------------
 

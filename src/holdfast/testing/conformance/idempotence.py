@@ -67,7 +67,7 @@ def _sweep(harness: Harness) -> Repeatable:
     placed = harness.place(State.RUNNING)
     harness.finish(placed.worker, placed.ref, Move.COMPLETE, result=b"1", keep_result=timedelta(seconds=1))
     harness.clock.advance(1)
-    return lambda: harness.verbs.sweep(10), 0
+    return lambda: harness.verbs.forget_results(10), 0
 
 
 def _pause(harness: Harness) -> Repeatable:

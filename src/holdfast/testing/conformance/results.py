@@ -42,7 +42,7 @@ class KeepingResults:
         """Unless a time was given, the result is kept as long as the job."""
         job_id = _complete(harness, None)
         harness.clock.advance(10**8)
-        assert harness.run(harness.verbs.sweep(100)) == 0
+        assert harness.run(harness.verbs.forget_results(100)) == 0
         job = harness.job(job_id)
         assert (job.result, job.result_until) == (b"42", None)
 
@@ -64,15 +64,15 @@ class KeepingResults:
         """A sweep drops results whose time is over, each once, at most as many as asked, and no other."""
         over = [_complete(harness, MINUTE) for _ in range(3)]
         kept, later = _complete(harness, None), _complete(harness, 2 * MINUTE)
-        assert harness.run(harness.verbs.sweep(100)) == 0
+        assert harness.run(harness.verbs.forget_results(100)) == 0
         harness.clock.advance(60)
         before = harness.snapshot()
-        assert [harness.run(harness.verbs.sweep(2)) for _ in range(3)] == [2, 1, 0]
+        assert [harness.run(harness.verbs.forget_results(2)) for _ in range(3)] == [2, 1, 0]
         assert harness.snapshot() == before
         assert [harness.job(job_id).result for job_id in (kept, later)] == [b"42", b"42"]
         assert [harness.job(job_id).result for job_id in over] == [None] * 3
         harness.clock.advance(60)
-        assert harness.run(harness.verbs.sweep(100)) == 1
+        assert harness.run(harness.verbs.forget_results(100)) == 1
 
     def test_a_swept_result_is_gone_for_good(self, harness: Harness) -> None:
         """A clock that is set back brings a hidden result to light again, but not one that was swept."""
@@ -81,7 +81,7 @@ class KeepingResults:
         harness.clock.step_wall(-30)
         assert harness.job(hidden).result == b"42"
         harness.clock.step_wall(30)
-        assert harness.run(harness.verbs.sweep(1)) == 1
+        assert harness.run(harness.verbs.forget_results(1)) == 1
         harness.clock.step_wall(-30)
         assert harness.job(hidden).result is None
 
@@ -89,10 +89,10 @@ class KeepingResults:
         """A completion without a result is not swept, and a limit of nothing sweeps nothing."""
         _complete(harness, MINUTE, None)
         harness.clock.advance(60)
-        assert harness.run(harness.verbs.sweep(10)) == 0
+        assert harness.run(harness.verbs.forget_results(10)) == 0
         _complete(harness, timedelta())
-        assert harness.run(harness.verbs.sweep(0)) == 0
-        assert harness.run(harness.verbs.sweep(10)) == 1
+        assert harness.run(harness.verbs.forget_results(0)) == 0
+        assert harness.run(harness.verbs.forget_results(10)) == 1
 
 
 def _log(harness: Harness, placed: Placed, move: Move, log: str | None) -> None:

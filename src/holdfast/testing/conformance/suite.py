@@ -10,6 +10,7 @@ from holdfast.testing.conformance.driving import Driving
 from holdfast.testing.conformance.ending import EndingClaims
 from holdfast.testing.conformance.fencing import Fencing
 from holdfast.testing.conformance.firing import Firing
+from holdfast.testing.conformance.forgetting import Forgetting
 from holdfast.testing.conformance.glancing import Glancing
 from holdfast.testing.conformance.idempotence import Idempotence
 from holdfast.testing.conformance.keys import Keys, RefusingKeys, RevivingKeys
@@ -22,7 +23,6 @@ from holdfast.testing.conformance.reconciling import Reconciling
 from holdfast.testing.conformance.recording import ComparingVersions, KeepingRecords, RacingForRecords
 from holdfast.testing.conformance.replacing import GivingBack, ReplacingTheClaimed, ReplacingTheWaiting
 from holdfast.testing.conformance.results import KeepingLogs, KeepingResults
-from holdfast.testing.conformance.retiring import Retiring
 from holdfast.testing.conformance.sharing import Sharing, WaitingLongEnough
 from holdfast.testing.conformance.tagging import Tagging
 from holdfast.testing.conformance.taking_turns import TakingTurns, TellingOfPolls, TellingOfRecords
@@ -61,7 +61,7 @@ class StoreConformance(
     EndingClaims,
     KeepingResults,
     KeepingLogs,
-    Retiring,
+    Forgetting,
     KeepingRecords,
     ComparingVersions,
     RacingForRecords,

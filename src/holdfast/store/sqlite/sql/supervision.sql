@@ -17,7 +17,7 @@ SET beat_at = excluded.beat_at, boot_id = excluded.boot_id,
     polled_at = coalesce(excluded.polled_at, holdfast_beat.polled_at)
 WHERE condemned = 0;
 
--- name: sweep_beats
+-- name: forget_dead_beats
 -- Forget the beats of workers that are buried or were never registered.
 DELETE FROM holdfast_beat WHERE worker NOT IN (SELECT id FROM holdfast_worker WHERE buried_at IS NULL);
 

@@ -24,7 +24,7 @@ WHOLE_ROUND_EVERY = 60
 _BEGINNING = str(UUID(int=0))
 
 
-class RetireVerbs(PostgresVerbs):
+class ForgettingVerbs(PostgresVerbs):
     """The verb by which finished jobs go. Each process remembers for itself where its next stretch begins."""
 
     def __init__(self, statements: Mapping[str, str], clock: Clock | None) -> None:
@@ -34,12 +34,12 @@ class RetireVerbs(PostgresVerbs):
         self._looked_up_to: str | None = None
 
     @verb(Access.WRITE)
-    def retire(self, age: timedelta, limit: int) -> Steps[int]:
+    def forget_jobs(self, age: timedelta, limit: int) -> Steps[int]:
         """Forget at most `limit` jobs that completed or were cancelled longer than `age` ago; return how many."""
         is_new_round = self._looked_up_to is None
         start = self._looked_up_to or self._begin_round()
         asked = (self._given_now(), span_to_micros(age), start, STRETCH, limit)
-        [(gone, first, self._looked_up_to)] = yield Last(Query(self._sql["retire"], asked))
+        [(gone, first, self._looked_up_to)] = yield Last(Query(self._sql["forget_jobs"], asked))
         if is_new_round:
             self._front = first or _BEGINNING
         return int(gone)

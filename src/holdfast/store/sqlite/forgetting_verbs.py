@@ -12,7 +12,7 @@ STRETCH = 5000
 """So many jobs are looked at in one call, so that many that stay do not make it long."""
 
 
-class RetireVerbs(SqliteVerbs):
+class ForgettingVerbs(SqliteVerbs):
     """The verb by which finished jobs go. Each process remembers for itself where its next stretch begins."""
 
     def __init__(self, statements: Mapping[str, str], clock: Clock) -> None:
@@ -20,7 +20,7 @@ class RetireVerbs(SqliteVerbs):
         self._looked_up_to = 0
 
     @verb(Access.WRITE)
-    def retire(self, age: timedelta, limit: int) -> Steps[int]:
+    def forget_jobs(self, age: timedelta, limit: int) -> Steps[int]:
         """Forget at most `limit` jobs that completed or were cancelled longer than `age` ago; return how many."""
         start, now = self._looked_up_to, self._now()
         [(end, looked_at)] = yield Query(self._sql["stretch_end"], (start, STRETCH))

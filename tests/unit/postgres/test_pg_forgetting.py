@@ -11,7 +11,7 @@ from psycopg import sql
 
 from holdfast.core.job import Ending
 from holdfast.core.states import Move, State
-from holdfast.store.postgres import retire_verbs
+from holdfast.store.postgres import forgetting_verbs
 from holdfast.store.postgres.sql_files import load_statements
 from holdfast.store.postgres.store import PostgresStore
 from holdfast.store.protocol import JobFilter
@@ -75,7 +75,7 @@ def starts(crossing, times, limit=100):
         return stop.value.value
 
     for _ in range(times):
-        verb = crossing.verbs.retire(AGE, limit)
+        verb = crossing.verbs.forget_jobs(AGE, limit)
         crossing.run(Verb(verb.name, verb.access, steps(verb)))
     return seen
 
@@ -88,8 +88,8 @@ def test_two_at_once_take_different_jobs(crossing):
     ended(crossing, 3, tags=("red",))
     ended(crossing, 3, Move.CANCEL)
     crossing.clock.advance(HOUR)
-    with crossing.underway(crossing.verbs.retire(AGE, 2)) as commit:
-        assert crossing.run(another(crossing).retire(AGE, 100)) == 4
+    with crossing.underway(crossing.verbs.forget_jobs(AGE, 2)) as commit:
+        assert crossing.run(another(crossing).forget_jobs(AGE, 100)) == 4
         assert commit() == 2
     assert left(crossing) == []
 
@@ -103,7 +103,7 @@ def test_many_at_once_forget_each_job_once(crossing):
     def forget():
         verbs, idle = another(crossing), 0
         while idle < 20:
-            number = crossing.later(verbs.retire(AGE, 7)).result(LONG)
+            number = crossing.later(verbs.forget_jobs(AGE, 7)).result(LONG)
             forgotten.append(number)
             idle = 0 if number else idle + 1
 
@@ -122,10 +122,10 @@ def test_a_sweep_under_way_keeps_its_jobs(crossing):
     crossing.enqueue()
     crossing.finish(worker, crossing.claim_one(worker), Move.COMPLETE, result=b"1", keep_result=AGE)
     crossing.clock.advance(HOUR)
-    with crossing.underway(crossing.verbs.sweep(10)) as commit:
-        assert crossing.run(crossing.verbs.retire(AGE, 10)) == 0
+    with crossing.underway(crossing.verbs.forget_results(10)) as commit:
+        assert crossing.run(crossing.verbs.forget_jobs(AGE, 10)) == 0
         assert commit() == 1
-    assert crossing.run(crossing.verbs.retire(AGE, 10)) == 1
+    assert crossing.run(crossing.verbs.forget_jobs(AGE, 10)) == 1
     assert left(crossing) == []
 
 
@@ -137,7 +137,7 @@ def test_a_sweep_that_has_only_begun_is_not_waited_for(crossing):
     crossing.clock.advance(HOUR)
     with crossing.own.transaction():
         crossing.own.execute(crossing.named("DELETE FROM {}.fading"))
-        assert crossing.run(crossing.verbs.retire(AGE, 10)) == 1
+        assert crossing.run(crossing.verbs.forget_jobs(AGE, 10)) == 1
     assert left(crossing) == []
 
 
@@ -147,8 +147,8 @@ def test_a_sweep_does_not_wait_either(crossing):
     crossing.enqueue()
     crossing.finish(worker, crossing.claim_one(worker), Move.COMPLETE, result=b"1", keep_result=AGE)
     crossing.clock.advance(HOUR)
-    with crossing.underway(crossing.verbs.retire(AGE, 10)) as commit:
-        assert crossing.later(crossing.verbs.sweep(10)).result(LONG) == 0
+    with crossing.underway(crossing.verbs.forget_jobs(AGE, 10)) as commit:
+        assert crossing.later(crossing.verbs.forget_results(10)).result(LONG) == 0
         assert commit() == 1
     assert left(crossing) == []
 
@@ -173,7 +173,7 @@ def test_what_a_sweep_wrote_since_is_forgotten_as_a_whole(alone):
     [job_id] = ended(alone, 1, tags=("red",))
     alone.clock.advance(HOUR)
     with gate(alone) as open_gate:
-        forgetting = alone.later(alone.verbs.retire(AGE, 10))
+        forgetting = alone.later(alone.verbs.forget_jobs(AGE, 10))
         alone.wait_until_it_waits()
         alone.own.execute(alone.named("UPDATE {}.outcome SET result = NULL WHERE id = %s"), (job_id,))
         open_gate()
@@ -186,7 +186,7 @@ def test_what_another_has_forgotten_since_is_counted_once(alone):
     ended(alone, 1)
     alone.clock.advance(HOUR)
     with gate(alone) as open_gate:
-        forgetting = [alone.later(another(alone).retire(AGE, 10)) for _ in range(2)]
+        forgetting = [alone.later(another(alone).forget_jobs(AGE, 10)) for _ in range(2)]
         alone.wait_until_it_waits(2)
         open_gate()
         assert sorted(each.result(LONG) for each in forgetting) == [0, 1]
@@ -202,7 +202,7 @@ def test_a_key_that_is_being_taken_goes_to_who_takes_it(crossing):
     crossing.clock.advance(HOUR)
     new = crossing.new_job(key="order-1")
     with crossing.underway(crossing.verbs.enqueue([new])) as commit:
-        assert crossing.run(crossing.verbs.retire(AGE, 10)) == 1
+        assert crossing.run(crossing.verbs.forget_jobs(AGE, 10)) == 1
         assert commit() == {}
     assert left(crossing) == [new.id]
     assert crossing.taken_by(key="order-1") == new.id
@@ -214,7 +214,7 @@ def test_a_key_that_was_not_taken_after_all_is_free(crossing):
     crossing.clock.advance(HOUR)
     with crossing.own.transaction(force_rollback=True):
         crossing.own.execute(crossing.named("SELECT FROM {}.key FOR UPDATE"))
-        assert crossing.run(crossing.verbs.retire(AGE, 10)) == 1
+        assert crossing.run(crossing.verbs.forget_jobs(AGE, 10)) == 1
     assert crossing.taken_by(key="order-1") is None
     assert len(left(crossing)) == 1
 
@@ -224,7 +224,7 @@ def test_a_key_that_is_being_forgotten_is_had_after_that(crossing):
     ended(crossing, 1, key="order-1")
     crossing.clock.advance(HOUR)
     new = crossing.new_job(key="order-1")
-    with crossing.underway(crossing.verbs.retire(AGE, 10)) as commit:
+    with crossing.underway(crossing.verbs.forget_jobs(AGE, 10)) as commit:
         enqueued = crossing.later(crossing.verbs.enqueue([new]))
         crossing.wait_until_it_waits()
         assert commit() == 1
@@ -239,7 +239,7 @@ def test_an_id_that_comes_again_meanwhile_is_a_new_job(crossing):
     worker = crossing.register()
     crossing.finish(worker, crossing.claim_one(worker), Move.COMPLETE)
     crossing.clock.advance(HOUR)
-    with crossing.underway(crossing.verbs.retire(AGE, 10)) as commit:
+    with crossing.underway(crossing.verbs.forget_jobs(AGE, 10)) as commit:
         again = crossing.later(crossing.verbs.enqueue([job]))
         crossing.wait_until_it_waits()
         assert commit() == 1
@@ -252,42 +252,42 @@ def test_an_id_that_comes_again_meanwhile_is_a_new_job(crossing):
 
 def test_many_that_stay_do_not_keep_others_for_ever(alone, monkeypatch):
     """Each call looks at a stretch, and the next one goes on behind it."""
-    monkeypatch.setattr(retire_verbs, "STRETCH", 5)
+    monkeypatch.setattr(forgetting_verbs, "STRETCH", 5)
     dead = ended(alone, 12, Move.DIE)
     ended(alone, 3)
     alone.clock.advance(HOUR)
-    assert sum(alone.run(alone.verbs.retire(AGE, 10)) for _ in range(4)) == 3
+    assert sum(alone.run(alone.verbs.forget_jobs(AGE, 10)) for _ in range(4)) == 3
     assert left(alone) == dead
 
 
 def test_a_round_ends_where_all_are_young(alone, monkeypatch):
     """However many were finished lately, the oldest are looked at again the next time."""
-    monkeypatch.setattr(retire_verbs, "STRETCH", 5)
+    monkeypatch.setattr(forgetting_verbs, "STRETCH", 5)
     [old] = ended(alone, 1, Move.DIE)
     alone.clock.advance(HOUR)
     young = ended(alone, 20)
-    assert starts(alone, 3) == [retire_verbs._BEGINNING, young[3], old]
+    assert starts(alone, 3) == [forgetting_verbs._BEGINNING, young[3], old]
 
 
 def test_what_was_forgotten_is_not_walked_again(alone, monkeypatch):
     """A round begins where the last one has met the first outcome; one in so many at the very beginning."""
-    monkeypatch.setattr(retire_verbs, "WHOLE_ROUND_EVERY", 4)
+    monkeypatch.setattr(forgetting_verbs, "WHOLE_ROUND_EVERY", 4)
     over = ended(alone, 3)
     alone.clock.advance(HOUR)
     [stays] = ended(alone, 1, Move.DIE)
-    beginning = retire_verbs._BEGINNING
+    beginning = forgetting_verbs._BEGINNING
     assert starts(alone, 6) == [beginning, over[0], stays, stays, beginning, stays]
     assert left(alone) == [stays]
 
 
 def test_an_old_id_that_comes_late_is_forgotten_too(alone, monkeypatch):
     """It lies before where rounds begin, and is met by the one that begins at the very beginning."""
-    monkeypatch.setattr(retire_verbs, "WHOLE_ROUND_EVERY", 3)
+    monkeypatch.setattr(forgetting_verbs, "WHOLE_ROUND_EVERY", 3)
     [stays] = ended(alone, 1, Move.DIE)
     starts(alone, 1)
     ended(alone, 1, id="01800000-0000-7000-8000-000000000001")
     alone.clock.advance(HOUR)
-    assert [alone.run(alone.verbs.retire(AGE, 10)) for _ in range(3)] == [0, 0, 1]
+    assert [alone.run(alone.verbs.forget_jobs(AGE, 10)) for _ in range(3)] == [0, 0, 1]
     assert left(alone) == [stays]
 
 
@@ -297,8 +297,8 @@ def test_a_plan_of_a_quiet_hour_serves_when_there_is_much(alone):
     for table in tables:
         alone.own.execute(alone.named(f"VACUUM (ANALYZE) {{}}.{table}"))
     alone.own.execute("SET plan_cache_mode = force_generic_plan")
-    psycopg.RawCursor(alone.own).execute(f"PREPARE plan AS {load_statements(alone.schema)['retire']}")
-    call = f"EXECUTE plan ({{}}, 0, '{retire_verbs._BEGINNING}', {retire_verbs.STRETCH}, 500)"
+    psycopg.RawCursor(alone.own).execute(f"PREPARE plan AS {load_statements(alone.schema)['forget_jobs']}")
+    call = f"EXECUTE plan ({{}}, 0, '{forgetting_verbs._BEGINNING}', {forgetting_verbs.STRETCH}, 500)"
     alone.own.execute(call.format(0))
     for number in range(0, 5000, 1000):
         ended(alone, 1000, tags=("red", f"t{number}"), metadata={"note": "x" * 500})

@@ -6,7 +6,7 @@
 -- who meets a sweep. A key that is locked is being given to another job: if that comes to nothing, its row stays
 -- and means nothing, as the job in it is gone.
 
--- name: retire
+-- name: forget_jobs
 -- takes: now bigint, age bigint, start uuid, stretch bigint, limit bigint
 -- Of a stretch of outcomes from the start on, forget at most `limit` that completed or were cancelled so long ago
 -- or earlier, and whose key is kept no longer. Tells how many; the first id of the stretch; and from where to go

@@ -12,10 +12,10 @@ DAY = timedelta(days=1)
 
 
 def _retire(harness: Harness, limit: int = 100) -> int:
-    return harness.run(harness.verbs.retire(DAY, limit))
+    return harness.run(harness.verbs.forget_jobs(DAY, limit))
 
 
-class Retiring:
+class Forgetting:
     """What completed or was cancelled long ago goes; everything else stays."""
 
     @pytest.mark.parametrize("state", [State.COMPLETED, State.CANCELLED])
@@ -95,4 +95,4 @@ class Retiring:
         harness.clock.advance(DAY.total_seconds())
         assert _retire(harness) == 1
         harness.clock.advance(2 * DAY.total_seconds())
-        assert harness.run(harness.verbs.sweep(10)) == 0
+        assert harness.run(harness.verbs.forget_results(10)) == 0
