@@ -3,6 +3,7 @@
 Everything is bound, checked and encoded before anything is written; sync and async differ in one call only.
 """
 
+import asyncio
 import inspect
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from holdfast.patience import PASSING, Patience
 from holdfast.policy import OnConflictWord, OnLateWord, Options, Policy, Seconds, declare_options
 from holdfast.policy.problems import name_problems, refuse_any
 from holdfast.spelling import options_of
+from holdfast.store.awaiting import run_at_once
 
 __all__ = ["AsyncTask", "BoundTask", "Policy", "SyncTask", "Task", "declare_task"]
 
@@ -193,12 +195,12 @@ class BoundTask(Generic[P, R]):
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Enqueue a job and return its handle: when this returns, the job is stored."""
         job = self._new_job(self.task.arguments.encode(args, kwargs))
-        return self._handle(job, self._store((job,), self._patience()))
+        return self._handle(job, run_at_once(self._store((job,), at_once=True)))
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Enqueue a job from async code."""
         job = self._new_job(self.task.arguments.encode(args, kwargs))
-        return self._handle(job, await self._astore((job,), self._patience()))
+        return self._handle(job, await self._store((job,), at_once=False))
 
     def enqueue_many(self, jobs: Iterable[Mapping[str, Any]]) -> list[JobHandle[R]]:
         """Enqueue a job for each mapping of arguments, a thousand per transaction; all are checked first.
@@ -206,49 +208,38 @@ class BoundTask(Generic[P, R]):
         If the store fails after the first thousand, what is stored stays; a note on the error says how many.
         Inside a transaction of your own (`tx`) it is all or nothing.
         """
-        new_jobs, taken, patience = self._new_jobs(jobs), dict[str, str](), self._patience()
-        for start, chunk in self._chunks(new_jobs):
-            with _noting_stored(start):
-                met = self._store(chunk, patience)
-            taken |= met
-        return [self._handle(job, taken) for job in new_jobs]
+        return run_at_once(self._enqueue_many(jobs, at_once=True))
 
     async def aenqueue_many(self, jobs: Iterable[Mapping[str, Any]]) -> list[JobHandle[R]]:
         """Enqueue many jobs from async code."""
+        return await self._enqueue_many(jobs, at_once=False)
+
+    async def _enqueue_many(self, jobs: Iterable[Mapping[str, Any]], *, at_once: bool) -> list[JobHandle[R]]:
         new_jobs, taken, patience = self._new_jobs(jobs), dict[str, str](), self._patience()
-        for start, chunk in self._chunks(new_jobs):
+        one_call = self.given.tx is not None and new_jobs
+        for start, chunk in [(0, new_jobs)] if one_call else _chunks(new_jobs):
             with _noting_stored(start):
-                met = await self._astore(chunk, patience)
-            taken |= met
+                taken |= await self._store(chunk, patience, at_once=at_once)
         return [self._handle(job, taken) for job in new_jobs]
 
-    def _chunks(self, jobs: Sequence[NewJob]) -> Iterable[tuple[int, Sequence[NewJob]]]:
-        """Return the calls that it takes; inside a transaction of the user's own it is one."""
-        return _chunks(jobs) if self.given.tx is None or not jobs else [(0, jobs)]
-
-    def _store(self, jobs: Sequence[NewJob], patience: Patience | None) -> Mapping[str, str]:
+    async def _store(
+        self, jobs: Sequence[NewJob], patience: Patience | None = None, *, at_once: bool
+    ) -> Mapping[str, str]:
         """Enqueue; tried again with the same ids, which a try whose answer was lost may have stored already."""
+        caller, tx = self.caller, self.given.tx
         while True:
             try:
-                return self.caller.call(self.caller.verbs.enqueue(jobs), self.given.tx)
+                verb = caller.verbs.enqueue(jobs)
+                return caller.call(verb, tx) if at_once else await caller.acall(verb, tx)
             except PASSING as error:
+                patience = patience or self._patience()
                 if patience is None:
                     raise
                 pause = patience.pause_after(error)
-            time.sleep(pause)
-
-    async def _astore(self, jobs: Sequence[NewJob], patience: Patience | None) -> Mapping[str, str]:
-        """Do as `_store` does, without blocking the event loop."""
-        while True:
-            try:
-                return await self.caller.acall(self.caller.verbs.enqueue(jobs), self.given.tx)
-            except PASSING as error:
-                if patience is None:
-                    raise
-                pause = patience.pause_after(error)
-            import asyncio  # noqa: PLC0415 - slow to import, and here it is loaded already
-
-            await asyncio.sleep(pause)
+            if at_once:
+                time.sleep(pause)  # noqa: ASYNC251 - no event loop is waiting
+            else:
+                await asyncio.sleep(pause)
 
     def _patience(self) -> Patience | None:
         """Return how long to go on trying, if at all: a transaction of the caller's own is over at a failure."""
