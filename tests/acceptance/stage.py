@@ -7,6 +7,7 @@ from holdfast.core.record import Decision, Fire
 from holdfast.core.states import Move, State
 from holdfast.schedule import due, errands
 from holdfast.schedule.plan import Schedule, Template
+from holdfast.schedule.schedules import Schedules
 from holdfast.store.errand import Errand, run_errand
 from holdfast.store.memory.backend import MemoryBackend
 from holdfast.store.protocol import ClaimRequest, WorkerInfo
@@ -25,6 +26,7 @@ class Stage:
         self.backend = MemoryBackend(self.clock)
         self.ahead = timedelta(seconds=ahead)
         self.verbs = self.backend.verbs
+        self.schedules = Schedules(self.verbs, self.ahead)
         self._calls = 0
         lease = timedelta(days=365)
         self.backend.run(self.verbs.register(WorkerInfo(WORKER, "parent", "host", 1, lease)))
@@ -35,7 +37,7 @@ class Stage:
 
     @property
     def schedule(self) -> Schedule:
-        return self.call(errands.get(self.verbs, NAME))
+        return self.call(self.schedules.get(NAME))
 
     @property
     def now(self) -> datetime:

@@ -8,7 +8,6 @@ from stage import NAME, NOON, Stage
 from holdfast import At, ConfigurationError, Every, Window
 from holdfast.core.record import Decision
 from holdfast.core.states import Move, State
-from holdfast.schedule import backfilling, errands
 
 HOUR = 3600.0
 
@@ -138,11 +137,11 @@ def test_a_paused_schedule_is_silent_and_resumes_from_then_on() -> None:
     stage.live_until(HOUR - 5)
     (ahead,) = stage.fires()
     assert stage.state(ahead) is State.SCHEDULED
-    stage.call(errands.pause_one(stage.verbs, NAME, "holidays"))
+    stage.call(stage.schedules.pause(NAME, "holidays"))
     assert stage.state(ahead) is State.CANCELLED
     assert stage.history() == [(HOUR, "revoked")]
     stage.live_until(3 * HOUR + 5)
-    stage.call(errands.resume(stage.verbs, NAME, stage.ahead))
+    stage.call(stage.schedules.resume(NAME))
     stage.live_until(4 * HOUR)
     assert stage.history() == [(HOUR, "revoked"), (4 * HOUR, "fired")]
 
@@ -151,7 +150,7 @@ def test_a_changed_schedule_takes_back_what_it_fired_ahead() -> None:
     """The new rule holds from now on; a fire that a worker already has stands, and is not doubled."""
     stage = Stage(Every(HOUR, anchored=True, overlap="allow"), ahead=10)
     stage.live_until(HOUR - 5)
-    stage.call(errands.edit(stage.verbs, NAME, stage.ahead, Every(HOUR / 2, anchored=True, overlap="allow"), None))
+    stage.call(stage.schedules.edit(NAME, rule=Every(HOUR / 2, anchored=True, overlap="allow")))
     assert stage.history() == [(HOUR, "fired")]
     (fire,) = stage.fires()
     assert stage.state(fire) is State.SCHEDULED
@@ -172,7 +171,7 @@ def test_pausing_itself_after_a_failure() -> None:
     plan = stage.schedule.plan
     assert plan.paused_at == stage.at(2 * HOUR)
     assert refs[0].job_id in (plan.paused_why or "")
-    stage.call(errands.resume(stage.verbs, NAME, stage.ahead))
+    stage.call(stage.schedules.resume(NAME))
     stage.live_until(4 * HOUR)
     assert stage.history()[-1] == (4 * HOUR, "fired")
 
@@ -190,7 +189,7 @@ def test_triggered_by_hand() -> None:
     """A trigger fires now, whatever the rule says, and does not move its times."""
     stage = Stage(Every(HOUR, anchored=True, overlap="allow"))
     stage.sleep_until(60)
-    job_id = stage.call(errands.trigger(stage.verbs, NAME))
+    job_id = stage.call(stage.schedules.trigger(NAME))
     (fire,) = stage.fires()
     assert (fire.job_id, fire.planned, fire.cause) == (job_id, stage.now, "trigger")
     stage.live_until(HOUR)
@@ -207,8 +206,8 @@ def test_a_backfill_runs_what_was_not_fired() -> None:
     since, until = stage.at(0), stage.at(6 * HOUR)
 
     def fill(*, again: bool) -> int:
-        errand = backfilling.backfill(
-            stage.verbs, NAME, since, until, again=again, progress=lambda done, total: told.append((done, total))
+        errand = stage.schedules.backfill(
+            NAME, since, until, again=again, progress=lambda done, total: told.append((done, total))
         )
         return stage.call(errand)
 

@@ -1,6 +1,6 @@
 """Backfill: jobs for the planned times of a past range."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice, takewhile
 
@@ -11,7 +11,7 @@ from holdfast.schedule.deciding import Decided
 from holdfast.schedule.errands import TRIES, change_of, changed_by_others, find, store_now, write_change
 from holdfast.schedule.options import moment_problems
 from holdfast.schedule.plan import Schedule
-from holdfast.store.errand import Verbs, errand
+from holdfast.store.errand import Verbs
 from holdfast.store.protocol import Store
 
 AT_ONCE = 100
@@ -24,38 +24,7 @@ _SECOND_MOMENT = datetime.min.replace(tzinfo=UTC) + timedelta.resolution
 _ON_TIME = frozenset({Decision.FIRED, Decision.CAUGHT_UP, Decision.QUEUED})
 
 
-@errand
-def backfill(
-    verbs: Store,
-    name: str,
-    since: datetime,
-    until: datetime,
-    *,
-    again: bool,
-    progress: Callable[[int, int], None],
-) -> Verbs[int]:
-    """Enqueue a job for each planned time of a past range that was not fired, or with `again` for each of them.
-
-    They run as soon as there is room; their planned time is that of the range. Returns how many there were.
-    """
-    wanted = yield from _times_to_fill(verbs, name, since, until, again=again)
-    filled = 0
-    for start in range(0, len(wanted), AT_ONCE):
-        progress(start, len(wanted))
-        filled += yield from _fill(verbs, name, wanted[start : start + AT_ONCE], again=again)
-    progress(len(wanted), len(wanted))
-    return filled
-
-
-@errand
-def backfill_times(
-    verbs: Store, name: str, since: datetime, until: datetime, *, again: bool
-) -> Verbs[tuple[datetime, ...]]:
-    """Return the planned times for which a backfill would enqueue a job, and enqueue nothing."""
-    return tuple((yield from _times_to_fill(verbs, name, since, until, again=again)))
-
-
-def _times_to_fill(
+def times_to_fill(
     verbs: Store, name: str, since: datetime, until: datetime, *, again: bool
 ) -> Verbs[list[datetime]]:
     """Return those of a past range that are not excluded, and not fired unless `again`.
@@ -86,7 +55,7 @@ def _times_to_fill(
     return [time for time in times if time not in fired and rule.excluded(time) is None]
 
 
-def _fill(verbs: Store, name: str, times: Sequence[datetime], *, again: bool) -> Verbs[int]:
+def fill(verbs: Store, name: str, times: Sequence[datetime], *, again: bool) -> Verbs[int]:
     """Enqueue jobs for these times, but unless `again` none that another backfill has enqueued meanwhile."""
     for _ in range(TRIES):
         schedule = yield from find(verbs, name)

@@ -16,10 +16,11 @@ from holdfast.errors import (
     StoreUnavailableError,
     ValueNotStoredError,
 )
-from holdfast.schedule import backfilling, due, errands
+from holdfast.schedule import due, errands
 from holdfast.schedule.deciding import COUNTED, MOST_RUNS, decide
 from holdfast.schedule.declaring import Declaration, Declarer, Synchronised, synchronise
 from holdfast.schedule.plan import Plan, Schedule, Template, encode_plan, read_schedule
+from holdfast.schedule.schedules import Schedules
 from holdfast.store.errand import Errand, run_errand
 from holdfast.store.memory.backend import MemoryBackend
 from holdfast.store.protocol import ClaimRequest, WorkerInfo
@@ -38,6 +39,7 @@ class Bench:
         self.backend = MemoryBackend(self.clock)
         self.verbs = self.backend.verbs
         self.ahead = timedelta(seconds=ahead)
+        self.schedules = Schedules(self.verbs, self.ahead)
         self.calls = 0
         self.backend.run(self.verbs.register(WorkerInfo("w", "s", "host", 1, timedelta(days=365))))
         if rule is not None:
@@ -61,7 +63,7 @@ class Bench:
         self.backend.run(self.verbs.start("w", [(ref, self.clock.now()) for ref in refs]))
 
     def schedule(self) -> Schedule:
-        return self.call(errands.get(self.verbs, NAME))
+        return self.call(self.schedules.get(NAME))
 
     def fires(self) -> list[Fire]:
         return list(reversed(self.backend.run(self.verbs.fires(NAME, 100))))
@@ -98,14 +100,14 @@ def test_many_that_nobody_can_read_do_not_hide_the_others() -> None:
 def test_what_nobody_can_read_does_not_spoil_the_list(caplog: pytest.LogCaptureFixture) -> None:
     bench = Bench(Every(30))
     bench.spoil("newer", b"?")
-    assert [schedule.name for schedule in bench.call(errands.list_all(bench.verbs))] == [NAME]
+    assert [schedule.name for schedule in bench.call(bench.schedules.list())] == [NAME]
     assert "'newer' cannot be read" in caplog.text
 
 
 def test_what_nobody_can_read_can_be_deleted() -> None:
     bench = Bench()
     bench.spoil(NAME, b"?")
-    bench.call(errands.delete(bench.verbs, NAME))
+    bench.call(bench.schedules.delete(NAME))
     with pytest.raises(ScheduleNotFoundError):
         bench.schedule()
 
@@ -136,8 +138,8 @@ def test_a_resumed_schedule_still_minds_what_is_running() -> None:
     bench.clock.advance(30)
     bench.look()
     bench.start(bench.claim())
-    bench.call(errands.pause_one(bench.verbs, NAME, None))
-    bench.call(errands.resume(bench.verbs, NAME, bench.ahead))
+    bench.call(bench.schedules.pause(NAME))
+    bench.call(bench.schedules.resume(NAME))
     bench.clock.advance(30)
     bench.look()
     assert [fire.decision for fire in bench.fires()] == [Decision.FIRED, Decision.OVERLAPPED]
@@ -150,8 +152,8 @@ def test_a_fire_that_a_worker_may_still_start_is_not_fired_again(overlap: str) -
     bench.clock.advance(25)
     bench.look()
     assert len(bench.claim()) == 1
-    bench.call(errands.pause_one(bench.verbs, NAME, None))
-    bench.call(errands.resume(bench.verbs, NAME, bench.ahead))
+    bench.call(bench.schedules.pause(NAME))
+    bench.call(bench.schedules.resume(NAME))
     bench.clock.advance(10)
     bench.look()
     assert [(fire.planned, fire.decision) for fire in bench.fires()] == [
@@ -163,8 +165,8 @@ def test_a_fire_that_was_cancelled_by_a_pause_is_fired_after_the_resume() -> Non
     bench = Bench(Every(30))
     bench.clock.advance(25)
     bench.look()
-    bench.call(errands.pause_one(bench.verbs, NAME, None))
-    bench.call(errands.resume(bench.verbs, NAME, bench.ahead))
+    bench.call(bench.schedules.pause(NAME))
+    bench.call(bench.schedules.resume(NAME))
     assert [fire.decision for fire in bench.fires()] == [Decision.FIRED]
     assert bench.live() == [State.SCHEDULED]
 
@@ -178,7 +180,7 @@ def test_an_edit_drops_no_fire_before_one_that_a_worker_has() -> None:
     refs = bench.claim()
     assert [ref.job_id for ref in refs] == [first.job_id, second.job_id]
     bench.backend.run(bench.verbs.finish("w", [Ending(refs[0], Move.RELEASE)]))
-    bench.call(errands.edit(bench.verbs, NAME, bench.ahead, None, lambda job: replace(job, payload=b"[]")))
+    bench.call(bench.schedules.edit(NAME, job=lambda job: replace(job, payload=b"[]")))
     edited = {fire.planned: fire for fire in bench.fires()}
     assert {fire.decision for fire in edited.values()} == {Decision.FIRED}
     assert edited[first.planned].job_id != first.job_id
@@ -189,7 +191,7 @@ def test_an_edit_drops_no_fire_before_one_that_a_worker_has() -> None:
 def test_more_fires_ahead_than_runs_are_minded_otherwise_are_all_taken_back() -> None:
     bench = Bench(Every(0.1, overlap="allow"), ahead=20)
     assert len(bench.schedule().plan.runs) > MOST_RUNS
-    bench.call(errands.pause_one(bench.verbs, NAME, None))
+    bench.call(bench.schedules.pause(NAME))
     ids = [run.job_id for run in bench.schedule().plan.runs]
     assert {glance.state for glance in bench.backend.run(bench.verbs.glance(ids)).values()} == {State.CANCELLED}
     assert len(ids) == 200
@@ -219,9 +221,9 @@ def test_cancel_running_cancels_also_a_run_that_began_in_the_same_look() -> None
 
 def test_triggers_of_a_paused_schedule_do_not_pile_up() -> None:
     bench = Bench(Every(3600))
-    bench.call(errands.pause_one(bench.verbs, NAME, None))
+    bench.call(bench.schedules.pause(NAME))
     for _ in range(MOST_RUNS + 20):
-        bench.call(errands.trigger(bench.verbs, NAME))
+        bench.call(bench.schedules.trigger(NAME))
     assert len(bench.schedule().plan.runs) <= MOST_RUNS + 1
 
 
@@ -238,7 +240,7 @@ def test_an_edit_that_stood_still_meanwhile_fires_nothing_twice() -> None:
             bench.look()
         return answer
 
-    edit = errands.edit(bench.verbs, NAME, bench.ahead, None, lambda job: replace(job, payload=b"[]"))
+    edit = bench.schedules.edit(NAME, job=lambda job: replace(job, payload=b"[]"))
     run_errand(stand_still_once, edit)
     assert len(bench.backend.run(bench.verbs.fires(NAME, 10))) == 2
     assert len({fire.job_id for fire in bench.fires()}) == len(bench.claim()) == 2
@@ -253,11 +255,11 @@ def test_another_that_was_made_under_the_name_meanwhile_is_left_alone() -> None:
         nonlocal asked
         answer, asked = bench.backend.run(verb), asked + 1
         if asked == 1:
-            bench.call(errands.delete(bench.verbs, NAME))
+            bench.call(bench.schedules.delete(NAME))
             bench.create(NAME, Every(60))
         return answer
 
-    edit = errands.edit(bench.verbs, NAME, bench.ahead, None, lambda job: replace(job, payload=b"[]"))
+    edit = bench.schedules.edit(NAME, job=lambda job: replace(job, payload=b"[]"))
     run_errand(make_anew_once, edit)
     assert (bench.schedule().plan.rule, bench.schedule().plan.job.payload) == (Every(60), b"[]")
 
@@ -346,13 +348,13 @@ def test_an_outage_is_no_fault_of_a_schedule(monkeypatch: pytest.MonkeyPatch) ->
 def test_an_edit_that_would_make_a_schedule_unreadable_is_refused(rule, job) -> None:
     bench = Bench(Every(3600))
     with pytest.raises(ConfigurationError):
-        bench.call(errands.edit(bench.verbs, NAME, bench.ahead, rule, job))
+        bench.call(bench.schedules.edit(NAME, rule=rule, job=job))
     assert bench.schedule().version == 1
 
 
 def test_an_errand_is_run_once() -> None:
     bench = Bench(Every(3600))
-    errand = errands.get(bench.verbs, NAME)
+    errand = bench.schedules.get(NAME)
     bench.call(errand)
     with pytest.raises(ConfigurationError, match="anew"):
         bench.call(errand)
@@ -373,7 +375,7 @@ def test_two_backfills_at_the_same_time_fill_each_time_once() -> None:
 
     def fill(run) -> None:
         until = NOON + timedelta(seconds=300)
-        asked = backfilling.backfill(bench.verbs, NAME, NOON, until, again=False, progress=lambda *_: None)
+        asked = bench.schedules.backfill(NAME, NOON, until)
         filled.append(run_errand(run, asked))
 
     def let_another_in(verb):

@@ -11,6 +11,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.schedule import due, errands
 from holdfast.schedule.declaring import Declaration, Declarer, Synchronised, release_of, synchronise
 from holdfast.schedule.plan import Schedule, Template
+from holdfast.schedule.schedules import Schedules
 from holdfast.store.errand import Errand, run_errand
 from holdfast.store.memory.backend import MemoryBackend
 from holdfast.store.protocol import WorkerInfo
@@ -27,6 +28,7 @@ class Shop:
         self.clock = FakeClock(datetime(2030, 6, 1, 12, tzinfo=UTC))
         self.backend = MemoryBackend(self.clock)
         self.verbs = self.backend.verbs
+        self.errands = Schedules(self.verbs, AHEAD)
 
     def call(self, errand: Errand):
         return run_errand(self.backend.run, errand)
@@ -39,7 +41,7 @@ class Shop:
         return self.call(synchronise(self.verbs, Declarer(app, release, worker, AHEAD), declared, ()))
 
     def schedules(self) -> dict[str, Schedule]:
-        return {schedule.name: schedule for schedule in self.call(errands.list_all(self.verbs))}
+        return {schedule.name: schedule for schedule in self.call(self.errands.list())}
 
     def look(self) -> int:
         return len(self.call(due.fire_due(self.verbs, AHEAD)).fires)
@@ -148,8 +150,8 @@ def test_a_retired_schedule_may_come_back(shop: Shop) -> None:
 
 def test_what_a_person_changed_stays_until_the_declaration_changes(shop: Shop) -> None:
     shop.deploy("1", nightly())
-    shop.call(errands.edit(shop.verbs, "nightly", AHEAD, Every(60), None))
-    shop.call(errands.pause_one(shop.verbs, "nightly", "a quiet week"))
+    shop.call(shop.errands.edit("nightly", rule=Every(60)))
+    shop.call(shop.errands.pause("nightly", "a quiet week"))
     shop.deploy("2", nightly())
     assert shop.schedules()["nightly"].plan.rule == Every(60)
     shop.deploy("3", nightly(payload=b'{"a":1}'))
