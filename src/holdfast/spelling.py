@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from msgspec import StructMeta
+from msgspec import Struct, StructMeta
 
 from holdfast.errors import ConfigurationError
 
@@ -85,3 +85,14 @@ class DeclaredOfMany(Declared):
 
         def __call__(cls, *many: Any, **options: Any) -> Any:  # noqa: D102, N805 - it makes the object
             return super().__call__(**{cls.__struct_fields__[0]: many, **options})
+
+
+class DeclaredStruct(
+    Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    repr_omit_defaults=True,
+    metaclass=Declared,
+):
+    """What is declared with options, and kept as JSON, in which those with their defaults are left out."""

@@ -4,29 +4,19 @@ from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from msgspec.structs import force_setattr
 
 from holdfast.errors import ConfigurationError
 from holdfast.schedule.days import WEEKDAYS, as_date, as_dates, as_weekdays, day_reason, is_on
 from holdfast.schedule.zones import check_zone, find_zone
-from holdfast.spelling import Declared
+from holdfast.spelling import DeclaredStruct
 
 _EXAMPLE = (
     'Calendar("office", weekdays=("sat", "sun"), holidays={date(2026, 12, 25): "Christmas"}, tz="Asia/Taipei")'
 )
 
 
-class Calendar(
-    msgspec.Struct,
-    frozen=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    repr_omit_defaults=True,
-    tag_field="exclude",
-    tag="calendar",
-    metaclass=Declared,
-):
+class Calendar(DeclaredStruct, frozen=True, tag_field="exclude", tag="calendar"):
     """Days on which nothing is to run, for any number of schedules.
 
     Days are those of the calendar's own zone. `dates` and `holidays` take dates, or texts: "2026-12-25", or "12-25"

@@ -23,7 +23,7 @@ from holdfast.schedule.options import (
 from holdfast.schedule.spread import share
 from holdfast.schedule.window import Window
 from holdfast.schedule.zones import find_zone
-from holdfast.spelling import Declared
+from holdfast.spelling import DeclaredStruct
 
 if TYPE_CHECKING:
     from holdfast.schedule.union import AnyOf, AnyRule
@@ -41,16 +41,7 @@ class Ground(msgspec.Struct, frozen=True):
     created_at: datetime
 
 
-class Rule(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    repr_omit_defaults=True,
-    tag_field="rule",
-    metaclass=Declared,
-):
+class Rule(DeclaredStruct, frozen=True, kw_only=True, tag_field="rule"):
     """When something is to run: one of Cron, Every, At and AnyOf. Spans are seconds or timedeltas.
 
     `misfire`: what becomes of times that were missed, and `misfire_after`: how late a fire may be and still count

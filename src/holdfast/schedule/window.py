@@ -6,7 +6,6 @@ from datetime import date, datetime, time, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from msgspec.structs import force_setattr
 
 from holdfast.errors import ConfigurationError
@@ -14,7 +13,7 @@ from holdfast.policy.problems import MAX_DELAY
 from holdfast.policy.reading import Seconds, as_seconds, is_finite, is_int
 from holdfast.schedule.days import ALL_KINDS_OF_YEARS, WEEKDAYS, as_dates, as_weekdays, dates_of, is_on, several
 from holdfast.schedule.zones import check_zone, find_zone, first_instant, last_instant, wall_at
-from holdfast.spelling import Declared
+from holdfast.spelling import DeclaredStruct
 
 Span = tuple[datetime, datetime]
 
@@ -29,16 +28,7 @@ _YEARS_AHEAD = 41
 """A 29 February that is a given weekday comes within these."""
 
 
-class Window(
-    msgspec.Struct,
-    frozen=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    repr_omit_defaults=True,
-    tag_field="exclude",
-    tag="window",
-    metaclass=Declared,
-):
+class Window(DeclaredStruct, frozen=True, tag_field="exclude", tag="window"):
     """A recurring span: `Window("03:00", "03:15", tz="Asia/Taipei")` is on each day from 03:00 to before 03:15.
 
     One that ends at or before the time it starts goes on past midnight; from "00:00" to "24:00" it is a whole day.
