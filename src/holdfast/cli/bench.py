@@ -50,14 +50,12 @@ def bench() -> None:
     "--mode",
     type=click.Choice(_MODES),
     default="workers",
-    show_default=True,
     help="Instances stay; come and go, stopped gracefully; or come and go, killed.",
 )
 @click.option(
     "--instances",
     type=click.IntRange(1, 99),
     default=_PUBLISHED_INSTANCES,
-    show_default=True,
     metavar="N",
     help="How many, each a real process.",
 )
@@ -65,16 +63,14 @@ def bench() -> None:
     "--duration",
     type=click.FloatRange(min=10, max=86_400),
     default=600.0,
-    show_default=True,
     metavar="SECONDS",
     help="How long jobs are due. Only 600 compares with what was published.",
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="Decides what is random.")
+@click.option("--seed", type=int, default=1, help="Decides what is random.")
 @click.option(
     "--strategy",
     type=click.Choice(_STRATEGIES),
     default="ours",
-    show_default=True,
     help="Who plays: Holdfast, a reference strategy, or all, one after the other.",
 )
 @click.option(

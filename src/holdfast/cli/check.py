@@ -41,7 +41,6 @@ _GROWTH = 1.5
     "--wait",
     type=click.FloatRange(min=0, min_open=True, max=86_400),
     default=60.0,
-    show_default=True,
     metavar="SECONDS",
     help="How long to wait at most.",
 )

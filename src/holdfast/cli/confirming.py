@@ -2,7 +2,7 @@
 
 import click
 
-from holdfast.cli.failures import ExitCode, say_failed
+from holdfast.cli.failures import ExitCode, say_failed, wrong_usage
 
 
 def confirm(question: str) -> None:
@@ -12,7 +12,7 @@ def confirm(question: str) -> None:
     except click.Abort as aborted:
         if isinstance(aborted.__context__, KeyboardInterrupt):
             raise
-        raise click.UsageError("nobody is there to confirm; add --yes", click.get_current_context()) from aborted
+        raise wrong_usage("nobody is there to confirm; add --yes") from aborted
     if not agreed:
         say_failed("nothing was done")
         raise click.exceptions.Exit(ExitCode.FAILED)

@@ -9,7 +9,7 @@ from typing import Any, Concatenate, ParamSpec
 import click
 
 from holdfast.cli.failures import DEBUG
-from holdfast.cli.options import given
+from holdfast.cli.options import F, given
 from holdfast.errors import ConfigurationError
 from holdfast.settings import Loaded, Settings, read_settings
 from holdfast.store.backend import Backend
@@ -79,48 +79,25 @@ def check_given_url(ctx: click.Context, parameter: click.Parameter, value: str |
     return value
 
 
-def _remembering(key: str) -> Callable[[click.Context, click.Parameter, Any], None]:
-    """Return an option's callback that keeps its value where the commands below find it; the last one wins."""
+def _remembered(name: str, key: str, **how: Any) -> Callable[[F], F]:
+    """Return an option whose value is kept where the commands below find it; the last one wins."""
 
     def remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
         refuse_empty(ctx, parameter, value)
         if value:
             ctx.meta[key] = value
 
-    return remember
+    return click.option(name, expose_value=False, callback=remember, **how)
 
 
-debug_option = click.option(
-    "--debug",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_remembering(DEBUG),
-    help="Show the traceback of an error.",
-)
+debug_option = _remembered("--debug", DEBUG, is_flag=True, is_eager=True, help="Show the traceback of an error.")
 
 _store_options = given(
-    click.option(
-        "--url",
-        metavar="URL",
-        expose_value=False,
-        callback=_remembering(_URL),
-        help="The store.  [default: $HOLDFAST_URL, else sqlite:///holdfast.db]",
+    _remembered(
+        "--url", _URL, metavar="URL", help="The store.  [default: $HOLDFAST_URL, else sqlite:///holdfast.db]"
     ),
-    click.option(
-        "--namespace",
-        metavar="NAME",
-        expose_value=False,
-        callback=_remembering(_NAMESPACE),
-        help="The tenant inside the store.",
-    ),
-    click.option(
-        "--json",
-        is_flag=True,
-        expose_value=False,
-        callback=_remembering(_JSON),
-        help="Answer in JSON.",
-    ),
+    _remembered("--namespace", _NAMESPACE, metavar="NAME", help="The tenant inside the store."),
+    _remembered("--json", _JSON, is_flag=True, help="Answer in JSON."),
     debug_option,
 )
 

@@ -9,6 +9,7 @@ import click
 from holdfast.cli.bulk import Act, act_on_each, act_on_selected, requeue
 from holdfast.cli.confirming import confirm
 from holdfast.cli.connection import Wanted, about_a_store
+from holdfast.cli.failures import wrong_usage
 from holdfast.cli.helptext import examples
 from holdfast.cli.jobpage import say_jobs
 from holdfast.cli.lookup import pages
@@ -73,9 +74,8 @@ def _selecting(command: Callable[[Wanted, _Selection], None]) -> Callable[..., N
     ) -> None:
         which = JobFilter(states=(State.DEAD,), **narrowed)
         if bool(ids) == (everything or which != _ALL_DEAD):
-            raise click.UsageError(
-                "give the ids of dead jobs, or --all, or any of --task, --error and --queue, and not both",
-                click.get_current_context(),
+            raise wrong_usage(
+                "give the ids of dead jobs, or --all, or any of --task, --error and --queue, and not both"
             )
         command(wanted, _Selection(ids, which, yes))
 

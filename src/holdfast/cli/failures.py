@@ -52,6 +52,11 @@ def say_failed(sentence: str) -> None:
     click.echo(f"holdfast: {one_line(sentence)}", err=True)
 
 
+def wrong_usage(words: str) -> click.UsageError:
+    """Return an error that tells where the help is of the command that runs."""
+    return click.UsageError(words, click.get_current_context())
+
+
 def exit_code(error: BaseException) -> ExitCode:
     """Return the exit code for an error."""
     if _interrupted(error):

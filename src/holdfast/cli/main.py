@@ -36,6 +36,7 @@ Exit codes:
   3    the store cannot be used: missing, locked, away, full or of another release
   130  interrupted
 """
+_SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
 
 
 class _Commands(click.Group):
@@ -58,7 +59,7 @@ class _Commands(click.Group):
             return super().invoke(ctx)
 
 
-@click.group(cls=_Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Commands, epilog=_EPILOG, context_settings=_SETTINGS)
 @click.version_option(package_name="holdfast", prog_name="holdfast", message="%(prog)s %(version)s")
 @debug_option
 def cli() -> None:

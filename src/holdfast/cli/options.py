@@ -20,7 +20,7 @@ def given(*options: Callable[[F], F]) -> Callable[[F], F]:
 
 
 page_options = given(
-    click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many."),
+    click.option("--limit", type=click.IntRange(min=1), default=50, help="At most so many."),
     click.option("--before", metavar="ID", help="Only jobs older than this one: the next page."),
 )
 

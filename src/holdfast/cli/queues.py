@@ -21,10 +21,10 @@ from holdfast.words import one_line
 )
 @click.pass_context
 @about_a_store
-def queues(wanted: Wanted, ctx: click.Context) -> None:
+def queues(_wanted: Wanted, ctx: click.Context) -> None:
     """List queues, pause and resume them."""
     if ctx.invoked_subcommand is None:
-        _list_queues(wanted)
+        ctx.invoke(list_command)
 
 
 queues.add_command(show)
@@ -34,10 +34,6 @@ queues.add_command(show)
 @about_a_store
 def list_command(wanted: Wanted) -> None:
     """List every queue that holds jobs or is paused."""
-    _list_queues(wanted)
-
-
-def _list_queues(wanted: Wanted) -> None:
     with wanted.store() as backend:
         found, windows = backend.run(backend.verbs.queues()), find_windows(backend)
     now = SystemClock().now()

@@ -47,24 +47,16 @@ _NONE = (
 )
 @click.pass_context
 @about_a_store
-def schedules(wanted: Wanted, ctx: click.Context) -> None:
+def schedules(_wanted: Wanted, ctx: click.Context) -> None:
     """List schedules; make, change, pause and fire them."""
     if ctx.invoked_subcommand is None:
-        _list_schedules(wanted)
+        ctx.invoke(list_command)
 
 
 @schedules.command("list", epilog=examples("holdfast schedules list", "holdfast schedules list --json"))
 @about_a_store
 def list_command(wanted: Wanted) -> None:
     """List every schedule: when it fires, next and last."""
-    _list_schedules(wanted)
-
-
-for _command in (show, next_command, fires, create, edit, pause, resume, trigger, delete, backfill, sync):
-    schedules.add_command(_command)
-
-
-def _list_schedules(wanted: Wanted) -> None:
     with open_timetable(wanted.settings) as timetable:
         found = [see(timetable, schedule) for schedule in timetable.read()]
         idle = bool(found) and timetable.nobody_fires()
@@ -76,6 +68,10 @@ def _list_schedules(wanted: Wanted) -> None:
         say_table(found, _COLUMNS)
         if idle:
             say(f"\n{NOBODY_FIRES}")
+
+
+for _command in (show, next_command, fires, create, edit, pause, resume, trigger, delete, backfill, sync):
+    schedules.add_command(_command)
 
 
 def _next(seen: Seen) -> str:

@@ -28,7 +28,7 @@ from holdfast.words import counted, one_line
 )
 @click.argument("name")
 @click.option("--since", required=True, metavar="TIME", help="The first moment of the range; 6h is six hours ago.")
-@click.option("--until", default="now", show_default=True, metavar="TIME", help="The last moment of the range.")
+@click.option("--until", default="now", metavar="TIME", help="The last moment of the range.")
 @tz_option
 @click.option("--again", is_flag=True, help="For times that were fired, too.")
 @yes_option

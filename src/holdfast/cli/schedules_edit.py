@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from holdfast.cli.connection import Wanted, about_a_store
+from holdfast.cli.failures import wrong_usage
 from holdfast.cli.helptext import examples
 from holdfast.cli.output import say, say_json
 from holdfast.cli.schedules_job import JobWish, job_options
@@ -40,10 +41,7 @@ def edit(wanted: Wanted, /, *, name: str, task: str | None, target: str | None, 
     """
     rule, job = RuleWish.take(given), JobWish.take(given)
     if rule.is_empty and job.is_empty and task is None and target is None:
-        raise click.UsageError(
-            "nothing is to be changed; say what, as in --cron '30 3 * * *' or --overlap allow",
-            click.get_current_context(),
-        )
+        raise wrong_usage("nothing is to be changed; say what, as in --cron '30 3 * * *' or --overlap allow")
     if task is not None:
         refuse_any(name_problems("task", task))
     meant = find_meant(wanted, target, app_dir)

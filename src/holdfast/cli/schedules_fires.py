@@ -35,7 +35,7 @@ _WIDE = 100
     )
 )
 @click.argument("name", required=False)
-@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="About so many.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=20, help="About so many.")
 @click.option("--before", metavar="TIME", help="Only those planned before this: the next page.")
 @tz_option
 @about_a_store

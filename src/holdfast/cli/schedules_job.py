@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.app import Holdfast
+from holdfast.cli.failures import wrong_usage
 from holdfast.cli.options import F, given
 from holdfast.cli.optionwords import told_in_options
 from holdfast.cli.target import check_target
@@ -53,7 +54,7 @@ def _read(where: str, text: str) -> msgspec.Raw:
         msgspec.json.decode(text)
     except msgspec.DecodeError:
         quoted = msgspec.json.encode(text).decode()
-        raise _usage(f"{where}: {text} is no JSON; a text stands in double quotes: '{quoted}'") from None
+        raise wrong_usage(f"{where}: {text} is no JSON; a text stands in double quotes: '{quoted}'") from None
     return msgspec.Raw(text.encode())
 
 
@@ -107,7 +108,7 @@ class JobWish:
         """Return the schedule that is meant, checked against the app's task where there is an app."""
         if app is None:
             if args:
-                raise _usage(
+                raise wrong_usage(
                     "--arg needs --app MODULE:APP, for arguments are stored by name; or write --kwarg NAME=JSON"
                 )
             refuse_any([*name_problems("schedule", name), *name_problems("task", task)])
@@ -141,13 +142,9 @@ def _fitting(task: Task[..., Any], args: tuple[msgspec.Raw, ...], kwargs: Named)
     try:
         return task.arguments.read(args, kwargs)
     except ArgumentsError as error:
-        raise _usage(str(error)) from error
+        raise wrong_usage(str(error)) from error
 
 
 def _payload(version: int, shown: Named, secret: Named | None = None) -> bytes:
     """Return arguments as they are stored, unchecked."""
     return msgspec.json.encode(_Envelope(version, dict(shown), dict(secret or {})))
-
-
-def _usage(words: str) -> click.UsageError:
-    return click.UsageError(words, click.get_current_context())

@@ -38,7 +38,7 @@ class _Time:
     ),
 )
 @click.argument("name", required=False)
-@click.option("--count", type=click.IntRange(1, 10_000), default=10, show_default=True, help="So many times.")
+@click.option("--count", type=click.IntRange(1, 10_000), default=10, help="So many times.")
 @about_a_store
 def next_command(wanted: Wanted, name: str | None, count: int) -> None:
     """Say when a schedule fires next, and when not and why.

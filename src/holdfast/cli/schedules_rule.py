@@ -10,6 +10,7 @@ from typing import Any, Self
 import click
 from msgspec.structs import fields, replace
 
+from holdfast.cli.failures import wrong_usage
 from holdfast.cli.options import F, given
 from holdfast.cli.optionwords import told_in_options
 from holdfast.cli.typed import as_span, as_spans, read_moment, read_span
@@ -126,7 +127,7 @@ class RuleWish:
         """Return the rule that is meant. Raises click.UsageError or ConfigurationError."""
         times = self._times(self.tz)
         if not times:
-            raise _usage("say when: --cron '0 2 * * *', --every 15m or --at 2026-03-01T09:00+08:00")
+            raise wrong_usage("say when: --cron '0 2 * * *', --every 15m or --at 2026-03-01T09:00+08:00")
         self._check_anchor(times)
         return self._with_options(times, {}, self.tz)
 
@@ -151,7 +152,7 @@ class RuleWish:
 
     def _check_anchor(self, times: Sequence[AnyRule]) -> None:
         if self.anchored is not None and not any(isinstance(each, Every) for each in times):
-            raise _usage("--anchored says how to count --every, and there is none; leave it out")
+            raise wrong_usage("--anchored says how to count --every, and there is none; leave it out")
 
     def _same_times(self, rule: AnyRule) -> Iterator[AnyRule]:
         """Yield the rules of times that stay, but for their zone and anchor."""
@@ -199,8 +200,4 @@ def _span(text: str) -> timedelta:
     try:
         return read_span(text)
     except ValueError as error:
-        raise _usage(f"--catch-up-window: {error}, or none") from error
-
-
-def _usage(words: str) -> click.UsageError:
-    return click.UsageError(words, click.get_current_context())
+        raise wrong_usage(f"--catch-up-window: {error}, or none") from error

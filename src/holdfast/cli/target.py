@@ -23,7 +23,6 @@ app_dir_option = click.option(
     "--app-dir",
     type=click.Path(exists=True, file_okay=False),
     default=".",
-    show_default=True,
     help="Where MODULE is looked for first.",
 )
 

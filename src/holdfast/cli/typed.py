@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 import click
 
+from holdfast.cli.failures import wrong_usage
 from holdfast.policy import MAX_DELAY
 from holdfast.schedule.zones import first_instant
 
@@ -61,16 +62,14 @@ def read_moment(option: str, text: str, zone: tzinfo | None, otherwise: str = ""
         moment = datetime.fromisoformat(written)
     except ValueError as error:
         why = f" ({error})" if "range" in str(error) or "must be" in str(error) else ""
-        raise click.UsageError(
-            f"{option}: '{text}' is no date{why}; write e.g. 2026-03-01T09:00+08:00{otherwise}",
-            click.get_current_context(),
+        raise wrong_usage(
+            f"{option}: '{text}' is no date{why}; write e.g. 2026-03-01T09:00+08:00{otherwise}"
         ) from error
     if moment.utcoffset() is not None:
         return moment
     if zone is None:
-        raise click.UsageError(
+        raise wrong_usage(
             f"{option}: '{text}' has no time zone; write e.g. {moment:%Y-%m-%dT%H:%M}Z or"
-            f" {moment:%Y-%m-%dT%H:%M}+08:00, or add --tz Asia/Taipei",
-            click.get_current_context(),
+            f" {moment:%Y-%m-%dT%H:%M}+08:00, or add --tz Asia/Taipei"
         )
     return first_instant(zone, moment)

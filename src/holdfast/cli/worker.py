@@ -1,7 +1,7 @@
 """`holdfast worker`: reads what is asked for and hands over to the supervisor."""
 
 import re
-from typing import get_args
+from typing import Any, get_args
 
 import click
 
@@ -67,9 +67,7 @@ def _served(named: Named | None, *, strict: bool) -> ServedQueues | None:
 @click.argument("target", metavar="MODULE:APP", callback=check_target)
 @click.option("--drain", is_flag=True, help="Stop when nothing is left to do.")
 @click.option("--concurrency", type=click.IntRange(min=1), metavar="N", help="Jobs at a time in each process.")
-@click.option(
-    "--processes", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Child processes."
-)
+@click.option("--processes", type=click.IntRange(min=1), default=1, metavar="N", help="Child processes.")
 @click.option(
     "--queues",
     callback=_read_queues,
@@ -92,7 +90,6 @@ def _served(named: Named | None, *, strict: bool) -> ServedQueues | None:
     "--log-level",
     type=click.Choice(get_args(LogLevel)),
     default="info",
-    show_default=True,
     help="What is told on stderr: debug tells every step of every job.",
 )
 @click.option("--verbose", "-v", is_flag=True, help="The same as --log-level debug.")
@@ -100,7 +97,6 @@ def _served(named: Named | None, *, strict: bool) -> ServedQueues | None:
     "--log-format",
     type=click.Choice(get_args(LogFormat)),
     default="human",
-    show_default=True,
     help="Lines for people, or one JSON object per line.",
 )
 @click.option("--quiet", "-q", is_flag=True, help="Tell nothing of jobs and workers on stderr.")
@@ -108,21 +104,15 @@ def _served(named: Named | None, *, strict: bool) -> ServedQueues | None:
 @click.pass_context
 def worker(
     ctx: click.Context,
+    /,
     *,
-    target: str,
-    drain: bool,
-    concurrency: int | None,
-    processes: int,
     queues: Named | None,
     strict: bool,
-    grace: float | None,
-    lease: float | None,
-    app_dir: str,
-    url: str | None,
     log_level: LogLevel,
     verbose: bool,
     log_format: LogFormat,
     quiet: bool,
+    **given: Any,
 ) -> None:
     """Run jobs of an app until told to stop.
 
@@ -131,16 +121,5 @@ def worker(
     # The other commands must not pay for importing all that a worker needs.
     from holdfast.supervisor.main import supervise  # noqa: PLC0415
 
-    options = WorkerOptions(
-        target=target,
-        drain=drain,
-        processes=processes,
-        concurrency=concurrency,
-        queues=_served(queues, strict=strict),
-        grace=grace,
-        lease=lease,
-        app_dir=app_dir,
-        url=url,
-        logs=LogOptions("debug" if verbose else log_level, log_format, quiet),
-    )
-    ctx.exit(supervise(options))
+    logs = LogOptions("debug" if verbose else log_level, log_format, quiet)
+    ctx.exit(supervise(WorkerOptions(queues=_served(queues, strict=strict), logs=logs, **given)))
