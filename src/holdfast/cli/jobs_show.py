@@ -53,8 +53,8 @@ def _tell(story: Story) -> None:
     _tell_log(story.attempts)
 
 
-def _fields(job: Job, now: datetime) -> dict[str, str | Text]:
-    fields: dict[str, str | Text | None] = {
+def _fields(job: Job, now: datetime) -> dict[str, str | Text | None]:
+    return {
         "queue": f"{job.queue} (priority {job.priority})",
         "attempts": f"{job.attempt} of {job.max_attempts} charged, {counted(job.fence, 'claim')} so far",
         "crashes": counted(job.crashes, "crash", "crashes") if job.crashes else None,
@@ -75,7 +75,6 @@ def _fields(job: Job, now: datetime) -> dict[str, str | Text]:
         "result": f"kept until {dated(job.result_until, now)}" if job.result_until else None,
         "error": Text(one_line(job.error), style="red") if job.error else None,
     }
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _metadata(job: Job) -> str | None:

@@ -125,13 +125,14 @@ def _least_width(shown: Sequence[Filled[R]], shortest: int) -> int:
     return sum(map(min, widths, shrunk_to)) + _GAP * (len(shown) - 1)
 
 
-def say_fields(fields: Mapping[str, str | Text]) -> None:
-    """Print names and values, one per line."""
+def say_fields(fields: Mapping[str, str | Text | None]) -> None:
+    """Print names and values, one per line; what is None is left out."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, value in fields.items():
-        grid.add_row(name, _cell(value))
+        if value is not None:
+            grid.add_row(name, _cell(value))
     _console().print(Padding(grid, (0, 0, 0, 2), expand=False))
 
 

@@ -67,7 +67,7 @@ def _tell(seen: Seen, states: Mapping[str, State], standing: str) -> None:
     say(Text.assemble((one_line(seen.name), "bold"), "  ", (seen.standing, STANDING_STYLES[seen.standing])))
     say(f"{seen.words[:1].upper()}{seen.words[1:]}. {standing}".rstrip())
     say("")
-    say_fields({name: value for name, value in _fields(seen).items() if value is not None})
+    say_fields(_fields(seen))
     say_arguments(plan.job.payload)
     if runs := _runs(seen, states):
         say_heading("Jobs that are not over")
