@@ -1,20 +1,18 @@
 """From the rows of a claim to what the worker gets, and what the next claim is to know."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from operator import itemgetter
-from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
 
 from holdfast.core.job import Claim, ClaimRef, OnLate
 from holdfast.store.postgres.levels import Level
-from holdfast.store.postgres.rows import Row
+from holdfast.store.sql_rows import NO_METADATA, Row
 from holdfast.store.times import from_micros
 
-# Claims are made in the hot path: those without metadata share one mapping, and an enum's members are slow to get.
-_NO_METADATA: Mapping[str, str] = MappingProxyType({})
+# Claims are made in the hot path, and an enum's members are slow to get.
 _RUN = OnLate.RUN
 
 _SEQ, _QUEUE, _PRIORITY, _RUN_AT, _MARK = 4, 10, 11, 12, 19
@@ -133,7 +131,7 @@ def to_fresh_claims(rows: Iterable[Row]) -> tuple[Claim, ...]:
             max_attempts,
             None if start_by is None else from_micros(start_by),
             _RUN if on_late is None else OnLate(on_late),
-            _NO_METADATA if metadata is None else json.loads(metadata),
+            NO_METADATA if metadata is None else json.loads(metadata),
         )
         for (
             _,
@@ -170,7 +168,7 @@ def to_claims(rows: Iterable[Row]) -> tuple[Claim, ...]:
             max_attempts,
             None if start_by is None else from_micros(start_by),
             _RUN if on_late is None else OnLate(on_late),
-            _NO_METADATA if metadata is None else json.loads(metadata),
+            NO_METADATA if metadata is None else json.loads(metadata),
         )
         for (
             _,

@@ -26,9 +26,9 @@ from holdfast.store.postgres.claim_rows import (
 from holdfast.store.postgres.expected import Expected, horizon
 from holdfast.store.postgres.marks import Noted, as_json, note
 from holdfast.store.postgres.remembering import RememberingVerbs
-from holdfast.store.postgres.rows import Row
 from holdfast.store.protocol import ClaimAnswer, ClaimRequest
 from holdfast.store.refusals import buried_worker
+from holdfast.store.sql_rows import Row
 from holdfast.store.times import from_micros, from_micros_or_none, span_to_micros
 from holdfast.store.verb import Access, Command, Last, Query, Steps, Together, Try, verb
 

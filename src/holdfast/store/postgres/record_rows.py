@@ -1,36 +1,13 @@
-"""Records and fires, from rows and to the columns in which statements take them."""
+"""Changes of records, and their fires, as the columns in which a statement takes them."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from holdfast.core.record import Cause, Change, Decision, Fire, Kind, Record
+from holdfast.core.record import Change, Fire
 from holdfast.store.postgres.readable import readable
-from holdfast.store.postgres.rows import Row
-from holdfast.store.times import from_micros, from_micros_or_none, to_micros, to_micros_or_none
+from holdfast.store.times import to_micros, to_micros_or_none
 
 _FIRE_COLUMNS = 9
-
-
-def to_record(row: Row) -> Record:
-    """Return the record that a row tells of."""
-    kind, name, version, due_at, body, token = row
-    return Record(Kind(kind), name, version, from_micros_or_none(due_at), body, token)
-
-
-def to_fire(row: Row) -> Fire:
-    """Return the fire that `fires` and `fires_of` select."""
-    schedule, planned, decision, cause, count, until, job_id, note, decided_at = row
-    return Fire(
-        schedule=schedule,
-        planned=from_micros(planned),
-        decision=Decision(decision),
-        cause=Cause(cause),
-        count=count,
-        until=from_micros_or_none(until),
-        job_id=job_id,
-        note=note,
-        decided_at=from_micros(decided_at),
-    )
 
 
 def change_columns(changes: Sequence[Change]) -> list[list[Any]]:

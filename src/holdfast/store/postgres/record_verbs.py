@@ -20,11 +20,12 @@ from holdfast.store.changes import changing, check
 from holdfast.store.postgres.client_verbs import ClientVerbs
 from holdfast.store.postgres.enqueue_verbs import EnqueueVerbs, keys_of
 from holdfast.store.postgres.keys import lock_holders, lock_keys
-from holdfast.store.postgres.record_rows import change_columns, to_fire, to_record
+from holdfast.store.postgres.record_rows import change_columns
 from holdfast.store.postgres.verbs import is_id
 from holdfast.store.postgres.whereabouts import Whereabouts
 from holdfast.store.protocol import DueRecords
 from holdfast.store.refusals import not_withdrawn
+from holdfast.store.sql_rows import to_fire, to_record
 from holdfast.store.times import from_micros, span_to_micros, to_micros_or_none
 from holdfast.store.verb import Access, Command, Last, Query, Steps, Together, Verb, verb
 

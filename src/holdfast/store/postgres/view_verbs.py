@@ -9,9 +9,10 @@ from msgspec.structs import replace
 from holdfast.core.job import Attempt, Glance, Job
 from holdfast.core.states import Move, State
 from holdfast.store.postgres.pages import LONGEST_PAGE, parameters_of, walk_of
-from holdfast.store.postgres.rows import Row, to_attempt, to_glance, to_job, to_worker
+from holdfast.store.postgres.rows import to_glance, to_worker
 from holdfast.store.postgres.verbs import PostgresVerbs, is_id
 from holdfast.store.protocol import JobFilter, Queue, Situation, Worker
+from holdfast.store.sql_rows import Row, to_attempt, to_job
 from holdfast.store.times import from_micros, from_micros_or_none
 from holdfast.store.verb import Access, Last, Query, Steps, verb
 

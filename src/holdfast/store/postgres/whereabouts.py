@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from holdfast.core.states import FINAL, Reason, State
-from holdfast.store.postgres.rows import Row
+from holdfast.store.sql_rows import Row
 from holdfast.store.verb import Query, Steps
 
 

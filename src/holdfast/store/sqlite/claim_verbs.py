@@ -13,8 +13,9 @@ from itertools import chain
 from holdfast.core.job import Claim
 from holdfast.store.protocol import ClaimAnswer, ClaimRequest
 from holdfast.store.refusals import buried_worker
+from holdfast.store.sql_rows import Row
 from holdfast.store.sqlite.choosing import Turns, adoptable, long_ago
-from holdfast.store.sqlite.rows import Row, to_claims
+from holdfast.store.sqlite.rows import to_claims
 from holdfast.store.sqlite.verbs import SqliteVerbs, to_json
 from holdfast.store.times import from_micros, span_to_micros, to_micros
 from holdfast.store.verb import Access, Command, Query, Steps, verb

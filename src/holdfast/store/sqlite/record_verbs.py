@@ -8,9 +8,9 @@ from holdfast.core.states import CLAIMED
 from holdfast.store.changes import changing, check
 from holdfast.store.protocol import DueRecords
 from holdfast.store.refusals import not_withdrawn
+from holdfast.store.sql_rows import to_fire, to_record
 from holdfast.store.sqlite.client_verbs import ClientVerbs
 from holdfast.store.sqlite.enqueue_verbs import EnqueueVerbs
-from holdfast.store.sqlite.rows import to_fire, to_record
 from holdfast.store.sqlite.verbs import to_json
 from holdfast.store.times import to_micros, to_micros_or_none
 from holdfast.store.verb import Access, Bulk, Command, Query, Steps, Verb, verb

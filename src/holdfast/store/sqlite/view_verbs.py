@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from holdfast.core.job import Attempt, Glance, Job
 from holdfast.core.states import Move, State
 from holdfast.store.protocol import JobFilter, Queue, Situation, Worker
-from holdfast.store.sqlite.rows import Row, to_attempt, to_glance, to_job, to_worker
+from holdfast.store.sql_rows import Row, to_attempt
+from holdfast.store.sqlite.rows import to_glance, to_job, to_worker
 from holdfast.store.sqlite.verbs import SqliteVerbs, to_json
 from holdfast.store.times import from_micros, from_micros_or_none, to_micros
 from holdfast.store.verb import Access, Query, Steps, verb

@@ -1,0 +1,86 @@
+"""From rows to the values that others see, as far as both SQL stores keep them alike."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from holdfast.core.job import Attempt, Job, OnLate, Progress
+from holdfast.core.record import Cause, Decision, Fire, Kind, Record
+from holdfast.core.states import State
+from holdfast.store.times import from_micros, from_micros_or_none
+
+Row = Sequence[Any]
+
+NO_METADATA: Mapping[str, str] = MappingProxyType({})
+"""Shared by all that have none."""
+
+
+def to_job(row: Row, read_tags: Callable[[Any], Iterable[str]] = tuple) -> Job:
+    """Return the job that `job_columns` tell of; `read_tags` is for tags that are not stored as a list."""
+    id_, task, version, queue, priority, state, reason, run_at, created_at, finished_at, *rest = row
+    fence, attempt, crashes, max_attempts, alone, cancel_requested, worker, payload, result, error, *rest = rest
+    done, total, key, tags, metadata, start_by, on_late, after, result_until = rest
+    return Job(
+        id=id_,
+        task=task,
+        version=version,
+        queue=queue,
+        priority=priority,
+        state=State(state),
+        reason=reason,
+        run_at=from_micros(run_at),
+        created_at=from_micros(created_at),
+        finished_at=from_micros_or_none(finished_at),
+        fence=fence,
+        attempt=attempt,
+        crashes=crashes,
+        max_attempts=max_attempts,
+        alone=bool(alone),
+        cancel_requested=bool(cancel_requested),
+        worker=worker,
+        payload=payload,
+        result=result,
+        error=error,
+        progress=to_progress(done, total),
+        key=key,
+        tags=() if tags is None else tuple(read_tags(tags)),
+        metadata=NO_METADATA if metadata is None else json.loads(metadata),
+        start_by=from_micros_or_none(start_by),
+        on_late=OnLate.RUN if on_late is None else OnLate(on_late),
+        after=after,
+        result_until=from_micros_or_none(result_until),
+    )
+
+
+def to_progress(done: float | None, total: float | None) -> Progress | None:
+    """Return how far a job is, if it has said so."""
+    return None if done is None else Progress(done, total)
+
+
+def to_attempt(row: Row) -> Attempt:
+    """Return the claim that a row of the history tells of."""
+    fence, worker, started_at, ended_at, *story = row
+    return Attempt(fence, worker, from_micros_or_none(started_at), from_micros_or_none(ended_at), *story)
+
+
+def to_record(row: Row) -> Record:
+    """Return the record that a row tells of."""
+    kind, name, version, due_at, body, token = row
+    return Record(Kind(kind), name, version, from_micros_or_none(due_at), body, token)
+
+
+def to_fire(row: Row) -> Fire:
+    """Return the fire that a row tells of."""
+    schedule, planned, decision, cause, count, until, job_id, note, decided_at = row
+    return Fire(
+        schedule=schedule,
+        planned=from_micros(planned),
+        decision=Decision(decision),
+        cause=Cause(cause),
+        count=count,
+        until=from_micros_or_none(until),
+        job_id=job_id,
+        note=note,
+        decided_at=from_micros(decided_at),
+    )
