@@ -106,3 +106,40 @@ class Backend(SyncDriver, AsyncDriver, Protocol):
     def close(self) -> None:
         """Let go of connections and threads."""
         ...
+
+
+class Around:
+    """All of another open store but `run` and `arun`, for those who have something to do around these."""
+
+    def __init__(self, inner: Backend) -> None:
+        self._inner = inner
+
+    @property
+    def verbs(self) -> Store:
+        """The verbs of the store."""
+        return self._inner.verbs
+
+    @property
+    def bell(self) -> Bell:
+        """The bell of the store."""
+        return self._inner.bell
+
+    def run_in(self, verb: Verb[T], connection: Any) -> T:
+        """Run the verb inside the caller's own transaction, whose end nobody here hears of."""
+        return self._inner.run_in(verb, connection)
+
+    async def arun_in(self, verb: Verb[T], connection: Any) -> T:
+        """Do as `run_in` does, for an async connection."""
+        return await self._inner.arun_in(verb, connection)
+
+    def join(self, connection: Any) -> Joined:
+        """Return the transaction on a sync connection of the caller's own."""
+        return self._inner.join(connection)
+
+    def ajoin(self, connection: Any) -> AsyncJoined:
+        """Return the transaction on an async connection of the caller's own."""
+        return self._inner.ajoin(connection)
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self._inner.close()

@@ -2,13 +2,12 @@
 
 import threading
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from holdfast.core.job import Glance
 from holdfast.core.states import State
 from holdfast.errors import HoldfastError, ResultTimeoutError
-from holdfast.store.backend import AsyncJoined, Backend, Bell, Joined
-from holdfast.store.protocol import Store
+from holdfast.store.backend import Around, Backend
 from holdfast.store.verb import Verb
 from holdfast.waiter import Until, Waiter, Watch, job_not_found
 from holdfast.worker.logtail import attempt_here
@@ -28,22 +27,12 @@ class Heed(Protocol):
         ...
 
 
-class StandInBackend:
+class StandInBackend(Around):
     """Another store, with someone who heeds whatever wakes workers. To close it closes nothing: the kit does."""
 
     def __init__(self, inner: Backend, heed: Heed) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._heed = heed
-
-    @property
-    def verbs(self) -> Store:
-        """The verbs of the store."""
-        return self._inner.verbs
-
-    @property
-    def bell(self) -> Bell:
-        """The bell of the store."""
-        return self._inner.bell
 
     def run(self, verb: Verb[T]) -> T:
         """Run the verb, and what is due after it if that is wanted."""
@@ -58,22 +47,6 @@ class StandInBackend:
         if verb.wakes:
             await self._heed.awoken()
         return answer
-
-    def run_in(self, verb: Verb[T], connection: Any) -> T:
-        """Run the verb inside the caller's own transaction, whose end nobody here hears of."""
-        return self._inner.run_in(verb, connection)
-
-    async def arun_in(self, verb: Verb[T], connection: Any) -> T:
-        """Run the verb inside the caller's own transaction, whose end nobody here hears of."""
-        return await self._inner.arun_in(verb, connection)
-
-    def join(self, connection: Any) -> Joined:
-        """Return the transaction on a connection of the caller's own."""
-        return self._inner.join(connection)
-
-    def ajoin(self, connection: Any) -> AsyncJoined:
-        """Return the transaction on a connection of the caller's own."""
-        return self._inner.ajoin(connection)
 
     def close(self) -> None:
         """Keep the store: what an app closes, it may open again."""

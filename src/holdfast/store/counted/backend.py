@@ -3,32 +3,21 @@
 from typing import Any, NoReturn, TypeVar
 
 from holdfast.errors import ConfigurationError
-from holdfast.store.backend import AsyncJoined, Backend, Bell, Joined
+from holdfast.store.backend import Around, AsyncJoined, Backend, Bell, Joined
 from holdfast.store.counted.bell import SilentBell
 from holdfast.store.counted.journal import Journal
 from holdfast.store.counted.kinds import KINDS
-from holdfast.store.protocol import Store
 from holdfast.store.verb import Verb
 
 T = TypeVar("T")
 
 
-class CountedBackend:
+class CountedBackend(Around):
     """Another store. What runs in transactions of the caller's own is not seen from here, and not counted."""
 
     def __init__(self, inner: Backend, journal: Journal) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._journal = journal
-
-    @property
-    def verbs(self) -> Store:
-        """The verbs of the store."""
-        return self._inner.verbs
-
-    @property
-    def bell(self) -> Bell:
-        """The bell of the store."""
-        return self._inner.bell
 
     def run(self, verb: Verb[T]) -> T:
         """Run the verb and write it down."""
@@ -43,26 +32,6 @@ class CountedBackend:
             answer = await self._inner.arun(verb)
             noted.count(answer)
             return answer
-
-    def run_in(self, verb: Verb[T], connection: Any) -> T:
-        """Run the verb inside the caller's own transaction."""
-        return self._inner.run_in(verb, connection)
-
-    async def arun_in(self, verb: Verb[T], connection: Any) -> T:
-        """Run the verb inside the caller's own transaction."""
-        return await self._inner.arun_in(verb, connection)
-
-    def join(self, connection: Any) -> Joined:
-        """Return the transaction on a connection of the caller's own."""
-        return self._inner.join(connection)
-
-    def ajoin(self, connection: Any) -> AsyncJoined:
-        """Return the transaction on a connection of the caller's own."""
-        return self._inner.ajoin(connection)
-
-    def close(self) -> None:
-        """Let go of the store."""
-        self._inner.close()
 
 
 class PassiveBackend(CountedBackend):
