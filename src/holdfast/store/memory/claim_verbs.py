@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from functools import partial
 
 from holdfast.core.job import ClaimRef, Ending, Progress, Verdict
-from holdfast.core.states import FINAL, MOVES, RETURNS, STARTED_ITS_LAST, Move, Reason, State
+from holdfast.core.states import FINAL, MOVES, STARTED_ITS_LAST, Move, Reason, State
 from holdfast.store.choosing import choose_due
 from holdfast.store.claimed import check
 from holdfast.store.memory.rows import JobRow
@@ -12,6 +13,7 @@ from holdfast.store.memory.tables import Tables, in_one_step, verb
 from holdfast.store.protocol import ClaimAnswer, ClaimRequest
 from holdfast.store.refusals import buried_worker
 from holdfast.store.verb import Access, Verb
+from holdfast.store.waking import Finished, finishing
 
 
 class ClaimVerbs(Tables):
@@ -86,18 +88,14 @@ class ClaimVerbs(Tables):
 
     def finish(self, worker: str, endings: Sequence[Ending]) -> Verb[tuple[Verdict, ...]]:
         """End claims, fenced. An ending recorded before by this worker for this fence is accepted again."""
+        return finishing(endings, in_one_step(partial(self._finish, worker, endings)))
 
-        def end_all() -> tuple[Verdict, ...]:
-            check(endings)
-            outcomes = [self._finish(worker, ending) for ending in endings]
-            finish.wakes |= any(frees for _, frees in outcomes)
-            return tuple(verdict for verdict, _ in outcomes)
+    def _finish(self, worker: str, endings: Sequence[Ending]) -> Finished:
+        check(endings)
+        outcomes = [self._end(worker, ending) for ending in endings]
+        return tuple(verdict for verdict, _ in outcomes), any(frees for _, frees in outcomes)
 
-        returns = any(ending.move in RETURNS for ending in endings)
-        finish = Verb("finish", Access.WRITE, in_one_step(end_all), wakes=returns, tells=True)
-        return finish
-
-    def _finish(self, worker: str, ending: Ending) -> tuple[Verdict, bool]:
+    def _end(self, worker: str, ending: Ending) -> tuple[Verdict, bool]:
         """End a claim; tell the verdict, and whether a job that waited for this end is free now."""
         row = self._jobs.get(ending.ref.job_id)
         if row is not None and row.is_claim(worker, ending.ref):

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 
-from holdfast.core.job import Attempt, Cancellation, Glance, Job, NewJob, OnConflict
+from holdfast.core.job import Attempt, Cancellation, Glance, Job, NewJob
 from holdfast.core.states import CLAIMED, FINAL, MOVES, WAITING, Move, Reason, State
 from holdfast.store.memory.reception import Reception, key_of
 from holdfast.store.memory.rows import JobRow
@@ -13,6 +13,7 @@ from holdfast.store.memory.tables import Tables, in_one_step, verb
 from holdfast.store.protocol import JobFilter, Queue, Situation, Worker
 from holdfast.store.refusals import key_taken, not_discarded, not_requeued
 from holdfast.store.verb import Access, Verb
+from holdfast.store.waking import enqueuing
 
 
 class ClientVerbs(Tables):
@@ -20,9 +21,7 @@ class ClientVerbs(Tables):
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Verb[Mapping[str, str]]:
         """Accept jobs. A job whose id is known already is left as it is, whatever its key."""
-        replaces = any(job.on_conflict is OnConflict.REPLACE for job in jobs)
-        steps = in_one_step(partial(self._enqueue, jobs))
-        return Verb("enqueue", Access.WRITE, steps, wakes=True, tells=replaces)
+        return enqueuing(jobs, in_one_step(partial(self._enqueue, jobs)))
 
     def _enqueue(self, jobs: Sequence[NewJob]) -> Mapping[str, str]:
         reception = Reception(ChainMap({}, self._jobs), ChainMap({}, self._holders), self._clock.now())

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from holdfast.core.record import FIRES_KEPT, Change, Fire, Kind, Record
 from holdfast.core.states import CLAIMED
-from holdfast.store.changes import changing, check
 from holdfast.store.memory.client_verbs import ClientVerbs
 from holdfast.store.memory.tables import in_one_step, verb
 from holdfast.store.protocol import DueRecords
 from holdfast.store.refusals import not_withdrawn
 from holdfast.store.verb import Access, Verb
+from holdfast.store.waking import changing, check_changes
 
 
 class RecordVerbs(ClientVerbs):
@@ -42,7 +42,7 @@ class RecordVerbs(ClientVerbs):
         return changing(changes, in_one_step(partial(self._change_all, changes)))
 
     def _change_all(self, changes: Sequence[Change]) -> tuple[bool, ...]:
-        check(changes)
+        check_changes(changes)
         for change in changes:
             if _is_as_seen(self._records.get((change.kind, change.name)), change):
                 self._refuse_claimed(change.withdraws)

@@ -16,7 +16,8 @@ from holdfast.store.postgres.levels import Level
 from holdfast.store.postgres.reception import Reception
 from holdfast.store.postgres.remembering import RememberingVerbs
 from holdfast.store.times import span_to_micros, to_micros_or_none
-from holdfast.store.verb import Access, Command, Last, Query, Steps, Together, Verb
+from holdfast.store.verb import Command, Last, Query, Steps, Together, Verb
+from holdfast.store.waking import enqueuing
 
 _IS_PLAIN = attrgetter("is_plain")
 _COMMON = ("task", "version", "queue", "priority", "max_attempts")
@@ -30,8 +31,7 @@ class EnqueueVerbs(RememberingVerbs):
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Verb[Mapping[str, str]]:
         """Accept jobs. A job whose id is known already is left as it is, whatever its key."""
-        replaces = any(job.on_conflict is OnConflict.REPLACE for job in jobs)
-        return Verb("enqueue", Access.WRITE, self._enqueue(jobs), wakes=True, tells=replaces)
+        return enqueuing(jobs, self._enqueue(jobs))
 
     def _enqueue(self, jobs: Sequence[NewJob], *, is_last: bool = True) -> Steps[Mapping[str, str]]:
         """Accept jobs; `is_last` says that nothing else comes after in this transaction."""

@@ -18,12 +18,12 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from holdfast.core.job import ClaimRef, Ending, Progress, Verdict
-from holdfast.core.states import RETURNS
 from holdfast.store.claimed import ClaimedRow, check, finished, is_plain_success
 from holdfast.store.postgres.ending import columns, ends
 from holdfast.store.postgres.verbs import PostgresVerbs, is_id
 from holdfast.store.times import span_to_micros, to_micros
 from holdfast.store.verb import Access, Command, Last, Query, Steps, Together, Verb, verb
+from holdfast.store.waking import Finished, finishing
 
 BITE = 16 * 1024 * 1024
 """Bytes of results that one statement takes, more or less."""
@@ -58,23 +58,18 @@ class FinishVerbs(PostgresVerbs):
 
     def finish(self, worker: str, endings: Sequence[Ending]) -> Verb[tuple[Verdict, ...]]:
         """End claims, fenced. An ending recorded before by this worker for this fence is accepted again."""
+        return finishing(endings, self._finish(worker, endings))
 
-        def steps() -> Steps[tuple[Verdict, ...]]:
-            check(endings)
-            known = sorted((ending for ending in endings if is_id(ending.ref.job_id)), key=_REF)
-            if not known:
-                return (Verdict.STALE,) * len(endings)
-            way = self._complete if all(map(is_plain_success, known)) else self._end
-            refused, frees = yield from way(worker, known)
-            # Whether somebody waited for one of these ends is known only now.
-            finish.wakes |= frees
-            if not refused and len(known) == len(endings):
-                return (Verdict.ACCEPTED,) * len(endings)
-            return tuple(_verdict(is_id(ref.job_id) and ref not in refused) for ref in map(_REF, endings))
-
-        wakes = any(ending.move in RETURNS for ending in endings)
-        finish = Verb("finish", Access.WRITE, steps(), wakes, tells=True)
-        return finish
+    def _finish(self, worker: str, endings: Sequence[Ending]) -> Steps[Finished]:
+        check(endings)
+        known = sorted([ending for ending in endings if is_id(ending.ref.job_id)], key=_REF)
+        if not known:
+            return (Verdict.STALE,) * len(endings), False
+        way = self._complete if all(map(is_plain_success, known)) else self._end
+        refused, frees = yield from way(worker, known)
+        if not refused and len(known) == len(endings):
+            return (Verdict.ACCEPTED,) * len(endings), frees
+        return tuple(_verdict(is_id(ref.job_id) and ref not in refused) for ref in map(_REF, endings)), frees
 
     def _complete(self, worker: str, endings: list[Ending]) -> Steps[_Aftermath]:
         """Complete claims, whatever they are."""

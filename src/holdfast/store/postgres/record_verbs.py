@@ -16,7 +16,6 @@ from holdfast.core.job import Cancellation, NewJob, OnConflict
 from holdfast.core.record import FIRES_KEPT, Change, Fire, Kind, Record
 from holdfast.core.states import CLAIMED
 from holdfast.errors import JobNotFoundError
-from holdfast.store.changes import changing, check
 from holdfast.store.postgres.client_verbs import ClientVerbs
 from holdfast.store.postgres.enqueue_verbs import EnqueueVerbs, keys_of
 from holdfast.store.postgres.keys import lock_holders, lock_keys
@@ -28,6 +27,7 @@ from holdfast.store.refusals import not_withdrawn
 from holdfast.store.sql_rows import to_fire, to_record
 from holdfast.store.times import from_micros, span_to_micros, to_micros_or_none
 from holdfast.store.verb import Access, Command, Last, Query, Steps, Together, Verb, verb
+from holdfast.store.waking import changing, check_changes
 
 FORGET_EVERY = 64
 """At one in so many changes of a record its old fires are forgotten, as well as after one that brings so many."""
@@ -75,7 +75,7 @@ class RecordVerbs(EnqueueVerbs, ClientVerbs):
         return changing(changes, self._change_all(changes))
 
     def _change_all(self, changes: Sequence[Change]) -> Steps[tuple[bool, ...]]:
-        check(changes)
+        check_changes(changes)
         if not changes:
             return ()
         outcomes = yield from self._compare(changes)

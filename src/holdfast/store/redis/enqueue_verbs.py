@@ -3,13 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast.core.job import NewJob, OnConflict
+from holdfast.core.job import NewJob
 from holdfast.store.redis.job_texts import is_short, write_job, write_short_job
 from holdfast.store.redis.packing import pack
 from holdfast.store.redis.rows import pairs
 from holdfast.store.refusals import key_taken
 from holdfast.store.times import span_to_micros, to_micros
 from holdfast.store.verb import Access, Script, Steps, Verb
+from holdfast.store.waking import enqueuing
 
 
 class EnqueueVerbs:
@@ -19,8 +20,7 @@ class EnqueueVerbs:
         """Accept jobs. A job whose id is known already is left as it is, whatever its key."""
         if len(jobs) == 1 and is_short(jobs[0]):
             return Verb("enqueue", Access.WRITE, _enqueue_one(jobs[0]), wakes=True)
-        replaces = any(job.on_conflict is OnConflict.REPLACE for job in jobs)
-        return Verb("enqueue", Access.WRITE, _enqueue(jobs), wakes=True, tells=replaces)
+        return enqueuing(jobs, _enqueue(jobs))
 
 
 def _enqueue(jobs: Sequence[NewJob]) -> Steps[Mapping[str, str]]:

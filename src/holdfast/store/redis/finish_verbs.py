@@ -8,13 +8,13 @@ from datetime import datetime
 from typing import Any
 
 from holdfast.core.job import ClaimRef, Ending, Progress, Verdict
-from holdfast.core.states import RETURNS
 from holdfast.store.claimed import check, is_plain_success
 from holdfast.store.redis.job_texts import write_completion
 from holdfast.store.redis.packing import pack
 from holdfast.store.redis.rows import write_progress
 from holdfast.store.times import span_to_micros, to_micros, to_micros_or_none
 from holdfast.store.verb import Access, Script, Steps, Verb, verb
+from holdfast.store.waking import Finished, finishing
 
 
 class FinishVerbs:
@@ -37,24 +37,21 @@ class FinishVerbs:
 
     def finish(self, worker: str, endings: Sequence[Ending]) -> Verb[tuple[Verdict, ...]]:
         """End claims, fenced. An ending recorded before by this worker for this fence is accepted again."""
+        return finishing(endings, _finish(worker, endings))
 
-        def steps() -> Steps[tuple[Verdict, ...]]:
-            check(endings)
-            if not endings:
-                return ()
-            plain, others = _sorted_out(endings)
-            refused, woken = yield Script("finish", (worker, *_columns(plain, others)))
-            # Whether somebody waited for one of these ends is known only now.
-            finish.wakes |= bool(woken)
-            if not refused:
-                return (Verdict.ACCEPTED,) * len(endings)
-            sent = [*plain, *others]
-            stale = {sent[place - 1].ref for place in refused}
-            return tuple(Verdict.STALE if ending.ref in stale else Verdict.ACCEPTED for ending in endings)
 
-        wakes = any(ending.move in RETURNS for ending in endings)
-        finish = Verb("finish", Access.WRITE, steps(), wakes, tells=True)
-        return finish
+def _finish(worker: str, endings: Sequence[Ending]) -> Steps[Finished]:
+    check(endings)
+    if not endings:
+        return (), False
+    plain, others = _sorted_out(endings)
+    refused, woken = yield Script("finish", (worker, *_columns(plain, others)))
+    if not refused:
+        return (Verdict.ACCEPTED,) * len(endings), bool(woken)
+    sent = [*plain, *others]
+    stale = {sent[place - 1].ref for place in refused}
+    verdicts = tuple(Verdict.STALE if ending.ref in stale else Verdict.ACCEPTED for ending in endings)
+    return verdicts, bool(woken)
 
 
 def _verdicts(number: int, refused: Iterable[int]) -> tuple[Verdict, ...]:

@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from holdfast.core.record import FIRES_KEPT, Change, Fire, Kind, Record
-from holdfast.store.changes import changing, check
 from holdfast.store.protocol import DueRecords
 from holdfast.store.redis.enqueue_verbs import in_columns
 from holdfast.store.redis.packing import pack
@@ -14,6 +13,7 @@ from holdfast.store.redis.rows import pairs
 from holdfast.store.refusals import not_withdrawn
 from holdfast.store.times import from_micros, span_to_micros, to_micros, to_micros_or_none
 from holdfast.store.verb import Access, Script, Steps, Verb, verb
+from holdfast.store.waking import changing, check_changes
 
 _AT_ONCE = 250
 """How much one script does if it need not do more: as many records, fires, jobs and cancellations as this."""
@@ -75,7 +75,7 @@ def _named(kind: Kind, names: Sequence[str]) -> Steps[dict[bytes, bytes]]:
 
 
 def _change(changes: Sequence[Change]) -> Steps[tuple[bool, ...]]:
-    check(changes)
+    check_changes(changes)
     made: list[bool] = []
     for bundle in _bundles(changes):
         written = [_written(change) for change in bundle]

@@ -15,7 +15,8 @@ from holdfast.store.refusals import key_taken
 from holdfast.store.sqlite.keys import Holder, holder_of
 from holdfast.store.sqlite.verbs import SqliteVerbs, to_json
 from holdfast.store.times import span_to_micros, to_micros
-from holdfast.store.verb import Access, Bulk, Command, Query, Steps, Verb
+from holdfast.store.verb import Bulk, Command, Query, Steps, Verb
+from holdfast.store.waking import enqueuing
 
 _IS_PLAIN = attrgetter("is_plain")
 
@@ -25,8 +26,7 @@ class EnqueueVerbs(SqliteVerbs):
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Verb[Mapping[str, str]]:
         """Accept jobs. A job whose id is known already is left as it is, whatever its key."""
-        replaces = any(job.on_conflict is OnConflict.REPLACE for job in jobs)
-        return Verb("enqueue", Access.WRITE, self._enqueue(jobs), wakes=True, tells=replaces)
+        return enqueuing(jobs, self._enqueue(jobs))
 
     def _enqueue(self, jobs: Sequence[NewJob]) -> Steps[Mapping[str, str]]:
         now = self._now()

@@ -12,25 +12,15 @@ from typing import NamedTuple
 import msgspec
 
 from holdfast.core.job import ClaimRef, Ending, Progress, Verdict
-from holdfast.core.states import RETURNS
 from holdfast.store.claimed import ClaimedRow, check, finished, is_plain_success
 from holdfast.store.sqlite.ending import write_end
 from holdfast.store.sqlite.verbs import SqliteVerbs
 from holdfast.store.times import span_to_micros, to_micros, to_micros_or_none
 from holdfast.store.verb import Access, Bulk, Command, Query, Steps, Verb, verb
+from holdfast.store.waking import Finished, finishing
 
 BITE = 4 * 1024 * 1024
 """Characters of results that one statement takes, more or less."""
-
-
-class _Outcome(NamedTuple):
-    """What became of an ending, and whether it set free a job that waited for it."""
-
-    verdict: Verdict
-    frees: bool = False
-
-
-_COMPLETED = _Outcome(Verdict.ACCEPTED)
 
 
 class FinishVerbs(SqliteVerbs):
@@ -50,31 +40,25 @@ class FinishVerbs(SqliteVerbs):
 
     def finish(self, worker: str, endings: Sequence[Ending]) -> Verb[tuple[Verdict, ...]]:
         """End claims, fenced. An ending recorded before by this worker for this fence is accepted again."""
+        return finishing(endings, self._finish(worker, endings))
 
-        def steps() -> Steps[tuple[Verdict, ...]]:
-            outcomes = yield from self._finish(worker, endings)
-            # Whether somebody waited for one of these ends is known only now.
-            finish.wakes |= any(outcome.frees for outcome in outcomes)
-            return tuple(outcome.verdict for outcome in outcomes)
-
-        wakes = any(ending.move in RETURNS for ending in endings)
-        finish = Verb("finish", Access.WRITE, steps(), wakes, tells=True)
-        return finish
-
-    def _finish(self, worker: str, endings: Sequence[Ending]) -> Steps[list[_Outcome]]:
+    def _finish(self, worker: str, endings: Sequence[Ending]) -> Steps[Finished]:
         now = self._now()
         plain = [ending for ending in endings if is_plain_success(ending)]
         all_completed = (yield from self._complete(worker, plain, now)) == len(plain)
         if all_completed and len(plain) == len(endings):
-            return [_COMPLETED] * len(plain)
+            return (Verdict.ACCEPTED,) * len(plain), False
         check(endings)
-        outcomes: list[_Outcome] = []
+        verdicts: list[Verdict] = []
+        frees = False
         for ending in endings:
             if all_completed and is_plain_success(ending):
-                outcomes.append(_COMPLETED)
-            else:
-                outcomes.append((yield from self._end(worker, ending, now)))
-        return outcomes
+                verdicts.append(Verdict.ACCEPTED)
+                continue
+            verdict, freed = yield from self._end(worker, ending, now)
+            verdicts.append(verdict)
+            frees |= freed
+        return tuple(verdicts), frees
 
     def _complete(self, worker: str, endings: Iterable[Ending], now: int) -> Steps[int]:
         """Complete valid claims for whose end nobody waits; return how many of them there were."""
@@ -102,12 +86,13 @@ class FinishVerbs(SqliteVerbs):
         [(found,)] = yield Query(self._sql[check], (ref.job_id, ref.fence, worker))
         return Verdict.ACCEPTED if found else Verdict.STALE
 
-    def _end(self, worker: str, ending: Ending, now: int) -> Steps[_Outcome]:
+    def _end(self, worker: str, ending: Ending, now: int) -> Steps[tuple[Verdict, bool]]:
+        """End a claim; tell the verdict, and whether a job that waited for this end is free now."""
         rows = yield Query(self._sql["claimed_job"], (ending.ref.job_id, ending.ref.fence, worker))
         if not rows:
-            return _Outcome((yield from self._verdict("was_finished", worker, ending.ref)))
+            return (yield from self._verdict("was_finished", worker, ending.ref)), False
         frees = yield from write_end(self._sql, finished(ClaimedRow(*rows[0]), ending, now), now)
-        return _Outcome(Verdict.ACCEPTED, frees)
+        return Verdict.ACCEPTED, frees
 
 
 class _Completion(NamedTuple):

@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 
 from holdfast.core.record import FIRES_KEPT, Change, Fire, Kind, Record
 from holdfast.core.states import CLAIMED
-from holdfast.store.changes import changing, check
 from holdfast.store.protocol import DueRecords
 from holdfast.store.refusals import not_withdrawn
 from holdfast.store.sql_rows import to_fire, to_record
@@ -14,6 +13,7 @@ from holdfast.store.sqlite.enqueue_verbs import EnqueueVerbs
 from holdfast.store.sqlite.verbs import to_json
 from holdfast.store.times import to_micros, to_micros_or_none
 from holdfast.store.verb import Access, Bulk, Command, Query, Steps, Verb, verb
+from holdfast.store.waking import changing, check_changes
 
 _END_OF_TIME = 2**63 - 1
 
@@ -49,7 +49,7 @@ class RecordVerbs(EnqueueVerbs, ClientVerbs):
         return changing(changes, self._change_all(changes))
 
     def _change_all(self, changes: Sequence[Change]) -> Steps[tuple[bool, ...]]:
-        check(changes)
+        check_changes(changes)
         made: tuple[bool, ...] = ()
         for change in changes:
             made += ((yield from self._change(change)),)
