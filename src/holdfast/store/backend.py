@@ -1,6 +1,7 @@
 """A store that is open: its verbs, the two drivers that run them, and its bell."""
 
-from typing import Any, Protocol, TypeVar
+from abc import ABC, abstractmethod
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from holdfast.store.protocol import Store
 from holdfast.store.verb import AsyncDriver, SyncDriver, Tone, Verb
@@ -106,6 +107,27 @@ class Backend(SyncDriver, AsyncDriver, Protocol):
     def close(self) -> None:
         """Let go of connections and threads."""
         ...
+
+
+class NoTransactions(ABC):
+    """What stores do that take part in no transaction of the caller's own: `join` says why."""
+
+    @abstractmethod
+    def join(self, connection: Any) -> NoReturn:
+        """Refuse, and say what to do instead."""
+
+    def ajoin(self, connection: Any) -> NoReturn:
+        """Refuse as `join` does."""
+        self.join(connection)
+
+    def run_in(self, verb: Verb[T], connection: Any) -> T:
+        """Refuse as `join` does."""
+        verb.steps.close()
+        self.join(connection)
+
+    async def arun_in(self, verb: Verb[T], connection: Any) -> T:
+        """Refuse as `run_in` does."""
+        return self.run_in(verb, connection)
 
 
 class Around:

@@ -3,7 +3,7 @@
 from typing import Any, NoReturn, TypeVar
 
 from holdfast.errors import ConfigurationError
-from holdfast.store.backend import Around, AsyncJoined, Backend, Bell, Joined
+from holdfast.store.backend import Around, Backend, Bell, NoTransactions
 from holdfast.store.counted.bell import SilentBell
 from holdfast.store.counted.journal import Journal
 from holdfast.store.counted.kinds import KINDS
@@ -34,7 +34,7 @@ class CountedBackend(Around):
             return answer
 
 
-class PassiveBackend(CountedBackend):
+class PassiveBackend(NoTransactions, CountedBackend):
     """A store as passive as a plain table: no bell, no way around the journal, and no verb without a kind."""
 
     def __init__(self, inner: Backend, journal: Journal) -> None:
@@ -56,21 +56,9 @@ class PassiveBackend(CountedBackend):
         _refuse_unlisted(verb)
         return await super().arun(verb)
 
-    def run_in(self, verb: Verb[T], connection: Any) -> T:  # noqa: ARG002 - the port's shape
+    def join(self, connection: Any) -> NoReturn:  # noqa: ARG002 - the port's shape
         """Refuse: it would not be counted."""
-        _refuse_joining()
-
-    async def arun_in(self, verb: Verb[T], connection: Any) -> T:  # noqa: ARG002 - the port's shape
-        """Refuse: it would not be counted."""
-        _refuse_joining()
-
-    def join(self, connection: Any) -> Joined:  # noqa: ARG002 - the port's shape
-        """Refuse: it would not be counted."""
-        _refuse_joining()
-
-    def ajoin(self, connection: Any) -> AsyncJoined:  # noqa: ARG002 - the port's shape
-        """Refuse: it would not be counted."""
-        _refuse_joining()
+        raise ConfigurationError("a passive store joins no transaction: leave tx= and ctx.transaction out")
 
 
 def _refuse_unlisted(verb: Verb[Any]) -> None:
@@ -79,7 +67,3 @@ def _refuse_unlisted(verb: Verb[Any]) -> None:
         raise ConfigurationError(
             f"a passive store has no {verb.name}: jobs are found by claim, and looked at one by one with get"
         )
-
-
-def _refuse_joining() -> NoReturn:
-    raise ConfigurationError("a passive store joins no transaction: leave tx= and ctx.transaction out")

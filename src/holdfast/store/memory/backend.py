@@ -5,6 +5,7 @@ from typing import Any, NoReturn, TypeVar
 
 from holdfast.clock import Clock, SystemClock
 from holdfast.errors import ConfigurationError
+from holdfast.store.backend import NoTransactions
 from holdfast.store.memory.bell import MemoryBell
 from holdfast.store.memory.store import MemoryStore
 from holdfast.store.verb import Verb
@@ -12,44 +13,27 @@ from holdfast.store.verb import Verb
 T = TypeVar("T")
 
 
-class MemoryBackend:
+class MemoryBackend(NoTransactions):
     """A store that lives and dies with this process."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._lock = threading.Lock()
-        self._store = MemoryStore(clock or SystemClock())
-        self._bell = MemoryBell()
-
-    @property
-    def verbs(self) -> MemoryStore:
+        self.verbs = MemoryStore(clock or SystemClock())
         """The verbs of this store."""
-        return self._store
-
-    @property
-    def bell(self) -> MemoryBell:
+        self.bell = MemoryBell()
         """The bell of this store."""
-        return self._bell
 
     def run(self, verb: Verb[T]) -> T:
         """Run the verb in one step and return its answer."""
         with self._lock:
             answer = _step(verb)
         for tone in verb.tones:
-            self._bell.ring(tone)
+            self.bell.ring(tone)
         return answer
 
     async def arun(self, verb: Verb[T]) -> T:
         """Run the verb in one step, which takes no time worth leaving the event loop for."""
         return self.run(verb)
-
-    def run_in(self, verb: Verb[T], connection: Any) -> T:
-        """Refuse: there are no transactions here."""
-        verb.steps.close()
-        self.join(connection)
-
-    async def arun_in(self, verb: Verb[T], connection: Any) -> T:
-        """Refuse: there are no transactions here."""
-        return self.run_in(verb, connection)
 
     def join(self, connection: Any) -> NoReturn:
         """Refuse: there are no transactions here."""
@@ -57,10 +41,6 @@ class MemoryBackend:
             f"the memory store has no transactions and cannot take part in one of your {type(connection).__name__}:"
             " use a sqlite:/// store on the file of that connection"
         )
-
-    def ajoin(self, connection: Any) -> NoReturn:
-        """Refuse: there are no transactions here."""
-        self.join(connection)
 
     def close(self) -> None:
         """Let go of nothing: there are no connections and no threads."""

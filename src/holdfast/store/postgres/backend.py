@@ -4,7 +4,6 @@ Nothing is opened before the first verb, and nothing stays open across a fork: e
 own.
 """
 
-import asyncio
 import os
 from typing import Any, TypeVar
 
@@ -18,9 +17,8 @@ from holdfast.store.postgres.engine import Engine
 from holdfast.store.postgres.home import Home
 from holdfast.store.postgres.sql_files import load_statements
 from holdfast.store.postgres.store import PostgresStore
-from holdfast.store.postgres.tones import Sound, sounds
-from holdfast.store.postgres.wire import Wire
-from holdfast.store.verb import Tone, Verb
+from holdfast.store.postgres.tones import sounds
+from holdfast.store.verb import Verb
 
 T = TypeVar("T")
 
@@ -36,23 +34,20 @@ class PostgresBackend:
     ) -> None:
         self._address = parse_address(url, namespace)
         libpq_parameters(self._address)
-        self._store = PostgresStore(self._address.schema, clock)
+        self.verbs = PostgresStore(self._address.schema, clock)
+        """The verbs of this store."""
         self._sounds = sounds(self._address.schema)
-        self._bell = PostgresBell(self._ring, self._listen, self._sounds, pooled=self._address.pooled)
+        self.bell = PostgresBell(
+            lambda tone: self._engine().ring(tone),
+            lambda sound: self._engine().listen(sound),
+            self._sounds,
+            pooled=self._address.pooled,
+        )
+        """The bell of this store."""
         self._engine = EachProcess(
-            lambda: Engine(self._address, timeout, self._sounds, self._store.forget_server), self._address.name
+            lambda: Engine(self._address, timeout, self._sounds, self.verbs.forget_server), self._address.name
         )
         self._homes: dict[int, Home] = {}
-
-    @property
-    def verbs(self) -> PostgresStore:
-        """The verbs of this store."""
-        return self._store
-
-    @property
-    def bell(self) -> PostgresBell:
-        """The bell of this store."""
-        return self._bell
 
     def run(self, verb: Verb[T]) -> T:
         """Run the verb in one transaction and return its answer."""
@@ -103,9 +98,3 @@ class PostgresBackend:
             is_prepared=lambda: engine.is_prepared,
             run=engine.run,
         )
-
-    def _ring(self, tone: Tone) -> None:
-        self._engine().ring(tone)
-
-    def _listen(self, sound: Sound) -> asyncio.Future[Wire]:
-        return self._engine().listen(sound)

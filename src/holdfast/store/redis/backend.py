@@ -7,6 +7,7 @@ from typing import Any, NoReturn, TypeVar
 
 from holdfast.clock import Clock
 from holdfast.errors import ConfigurationError
+from holdfast.store.backend import NoTransactions
 from holdfast.store.each_process import EachProcess
 from holdfast.store.redis.address import parse_address
 from holdfast.store.redis.bell import RedisBell
@@ -19,7 +20,7 @@ from holdfast.store.verb import Verb
 T = TypeVar("T")
 
 
-class RedisBackend:
+class RedisBackend(NoTransactions):
     """Jobs on a Redis server, shared by all who reach it. A clock that is given overrides the server's."""
 
     def __init__(
@@ -52,10 +53,6 @@ class RedisBackend:
             " enqueue to a table of yours in that transaction, and enqueue from there)",
         )
 
-    async def arun_in(self, verb: Verb[T], connection: Any) -> T:
-        """Refuse: Redis takes part in no transaction of another database."""
-        return self.run_in(verb, connection)
-
     def join(self, connection: Any) -> NoReturn:
         """Refuse: Redis takes part in no transaction of another database."""
         raise _no_part(
@@ -64,10 +61,6 @@ class RedisBackend:
             " twice, as with a unique row for ctx.idempotency_key, and return from the handler, which completes the"
             " job",
         )
-
-    def ajoin(self, connection: Any) -> NoReturn:
-        """Refuse: Redis takes part in no transaction of another database."""
-        self.join(connection)
 
     def close(self) -> None:
         """Let go of connections and threads; running verbs end first."""

@@ -27,23 +27,15 @@ class SqliteBackend:
     def __init__(self, path: str | Path, *, clock: Clock | None = None, namespace: str | None = None) -> None:
         self._files = Files.of(path)
         self._namespace = namespace
-        self._store = SqliteStore(clock or SystemClock(), namespace)
-        self._bell = SqliteBell(
+        self.verbs = SqliteStore(clock or SystemClock(), namespace)
+        """The verbs of this store."""
+        self.bell = SqliteBell(
             self._files.bell,
             lambda previous: self._engine().renew_reader(previous),
             load_statements(namespace)["last_arrival"],
         )
-        self._engine = EachProcess(lambda: Engine(self._files, namespace, self._bell.ring), str(self._files.jobs))
-
-    @property
-    def verbs(self) -> SqliteStore:
-        """The verbs of this store."""
-        return self._store
-
-    @property
-    def bell(self) -> SqliteBell:
         """The bell of this store."""
-        return self._bell
+        self._engine = EachProcess(lambda: Engine(self._files, namespace, self.bell.ring), str(self._files.jobs))
 
     def run(self, verb: Verb[T]) -> T:
         """Run the verb in one transaction and return its answer."""
@@ -81,6 +73,6 @@ class SqliteBackend:
             namespace=self._namespace,
             prepare=engine.prepare,
             is_prepared=lambda: engine.is_prepared,
-            ring=self._bell.ring,
-            announce=self._bell.announce,
+            ring=self.bell.ring,
+            announce=self.bell.announce,
         )

@@ -8,6 +8,7 @@ from typing import Any, NoReturn, TypeVar
 
 from holdfast.events import ClaimLost, Event, Events, WorkerLost
 from holdfast.settings import Settings
+from holdfast.store.backend import NoTransactions
 from holdfast.store.protocol import ClaimAnswer, Store
 from holdfast.store.verb import Verb
 from holdfast.supervisor.child import ChildSpec, Exit
@@ -30,7 +31,7 @@ IMPORT_TIME = 0.3
 KILLED = -9
 
 
-class WorldBackend:
+class WorldBackend(NoTransactions):
     """The store as a process of the world reaches it."""
 
     def __init__(self, world: World) -> None:
@@ -57,21 +58,9 @@ class WorldBackend:
             self._world.known_at.update((claim.ref, self._world.clock.boot()) for claim in answer.jobs)
         return answer
 
-    def run_in(self, verb: Verb[T], connection: Any) -> T:
-        """Nobody in the world has a connection of its own."""
-        raise TypeError(f"{verb.name} was called inside {connection!r}, and the world has no transactions")
-
-    async def arun_in(self, verb: Verb[T], connection: Any) -> T:
-        """Nobody in the world has a connection of its own."""
-        return self.run_in(verb, connection)
-
     def join(self, connection: Any) -> NoReturn:
         """Nobody in the world has a connection of its own."""
         raise TypeError(f"{connection!r} was joined, and the world has no transactions")
-
-    def ajoin(self, connection: Any) -> NoReturn:
-        """Nobody in the world has a connection of its own."""
-        self.join(connection)
 
     def close(self) -> None:
         """Let go of nothing."""
