@@ -201,7 +201,7 @@ def busy_threads(world):
     """Let the threads for async callers have something else to do."""
     over = threading.Event()
     for _ in range(THREADS):
-        world.engine._lanes[Access.WRITE].threads.submit(over.wait, LONG)
+        world.engine._crews[Access.WRITE].threads.submit(over.wait, LONG)
     try:
         yield
     finally:
