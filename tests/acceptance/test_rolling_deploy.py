@@ -58,7 +58,7 @@ def test_unknown_task(tmp_path):
 
         assert (job.reason, job.attempt, job.crashes) == ("no_worker", 0, 0)
         assert "No running worker knows task 'gift_wrap'" in shop.why(handle)
-        assert "deploy or start a worker" in shop.why(handle)
+        assert "Deploy or start a worker" in shop.why(handle)
         assert shop.asked("jobs", "show", handle.id)["reason"] == "no_worker"
         assert known.result(timeout=30) == 1
         assert worker.process.poll() is None

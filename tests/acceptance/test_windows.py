@@ -14,7 +14,8 @@ import pytest
 from fleet import Fleet, now, sizes, wait_until
 from fleet_app import NOTICE, SKEW, WINDOW, window_in
 
-from holdfast.cli.jobs_show import read_story
+from holdfast.cli.connection import Wanted
+from holdfast.cli.story import read_story
 from holdfast.core.job import NewJob
 from holdfast.core.states import Move, State
 from holdfast.ids import new_job_id
@@ -94,7 +95,8 @@ def test_windows(fleet_on_each_store, tmp_path, closed, measured):
 
     night.wait_until(night.begin + SECOND)
     [arrived] = night.naps(closed)
-    why = read_story(fleet.app.backend, arrived).why
+    settings = fleet.app.settings
+    why = read_story(Wanted(settings.url, settings.namespace), arrived).why.text
     assert now() < night.end, "the machine was too slow for this test"
     assert f"its {closed} '{task if closed == 'task' else queue}' is closed until {night.end:%H:%M}" in why.lower()
     assert why.endswith(": recycle.")
