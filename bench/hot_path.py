@@ -1,7 +1,7 @@
 """Counts the instructions that a job costs in our own processes: `make instructions`, with valgrind.
 
-Where a time differs from run to run by a tenth, such a count differs by a hundredth: so two versions of the code
-can be compared on a busy machine. What a server or the kernel does for a job is not in it.
+Such a count differs less from run to run than a time does, so two versions of the code can be compared by it. What a
+server or the kernel does for a job is not in it. Run it on a quiet machine: a drain does some of its work by time.
 """
 
 import argparse
