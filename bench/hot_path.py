@@ -1,7 +1,7 @@
 """Counts the instructions that a job costs in our own processes: `make instructions`, with valgrind.
 
-Such a count differs less from run to run than a time does, so two versions of the code can be compared by it. What a
-server or the kernel does for a job is not in it. Run it on a quiet machine: a drain does some of its work by time.
+Such a count differs less from run to run than a time does, so two versions of the code can be compared by it. What
+a server or the kernel does for a job is not in it. Run it on a quiet machine: a drain does some work by time.
 """
 
 import argparse
