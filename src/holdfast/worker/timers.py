@@ -144,7 +144,8 @@ class Timers:
         return out
 
     def _note_due(self) -> None:
-        if not self._ahead:
+        """See what has become due. Without a fresh lease nothing has: the store's clock may have been set since."""
+        if not self._ahead or not self._lease.fresh:
             return
         now = self._clock.now().timestamp()
         if self._ahead[0][0] > now:
@@ -163,7 +164,8 @@ class Timers:
             return
         delay = CHECK if self._due else RECHECK
         if self._ahead:
-            delay = min(max(self._ahead[0][0] - self._clock.now().timestamp(), 0.0), delay)
+            soonest = 0.0 if self._lease.fresh else CHECK
+            delay = min(max(self._ahead[0][0] - self._clock.now().timestamp(), soonest), delay)
         goes_off_at = self._clock.boot() + delay
         if goes_off_at < self._goes_off_at:
             self._goes_off_at = goes_off_at

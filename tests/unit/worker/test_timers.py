@@ -146,6 +146,26 @@ def test_nothing_starts_under_a_stale_lease() -> None:
     play(scenario)
 
 
+def test_what_becomes_due_under_a_stale_lease_is_judged_by_the_clock_of_the_next_beat() -> None:
+    """The store's clock was set back while nobody heard of it."""
+
+    async def scenario() -> None:
+        bench = Bench()
+        await asyncio.sleep(790)
+        bench.timers.hold([bench.claim("job", 20)])
+        await asyncio.sleep(100)
+        assert bench.timers.due == 0
+        bench.clock.offset = timedelta(seconds=-110)
+        bench.lease.renewed(bench.clock.boot())
+        bench.timers.pump()
+        await asyncio.sleep(29)
+        assert bench.names == []
+        await asyncio.sleep(2)
+        assert bench.names == ["job"]
+
+    play(scenario)
+
+
 def test_what_finds_no_slot_for_long_goes_back() -> None:
     """A due job does not wait behind a slow one while others may be idle."""
 
