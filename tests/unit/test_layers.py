@@ -15,6 +15,7 @@ LAYERS = [
     {"waiter", "handle", "task", "schedule"},
     {"decorator"},
     {"worker", "watch"},
+    {"incidents"},
     {"supervisor"},
     {"app"},
     {"bench"},

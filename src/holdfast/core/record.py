@@ -21,6 +21,14 @@ class Kind(StrEnum):
     """Which releases of an app there were, the newest last: so that an older one undoes nothing."""
     WINDOW = "window"
     """When a queue or a task is closed."""
+    INCIDENT = "incident"
+    """What went wrong with a process, in short."""
+    EVIDENCE = "evidence"
+    """What was found about the incident of the same name."""
+    ORDER = "order"
+    """What a person asks of supervisors, due at once and forgotten soon."""
+    PERMIT = "permit"
+    """Who may do what only one machine of the fleet may do at a time, and until when."""
 
 
 class Record(msgspec.Struct, frozen=True):

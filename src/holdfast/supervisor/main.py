@@ -8,11 +8,13 @@ from random import Random
 
 from holdfast.clock import SystemClock
 from holdfast.events import Events
+from holdfast.incidents.desk import Desk
 from holdfast.store.open import open_backend
 from holdfast.supervisor.options import WorkerOptions
 from holdfast.supervisor.plan import Plan, Ports
 from holdfast.supervisor.process import ProcessLauncher
 from holdfast.supervisor.supervisor import Supervisor
+from holdfast.supervisor.witness import Witness
 from holdfast.watch.attach import attach_logs
 
 LAST_LINES = 1.0
@@ -29,7 +31,9 @@ def supervise(options: WorkerOptions) -> int:
 async def _supervise(options: WorkerOptions, folder: Path) -> None:
     events = Events()
     logs = attach_logs(events, options.logs)
-    ports = Ports(ProcessLauncher(options, folder), open_backend, SystemClock(), Random(), events)  # noqa: S311 - jitter
+    random, clock = Random(), SystemClock()  # noqa: S311 - jitter
+    witness = Witness(clock, Desk())
+    ports = Ports(ProcessLauncher(options, folder), open_backend, clock, random, events, witness)
     plan = Plan(options.processes, options.queues, options.drain)
     supervisor = Supervisor(plan, ports)
     loop = asyncio.get_running_loop()

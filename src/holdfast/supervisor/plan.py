@@ -9,6 +9,7 @@ from holdfast.events import Events
 from holdfast.settings import Settings
 from holdfast.store.backend import Backend
 from holdfast.supervisor.child import Launcher
+from holdfast.supervisor.witness import Witness
 from holdfast.worker.served import ServedQueues
 
 
@@ -21,6 +22,8 @@ class Ports:
     clock: Clock
     random: Random
     events: Events
+    witness: Witness | None = None
+    """Who writes incidents; None where nobody does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from holdfast.supervisor.child import Child, ChildSpec, Exit, Phase
 from holdfast.supervisor.drain import until_drained
 from holdfast.supervisor.link import Link
 from holdfast.supervisor.plan import Plan, Ports
-from holdfast.worker.messages import Failed, Hello, Message, Pulse, Retired, Stuck
+from holdfast.worker.messages import Failed, Hello, Message, Noticed, Pulse, Retired, Stuck
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +88,8 @@ class Supervisor:
     def _begin_to_beat(self, link: Link) -> None:
         """Begin with the first registered child; what is wrong with the store before it, `_greet` says once."""
         self._begin(link.heart.run(), link.firing.run(), link.hangs.run())
+        if self._ports.witness is not None:
+            self._begin(self._ports.witness.write(link.calls))
         if self._plan.drain:
             self._begin(self._drain(link))
 
@@ -159,6 +161,8 @@ class Supervisor:
         del self._children[child.worker]
         if self._stopping and not self._children:
             self._over.set()
+        if self._ports.witness is not None:
+            await self._ports.witness.saw_end(child, end)
         if child.phase is Phase.STARTING:
             self._died_early(child, end)
         else:
@@ -202,6 +206,8 @@ class Supervisor:
                 child.process.kill()
             case Retired(worked=worked):
                 child.retired, child.worked = True, worked
+            case Noticed() if self._ports.witness is not None:
+                self._ports.witness.heard(child, message)
             case _:
                 log.warning("unexpected word from a child: %s", type(message).__name__)
 

@@ -5,6 +5,7 @@ from typing import Protocol
 
 import msgspec
 
+from holdfast.core.incident import InvolvedJob, Trouble
 from holdfast.schedule.closing import ClosedHours
 from holdfast.settings import Settings
 from holdfast.store.protocol import Turn
@@ -74,6 +75,10 @@ class Buried(msgspec.Struct, frozen=True, tag=True):
     """The store has declared this worker dead: all its claims are gone for good."""
 
 
+class Picture(msgspec.Struct, frozen=True, tag=True):
+    """Tell where your coroutines are: `Pictured` is the answer."""
+
+
 class Hello(msgspec.Struct, frozen=True, tag=True):
     """The child's first word: its app is loaded; these are its settings, and the windows that it keeps to."""
 
@@ -93,12 +98,13 @@ class Pulse(msgspec.Struct, frozen=True, tag=True):
     """The child's event loop turns; for so many seconds the store has not answered it.
 
     `polled_at` is when, by the store's time, it last looked and left nothing within reach; with `beat_now` the
-    others should hear of it at once.
+    others should hear of it at once. `ended` is how many attempts have ended in it so far.
     """
 
     unanswered_for: float
     polled_at: datetime | None = None
     beat_now: bool = False
+    ended: int = 0
 
 
 class Stuck(msgspec.Struct, frozen=True, tag=True):
@@ -115,8 +121,29 @@ class Retired(msgspec.Struct, frozen=True, tag=True):
     worked: bool = False
 
 
-ToChild = Configure | Renewed | Revoke | Adopt | Stop | Buried
-ToParent = Hello | Failed | Pulse | Stuck | Retired
+class Noticed(msgspec.Struct, frozen=True, tag=True):
+    """Something went wrong in the child that ends no attempt of its own, or is more than the end of one.
+
+    `fingerprint` is the same for the same trouble, which happened `count` times since it was last told of; `parts`
+    are texts by name, secrets already removed.
+    """
+
+    trouble: Trouble
+    summary: str
+    fingerprint: str
+    parts: dict[str, str] = {}
+    jobs: tuple[InvolvedJob, ...] = ()
+    count: int = 1
+
+
+class Pictured(msgspec.Struct, frozen=True, tag=True):
+    """Where the coroutines of the child are."""
+
+    tasks: str
+
+
+ToChild = Configure | Renewed | Revoke | Adopt | Stop | Buried | Picture
+ToParent = Hello | Failed | Pulse | Stuck | Retired | Noticed | Pictured
 Message = ToChild | ToParent
 
 
