@@ -18,15 +18,15 @@ from holdfast.cli.helptext import examples
 from holdfast.cli.output import Column, cut, say, say_heading, say_json, say_table
 from holdfast.cli.target import Meant, app_dir_option, find_meant, target_argument
 from holdfast.settings import BY_DEFAULT, Loaded
-from holdfast.store.examination import Examination, Finding, Level
+from holdfast.store.examination import Examination, Finding, Severity
 from holdfast.store.open import examine_store, public_name
 from holdfast.task import Task
 from holdfast.watch.health import judge_census
 from holdfast.words import counted
 
 _OLDEST_PYTHON = (3, 11)
-_STYLES: Mapping[Level, str] = MappingProxyType(
-    {Level.OK: "green", Level.WARNING: "yellow", Level.PROBLEM: "bold red"}
+_STYLES: Mapping[Severity, str] = MappingProxyType(
+    {Severity.OK: "green", Severity.WARNING: "yellow", Severity.PROBLEM: "bold red"}
 )
 
 
@@ -71,25 +71,22 @@ def _versions() -> Finding:
         f"holdfast {version('holdfast')}, Python {python}, msgspec {version('msgspec')}, click {version('click')}"
     )
     if sys.version_info < _OLDEST_PYTHON:
-        return Finding("versions", Level.PROBLEM, says, "use Python 3.11 or newer")
-    return Finding("versions", Level.OK, says)
+        return Finding.problem("versions", says, "use Python 3.11 or newer")
+    return Finding.ok("versions", says)
 
 
 def _platform() -> Finding:
     says = f"{platform.system()} {platform.release()} on {platform.machine()}"
     if platform.system() not in {"Linux", "Darwin"}:
-        return Finding("platform", Level.WARNING, says, "workers run on Linux and macOS; use a container or WSL")
-    return Finding("platform", Level.OK, says)
+        return Finding.warning("platform", says, "workers run on Linux and macOS; use a container or WSL")
+    return Finding.ok("platform", says)
 
 
 def _boot_clock() -> Finding:
     if hasattr(time, "CLOCK_BOOTTIME") or platform.system() == "Darwin":
-        return Finding(
-            "boot clock", Level.OK, "counts the time that the machine sleeps: leases end when they should"
-        )
-    return Finding(
+        return Finding.ok("boot clock", "counts the time that the machine sleeps: leases end when they should")
+    return Finding.warning(
         "boot clock",
-        Level.WARNING,
         "does not count the time that the machine sleeps: leases are taken for longer than they are",
         "do not let the machine sleep",
     )
@@ -97,20 +94,20 @@ def _boot_clock() -> Finding:
 
 def _settings(loaded: Loaded) -> Finding:
     chosen = [f"{name} from {origin}" for name, origin in loaded.where.items() if origin != BY_DEFAULT]
-    return Finding("settings", Level.OK, f"all valid; {', '.join(chosen) or 'all by default'}")
+    return Finding.ok("settings", f"all valid; {', '.join(chosen) or 'all by default'}")
 
 
 def _tasks(app: Holdfast) -> Finding:
     if not app.tasks:
-        return Finding("tasks", Level.WARNING, "the app declares none", "import the modules that declare them")
+        return Finding.warning("tasks", "the app declares none", "import the modules that declare them")
     queues = ", ".join(sorted({task.policy.queue for task in app.tasks.values()}))
-    return Finding("tasks", Level.OK, f"{counted(len(app.tasks), 'task')} in these queues: {queues}")
+    return Finding.ok("tasks", f"{counted(len(app.tasks), 'task')} in these queues: {queues}")
 
 
 def _exit_code(examination: Examination, findings: list[Finding]) -> ExitCode:
     if not examination.usable:
         return ExitCode.STORE
-    return ExitCode.FAILED if any(finding.level is Level.PROBLEM for finding in findings) else ExitCode.OK
+    return ExitCode.FAILED if any(finding.severity is Severity.PROBLEM for finding in findings) else ExitCode.OK
 
 
 def _public_settings(loaded: Loaded) -> dict[str, Any]:
@@ -121,9 +118,9 @@ def _public_settings(loaded: Loaded) -> dict[str, Any]:
 
 def _report(meant: Meant, findings: list[Finding]) -> dict[str, Any]:
     return {
-        "ok": all(finding.level is not Level.PROBLEM for finding in findings),
+        "ok": all(finding.severity is not Severity.PROBLEM for finding in findings),
         "checks": [
-            {"check": each.check, "level": each.level.value, "says": each.says, "remedy": each.remedy or None}
+            {"check": each.check, "level": each.severity.value, "says": each.says, "remedy": each.remedy or None}
             for each in findings
         ],
         "settings": {
@@ -157,9 +154,9 @@ def _tell(meant: Meant, findings: list[Finding]) -> None:
 
 
 def _summary(findings: list[Finding]) -> Text:
-    problems = sum(finding.level is Level.PROBLEM for finding in findings)
-    warnings = sum(finding.level is Level.WARNING for finding in findings)
-    worst = Level.PROBLEM if problems else Level.WARNING if warnings else Level.OK
+    problems = sum(finding.severity is Severity.PROBLEM for finding in findings)
+    warnings = sum(finding.severity is Severity.WARNING for finding in findings)
+    worst = Severity.PROBLEM if problems else Severity.WARNING if warnings else Severity.OK
     told = f"\n{counted(problems, 'problem') if problems else 'No problem'}, {counted(warnings, 'warning')}."
     return Text(told, style=_STYLES[worst])
 
@@ -170,7 +167,7 @@ def _what(finding: Finding) -> str:
 
 _FINDING_COLUMNS: list[Column[Finding]] = [
     Column("CHECK", lambda finding: finding.check),
-    Column("", lambda finding: Text(finding.level.value, style=_STYLES[finding.level])),
+    Column("", lambda finding: Text(finding.severity.value, style=_STYLES[finding.severity])),
     Column("WHAT IS FOUND → WHAT TO DO", _what, shrinks=True),
 ]
 _SETTING_COLUMNS: list[Column[tuple[str, str, str]]] = [

@@ -13,12 +13,15 @@ from typing import Self
 from holdfast.core.record import Record
 from holdfast.store.protocol import Worker
 
+KEPT = "an accepted job survives the crash of every process and, as far as the disk keeps its word, a power loss"
+"""What an accepted job survives where nothing is wrong."""
+
 _THOUSAND = 1000
 _SHORT = 9.95
 """Below this a number of kB, MB … is told with a decimal."""
 
 
-class Level(StrEnum):
+class Severity(StrEnum):
     """How serious a finding is."""
 
     OK = "ok"
@@ -31,15 +34,30 @@ class Finding:
     """What was looked at, what was seen, and the remedy if there is something to mend. Never with a password."""
 
     check: str
-    level: Level
+    severity: Severity
     says: str
     remedy: str = ""
+
+    @classmethod
+    def ok(cls, check: str, says: str) -> Self:
+        """Return that all is well."""
+        return cls(check, Severity.OK, says)
+
+    @classmethod
+    def warning(cls, check: str, says: str, remedy: str) -> Self:
+        """Return what may do harm."""
+        return cls(check, Severity.WARNING, says, remedy)
+
+    @classmethod
+    def problem(cls, check: str, says: str, remedy: str) -> Self:
+        """Return what does harm."""
+        return cls(check, Severity.PROBLEM, says, remedy)
 
     @classmethod
     def of_error(cls, check: str, error: Exception) -> Self:
         """Return the problem that an error of ours tells: what is wrong, a colon, and the remedy."""
         says, _, remedy = str(error).partition(": ")
-        return cls(check, Level.PROBLEM, says, remedy)
+        return cls.problem(check, says, remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +116,7 @@ class Examination:
 
 def is_hopeless(findings: Iterable[Finding], vital: Collection[str]) -> bool:
     """Tell whether one of the vital checks found a problem."""
-    return any(finding.level is Level.PROBLEM and finding.check in vital for finding in findings)
+    return any(finding.severity is Severity.PROBLEM and finding.check in vital for finding in findings)
 
 
 def sized(count: int) -> str:

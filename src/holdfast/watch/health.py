@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from holdfast.schedule.published import read_windows
-from holdfast.store.examination import Census, DueQueue, Finding, Level
+from holdfast.store.examination import Census, DueQueue, Finding
 from holdfast.store.protocol import Worker
 from holdfast.watch.closed import queue_closed
 from holdfast.watch.obstacle import MORE_ROOM, START_A_WORKER
@@ -32,35 +32,34 @@ def judge_census(census: Census) -> Iterator[Finding]:
 def _clock(census: Census) -> Finding:
     now, latest = census.now, census.latest_at
     if now.year not in _PLAUSIBLE_YEARS:
-        return Finding("clock", Level.PROBLEM, f"it is not the year {now.year}", "set the machine's clock")
+        return Finding.problem("clock", f"it is not the year {now.year}", "set the machine's clock")
     if latest is not None and latest > now + CLOCK_TOLERANCE:
-        return Finding(
+        return Finding.problem(
             "clock",
-            Level.PROBLEM,
             f"the store has seen {dated(latest, now)}: the clock was set back, or was wrong before",
             "set it right; jobs enqueued by the wrong clock wait until their time has come",
         )
-    return Finding("clock", Level.OK, f"{now:%Y-%m-%d %H:%M:%S} UTC; the store has seen no later time")
+    return Finding.ok("clock", f"{now:%Y-%m-%d %H:%M:%S} UTC; the store has seen no later time")
 
 
 def _workers(census: Census, live: list[Worker]) -> Finding:
     lost = len(census.workers) - len(live)
     if not live:
         gone = f" ({counted(lost, 'lost one is', 'lost ones are')} still registered)" if lost else ""
-        return Finding("workers", Level.WARNING, f"no worker is running{gone}", START_A_WORKER)
+        return Finding.warning("workers", f"no worker is running{gone}", START_A_WORKER)
     places = sum(worker.info.concurrency for worker in live)
     taken = sum(worker.held + worker.running for worker in live)
     oldest = max(worker.beat_age for worker in live)
     says = f"{counted(len(live), 'worker')} live, {taken} of {places} places taken, oldest beat {span(oldest)} ago"
     if lost:
         remedy = "nothing to do: the jobs of lost workers go back when another has lived for a lease"
-        return Finding("workers", Level.WARNING, f"{says}; {lost} lost", remedy)
-    return Finding("workers", Level.OK, says)
+        return Finding.warning("workers", f"{says}; {lost} lost", remedy)
+    return Finding.ok("workers", says)
 
 
 def _queues(census: Census, live: list[Worker]) -> Iterator[Finding]:
     if not census.due:
-        yield Finding("queues", Level.OK, "no due job waits")
+        yield Finding.ok("queues", "no due job waits")
     for queue in census.due:
         yield _queue(queue, census, live)
 
@@ -70,28 +69,27 @@ def _queue(queue: DueQueue, census: Census, live: list[Worker]) -> Finding:
     says = f"'{queue.name}': {counted(queue.due, 'due job')}, the oldest for {span(waits)}"
     if queue.paused_at is not None:
         since = f"{says}, and the queue is paused since {dated(queue.paused_at, census.now)}"
-        return Finding("queues", Level.WARNING, since, f"`holdfast queues resume {queue.name}` lets it go on")
+        return Finding.warning("queues", since, f"`holdfast queues resume {queue.name}` lets it go on")
     closed = queue_closed(read_windows(census.windows), queue.name, census.now)
     if closed is not None:
-        return Finding("queues", Level.OK, f"{says}, and the queue is closed until {closed.until(census.now)}")
+        return Finding.ok("queues", f"{says}, and the queue is closed until {closed.until(census.now)}")
     if not any(worker.serves(queue.name) for worker in live):
         start = f"start one with `holdfast worker MODULE:APP --queues {queue.name}`" if live else START_A_WORKER
-        return Finding("queues", Level.PROBLEM, f"{says}, and no running worker serves it", start)
+        return Finding.problem("queues", f"{says}, and no running worker serves it", start)
     if waits > LONG_WAIT:
-        return Finding("queues", Level.WARNING, says, MORE_ROOM)
-    return Finding("queues", Level.OK, says)
+        return Finding.warning("queues", says, MORE_ROOM)
+    return Finding.ok("queues", says)
 
 
 def _blocked(census: Census) -> Finding:
     if not census.unknown:
-        return Finding("blocked", Level.OK, "no job waits for a worker that knows its task")
+        return Finding.ok("blocked", "no job waits for a worker that knows its task")
     tasks = ", ".join(
         f"'{one_line(task.name)}' (payload version {task.version}, {counted(task.jobs, 'job')})"
         for task in census.unknown
     )
-    return Finding(
+    return Finding.warning(
         "blocked",
-        Level.WARNING,
         f"workers that do not know them have put aside {tasks}",
         "deploy or start a worker that registers them; `holdfast jobs list --state blocked` shows the jobs",
     )
@@ -99,8 +97,6 @@ def _blocked(census: Census) -> Finding:
 
 def _dead(census: Census) -> Finding:
     if not census.dead:
-        return Finding("dead", Level.OK, "no job is dead")
+        return Finding.ok("dead", "no job is dead")
     says = f"{counted(census.dead, 'job is', 'jobs are')} dead, and kept until somebody decides"
-    return Finding(
-        "dead", Level.WARNING, says, "`holdfast dead list` says why; then `holdfast dead retry` or `discard`"
-    )
+    return Finding.warning("dead", says, "`holdfast dead list` says why; then `holdfast dead retry` or `discard`")

@@ -13,7 +13,7 @@ from empty_stores import with_query
 from holdfast.core.job import NewJob
 from holdfast.ids import new_job_id
 from holdfast.settings import Settings
-from holdfast.store.examination import Level
+from holdfast.store.examination import Severity
 from holdfast.store.open import examine_store
 from holdfast.store.postgres import surroundings
 from holdfast.store.postgres.backend import PostgresBackend
@@ -49,7 +49,7 @@ SOUND = Server(
 def examined(url, namespace=None, *, deep=False):
     """Return a look at the store, and its findings by check: the level and all that is said."""
     examination = examine_postgres(url, namespace, None, deep=deep)
-    found = {each.check: (each.level, f"{each.says} → {each.remedy}") for each in examination.findings}
+    found = {each.check: (each.severity, f"{each.says} → {each.remedy}") for each in examination.findings}
     return examination, found
 
 
@@ -73,64 +73,70 @@ def own(shared_postgres):
 
 class TestServers:
     def test_a_sound_server(self):
-        assert {each.level for each in judge_server(SOUND)} == {Level.OK}
+        assert {each.severity for each in judge_server(SOUND)} == {Severity.OK}
 
     @pytest.mark.parametrize(
         ("setting", "value", "check", "level", "words"),
         [
-            ("server_version_num", "130009", "postgresql", Level.PROBLEM, ["too old", "14"]),
-            ("default_transaction_read_only", "on", "writes", Level.PROBLEM, ["no transaction may write"]),
-            ("fsync", "off", "durability", Level.PROBLEM, ["crash of the machine", "fsync = on"]),
-            ("full_page_writes", "off", "durability", Level.PROBLEM, ["half-written", "full_page_writes = on"]),
+            ("server_version_num", "130009", "postgresql", Severity.PROBLEM, ["too old", "14"]),
+            ("default_transaction_read_only", "on", "writes", Severity.PROBLEM, ["no transaction may write"]),
+            ("fsync", "off", "durability", Severity.PROBLEM, ["crash of the machine", "fsync = on"]),
+            ("full_page_writes", "off", "durability", Severity.PROBLEM, ["half-written", "full_page_writes = on"]),
             (
                 "synchronous_commit",
                 "off",
                 "durability",
-                Level.WARNING,
+                Severity.WARNING,
                 ["loses the jobs accepted in the last 0.6 s"],
             ),
-            ("server_encoding", "SQL_ASCII", "encoding", Level.WARNING, ["SQL_ASCII", "UTF8"]),
-            ("default_transaction_isolation", "serializable", "isolation", Level.WARNING, ["serializable", "key"]),
-            ("max_connections", "11", "connections", Level.WARNING, ["7 of 8", "max_connections"]),
-            ("autovacuum", "off", "autovacuum", Level.WARNING, ["autovacuum is off", "autovacuum = on"]),
-            ("track_counts", "off", "autovacuum", Level.WARNING, ["track_counts"]),
+            ("server_encoding", "SQL_ASCII", "encoding", Severity.WARNING, ["SQL_ASCII", "UTF8"]),
+            (
+                "default_transaction_isolation",
+                "serializable",
+                "isolation",
+                Severity.WARNING,
+                ["serializable", "key"],
+            ),
+            ("max_connections", "11", "connections", Severity.WARNING, ["7 of 8", "max_connections"]),
+            ("autovacuum", "off", "autovacuum", Severity.WARNING, ["autovacuum is off", "autovacuum = on"]),
+            ("track_counts", "off", "autovacuum", Severity.WARNING, ["track_counts"]),
         ],
     )
     def test_a_weak_setting(self, setting, value, check, level, words):
         """Each weak setting is told with the promise that it breaks and the remedy; all else stays well."""
         server = replace(SOUND, settings={**SOUND.settings, setting: value})
         finding = judged(server, check)
-        assert finding.level is level
+        assert finding.severity is level
         for word in words:
             assert word in f"{finding.says} → {finding.remedy}"
-        assert [each.check for each in judge_server(server) if each.level is not Level.OK] == [check]
+        assert [each.check for each in judge_server(server) if each.severity is not Severity.OK] == [check]
 
     @pytest.mark.parametrize(
         ("commit", "level", "words"),
         [
-            ("local", Level.WARNING, "failover"),
-            ("remote_write", Level.WARNING, "loses power"),
-            ("on", Level.OK, "loss of this machine"),
-            ("remote_apply", Level.OK, "loss of this machine"),
+            ("local", Severity.WARNING, "failover"),
+            ("remote_write", Severity.WARNING, "loses power"),
+            ("on", Severity.OK, "loss of this machine"),
+            ("remote_apply", Severity.OK, "loss of this machine"),
         ],
     )
     def test_synchronous_standbys(self, commit, level, words):
         """With synchronous standbys, what waits for none of them is weaker than it looks; without, it is not."""
         settings = {**SOUND.settings, "synchronous_commit": commit}
-        assert judged(replace(SOUND, settings=settings), "durability").level is Level.OK
+        assert judged(replace(SOUND, settings=settings), "durability").severity is Severity.OK
         settings["synchronous_standby_names"] = "one"
         finding = judged(replace(SOUND, settings=settings), "durability")
-        assert (finding.level, words in finding.says) == (level, True)
+        assert (finding.severity, words in finding.says) == (level, True)
 
     def test_a_replica(self):
         finding = judged(replace(SOUND, is_replica=True), "writes")
-        assert finding.level is Level.PROBLEM
+        assert finding.severity is Severity.PROBLEM
         assert "target_session_attrs=read-write" in finding.remedy
 
     def test_a_transaction_left_open(self):
         writing = OldTransaction(42, "psql", surroundings.LONG_WRITE + 1)
         finding = judged(replace(SOUND, writing=writing), "transactions")
-        assert finding.level is Level.WARNING
+        assert finding.severity is Severity.WARNING
         assert "process 42 ('psql')" in finding.says
         assert "pg_terminate_backend(42)" in finding.remedy
 
@@ -142,9 +148,9 @@ class TestServers:
     def test_a_long_look(self):
         looking = OldTransaction(42, "", surroundings.LONG_SNAPSHOT + 1)
         finding = judged(replace(SOUND, looking=looking), "transactions")
-        assert (finding.level, "process 42 has looked" in finding.says) == (Level.WARNING, True)
+        assert (finding.severity, "process 42 has looked" in finding.says) == (Severity.WARNING, True)
         brief = OldTransaction(42, "", surroundings.LONG_SNAPSHOT - 1)
-        assert judged(replace(SOUND, looking=brief), "transactions").level is Level.OK
+        assert judged(replace(SOUND, looking=brief), "transactions").severity is Severity.OK
 
 
 class TestStores:
@@ -157,7 +163,7 @@ class TestStores:
             before = connection.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())").fetchone()
             examination, _ = examined(url, deep=True)
             assert connection.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())").fetchone() == before
-        assert [each for each in examination.findings if each.level is not Level.OK] == []
+        assert [each for each in examination.findings if each.severity is not Severity.OK] == []
         census = examination.census
         assert examination.usable
         assert [worker.info for worker in census.workers] == [WORKER]
@@ -167,7 +173,7 @@ class TestStores:
     def test_a_store_that_is_not_there_is_not_made(self, postgres_url, postgres_schema, own):
         examination, found = examined(postgres_url)
         assert (examination.usable, examination.census) == (False, None)
-        assert found["schema"][0] is Level.PROBLEM
+        assert found["schema"][0] is Severity.PROBLEM
         assert "holdfast migrate" in found["schema"][1]
         assert own.execute("SELECT FROM pg_namespace WHERE nspname = %s", (postgres_schema,)).fetchall() == []
 
@@ -176,7 +182,7 @@ class TestStores:
         examination, found = examined(postgres_url, "green")
         assert "namespaces there: green" in found["store"][1]
         assert len(examination.census.due) == 1
-        assert examined(postgres_url, "blue")[1]["schema"][0] is Level.PROBLEM
+        assert examined(postgres_url, "blue")[1]["schema"][0] is Severity.PROBLEM
 
     def test_time_is_the_given_one(self, postgres_url):
         """Where a clock is given, the look goes by it: due is what is due then."""
@@ -195,16 +201,16 @@ class TestStores:
     @pytest.mark.parametrize(
         ("version", "oldest", "known", "level", "words"),
         [
-            (0, 0, 2, Level.PROBLEM, "holds no jobs"),
-            (1, 1, 2, Level.WARNING, "holdfast migrate"),
-            (2, 1, 2, Level.OK, "as this release has it"),
-            (3, 2, 2, Level.WARNING, "when you can"),
-            (4, 3, 2, Level.PROBLEM, "upgrade holdfast"),
+            (0, 0, 2, Severity.PROBLEM, "holds no jobs"),
+            (1, 1, 2, Severity.WARNING, "holdfast migrate"),
+            (2, 1, 2, Severity.OK, "as this release has it"),
+            (3, 2, 2, Severity.WARNING, "when you can"),
+            (4, 3, 2, Severity.PROBLEM, "upgrade holdfast"),
         ],
     )
     def test_schemas_of_all_times(self, version, oldest, known, level, words):
         finding = judge_schema(Schema("jobs", True, version, oldest, known))
-        assert (finding.level, words in f"{finding.says} → {finding.remedy}") == (level, True)
+        assert (finding.severity, words in f"{finding.says} → {finding.remedy}") == (level, True)
 
     def test_a_schema_of_the_future_is_not_counted(self, postgres_url, postgres_schema, own):
         fill(postgres_url)
@@ -220,10 +226,10 @@ class TestStores:
     def test_a_deep_look_finds_what_was_changed_by_hand(self, postgres_url, postgres_schema, own):
         fill(postgres_url)
         assert "integrity" not in examined(postgres_url)[1]
-        assert examined(postgres_url, deep=True)[1]["integrity"][0] is Level.OK
+        assert examined(postgres_url, deep=True)[1]["integrity"][0] is Severity.OK
         own.execute(sql.SQL("DELETE FROM {}.fresh").format(sql.Identifier(postgres_schema)))
         level, told = examined(postgres_url, deep=True)[1]["integrity"]
-        assert (level, "1 jobs are in no state" in told) == (Level.PROBLEM, True)
+        assert (level, "1 jobs are in no state" in told) == (Severity.PROBLEM, True)
 
 
 @contextmanager
@@ -249,7 +255,7 @@ class TestRights:
     def test_no_right_to_make_a_schema(self, postgres_url, guest):
         examination, found = examined(as_user(postgres_url, guest))
         assert not examination.usable
-        assert found["permissions"][0] is Level.PROBLEM
+        assert found["permissions"][0] is Severity.PROBLEM
         assert "run `holdfast migrate`" in found["permissions"][1]
         assert "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES" in found["permissions"][1]
 
@@ -263,7 +269,7 @@ class TestRights:
             sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(*map(sql.Identifier, (postgres_schema, guest)))
         )
         level, told = examined(url)[1]["permissions"]
-        assert (level, "of it arrival, attempt, buried" in told) == (Level.PROBLEM, True)
+        assert (level, "of it arrival, attempt, buried" in told) == (Severity.PROBLEM, True)
 
     def test_the_rights_that_are_told_are_enough(self, postgres_url, guest, own):
         fill(postgres_url)
@@ -272,7 +278,7 @@ class TestRights:
         for grant in remedy.split("; "):
             own.execute(grant.replace("…", f'"{guest}"'))
         examination, found = examined(as_user(postgres_url, guest))
-        assert found["permissions"][0] is Level.OK
+        assert found["permissions"][0] is Severity.OK
         assert examination.usable
         fill(as_user(postgres_url, guest))
 
@@ -308,7 +314,7 @@ class TestOthers:
         with psycopg.connect(with_query(shared_postgres, application_name="a-forgotten-one")) as other:
             other.execute("SELECT pg_current_xact_id()")
             level, told = examined(postgres_url)[1]["transactions"]
-        assert level is Level.WARNING
+        assert level is Severity.WARNING
         assert "has written and is open" in told
 
     def test_a_pooler_without_a_word_in_the_url(self, shared_pgbouncer, postgres_schema):
@@ -320,5 +326,5 @@ class TestOthers:
         fill(pgbouncer_url)
         examination, found = examined(pgbouncer_url)
         assert examination.usable
-        assert found["pooler"] == (Level.OK, "used by the transaction, as the URL says → ")
+        assert found["pooler"] == (Severity.OK, "used by the transaction, as the URL says → ")
         assert "none is seen" in examined(with_query(postgres_url, pooler="transaction"))[1]["pooler"][1]

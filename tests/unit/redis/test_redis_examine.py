@@ -8,7 +8,7 @@ import redis
 from redis_scene import Open, Servers
 
 from holdfast.core.job import NewJob
-from holdfast.store.examination import Examination, Finding, Level
+from holdfast.store.examination import Examination, Finding, Severity
 from holdfast.store.redis.durability import Said, judge_server
 from holdfast.store.redis.examine import examine_redis
 from holdfast.testing import FakeClock
@@ -32,7 +32,7 @@ def test_a_server_in_order(redis_server: Servers, open_store: Open) -> None:
     backend.run(backend.verbs.enqueue([NewJob("job", "task", b"")]))
     examination = examine(server.url())
     assert examination.usable
-    assert {each.level for each in examination.findings} == {Level.OK}
+    assert {each.severity for each in examination.findings} == {Severity.OK}
     assert [each.check for each in examination.findings] == [
         "redis",
         "durability",
@@ -53,11 +53,11 @@ def test_a_place_that_nobody_has_used(redis_url: str, open_store: Open) -> None:
     for namespace, where in ((None, "outside of namespaces"), ("blue", "in namespace blue")):
         examination = examine(redis_url, namespace=namespace)
         found = finding(examination, "store")
-        assert (found.level, found.says) == (Level.WARNING, f"nothing of Holdfast is there yet {where}")
+        assert (found.severity, found.says) == (Severity.WARNING, f"nothing of Holdfast is there yet {where}")
         assert "--namespace" in found.remedy
         assert examination.usable
     used = finding(examine(redis_url, namespace="shop"), "store")
-    assert (used.level, used.says) == (Level.OK, "holds jobs of Holdfast in namespace shop")
+    assert (used.severity, used.says) == (Severity.OK, "holds jobs of Holdfast in namespace shop")
 
 
 def test_looking_writes_nothing(redis_server: Servers) -> None:
@@ -72,49 +72,55 @@ def test_looking_writes_nothing(redis_server: Servers) -> None:
 @pytest.mark.parametrize(
     ("settings", "check", "level", "words", "remedy"),
     [
-        ({}, "durability", Level.PROBLEM, "a restart of the server loses every accepted job", "appendonly yes"),
+        ({}, "durability", Severity.PROBLEM, "a restart of the server loses every accepted job", "appendonly yes"),
         (
             {"save": "3600 1 60 100"},
             "durability",
-            Level.PROBLEM,
+            Severity.PROBLEM,
             "(3600 s after 1 changes, 60 s after 100 changes): a crash loses every job accepted since the last one",
             "appendfsync always",
         ),
         (
             {"appendonly": "yes", "appendfsync": "everysec"},
             "durability",
-            Level.WARNING,
+            Severity.WARNING,
             "a crash of the machine may cost about the last second of accepted jobs; one of the server alone",
             "`CONFIG SET appendfsync always`",
         ),
-        ({"appendonly": "yes", "appendfsync": "no"}, "durability", Level.WARNING, "half minute or more", "always"),
+        (
+            {"appendonly": "yes", "appendfsync": "no"},
+            "durability",
+            Severity.WARNING,
+            "half minute or more",
+            "always",
+        ),
         (
             {**KEEPS, "no-appendfsync-on-rewrite": "yes"},
             "durability",
-            Level.WARNING,
+            Severity.WARNING,
             "not while the file is rewritten",
             "`CONFIG SET no-appendfsync-on-rewrite no`",
         ),
         (
             {"maxmemory-policy": "allkeys-lru", "maxmemory": "100mb"},
             "eviction",
-            Level.PROBLEM,
+            Severity.PROBLEM,
             "allkeys-lru: when memory is short the server deletes any key, accepted jobs among them",
             "`CONFIG SET maxmemory-policy noeviction`",
         ),
         (
             {"maxmemory-policy": "volatile-ttl", "maxmemory": "100mb"},
             "eviction",
-            Level.WARNING,
+            Severity.WARNING,
             "forgets what has an expiry, such as keys kept after a job's end",
             "noeviction",
         ),
-        ({"maxmemory-policy": "allkeys-lru"}, "eviction", Level.WARNING, "while maxmemory is 0", "noeviction"),
+        ({"maxmemory-policy": "allkeys-lru"}, "eviction", Severity.WARNING, "while maxmemory is 0", "noeviction"),
         ({"maxmemory": "1mb"}, "memory", None, "of maxmemory (1.0 MB)", "raise `maxmemory`"),
     ],
 )
 def test_settings_that_break_a_promise(
-    *, settings: dict[str, str], check: str, level: Level | None, words: str, remedy: str, redis_server: Servers
+    *, settings: dict[str, str], check: str, level: Severity | None, words: str, remedy: str, redis_server: Servers
 ) -> None:
     """It is said which one, and how to mend it; jobs can be run all the same."""
     server = redis_server()
@@ -123,8 +129,8 @@ def test_settings_that_break_a_promise(
             own.config_set(name, value)
     examination = examine(server.url())
     found = finding(examination, check)
-    assert level is None or found.level is level
-    assert found.level is not Level.OK
+    assert level is None or found.severity is level
+    assert found.severity is not Severity.OK
     assert words in found.says
     assert remedy in found.remedy
     assert examination.usable
@@ -137,7 +143,7 @@ def test_a_remedy_mends(redis_server: Servers) -> None:
         for command in finding(examine(server.url()), "durability").remedy.split("`")[1::2]:
             if command != "CONFIG REWRITE":  # it was started without a file
                 own.execute_command(*command.split())
-    assert finding(examine(server.url()), "durability").level is Level.OK
+    assert finding(examine(server.url()), "durability").severity is Severity.OK
 
 
 def test_a_master_with_replicas(redis_server: Servers) -> None:
@@ -148,7 +154,7 @@ def test_a_master_with_replicas(redis_server: Servers) -> None:
         own.replicaof("127.0.0.1", master.port)
         _until_linked(own)
     found = finding(examine(master.url()), "replicas")
-    assert found.level is Level.WARNING
+    assert found.severity is Severity.WARNING
     assert "a failover may lose what was accepted just before it" in found.says
     at_replica = examine(replica.url())
     assert not at_replica.usable
@@ -168,7 +174,7 @@ def test_how_many_replicas_a_write_needs(version: str, least: str, remedy: str) 
     info = {"redis_version": version, "role": "master", "connected_slaves": "2"}
     said = Said(info, {"min-replicas-to-write": least, "min-replicas-max-lag": "4"})
     [found] = [each for each in judge_server(said) if each.check == "replicas"]
-    assert found.level is Level.WARNING
+    assert found.severity is Severity.WARNING
     assert remedy in found.remedy
     assert ("lag by 4 s" in found.says) == (version == "8.0.0")
 
@@ -183,7 +189,7 @@ def test_a_disk_that_failed(redis_server: Servers) -> None:
     assert "the last snapshot failed" in finding(examine(server.url()), "disk").says
     said = Said({"aof_enabled": "1", "aof_last_write_status": "err"}, {})
     [found] = [each for each in judge_server(said) if each.check == "disk"]
-    assert found.level is Level.PROBLEM
+    assert found.severity is Severity.PROBLEM
 
 
 def test_a_user_who_may_not_read_settings(redis_server: Servers) -> None:
@@ -207,7 +213,7 @@ def test_no_server(url: str) -> None:
     examination = examine(url)
     assert (examination.usable, examination.census) == (False, None)
     [found] = examination.findings
-    assert found.level is Level.PROBLEM
+    assert found.severity is Severity.PROBLEM
     assert found.remedy
     assert "hunter2" not in str(found)
 
@@ -224,7 +230,7 @@ def test_a_user_who_may_not_run_scripts(redis_server: Servers) -> None:
 
 def test_a_cluster(redis_cluster_url: str, shared_redis_cluster: Any) -> None:
     """By its own URL all is well; one of its nodes alone is not found again when the slot moves."""
-    assert finding(examine(redis_cluster_url), "cluster").level is Level.OK
+    assert finding(examine(redis_cluster_url), "cluster").severity is Severity.OK
     found = [finding(examine(node.url()), "cluster") for node in shared_redis_cluster.nodes]
     assert {each.remedy for each in found} == {"write redis+cluster:// in the URL"}
 

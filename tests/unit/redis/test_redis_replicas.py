@@ -1,6 +1,6 @@
 """What doctor says where a replica follows the server, and that its remedy works."""
 
-from holdfast.store.examination import Finding, Level
+from holdfast.store.examination import Finding, Severity
 from holdfast.store.redis.examine import examine_redis
 from servers import RedisServer, ValkeyServer
 
@@ -17,7 +17,7 @@ def test_a_master_that_waits_for_nobody() -> None:
         replica = master.replica()
         try:
             found = replicas(master)
-            assert found.level is Level.WARNING
+            assert found.severity is Severity.WARNING
             assert "against the promise that an accepted job is kept" in found.says
             with master.connect() as own:
                 own.execute_command(*found.remedy.split("`")[1].split())

@@ -14,7 +14,7 @@ from holdfast.store.examination import (
     DueQueue,
     Examination,
     Finding,
-    Level,
+    Severity,
     UnknownTask,
     is_hopeless,
     sized,
@@ -53,7 +53,7 @@ def examine_postgres(url: str, namespace: str | None, clock: Clock | None, *, de
             findings += look.at_server()
             if not is_hopeless(findings, _VITAL):
                 findings += look.at_schema(parse_address(url).schema, deep=deep)
-            if all(finding.level is Level.OK for finding in findings if finding.check in _VITAL):
+            if all(finding.severity is Severity.OK for finding in findings if finding.check in _VITAL):
                 census = look.census(clock)
     except HoldfastError as error:
         findings.append(_failure(error))
@@ -62,7 +62,7 @@ def examine_postgres(url: str, namespace: str | None, clock: Clock | None, *, de
 
 def _failure(error: HoldfastError) -> Finding:
     says, _, remedy = str(error).rpartition(": ")
-    return Finding("store", Level.PROBLEM, says, remedy)
+    return Finding.problem("store", says, remedy)
 
 
 def _connect(address: Address) -> Wire:
@@ -138,63 +138,57 @@ class _Look:
 
 def _pooler(address: Address, *, is_between: bool) -> Finding:
     if is_between and not address.pooled:
-        return Finding(
+        return Finding.warning(
             "pooler",
-            Level.WARNING,
             "something stands between here and the server",
             "if it is a pooler that lends connections for a transaction each, add ?pooler=transaction to the URL",
         )
     if address.pooled and not is_between:
         says = "none is seen; without ?pooler=transaction in the URL, workers hear of new jobs sooner"
-        return Finding("pooler", Level.OK, says)
-    return Finding("pooler", Level.OK, "used by the transaction, as the URL says" if address.pooled else "none")
+        return Finding.ok("pooler", says)
+    return Finding.ok("pooler", "used by the transaction, as the URL says" if address.pooled else "none")
 
 
 def _contents(address: Address, size: int, tenants: Sequence[str]) -> Finding:
     told = ", ".join(tenant or "(none)" for tenant in tenants)
     says = f"{address.name}, schema {address.schema}, {sized(size)}; namespaces there: {told or 'no tables yet'}"
-    return Finding("store", Level.OK, says)
+    return Finding.ok("store", says)
 
 
 def judge_schema(schema: Schema) -> Finding:
     """Return what is to be said about the release that a schema belongs to."""
     if not schema.version:
-        return Finding(
+        return Finding.problem(
             "schema",
-            Level.PROBLEM,
             f"schema {schema.name} holds no jobs of Holdfast",
             "give the right store with --url and --namespace, or run `holdfast migrate`, which makes the tables",
         )
     if schema.oldest > schema.known:
-        return Finding(
+        return Finding.problem(
             "schema",
-            Level.PROBLEM,
             f"version {schema.version} of a newer Holdfast; this release knows {schema.known}",
             "upgrade holdfast here, or name another schema",
         )
     if schema.version > schema.known:
-        return Finding(
+        return Finding.warning(
             "schema",
-            Level.WARNING,
             f"version {schema.version} of a newer Holdfast, which works with this one too ({schema.known})",
             "upgrade holdfast here when you can",
         )
     if schema.lacks:
-        return Finding(
+        return Finding.warning(
             "schema",
-            Level.WARNING,
             f"version {schema.version}; this release has {schema.known}",
             "run `holdfast migrate`; else the first use by this release does it",
         )
-    return Finding("schema", Level.OK, f"version {schema.version}, as this release has it")
+    return Finding.ok("schema", f"version {schema.version}, as this release has it")
 
 
 def _integrity(nowhere: int, twice: int, unknown: int) -> Finding:
     if nowhere or twice or unknown:
-        return Finding(
+        return Finding.problem(
             "integrity",
-            Level.PROBLEM,
             f"{nowhere} jobs are in no state, {twice} in several, and {unknown} states belong to no job",
             "somebody changed the tables by hand, or they are damaged: restore them from a backup",
         )
-    return Finding("integrity", Level.OK, "every job is in one state")
+    return Finding.ok("integrity", "every job is in one state")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdfast.store.examination import Finding, Level
+from holdfast.store.examination import Finding
 from holdfast.store.postgres.address import Address
 from holdfast.store.postgres.remedies import let_in, make
 
@@ -28,24 +28,20 @@ class Rights:
     def judged(self, address: Address) -> Finding:
         """Return what is to be said about it."""
         if self.use is None and not self.make_schemas:
-            return Finding(
+            return Finding.problem(
                 "permissions",
-                Level.PROBLEM,
                 f"there is no schema {address.schema}, and this user may not make one",
                 make(address.schema),
             )
         if self.use is False or self.forbidden:
             which = ", ".join(self.forbidden[:_FEW])
-            return Finding(
+            return Finding.problem(
                 "permissions",
-                Level.PROBLEM,
                 f"this user may not use schema {address.schema}" + (f", of it {which}" if which else ""),
                 let_in(address.schema),
             )
         if self.use and not self.make_tables:
-            return Finding(
-                "permissions",
-                Level.OK,
-                f"this user may use schema {address.schema} and not change it: others migrate it",
+            return Finding.ok(
+                "permissions", f"this user may use schema {address.schema} and not change it: others migrate it"
             )
-        return Finding("permissions", Level.OK, f"this user may use, make and migrate schema {address.schema}")
+        return Finding.ok("permissions", f"this user may use, make and migrate schema {address.schema}")

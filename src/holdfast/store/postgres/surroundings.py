@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from holdfast.store.examination import Finding, Level
+from holdfast.store.examination import KEPT, Finding
 from holdfast.store.postgres.connect import OLDEST_SERVER
 
 SETTINGS = (
@@ -31,7 +31,6 @@ LONG_SNAPSHOT = 300
 
 _CROWDED = 0.8
 _MILLISECONDS = 1000
-_KEPT = "an accepted job survives the crash of every process and, as far as the disk keeps its word, a power loss"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,47 +99,42 @@ def judge_server(server: Server) -> Iterator[Finding]:
 def _version(server: Server) -> Finding:
     if server.is_too_old:
         remedy = f"upgrade the server to {OLDEST_SERVER} or newer"
-        return Finding("postgresql", Level.PROBLEM, f"PostgreSQL {server.version} is too old", remedy)
-    return Finding("postgresql", Level.OK, f"PostgreSQL {server.version}")
+        return Finding.problem("postgresql", f"PostgreSQL {server.version} is too old", remedy)
+    return Finding.ok("postgresql", f"PostgreSQL {server.version}")
 
 
 def _writable(server: Server) -> Finding:
     primary = "name the primary in the URL, or all hosts of it and target_session_attrs=read-write"
     if server.is_replica:
-        return Finding("writes", Level.PROBLEM, "this server is a replica, which takes no writes", primary)
+        return Finding.problem("writes", "this server is a replica, which takes no writes", primary)
     if server.has("default_transaction_read_only"):
-        return Finding(
+        return Finding.problem(
             "writes",
-            Level.PROBLEM,
             "default_transaction_read_only is on: no transaction may write",
             "`ALTER ROLE … SET default_transaction_read_only = off`, or the same of the database or the server",
         )
-    return Finding("writes", Level.OK, "the server takes writes")
+    return Finding.ok("writes", "the server takes writes")
 
 
 def _durability(server: Server) -> Finding:
     if not server.has("fsync"):
-        return Finding(
+        return Finding.problem(
             "durability",
-            Level.PROBLEM,
             "fsync is off: a crash of the machine may lose any job, or all of the database",
             "set fsync = on in postgresql.conf and reload",
         )
     if not server.has("full_page_writes"):
-        return Finding(
+        return Finding.problem(
             "durability",
-            Level.PROBLEM,
             "full_page_writes is off: a crash of the machine may leave half-written pages, and jobs damaged",
             "set full_page_writes = on in postgresql.conf and reload, unless the file system writes whole pages",
         )
     commit, standbys = server.settings["synchronous_commit"], bool(server.settings["synchronous_standby_names"])
     if commit == "off":
-        return Finding("durability", Level.WARNING, _loses_the_last(server), _turn_on("on"))
+        return Finding.warning("durability", _loses_the_last(server), _turn_on("on"))
     if standbys and commit in _BEHIND:
-        return Finding(
-            "durability", Level.WARNING, f"synchronous_commit is {commit}: {_BEHIND[commit]}", _turn_on("on")
-        )
-    return Finding("durability", Level.OK, f"synchronous_commit {commit}: {_KEPT}{_elsewhere(standbys=standbys)}")
+        return Finding.warning("durability", f"synchronous_commit is {commit}: {_BEHIND[commit]}", _turn_on("on"))
+    return Finding.ok("durability", f"synchronous_commit {commit}: {KEPT}{_elsewhere(standbys=standbys)}")
 
 
 _BEHIND = {
@@ -170,10 +164,9 @@ def _elsewhere(*, standbys: bool) -> str:
 def _encoding(server: Server) -> Finding:
     encoding = server.settings["server_encoding"]
     if encoding == "UTF8":
-        return Finding("encoding", Level.OK, "UTF8: any text can be stored")
-    return Finding(
+        return Finding.ok("encoding", "UTF8: any text can be stored")
+    return Finding.warning(
         "encoding",
-        Level.WARNING,
         f"the database has the encoding {encoding}: a job with other characters in its names or errors is refused",
         "make a database with ENCODING 'UTF8' for jobs",
     )
@@ -182,10 +175,9 @@ def _encoding(server: Server) -> Finding:
 def _isolation(server: Server) -> Finding:
     level = server.settings["default_transaction_isolation"]
     if level in {"read committed", "read uncommitted"}:
-        return Finding("isolation", Level.OK, f"{level} by default")
-    return Finding(
+        return Finding.ok("isolation", f"{level} by default")
+    return Finding.warning(
         "isolation",
-        Level.WARNING,
         f"{level} by default: enqueueing with a key inside such a transaction of your own is refused",
         "begin those with ISOLATION LEVEL READ COMMITTED; our own are so anyway",
     )
@@ -195,22 +187,20 @@ def _connections(server: Server) -> Finding:
     most = int(server.settings["max_connections"]) - int(server.settings["superuser_reserved_connections"])
     says = f"{server.connections} of {most} in use"
     if server.connections > most * _CROWDED:
-        return Finding(
+        return Finding.warning(
             "connections",
-            Level.WARNING,
             f"{says}: soon nobody gets one",
             "raise max_connections, run fewer processes, or put PgBouncer before it with ?pooler=transaction",
         )
-    return Finding("connections", Level.OK, says)
+    return Finding.ok("connections", says)
 
 
 def _vacuum(server: Server) -> Finding:
     if server.has("autovacuum") and server.has("track_counts"):
-        return Finding("autovacuum", Level.OK, "on: the rows of jobs that went by are cleared away")
+        return Finding.ok("autovacuum", "on: the rows of jobs that went by are cleared away")
     which = "autovacuum" if not server.has("autovacuum") else "track_counts, which autovacuum needs,"
-    return Finding(
+    return Finding.warning(
         "autovacuum",
-        Level.WARNING,
         f"{which} is off: rows of jobs that went by are never cleared away, and everything becomes slower",
         "set autovacuum = on and track_counts = on in postgresql.conf and reload",
     )
@@ -219,20 +209,18 @@ def _vacuum(server: Server) -> Finding:
 def _transactions(server: Server) -> Iterator[Finding]:
     writing, looking = server.writing, server.looking
     if writing is not None and writing.seconds > LONG_WRITE:
-        yield Finding(
+        yield Finding.warning(
             "transactions",
-            Level.WARNING,
             f"{writing.told} has written and is open for {writing.seconds} s: until it ends, claims pass again over"
             " what was claimed since, slower and slower",
             writing.remedy,
         )
     elif looking is not None and looking.seconds > LONG_SNAPSHOT:
-        yield Finding(
+        yield Finding.warning(
             "transactions",
-            Level.WARNING,
             f"{looking.told} has looked at one moment for {looking.seconds} s: until it ends, no row of a job that"
             " went by since is cleared away",
             looking.remedy,
         )
     else:
-        yield Finding("transactions", Level.OK, "none that this user can see is open for long")
+        yield Finding.ok("transactions", "none that this user can see is open for long")

@@ -8,7 +8,7 @@ from redis.exceptions import NoPermissionError, ResponseError
 from holdfast.clock import Clock
 from holdfast.core.record import Kind as RecordKind
 from holdfast.errors import StoreError
-from holdfast.store.examination import Census, DueQueue, Examination, Finding, Level, UnknownTask, is_hopeless
+from holdfast.store.examination import Census, DueQueue, Examination, Finding, UnknownTask, is_hopeless
 from holdfast.store.redis.address import Address, Kind, Place, parse_address
 from holdfast.store.redis.backend import RedisBackend, key_prefix
 from holdfast.store.redis.connect import open_connection
@@ -76,19 +76,17 @@ def _look(address: Address, namespace: str | None) -> Iterator[Finding]:
 def _contents(namespace: str | None, *, used: bool) -> Finding:
     where = where_said(namespace)
     if used:
-        return Finding("store", Level.OK, f"holds jobs of Holdfast {where}")
-    return Finding(
+        return Finding.ok("store", f"holds jobs of Holdfast {where}")
+    return Finding.warning(
         "store",
-        Level.WARNING,
         f"nothing of Holdfast is there yet {where}",
         "give the right store with --url and --namespace, if jobs should be there; else the first one makes it",
     )
 
 
 def _unseen(address: Address) -> Finding:
-    return Finding(
+    return Finding.warning(
         "redis",
-        Level.WARNING,
         f"{address.name} answers, but this user may not see its version nor how it keeps data",
         "`ACL SETUSER <user> +info +config|get` lets it, or let an administrator run doctor",
     )
@@ -102,27 +100,24 @@ def _server(info: dict[str, str], address: Address, place: Place) -> Finding:
     valkey = info.get("valkey_version")
     version = f"Valkey {valkey}" if valkey else f"Redis {info.get('redis_version', 'of unknown version')}"
     where = "" if address.places == (place,) else f", now at {place}"
-    return Finding("redis", Level.OK, f"{version}, {address.name}{where}")
+    return Finding.ok("redis", f"{version}, {address.name}{where}")
 
 
 def _cluster(connection: Wire, address: Address) -> Finding:
     info = parse_info(connection.ask("CLUSTER", "INFO"))
     state = info.get("cluster_state", "unknown")
     if state != "ok":
-        return Finding(
-            "cluster", Level.PROBLEM, f"cluster_state is {state}", "mend what `redis-cli --cluster check` shows"
+        return Finding.problem(
+            "cluster", f"cluster_state is {state}", "mend what `redis-cli --cluster check` shows"
         )
     if address.kind is not Kind.CLUSTER:
-        return Finding(
+        return Finding.warning(
             "cluster",
-            Level.WARNING,
             "this is one node of a cluster: it is not found again when the slot of the jobs moves to another",
             "write redis+cluster:// in the URL",
         )
     nodes = info.get("cluster_size", "?")
-    return Finding(
-        "cluster", Level.OK, f"{nodes} masters; all jobs of a namespace are in one slot, and so on one of them"
-    )
+    return Finding.ok("cluster", f"{nodes} masters; all jobs of a namespace are in one slot, and so on one of them")
 
 
 def _settings(connection: Wire) -> dict[str, str]:

@@ -10,11 +10,12 @@ from holdfast.clock import Clock
 from holdfast.core.record import Kind
 from holdfast.errors import StoreError
 from holdfast.store.examination import (
+    KEPT,
     Census,
     DueQueue,
     Examination,
     Finding,
-    Level,
+    Severity,
     UnknownTask,
     is_hopeless,
     sized,
@@ -38,8 +39,6 @@ SMALL = 64_000_000
 _VITAL = frozenset({"sqlite", "store", "file system", "schema", "integrity"})
 """A problem with one of these keeps everybody out."""
 
-_KEPT = "an accepted job survives the crash of every process and, as far as the disk keeps its word, a power loss"
-
 
 def examine_file(path: str, namespace: str | None, clock: Clock, *, deep: bool) -> Examination:
     """Return what a look at the store in this file brings."""
@@ -52,7 +51,7 @@ def examine_file(path: str, namespace: str | None, clock: Clock, *, deep: bool) 
         try:
             with GATE, translated(files.jobs):
                 findings += _look_inside(files, namespace, deep=deep)
-                if all(finding.level is Level.OK for finding in findings if finding.check == "schema"):
+                if all(finding.severity is Severity.OK for finding in findings if finding.check == "schema"):
                     census = _take_census(files, namespace, clock)
         except StoreError as error:
             findings.append(Finding.of_error("store", error))
@@ -62,18 +61,15 @@ def examine_file(path: str, namespace: str | None, clock: Clock, *, deep: bool) 
 def _version() -> Finding:
     found = sqlite3.sqlite_version
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
-        return Finding(
-            "sqlite", Level.PROBLEM, f"SQLite {found} is too old", "use a Python built with 3.35 or newer"
-        )
-    return Finding("sqlite", Level.OK, f"SQLite {found}")
+        return Finding.problem("sqlite", f"SQLite {found} is too old", "use a Python built with 3.35 or newer")
+    return Finding.ok("sqlite", f"SQLite {found}")
 
 
 def _missing(file: Path) -> Finding:
     if file.exists():
-        return Finding("store", Level.PROBLEM, f"{file} is no file", "name a file in the URL")
-    return Finding(
+        return Finding.problem("store", f"{file} is no file", "name a file in the URL")
+    return Finding.problem(
         "store",
-        Level.PROBLEM,
         f"there is no database {file}",
         "give the right one with --url or HOLDFAST_URL, or start a worker, which makes it",
     )
@@ -95,29 +91,25 @@ def _contents(connection: Connection, file: Path) -> Finding:
     told = ", ".join(tenant or "(none)" for tenant in sorted(tenants))
     log = file.with_name(file.name + "-wal")
     size = file.stat().st_size + (log.stat().st_size if log.exists() else 0)
-    return Finding(
-        "store", Level.OK, f"sqlite file {file}, {sized(size)}; namespaces in it: {told or 'no tables yet'}"
-    )
+    return Finding.ok("store", f"sqlite file {file}, {sized(size)}; namespaces in it: {told or 'no tables yet'}")
 
 
 def _durability(connection: Connection) -> Finding:
     [(mode,)] = connection.execute("PRAGMA journal_mode")
     if mode != "wal":
-        return Finding(
+        return Finding.warning(
             "durability",
-            Level.WARNING,
             f"journal_mode is {mode}",
             "nothing to do: the first use by this release switches it to wal",
         )
-    says = f"journal_mode wal, synchronous {SYNCHRONOUS}: {_KEPT}"
+    says = f"journal_mode wal, synchronous {SYNCHRONOUS}: {KEPT}"
     if platform.system() == "Darwin":
-        return Finding(
+        return Finding.warning(
             "durability",
-            Level.WARNING,
             f"{says}; but on macOS fsync leaves data in the drive's cache: a power loss may cost the last commits",
             "run what must survive a power loss on Linux",
         )
-    return Finding("durability", Level.OK, says)
+    return Finding.ok("durability", says)
 
 
 def _schema(connection: Connection, files: Files, namespace: str | None) -> Finding:
@@ -125,27 +117,24 @@ def _schema(connection: Connection, files: Files, namespace: str | None) -> Find
     beats_found, beats_known = _beats_version(files.beats, namespace), len(load_migrations("beats", namespace))
     if found == 0:
         which = f" in namespace '{namespace}'" if namespace else ""
-        return Finding(
+        return Finding.problem(
             "schema",
-            Level.PROBLEM,
             f"the file holds no jobs of Holdfast{which}",
             "give the right store with --url and --namespace, or start a worker, which makes the tables",
         )
     if found > known or beats_found > beats_known:
-        return Finding(
+        return Finding.problem(
             "schema",
-            Level.PROBLEM,
             f"version {found} of a newer Holdfast; this release knows {known}",
             "upgrade holdfast here, or name another file",
         )
     if found < known or beats_found < beats_known:
-        return Finding(
+        return Finding.warning(
             "schema",
-            Level.WARNING,
             f"version {found}, and {beats_found} of the heartbeats; this release has {known} and {beats_known}",
             "nothing to do: the first use by this release migrates it; older workers then stop working",
         )
-    return Finding("schema", Level.OK, f"version {found}, as this release has it")
+    return Finding.ok("schema", f"version {found}, as this release has it")
 
 
 def _beats_version(file: Path, namespace: str | None) -> int:
@@ -158,20 +147,19 @@ def _beats_version(file: Path, namespace: str | None) -> int:
 def _integrity(connection: Connection, file: Path, *, deep: bool) -> Finding:
     if not deep and file.stat().st_size > SMALL:
         says = f"not looked at: the file has more than {sized(SMALL)}"
-        return Finding("integrity", Level.OK, f"{says}; --deep reads all of it")
+        return Finding.ok("integrity", f"{says}; --deep reads all of it")
     kind = "integrity_check" if deep else "quick_check"
     [(answer,)] = connection.execute(f"PRAGMA {kind}(1)")
     if answer != "ok":
-        return Finding("integrity", Level.PROBLEM, f"{kind} says: {answer}", "restore the file from a backup")
-    return Finding("integrity", Level.OK, f"{kind} finds no damage")
+        return Finding.problem("integrity", f"{kind} says: {answer}", "restore the file from a backup")
+    return Finding.ok("integrity", f"{kind} finds no damage")
 
 
 def _writes(file: Path) -> Finding:
     if may_write(file, PATIENCE):
-        return Finding("writes", Level.OK, "nobody keeps others from writing")
-    return Finding(
+        return Finding.ok("writes", "nobody keeps others from writing")
+    return Finding.problem(
         "writes",
-        Level.PROBLEM,
         f"the file was locked for writing for {PATIENCE:g} s: meanwhile no job can be enqueued or claimed",
         "end the transaction that goes on, in a program of yours or a database tool; `fuser FILE` names who has the"
         " file open",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.errors import StoreError
-from holdfast.store.examination import Finding, Level, sized
+from holdfast.store.examination import Finding, sized
 from holdfast.store.sqlite.connect import Files
 from holdfast.store.sqlite.filesystem import file_system_of, refuse_network_file_system
 
@@ -20,9 +20,7 @@ def look_around(files: Files) -> Iterator[Finding]:
     """Yield what is found without opening anything."""
     folder = files.jobs.parent
     if not folder.is_dir():
-        yield Finding(
-            "permissions", Level.PROBLEM, f"there is no folder {folder}", f"create it with `mkdir -p {folder}`"
-        )
+        yield Finding.problem("permissions", f"there is no folder {folder}", f"create it with `mkdir -p {folder}`")
         return
     yield _permissions(files)
     yield _file_system(files.jobs)
@@ -32,13 +30,12 @@ def look_around(files: Files) -> Iterator[Finding]:
 def _permissions(files: Files) -> Finding:
     forbidden = [str(path) for path, wanted in _wanted(files) if path.exists() and not os.access(path, wanted)]
     if forbidden:
-        return Finding(
+        return Finding.problem(
             "permissions",
-            Level.PROBLEM,
             f"this user may not read and write {', '.join(forbidden)}",
             "give the user that runs workers and clients these rights, on the folder too",
         )
-    return Finding("permissions", Level.OK, f"{files.jobs.parent} and the files of the store are writable")
+    return Finding.ok("permissions", f"{files.jobs.parent} and the files of the store are writable")
 
 
 def _wanted(files: Files) -> Iterator[tuple[Path, int]]:
@@ -59,14 +56,12 @@ def _file_system(path: Path) -> Finding:
         kind = file_system_of(path, _MOUNTS.read_text("utf-8", "surrogateescape"))
     except OSError:
         kind = ""
-    return Finding("file system", Level.OK, f"{kind or 'of unknown kind'}, not a network file system that we know")
+    return Finding.ok("file system", f"{kind or 'of unknown kind'}, not a network file system that we know")
 
 
 def _room(folder: Path) -> Finding:
     total, _, free = shutil.disk_usage(folder)
     says = f"{sized(free)} of {sized(total)} are free"
     if free < SCARCE_BYTES or free < total * SCARCE_SHARE:
-        return Finding(
-            "disk space", Level.WARNING, says, "free some: on a full disk nothing can be enqueued or finished"
-        )
-    return Finding("disk space", Level.OK, says)
+        return Finding.warning("disk space", says, "free some: on a full disk nothing can be enqueued or finished")
+    return Finding.ok("disk space", says)
