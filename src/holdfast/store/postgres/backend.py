@@ -4,7 +4,6 @@ Nothing is opened before the first verb, and nothing stays open across a fork: e
 own.
 """
 
-import os
 from typing import Any, TypeVar
 
 from holdfast.clock import Clock
@@ -14,8 +13,6 @@ from holdfast.store.postgres.address import parse_address
 from holdfast.store.postgres.bell import PostgresBell
 from holdfast.store.postgres.connect import libpq_parameters
 from holdfast.store.postgres.engine import Engine
-from holdfast.store.postgres.home import Home
-from holdfast.store.postgres.sql_files import load_statements
 from holdfast.store.postgres.store import PostgresStore
 from holdfast.store.postgres.tones import sounds
 from holdfast.store.verb import Verb
@@ -47,7 +44,6 @@ class PostgresBackend:
         self._engine = EachProcess(
             lambda: Engine(self._address, timeout, self._sounds, self.verbs.forget_server), self._address.name
         )
-        self._homes: dict[int, Home] = {}
 
     def run(self, verb: Verb[T]) -> T:
         """Run the verb in one transaction and return its answer."""
@@ -69,32 +65,14 @@ class PostgresBackend:
         """Return the transaction on a sync connection of the user's own."""
         from holdfast.store.postgres.joined import join  # noqa: PLC0415 - only who has one loads it
 
-        return join(connection, self._home)
+        return join(connection, self._engine().home)
 
     def ajoin(self, connection: Any) -> AsyncJoined:
         """Return the transaction on an async connection of the user's own."""
         from holdfast.store.postgres.joined import ajoin  # noqa: PLC0415 - only who has one loads it
 
-        return ajoin(connection, self._home)
+        return ajoin(connection, self._engine().home)
 
     def close(self) -> None:
         """Let go of connections and threads; running verbs end first."""
-        self._homes.clear()
         self._engine.close()
-
-    @property
-    def _home(self) -> Home:
-        """What joined transactions of this process share."""
-        pid = os.getpid()
-        return self._homes.get(pid) or self._homes.setdefault(pid, self._new_home())
-
-    def _new_home(self) -> Home:
-        engine = self._engine()
-        return Home(
-            address=self._address,
-            statements=load_statements(self._address.schema),
-            channels={tone: sound.channel for tone, sound in self._sounds.items()},
-            prepare=engine.prepare,
-            is_prepared=lambda: engine.is_prepared,
-            run=engine.run,
-        )

@@ -16,8 +16,10 @@ from typing import Any, TypeVar
 from holdfast.errors import StoreError
 from holdfast.store.postgres.address import Address
 from holdfast.store.postgres.connect import OLDEST_SERVER, open_wire
+from holdfast.store.postgres.home import Home
 from holdfast.store.postgres.migrate import migrate
 from holdfast.store.postgres.pool import Pool
+from holdfast.store.postgres.sql_files import load_statements
 from holdfast.store.postgres.steps import LongerError, arun_steps, run_steps
 from holdfast.store.postgres.tones import Sound
 from holdfast.store.postgres.translate import translated
@@ -64,6 +66,15 @@ class Engine:
         beats = _Crew(self._pool(1), _threads(1, "beats"))
         self._errands = _threads(1, "bell")
         self._crews = {Access.READ: jobs, Access.WRITE: jobs, Access.BEAT: beats}
+        self.home = Home(
+            address=address,
+            statements=load_statements(address.schema),
+            channels={tone: sound.channel for tone, sound in sounds.items()},
+            prepare=self.prepare,
+            is_prepared=lambda: self._prepared,
+            run=self.run,
+        )
+        """What the joined transactions of this process share."""
 
     def run(self, verb: Verb[T]) -> T:
         """Run the verb in the caller's own thread."""
@@ -97,11 +108,6 @@ class Engine:
     def listen(self, sound: Sound) -> asyncio.Future[Wire]:
         """Open a connection that hears a tone, in a thread. Who gets it closes it."""
         return asyncio.get_running_loop().run_in_executor(self._errands, self._listen, sound)
-
-    @property
-    def is_prepared(self) -> bool:
-        """Whether the schema was made ready before."""
-        return self._prepared
 
     def prepare(self) -> None:
         """Make the schema ready; cheap where nothing is to be done."""

@@ -5,14 +5,17 @@ our statements on the driver's connection below. Both are written as async code;
 so that one code serves both worlds.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum, auto
-from typing import Any, Protocol
+from importlib import import_module
+from typing import Any, Protocol, Self
 
 from holdfast.errors import ConfigurationError
 from holdfast.store.foreign import comes_from, kind_of, no_connection
 from holdfast.store.verb import Bulk, Command, Query
 
+_DRIVERS = ("psycopg", "asyncpg", "psycopg2")
+_LAYERS = ("sqlalchemy", "django")
 _KINDS = (
     "a connection of psycopg, psycopg2 or asyncpg, a Connection or Session of SQLAlchemy, sync or async, or"
     " Django's connection"
@@ -95,20 +98,26 @@ class Foreign(Protocol):
         ...
 
 
+class Driver(Hand, Foreign, Protocol):
+    """A driver's own connection, with nothing above it: both ports in one."""
+
+
+class Plain:
+    """What the connections of drivers share."""
+
+    has_begun = False
+
+    async def enter(self) -> Self:
+        """Do nothing: there are no layers above."""
+        return self
+
+    async def note_loss(self) -> None:
+        """Do nothing: there are no layers above."""
+
+
 def foreign(connection: Any) -> Foreign:
-    """Return the port to a connection. Raises ConfigurationError for one that cannot be used.
-
-    Only the module of the library that it comes from is loaded.
-    """
-    found: Foreign | None = _plain(connection)
-    if found is None and comes_from("sqlalchemy", connection):
-        from holdfast.store.postgres.user_alchemy import alchemy_connection  # noqa: PLC0415 - see above
-
-        found = alchemy_connection(connection)
-    elif found is None and comes_from("django", connection):
-        from holdfast.store.postgres.user_django import django_connection  # noqa: PLC0415 - see above
-
-        found = django_connection(connection)
+    """Return the port to a connection. Raises ConfigurationError for one that cannot be used."""
+    found: Foreign | None = _port_to(connection, _DRIVERS + _LAYERS)
     if found is None:
         raise no_connection(connection, _KINDS)
     return found
@@ -116,7 +125,7 @@ def foreign(connection: Any) -> Foreign:
 
 def hand_of(driver: Any, layer: str) -> Hand:
     """Return the hand on the connection of a driver, which a layer above it keeps."""
-    found = _plain(driver)
+    found: Driver | None = _port_to(driver, _DRIVERS)
     if found is None:
         raise ConfigurationError(
             f"{layer} works through {kind_of(driver)} here, which cannot be joined: let it use psycopg or asyncpg"
@@ -124,21 +133,9 @@ def hand_of(driver: Any, layer: str) -> Hand:
     return found
 
 
-class _Plain(Hand, Foreign, Protocol):
-    """A driver's own connection, with nothing above it: both ports in one."""
-
-
-def _plain(connection: Any) -> _Plain | None:
-    if comes_from("psycopg", connection):
-        from holdfast.store.postgres.user_psycopg import psycopg_connection  # noqa: PLC0415 - only who uses it loads it
-
-        return psycopg_connection(connection)
-    if comes_from("asyncpg", connection):
-        from holdfast.store.postgres.user_asyncpg import asyncpg_connection  # noqa: PLC0415 - likewise
-
-        return asyncpg_connection(connection)
-    if comes_from("psycopg2", connection):
-        from holdfast.store.postgres.user_psycopg2 import psycopg2_connection  # noqa: PLC0415 - likewise
-
-        return psycopg2_connection(connection)
+def _port_to(connection: Any, libraries: Iterable[str]) -> Any:
+    """Return the port to a connection of one of these libraries; only the module about that one is loaded."""
+    for library in libraries:
+        if comes_from(library, connection):
+            return import_module(f"holdfast.store.postgres.user_{library}").port_to(connection)
     return None

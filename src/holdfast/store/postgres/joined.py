@@ -12,7 +12,7 @@ Around is looked once on each connection: whether it leads to the database that 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from holdfast.errors import ConfigurationError, StoreError
 from holdfast.store.awaiting import run_at_once, to_its_end
@@ -43,20 +43,19 @@ _ENDED_INSIDE = (
 class AsyncJoined:
     """One connection of the user's own, and the transaction on it."""
 
-    def __init__(self, connection: Foreign, home: Home, world: "_World") -> None:
+    def __init__(self, connection: Foreign, home: Home) -> None:
         self._foreign = connection
         self._home = home
-        self._world = world
         self._whole = False
 
     async def run(self, verb: Verb[T]) -> T:
         """Run a verb in the transaction that is open, or in one that the user's commit or rollback ends."""
         with translated(self._home.address):
             await self._prepare()
-            hand = await self._world.to_its_end(self._foreign.enter())
+            hand = await self._to_its_end(self._foreign.enter())
             await self._check(hand)
             begins = hand.standing is Standing.IDLE
-            steps = SavedSteps(hand, self._world.to_its_end, verb, self._home.channels)
+            steps = SavedSteps(hand, self._to_its_end, verb, self._home.channels)
             try:
                 await self._look_around(hand, steps.ask)
                 answer: T = await steps.run()
@@ -104,7 +103,7 @@ class AsyncJoined:
     async def _prepare(self) -> None:
         """Make the tables ready on a connection of our own."""
         if not self._home.is_prepared():
-            await self._world.aside(self._home.prepare)
+            await self._aside(self._home.prepare)
 
     async def _check(self, hand: Hand) -> None:
         """Refuse what cannot be written to, as far as the driver knows."""
@@ -121,7 +120,7 @@ class AsyncJoined:
             return
         [row] = await ask(Query(self._home.statements["surroundings"]))
         theirs: Place = tuple(row)
-        ours = await self._world.aside(lambda: self._home.place(theirs))
+        ours = await self._aside(lambda: self._home.place(theirs))
         if ours != theirs:
             server = "" if theirs[0] != ours[0] else " on another server"
             raise ConfigurationError(
@@ -139,16 +138,24 @@ class AsyncJoined:
             return
         is_lost = hand is not None and hand.standing is Standing.CLOSED
         try:
-            await self._world.to_its_end(self._foreign.note_loss() if is_lost else undo())
+            await self._to_its_end(self._foreign.note_loss() if is_lost else undo())
         except Exception as failure:  # noqa: BLE001 - the connection is of no use any more, whatever it is
             error.add_note(f"it could not be undone ({type(failure).__name__}): roll your transaction back")
+
+    async def _aside(self, work: Callable[[], T]) -> T:
+        """Do what blocks; the others of an event loop go on meanwhile."""
+        return await asyncio.to_thread(work) if self._foreign.is_async else work()
+
+    async def _to_its_end(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Await something that no cancellation may leave half done. Sync code cannot be cancelled."""
+        return await (to_its_end(coroutine) if self._foreign.is_async else coroutine)
 
 
 class Joined:
     """The same for a sync connection."""
 
     def __init__(self, connection: Foreign, home: Home) -> None:
-        self._joined = AsyncJoined(connection, home, _Here())
+        self._joined = AsyncJoined(connection, home)
 
     def run(self, verb: Verb[T]) -> T:
         """Run a verb in the transaction that is open, or in one that the user's commit() or rollback() ends."""
@@ -180,39 +187,7 @@ def ajoin(connection: Any, home: Home) -> AsyncJoined:
     found = foreign(connection)
     if not found.is_async:
         raise not_awaited(connection)
-    return AsyncJoined(found, home, _Loop())
-
-
-class _World(Protocol):
-    """How to wait for something beside the user's connection."""
-
-    async def aside(self, work: Callable[[], T]) -> T:
-        """Do what blocks."""
-        ...
-
-    async def to_its_end(self, coroutine: Coroutine[Any, Any, T], /) -> T:
-        """Await something that no cancellation may leave half done."""
-        ...
-
-
-class _Here:
-    """Sync code: it simply waits."""
-
-    async def aside(self, work: Callable[[], T]) -> T:
-        return work()
-
-    async def to_its_end(self, coroutine: Coroutine[Any, Any, T], /) -> T:
-        return await coroutine
-
-
-class _Loop:
-    """Async code: others go on meanwhile, and some of them may cancel this."""
-
-    async def aside(self, work: Callable[[], T]) -> T:
-        return await asyncio.to_thread(work)
-
-    async def to_its_end(self, coroutine: Coroutine[Any, Any, T], /) -> T:
-        return await to_its_end(coroutine)
+    return AsyncJoined(found, home)
 
 
 async def _first(hand: Hand, statement: Query) -> Any:

@@ -1,17 +1,17 @@
 """Connections of asyncpg, its own or a pool's. Our statements are in its own words."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import asyncpg  # type: ignore[import-untyped]
 from asyncpg.pool import PoolConnectionProxy  # type: ignore[import-untyped]
 
 from holdfast.errors import ConfigurationError
-from holdfast.store.postgres.foreign import Standing
+from holdfast.store.postgres.foreign import Driver, Plain, Standing
 from holdfast.store.verb import Bulk, Command, Query
 
 
-class AsyncpgConnection:
+class AsyncpgConnection(Plain):
     """A connection of asyncpg. It commits each statement by itself unless a transaction was begun."""
 
     is_async = True
@@ -19,7 +19,6 @@ class AsyncpgConnection:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         self._begun: Any = None
-        self.has_begun = False
 
     @property
     def driver(self) -> Any:
@@ -45,11 +44,7 @@ class AsyncpgConnection:
         """Run a statement once for each row; return how many rows it changed in all."""
         return sum([await self._count(statement.sql, row) for row in statement.rows])
 
-    async def enter(self) -> "AsyncpgConnection":
-        """Do nothing: there are no layers above."""
-        return self
-
-    async def begin(self) -> "AsyncpgConnection":
+    async def begin(self) -> Self:
         """Begin as its own transaction() does, so that the user may nest others."""
         if getattr(self._connection, "_top_xact", None) is not None:
             raise ConfigurationError(
@@ -70,9 +65,6 @@ class AsyncpgConnection:
         """Roll back what is open."""
         await (self._begun.rollback() if self._begun is not None else self._connection.execute("ROLLBACK"))
 
-    async def note_loss(self) -> None:
-        """Do nothing: there are no layers above."""
-
     async def _answer(self, statement: Query | Command) -> Any:
         if isinstance(statement, Command):
             return await self._count(statement.sql, statement.params)
@@ -85,7 +77,7 @@ class AsyncpgConnection:
         return int(count) if count.isdigit() else -1
 
 
-def asyncpg_connection(connection: Any) -> AsyncpgConnection | None:
+def port_to(connection: Any) -> Driver | None:
     """Return the port to what asyncpg gave, None where that is no connection."""
     return (
         AsyncpgConnection(connection) if isinstance(connection, asyncpg.Connection | PoolConnectionProxy) else None

@@ -8,7 +8,7 @@ from django.db.transaction import Atomic  # type: ignore[import-untyped]
 from django.utils.connection import ConnectionProxy  # type: ignore[import-untyped]
 
 from holdfast.errors import ConfigurationError
-from holdfast.store.postgres.foreign import Hand, hand_of
+from holdfast.store.postgres.foreign import Foreign, Hand, hand_of
 
 
 class DjangoConnection:
@@ -82,7 +82,7 @@ class _UndoneError(Exception):
     """Tells an `atomic` block to roll back."""
 
 
-def django_connection(connection: Any) -> DjangoConnection | None:
+def port_to(connection: Any) -> Foreign | None:
     """Return the port to what Django gave, None where that is no connection."""
     if isinstance(connection, ConnectionProxy):
         connection = connections[connection.alias]

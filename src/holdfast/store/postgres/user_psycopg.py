@@ -5,7 +5,7 @@ Values are written as on connections of our own: as the statement says, not as p
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import psycopg
 from psycopg.adapt import AdaptersMap, Dumper
@@ -13,7 +13,7 @@ from psycopg.pq import Format, TransactionStatus
 from psycopg.rows import TupleRow, tuple_row
 
 from holdfast.errors import ConfigurationError
-from holdfast.store.postgres.foreign import Standing
+from holdfast.store.postgres.foreign import Driver, Plain, Standing
 from holdfast.store.postgres.values import prepared
 from holdfast.store.verb import Bulk, Command, Query
 
@@ -84,14 +84,13 @@ class _AsyncCursor(psycopg.AsyncRawCursor[TupleRow]):
         return _ADAPTERS
 
 
-class _Psycopg(ABC):
+class _Psycopg(Plain, ABC):
     """What both kinds of connection have in common: all but `await`."""
 
     is_async: bool
 
     def __init__(self, connection: Any) -> None:
         self.driver = connection
-        self.has_begun = False
 
     @property
     def standing(self) -> Standing:
@@ -111,11 +110,7 @@ class _Psycopg(ABC):
         await self._done(cursor.executemany(statement.sql, rows))
         return int(cursor.rowcount)
 
-    async def enter(self) -> "_Psycopg":
-        """Do nothing: there are no layers above."""
-        return self
-
-    async def begin(self) -> "_Psycopg":
+    async def begin(self) -> Self:
         """Begin where the driver would not; refuse what only the user's own block can commit."""
         if getattr(self.driver, "_num_transactions", 0):
             raise ConfigurationError(
@@ -135,9 +130,6 @@ class _Psycopg(ABC):
     async def rollback(self) -> None:
         """Roll back what is open."""
         await self._done(self.driver.rollback())
-
-    async def note_loss(self) -> None:  # noqa: B027 - true of both
-        """Do nothing: there are no layers above."""
 
     async def _sent(self, statement: Query | Command) -> Any:
         values = _written(statement.sql, statement.params)
@@ -193,7 +185,7 @@ class AsyncPsycopgConnection(_Psycopg):
         return [await self._answer(*pair) for pair in zip(cursors, statements, strict=True)]
 
 
-def psycopg_connection(connection: Any) -> PsycopgConnection | AsyncPsycopgConnection | None:
+def port_to(connection: Any) -> Driver | None:
     """Return the port to what psycopg gave, None where that is no connection."""
     if isinstance(connection, psycopg.Connection):
         return PsycopgConnection(connection)

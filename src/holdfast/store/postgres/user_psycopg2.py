@@ -3,12 +3,12 @@
 import re
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Self
 
 from psycopg2 import extensions  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 from holdfast.errors import ConfigurationError, ValueNotStoredError
-from holdfast.store.postgres.foreign import Standing
+from holdfast.store.postgres.foreign import Driver, Plain, Standing
 from holdfast.store.postgres.user_psycopg import standing_of
 from holdfast.store.verb import Bulk, Command, Query
 
@@ -28,14 +28,13 @@ def rewritten(sql: str) -> str:
     return _PLACE.sub(r"%(\1)s", sql.replace("%", "%%"))
 
 
-class Psycopg2Connection:
+class Psycopg2Connection(Plain):
     """A connection of psycopg2."""
 
     is_async = False
 
     def __init__(self, connection: Any) -> None:
         self.driver = connection
-        self.has_begun = False
 
     @property
     def standing(self) -> Standing:
@@ -50,11 +49,7 @@ class Psycopg2Connection:
         """Run a statement once for each row; return how many rows it changed in all."""
         return sum(self._answer(Command(statement.sql, row)) for row in statement.rows)
 
-    async def enter(self) -> "Psycopg2Connection":
-        """Do nothing: there are no layers above."""
-        return self
-
-    async def begin(self) -> "Psycopg2Connection":
+    async def begin(self) -> Self:
         """Begin where the driver would not."""
         standing = self.standing
         self.has_begun = standing in {Standing.IDLE, Standing.ABSENT}
@@ -69,9 +64,6 @@ class Psycopg2Connection:
     async def rollback(self) -> None:
         """Roll back what is open."""
         self._end("ROLLBACK")
-
-    async def note_loss(self) -> None:
-        """Do nothing: there are no layers above."""
 
     def _end(self, word: str) -> None:
         """End the transaction; with autocommit the methods of the connection would do nothing."""
@@ -99,7 +91,7 @@ def _written(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def psycopg2_connection(connection: Any) -> Psycopg2Connection | None:
+def port_to(connection: Any) -> Driver | None:
     """Return the port to what psycopg2 gave, None where that is no connection."""
     if not isinstance(connection, extensions.connection):
         return None

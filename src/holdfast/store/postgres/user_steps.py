@@ -7,25 +7,18 @@ A cancellation may come at any time. It interrupts single statements, which may 
 or ends the savepoint it does not, so that there is always one to go back to, or nothing to undo.
 """
 
-from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any
 
 from holdfast.store.postgres.foreign import Hand
 from holdfast.store.verb import Bulk, Command, Last, Query, Statement, Together, Tone, Try, Verb
 
-T = TypeVar("T")
+Guard = Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]
+"""Awaits something that no cancellation may leave half done."""
 
 _SAVE = Command("SAVEPOINT holdfast_verb")
 _KEEP = Command("RELEASE SAVEPOINT holdfast_verb")
 _UNDO = Command("ROLLBACK TO SAVEPOINT holdfast_verb")
-
-
-class Guard(Protocol):
-    """Awaits something that no cancellation may leave half done."""
-
-    async def __call__(self, coroutine: Coroutine[Any, Any, T], /) -> T:
-        """Return its answer."""
-        ...
 
 
 class SavedSteps:

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from holdfast.errors import ConfigurationError
 from holdfast.store.alchemy import async_owner, connection_of, refuse_shared, sync_owner
-from holdfast.store.postgres.foreign import Hand, hand_of
+from holdfast.store.postgres.foreign import Foreign, Hand, hand_of
 
 T = TypeVar("T")
 
@@ -54,7 +54,7 @@ class AlchemyConnection:
         return done
 
 
-def alchemy_connection(connection: Any) -> AlchemyConnection | None:
+def port_to(connection: Any) -> Foreign | None:
     """Return the port to what SQLAlchemy gave, None where that is neither a connection nor a session."""
     if (owner := sync_owner(connection)) is not None:
         return AlchemyConnection(owner, is_async=False)
