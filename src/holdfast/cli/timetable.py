@@ -15,6 +15,7 @@ from holdfast.schedule.schedules import Schedules
 from holdfast.settings import Settings
 from holdfast.store.backend import Backend
 from holdfast.store.errand import Errand, run_errand
+from holdfast.store.protocol import ask_time
 from holdfast.store.verb import Verb
 
 T = TypeVar("T")
@@ -64,6 +65,6 @@ class Timetable:
 def open_timetable(settings: Settings) -> Iterator[Timetable]:
     """Open the store, which must exist, and close it at the end."""
     with existing_store(settings) as backend:
-        now = backend.run(backend.verbs.due_records(Kind.SCHEDULE, timedelta(), 0)).now
+        now = backend.run(ask_time(backend.verbs)).now
         ahead = timedelta(seconds=settings.look_ahead)
         yield Timetable(backend, Schedules(backend.verbs, ahead), ahead, now)

@@ -21,7 +21,7 @@ from holdfast.schedule.plan import Plan, Schedule, Template, encode_plan, read_s
 from holdfast.schedule.rules import AnyRule
 from holdfast.spelling import nearest
 from holdfast.store.errand import Verbs, errand
-from holdfast.store.protocol import Store
+from holdfast.store.protocol import Store, ask_time
 
 TRIES = 20
 """How often a change is tried anew where others were faster."""
@@ -32,7 +32,7 @@ Judge = Callable[[Schedule, datetime, Mapping[str, State]], Decided]
 
 def store_now(verbs: Store) -> Verbs[datetime]:
     """Return the store's own time."""
-    looked = yield verbs.due_records(Kind.SCHEDULE, timedelta(), 0)
+    looked = yield ask_time(verbs)
     now: datetime = looked.now
     return now
 

@@ -49,20 +49,13 @@ def choose_due(request: ClaimRequest, queues: Sequence[str], due: Iterable[D], l
     visit = request.visit(queues)
     lines = {queue: _Line(visit, waiting[queue], long_ago) for queue in queues}
     chosen: list[D] = []
-    for queue, share in [*_shares(request, queues), *((queue, request.limit) for queue in queues)]:
-        chosen += lines[queue].give(min(share, request.limit - len(chosen)))
+    for queue, most in request.portions(queues):
+        chosen += lines[queue].give(min(most, request.limit - len(chosen)))
     return chosen
 
 
 def _order(row: DueJob) -> tuple[int, Any, int]:
     return (-row.priority, row.run_at, row.arrival)
-
-
-def _shares(request: ClaimRequest, queues: Sequence[str]) -> list[tuple[str, int]]:
-    if request.queues is None or request.shares is None:
-        return []
-    share = dict(zip(request.queues, request.shares, strict=True))
-    return [(queue, share[queue]) for queue in queues]
 
 
 class _Line(Generic[D]):

@@ -12,7 +12,7 @@ Rules that hold for every verb:
   may add to it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Protocol, TypeVar
@@ -100,6 +100,13 @@ class ClaimRequest(msgspec.Struct, frozen=True):
     def in_turn(self, queues: Sequence[str]) -> list[str]:
         """Return the open queues in the order in which this call tries them."""
         return _turned(queues, self.call - 1 if self.queues is None else 0)
+
+    def portions(self, queues: Sequence[str]) -> Iterator[tuple[str, int]]:
+        """Yield which of the open queues gives next, and how many due jobs at most: shares first, then the rest."""
+        if self.queues is not None and self.shares is not None:
+            shares = dict(zip(self.queues, self.shares, strict=True))
+            yield from ((queue, shares[queue]) for queue in queues)
+        yield from ((queue, self.limit) for queue in queues)
 
     def visit(self, queues: Sequence[str]) -> int:
         """Return which visit of each of the open queues this call is, as far as they take turns in being the first.
@@ -445,3 +452,8 @@ class Store(Protocol):
         vanished one is buried only if it is condemned.
         """
         ...
+
+
+def ask_time(verbs: Store) -> Verb[DueRecords]:
+    """Return the read that tells the store's time and else nothing."""
+    return verbs.due_records(Kind.SCHEDULE, timedelta(), 0)

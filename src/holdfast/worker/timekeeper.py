@@ -7,10 +7,9 @@ seldom: clocks grow apart slowly.
 
 import asyncio
 from collections.abc import Callable
-from datetime import timedelta
 
-from holdfast.core.record import Kind
 from holdfast.errors import StoreError
+from holdfast.store.protocol import ask_time
 from holdfast.worker.storecalls import StoreCalls
 from holdfast.worker.storeclock import StoreClock
 
@@ -55,7 +54,7 @@ class Timekeeper:
     async def _ask(self) -> None:
         sent_at = self._clock.boot()
         try:
-            answer = await self._calls.once(self._calls.verbs.due_records(Kind.SCHEDULE, timedelta(), 1))
+            answer = await self._calls.once(ask_time(self._calls.verbs))
         except StoreError:
             return  # the claims say what is wrong with it
         self._clock.learn(sent_at, answer.now, self._clock.boot())

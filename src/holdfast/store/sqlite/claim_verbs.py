@@ -1,20 +1,21 @@
 """How a worker comes by jobs.
 
 A claim is a few set-wise statements under the write lock: due jobs become ready, then one update per queue gives
-the best of them away, then one for those due soon. Only a queue where jobs of a lower priority have waited for long
-takes more of them (turns.py).
+the best of them away, then one for those due soon. Where jobs of a lower priority have waited for long, all that
+might be given is looked at, and chosen among here.
 """
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
+from typing import NamedTuple
 
 from holdfast.core.job import Claim
+from holdfast.store.choosing import choose_due
 from holdfast.store.protocol import ClaimAnswer, ClaimRequest
 from holdfast.store.refusals import buried_worker
 from holdfast.store.sql_rows import Row
-from holdfast.store.sqlite.choosing import Turns, adoptable, long_ago
 from holdfast.store.sqlite.rows import to_claims
 from holdfast.store.sqlite.verbs import SqliteVerbs, to_json
 from holdfast.store.times import from_micros, span_to_micros, to_micros
@@ -25,6 +26,15 @@ PROMOTED_AT_ONCE = 20_000
 later jobs compete only with each other; no claim keeps the write lock for long."""
 
 _SEQ = 2
+
+
+class _Candidate(NamedTuple):
+    """A due job that a claim may choose."""
+
+    queue: str
+    priority: int
+    run_at: int
+    arrival: int
 
 
 class ClaimVerbs(SqliteVerbs):
@@ -40,7 +50,7 @@ class ClaimVerbs(SqliteVerbs):
             raise buried_worker(request.worker)
         yield Command(self._sql["promote"], (now_micros, PROMOTED_AT_ONCE))
         if request.adopt:
-            adopted = (now_micros, adoptable(request), to_json(request.queues), to_json(request.closed))
+            adopted = (now_micros, _adoptable(request), to_json(request.queues), to_json(request.closed))
             yield Command(self._sql["unblock_suspects"], adopted)
         queues = yield from self._open_queues(request)
         due = yield from self._claim_due(request, queues, now_micros)
@@ -50,45 +60,31 @@ class ClaimVerbs(SqliteVerbs):
 
     def _open_queues(self, request: ClaimRequest) -> Steps[list[str]]:
         if request.queues is None:
-            rows = yield Query(self._sql["every_queue"], (adoptable(request),))
+            rows = yield Query(self._sql["every_queue"], (_adoptable(request),))
         else:
             rows = yield Query(self._sql["asked_queues"], (to_json(dict.fromkeys(request.queues)),))
         return request.in_turn([queue for (queue,) in rows if queue not in request.closed])
 
     def _claim_due(self, request: ClaimRequest, queues: Sequence[str], now: int) -> Steps[list[Claim]]:
-        turns = yield from self._turns(request, queues, now)
+        starving = yield from self._starving(request, queues, now)
+        if starving:
+            return (yield from self._claim_in_turns(request, queues, starving, now))
         claims: dict[str, list[Claim]] = {queue: [] for queue in queues}
         left = request.limit
-        for queue, most in _portions(request, queues):
+        for queue, most in request.portions(queues):
             wanted = min(most, left)
-            if wanted <= 0:
-                continue
-            if queue in turns:
-                rows = yield from self._claim_in_turns(request, turns[queue], wanted)
-            else:
-                rows = yield from self._claim_first(request, queue, wanted, now)
-            claims[queue] += to_claims(rows)
-            left -= len(rows)
+            if wanted > 0:
+                place = (queue, int(request.alone), now, wanted, _adoptable(request))
+                rows = yield Query(self._sql["claim_due"], (request.worker, request.call, *place))
+                claims[queue] += to_claims(sorted(rows))
+                left -= len(rows)
         return list(chain.from_iterable(claims.values()))
 
-    def _claim_first(self, request: ClaimRequest, queue: str, wanted: int, now: int) -> Steps[list[Row]]:
-        rows = yield Query(
-            self._sql["claim_due"],
-            (request.worker, request.call, queue, int(request.alone), now, wanted, adoptable(request)),
-        )
-        return sorted(rows)
-
-    def _claim_in_turns(self, request: ClaimRequest, turns: Turns, wanted: int) -> Steps[list[Row]]:
-        chosen = yield from turns.choose(wanted)
-        rows = yield Query(self._sql["claim_chosen"], (request.worker, request.call, json.dumps(chosen)))
-        by_seq = {row[_SEQ]: row for row in rows}
-        return [by_seq[seq] for seq in chosen]
-
-    def _turns(self, request: ClaimRequest, queues: Sequence[str], now: int) -> Steps[dict[str, Turns]]:
-        """Return who takes turns in the queues where priority alone would pass over jobs that have waited long."""
+    def _starving(self, request: ClaimRequest, queues: Sequence[str], now: int) -> Steps[dict[str, set[int]]]:
+        """Return the priorities that have waited long, of queues where priority alone would pass over some."""
         if request.max_wait is None or request.limit <= 0:
             return {}
-        since, alone = long_ago(request, now), int(request.alone)
+        since, alone = _long_ago(request, now), int(request.alone)
         waited: defaultdict[str, set[int]] = defaultdict(set)
         passed_over: set[str] = set()
         for queue, priority, depth in (yield Query(self._sql["long_waits"], (to_json(queues), alone, since))):
@@ -96,20 +92,40 @@ class ClaimVerbs(SqliteVerbs):
             if depth > 0:
                 passed_over.add(queue)
         for queue in queues if request.adopt else ():
-            where = (queue, alone, since, adoptable(request))
+            where = (queue, alone, since, _adoptable(request))
             rows = yield Query(self._sql["adoptable_long_waits"], where)
             waited[queue].update(priority for (priority,) in rows)
             passed_over.add(queue)
-        visit = request.visit(queues)
-        return {
-            queue: Turns(self._sql, request, queue, waited[queue], visit=visit, now=now) for queue in passed_over
-        }
+        return {queue: waited[queue] for queue in passed_over}
+
+    def _claim_in_turns(
+        self, request: ClaimRequest, queues: Sequence[str], starving: Mapping[str, set[int]], now: int
+    ) -> Steps[list[Claim]]:
+        """Look at all that might be given, choose, and give that."""
+        alone, limit, adopted, since = (
+            int(request.alone),
+            request.limit,
+            _adoptable(request),
+            _long_ago(request, now),
+        )
+        due: dict[int, _Candidate] = {}
+        for queue in queues:
+            rows = yield Query(self._sql["first_due_jobs"], (queue, alone, now, limit, adopted))
+            for priority in starving.get(queue, ()):
+                rows += yield Query(self._sql["oldest_due_jobs"], (queue, alone, since, limit, adopted, priority))
+            due |= {seq: _Candidate(queue, priority, run_at, seq) for seq, priority, run_at in rows}
+            if len(due) >= limit and request.shares is None:
+                break  # those after it give nothing
+        chosen = [job.arrival for job in choose_due(request, queues, due.values(), since)]
+        rows = yield Query(self._sql["claim_chosen"], (request.worker, request.call, json.dumps(chosen)))
+        by_seq = {row[_SEQ]: row for row in rows}
+        return to_claims([by_seq[seq] for seq in chosen])
 
     def _claim_ahead(self, request: ClaimRequest, now: int) -> Steps[list[Claim]]:
         if request.alone or request.ahead_limit <= 0:
             return []
         horizon, queues = now + span_to_micros(request.look_ahead), to_json(request.queues)
-        what = (horizon, queues, request.ahead_limit, adoptable(request), to_json(request.closed))
+        what = (horizon, queues, request.ahead_limit, _adoptable(request), to_json(request.closed))
         rows = yield Query(self._sql["claim_ahead"], (request.worker, request.call, now, *what))
         return to_claims(sorted(rows, key=_by_time))
 
@@ -122,14 +138,16 @@ class ClaimVerbs(SqliteVerbs):
         return min(times, default=None)
 
 
-def _portions(request: ClaimRequest, queues: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """Yield which queue gives next, and how many jobs at most: with shares those come first, then what is left."""
-    if request.queues is not None and request.shares is not None:
-        shares = dict(zip(request.queues, request.shares, strict=True))
-        yield from ((queue, shares[queue]) for queue in queues)
-    yield from ((queue, request.limit) for queue in queues)
-
-
 def _by_time(row: Row) -> tuple[int, int, int]:
     rank, run_at, seq, *_ = row
     return (run_at, rank, seq)
+
+
+def _long_ago(request: ClaimRequest, now: int) -> int:
+    """Return since when a job must have been due to have waited long."""
+    return now if request.max_wait is None else now - span_to_micros(request.max_wait) // 2
+
+
+def _adoptable(request: ClaimRequest) -> str:
+    """Return what a worker adopts, as the statements take it."""
+    return json.dumps([(task.name, task.version) for task in request.adopt]) if request.adopt else "[]"

@@ -129,25 +129,24 @@ ORDER BY priority;
 -- The priorities of the adoptable jobs in a queue that were due by a time.
 SELECT DISTINCT priority FROM ({adoptable_due});
 
--- name: due_in_order
+-- name: first_due_jobs
 -- takes: queue, alone, due_by, limit, known
--- The same jobs that `claim_due` gives, first one first, not yet given to anyone.
-{first_due};
+-- The same jobs that `claim_due` gives, not yet given to anyone.
+SELECT seq, priority, run_at FROM holdfast_job WHERE seq IN ({first_due});
 
--- name: waiting_at
--- takes: last_run_at, last_seq, queue, alone, due_by, limit, known, priority
--- The next jobs of a priority in a queue that were due by a time, oldest first, after the last one that was seen.
-SELECT seq, run_at FROM (
+-- name: oldest_due_jobs
+-- takes: queue, alone, due_by, limit, known, priority
+-- The first jobs of a priority in a queue that were due by a time.
+SELECT * FROM (
     SELECT * FROM (
         SELECT seq, priority, run_at FROM holdfast_job
         WHERE state = {ready} AND queue = :queue AND alone = :alone AND priority = :priority AND run_at <= :due_by
-            AND (run_at, seq) > (:last_run_at, :last_seq)
         ORDER BY run_at, seq LIMIT :limit
     )
     UNION
     {adoptable_due}
 )
-WHERE priority = :priority AND (run_at, seq) > (:last_run_at, :last_seq)
+WHERE priority = :priority
 ORDER BY run_at, seq LIMIT :limit;
 
 -- name: claim_chosen
