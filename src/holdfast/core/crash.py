@@ -12,6 +12,9 @@ import msgspec
 from holdfast.core.job import ClaimRef
 from holdfast.core.states import Move, State
 
+CHARGED_ALONE = "crashed"
+"""How the history calls the end of a claim that brought down a process of its own."""
+
 CRASHES_ALONE_LIMIT = 3
 """A job that brought down a process of its own this often is dead, whatever attempts it has left."""
 
@@ -69,6 +72,10 @@ class Aftermath(msgspec.Struct, frozen=True):
     crashes: int
     alone: bool
 
+    def harm(self, evidence: str) -> str | None:
+        """Return what the history says of the harm that it came to; nothing of one that was only given back."""
+        return None if self.how == Move.RELEASE else evidence
+
 
 def aftermath(death: Death, orphans: Collection[Orphan]) -> list[Aftermath]:
     """Return what becomes of each claim that a dead worker left."""
@@ -87,10 +94,10 @@ def _fate(kind: DeathKind, orphan: Orphan, started: set[ClaimRef]) -> Aftermath:
     if orphan.ref in started:
         crashes += 1
         if len(started) == 1 or orphan.last_chance:
-            how = "vanished" if kind is DeathKind.VANISHED else "crashed"
+            how = "vanished" if kind is DeathKind.VANISHED else CHARGED_ALONE
             attempt += 1
-            alone = alone or how == "crashed"
-            hopeless = how == "crashed" and min(orphan.crashes_alone, orphan.crashes) + 1 >= CRASHES_ALONE_LIMIT
+            alone = alone or how == CHARGED_ALONE
+            hopeless = how == CHARGED_ALONE and min(orphan.crashes_alone, orphan.crashes) + 1 >= CRASHES_ALONE_LIMIT
             exhausted = hopeless or attempt >= orphan.max_attempts
         else:
             how, alone = "suspected", True

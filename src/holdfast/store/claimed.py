@@ -10,11 +10,6 @@ from holdfast.core.job import ClaimRef, Ending
 from holdfast.core.states import ENDINGS, MOVES, STARTED_ITS_LAST, Move, Reason, State, settle
 from holdfast.store.times import span_to_micros, to_micros_or_none
 
-CHARGED_ALONE = "crashed"
-"""How the history calls the end of a claim that brought down a process of its own."""
-
-_UNHARMED = Move.RELEASE.value
-
 
 class EndedBy(StrEnum):
     """Who ended a claim; only a worker's own finish may be repeated."""
@@ -153,8 +148,8 @@ def buried(row: ClaimedRow, fate: Aftermath, evidence: str) -> End:
         alone=int(fate.alone),
         error=(evidence or STARTED_ITS_LAST) if fate.state is State.DEAD else row.error,
     )
-    harm = None if fate.how == _UNHARMED else evidence
-    return End(row, fate.state, fate.how, EndedBy.BURIAL, row.reason_of(fate.state), attempt_error=harm)
+    reason, harm = row.reason_of(fate.state), fate.harm(evidence)
+    return End(row, fate.state, fate.how, EndedBy.BURIAL, reason, attempt_error=harm)
 
 
 def _result_until(ending: Ending, settled: Move, now: int) -> int | None:

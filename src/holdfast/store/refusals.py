@@ -1,5 +1,7 @@
 """What every store refuses, in the same words: each function returns the error to raise."""
 
+from holdfast.core.job import NewJob, OnConflict
+from holdfast.core.states import State
 from holdfast.errors import (
     JobNotFoundError,
     JobStateError,
@@ -42,3 +44,10 @@ def key_taken(task: str, key: str | None, holder: str, state: str, *, requeued: 
     else:
         remedy = f"cancel it or wait for its end before job {requeued} is requeued"
     return KeyTakenError(f"key {key!r} of task {task} is taken by job {holder}, which is {state}: {remedy}")
+
+
+def makes_way(job: NewJob, holder: str, state: State) -> bool:
+    """Tell whether the job that has the key of a new one gives it up. Raises KeyTakenError if it is to."""
+    if job.on_conflict is OnConflict.RAISE:
+        raise key_taken(job.task, job.key, holder, state)
+    return job.on_conflict is OnConflict.REPLACE and state is not State.COMPLETED

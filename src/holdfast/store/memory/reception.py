@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeAlias
 
-from holdfast.core.job import NewJob, OnConflict
+from holdfast.core.job import NewJob
 from holdfast.core.states import CLAIMED, Reason, State
 from holdfast.store.memory.rows import JobRow
-from holdfast.store.refusals import key_taken
+from holdfast.store.refusals import makes_way
 
 Key: TypeAlias = tuple[str, str]
 """A task and a key of it."""
@@ -53,9 +53,7 @@ class Reception:
 
     def _makes_way(self, holder: JobRow, row: JobRow) -> bool:
         """Tell whether the holder gives its key to the new job, and let it do so."""
-        if row.new.on_conflict is OnConflict.RAISE:
-            raise key_taken(row.new.task, row.new.key, holder.new.id, holder.state_at(self.now))
-        if row.new.on_conflict is OnConflict.RETURN or holder.state is State.COMPLETED:
+        if not makes_way(row.new, holder.new.id, holder.state_at(self.now)):
             return False
         if holder.state in CLAIMED:
             row.follow(self._own(holder.new.id))

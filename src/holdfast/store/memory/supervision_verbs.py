@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 
-from holdfast.core.crash import Aftermath, Death, DeathKind, Orphan, aftermath
+from holdfast.core.crash import CHARGED_ALONE, Aftermath, Death, DeathKind, Orphan, aftermath
 from holdfast.core.job import ClaimRef, KnownTask
 from holdfast.core.states import MOVES, STARTED_ITS_LAST, Move, Reason, State
 from holdfast.store.memory.reception import key_of
@@ -13,9 +13,6 @@ from holdfast.store.memory.tables import Tables, verb
 from holdfast.store.protocol import BeatAnswer, WorkerBeat, WorkerInfo
 from holdfast.store.roster import Member, turns
 from holdfast.store.verb import Access
-
-_CHARGED_ALONE = "crashed"
-_UNHARMED = Move.RELEASE.value
 
 
 class SupervisionVerbs(Tables):
@@ -156,14 +153,14 @@ def _orphan(row: JobRow) -> Orphan:
         max_attempts=row.new.max_attempts,
         alone=row.alone,
         cancel_requested=row.cancel_requested,
-        crashes_alone=sum(claim.how == _CHARGED_ALONE for claim in row.claims),
+        crashes_alone=sum(claim.how == CHARGED_ALONE for claim in row.claims),
         replaced=row.replaced_by is not None,
     )
 
 
 def _suffer(row: JobRow, fate: Aftermath, evidence: str, now: datetime) -> None:
     row.attempt, row.crashes, row.alone = fate.attempt, fate.crashes, fate.alone
-    row.close_claim(now, fate.how, None if fate.how == _UNHARMED else evidence)
+    row.close_claim(now, fate.how, fate.harm(evidence))
     _leave(row, fate.state, now, evidence or STARTED_ITS_LAST)
 
 

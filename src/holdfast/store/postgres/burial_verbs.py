@@ -3,9 +3,9 @@
 Why this is safe against beats and claims is argued in supervision_verbs.py.
 """
 
-from holdfast.core.crash import Death, DeathKind, aftermath
+from holdfast.core.crash import CHARGED_ALONE, Death, DeathKind, aftermath
 from holdfast.core.job import ClaimRef
-from holdfast.store.claimed import CHARGED_ALONE, ClaimedRow, buried, released
+from holdfast.store.claimed import ClaimedRow, buried, released
 from holdfast.store.postgres.ending import columns, ends
 from holdfast.store.postgres.verbs import PostgresVerbs
 from holdfast.store.protocol import WorkerBeat

@@ -18,6 +18,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from holdfast.core.job import ClaimRef, Ending, Progress, Verdict
+from holdfast.store.bites import in_bites
 from holdfast.store.claimed import ClaimedRow, check, finished, is_plain_success
 from holdfast.store.postgres.ending import columns, ends
 from holdfast.store.postgres.verbs import PostgresVerbs, is_id
@@ -26,8 +27,7 @@ from holdfast.store.verb import Access, Command, Last, Query, Steps, Together, V
 from holdfast.store.waking import Finished, finishing
 
 BITE = 16 * 1024 * 1024
-"""Bytes of results that one statement takes, more or less."""
-
+"""Bytes of results that one statement takes."""
 
 _REF = attrgetter("ref")
 
@@ -145,15 +145,5 @@ def _as_text(words: Iterable[object]) -> str:
     return f"{{{','.join(map(str, words))}}}"
 
 
-def _in_bites(endings: Iterable[Ending]) -> Iterator[list[Ending]]:
-    """Yield endings in lists whose results are not too long to be one value of a statement."""
-    bite: list[Ending] = []
-    size = 0
-    for ending in endings:
-        bite.append(ending)
-        size += len(ending.result or b"")
-        if size >= BITE:
-            yield bite
-            bite, size = [], 0
-    if bite:
-        yield bite
+def _in_bites(endings: Sequence[Ending]) -> Iterator[list[Ending]]:
+    return in_bites(endings, [len(ending.result or b"") for ending in endings], BITE)

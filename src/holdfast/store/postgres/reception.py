@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from holdfast.core.job import NewJob, OnConflict
+from holdfast.core.job import NewJob
 from holdfast.core.states import CLAIMED, Reason, State
 from holdfast.store.postgres.keys import Key, holder_of, mark_replaced
 from holdfast.store.postgres.whereabouts import Whereabouts, withdraw
-from holdfast.store.refusals import key_taken
+from holdfast.store.refusals import makes_way
 from holdfast.store.times import span_to_micros, to_micros
 from holdfast.store.verb import Steps
 
@@ -42,7 +42,7 @@ class Reception:
         if job.key is not None:
             key = (job.task, job.key)
             while (holder := self._holders.get(key)) is not None:
-                if not _gives_way(holder, job):
+                if not makes_way(job, holder.id, holder.state):
                     self.taken[job.id] = holder.id
                     return
                 made_way, after = yield from self._make_way(holder)
@@ -101,10 +101,3 @@ class Reception:
             after=after,
             now=self._now,
         )
-
-
-def _gives_way(holder: Whereabouts, job: NewJob) -> bool:
-    """Tell whether the job that has the key is to give it up. Raises KeyTakenError where the new one says so."""
-    if job.on_conflict is OnConflict.RAISE:
-        raise key_taken(holder.task, holder.key, holder.id, holder.state)
-    return job.on_conflict is OnConflict.REPLACE and holder.state is not State.COMPLETED

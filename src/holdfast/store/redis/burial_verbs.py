@@ -10,13 +10,11 @@ from typing import Any
 
 from holdfast.core.crash import Aftermath, Death, DeathKind, Orphan, aftermath
 from holdfast.core.job import ClaimRef
-from holdfast.core.states import STARTED_ITS_LAST, Move, State
+from holdfast.core.states import STARTED_ITS_LAST, State
 from holdfast.store.protocol import WorkerBeat
 from holdfast.store.redis.packing import pack
 from holdfast.store.redis.rows import Row, fences, pairs, to_ref
 from holdfast.store.verb import Access, Script, Steps, verb
-
-_UNHARMED = Move.RELEASE.value
 
 
 class BurialVerbs:
@@ -59,6 +57,5 @@ def _orphan(row: Row) -> Orphan:
 
 
 def _row(fate: Aftermath, evidence: str) -> tuple[Any, ...]:
-    harm = None if fate.how == _UNHARMED else evidence
-    numbers = (fate.attempt, fate.crashes, fate.alone)
+    numbers, harm = (fate.attempt, fate.crashes, fate.alone), fate.harm(evidence)
     return (fate.ref.job_id, fate.state.value, fate.how, *numbers, harm, evidence or STARTED_ITS_LAST)

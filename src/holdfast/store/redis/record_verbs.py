@@ -1,10 +1,11 @@
 """Records and fires. A change, with all that comes of it, is one script: of many who make it at once, one does."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from holdfast.core.record import FIRES_KEPT, Change, Fire, Kind, Record
+from holdfast.store.bites import in_bites
 from holdfast.store.protocol import DueRecords
 from holdfast.store.redis.enqueue_verbs import in_columns
 from holdfast.store.redis.packing import pack
@@ -87,22 +88,12 @@ def _change(changes: Sequence[Change]) -> Steps[tuple[bool, ...]]:
     return tuple(made)
 
 
-def _bundles(changes: Sequence[Change]) -> Iterator[Sequence[Change]]:
-    """Yield changes, as many at a time as one script makes."""
+def _bundles(changes: Sequence[Change]) -> Iterable[Sequence[Change]]:
+    """Return changes, as many at a time as one script makes."""
     if any(change.withdraws for change in changes):
-        yield changes
-        return
-    bundle: list[Change] = []
-    size = 0
-    for change in changes:
-        weight = 1 + len(change.fires) + len(change.jobs) + len(change.cancels)
-        if bundle and size + weight > _AT_ONCE:
-            yield bundle
-            bundle, size = [], 0
-        bundle.append(change)
-        size += weight
-    if bundle:
-        yield bundle
+        return [changes]
+    weights = [1 + len(change.fires) + len(change.jobs) + len(change.cancels) for change in changes]
+    return in_bites(changes, weights, _AT_ONCE)
 
 
 def _written(change: Change) -> tuple[Sequence[Any], Sequence[bytes]]:

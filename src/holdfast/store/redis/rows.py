@@ -164,15 +164,7 @@ def to_worker(row: Row) -> Worker:
     """Return the worker that `workers` tells of."""
     _, registration, lease, started_at, age, condemned, held, running = row
     said = _decode_registration(registration)
-    info = WorkerInfo(
-        id=said.id,
-        supervisor=said.supervisor,
-        host=said.host,
-        pid=said.pid,
-        lease=span_from_micros(int(lease)),
-        queues=said.queues,
-        concurrency=said.concurrency,
-    )
+    info = WorkerInfo(lease=span_from_micros(int(lease)), **msgspec.structs.asdict(said))
     return Worker(info, from_micros(int(started_at)), span_from_micros(int(age)), bool(condemned), held, running)
 
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 
-from holdfast.core.job import NewJob, OnConflict
+from holdfast.core.job import NewJob
 from holdfast.core.states import CLAIMED, Reason, State
-from holdfast.store.refusals import key_taken
+from holdfast.store.refusals import makes_way
 from holdfast.store.sqlite.keys import Holder, holder_of
 from holdfast.store.sqlite.verbs import SqliteVerbs, to_json
 from holdfast.store.times import span_to_micros, to_micros
@@ -56,7 +56,7 @@ class EnqueueVerbs(SqliteVerbs):
             if known:
                 continue
             holder = yield from holder_of(self._sql, job.task, job.key, now)
-            if holder is not None and not _makes_way(holder, job):
+            if holder is not None and not makes_way(job, holder.id, holder.state):
                 taken[job.id] = holder.id
                 continue
             after = None if holder is None else (yield from self._make_way(holder, now))
@@ -75,13 +75,6 @@ class EnqueueVerbs(SqliteVerbs):
 
 def _has_key(job: NewJob) -> bool:
     return job.key is not None
-
-
-def _makes_way(holder: Holder, job: NewJob) -> bool:
-    """Tell whether the job that has the key is to give it up. Raises KeyTakenError where the new one says so."""
-    if job.on_conflict is OnConflict.RAISE:
-        raise key_taken(holder.task, holder.key, holder.id, holder.state)
-    return job.on_conflict is OnConflict.REPLACE and holder.state is not State.COMPLETED
 
 
 def _run_at(job: NewJob, now: int) -> int:

@@ -5,13 +5,14 @@ end. Only if it does not add up is each claim looked at, to tell the stale ones 
 those for whose end another job waits.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
 
 from holdfast.core.job import ClaimRef, Ending, Progress, Verdict
+from holdfast.store.bites import in_bites
 from holdfast.store.claimed import ClaimedRow, check, finished, is_plain_success
 from holdfast.store.sqlite.ending import write_end
 from holdfast.store.sqlite.verbs import SqliteVerbs
@@ -20,7 +21,7 @@ from holdfast.store.verb import Access, Bulk, Command, Query, Steps, Verb, verb
 from holdfast.store.waking import Finished, finishing
 
 BITE = 4 * 1024 * 1024
-"""Characters of results that one statement takes, more or less."""
+"""Characters of results that one statement takes."""
 
 
 class FinishVerbs(SqliteVerbs):
@@ -64,7 +65,8 @@ class FinishVerbs(SqliteVerbs):
         """Complete valid claims for whose end nobody waits; return how many of them there were."""
         completed = 0
         fading: list[tuple[str]] = []
-        for rows in _in_bites(_completion(ending, now) for ending in endings if _is_text(ending.result)):
+        completions = [_completion(ending, now) for ending in endings if _is_text(ending.result)]
+        for rows in in_bites(completions, [len(each.result or "") for each in completions], BITE):
             completed += yield Command(self._sql["complete"], (msgspec.json.encode(rows).decode(), worker, now))
             fading += [(row.job_id,) for row in rows if row.until is not None]
         if fading:
@@ -119,17 +121,3 @@ def _is_text(result: bytes | None) -> bool:
         return "\0" not in result.decode()
     except UnicodeDecodeError:
         return False
-
-
-def _in_bites(completions: Iterable[_Completion]) -> Iterator[list[_Completion]]:
-    """Yield completions in lists whose results are not too long to be one value of a statement."""
-    bite: list[_Completion] = []
-    size = 0
-    for completion in completions:
-        bite.append(completion)
-        size += len(completion.result or "")
-        if size >= BITE:
-            yield bite
-            bite, size = [], 0
-    if bite:
-        yield bite
