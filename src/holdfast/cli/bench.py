@@ -9,7 +9,7 @@ from rich.text import Text
 
 from holdfast.cli.connection import check_given_url, debug_option
 from holdfast.cli.failures import ExitCode
-from holdfast.cli.helptext import examples
+from holdfast.cli.options import examples
 from holdfast.cli.output import Column, number, say, say_heading, say_json, say_table, span_progress
 
 if TYPE_CHECKING:  # the other commands must not pay for what a game needs

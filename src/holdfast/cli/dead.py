@@ -10,10 +10,9 @@ from holdfast.cli.bulk import Act, act_on_each, act_on_selected, requeue
 from holdfast.cli.confirming import confirm
 from holdfast.cli.connection import Wanted, about_a_store
 from holdfast.cli.failures import wrong_usage
-from holdfast.cli.helptext import examples
 from holdfast.cli.jobpage import say_jobs
 from holdfast.cli.lookup import pages
-from holdfast.cli.options import given, page_options, yes_option
+from holdfast.cli.options import examples, given, page_options, yes_option
 from holdfast.cli.output import say, say_json
 from holdfast.core.job import Job
 from holdfast.core.states import State

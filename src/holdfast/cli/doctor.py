@@ -14,7 +14,7 @@ from rich.text import Text
 from holdfast.app import Holdfast
 from holdfast.cli.connection import Wanted, about_a_store
 from holdfast.cli.failures import ExitCode
-from holdfast.cli.helptext import examples
+from holdfast.cli.options import examples
 from holdfast.cli.output import Column, cut, say, say_heading, say_json, say_table
 from holdfast.cli.target import Meant, app_dir_option, find_meant, target_argument
 from holdfast.settings import BY_DEFAULT, Loaded

@@ -6,10 +6,9 @@ import click
 
 from holdfast.cli.bulk import act_on_each, requeue
 from holdfast.cli.connection import Wanted, about_a_store
-from holdfast.cli.helptext import examples
 from holdfast.cli.jobpage import say_jobs
 from holdfast.cli.jobs_show import show
-from holdfast.cli.options import page_options
+from holdfast.cli.options import examples, page_options
 from holdfast.core.job import Cancellation, Job
 from holdfast.core.provenance import SCHEDULE_KEY
 from holdfast.core.states import State

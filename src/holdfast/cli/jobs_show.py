@@ -8,8 +8,8 @@ import click
 from rich.text import Text
 
 from holdfast.cli.connection import Wanted, about_a_store
-from holdfast.cli.helptext import examples
 from holdfast.cli.jobview import attempt_fields, indented, job_fields, say_arguments
+from holdfast.cli.options import examples
 from holdfast.cli.output import Column, coloured, cut, say, say_block, say_fields, say_heading, say_json, say_table
 from holdfast.cli.story import Story, read_story
 from holdfast.core.job import Attempt, Job, OnLate, Progress

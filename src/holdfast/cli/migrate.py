@@ -6,8 +6,8 @@ import click
 from rich.text import Text
 
 from holdfast.cli.connection import Wanted, about_a_store
-from holdfast.cli.failures import ExitCode
-from holdfast.cli.helptext import examples
+from holdfast.cli.failures import ExitCode, wrong_usage
+from holdfast.cli.options import examples
 from holdfast.cli.output import Column, say, say_json, say_table
 from holdfast.store.migrator import Migrator, Tables
 from holdfast.store.open import open_migrator, public_name
@@ -33,7 +33,7 @@ def migrate(wanted: Wanted, ctx: click.Context, *, plan: bool, status: bool) -> 
     release stay as they are.
     """
     if plan and status:
-        raise click.UsageError("--plan and --status are two questions: ask one")
+        raise wrong_usage("--plan and --status are two questions: ask one")
     settings = wanted.settings
     migrator = open_migrator(settings)
     name = public_name(settings.url)

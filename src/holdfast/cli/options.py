@@ -1,4 +1,4 @@
-"""Options that several commands have, and how a command is given several of them."""
+"""Options that several commands have, how a command is given several of them, and the tail of its help."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -17,6 +17,11 @@ def given(*options: Callable[[F], F]) -> Callable[[F], F]:
         return command
 
     return give
+
+
+def examples(*lines: str) -> str:
+    """Return an epilog of examples that click leaves as they are."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
 page_options = given(

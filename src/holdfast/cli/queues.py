@@ -5,7 +5,7 @@ import shlex
 import click
 
 from holdfast.cli.connection import Wanted, about_a_store
-from holdfast.cli.helptext import examples
+from holdfast.cli.options import examples
 from holdfast.cli.output import say, say_json, say_table
 from holdfast.cli.queues_show import show
 from holdfast.cli.queueview import queue_columns, queue_fields

@@ -9,7 +9,7 @@ import click
 from rich.text import Text
 
 from holdfast.cli.connection import Wanted, about_a_store
-from holdfast.cli.helptext import examples
+from holdfast.cli.options import examples
 from holdfast.cli.output import say, say_fields, say_json
 from holdfast.cli.queueview import queue_fields
 from holdfast.cli.windows import find_windows

@@ -4,7 +4,7 @@ import click
 from rich.text import Text
 
 from holdfast.cli.connection import Wanted, about_a_store
-from holdfast.cli.helptext import examples
+from holdfast.cli.options import examples
 from holdfast.cli.output import Column, cut, say, say_json, say_table
 from holdfast.cli.schedules_backfill import backfill
 from holdfast.cli.schedules_change import delete, pause, resume, trigger

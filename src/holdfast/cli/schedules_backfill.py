@@ -7,8 +7,7 @@ import click
 
 from holdfast.cli.confirming import confirm
 from holdfast.cli.connection import Wanted, about_a_store
-from holdfast.cli.helptext import examples
-from holdfast.cli.options import tz_option, yes_option
+from holdfast.cli.options import examples, tz_option, yes_option
 from holdfast.cli.output import bulk_progress, say, say_json
 from holdfast.cli.scheduleview import zoned_words
 from holdfast.cli.timetable import Timetable, open_timetable

@@ -6,8 +6,7 @@ import click
 
 from holdfast.cli.confirming import confirm
 from holdfast.cli.connection import Wanted, about_a_store
-from holdfast.cli.helptext import examples
-from holdfast.cli.options import yes_option
+from holdfast.cli.options import examples, yes_option
 from holdfast.cli.output import say, say_json
 from holdfast.cli.scheduleview import say_next, see
 from holdfast.cli.timetable import open_timetable

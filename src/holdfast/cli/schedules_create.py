@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from holdfast.cli.connection import Wanted, about_a_store
-from holdfast.cli.helptext import examples
+from holdfast.cli.options import examples
 from holdfast.cli.output import say, say_json
 from holdfast.cli.schedules_job import JobWish, job_options, positional_option
 from holdfast.cli.schedules_rule import RuleWish, default_shown, rule_options

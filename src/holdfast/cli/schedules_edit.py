@@ -7,7 +7,7 @@ import click
 
 from holdfast.cli.connection import Wanted, about_a_store
 from holdfast.cli.failures import wrong_usage
-from holdfast.cli.helptext import examples
+from holdfast.cli.options import examples
 from holdfast.cli.output import say, say_json
 from holdfast.cli.schedules_job import JobWish, job_options
 from holdfast.cli.schedules_rule import RuleWish, default_hidden, rule_options

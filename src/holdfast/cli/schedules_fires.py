@@ -7,8 +7,7 @@ import click
 from rich.text import Text
 
 from holdfast.cli.connection import Wanted, about_a_store
-from holdfast.cli.helptext import examples
-from holdfast.cli.options import tz_option
+from holdfast.cli.options import examples, tz_option
 from holdfast.cli.output import Column, cut, say, say_json, say_table
 from holdfast.cli.scheduleview import (
     decision_words,

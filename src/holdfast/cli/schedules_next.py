@@ -12,7 +12,7 @@ import click
 from rich.text import Text
 
 from holdfast.cli.connection import Wanted, about_a_store
-from holdfast.cli.helptext import examples
+from holdfast.cli.options import examples
 from holdfast.cli.output import Column, cut, say, say_json, say_table
 from holdfast.cli.scheduleview import NOBODY_FIRES, clock_words, retired_words, short_clock_words, zoned_words
 from holdfast.cli.timetable import Timetable, open_timetable

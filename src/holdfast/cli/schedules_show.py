@@ -8,8 +8,8 @@ import click
 from rich.text import Text
 
 from holdfast.cli.connection import Wanted, about_a_store
-from holdfast.cli.helptext import examples
 from holdfast.cli.jobview import say_arguments
+from holdfast.cli.options import examples
 from holdfast.cli.output import Column, coloured, say, say_fields, say_heading, say_json, say_table
 from holdfast.cli.scheduleview import (
     NOBODY_FIRES,

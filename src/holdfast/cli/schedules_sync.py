@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from holdfast.cli.connection import Wanted, about_a_store
-from holdfast.cli.helptext import examples
+from holdfast.cli.options import examples
 from holdfast.cli.output import say, say_json
 from holdfast.cli.target import app_dir_option, check_target, find_meant
 from holdfast.cli.timetable import open_timetable

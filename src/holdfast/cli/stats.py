@@ -4,7 +4,7 @@ import click
 from rich.text import Text
 
 from holdfast.cli.connection import Wanted, about_a_store
-from holdfast.cli.helptext import examples
+from holdfast.cli.options import examples
 from holdfast.cli.output import Column, coloured, number, say, say_heading, say_json, say_table
 from holdfast.cli.queueview import queue_columns, queue_fields
 from holdfast.cli.windows import find_windows

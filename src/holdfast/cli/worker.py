@@ -6,7 +6,8 @@ from typing import Any, get_args
 import click
 
 from holdfast.cli.connection import check_given_url, debug_option
-from holdfast.cli.helptext import examples
+from holdfast.cli.failures import wrong_usage
+from holdfast.cli.options import examples
 from holdfast.cli.target import app_dir_option, check_target
 from holdfast.policy.problems import queue_problems
 from holdfast.supervisor.options import WorkerOptions
@@ -41,15 +42,13 @@ def _read_queues(_ctx: click.Context, _parameter: click.Parameter, value: str | 
 def _served(named: Named | None, *, strict: bool) -> ServedQueues | None:
     if named is None:
         if strict:
-            raise click.UsageError(
-                "--strict is about --queues, and none are named; add e.g. `--queues critical,mail`"
-            )
+            raise wrong_usage("--strict is about --queues, and none are named; add e.g. `--queues critical,mail`")
         return None
     names = tuple(name for name, _ in named)
     if not strict:
         return ServedQueues(names, tuple(weight or 1 for _, weight in named))
     if any(weight is not None for _, weight in named):
-        raise click.UsageError(
+        raise wrong_usage(
             "--strict serves queues in the order given, and weights mean something else; leave out one of the two"
         )
     return ServedQueues(names)

@@ -3,7 +3,7 @@
 import click
 
 from holdfast.cli.connection import Wanted, about_a_store
-from holdfast.cli.helptext import examples
+from holdfast.cli.options import examples
 from holdfast.cli.output import say, say_json, say_table
 from holdfast.cli.workerview import worker_columns, worker_fields
 from holdfast.clock import SystemClock
