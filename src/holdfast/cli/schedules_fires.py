@@ -17,12 +17,12 @@ from holdfast.cli.scheduleview import (
 )
 from holdfast.cli.timetable import open_timetable
 from holdfast.cli.typed import read_moment
-from holdfast.core.record import Cause, Fire
+from holdfast.core.record import Fire, FireCause
 from holdfast.schedule.outlook import zone_of
 from holdfast.schedule.zones import find_zone
 from holdfast.words import counted, one_line, short_id, span
 
-_CAUSES = {Cause.RULE: "", Cause.TRIGGER: "by hand", Cause.BACKFILL: "backfill"}
+_CAUSES = {FireCause.RULE: "", FireCause.TRIGGER: "by hand", FireCause.BACKFILL: "backfill"}
 _WIDE = 100
 
 
@@ -80,7 +80,7 @@ def _columns(
         *([schedule] if named else []),
         Column("DECISION", decision_words, vital=2),
         Column("DECIDED", _decided, from_width=_WIDE),
-        *([cause] if any(fire.cause is not Cause.RULE for fire in found) else []),
+        *([cause] if any(fire.cause is not FireCause.RULE for fire in found) else []),
         Column("JOB", lambda fire: fire.job_id or "", short=lambda fire: short_id(fire.job_id or ""), vital=1),
         Column("WHY", lambda fire: _why(fire, zones.get(fire.schedule), now), shrinks=True, vital=2),
     ]

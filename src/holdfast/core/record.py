@@ -64,7 +64,7 @@ class Decision(StrEnum):
     """Fired ahead of its time, and taken back before it came."""
 
 
-class Cause(StrEnum):
+class FireCause(StrEnum):
     """Why there is a fire at all."""
 
     RULE = "rule"
@@ -81,7 +81,7 @@ class Fire(msgspec.Struct, frozen=True):
     schedule: str
     planned: datetime
     decision: Decision
-    cause: Cause = Cause.RULE
+    cause: FireCause = FireCause.RULE
     count: int = 1
     until: datetime | None = None
     job_id: str | None = None

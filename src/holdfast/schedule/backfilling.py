@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice, takewhile
 
-from holdfast.core.record import FIRES_KEPT, Cause, Decision, Fire
+from holdfast.core.record import FIRES_KEPT, Decision, Fire, FireCause
 from holdfast.errors import ConfigurationError
 from holdfast.policy.problems import refuse_any
 from holdfast.schedule.deciding import Decided
@@ -73,7 +73,7 @@ def fill(verbs: Store, name: str, times: Sequence[datetime], *, again: bool) -> 
 def _backfilled(schedule: Schedule, times: Sequence[datetime], now: datetime) -> Decided:
     jobs = [schedule.plan.job.job(schedule.name, time, now) for time in times]
     fires = [
-        Fire(schedule.name, time, Decision.FIRED, Cause.BACKFILL, job_id=job.id, note="backfilled")
+        Fire(schedule.name, time, Decision.FIRED, FireCause.BACKFILL, job_id=job.id, note="backfilled")
         for time, job in zip(times, jobs, strict=True)
     ]
     return Decided(schedule.plan, schedule.due_at, tuple(fires), tuple(jobs))

@@ -18,7 +18,7 @@ from itertools import islice, takewhile
 from msgspec.structs import replace
 
 from holdfast.core.job import NewJob
-from holdfast.core.record import Cause, Decision, Fire
+from holdfast.core.record import Decision, Fire, FireCause
 from holdfast.core.states import FINAL, WAITING, State
 from holdfast.schedule.plan import Plan, Run, Schedule
 from holdfast.schedule.rules import Misfire, Overlap
@@ -320,7 +320,7 @@ class _Judgement:
     def note_unfired(self, planned: datetime, decision: Decision, note: str) -> None:
         """Write down that a time was not fired, and why; many in a row of one kind are one entry."""
         last = self.fires[-1] if self.fires else None
-        if last is not None and last.decision is decision and last.note == note and last.cause is Cause.RULE:
+        if last is not None and last.decision is decision and last.note == note and last.cause is FireCause.RULE:
             self.fires[-1] = replace(last, count=last.count + 1, until=planned)
         else:
             self.fires.append(Fire(self.schedule.name, planned, decision, note=note))

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from typing import Self
 
 import msgspec
+from msgspec.structs import asdict
 
 from holdfast.core.job import NewJob, OnLate
 from holdfast.core.provenance import PLANNED_KEY, SCHEDULE_KEY
@@ -30,22 +32,15 @@ class Template(msgspec.Struct, frozen=True):
     def __repr__(self) -> str:  # without the payload, which may hold secrets
         return f"<Template of {self.task}>"
 
+    @classmethod
+    def of(cls, job: NewJob) -> Self:
+        """Return what a job says of every job of its schedule."""
+        return cls(**{name: getattr(job, name) for name in cls.__struct_fields__})
+
     def job(self, schedule: str, planned: datetime, run_at: datetime) -> NewJob:
         """Return the job of one fire."""
-        return NewJob(
-            id=new_job_id(),
-            task=self.task,
-            payload=self.payload,
-            version=self.version,
-            queue=self.queue,
-            priority=self.priority,
-            run_at=run_at,
-            max_attempts=self.max_attempts,
-            start_within=self.start_within,
-            on_late=self.on_late,
-            tags=self.tags,
-            metadata={**self.metadata, SCHEDULE_KEY: schedule, PLANNED_KEY: planned.isoformat()},
-        )
+        told = {**self.metadata, SCHEDULE_KEY: schedule, PLANNED_KEY: planned.isoformat()}
+        return NewJob(**{**asdict(self), "id": new_job_id(), "run_at": run_at, "metadata": told})
 
 
 class Origin(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ from uuid import uuid4
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.core.record import Cause, Change, Decision, Fire, Kind
+from holdfast.core.record import Change, Decision, Fire, FireCause, Kind
 from holdfast.core.states import FINAL, State
 from holdfast.errors import ArgumentsError, ConfigurationError, ScheduleUnreadableError
 from holdfast.policy.problems import name_problems, refuse_any, routing_problems
@@ -69,19 +69,7 @@ def _template(
                 f"schedule {name!r}: the option {word} is about one job; a schedule takes queue, priority,"
                 " max_attempts, start_within, on_late, tags and metadata"
             )
-    job = bound.request(args, kwargs)
-    return Template(
-        task=job.task,
-        payload=job.payload,
-        version=job.version,
-        queue=job.queue,
-        priority=job.priority,
-        max_attempts=job.max_attempts,
-        start_within=job.start_within,
-        on_late=job.on_late,
-        tags=job.tags,
-        metadata=job.metadata,
-    )
+    return Template.of(bound.request(args, kwargs))
 
 
 class Schedules:
@@ -156,7 +144,7 @@ class Schedules:
             heeded = FINAL - {State.DEAD} if plan.rule.pause_on_failure else FINAL
             known = [run for run in plan.runs if states.get(run.job_id, State.COMPLETED) not in heeded]
             new = plan.job.job(name, now, now)
-            fire = Fire(name, now, Decision.FIRED, Cause.TRIGGER, job_id=new.id, note="triggered by hand")
+            fire = Fire(name, now, Decision.FIRED, FireCause.TRIGGER, job_id=new.id, note="triggered by hand")
             runs = (*remembered(known, now), Run(new.id, now))
             return Decided(replace(plan, runs=runs), schedule.due_at, (fire,), (new,))
 

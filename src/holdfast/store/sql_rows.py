@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from holdfast.core.job import Attempt, Job, OnLate, Progress
-from holdfast.core.record import Cause, Decision, Fire, Kind, Record
+from holdfast.core.record import Decision, Fire, FireCause, Kind, Record
 from holdfast.core.states import State
 from holdfast.store.times import from_micros, from_micros_or_none
 
@@ -77,7 +77,7 @@ def to_fire(row: Row) -> Fire:
         schedule=schedule,
         planned=from_micros(planned),
         decision=Decision(decision),
-        cause=Cause(cause),
+        cause=FireCause(cause),
         count=count,
         until=from_micros_or_none(until),
         job_id=job_id,

@@ -7,7 +7,7 @@ from cli_schedules import ago, fires_of, keep, now, plan_of, write_app
 from cli_world import answer, assert_refused, bare
 
 from holdfast import Cron, Every
-from holdfast.core.record import FIRES_KEPT, Cause, Decision, Fire, Kind
+from holdfast.core.record import FIRES_KEPT, Decision, Fire, FireCause, Kind
 from holdfast.schedule.plan import read_schedule
 from holdfast.store.protocol import JobFilter
 
@@ -42,7 +42,7 @@ class TestBackfill:
         keep(world, "hourly", HOURLY, cursor=hour(0), fires=fires)
         between = ("--since", text(hour(4)), "--until", text(hour(1)), "--yes")
         assert holdfast("schedules", "backfill", "hourly", *between).stdout == "3 jobs were enqueued.\n"
-        made = [fire for fire in fires_of(world, "hourly") if fire.cause is Cause.BACKFILL]
+        made = [fire for fire in fires_of(world, "hourly") if fire.cause is FireCause.BACKFILL]
         assert [fire.planned for fire in made] == [hour(1), hour(3), hour(4)]
         assert len(world.do(world.verbs.list_jobs(JobFilter(task="report")))) == 3
         again = holdfast("schedules", "backfill", "hourly", *between)

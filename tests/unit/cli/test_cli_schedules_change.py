@@ -9,7 +9,7 @@ from cli_world import WORKER, answer, assert_refused, bare
 
 from holdfast import AnyOf, At, Cron, Every, Window
 from holdfast.core.crash import Death, DeathKind
-from holdfast.core.record import Cause, Kind
+from holdfast.core.record import FireCause, Kind
 from holdfast.core.states import State
 from holdfast.schedule.days import WEEKDAYS
 from holdfast.schedule.plan import Origin, Run
@@ -378,7 +378,7 @@ class TestTriggerAndDelete:
         assert said == f"{job_id}  enqueued\n"
         assert world.state(job_id) is State.READY
         (fire,) = fires_of(world, "nightly")
-        assert (fire.cause, fire.job_id) == (Cause.TRIGGER, job_id)
+        assert (fire.cause, fire.job_id) == (FireCause.TRIGGER, job_id)
 
     def test_a_deletion_asks_first(self, world, holdfast):
         keep(world, "nightly", NIGHTLY)

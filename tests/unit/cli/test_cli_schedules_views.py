@@ -9,7 +9,7 @@ from cli_world import WORKER, answer, assert_refused
 
 from holdfast import At, Cron, Every, Window
 from holdfast.core.crash import Death, DeathKind
-from holdfast.core.record import Cause, Change, Decision, Fire, Kind
+from holdfast.core.record import Change, Decision, Fire, FireCause, Kind
 from holdfast.schedule.plan import Origin, Run
 
 HOUR = timedelta(hours=1)
@@ -259,7 +259,7 @@ class TestFires:
         fires = [
             Fire("poll", first, Decision.MISSED, count=5, until=last, note="nobody was there"),
             Fire("poll", ago(hours=3), Decision.CAUGHT_UP, job_id="01a1dfdf-b628-751c-9413-5da864a4c29d"),
-            Fire("poll", ago(hours=2), Decision.FIRED, Cause.TRIGGER, job_id="j2", note="triggered by hand"),
+            Fire("poll", ago(hours=2), Decision.FIRED, FireCause.TRIGGER, job_id="j2", note="triggered by hand"),
             Fire("poll", ago(hours=1), Decision.EXCLUDED, note="2026-12-25 is a holiday: Christmas"),
         ]
         keep(world, "poll", Every(HOUR), fires=fires)

@@ -8,7 +8,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from holdfast.clock import Clock
 from holdfast.core.job import ClaimRef
-from holdfast.core.record import Cause, Fire, Kind, Record
+from holdfast.core.record import Fire, FireCause, Kind, Record
 from holdfast.core.states import FINAL, State
 from holdfast.store.memory.reception import Key
 from holdfast.store.memory.rows import JobRow, WorkerRow
@@ -56,7 +56,7 @@ class Tables:
         self._buried = set[str]()
         self._paused_at = dict[str, datetime]()
         self._records: dict[tuple[Kind, str], Record] = {}
-        self._fires: dict[tuple[str, datetime, Cause], Fire] = {}
+        self._fires: dict[tuple[str, datetime, FireCause], Fire] = {}
         self._arrivals = count()
 
     def _job(self, job_id: str) -> JobRow:

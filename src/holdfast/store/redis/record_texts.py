@@ -4,7 +4,7 @@ from datetime import datetime
 
 import msgspec
 
-from holdfast.core.record import Cause, Change, Decision, Fire, Kind, Record
+from holdfast.core.record import Change, Decision, Fire, FireCause, Kind, Record
 from holdfast.store.redis.packing import pack
 from holdfast.store.times import from_micros, from_micros_or_none, to_micros, to_micros_or_none
 
@@ -61,7 +61,7 @@ def read_fire(schedule: bytes, text: bytes) -> Fire:
         schedule=schedule.decode(),
         planned=from_micros(said.planned),
         decision=said.decision,
-        cause=Cause(cause.decode()),
+        cause=FireCause(cause.decode()),
         count=said.count,
         until=from_micros_or_none(said.until),
         job_id=said.job_id,
@@ -79,5 +79,5 @@ def latest(fires: list[Fire], limit: int) -> tuple[Fire, ...]:
     return tuple(fire for fire in fires if fire.planned >= last)
 
 
-def _place(fire: Fire) -> tuple[datetime, str, Cause]:
+def _place(fire: Fire) -> tuple[datetime, str, FireCause]:
     return fire.planned, fire.schedule, fire.cause

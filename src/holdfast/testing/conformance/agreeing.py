@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import Claim, ClaimRef, Ending, Failure, Job, NewJob, OnConflict, OnLate, Progress
-from holdfast.core.record import Cause, Change, Decision, Fire, Kind
+from holdfast.core.record import Change, Decision, Fire, FireCause, Kind
 from holdfast.core.states import CLAIMED, ENDINGS, Move, Reason, State
 from holdfast.errors import HoldfastError
 from holdfast.store.memory.backend import MemoryBackend
@@ -150,7 +150,7 @@ class History:
             schedule,
             planned=self._planned(),
             decision=self._random.choice(list(Decision)),
-            cause=self._random.choice(list(Cause)),
+            cause=self._random.choice(list(FireCause)),
             count=self._random.choice((1, 5)),
             until=self._random.choice((None, self._planned())),
             job_id=self._random.choice((None, "job")),

@@ -5,7 +5,7 @@ from itertools import chain
 
 import pytest
 
-from holdfast.core.record import FIRES_KEPT, Cause, Decision, Fire
+from holdfast.core.record import FIRES_KEPT, Decision, Fire, FireCause
 from holdfast.testing.conformance.harness import Harness
 
 BATCH = 300
@@ -38,14 +38,24 @@ class Firing:
         """All that was said of a fire is read again; when it was decided the store says itself."""
         planned = datetime(2031, 3, 30, 1, 2, 3, 456789, tzinfo=UTC)
         fires = (
-            Fire("a", planned, decision, Cause.BACKFILL, 5, planned + _in(60), "job-1", "because \N{SNOWMAN}"),
+            Fire("a", planned, decision, FireCause.BACKFILL, 5, planned + _in(60), "job-1", "because \N{SNOWMAN}"),
             Fire("a", planned - _in(1), decision, decided_at=planned),
         )
         harness.change("a", fires=fires)
         now = harness.clock.now()
         assert _fires(harness) == [
-            Fire("a", planned, decision, Cause.BACKFILL, 5, planned + _in(60), "job-1", "because \N{SNOWMAN}", now),
-            Fire("a", planned - _in(1), decision, Cause.RULE, 1, None, None, None, now),
+            Fire(
+                "a",
+                planned,
+                decision,
+                FireCause.BACKFILL,
+                5,
+                planned + _in(60),
+                "job-1",
+                "because \N{SNOWMAN}",
+                now,
+            ),
+            Fire("a", planned - _in(1), decision, FireCause.RULE, 1, None, None, None, now),
         ]
 
     def test_the_latest_planned_comes_first(self, harness: Harness) -> None:
@@ -61,12 +71,12 @@ class Firing:
         """Each is asked for by its name; together they come by time, then by name and cause, backwards."""
         now = harness.clock.now()
         for name in ("b", "a", "B"):
-            fires = [harness.new_fire(name, cause=cause) for cause in Cause]
+            fires = [harness.new_fire(name, cause=cause) for cause in FireCause]
             harness.change(name, fires=(*fires, harness.new_fire(name, planned=now - _in(1))))
         of_a = _fires(harness, "a")
         assert [(fire.planned, fire.cause) for fire in of_a] == [
-            *((now, cause) for cause in (Cause.TRIGGER, Cause.RULE, Cause.BACKFILL)),
-            (now - _in(1), Cause.RULE),
+            *((now, cause) for cause in (FireCause.TRIGGER, FireCause.RULE, FireCause.BACKFILL)),
+            (now - _in(1), FireCause.RULE),
         ]
         assert {fire.schedule for fire in of_a} == {"a"}
         everything = _fires(harness)
@@ -99,13 +109,13 @@ class Firing:
         page = _fires(harness, limit=4, before=page[-1].planned)
         assert [fire.planned for fire in page] == [now + _in(1)] * 3 + [now] * 3
         assert _fires(harness, before=now) == []
-        harness.change("a", seen=1, fires=(harness.new_fire(planned=now, cause=Cause.TRIGGER),))
+        harness.change("a", seen=1, fires=(harness.new_fire(planned=now, cause=FireCause.TRIGGER),))
         assert len(_fires(harness, "a", 3)) == 4
 
     def test_a_known_fire_is_overwritten(self, harness: Harness) -> None:
         """Schedule, planned time and cause tell which fire it is; all else is as the last change had it."""
         first = harness.new_fire(count=2, until=harness.clock.now() + _in(9), job_id="job-1", note="first")
-        others = (harness.new_fire(cause=Cause.TRIGGER), harness.new_fire(planned=first.planned - _in(1)))
+        others = (harness.new_fire(cause=FireCause.TRIGGER), harness.new_fire(planned=first.planned - _in(1)))
         harness.change("a", fires=(first, *others))
         decided_at = harness.clock.now()
         harness.clock.advance(3)
@@ -114,7 +124,7 @@ class Firing:
         now = harness.clock.now()
         assert revoked == Fire("a", first.planned, Decision.REVOKED, note="taken back", decided_at=now)
         assert (trigger.decided_at, earlier.decided_at) == (decided_at, decided_at)
-        assert (trigger.cause, earlier.decision) == (Cause.TRIGGER, Decision.FIRED)
+        assert (trigger.cause, earlier.decision) == (FireCause.TRIGGER, Decision.FIRED)
 
     def test_a_fire_twice_in_one_change(self, harness: Harness) -> None:
         """The last one counts."""
