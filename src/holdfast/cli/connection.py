@@ -13,7 +13,7 @@ from holdfast.cli.options import F, given
 from holdfast.errors import ConfigurationError
 from holdfast.settings import Loaded, Settings, read_settings
 from holdfast.store.backend import Backend
-from holdfast.store.open import absolute_url, check_url, open_backend, public_name, refuse_missing_store
+from holdfast.store.open import check_url, open_backend, public_name, refuse_missing_store
 
 P = ParamSpec("P")
 
@@ -44,7 +44,7 @@ class Wanted:
         """The store in words that tell it from every other, without what is secret in its URL."""
         settings = self.settings
         tenant = "" if settings.namespace is None else f", namespace '{settings.namespace}'"
-        return f"{public_name(absolute_url(settings.url))}{tenant}"
+        return f"{public_name(settings.url)}{tenant}"
 
     def store(self) -> AbstractContextManager[Backend]:
         """Open the store, which must exist, and close it at the end."""

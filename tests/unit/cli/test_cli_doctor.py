@@ -4,6 +4,7 @@ import shutil
 import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from cli_world import WORKER, World, answer, bare
@@ -253,7 +254,7 @@ class TestSettings:
         assert told["grace"] == (60, "holdfast.toml")
         assert told["concurrency"] == (3, "HOLDFAST_CONCURRENCY")
         assert told["look_ahead"] == (10, "default")
-        assert told["url"] == ("jobs.db", "the code")
+        assert told["url"] == (str(Path("jobs.db").absolute()), "the code")
         assert [(task["name"], task["queue"], task["max_attempts"]) for task in report["tasks"]] == [
             ("send", "mail", 2)
         ]

@@ -1,7 +1,5 @@
 """What a sqlite URL says. No error here repeats the URL."""
 
-from pathlib import Path
-
 from holdfast.errors import ConfigurationError
 
 EXAMPLE = "write e.g. sqlite:///jobs.db, or sqlite:////var/lib/app/jobs.db for an absolute path"
@@ -21,8 +19,3 @@ def sqlite_path(url: str) -> str:
     if "?" in path or "\0" in path:
         raise ConfigurationError(f"a sqlite URL takes no options and no '?' in its path; {EXAMPLE}")
     return path
-
-
-def absolute_sqlite_url(url: str) -> str:
-    """Return the URL as it reads from any folder."""
-    return f"{_SCHEME}/{Path(sqlite_path(url)).absolute()}"

@@ -1,11 +1,12 @@
 """The door of the SQLite store."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.clock import Clock
 from holdfast.settings import Settings
 from holdfast.store.backend import Backend
-from holdfast.store.sqlite.address import absolute_sqlite_url, sqlite_path
+from holdfast.store.sqlite.address import sqlite_path
 
 if TYPE_CHECKING:  # an app does not look at stores: it need not load the words for it
     from holdfast.store.examination import Examination
@@ -20,12 +21,12 @@ class SqliteDoor:
         sqlite_path(url)
 
     def public_name(self, url: str) -> str:
-        """Return the path."""
-        return sqlite_path(url)
+        """Return the whole path: others of that name are elsewhere."""
+        return str(Path(sqlite_path(url)).absolute())
 
     def absolute(self, url: str) -> str:
         """Return the URL with an absolute path."""
-        return absolute_sqlite_url(url)
+        return f"sqlite:///{self.public_name(url)}"
 
     def open(self, settings: Settings, clock: Clock) -> Backend:
         """Return the store in that file."""
