@@ -13,8 +13,6 @@ from holdfast.settings.model import LONGEST_SPAN, MOST_AT_ONCE
 NONE_WORD = "none"
 """What a file or a variable says for None."""
 
-_NAMESPACE = re.compile(r"[a-z][a-z0-9_]{0,30}")
-_LABEL = re.compile(r"[\w.:+-]{1,100}")
 _SPAN = re.compile(r"(?P<number>[+-]?(\d+(\.\d*)?|\.\d+)) ?(?P<unit>ms|s|m|h|d)?")
 _UNITS = {None: 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _INTEGER = re.compile(r"[+-]?\d{1,18}")
@@ -92,9 +90,11 @@ class CountRule(msgspec.Struct, frozen=True):
         return f"must be a whole number from 1 to {self.most:,}"
 
 
-class NamespaceRule(msgspec.Struct, frozen=True):
-    """The name of a tenant, which becomes a part of table names."""
+class TextRule(msgspec.Struct, frozen=True):
+    """A text of a certain form; `must` says which."""
 
+    form: re.Pattern[str]
+    must: str
     optional: bool = True
 
     def parse(self, text: str) -> object:
@@ -102,50 +102,30 @@ class NamespaceRule(msgspec.Struct, frozen=True):
         return text
 
     def check(self, value: object) -> object:
-        """Return the name."""
-        if not isinstance(value, str) or not _NAMESPACE.fullmatch(value):
-            raise UnfitError(
-                "must start with a letter and have at most 31 small letters, digits and underscores, or be none"
-            )
-        return value
-
-
-class LabelRule(msgspec.Struct, frozen=True):
-    """A name that people choose, without a default."""
-
-    optional: bool = True
-
-    def parse(self, text: str) -> object:
         """Return the text."""
-        return text
-
-    def check(self, value: object) -> object:
-        """Return the name."""
-        if not isinstance(value, str) or not _LABEL.fullmatch(value):
-            raise UnfitError("must be 1 to 100 letters, digits, '_', '.', ':', '+' or '-', or be none")
+        if not isinstance(value, str) or not self.form.fullmatch(value):
+            raise UnfitError(self.must)
         return value
 
 
-class UrlRule(msgspec.Struct, frozen=True):
-    """The store's URL; which ones mean a store is not known here."""
+_URL = TextRule(re.compile(r"(?s).+"), "must be a text such as sqlite:///holdfast.db", optional=False)
+"""Which ones mean a store is not known here."""
 
-    optional: bool = False
+_NAMESPACE = TextRule(
+    re.compile(r"[a-z][a-z0-9_]{0,30}"),
+    "must start with a letter and have at most 31 small letters, digits and underscores, or be none",
+)
+"""It becomes a part of table names."""
 
-    def parse(self, text: str) -> object:
-        """Return the text."""
-        return text
-
-    def check(self, value: object) -> object:
-        """Return the URL."""
-        if not isinstance(value, str) or not value:
-            raise UnfitError("must be a text such as sqlite:///holdfast.db")
-        return value
-
+_LABEL = TextRule(
+    re.compile(r"[\w.:+-]{1,100}"), "must be 1 to 100 letters, digits, '_', '.', ':', '+' or '-', or be none"
+)
+"""A name that people choose."""
 
 RULES: Mapping[str, Rule] = MappingProxyType(
     {
-        "url": UrlRule(),
-        "namespace": NamespaceRule(),
+        "url": _URL,
+        "namespace": _NAMESPACE,
         "lease": SpanRule(),
         "beat": SpanRule(optional=True),
         "grace": SpanRule(from_zero=True),
@@ -157,8 +137,8 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "concurrency": CountRule(MOST_AT_ONCE),
         "max_wait": SpanRule(optional=True),
         "keep_finished": SpanRule(optional=True),
-        "name": LabelRule(),
-        "release": LabelRule(),
+        "name": _LABEL,
+        "release": _LABEL,
     }
 )
 """The rule of every setting, in the order of `Settings`."""
