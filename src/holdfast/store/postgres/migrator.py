@@ -1,8 +1,7 @@
 """Brings the schema of a PostgreSQL store to this release when asked to, before anybody uses it."""
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 
 from holdfast.store.migrator import Tables
 from holdfast.store.postgres.address import parse_address
@@ -25,21 +24,16 @@ class PostgresMigrator:
     def look(self) -> tuple[Tables, ...]:
         """Return the tables as they are, and change nothing."""
         until = time.monotonic() + self._timeout
-        with self._wire(until) as wire:
+        with translated(self._address, self._timeout), closing(self._open(until)) as wire:
             found = look_at(wire, self._address.schema, until)
         name = f"schema {found.name} in {self._address.name}"
         return (Tables(name, found.version, found.known, found.plan(), usable=found.oldest <= found.known),)
 
     def apply(self) -> None:
         """Apply what is missing."""
-        with self._wire(time.monotonic() + self._timeout) as wire:
+        until = time.monotonic() + self._timeout
+        with translated(self._address, self._timeout), closing(self._open(until)) as wire:
             migrate(wire, self._address, time.monotonic() + PATIENCE, patient=True)
 
-    @contextmanager
-    def _wire(self, until: float) -> Iterator[Wire]:
-        with translated(self._address, self._timeout):
-            wire = open_wire(self._address, self._timeout, until)
-            try:
-                yield wire
-            finally:
-                wire.close()
+    def _open(self, until: float) -> Wire:
+        return open_wire(self._address, self._timeout, until)

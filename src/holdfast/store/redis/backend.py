@@ -30,7 +30,7 @@ class RedisBackend(NoTransactions):
         self._prefix = key_prefix(namespace)
         self._timeout = timeout
         self._clock = clock
-        self.verbs = RedisStore(clock)
+        self.verbs = RedisStore()
         """The verbs of this store."""
         self._engine = EachProcess(self._new_engine, f"the store on Redis {self._address.name}")
         self.bell = RedisBell(self._engine)

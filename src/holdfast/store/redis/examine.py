@@ -57,8 +57,7 @@ def examine_redis(url: str, namespace: str | None, clock: Clock | None, *, deep:
 
 def _look(address: Address, namespace: str | None) -> Iterator[Finding]:
     place = locator_of(address, key_prefix(namespace), _TIMEOUT).find()
-    connection = open_connection(address, place, _TIMEOUT)
-    try:
+    with closing(open_connection(address, place, _TIMEOUT)) as connection:
         try:
             info = parse_info(connection.ask("INFO"))
         except NoPermissionError:
@@ -69,8 +68,6 @@ def _look(address: Address, namespace: str | None) -> Iterator[Finding]:
             yield _cluster(connection, address)
         yield from judge_server(Said(info, _settings(connection)))
         yield _contents(namespace, used=is_used(connection, namespace))
-    finally:
-        connection.close()
 
 
 def _contents(namespace: str | None, *, used: bool) -> Finding:

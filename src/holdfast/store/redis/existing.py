@@ -1,5 +1,7 @@
 """Looking must not mistake an empty place for a store: where nobody ever left anything is none."""
 
+from contextlib import closing
+
 from holdfast.errors import StoreUnavailableError
 from holdfast.store.redis.address import parse_address
 from holdfast.store.redis.backend import key_prefix
@@ -27,11 +29,9 @@ def refuse_missing_keys(url: str, namespace: str | None, timeout: float) -> None
     """Raise StoreUnavailableError unless something is there."""
     address, prefix = parse_address(url), key_prefix(namespace)
     with Translated(address, timeout):
-        connection = open_connection(address, locator_of(address, prefix, timeout).find(), timeout)
-        try:
+        place = locator_of(address, prefix, timeout).find()
+        with closing(open_connection(address, place, timeout)) as connection:
             found = is_used(connection, namespace)
-        finally:
-            connection.close()
     if not found:
         raise StoreUnavailableError(
             f"Redis {address.name} holds no jobs of Holdfast {where_said(namespace)}; give the right store with"

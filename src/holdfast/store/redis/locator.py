@@ -7,6 +7,7 @@ one node only, and would take those that are still on the other for missing.
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from typing import Any, Protocol
 
 from redis.crc import key_slot
@@ -153,11 +154,8 @@ def _reply(
     patience: float,
     *command: str,
 ) -> Any:
-    connection = open_to(address, node, patience)
-    try:
+    with closing(open_to(address, node, patience)) as connection:
         return connection.ask(*command)
-    finally:
-        connection.close()
 
 
 def _place(told: Iterable[Any], asked: Place) -> Place:

@@ -1,6 +1,5 @@
 """The verbs of the Redis store, put together."""
 
-from holdfast.clock import Clock
 from holdfast.store.protocol import LeaseClock
 from holdfast.store.redis.burial_verbs import BurialVerbs
 from holdfast.store.redis.claim_verbs import ClaimVerbs
@@ -18,6 +17,3 @@ class RedisStore(
     """Every verb of `Store`, as scripts for Redis."""
 
     lease_clock = LeaseClock.SERVER
-
-    def __init__(self, _clock: Clock | None = None) -> None:
-        """Take what every store is given; this one's time is given to each script by who runs it."""
