@@ -6,73 +6,61 @@ Shared by the stores that choose in Python among rows of their own.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, zip_longest
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, NamedTuple
 
 from holdfast.store.protocol import ClaimRequest, priorities_in_turn
 
 
-class DueJob(Protocol):
-    """A row that can be chosen. Times are in whatever way its store tells them."""
+class Candidate(NamedTuple):
+    """A due job that may be chosen. Its time is in whatever way its store tells times."""
 
-    @property
-    def queue(self) -> str:
-        """The queue that it is in."""
-        ...
-
-    @property
-    def priority(self) -> int:
-        """Its priority there."""
-        ...
-
-    @property
-    def run_at(self) -> Any:
-        """Since when it is due."""
-        ...
-
-    @property
-    def arrival(self) -> int:
-        """Its number in the order of arrival, which no other job has."""
-        ...
+    queue: str
+    priority: int
+    run_at: Any
+    """Since when it is due."""
+    arrival: int
+    """Its number in the order of arrival, which no other job has."""
+    own: Any = None
+    """What its store knows of it besides."""
 
 
-D = TypeVar("D", bound=DueJob)
-
-
-def choose_due(request: ClaimRequest, queues: Sequence[str], due: Iterable[D], long_ago: Any) -> list[D]:
+def choose_due(
+    request: ClaimRequest, queues: Sequence[str], due: Iterable[Candidate], long_ago: Any
+) -> list[Candidate]:
     """Return at most `limit` of the due jobs, in the order in which the queues give them.
 
     A job that is due since `long_ago` or longer has waited for long; None where that makes no difference.
     """
-    waiting: dict[str, list[D]] = defaultdict(list)
+    waiting: dict[str, list[Candidate]] = defaultdict(list)
     for row in sorted(due, key=_order):
         waiting[row.queue].append(row)
     visit = request.visit(queues)
     lines = {queue: _Line(visit, waiting[queue], long_ago) for queue in queues}
-    chosen: list[D] = []
+    chosen: list[Candidate] = []
     for queue, most in request.portions(queues):
         chosen += lines[queue].give(min(most, request.limit - len(chosen)))
     return chosen
 
 
-def _order(row: DueJob) -> tuple[int, Any, int]:
+def _order(row: Candidate) -> tuple[int, Any, int]:
     return (-row.priority, row.run_at, row.arrival)
 
 
-class _Line(Generic[D]):
+class _Line:
     """The due jobs of one queue in one call. Its places go on where the queue is asked a second time."""
 
-    def __init__(self, visit: int, waiting: list[D], long_ago: Any) -> None:
+    def __init__(self, visit: int, waiting: list[Candidate], long_ago: Any) -> None:
         self._place = visit
         self._left = len(waiting)
         self._urgent = iter(waiting)
         self._starved = _starved(visit, waiting, long_ago)
         self._given = set[int]()
 
-    def give(self, places: int) -> list[D]:
+    def give(self, places: int) -> list[Candidate]:
         """Return the next jobs: in every second place a starved one, as long as there are any."""
         return [self._next() for _ in range(min(places, self._left))]
 
-    def _next(self) -> D:
+    def _next(self) -> Candidate:
         in_turn = chain(self._starved, self._urgent) if self._place % 2 else self._urgent
         row = next(row for row in in_turn if row.arrival not in self._given)
         self._given.add(row.arrival)
@@ -81,11 +69,11 @@ class _Line(Generic[D]):
         return row
 
 
-def _starved(visit: int, waiting: list[D], long_ago: Any) -> Iterator[D]:
+def _starved(visit: int, waiting: list[Candidate], long_ago: Any) -> Iterator[Candidate]:
     """Return those that have waited for long, their priorities taking turns."""
     if long_ago is None:
         return iter(())
-    by_priority: dict[int, list[D]] = defaultdict(list)
+    by_priority: dict[int, list[Candidate]] = defaultdict(list)
     for row in waiting:
         if row.run_at <= long_ago:
             by_priority[row.priority].append(row)

@@ -6,7 +6,7 @@ from functools import partial
 
 from holdfast.core.job import ClaimRef, Ending, Progress, Verdict
 from holdfast.core.states import FINAL, MOVES, STARTED_ITS_LAST, Move, Reason, State
-from holdfast.store.choosing import choose_due
+from holdfast.store.choosing import Candidate, choose_due
 from holdfast.store.claimed import check
 from holdfast.store.memory.rows import JobRow
 from holdfast.store.memory.tables import Tables, in_one_step, verb
@@ -26,9 +26,13 @@ class ClaimVerbs(Tables):
             raise buried_worker(request.worker)
         now = self._clock.now()
         self._unblock_suspects(request)
-        due = (row for row in self._open_rows(request) if row.run_at <= now)
+        due = [
+            Candidate(row.new.queue, row.new.priority, row.run_at, row.arrival, own=row)
+            for row in self._open_rows(request)
+            if row.run_at <= now
+        ]
         long_ago = None if request.max_wait is None else now - request.max_wait / 2
-        chosen = choose_due(request, self._open_queues(request), due, long_ago)
+        chosen = [each.own for each in choose_due(request, self._open_queues(request), due, long_ago)]
         chosen += self._ahead(request, now)
         jobs = tuple(row.give_to(request.worker, request.call) for row in chosen)
         left = (row.run_at for row in self._open_rows(request) if row.state is State.SCHEDULED)

@@ -3,11 +3,11 @@
 import json
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
-from typing import NamedTuple
 
 import msgspec
 
 from holdfast.core.job import Claim, ClaimRef, OnLate
+from holdfast.store.choosing import Candidate
 from holdfast.store.postgres.levels import Level
 from holdfast.store.sql_rows import NO_METADATA, Row
 from holdfast.store.times import from_micros
@@ -16,16 +16,6 @@ from holdfast.store.times import from_micros
 _RUN = OnLate.RUN
 
 _SEQ, _QUEUE, _PRIORITY, _RUN_AT, _MARK = 4, 10, 11, 12, 19
-
-
-class Candidate(NamedTuple):
-    """A due job that a claim may choose. `kind` says from where: see `due_jobs`."""
-
-    queue: str
-    priority: int
-    run_at: int
-    arrival: int
-    kind: int
 
 
 class Walked(msgspec.Struct, frozen=True):

@@ -10,9 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.store.choosing import choose_due
+from holdfast.store.choosing import Candidate, choose_due
 from holdfast.store.postgres.claim_rows import (
-    Candidate,
     as_chosen,
     fresh_in_order,
     fresh_marks,
@@ -168,7 +167,7 @@ def _long_wait(request: ClaimRequest) -> int | None:
 
 def _quotas(chosen: Sequence[Candidate]) -> list[list[Any]]:
     """Return of which levels, one column for each value, how many jobs of each kind were chosen."""
-    counts = Counter((job.queue, job.priority, job.kind) for job in chosen)
+    counts = Counter((job.queue, job.priority, job.own) for job in chosen)
     levels = dict.fromkeys((queue, priority) for queue, priority, _ in counts)
     rows = [(*level, *(counts[*level, kind] for kind in _KINDS)) for level in levels]
     return [list(column) for column in zip(*rows, strict=True)] or [[], [], [], [], []]

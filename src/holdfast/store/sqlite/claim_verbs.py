@@ -9,10 +9,9 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple
 
 from holdfast.core.job import Claim
-from holdfast.store.choosing import choose_due
+from holdfast.store.choosing import Candidate, choose_due
 from holdfast.store.protocol import ClaimAnswer, ClaimRequest
 from holdfast.store.refusals import buried_worker
 from holdfast.store.sql_rows import Row
@@ -26,15 +25,6 @@ PROMOTED_AT_ONCE = 20_000
 later jobs compete only with each other; no claim keeps the write lock for long."""
 
 _SEQ = 2
-
-
-class _Candidate(NamedTuple):
-    """A due job that a claim may choose."""
-
-    queue: str
-    priority: int
-    run_at: int
-    arrival: int
 
 
 class ClaimVerbs(SqliteVerbs):
@@ -108,12 +98,12 @@ class ClaimVerbs(SqliteVerbs):
             _adoptable(request),
             _long_ago(request, now),
         )
-        due: dict[int, _Candidate] = {}
+        due: dict[int, Candidate] = {}
         for queue in queues:
             rows = yield Query(self._sql["first_due_jobs"], (queue, alone, now, limit, adopted))
             for priority in starving.get(queue, ()):
                 rows += yield Query(self._sql["oldest_due_jobs"], (queue, alone, since, limit, adopted, priority))
-            due |= {seq: _Candidate(queue, priority, run_at, seq) for seq, priority, run_at in rows}
+            due |= {seq: Candidate(queue, priority, run_at, seq) for seq, priority, run_at in rows}
             if len(due) >= limit and request.shares is None:
                 break  # those after it give nothing
         chosen = [job.arrival for job in choose_due(request, queues, due.values(), since)]
