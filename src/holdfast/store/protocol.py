@@ -210,6 +210,19 @@ class JobFilter(msgspec.Struct, frozen=True):
     metadata: Mapping[str, str] = {}
     error: str | None = None
 
+    def matches(self, job: Job) -> bool:
+        """Tell whether a job is among those that are meant, on whatever page."""
+        return (
+            (not self.states or job.state in self.states)
+            and self.queue in {None, job.queue}
+            and self.task in {None, job.task}
+            and (self.before is None or job.id < self.before)
+            and self.key in {None, job.key}
+            and set(self.tags) <= set(job.tags)
+            and self.metadata.items() <= job.metadata.items()
+            and (self.error is None or self.error.casefold() in (job.error or "").casefold())
+        )
+
 
 class Queue(msgspec.Struct, frozen=True):
     """A queue and what is in it, by state (states that do not occur are left out)."""

@@ -8,7 +8,8 @@ from typing import Any
 from holdfast.core.job import Attempt, Job, OnLate, Progress
 from holdfast.core.record import Decision, Fire, FireCause, Kind, Record
 from holdfast.core.states import State
-from holdfast.store.times import from_micros, from_micros_or_none
+from holdfast.store.protocol import WorkerInfo
+from holdfast.store.times import from_micros, from_micros_or_none, span_from_micros
 
 Row = Sequence[Any]
 
@@ -56,6 +57,13 @@ def to_job(row: Row, read_tags: Callable[[Any], Iterable[str]] = tuple) -> Job:
 def to_progress(done: float | None, total: float | None) -> Progress | None:
     """Return how far a job is, if it has said so."""
     return None if done is None else Progress(done, total)
+
+
+def to_worker_info(row: Row, read_queues: Callable[[Any], Iterable[str]] = tuple) -> WorkerInfo:
+    """Return what a worker said of itself; `read_queues` is for queues that are not stored as a list."""
+    id_, supervisor, host, pid, lease, queues, concurrency = row
+    served = None if queues is None else tuple(read_queues(queues))
+    return WorkerInfo(id_, supervisor, host, pid, span_from_micros(lease), served, concurrency)
 
 
 def to_attempt(row: Row) -> Attempt:

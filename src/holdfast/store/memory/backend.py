@@ -8,7 +8,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.store.backend import NoTransactions
 from holdfast.store.memory.bell import MemoryBell
 from holdfast.store.memory.store import MemoryStore
-from holdfast.store.verb import Verb
+from holdfast.store.verb import Statement, Verb, follow
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ class MemoryBackend(NoTransactions):
     def run(self, verb: Verb[T]) -> T:
         """Run the verb in one step and return its answer."""
         with self._lock:
-            answer = _step(verb)
+            answer = follow(verb.steps, _refuse)
         for tone in verb.tones:
             self.bell.ring(tone)
         return answer
@@ -46,10 +46,5 @@ class MemoryBackend(NoTransactions):
         """Let go of nothing: there are no connections and no threads."""
 
 
-def _step(verb: Verb[T]) -> T:
-    try:
-        statement = next(verb.steps)
-    except StopIteration as stop:
-        answer: T = stop.value
-        return answer
-    raise TypeError(f"{verb.name} is a verb of another store: memory cannot run {statement!r}")
+def _refuse(statement: Statement) -> NoReturn:
+    raise TypeError(f"memory cannot run {statement!r}: the verb is of another store")

@@ -49,7 +49,7 @@ class ClientVerbs(Tables):
         """Return one page of jobs, newest id first."""
         now = self._clock.now()
         newest_first = (self._jobs[job_id].view(now) for job_id in sorted(self._jobs, reverse=True))
-        return tuple(job for job in newest_first if _matches(job, which))[: which.limit]
+        return tuple(job for job in newest_first if which.matches(job))[: which.limit]
 
     @verb(Access.READ)
     def history(self, job_id: str) -> tuple[Attempt, ...]:
@@ -167,16 +167,3 @@ class ClientVerbs(Tables):
         if state is State.READY:
             return row.new.queue not in self._paused_at
         return state in CLAIMED or (state is State.SCHEDULED and row.fence > 0)
-
-
-def _matches(job: Job, which: JobFilter) -> bool:
-    return (
-        (not which.states or job.state in which.states)
-        and which.queue in {None, job.queue}
-        and which.task in {None, job.task}
-        and (which.before is None or job.id < which.before)
-        and which.key in {None, job.key}
-        and set(which.tags) <= set(job.tags)
-        and which.metadata.items() <= job.metadata.items()
-        and (which.error is None or which.error.lower() in (job.error or "").lower())
-    )

@@ -24,16 +24,7 @@ class ClaimRow:
 
     def view(self) -> Attempt:
         """Return what others may see."""
-        return Attempt(
-            fence=self.fence,
-            worker=self.worker,
-            started_at=self.started_at,
-            ended_at=self.ended_at,
-            how=self.how,
-            error=self.error,
-            traceback=self.traceback,
-            log=self.log,
-        )
+        return Attempt(*(getattr(self, name) for name in Attempt.__struct_fields__))
 
 
 @dataclass(slots=True)
@@ -73,16 +64,6 @@ class JobRow:
         run_at = now + new.delay if new.run_at is None else new.run_at
         start_by = None if new.start_within is None else run_at + new.start_within
         return cls(new, arrival, now, run_at, start_by)
-
-    @property
-    def queue(self) -> str:
-        """The queue that it is in."""
-        return self.new.queue
-
-    @property
-    def priority(self) -> int:
-        """Its priority there."""
-        return self.new.priority
 
     @property
     def ref(self) -> ClaimRef:
@@ -200,38 +181,10 @@ class JobRow:
         self.worker = self.progress = self.finished_at = self.after = None
 
     def view(self, now: datetime) -> Job:
-        """Return what others may see."""
-        new = self.new
-        return Job(
-            id=new.id,
-            task=new.task,
-            version=new.version,
-            queue=new.queue,
-            priority=new.priority,
-            state=self.state_at(now),
-            reason=self.reason,
-            run_at=self.run_at,
-            created_at=self.created_at,
-            finished_at=self.finished_at,
-            fence=self.fence,
-            attempt=self.attempt,
-            crashes=self.crashes,
-            max_attempts=new.max_attempts,
-            alone=self.alone,
-            cancel_requested=self.cancel_requested,
-            worker=self.worker,
-            payload=new.payload,
-            result=None if self.has_stale_result(now) else self.result,
-            error=self.error,
-            progress=self.progress,
-            key=new.key,
-            tags=new.tags,
-            metadata=new.metadata,
-            start_by=self.start_by,
-            on_late=new.on_late,
-            after=self.after,
-            result_until=self.result_until,
-        )
+        """Return what others may see: what has become of it, and else what was asked for."""
+        shown = {name: getattr(self if hasattr(self, name) else self.new, name) for name in Job.__struct_fields__}
+        result = None if self.has_stale_result(now) else self.result
+        return Job(**{**shown, "state": self.state_at(now), "result": result})
 
 
 @dataclass(slots=True)

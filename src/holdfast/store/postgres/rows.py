@@ -2,8 +2,8 @@
 
 from holdfast.core.job import Glance
 from holdfast.core.states import State
-from holdfast.store.protocol import Worker, WorkerInfo
-from holdfast.store.sql_rows import Row, to_progress
+from holdfast.store.protocol import Worker
+from holdfast.store.sql_rows import Row, to_progress, to_worker_info
 from holdfast.store.times import from_micros, span_from_micros
 
 
@@ -15,14 +15,6 @@ def to_glance(row: Row) -> Glance:
 
 def to_worker(row: Row) -> Worker:
     """Return the worker that `worker_rows` select."""
-    _, id_, supervisor, host, pid, lease, queues, concurrency, started_at, beat_age, condemned, held, running = row
-    info = WorkerInfo(
-        id=id_,
-        supervisor=supervisor,
-        host=host,
-        pid=pid,
-        lease=span_from_micros(lease),
-        queues=None if queues is None else tuple(queues),
-        concurrency=concurrency,
-    )
-    return Worker(info, from_micros(started_at), span_from_micros(beat_age), condemned, held, running)
+    _, *who, started_at, beat_age, condemned, held, running = row
+    age = span_from_micros(beat_age)
+    return Worker(to_worker_info(who), from_micros(started_at), age, condemned, held, running)

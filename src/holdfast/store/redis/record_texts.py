@@ -13,11 +13,6 @@ _SAID = 19
 _DECIDED_AT = 16
 
 
-class _RecordSaid(msgspec.Struct, array_like=True, frozen=True):
-    token: str
-    due_at: int | None
-
-
 class _FireSaid(msgspec.Struct, array_like=True, frozen=True):
     planned: int
     decision: Decision
@@ -27,7 +22,7 @@ class _FireSaid(msgspec.Struct, array_like=True, frozen=True):
     note: str | None
 
 
-_decode_record = msgspec.msgpack.Decoder(_RecordSaid).decode
+_decode_record = msgspec.msgpack.Decoder(tuple[str, int | None]).decode
 _decode_fire = msgspec.msgpack.Decoder(_FireSaid).decode
 
 
@@ -48,9 +43,8 @@ def write_fire(fire: Fire) -> bytes:
 def read_record(kind: Kind, name: bytes, text: bytes) -> Record:
     """Return the record that the hash of its kind holds."""
     end = _SAID + int.from_bytes(text[_VERSION:_SAID])
-    said = _decode_record(text[_SAID:end])
-    due_at = from_micros_or_none(said.due_at)
-    return Record(kind, name.decode(), int(text[:_VERSION]), due_at, text[end:], said.token)
+    token, due_at = _decode_record(text[_SAID:end])
+    return Record(kind, name.decode(), int(text[:_VERSION]), from_micros_or_none(due_at), text[end:], token)
 
 
 def read_fire(schedule: bytes, text: bytes) -> Fire:

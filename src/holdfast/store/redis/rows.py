@@ -18,12 +18,7 @@ Row = Sequence[Any]
 _LATEST = to_micros(datetime.max.replace(tzinfo=UTC))
 
 
-class _Progress(msgspec.Struct, array_like=True, frozen=True):
-    done: float
-    total: float | None = None
-
-
-_decode_progress = msgspec.msgpack.Decoder(_Progress).decode
+_decode_progress = msgspec.msgpack.Decoder(tuple[float, float | None]).decode
 
 
 class _Registration(msgspec.Struct, array_like=True, frozen=True):
@@ -103,17 +98,17 @@ def to_claims(texts: Sequence[bytes], lives: Sequence[Any]) -> tuple[Claim, ...]
     return tuple(claims)
 
 
+_AS_ACCEPTED = ("id", "task", "version", "queue", "priority", "max_attempts", "key", "tags", "metadata", "on_late")
+"""What nothing ever changes of a job."""
+
+
 def to_job(row: Row) -> Job:
     """Return the job that `shown` tells of."""
     text, state, reason, moved_to, finished_at, fence, attempt, crashes, alone, cancel, *rest = row
     worker, result, error, progress, after, until = rest
     accepted, payload, created_at = read_job(text)
     return Job(
-        id=accepted.id,
-        task=accepted.task,
-        version=accepted.version,
-        queue=accepted.queue,
-        priority=accepted.priority,
+        **{name: getattr(accepted, name) for name in _AS_ACCEPTED},
         state=State(state.decode()),
         reason=_text(reason),
         run_at=from_micros(accepted.first_run_at(created_at) if moved_to is None else int(moved_to)),
@@ -122,7 +117,6 @@ def to_job(row: Row) -> Job:
         fence=fence,
         attempt=attempt,
         crashes=crashes,
-        max_attempts=accepted.max_attempts,
         alone=bool(alone),
         cancel_requested=bool(cancel),
         worker=_text(worker),
@@ -130,11 +124,7 @@ def to_job(row: Row) -> Job:
         result=result,
         error=_text(error),
         progress=to_progress(progress),
-        key=accepted.key,
-        tags=accepted.tags,
-        metadata=accepted.metadata,
         start_by=from_micros_or_none(accepted.start_by(created_at)),
-        on_late=accepted.on_late,
         after=_text(after),
         result_until=_time(until),
     )
@@ -142,10 +132,7 @@ def to_job(row: Row) -> Job:
 
 def to_progress(text: bytes | None) -> Progress | None:
     """Return progress as it was reported."""
-    if text is None:
-        return None
-    progress = _decode_progress(text)
-    return Progress(progress.done, progress.total)
+    return None if text is None else Progress(*_decode_progress(text))
 
 
 def to_glance(state: bytes, progress: bytes | None) -> Glance:

@@ -34,7 +34,7 @@ class ViewVerbs:
         while before is not None and len(found) < which.limit:
             wanted = which.limit - len(found)
             rows, before = yield Script("list", (_shortest_list(which), before, wanted, _STRETCH, place))
-            found += [job for job in map(to_job, rows) if _matches(job, which)]
+            found += [job for job in map(to_job, rows) if which.matches(job)]
         return tuple(found)
 
     @verb(Access.READ)
@@ -102,16 +102,6 @@ def _shortest_list(which: JobFilter) -> str:
     if which.tags:
         return f"tag:{which.tags[0]}"
     return "dead" if set(which.states) == {State.DEAD} else "all"
-
-
-def _matches(job: Job, which: JobFilter) -> bool:
-    """Tell whether a job, of the right state, queue and task, is right in all else."""
-    return (
-        which.key in {None, job.key}
-        and set(which.tags) <= set(job.tags)
-        and which.metadata.items() <= job.metadata.items()
-        and (which.error is None or which.error.casefold() in (job.error or "").casefold())
-    )
 
 
 def _counts(counted: Row, waiting: Sequence[Row]) -> Iterator[tuple[str, State, int]]:

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from holdfast.core.job import Claim, ClaimRef, Glance, Job, OnLate
 from holdfast.core.states import State
 from holdfast.store import sql_rows
-from holdfast.store.protocol import Worker, WorkerInfo
+from holdfast.store.protocol import Worker
 from holdfast.store.sql_rows import NO_METADATA, Row
 from holdfast.store.sqlite.lease import Lease
-from holdfast.store.times import from_micros, span_from_micros
+from holdfast.store.times import from_micros, span_from_micros, span_to_micros
 
 # Claims are made in the hot path, and an enum's members are slow to get.
 _RUN = OnLate.RUN
@@ -81,16 +81,8 @@ def to_glance(row: Row, now: datetime) -> Glance:
 
 def to_worker(row: Row, boot_at: int, boot_id: str) -> Worker:
     """Return the worker that `workers` selects, seen at a time of the boot clock."""
-    id_, supervisor, host, pid, lease, queues, concurrency, started_at, *life, held, running = row
-    sign = Lease(id_, lease, *life)
-    info = WorkerInfo(
-        id=id_,
-        supervisor=supervisor,
-        host=host,
-        pid=pid,
-        lease=span_from_micros(lease),
-        queues=None if queues is None else tuple(json.loads(queues)),
-        concurrency=concurrency,
-    )
+    *who, started_at, beat_at, boot_id_then, condemned, held, running = row
+    info = sql_rows.to_worker_info(who, json.loads)
+    sign = Lease(info.id, span_to_micros(info.lease), beat_at, boot_id_then, condemned)
     age = span_from_micros(sign.age(boot_at, boot_id))
-    return Worker(info, from_micros(started_at), age, bool(sign.condemned), held, running)
+    return Worker(info, from_micros(started_at), age, bool(condemned), held, running)
