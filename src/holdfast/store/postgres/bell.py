@@ -15,16 +15,17 @@ pooler nobody can listen: there a listener looks again twice a second.
 """
 
 import asyncio
-import random
 import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import Enum, auto
+from random import Random
 
 import psycopg
 
 from holdfast.errors import HoldfastError
+from holdfast.patience import Pauses
 from holdfast.store.backend import Listener
 from holdfast.store.postgres.tones import Sound
 from holdfast.store.postgres.waiting import OverdueError
@@ -34,9 +35,8 @@ from holdfast.store.verb import Tone
 LOOK_EVERY = 0.5
 """Seconds between two looks of who cannot listen."""
 
-FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
-"""Seconds between attempts to connect again, more or less."""
+"""Seconds between attempts to connect again, at most."""
 
 REST = 0.005
 """Seconds. Two rings within so short a time are followed by as long a rest, in which nobody is notified."""
@@ -69,7 +69,7 @@ class PostgresListener:
         self._rung = False
         self._rung_at = self._rests_until = float("-inf")
         self._news = asyncio.Event()
-        self._pause = FIRST_PAUSE
+        self._pauses = Pauses(Random(), LONGEST_PAUSE)  # noqa: S311 - jitter
         self._retry_at = 0.0
 
     async def wait(self, timeout: float) -> bool:
@@ -118,8 +118,7 @@ class PostgresListener:
         return self._retry_at if self._opening is None else float("inf")
 
     def _retry_later(self) -> None:
-        self._retry_at = self._loop.time() + self._pause * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
-        self._pause = min(self._pause * 2, LONGEST_PAUSE)
+        self._retry_at = self._loop.time() + self._pauses.next()
 
     def _opened(self, opening: asyncio.Future[Wire]) -> None:
         if opening is not self._opening:
@@ -131,7 +130,7 @@ class PostgresListener:
         except (HoldfastError, psycopg.Error, OverdueError, asyncio.CancelledError):
             self._retry_later()
         else:
-            self._pause = FIRST_PAUSE
+            self._pauses.reset()
         self._news.set()
 
     def _read(self) -> None:

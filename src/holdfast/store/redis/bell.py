@@ -10,17 +10,18 @@ outlives a wait that is over or cancelled, and the next wait goes on with it.
 """
 
 import asyncio
-import random
 import secrets
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from enum import Enum
+from random import Random
 
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 
 from holdfast.errors import HoldfastError
+from holdfast.patience import Pauses
 from holdfast.store.redis.address import Place
 from holdfast.store.redis.engine import Engine
 from holdfast.store.redis.threads import Opened, hang_up
@@ -36,9 +37,8 @@ GRACE = 5.0
 REST = 0.001
 """Seconds after a ring before the next is asked for: a flood of them wakes nobody more often than that."""
 
-FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 5.0
-"""Seconds between two attempts to connect; each pause is up to twice as long as the one before."""
+"""Seconds between two attempts to connect, at most."""
 
 
 class _Asked(Enum):
@@ -117,7 +117,7 @@ class RedisListener:
         self._ear: _Ear | None = None
         self._opening: Future[Opened] | None = None
         self._seen = b""
-        self._pause = FIRST_PAUSE
+        self._pauses = Pauses(Random(), LONGEST_PAUSE)  # noqa: S311 - jitter
         self._next_try_at = 0.0
         self._rests_until = 0.0
 
@@ -148,7 +148,8 @@ class RedisListener:
             except (RedisError, OSError, HoldfastError):
                 self._lose_ear()
             else:
-                self._pause, self._next_try_at = FIRST_PAUSE, 0.0
+                self._pauses.reset()
+                self._next_try_at = 0.0
                 self._rests_until = loop.time() + REST
                 return True
 
@@ -173,9 +174,7 @@ class RedisListener:
         if self._ear is not None:
             self._ear.close()
         self._ear, self._seen = None, b""
-        now = asyncio.get_running_loop().time()
-        self._next_try_at = now + random.uniform(0, self._pause)  # noqa: S311 - so that not all come at once
-        self._pause = min(2 * self._pause, LONGEST_PAUSE)
+        self._next_try_at = asyncio.get_running_loop().time() + self._pauses.next()
 
 
 class RedisBell:

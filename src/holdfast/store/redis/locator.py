@@ -8,7 +8,7 @@ one node only, and would take those that are still on the other for missing.
 import time
 from collections.abc import Callable, Iterable
 from contextlib import closing
-from typing import Any, Protocol
+from typing import Any
 
 from redis.crc import key_slot
 from redis.exceptions import RedisError
@@ -22,53 +22,39 @@ _PATIENCE = 2.0
 """Seconds that one node has to answer before the next is asked."""
 
 
-class Locator(Protocol):
-    """Knows where the server is."""
+class Locator:
+    """Knows where the server is: at one place for good, where nobody reports another.
 
-    may_move: bool
+    What a host name means may change, and is looked up for each connection.
+    """
+
+    may_move = False
     """Whether the server may be at another place the next time."""
 
-    @property
-    def found(self) -> Place | None:
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self.found: Place | None = address.places[0]
         """Where the server is, if that is known."""
-        ...
 
     def find(self) -> Place:
         """Return where the server is; ask for it if that is not known."""
-        ...
+        return self._address.places[0]
 
     def lose(self, place: Place) -> None:
         """Take note that the server is no longer at this place."""
-        ...
 
 
-class Fixed:
-    """A server at one address for good. What a host name means may change, and is looked up for each connection."""
-
-    may_move = False
-
-    def __init__(self, place: Place) -> None:
-        self.found = place
-
-    def find(self) -> Place:
-        """Return where the server is."""
-        return self.found
-
-    def lose(self, place: Place) -> None:
-        """Look for it at the same place again."""
-
-
-class Reported:
+class Reported(Locator):
     """A server whose place some nodes report. They are asked in turn until one knows."""
 
     may_move = True
 
     def __init__(self, address: Address, timeout: float, slot: int) -> None:
-        self._address = address
+        super().__init__(address)
+        self.found = None
         self._timeout = timeout
         self._slot = slot
         self._asked = address.places
-        self.found: Place | None = None
 
     def find(self) -> Place:
         """Return where the server is; ask for it if that is not known."""
@@ -144,7 +130,7 @@ def locator_of(address: Address, prefix: str, timeout: float) -> Locator:
         return OfCluster(address, timeout, key_slot(prefix.encode()))
     if address.kind is Kind.SENTINEL:
         return OfSentinel(address, timeout, 0)
-    return Fixed(address.places[0])
+    return Locator(address)
 
 
 def _reply(
