@@ -28,8 +28,7 @@ from holdfast.store.postgres.steps import run_steps
 from holdfast.store.postgres.store import PostgresStore
 from holdfast.store.postgres.surroundings import SETTINGS, OldTransaction, Server, judge_server
 from holdfast.store.postgres.translate import translated
-from holdfast.store.postgres.values import prepared
-from holdfast.store.postgres.wire import Wire
+from holdfast.store.postgres.wire import Wire, call
 from holdfast.store.times import from_micros, from_micros_or_none, to_micros
 
 _PATIENCE = 10.0
@@ -131,8 +130,7 @@ class _Look:
         return Rights(may_create_schemas, *rows[0]) if rows else Rights(may_create_schemas)
 
     def _ask(self, name: str, *params: Any) -> list[Any]:
-        statement = prepared(self._sql[name])
-        [result] = self._wire.ask([(statement, statement.dump(params))], self._until)
+        [result] = self._wire.ask([call(self._sql[name], params)], self._until)
         return self._wire.rows(result)
 
 

@@ -16,8 +16,7 @@ from holdfast.errors import SchemaError
 from holdfast.store.postgres.address import Address
 from holdfast.store.postgres.remedies import make
 from holdfast.store.postgres.sql_files import load_migrations, load_statements
-from holdfast.store.postgres.values import prepared
-from holdfast.store.postgres.wire import Call, Wire
+from holdfast.store.postgres.wire import Wire, call
 
 OLDEST_ABLE = 1
 """The oldest release, by the number of migrations that it knows, that can work with the tables of this one."""
@@ -84,11 +83,11 @@ class Schema:
 def look_at(wire: Wire, name: str, until: float) -> Schema:
     """Return the schema as it is."""
     sql = load_statements(name)
-    [result] = wire.ask([(prepared(sql["schema_parts"]), [name.encode()])], until)
+    [result] = wire.ask([call(sql["schema_parts"], (name,))], until)
     [(exists, versioned)] = wire.rows(result)
     version, oldest = 0, 0
     if versioned:
-        [result] = wire.ask([(prepared(sql["schema_version"]), [])], until)
+        [result] = wire.ask([call(sql["schema_version"])], until)
         [(version, oldest)] = wire.rows(result)
     return Schema(name, exists, version, oldest, len(load_migrations(name)))
 
@@ -105,14 +104,14 @@ def migrate(wire: Wire, address: Address, until: float, *, patient: bool = False
         return found
     sql = load_statements(name)
     try:
-        head: list[Call] = [(prepared("BEGIN ISOLATION LEVEL READ COMMITTED"), [])]
+        head = [call("BEGIN ISOLATION LEVEL READ COMMITTED")]
         if patient:
-            head += [(prepared(f"SET LOCAL {limit} = 0"), []) for limit in ("statement_timeout", "lock_timeout")]
-        wire.ask([*head, (prepared(sql["migration_lock"]), [name.encode()])], until)
+            head += [call(f"SET LOCAL {limit} = 0") for limit in ("statement_timeout", "lock_timeout")]
+        wire.ask([*head, call(sql["migration_lock"], (name,))], until)
         found = look_at(wire, name, until)
         found.check(address.name)
         wire.run_script(found.script() or "SELECT", until)
-        wire.ask([(prepared("COMMIT"), [])], until)
+        wire.ask([call("COMMIT")], until)
     except BaseException as error:
         wire.close()  # and the server rolls back
         if isinstance(error, psycopg.errors.InsufficientPrivilege):

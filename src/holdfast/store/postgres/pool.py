@@ -11,9 +11,8 @@ from weakref import WeakSet
 import psycopg
 
 from holdfast.errors import StoreUnavailableError
-from holdfast.store.postgres.values import prepared
 from holdfast.store.postgres.waiting import OverdueError
-from holdfast.store.postgres.wire import Call, Wire
+from holdfast.store.postgres.wire import Wire, call
 
 CHECK_AFTER = 30.0
 """Seconds of rest after which a connection is asked whether it is still there: firewalls forget idle ones."""
@@ -27,7 +26,7 @@ CHECK_FOR = 2.0
 LOOK_EVERY = 0.1
 """Seconds after which one who waits for a place looks whether one got lost."""
 
-_NOTHING: Call = (prepared("SELECT"), [])
+_NOTHING = call("SELECT")
 
 
 class _Place:
@@ -163,7 +162,7 @@ class Pool:
             if _is_in_doubt(wire):
                 self._idle.append(wire)  # and so are all the others, which have rested for longer
                 return None
-            if _is_open(wire):
+            if _is_fit(wire, None):
                 return wire
             wire.close()
         return None
@@ -179,24 +178,12 @@ def _is_in_doubt(wire: Wire) -> bool:
     return time.monotonic() - wire.used_at > CHECK_AFTER
 
 
-def _is_fit(wire: Wire, until: float) -> bool:
-    return _is_open(wire) and (not _is_in_doubt(wire) or _answers(wire, until))
-
-
-def _is_open(wire: Wire) -> bool:
+def _is_fit(wire: Wire, until: float | None) -> bool:
+    """Tell whether a connection can be used. One that rested for long has to answer, if there is time to ask."""
     try:
         wire.catch_up()  # the end of a server that was stopped is read here
-    except (psycopg.Error, OverdueError):
-        return False
-    except BaseException:
-        wire.close()
-        raise
-    return wire.is_open
-
-
-def _answers(wire: Wire, until: float) -> bool:
-    try:
-        wire.ask([_NOTHING], min(until, time.monotonic() + CHECK_FOR))
+        if until is not None and _is_in_doubt(wire):
+            wire.ask([_NOTHING], min(until, time.monotonic() + CHECK_FOR))
     except (psycopg.Error, OverdueError):
         return False
     except BaseException:

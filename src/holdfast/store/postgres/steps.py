@@ -13,16 +13,15 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from holdfast.store.postgres.values import prepared
 from holdfast.store.postgres.waiting import OverdueError, Waits
-from holdfast.store.postgres.wire import Call, Result, Wire
+from holdfast.store.postgres.wire import Call, Result, Wire, call
 from holdfast.store.verb import Bulk, Command, Last, Query, Statement, Steps, Together, Try
 
 T = TypeVar("T")
 
-_BEGIN: Call = (prepared("BEGIN ISOLATION LEVEL READ COMMITTED"), [])
-_COMMIT: Call = (prepared("COMMIT"), [])
-_ROLLBACK: Call = (prepared("ROLLBACK"), [])
+_BEGIN = call("BEGIN ISOLATION LEVEL READ COMMITTED")
+_COMMIT = call("COMMIT")
+_ROLLBACK = call("ROLLBACK")
 
 
 class LongerError(Exception):
@@ -155,18 +154,12 @@ class _Transaction:
 
 def _calls(statement: Statement) -> list[Call]:
     if isinstance(statement, Query | Command):
-        return [_call(statement)]
+        return [call(statement.sql, statement.params)]
     if isinstance(statement, Together):
-        return [_call(each) for each in statement.statements]
+        return [call(each.sql, each.params) for each in statement.statements]
     if isinstance(statement, Bulk):
-        way = prepared(statement.sql)
-        return [(way, way.dump(row)) for row in statement.rows]
+        return [call(statement.sql, row) for row in statement.rows]
     raise TypeError(f"PostgreSQL cannot run a {type(statement).__name__}: it is of another store")
-
-
-def _call(statement: Query | Command) -> Call:
-    way = prepared(statement.sql)
-    return way, way.dump(statement.params)
 
 
 def _answer(wire: Wire, statement: Statement, results: Sequence[Result]) -> Any:

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from holdfast.store.postgres.sql_files import load_statements
-from holdfast.store.postgres.values import prepared
-from holdfast.store.postgres.wire import Call
+from holdfast.store.postgres.wire import Call, call
 from holdfast.store.verb import Tone
 
 _LONGEST_CHANNEL = 63
@@ -37,13 +36,8 @@ def _sound(schema: str, tone: Tone) -> Sound:
         channel = f"holdfast_{tone.value}_{digest.hexdigest()}"
     return Sound(
         channel=channel,
-        ring=_call(sql["ring"], lock, channel),
-        listen=_call(f'LISTEN "{channel}"'),
-        start_waiting=_call(sql["start_waiting"], lock),
-        stop_waiting=_call(sql["stop_waiting"], lock),
+        ring=call(sql["ring"], (lock, channel)),
+        listen=call(f'LISTEN "{channel}"'),
+        start_waiting=call(sql["start_waiting"], (lock,)),
+        stop_waiting=call(sql["stop_waiting"], (lock,)),
     )
-
-
-def _call(sql: str, *params: object) -> Call:
-    way = prepared(sql)
-    return way, way.dump(params)

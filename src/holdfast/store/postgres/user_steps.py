@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from holdfast.store.postgres.foreign import Hand
-from holdfast.store.verb import Bulk, Command, Last, Query, Statement, Together, Tone, Try, Verb
+from holdfast.store.verb import Bulk, Command, Last, Query, Statement, Together, Tone, Try, Verb, afollow
 
 Guard = Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]
 """Awaits something that no cancellation may leave half done."""
@@ -35,16 +35,9 @@ class SavedSteps:
 
     async def run(self) -> Any:
         """Feed the verb the answers to its statements until it returns."""
-        steps = self._verb.steps
-        try:
-            statement = next(steps)
-            while True:
-                statement = steps.send(await self.ask(statement))
-        except StopIteration as stop:
-            await self._guard(self._end())
-            return stop.value
-        finally:
-            steps.close()
+        answer = await afollow(self._verb.steps, self.ask)
+        await self._guard(self._end())
+        return answer
 
     async def ask(self, statement: Statement) -> Any:
         """Run a statement and return its answer."""

@@ -19,7 +19,7 @@ from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
 
 from holdfast.store.postgres.forks import OPEN
-from holdfast.store.postgres.values import Dumped, Prepared
+from holdfast.store.postgres.values import Dumped, Prepared, prepared
 from holdfast.store.postgres.waiting import Readiness, Waits, go_through
 
 T = TypeVar("T")
@@ -35,6 +35,12 @@ _CALL, _SYNC = "call", "sync"
 _FAILED = (pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE)
 _ABORTED = pq.ExecStatus.PIPELINE_ABORTED
 _BINARY = 1
+
+
+def call(sql: str, params: Sequence[Any] = ()) -> Call:
+    """Return a statement and its parameters as they are sent."""
+    statement = prepared(sql)
+    return statement, statement.dump(params)
 
 
 class Connection(psycopg.Connection[Any]):
