@@ -9,6 +9,7 @@ from holdfast.cli.connection import Wanted, about_a_store
 from holdfast.cli.jobpage import say_jobs
 from holdfast.cli.jobs_show import show
 from holdfast.cli.options import examples, page_options
+from holdfast.cli.typed import read_pairs
 from holdfast.core.job import Cancellation, Job
 from holdfast.core.provenance import SCHEDULE_KEY
 from holdfast.core.states import State
@@ -33,13 +34,7 @@ jobs.add_command(show)
 
 
 def _as_mapping(_ctx: click.Context, _parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
-    metadata = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not (name and equals):
-            raise click.BadParameter(f"'{pair}' is not NAME=VALUE, as in `--meta customer=42`")
-        metadata[name] = value
-    return metadata
+    return read_pairs(pairs, bool, "NAME=VALUE, as in `--meta customer=42`")
 
 
 @jobs.command(

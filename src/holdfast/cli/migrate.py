@@ -10,7 +10,7 @@ from holdfast.cli.failures import ExitCode, wrong_usage
 from holdfast.cli.options import examples
 from holdfast.cli.output import Column, say, say_json, say_table
 from holdfast.store.migrator import Migrator, Tables
-from holdfast.store.open import open_migrator, public_name
+from holdfast.store.open import door_of, public_name
 from holdfast.words import counted
 
 
@@ -35,7 +35,7 @@ def migrate(wanted: Wanted, ctx: click.Context, *, plan: bool, status: bool) -> 
     if plan and status:
         raise wrong_usage("--plan and --status are two questions: ask one")
     settings = wanted.settings
-    migrator = open_migrator(settings)
+    migrator = door_of(settings.url).migrator(settings)
     name = public_name(settings.url)
     if migrator is None:
         _tell_of_no_tables(wanted, name)

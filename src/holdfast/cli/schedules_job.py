@@ -16,6 +16,7 @@ from holdfast.cli.failures import wrong_usage
 from holdfast.cli.options import F, given
 from holdfast.cli.optionwords import told_in_options
 from holdfast.cli.target import check_target
+from holdfast.cli.typed import read_pairs
 from holdfast.errors import ArgumentsError, UnknownTaskError
 from holdfast.policy import declare_options
 from holdfast.policy.problems import name_problems, refuse_any
@@ -40,13 +41,8 @@ def _as_json(_ctx: click.Context, parameter: click.Parameter, texts: tuple[str, 
 
 
 def _as_named_json(_ctx: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> Named:
-    named = {}
-    for pair in pairs:
-        name, equals, text = pair.partition("=")
-        if not (name.isidentifier() and equals):
-            raise click.BadParameter(f"'{pair}' is not NAME=JSON, as in --kwarg month=3 or --kwarg to='\"Ada\"'")
-        named[name] = _read(f"{parameter.opts[0]} {name}", text)
-    return named
+    named = read_pairs(pairs, str.isidentifier, "NAME=JSON, as in --kwarg month=3 or --kwarg to='\"Ada\"'")
+    return {name: _read(f"{parameter.opts[0]} {name}", text) for name, text in named.items()}
 
 
 def _read(where: str, text: str) -> msgspec.Raw:

@@ -1,6 +1,7 @@
-"""What people type on a command line: spans of time and moments."""
+"""What people type on a command line: spans of time, moments, and values by name."""
 
 import re
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta, tzinfo
 
 import click
@@ -29,6 +30,17 @@ def _span_option(text: str) -> timedelta:
         return read_span(text)
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
+
+
+def read_pairs(pairs: Iterable[str], is_name: Callable[[str], bool], form: str) -> dict[str, str]:
+    """Return pairs of name and value by name. Raises click.BadParameter that says what their form is."""
+    named = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not (equals and is_name(name)):
+            raise click.BadParameter(f"'{pair}' is not {form}")
+        named[name] = value
+    return named
 
 
 def read_span(text: str) -> timedelta:

@@ -13,7 +13,6 @@ from holdfast.store.door import Door
 
 if TYPE_CHECKING:  # an app does not look at stores: it need not load the words for it
     from holdfast.store.examination import Examination
-    from holdfast.store.migrator import Migrator
 
 _EXAMPLE = "write e.g. sqlite:///jobs.db, postgresql://user:password@host/database or redis://host:6379/0"
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://.*", re.DOTALL)
@@ -48,11 +47,6 @@ def refuse_missing_store(settings: Settings) -> None:
 def examine_store(settings: Settings, clock: Clock | None = None, *, deep: bool = False) -> "Examination":
     """Look at the store that the settings name, and change nothing; `deep` reads all of it."""
     return door_of(settings.url).examine(settings, SystemClock() if clock is None else clock, deep=deep)
-
-
-def open_migrator(settings: Settings) -> "Migrator | None":
-    """Return what brings the tables of the store to this release; None where it has no tables."""
-    return door_of(settings.url).migrator(settings)
 
 
 def check_url(url: str) -> None:

@@ -95,16 +95,8 @@ def open_reader(files: Files) -> Connection:
 
 def open_to_look(path: Path, beside: Path | None = None) -> Connection:
     """Open a file to look at it as it is, and another beside it: nothing is made, migrated or written."""
-    with translated(path):
-        connection = _connect(path, _mode_to_look(path))
-        try:
-            connection.execute("PRAGMA query_only = ON")
-            if beside is not None:
-                connection.execute("ATTACH DATABASE ?1 AS beside", (_uri(beside, _mode_to_look(beside)),))
-        except BaseException:
-            connection.close()
-            raise
-    return connection
+    other = None if beside is None else _uri(beside, _mode_to_look(beside))
+    return _opened(path, _mode_to_look(path), ("query_only = ON",), other)
 
 
 def may_write(path: Path, patience: float) -> bool:
@@ -131,21 +123,22 @@ def _mode_to_look(path: Path) -> str:
 
 
 def _open(path: Path, beside: Path, *settings: str) -> Connection:
+    common = (f"journal_size_limit = {WAL_LIMIT}", f"cache_size = -{_CACHE_KIB}", "temp_store = MEMORY")
+    return _opened(path, "rw", (*common, *settings), _uri(beside, "ro"))
+
+
+def _opened(path: Path, mode: str, settings: Sequence[str], beside: str | None) -> Connection:
     with translated(path):
-        connection = _connect(path, "rw")
+        connection = _connect(path, mode)
         try:
-            _set(connection, settings)
-            connection.execute("ATTACH DATABASE ?1 AS beside", (_uri(beside, "ro"),))
+            for setting in settings:
+                connection.execute(f"PRAGMA main.{setting}")
+            if beside is not None:
+                connection.execute("ATTACH DATABASE ?1 AS beside", (beside,))
         except BaseException:
             connection.close()
             raise
     return connection
-
-
-def _set(connection: sqlite3.Connection, settings: Sequence[str]) -> None:
-    common = (f"journal_size_limit = {WAL_LIMIT}", f"cache_size = -{_CACHE_KIB}", "temp_store = MEMORY")
-    for setting in (*common, *settings):
-        connection.execute(f"PRAGMA main.{setting}")
 
 
 def _connect(path: Path, mode: str) -> Connection:
