@@ -15,8 +15,7 @@ from holdfast.cli.failures import ExitCode
 from holdfast.cli.jobview import job_fields
 from holdfast.cli.main import cli
 from holdfast.core.outcome import Outcome
-from holdfast.core.record import Cause as FireCause
-from holdfast.core.record import Decision
+from holdfast.core.record import Decision, FireCause
 from holdfast.core.states import CLAIMED, FINAL, MOVES, WAITING, Reason, State
 from holdfast.patience import PASSING
 from holdfast.policy import declare_options, declare_policy

@@ -48,6 +48,13 @@ def test_status_plan_and_migration(url):
     assert "CREATE TABLE" not in migrate(url, "--plan").stdout
 
 
+def test_two_questions_at_once_are_refused(url):
+    """And it is said where the help of this command is."""
+    refused = migrate(url, "--plan", "--status")
+    assert refused.exit_code == 2
+    assert "ask one (see `holdfast migrate --help`)" in refused.stderr
+
+
 def test_the_words_for_people(url):
     """What was done, in a sentence."""
     assert "applied" in migrate(url).stdout

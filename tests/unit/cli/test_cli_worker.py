@@ -136,5 +136,7 @@ def test_a_malformed_target_is_refused_with_an_example(supervised, target):
     ],
 )
 def test_a_bad_option_is_refused_before_anything_starts(supervised, options, words):
-    assert_refused(bare("worker", "shop:app", *options), 2, words)
+    refused = bare("worker", "shop:app", *options)
+    assert_refused(refused, 2, words)
+    assert "(see `holdfast worker --help`)" in refused.stderr
     assert supervised == []
