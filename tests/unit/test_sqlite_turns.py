@@ -72,7 +72,7 @@ def any_request(random: Random, call: int) -> ClaimRequest:
     fields: dict[str, Any] = {"queues": tuple(random.sample(QUEUES, len(QUEUES)))}
     if random.random() < 0.4:
         fields["shares"] = tuple(random.choice([0, 1, 2, 5]) for _ in QUEUES)
-    elif random.random() < 0.8:
+    if random.random() < 0.8:
         fields["max_wait"] = MAX_WAIT
     if random.random() < 0.5:
         fields["adopt"] = (KnownTask(UNKNOWN, 1),)
