@@ -220,7 +220,7 @@ class JobFilter(msgspec.Struct, frozen=True):
             and self.key in {None, job.key}
             and set(self.tags) <= set(job.tags)
             and self.metadata.items() <= job.metadata.items()
-            and (self.error is None or self.error.casefold() in (job.error or "").casefold())
+            and (self.error is None or self.error.lower() in (job.error or "").lower())
         )
 
 

@@ -47,4 +47,4 @@ class MemoryBackend(NoTransactions):
 
 
 def _refuse(statement: Statement) -> NoReturn:
-    raise TypeError(f"memory cannot run {statement!r}: the verb is of another store")
+    raise TypeError(f"memory cannot run {statement!r}, of a verb of another store")
