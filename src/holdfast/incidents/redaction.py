@@ -1,7 +1,7 @@
 """Keeps secrets out of evidence: environments, texts, arguments and locals. Pure, and used before anything is kept.
 
-What is known to be secret goes wherever it stands. The rest is judged by its name and by its look, and in doubt it is
-hidden: evidence is copied, mailed and pasted.
+What is known to be secret goes wherever it stands. The rest is judged by its name and by its look, and in doubt it
+is hidden: evidence is copied, mailed and pasted.
 """
 
 import math
@@ -14,6 +14,7 @@ from decimal import Decimal
 from enum import Enum
 from itertools import islice
 from pathlib import PurePath
+from urllib.parse import parse_qsl, unquote
 from uuid import UUID
 
 from holdfast.codec import MASK, NO_SECRETS, Scrub
@@ -46,7 +47,9 @@ _HARMLESS_NAME = re.compile(
 )
 _NOTHING_TO_HIDE = {"", "none", "null", "true", "false", "...", MASK}
 
-_PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
+_PRIVATE_KEY = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
+)
 _URL_PASSWORD = re.compile(r"(\w://[^\s/?#@:'\"<>]{0,200}:)(?!\d{1,5}(?:[/?#\s]|$))[^\s'\"<>]{1,1000}@")
 _URL_TOKEN = re.compile(r"(\w://)[^\s/?#@:'\"<>]{16,1000}@")
 _HEADER = re.compile(
@@ -65,7 +68,7 @@ _PAIR = re.compile(
 )
 _QUOTES = re.compile(r"^[bruf]{0,2}['\"]|['\"]$")
 _RANDOM = re.compile(r"[\w+/=.~-]{20,}", re.ASCII)
-_PLAIN_VALUES = (bool, int, float, complex, type(None), datetime, date, time, timedelta, Decimal, UUID)
+_PLAIN = {bool, int, float, complex, type(None), datetime, date, time, timedelta, Decimal, UUID}
 _BITS_PER_CHARACTER = 3.4
 
 
@@ -73,6 +76,15 @@ def scrub_of(secrets: Iterable[str]) -> Scrub:
     """Return what removes these very texts, also quoted, escaped and in base64."""
     forms = [form for secret in secrets if secret for form in (secret, *_in_base64(secret))]
     return Scrub(forms) if forms else NO_SECRETS
+
+
+def secrets_in_url(url: str) -> list[str]:
+    """Return the password in a URL and whatever else is secret in it, as written and as meant."""
+    _, credentials, _ = _around_credentials(url)
+    _, _, password = credentials.partition(":")
+    _, _, query = url.partition("?")
+    found = [password, *(value for name, value in parse_qsl(query) if is_secret_name(name))]
+    return [form for each in found if each for form in dict.fromkeys((each, unquote(each)))]
 
 
 def is_secret_name(name: str) -> bool:
@@ -89,7 +101,7 @@ def looks_random(text: str) -> bool:
 
 
 def redact_text(text: str, scrub: Scrub = NO_SECRETS) -> str:
-    """Return a text without known secrets, passwords in URLs, credentials in headers, and values of secret names."""
+    """Return a text without known secrets, passwords in URLs, credentials in headers, values of secret names."""
     text = scrub.text(text)
     text = _PRIVATE_KEY.sub(MASK, text)
     text = _URL_PASSWORD.sub(rf"\1{MASK}@", text)
@@ -152,10 +164,10 @@ def _without_value(pair: re.Match[str]) -> str:
 
 def _shown(value: object, depth: int) -> str:
     if isinstance(value, Enum):
-        return str(value)
+        return f"{type(value).__qualname__}.{value.name}"
     if isinstance(value, str | bytes):
         return hidden(value) if looks_random(_decoded(value)) else repr(value[:_LONGEST_READ])
-    if isinstance(value, _PLAIN_VALUES) or isinstance(value, PurePath):
+    if type(value) in _PLAIN or isinstance(value, PurePath):
         return repr(value)
     if type(value) in {dict, list, tuple, set, frozenset} and depth < DEEPEST:
         return _shown_inside(value, depth + 1)

@@ -48,7 +48,9 @@ def test_names_of_secrets(name):
     assert is_secret_name(name)
 
 
-@pytest.mark.parametrize("name", ["author", "keyword", "keyboard", "KeyError", "compass", "passenger", "PATH", "spin"])
+@pytest.mark.parametrize(
+    "name", ["author", "keyword", "keyboard", "KeyError", "compass", "passenger", "PATH", "spin"]
+)
 def test_names_that_only_look_like_it(name):
     """Words of every day stay readable."""
     assert not is_secret_name(name)
