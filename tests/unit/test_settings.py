@@ -81,6 +81,10 @@ class TestValues:
             "keep_finished": 77,
             "name": "shop",
             "release": "2030.1",
+            "incidents_dir": "/var/lib/shop/incidents",
+            "keep_incidents": 78,
+            "keep_incidents_for": 79,
+            "keep_incidents_mb": 80,
         }
         app = Holdfast(**given)
         assert msgspec.structs.asdict(app.settings) == given | {"grace": 60}

@@ -12,6 +12,7 @@ from holdfast.cli.connection import debug_option
 from holdfast.cli.dead import dead
 from holdfast.cli.doctor import doctor
 from holdfast.cli.failures import told_to_people
+from holdfast.cli.incidents import incidents
 from holdfast.cli.jobs import jobs
 from holdfast.cli.migrate import migrate
 from holdfast.cli.queues import queues
@@ -66,7 +67,21 @@ def cli() -> None:
     """Background jobs that hold fast: run workers, look at jobs, deal with what went wrong."""
 
 
-for _command in (worker, jobs, dead, queues, schedules, workers, stats, why, check, doctor, migrate, bench):
+for _command in (
+    worker,
+    jobs,
+    dead,
+    queues,
+    schedules,
+    workers,
+    incidents,
+    stats,
+    why,
+    check,
+    doctor,
+    migrate,
+    bench,
+):
     cli.add_command(_command)
 
 

@@ -1,6 +1,6 @@
 """Incidents in the store: two records each, one of them short, and one with the evidence, read when asked for."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from uuid import uuid4
 
@@ -39,8 +39,12 @@ def write_incident(verbs: Store, incident: Incident, evidence: Evidence | None =
 
 @errand
 def list_incidents(verbs: Store) -> Verbs[tuple[Incident, ...]]:
-    """Return all incidents, the newest first; what another release wrote and means nothing here is passed over."""
-    records: tuple[Record, ...] = yield verbs.records(Kind.INCIDENT)
+    """Return all incidents, the newest first."""
+    return read_incidents((yield verbs.records(Kind.INCIDENT)))
+
+
+def read_incidents(records: Iterable[Record]) -> tuple[Incident, ...]:
+    """Return what records tell, the newest first; what another release wrote for itself is passed over."""
     incidents = [incident for record in records if (incident := _read(record)) is not None]
     return tuple(sorted(incidents, key=lambda each: (each.last_at, each.id), reverse=True))
 
@@ -72,8 +76,7 @@ def forget_outdated(verbs: Store, keeping: Keeping, now: datetime) -> Verbs[int]
     """Forget what is too much or too old; tell how many. Those that grew meanwhile are left alone."""
     records: tuple[Record, ...] = yield verbs.records(Kind.INCIDENT)
     versions = {record.name: record.version for record in records}
-    incidents = [incident for record in records if (incident := _read(record)) is not None]
-    too_many = outdated((Kept(each.id, each.last_at) for each in incidents), keeping, now)
+    too_many = outdated((Kept(each.id, each.last_at) for each in read_incidents(records)), keeping, now)
     for some in _in_batches(too_many):
         yield verbs.change_records(_forgetting(some, versions))
     return len(too_many)
