@@ -187,6 +187,10 @@ class TestEnvironment:
             "keep_finished": ("30d", 30 * 86_400),
             "name": ("shop", "shop"),
             "release": ("2030.1", "2030.1"),
+            "incidents_dir": ("/var/lib/shop", "/var/lib/shop"),
+            "keep_incidents": ("78", 78),
+            "keep_incidents_for": ("none", None),
+            "keep_incidents_mb": ("80", 80),
         }
         environment = {f"HOLDFAST_{name.upper()}": text for name, (text, _) in said.items()}
         loaded = read_settings({"lease": 5, "concurrency": 3}, environment=environment)

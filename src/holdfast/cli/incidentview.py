@@ -50,7 +50,8 @@ def trouble_text(trouble: Trouble) -> Text:
 def incident_columns(now: datetime) -> list[Column[Incident]]:
     """Return the columns of a list of incidents."""
     return [
-        Column("ID", lambda each: each.id, short=lambda each: short_id(each.id)),
+        Column("ID", lambda each: short_id(each.id), below_width=_WIDE),
+        Column("ID", lambda each: each.id, short=lambda each: short_id(each.id), from_width=_WIDE),
         Column("LAST", lambda each: relative(each.last_at, now), below_width=_WIDE, vital=2),
         Column("LAST", lambda each: dated(each.last_at, now), from_width=_WIDE, vital=2),
         Column("TROUBLE", lambda each: trouble_text(each.trouble), vital=2),

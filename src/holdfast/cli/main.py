@@ -32,7 +32,7 @@ Examples:
 \b
 Exit codes:
   0    done
-  1    it could not be done: no such job, or its state does not allow it
+  1    it could not be done: no such job or incident, or its state does not allow it
   2    wrong usage or configuration
   3    the store cannot be used: missing, locked, away, full or of another release
   130  interrupted
