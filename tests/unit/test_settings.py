@@ -63,6 +63,13 @@ class TestValues:
             rule = RULES[name]
             assert rule.optional if default is None else rule.check(default) == default, name
 
+    def test_a_folder_is_given_as_a_path_or_a_text(self) -> None:
+        """Anything else is refused."""
+        assert load_settings({}, incidents_dir=Path("/var/x")).incidents_dir == "/var/x"
+        for wrong in (7, b"/var/x", "a\0b"):
+            with pytest.raises(ConfigurationError, match="must be the path of a folder, or none"):
+                load_settings({}, incidents_dir=wrong)
+
     def test_every_setting_can_be_given_to_the_app(self) -> None:
         """The app passes all of them on."""
         given: dict[str, Any] = {
@@ -211,6 +218,10 @@ class TestEnvironment:
             ("concurrency", "none"),
             ("concurrency", "10001"),
             ("namespace", "No Such"),
+            ("keep_incidents", "0"),
+            ("keep_incidents", "none"),
+            ("keep_incidents_for", "0"),
+            ("keep_incidents_mb", "lots"),
         ],
     )
     def test_bad_texts_are_refused_with_the_variable(self, name: str, text: str) -> None:

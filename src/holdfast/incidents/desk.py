@@ -21,6 +21,7 @@ from holdfast.incidents.book import changes_of, forget_outdated
 from holdfast.incidents.filing import Filing
 from holdfast.incidents.folding import Case, Cases
 from holdfast.incidents.keeping import Keeping
+from holdfast.incidents.known import secrets_of, without
 from holdfast.incidents.redaction import redact_text, scrub_of, secrets_in_url
 from holdfast.incidents.trimming import bounded, fit_evidence
 from holdfast.settings import Settings
@@ -135,7 +136,7 @@ class Desk:
     async def _write(self, calls: StoreCalls, case: Case) -> None:
         is_new = case.seen == 0
         if case.changes is None:
-            evidence = await self._filed(case) if is_new else None
+            evidence = await self._secured(calls, case) if is_new else None
             self._bring_folder_up_to_date(case)
             case.sent = case.incident
             case.changes = changes_of(case.incident, evidence, case.seen)
@@ -148,6 +149,16 @@ class Desk:
             self._sweep_at = min(self._sweep_at, self._swept_at + SWEEP_SOON) if is_new else self._sweep_at
         else:
             await self._look_again(calls, case)
+
+    async def _secured(self, calls: StoreCalls, case: Case) -> Evidence:
+        """Return the evidence without the secrets of the jobs, of which only the store knows; also on disk."""
+        evidence = await self._filed(case)
+        scrub = await arun_errand(calls.once, secrets_of(calls.verbs, case.incident.jobs))
+        cleaned = without(scrub, evidence)
+        case.incident = replace(case.incident, summary=scrub.text(case.incident.summary))
+        if cleaned is not evidence and case.filed is not None and self._filing is not None:
+            self._filing.update(case.incident, case.filed, cleaned)
+        return cleaned
 
     async def _filed(self, case: Case) -> Evidence:
         """Return the evidence as it is to be kept; a disk that hangs is not waited for."""

@@ -13,9 +13,4 @@ SUMMARY_FILE = "incident.json"
 def files_of(incident: Incident, evidence: Evidence) -> Mapping[str, bytes]:
     """Return the contents of its files by name: the incident itself, and a text for each part of the evidence."""
     parts = {f"{fit_name(name)}.txt": text.encode(errors="replace") for name, text in evidence.parts.items()}
-    return {SUMMARY_FILE: summary_of(incident), **parts}
-
-
-def summary_of(incident: Incident) -> bytes:
-    """Return the content of `incident.json`."""
-    return msgspec.json.format(msgspec.json.encode(incident), indent=2) + b"\n"
+    return {SUMMARY_FILE: msgspec.json.format(msgspec.json.encode(incident), indent=2) + b"\n", **parts}

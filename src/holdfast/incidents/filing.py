@@ -28,6 +28,8 @@ SWEEP_AFTER = 20
 
 LOOK_EVERY = 0.005
 
+_NOTHING = Evidence()
+
 
 @dataclass(slots=True)
 class Filed:
@@ -62,9 +64,9 @@ class Filing:
             filed.over.set_result(None)
         return filed
 
-    def update(self, incident: Incident, filed: Filed) -> None:
-        """Write soon what has changed of an incident."""
-        self._put(partial(_rewrite, incident, filed))
+    def update(self, incident: Incident, filed: Filed, evidence: Evidence = _NOTHING) -> None:
+        """Write soon what has changed of an incident, and of its evidence."""
+        self._put(partial(_rewrite, incident, filed, evidence))
 
     def sweep(self) -> None:
         """Remove soon what is too much or too old."""
@@ -125,6 +127,6 @@ class Filing:
             log.warning("incidents cannot be written to disk, only to the store: %s", why)
 
 
-def _rewrite(incident: Incident, filed: Filed, folders: Folders) -> None:
+def _rewrite(incident: Incident, filed: Filed, evidence: Evidence, folders: Folders) -> None:
     if filed.folder is not None:
-        folders.rewrite(replace(incident, folder=filed.folder), filed.folder)
+        folders.rewrite(replace(incident, folder=filed.folder), evidence, filed.folder)

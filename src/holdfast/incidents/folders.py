@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from holdfast.core.incident import Evidence, Incident
-from holdfast.incidents.files import SUMMARY_FILE, files_of, summary_of
+from holdfast.incidents.files import SUMMARY_FILE, files_of
 from holdfast.incidents.keeping import Keeping, Kept, outdated
 from holdfast.incidents.trimming import fit_name
 
@@ -44,13 +44,14 @@ class Folders:
             raise
         return str(folder)
 
-    def rewrite(self, incident: Incident, folder: str) -> None:
-        """Bring the summary of a folder up to date, unless somebody has removed it."""
-        unfinished = Path(folder, f"{SUMMARY_FILE}{_UNFINISHED}")
+    def rewrite(self, incident: Incident, evidence: Evidence, folder: str) -> None:
+        """Bring a folder up to date, unless somebody has removed it: its summary, and the parts that are given."""
         with suppress(FileNotFoundError):
-            unfinished.unlink(missing_ok=True)
-            _write_file(unfinished, summary_of(incident))
-            unfinished.rename(Path(folder, SUMMARY_FILE))
+            for name, content in files_of(incident, evidence).items():
+                unfinished = Path(folder, f"{name}{_UNFINISHED}")
+                unfinished.unlink(missing_ok=True)
+                _write_file(unfinished, content)
+                unfinished.rename(Path(folder, name))
 
     def sweep(self, now: datetime) -> None:
         """Remove folders that are too many, too old, or beyond the room."""

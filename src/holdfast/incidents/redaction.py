@@ -122,13 +122,25 @@ def redact_values(values: Mapping[str, object], scrub: Scrub = NO_SECRETS) -> di
 
     Of objects that are more than data only the class is told: their own words may hold anything, or fail.
     """
-    secrets = [text for name, value in values.items() if is_secret_name(name) for text in _texts(value)]
+    secrets = [text for name, value in values.items() if is_secret_name(name) for text in texts_in(value)]
     both = scrub_of(secrets)
     shown = {}
     for name, value in values.items():
         words = hidden(value) if is_secret_name(name) else _shown(value, 0)
         shown[name] = _cut(redact_text(both.text(scrub.text(words)), NO_SECRETS))
     return shown
+
+
+def texts_in(value: object) -> Iterator[str]:
+    """Yield the texts in a value that is secret, and its long numbers."""
+    if isinstance(value, str | bytes):
+        yield _decoded(value)
+    elif isinstance(value, int) and len(str(value)) >= _SHORTEST_NUMBER:
+        yield str(value)
+    elif type(value) in {list, tuple, set, frozenset, dict}:
+        assert isinstance(value, dict | list | tuple | set | frozenset)
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from texts_in(each)
 
 
 def hidden(value: object) -> str:
@@ -188,18 +200,6 @@ def _shown_inside(value: object, depth: int) -> str:
 def _entry(name: object, value: object, depth: int) -> str:
     is_secret = isinstance(name, str) and is_secret_name(name)
     return f"{_shown(name, depth)}: {hidden(value) if is_secret else _shown(value, depth)}"
-
-
-def _texts(value: object) -> Iterator[str]:
-    """Yield the texts in a value of a secret name."""
-    if isinstance(value, str | bytes):
-        yield _decoded(value)
-    elif isinstance(value, int) and len(str(value)) >= _SHORTEST_NUMBER:
-        yield str(value)
-    elif type(value) in {list, tuple, set, frozenset, dict}:
-        assert isinstance(value, dict | list | tuple | set | frozenset)
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _texts(each)
 
 
 def _decoded(value: str | bytes) -> str:

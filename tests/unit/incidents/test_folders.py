@@ -7,16 +7,19 @@ import os
 import shutil
 import stat
 import threading
+from base64 import b64encode
 from datetime import timedelta
 from pathlib import Path
 from random import Random
 
 import pytest
-from reporting import STACKS, Shaky, an_incident
+from reporting import STACKS, Shaky, a_job, an_incident
 
 from holdfast.clock import SystemClock
 from holdfast.codec import NO_SECRETS
 from holdfast.core.incident import Evidence
+from holdfast.core.job import NewJob
+from holdfast.core.record import Kind
 from holdfast.events import Events
 from holdfast.incidents import filing as filing_module
 from holdfast.incidents import folders as folders_module
@@ -87,10 +90,10 @@ def test_a_summary_is_rewritten_unless_somebody_has_removed_the_folder():
     """It is replaced as a whole; a folder that is gone stays gone."""
     folders = Folders(keeping())
     folder = folders.write(an_incident(), STACKS)
-    folders.rewrite(an_incident(count=7), folder)
+    folders.rewrite(an_incident(count=7), Evidence(), folder)
     assert json.loads(Path(folder, "incident.json").read_text())["count"] == 7
     shutil.rmtree(folder)
-    folders.rewrite(an_incident(count=8), folder)
+    folders.rewrite(an_incident(count=8), STACKS, folder)
     assert not Path(folder).exists()
 
 
@@ -225,6 +228,37 @@ def test_the_settings_of_the_app_count_as_soon_as_they_are_known(tmp_path):
 
     asyncio.run(story())
     assert len(list((tmp_path / "own").iterdir())) == len(list(usual_place().iterdir())) == 1
+
+
+def test_the_secrets_of_the_jobs_are_taken_out_of_the_folder_as_soon_as_the_store_tells_them(tmp_path):
+    """Whoever looked at the process knew nothing of them; the store has them, apart in the payloads."""
+    secret = "pa/ss-w0rd"
+
+    async def story():
+        clock = SystemClock()
+        backend = Shaky(clock)
+        payload = json.dumps({"v": 1, "args": {}, "secret": {"login": {"pw": [secret]}}}).encode()
+        backend.run(backend.verbs.enqueue([NewJob("job-1", "pay", payload=payload)]))
+        desk = Desk(clock, Settings(keep_incidents_for=None), filing=Filing(keeping(), clock))
+        running = asyncio.create_task(desk.run(StoreCalls(backend, clock, Events(), Random(1), 5.0)))
+        texts = {"stacks": f"login = {secret!r}", "log": b64encode(secret.encode()).decode(), "exit": "status 9"}
+        desk.report(an_incident(summary=f"of {secret}", jobs=(a_job(1), a_job(2))), Evidence(texts))
+        await backend.changed.wait()
+        running.cancel()
+        await asyncio.wait([running])
+        desk.close(SECONDS)
+        return [
+            record.body
+            for kind in (Kind.INCIDENT, Kind.EVIDENCE)
+            for record in backend.run(backend.verbs.records(kind))
+        ]
+
+    bodies = asyncio.run(story())
+    files = [file for file in tmp_path.rglob("state/**/*") if file.is_file()]
+    assert (len(bodies), len(files)) == (2, 4)
+    for content in (*bodies, *(file.read_bytes() for file in files)):
+        assert secret.encode() not in content
+        assert b64encode(secret.encode()) not in content
 
 
 def test_the_usual_place(monkeypatch, tmp_path):
