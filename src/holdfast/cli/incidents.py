@@ -25,7 +25,7 @@ from holdfast.words import counted
     )
 )
 def incidents() -> None:
-    """Read what went wrong with workers: crashes, hangs, lack of memory, and the evidence."""
+    """Read what went wrong with workers, and the evidence."""
 
 
 for _command in (show, export, forget):

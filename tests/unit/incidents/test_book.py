@@ -104,3 +104,21 @@ def test_what_another_release_wrote_is_passed_over(ask, backend):
     assert "cannot be read" in ask(read_evidence, "odd").parts["unreadable"]
     ask(forget_incidents, ["odd"])
     assert backend.run(backend.verbs.records(Kind.EVIDENCE)) == ()
+
+
+@pytest.mark.parametrize(("errand", "left"), [(forget_incidents, 0), (forget_outdated, 1)])
+def test_one_that_grows_while_it_is_forgotten(ask, backend, errand, left):
+    """A person's word counts, whatever happens meanwhile; what is only too old is spared if it happens again."""
+    incident = an_incident()
+    ask(write_incident, incident, STACKS)
+    grown = []
+
+    def run(verb):
+        if verb.name == "change_records" and not grown:
+            grown.append(verb)
+            ask(write_incident, an_incident(id=incident.id, count=2))
+        return backend.run(verb)
+
+    old = (Keeping.of(Settings(keep_incidents_for=60)), NOON + timedelta(hours=1))
+    run_errand(run, errand(backend.verbs, *(old if errand is forget_outdated else ([incident.id],))))
+    assert len(ask(list_incidents)) == left
