@@ -42,6 +42,12 @@ def heeded_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_state(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Let workers write down incidents in a folder of the tests' own, and not in the user's."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
 # -- one for all -----------------------------------------------------------------------------------------------
 
 

@@ -103,6 +103,10 @@ class Holdfast:
         keep_finished: Seconds | UnsetType | None = UNSET,
         name: str | None = None,
         release: str | None = None,
+        incidents_dir: str | os.PathLike[str] | None = None,
+        keep_incidents: int | None = None,
+        keep_incidents_for: Seconds | UnsetType | None = UNSET,
+        keep_incidents_mb: int | None = None,
         clock: Clock | None = None,
     ) -> None:
         given: dict[str, object] = {
@@ -121,6 +125,10 @@ class Holdfast:
             "keep_finished": keep_finished,
             "name": name,
             "release": release,
+            "incidents_dir": incidents_dir,
+            "keep_incidents": keep_incidents,
+            "keep_incidents_for": keep_incidents_for,
+            "keep_incidents_mb": keep_incidents_mb,
         }
         loaded = read_settings(given, url_check=check_url)
         self.settings = loaded.settings

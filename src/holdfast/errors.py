@@ -11,7 +11,7 @@ HoldfastError
 │   ├── StoreFullError ↻          no room left to write
 │   ├── ValueNotStoredError       a value that this store cannot keep
 │   └── SchemaError               tables of another release
-│   jobs, keys, schedules
+│   jobs, keys, schedules, incidents
 ├── JobNotFoundError              no job has that id
 ├── JobStateError                 the job is in a state that does not allow this
 ├── PayloadError                  a stored payload or result cannot be read
@@ -19,6 +19,7 @@ HoldfastError
 ├── ScheduleNotFoundError         no schedule has that name
 ├── ScheduleExistsError           a schedule has that name already
 ├── ScheduleUnreadableError       a stored schedule that means nothing here
+├── IncidentNotFoundError         no incident has that id, or not that part
 │   inside a worker
 ├── ResultEncodingError           a handler returned what cannot be stored
 ├── LostClaimError                this attempt no longer owns its job
@@ -81,7 +82,7 @@ class SchemaError(StoreError):
     """The store's tables belong to another release."""
 
 
-# -- jobs, keys, schedules ------------------------------------------------------------------------------------
+# -- jobs, keys, schedules, incidents -------------------------------------------------------------------------
 
 
 class JobNotFoundError(HoldfastError):
@@ -110,6 +111,10 @@ class ScheduleExistsError(HoldfastError):
 
 class ScheduleUnreadableError(HoldfastError):
     """What is stored of a schedule means nothing to this release, or on this machine."""
+
+
+class IncidentNotFoundError(HoldfastError):
+    """No incident has that id, or it has no such part."""
 
 
 # -- inside a worker ------------------------------------------------------------------------------------------

@@ -57,10 +57,10 @@ def judge_the_story(fleet, poison):
     assert shown["crashes"] == hows.count("crashed") + hows.count("suspected")
     assert shown["attempt"] == hows.count("crashed") == CRASHES_ALONE_LIMIT
     assert hows[0] == "suspected", "it was not alone the first time"
-    assert {attempt["error"] for attempt in shown["attempts"]} == {"its process exited with status 9"}
+    assert all(attempt["error"].startswith("its process exited with status 9") for attempt in shown["attempts"])
     assert len({attempt["worker"] for attempt in shown["attempts"]}) == len(hows)
     assert len({run.start.pid for run in fleet.ledger.runs_of(poison)}) == len(hows)
-    why = fleet.holdfast("why", poison)
+    why = " ".join(fleet.holdfast("why", poison).split())
     assert f"it crashed the process that ran it {shown['crashes']} times" in why
     assert "its process exited with status 9" in why
     assert f"holdfast dead retry {poison}" in why

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -63,6 +64,13 @@ class TestValues:
             rule = RULES[name]
             assert rule.optional if default is None else rule.check(default) == default, name
 
+    def test_a_folder_is_given_as_a_path_or_a_text(self) -> None:
+        """Anything else is refused."""
+        assert load_settings({}, incidents_dir=Path("/var/x")).incidents_dir == "/var/x"
+        for wrong in (7, b"/var/x", "a\0b"):
+            with pytest.raises(ConfigurationError, match="must be the path of a folder, or none"):
+                load_settings({}, incidents_dir=wrong)
+
     def test_every_setting_can_be_given_to_the_app(self) -> None:
         """The app passes all of them on."""
         given: dict[str, Any] = {
@@ -81,6 +89,10 @@ class TestValues:
             "keep_finished": 77,
             "name": "shop",
             "release": "2030.1",
+            "incidents_dir": "/var/lib/shop/incidents",
+            "keep_incidents": 78,
+            "keep_incidents_for": 79,
+            "keep_incidents_mb": 80,
         }
         app = Holdfast(**given)
         assert msgspec.structs.asdict(app.settings) == given | {"grace": 60}
@@ -183,6 +195,10 @@ class TestEnvironment:
             "keep_finished": ("30d", 30 * 86_400),
             "name": ("shop", "shop"),
             "release": ("2030.1", "2030.1"),
+            "incidents_dir": ("/var/lib/shop", "/var/lib/shop"),
+            "keep_incidents": ("78", 78),
+            "keep_incidents_for": ("none", None),
+            "keep_incidents_mb": ("80", 80),
         }
         environment = {f"HOLDFAST_{name.upper()}": text for name, (text, _) in said.items()}
         loaded = read_settings({"lease": 5, "concurrency": 3}, environment=environment)
@@ -203,6 +219,10 @@ class TestEnvironment:
             ("concurrency", "none"),
             ("concurrency", "10001"),
             ("namespace", "No Such"),
+            ("keep_incidents", "0"),
+            ("keep_incidents", "none"),
+            ("keep_incidents_for", "0"),
+            ("keep_incidents_mb", "lots"),
         ],
     )
     def test_bad_texts_are_refused_with_the_variable(self, name: str, text: str) -> None:

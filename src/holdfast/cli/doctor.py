@@ -17,6 +17,7 @@ from holdfast.cli.failures import ExitCode
 from holdfast.cli.options import examples
 from holdfast.cli.output import Column, cut, say, say_heading, say_json, say_table
 from holdfast.cli.target import Meant, app_dir_option, find_meant, target_argument
+from holdfast.incidents.health import judge_incidents
 from holdfast.settings import BY_DEFAULT, Loaded
 from holdfast.store.examination import Examination, Finding, Severity
 from holdfast.store.open import examine_store, public_name
@@ -60,6 +61,7 @@ def _findings(meant: Meant, examination: Examination) -> Iterator[Finding]:
     yield _boot_clock()
     if examination.census is not None:
         yield from judge_census(examination.census)
+        yield judge_incidents(examination.census)
     yield _settings(meant.loaded)
     if meant.app is not None:
         yield _tasks(meant.app)

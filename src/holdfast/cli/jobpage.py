@@ -1,13 +1,19 @@
 """One page of jobs, as `jobs list` and `dead list` print it."""
 
+from collections.abc import Mapping, Sequence
+
 from msgspec.structs import replace
 
+from holdfast.cli.casebook import by_job
 from holdfast.cli.connection import Wanted
 from holdfast.cli.jobview import job_columns, job_fields
 from holdfast.cli.lookup import find_job
 from holdfast.cli.output import say, say_json, say_table
 from holdfast.clock import SystemClock
 from holdfast.core.states import State
+from holdfast.incidents.book import list_incidents
+from holdfast.store.backend import Backend
+from holdfast.store.errand import run_errand
 from holdfast.store.protocol import JobFilter
 from holdfast.words import counted
 
@@ -18,11 +24,19 @@ def say_jobs(wanted: Wanted, which: JobFilter, nothing: str) -> None:
         if which.before is not None:
             which = replace(which, before=find_job(wanted, backend, which.before).id)
         found = backend.run(backend.verbs.list_jobs(which))
+        dead = which.states == (State.DEAD,)
+        incidents = _ids_by_job(backend) if dead and found else {}
     if wanted.as_json:
-        say_json([job_fields(job) for job in found])
+        more = [{"incidents": incidents.get(job.id, ())} if dead else {} for job in found]
+        say_json([{**job_fields(job), **each} for job, each in zip(found, more, strict=True)])
     elif not found:
         say(nothing)
     else:
-        say_table(found, job_columns(SystemClock().now(), dead=which.states == (State.DEAD,)))
+        say_table(found, job_columns(SystemClock().now(), dead=dead, incidents=incidents))
         if len(found) == which.limit:
             say(f"\nThe newest {counted(len(found), 'job')}; for older ones add --before {found[-1].id}")
+
+
+def _ids_by_job(backend: Backend) -> Mapping[str, Sequence[str]]:
+    incidents = run_errand(backend.run, list_incidents(backend.verbs))
+    return {job_id: [each.id for each in found] for job_id, found in by_job(incidents).items()}

@@ -14,7 +14,8 @@ from holdfast.cli.output import Column, coloured, cut, say, say_block, say_field
 from holdfast.cli.story import Story, read_story
 from holdfast.core.job import Attempt, Job, OnLate, Progress
 from holdfast.core.provenance import planned_of, schedule_of, without_provenance
-from holdfast.words import counted, dated, one_line, span
+from holdfast.incidents.health import trouble_words
+from holdfast.words import counted, dated, one_line, relative, short_id, span
 
 
 @click.command(
@@ -32,7 +33,8 @@ def show(wanted: Wanted, job_id: str) -> None:
     """
     story = read_story(wanted, job_id)
     if wanted.as_json:
-        say_json({**job_fields(story.job), "attempts": attempt_fields(story.attempts), "why": story.why.text})
+        more = {"attempts": attempt_fields(story.attempts), "incidents": [each.id for each in story.incidents]}
+        say_json({**job_fields(story.job), **more, "why": story.why.text})
     else:
         _tell(story)
 
@@ -43,7 +45,7 @@ def _tell(story: Story) -> None:
     say(Text.assemble((one_line(job.task), "bold"), "  ", coloured(job.state), "  ", (job.id, "dim")))
     say(story.why.text)
     say("")
-    say_fields(_fields(job, now))
+    say_fields({**_fields(job, now), "incidents": _incidents(story, now)})
     say_arguments(job.payload)
     _tell_result(fields)
     if story.attempts:
@@ -75,6 +77,14 @@ def _fields(job: Job, now: datetime) -> dict[str, str | Text | None]:
         "result": f"kept until {dated(job.result_until, now)}" if job.result_until else None,
         "error": Text(one_line(job.error), style="red") if job.error else None,
     }
+
+
+def _incidents(story: Story, now: datetime) -> str | None:
+    told = [
+        f"{short_id(each.id)} {trouble_words(each.trouble)} ({relative(each.last_at, now)})"
+        for each in story.incidents
+    ]
+    return f"{', '.join(told)}; `holdfast incidents show ID` has the evidence" if told else None
 
 
 def _metadata(job: Job) -> str | None:

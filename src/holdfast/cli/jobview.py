@@ -1,7 +1,8 @@
 """A job as the fields that `--json` prints, its bytes decoded; and what several commands show of it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -86,8 +87,11 @@ def indented(value: msgspec.Raw) -> str:
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode(errors="replace")
 
 
-def job_columns(now: datetime, *, dead: bool = False) -> list[Column[Job]]:
+def job_columns(
+    now: datetime, *, dead: bool = False, incidents: Mapping[str, Sequence[str]] = MappingProxyType({})
+) -> list[Column[Job]]:
     """Return the columns of a list of jobs; among the dead the error matters more than the state."""
+    involved: Column[Job] = Column("INCIDENT", lambda job: _latest(incidents.get(job.id, ())), from_width=_WIDE)
     states: list[Column[Job]] = [
         Column("STATE", lambda job: coloured(job.state), below_width=_WIDE),
         Column("STATE", _state_and_wish, from_width=_WIDE),
@@ -107,7 +111,13 @@ def job_columns(now: datetime, *, dead: bool = False) -> list[Column[Job]]:
             shrinks=True,
             vital=int(dead),
         ),
+        *([involved] if incidents else []),
     ]
+
+
+def _latest(incidents: Sequence[str]) -> str:
+    more = f" +{len(incidents) - 1}" if len(incidents) > 1 else ""
+    return f"{short_id(incidents[0])}{more}" if incidents else ""
 
 
 def _state_and_wish(job: Job) -> Text:

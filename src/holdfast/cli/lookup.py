@@ -44,6 +44,8 @@ def _nowhere(wanted: Wanted, backend: Backend, job_id: str) -> str:
             f" `holdfast schedules fires {name}` what became of its times, and"
             f" `holdfast jobs list --schedule {name}` lists its jobs"
         )
+    if backend.run(backend.verbs.records(Kind.INCIDENT, (job_id,))):
+        return f"'{job_id}' is an incident, not a job: `holdfast incidents show {job_id}` tells of it"
     return (
         f"there is no job '{job_id}' in {wanted.place}: it may be in another (--url, --namespace), its transaction"
         " may not be committed, or it is over and forgotten (keep_finished); `holdfast jobs list` shows the ids"

@@ -12,6 +12,7 @@ from holdfast.cli.connection import debug_option
 from holdfast.cli.dead import dead
 from holdfast.cli.doctor import doctor
 from holdfast.cli.failures import told_to_people
+from holdfast.cli.incidents import incidents
 from holdfast.cli.jobs import jobs
 from holdfast.cli.migrate import migrate
 from holdfast.cli.queues import queues
@@ -31,7 +32,7 @@ Examples:
 \b
 Exit codes:
   0    done
-  1    it could not be done: no such job, or its state does not allow it
+  1    it could not be done: no such job or incident, or its state does not allow it
   2    wrong usage or configuration
   3    the store cannot be used: missing, locked, away, full or of another release
   130  interrupted
@@ -66,7 +67,21 @@ def cli() -> None:
     """Background jobs that hold fast: run workers, look at jobs, deal with what went wrong."""
 
 
-for _command in (worker, jobs, dead, queues, schedules, workers, stats, why, check, doctor, migrate, bench):
+for _command in (
+    worker,
+    jobs,
+    dead,
+    queues,
+    schedules,
+    workers,
+    incidents,
+    stats,
+    why,
+    check,
+    doctor,
+    migrate,
+    bench,
+):
     cli.add_command(_command)
 
 

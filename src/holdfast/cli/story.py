@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 
+from holdfast.cli.casebook import by_job, read_casebook
 from holdfast.cli.connection import Wanted
 from holdfast.cli.lookup import find_job
 from holdfast.cli.windows import find_windows
+from holdfast.core.incident import Incident
 from holdfast.core.job import Attempt, Job
 from holdfast.errors import JobNotFoundError
 from holdfast.store.protocol import Situation
@@ -20,6 +22,8 @@ class Story:
     situation: Situation
     attempts: tuple[Attempt, ...]
     windows: Windows
+    incidents: tuple[Incident, ...]
+    """In which it was involved, the newest first."""
 
     @property
     def job(self) -> Job:
@@ -40,4 +44,6 @@ def read_story(wanted: Wanted, job_id: str) -> Story:
         situation = backend.run(backend.verbs.situation(job.id))
         if situation is None:
             raise JobNotFoundError(f"job {job.id} was removed just now")
-        return Story(situation, backend.run(backend.verbs.history(job.id)), find_windows(backend))
+        history = backend.run(backend.verbs.history(job.id))
+        incidents = by_job(read_casebook(backend)).get(job.id, ())
+        return Story(situation, history, find_windows(backend), tuple(incidents))

@@ -1,35 +1,51 @@
 """Incidents in the store: two records each, one of them short, and one with the evidence, read when asked for."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from uuid import uuid4
 
 import msgspec
 
 from holdfast.core.incident import Evidence, Incident
 from holdfast.core.record import Change, Kind, Record
+from holdfast.incidents.keeping import Keeping, Kept, outdated
 from holdfast.store.errand import Verbs, errand
 from holdfast.store.protocol import Store
+
+_AT_ONCE = 50
+"""So many incidents are forgotten by one call."""
+
+
+def changes_of(incident: Incident, evidence: Evidence | None, seen: int) -> tuple[Change, ...]:
+    """Return the wish to write an incident of which version `seen` is known, and its evidence if given.
+
+    Its tokens are new: a wish whose answer was lost is repeated as it is, and counts once.
+    """
+    changes = [Change(Kind.INCIDENT, incident.id, seen, str(uuid4()), msgspec.json.encode(incident))]
+    if evidence is not None:
+        changes.insert(0, Change(Kind.EVIDENCE, incident.id, 0, str(uuid4()), msgspec.json.encode(evidence)))
+    return tuple(changes)
 
 
 @errand
 def write_incident(verbs: Store, incident: Incident, evidence: Evidence | None = None) -> Verbs[None]:
     """Write an incident, or what has changed of it since; its evidence if given."""
-    bodies = [(Kind.INCIDENT, msgspec.json.encode(incident))]
-    if evidence is not None:
-        bodies.insert(0, (Kind.EVIDENCE, msgspec.json.encode(evidence)))  # so that none is seen without it
-    for kind, body in bodies:
-        done = False
-        while not done:
-            seen: tuple[Record, ...] = yield verbs.records(kind, (incident.id,))
-            version = seen[0].version if seen else 0
-            (done,) = yield verbs.change_records([Change(kind, incident.id, version, str(uuid4()), body)])
+    done = False
+    while not done:
+        seen: tuple[Record, ...] = yield verbs.records(Kind.INCIDENT, (incident.id,))
+        version = seen[0].version if seen else 0
+        *_, done = yield verbs.change_records(changes_of(incident, evidence, version))
 
 
 @errand
 def list_incidents(verbs: Store) -> Verbs[tuple[Incident, ...]]:
     """Return all incidents, the newest first."""
-    records: tuple[Record, ...] = yield verbs.records(Kind.INCIDENT)
-    incidents = [msgspec.json.decode(record.body, type=Incident) for record in records]
+    return read_incidents((yield verbs.records(Kind.INCIDENT)))
+
+
+def read_incidents(records: Iterable[Record]) -> tuple[Incident, ...]:
+    """Return what records tell, the newest first; what another release wrote for itself is passed over."""
+    incidents = [incident for record in records if (incident := _read(record)) is not None]
     return tuple(sorted(incidents, key=lambda each: (each.last_at, each.id), reverse=True))
 
 
@@ -37,14 +53,51 @@ def list_incidents(verbs: Store) -> Verbs[tuple[Incident, ...]]:
 def read_evidence(verbs: Store, incident_id: str) -> Verbs[Evidence]:
     """Return the evidence of an incident; none where there is none."""
     records: tuple[Record, ...] = yield verbs.records(Kind.EVIDENCE, (incident_id,))
-    return msgspec.json.decode(records[0].body, type=Evidence) if records else Evidence()
+    try:
+        return msgspec.json.decode(records[0].body, type=Evidence) if records else Evidence()
+    except msgspec.MsgspecError as error:
+        return Evidence({"unreadable": f"the evidence in the store cannot be read: {error}"})
 
 
 @errand
 def forget_incidents(verbs: Store, incident_ids: Sequence[str]) -> Verbs[None]:
-    """Forget incidents and their evidence."""
-    for kind in (Kind.INCIDENT, Kind.EVIDENCE):
-        records: tuple[Record, ...] = yield verbs.records(kind, tuple(incident_ids))
-        changes = [Change(kind, each.name, each.version, str(uuid4()), None) for each in records]
-        if changes:
-            yield verbs.change_records(changes)
+    """Forget incidents and their evidence, also those that grow meanwhile."""
+    for some in _in_batches(incident_ids):
+        left = some
+        while left:
+            records: tuple[Record, ...] = yield verbs.records(Kind.INCIDENT, left)
+            versions = {record.name: record.version for record in records}
+            made: Sequence[bool] = yield verbs.change_records(_forgetting(left, versions))
+            left = [name for name, done in zip(left, made[::2], strict=True) if not done]
+
+
+@errand
+def forget_outdated(verbs: Store, keeping: Keeping, now: datetime) -> Verbs[int]:
+    """Forget what is too much or too old; tell how many. Those that grew meanwhile are left alone."""
+    records: tuple[Record, ...] = yield verbs.records(Kind.INCIDENT)
+    versions = {record.name: record.version for record in records}
+    too_many = outdated((Kept(each.id, each.last_at) for each in read_incidents(records)), keeping, now)
+    for some in _in_batches(too_many):
+        yield verbs.change_records(_forgetting(some, versions))
+    return len(too_many)
+
+
+def _in_batches(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    for first in range(0, len(names), _AT_ONCE):
+        yield names[first : first + _AT_ONCE]
+
+
+def _forgetting(names: Sequence[str], versions: dict[str, int]) -> Sequence[Change]:
+    """Evidence is written once and never changed: its version is known without reading it."""
+    return [
+        Change(kind, name, version, str(uuid4()), None)
+        for name in names
+        for kind, version in ((Kind.INCIDENT, versions.get(name, 0)), (Kind.EVIDENCE, 1))
+    ]
+
+
+def _read(record: Record) -> Incident | None:
+    try:
+        return msgspec.json.decode(record.body, type=Incident)
+    except msgspec.MsgspecError:
+        return None

@@ -9,6 +9,11 @@ DEFAULT_URL = "sqlite:///holdfast.db"
 LONGEST_SPAN = 365 * 86_400.0
 """Seconds beyond which a span is a mistake; infinity would not even reach the worker."""
 
+MOST_INCIDENTS = 10_000
+"""Incidents that may be kept: whoever lists them reads them all."""
+
+MOST_MEGABYTES = 1_000_000
+
 MOST_AT_ONCE = 10_000
 """Jobs that one process may run at a time; more is a mistake, for each may need a thread."""
 
@@ -22,7 +27,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     retry_for: how long an enqueue goes on trying while the store is away; max_wait: how long a due job may wait
     because others have a higher priority (None: for ever); keep_finished: how long completed and cancelled jobs are
     kept (None: for ever); name and release: of the app, to which the schedules it declares belong (None: MODULE:APP
-    of its workers, and a release that is another where its schedules are).
+    of its workers, and a release that is another where its schedules are); incidents_dir: where supervisors write
+    incidents (None: the user's folder for such); keep_incidents, keep_incidents_for and keep_incidents_mb: how many
+    of them are kept, for how long (None: for ever), and how many megabytes their folders may take.
     """
 
     url: str = DEFAULT_URL
@@ -40,6 +47,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     keep_finished: float | None = 7 * 86_400.0
     name: str | None = None
     release: str | None = None
+    incidents_dir: str | None = None
+    keep_incidents: int = 200
+    keep_incidents_for: float | None = 30 * 86_400.0
+    keep_incidents_mb: int = 200
 
     @property
     def beat_every(self) -> float:

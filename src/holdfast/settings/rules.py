@@ -1,5 +1,6 @@
 """What each setting takes: how a value is read where it is written as text, and what is refused. Pure."""
 
+import os
 import re
 from collections.abc import Mapping
 from datetime import timedelta
@@ -8,7 +9,7 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.settings.model import LONGEST_SPAN, MOST_AT_ONCE
+from holdfast.settings.model import LONGEST_SPAN, MOST_AT_ONCE, MOST_INCIDENTS, MOST_MEGABYTES
 
 NONE_WORD = "none"
 """What a file or a variable says for None."""
@@ -108,6 +109,23 @@ class TextRule(msgspec.Struct, frozen=True):
         return value
 
 
+class FolderRule(msgspec.Struct, frozen=True):
+    """A folder, which is made where it is needed."""
+
+    optional: bool = True
+
+    def parse(self, text: str) -> object:
+        """Return the text."""
+        return text
+
+    def check(self, value: object) -> object:
+        """Return its path."""
+        path = os.fspath(value) if isinstance(value, os.PathLike) else value
+        if not isinstance(path, str) or not path or "\0" in path:
+            raise UnfitError("must be the path of a folder, or none")
+        return path
+
+
 _URL = TextRule(re.compile(r"(?s).+"), "must be a text such as sqlite:///holdfast.db", optional=False)
 """Which ones mean a store is not known here."""
 
@@ -139,6 +157,10 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "keep_finished": SpanRule(optional=True),
         "name": _LABEL,
         "release": _LABEL,
+        "incidents_dir": FolderRule(),
+        "keep_incidents": CountRule(MOST_INCIDENTS),
+        "keep_incidents_for": SpanRule(optional=True),
+        "keep_incidents_mb": CountRule(MOST_MEGABYTES),
     }
 )
 """The rule of every setting, in the order of `Settings`."""

@@ -84,7 +84,7 @@ class Census:
     """Who is there and what waits, by the store's time `now`.
 
     `latest_at` is the latest time that the store has written down as past: ahead of now, the clock was set back.
-    `windows` are the records that tell when queues and tasks are closed.
+    `windows` are the records that tell when queues and tasks are closed, `incidents` those of what went wrong.
     """
 
     now: datetime
@@ -94,6 +94,7 @@ class Census:
     windows: tuple[Record, ...] = ()
     unknown: tuple[UnknownTask, ...] = ()
     dead: int = 0
+    incidents: tuple[Record, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import Protocol
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import ClaimRef
 from holdfast.store.protocol import WorkerBeat
+from holdfast.words import short_id
 from holdfast.worker.messages import Buried, Channel, Stop
 from holdfast.worker.notes import LogReader, read_notes
 
@@ -119,6 +120,8 @@ class Child:
     worked: bool = False
     verdict: str = ""
     """What it said, or was found, to be its trouble."""
+    incident: str = ""
+    """Under which id its end is kept, if that is an incident."""
     stuck: set[ClaimRef] = field(default_factory=set)
     unanswered_for: float = 0.0
     polled_at: datetime | None = None
@@ -170,9 +173,13 @@ class Child:
         """Return what its end means for its claims."""
         noted = read_notes(self.process.notes)
         if self.stuck:
-            return Death(DeathKind.CRASHED, frozenset(self.stuck) & noted.running, self.verdict)
+            return Death(DeathKind.CRASHED, frozenset(self.stuck) & noted.running, self._told(self.verdict))
         asked = self.phase is Phase.LEAVING or self.retired
         if self._killed_to_stop or (asked and end.clean):
             return Death(DeathKind.STOPPED)
         evidence = "; ".join(filter(None, [str(end), self.verdict]))
-        return Death(DeathKind.CRASHED, noted.running, evidence)
+        return Death(DeathKind.CRASHED, noted.running, self._told(evidence))
+
+    def _told(self, evidence: str) -> str:
+        """Return evidence with the incident that has more of it."""
+        return f"{evidence} (incident {short_id(self.incident)})" if self.incident else evidence

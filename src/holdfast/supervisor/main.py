@@ -7,8 +7,12 @@ from pathlib import Path
 from random import Random
 
 from holdfast.clock import SystemClock
+from holdfast.errors import ConfigurationError
 from holdfast.events import Events
 from holdfast.incidents.desk import Desk
+from holdfast.incidents.filing import Filing
+from holdfast.incidents.keeping import Keeping
+from holdfast.settings import Settings, read_settings
 from holdfast.store.open import open_backend
 from holdfast.supervisor.options import WorkerOptions
 from holdfast.supervisor.plan import Plan, Ports
@@ -32,7 +36,9 @@ async def _supervise(options: WorkerOptions, folder: Path) -> None:
     events = Events()
     logs = attach_logs(events, options.logs)
     random, clock = Random(), SystemClock()  # noqa: S311 - jitter
-    witness = Witness(clock, Desk())
+    early = _early_settings()
+    desk = Desk(clock, early, filing=Filing(Keeping.of(early), clock))
+    witness = Witness(clock, desk)
     ports = Ports(ProcessLauncher(options, folder), open_backend, clock, random, events, witness)
     plan = Plan(options.processes, options.queues, options.drain)
     supervisor = Supervisor(plan, ports)
@@ -44,4 +50,13 @@ async def _supervise(options: WorkerOptions, folder: Path) -> None:
     try:
         await supervisor.run()
     finally:
+        desk.close(LAST_LINES)
         logs.close(LAST_LINES)
+
+
+def _early_settings() -> Settings:
+    """Return the settings as far as they are known before a child has told those of the app."""
+    try:
+        return read_settings().settings
+    except ConfigurationError:  # the first child will say it
+        return Settings()

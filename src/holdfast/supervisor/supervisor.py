@@ -89,7 +89,7 @@ class Supervisor:
         """Begin with the first registered child; what is wrong with the store before it, `_greet` says once."""
         self._begin(link.heart.run(), link.firing.run(), link.hangs.run())
         if self._ports.witness is not None:
-            self._begin(self._ports.witness.write(link.calls))
+            self._begin(self._ports.witness.write(link.calls, link.settings))
         if self._plan.drain:
             self._begin(self._drain(link))
 

@@ -2,11 +2,14 @@
 
 import socket
 
+from msgspec.structs import replace
+
 from holdfast.clock import Clock
 from holdfast.core.crash import DeathKind
 from holdfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
 from holdfast.ids import new_job_id
 from holdfast.incidents.desk import Desk
+from holdfast.settings import Settings
 from holdfast.supervisor.child import Child, Exit, Phase
 from holdfast.worker.messages import Noticed
 from holdfast.worker.storecalls import StoreCalls
@@ -19,8 +22,9 @@ class Witness:
         self._clock = clock
         self._desk = desk
 
-    async def write(self, calls: StoreCalls) -> None:
+    async def write(self, calls: StoreCalls, settings: Settings) -> None:
         """Write down incidents as they come."""
+        self._desk.learn(settings)
         await self._desk.run(calls)
 
     async def saw_end(self, child: Child, end: Exit) -> None:
@@ -29,11 +33,12 @@ class Witness:
         if death.kind is DeathKind.CRASHED or (child.phase is Phase.STARTING and not end.clean):
             jobs = tuple(InvolvedJob(ref.job_id, ref.fence) for ref in sorted(death.started))
             incident = self._incident(child, Trouble.CRASH, str(end), jobs)
-            self._desk.report(incident, Evidence({"exit": death.evidence or str(end)}))
+            child.incident = self._desk.report(incident, Evidence({"exit": death.evidence or str(end)}))
 
     def heard(self, child: Child, noticed: Noticed) -> None:
         """Make an incident of what a child has noticed."""
         incident = self._incident(child, noticed.trouble, noticed.summary, noticed.jobs)
+        incident = replace(incident, fingerprint=noticed.fingerprint, count=noticed.count)
         self._desk.report(incident, Evidence(noticed.parts))
 
     def _incident(self, child: Child, trouble: Trouble, summary: str, jobs: tuple[InvolvedJob, ...]) -> Incident:

@@ -16,6 +16,7 @@ NEEDED = {
     ("schedules", "create"): ("some-id", "send_email", "--every", "1h"),
     ("schedules", "edit"): ("some-id", "--every", "1h"),
     ("schedules", "backfill"): ("some-id", "--since", "1h"),
+    ("incidents", "export"): ("some-id", "--to", "some.zip"),
 }
 """What commands need that need more than an id."""
 

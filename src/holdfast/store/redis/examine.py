@@ -129,6 +129,7 @@ def _settings(connection: Wire) -> dict[str, str]:
 def _census(verbs: RedisStore) -> Steps[Census]:
     workers = yield from verbs.workers().steps
     windows = yield from verbs.records(RecordKind.WINDOW).steps
+    incidents = yield from verbs.records(RecordKind.INCIDENT).steps
     now, latest, queues, unknown, dead = yield Script("census")
     due = tuple(
         DueQueue(name.decode(), from_micros_or_none(paused and int(paused)), count, from_micros(int(oldest)))
@@ -137,4 +138,5 @@ def _census(verbs: RedisStore) -> Steps[Census]:
     seen = [worker.started_at for worker in workers] + ([from_micros(int(latest))] if latest else [])
     aside = ((to_task(word), int(jobs)) for word, jobs in pairs(unknown))
     put_aside = tuple(UnknownTask(*row) for row in sorted((task.name, task.version, jobs) for task, jobs in aside))
-    return Census(from_micros(int(now)), workers, due, max(seen, default=None), windows, put_aside, dead)
+    latest_at = max(seen, default=None)
+    return Census(from_micros(int(now)), workers, due, latest_at, windows, put_aside, dead, incidents)

@@ -178,7 +178,8 @@ def _take_census(files: Files, namespace: str | None, clock: Clock) -> Census:
         ]
         workers = run_steps(connection, store.workers().steps)
         windows = run_steps(connection, store.records(Kind.WINDOW).steps)
+        incidents = run_steps(connection, store.records(Kind.INCIDENT).steps)
         [(latest,)] = connection.execute(sql["latest_time"])
         unknown = tuple(UnknownTask(*row) for row in connection.execute(sql["put_aside"]))
         [(dead,)] = connection.execute(sql["dead_count"])
-    return Census(now, workers, tuple(due), from_micros_or_none(latest), windows, unknown, dead)
+    return Census(now, workers, tuple(due), from_micros_or_none(latest), windows, unknown, dead, incidents)

@@ -1,0 +1,47 @@
+"""Whatever ends a worker leaves an incident behind, in every store and on disk, and everything leads to it."""
+
+import json
+import re
+from pathlib import Path
+
+from fleet import wait_until
+from shopfloor import HOLDFAST, Worker, environment
+
+from holdfast.core.states import State
+
+
+def test_a_crash_is_an_incident_that_its_job_leads_to(fleet_on_each_store):
+    """The error of the job, its page and the list of the dead name it; the store and the folder have the same."""
+    fleet = fleet_on_each_store
+    poison = fleet.enqueue("exit_nine", options={"max_attempts": 1})
+    [tree] = fleet.start_workers(1, lease=2)
+
+    dead = fleet.wait_for(poison, State.DEAD)
+    listed = wait_until(lambda: fleet.holdfast_json("incidents", "list", "--job", poison), what="the incident")
+
+    [short] = re.findall(r"\(incident (\w{8})\)", dead.error)
+    shown = fleet.holdfast_json("incidents", "show", short)
+    assert shown["id"] in [each["id"] for each in listed]
+    assert shown["trouble"] == "crash"
+    assert [(job["job_id"], job["task"], job["state"]) for job in shown["jobs"]] == [(poison, "exit_nine", "dead")]
+    assert "its process exited with status 9" in shown["evidence"]["exit"]
+    assert fleet.holdfast_json("jobs", "show", poison)["incidents"] == [each["id"] for each in listed]
+    assert fleet.holdfast_json("dead", "list")[0]["incidents"] == [each["id"] for each in listed]
+    assert f"(incident {short})" in tree.told
+    assert json.loads(Path(shown["folder"], "incident.json").read_text())["id"] == shown["id"]
+
+
+def test_a_worker_that_never_reaches_its_store_leaves_its_incidents_on_disk(tmp_path):
+    """An app that ends its process when it is imported: there is nowhere to write to, and evidence all the same."""
+    (tmp_path / "shop.py").write_text("import os\n\nos._exit(7)\n")
+    state = tmp_path / "state"
+    command = [HOLDFAST, "worker", "shop:app", "--app-dir", str(tmp_path)]
+    worker = Worker(command, tmp_path / "log", environment(TMPDIR=str(tmp_path), XDG_STATE_HOME=str(state)))
+    try:
+        assert worker.wait() == 2, worker.words
+    finally:
+        worker.kill()
+    summaries = [json.loads(file.read_text()) for file in state.glob("holdfast/incidents/*/incident.json")]
+    assert {(each["trouble"], each["summary"]) for each in summaries} == {
+        ("crash", "its process exited with status 7")
+    }
