@@ -51,6 +51,7 @@ class Link:
             children=children,
             suspects_wait=suspects_wait,
             heed=self._heed,
+            witness=ports.witness,
         )
         self._any_registered = False
 

@@ -28,8 +28,9 @@ from holdfast.store.open import public_name
 from holdfast.supervisor.child import Child, ChildSpec, Exit, Phase
 from holdfast.supervisor.drain import until_drained
 from holdfast.supervisor.link import Link
+from holdfast.supervisor.orders import Order
 from holdfast.supervisor.plan import Plan, Ports
-from holdfast.worker.messages import Failed, Hello, Message, Noticed, Pulse, Retired, Stuck
+from holdfast.worker.messages import Failed, Hello, Message, Noticed, Pictured, Pulse, Retired, Stuck
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +62,8 @@ class Supervisor:
         self._hurry = asyncio.Event()
         self._over = asyncio.Event()
         self._fatal: HoldfastError | None = None
+        if ports.witness is not None:
+            ports.witness.meet(self._id, lambda: list(self._children.values()))
 
     async def run(self) -> None:
         """Supervise until stopped. Raises the error that made it give up, if one did."""
@@ -184,6 +187,8 @@ class Supervisor:
     async def _hear(self, child: Child) -> None:
         while (message := await child.process.channel.receive()) is not None:
             child.pulse_at = self._ports.clock.boot()
+            if self._ports.witness is not None:
+                self._ports.witness.heard(child, message)
             await self._heed(child, message)
 
     async def _heed(self, child: Child, message: Message) -> None:
@@ -207,8 +212,10 @@ class Supervisor:
                 child.process.kill()
             case Retired(worked=worked):
                 child.retired, child.worked = True, worked
-            case Noticed() if self._ports.witness is not None:
-                self._ports.witness.heard(child, message)
+            case Pictured(tasks=tasks):
+                child.pictured(tasks)
+            case Noticed():
+                pass  # the witness has heard it
             case _:
                 log.warning("unexpected word from a child: %s", type(message).__name__)
 
@@ -222,7 +229,7 @@ class Supervisor:
                     self._ports,
                     children=lambda: list(self._children.values()),
                     suspects_wait=self._run_suspect,
-                    order_handlers={},
+                    order_handlers={"dump": self._dump},
                 )
             link = self._link
             first = await link.register(child, settings, supervisor=self._id, queues=queues)
@@ -247,6 +254,12 @@ class Supervisor:
                 supervisor_pid=os.getpid(),
             )
         )
+
+    async def _dump(self, order: Order) -> None:
+        """Take a picture of a living child, in an incident that has the id of the order."""
+        child = self._children.get(order.worker)
+        if child is not None and self._ports.witness is not None:
+            await self._ports.witness.snapshot(child, order.id)
 
     # -- stopping --------------------------------------------------------------------------------------------
 
