@@ -6,11 +6,14 @@ from collections.abc import Callable, Sequence
 from holdfast.clock import Clock
 from holdfast.errors import StoreError
 from holdfast.events import Events, WorkerHung
-from holdfast.supervisor.child import Child
+from holdfast.supervisor.child import Child, Phase
 from holdfast.supervisor.evidence.portrait import take_portrait
 from holdfast.worker.storecalls import StoreCalls
 
 LOOK_EVERY = 1.0
+
+START_LIMIT = 60.0
+"""Seconds that a child has at least to import the app: its event loop does not turn meanwhile."""
 
 
 class HangWatch:
@@ -48,7 +51,8 @@ class HangWatch:
 
     async def _hangs(self, child: Child, now: float) -> bool:
         """Tell whether a child gives no sign of life, or gets no answer from a store that does answer us."""
-        if now - child.pulse_at > self._limit:
+        limit = max(self._limit, START_LIMIT) if child.phase is Phase.STARTING else self._limit
+        if now - child.pulse_at > limit:
             return True
         if child.unanswered_for <= self._limit:
             return False

@@ -6,8 +6,8 @@ The kernel tells once what a process has used, to who takes its status; event lo
 end and that moment /proc still has its limits and its cgroup. So the end is seen first, then that is read, and then
 the status is taken.
 
-A number whose process was taken may be another's at once. So signals go by pidfd, which never means another one, and
-under a lock that the taking needs as well: that alone does where there is no pidfd.
+A number whose process was taken may be another's at once. So signals go by pidfd, which never means another one,
+and under a lock that the taking needs as well: that alone does where there is no pidfd.
 """
 
 import asyncio

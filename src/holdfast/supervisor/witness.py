@@ -18,9 +18,9 @@ from holdfast.core.job import ClaimRef
 from holdfast.ids import new_job_id
 from holdfast.incidents.desk import Desk
 from holdfast.store.protocol import Worker
-from holdfast.supervisor.child import Child, Exit
+from holdfast.supervisor.child import Child, Exit, Phase
 from holdfast.supervisor.evidence.death import examine
-from holdfast.supervisor.evidence.involved import involved, words_of
+from holdfast.supervisor.evidence.involved import involved, running, words_of
 from holdfast.supervisor.evidence.memorywatch import MemoryWatch
 from holdfast.supervisor.evidence.portrait import take_portrait
 from holdfast.supervisor.evidence.surroundings import surroundings
@@ -82,8 +82,14 @@ class Witness:
 
         async def tell() -> None:
             jobs = await involved(self._calls, found.claims)
-            summary = f"worker {child.worker} {found.how} while it ran {words_of(jobs)}"
-            incident = self._incident(found.trouble, summary, jobs, worker=child.worker, pid=child.process.pid)
+            doing = " while it started" if child.phase is Phase.STARTING else running(jobs)
+            incident = self._incident(
+                found.trouble,
+                f"worker {child.worker} {found.how}{doing}",
+                jobs,
+                worker=child.worker,
+                pid=child.process.pid,
+            )
             await self._report(incident, found.parts)
 
         await asyncio.wait([self._begin(tell())], timeout=MOMENT)
@@ -92,7 +98,7 @@ class Witness:
         """Make an incident of a worker of another supervisor that was heard of no more."""
         info = lost.info
         silent = f"{lost.beat_age.total_seconds():.0f} s"
-        summary = f"worker {info.id} on {info.host} was not heard of for {silent} while it ran {words_of(jobs)}"
+        summary = f"worker {info.id} on {info.host} was not heard of for {silent}{running(jobs)}"
         known = {
             "host": info.host,
             "process": str(info.pid),
@@ -132,7 +138,7 @@ class Witness:
         """Make an incident of how a living child is doing, because somebody asked."""
         portrait = await take_portrait(child)
         jobs = await involved(self._calls, read_notes(child.process.notes).running)
-        summary = f"worker {child.worker} was looked at while it ran {words_of(jobs)}"
+        summary = f"worker {child.worker} was looked at{running(jobs)}"
         who = {"worker": child.worker, "pid": child.process.pid, "id": incident_id}
         await self._report(
             self._incident(Trouble.SNAPSHOT, summary, jobs, **who), {**child.process.remains(), **portrait}

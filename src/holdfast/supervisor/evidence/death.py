@@ -39,7 +39,7 @@ def examine(child: Child, death: Death, end: Exit, memory: MemoryWatch) -> Findi
     elif verdict is not None and verdict.holds:
         trouble, how = Trouble.OUT_OF_MEMORY, _OF_MEMORY[verdict.certainty]
     elif child.phase is Phase.STARTING and child.verdict:
-        trouble, how = Trouble.CRASH, f"could not start: {child.verdict.partition(chr(10))[0]}"
+        trouble, how = Trouble.CRASH, f"failed ({child.verdict.partition(chr(10))[0]})"
     else:
         trouble, how = Trouble.CRASH, _died(end)
     return Finding(trouble, how, parts, death.started)

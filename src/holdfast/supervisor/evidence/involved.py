@@ -41,10 +41,13 @@ async def jobs_of(calls: StoreCalls, worker: str) -> tuple[InvolvedJob, ...]:
     return tuple(_involved(ClaimRef(job.id, job.fence), job) for job in running if job.worker == worker)
 
 
+def running(jobs: Sequence[InvolvedJob]) -> str:
+    """Return what ran, to follow what happened: ` while it ran send_email 0197…`."""
+    return f" while it ran {words_of(jobs)}" if jobs else " with no job running"
+
+
 def words_of(jobs: Sequence[InvolvedJob]) -> str:
-    """Return what was running, in a few words: `send_email 0197…`."""
-    if not jobs:
-        return "nothing"
+    """Return these jobs, of which there is one at least, in a few words: `send_email 0197…`."""
     first = f"{jobs[0].task or 'job'} {jobs[0].job_id}"
     return first if len(jobs) == 1 else f"{first} and {len(jobs) - 1} more"
 

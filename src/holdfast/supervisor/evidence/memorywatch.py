@@ -26,10 +26,12 @@ _RECORD = 8192
 class MemoryWatch:
     """What the kernel says about memory. `look` now and again: what is new since is what a death is judged by."""
 
-    def __init__(self, cgroups: Path = CGROUPS, kernel_log: Path = KERNEL_LOG) -> None:
+    def __init__(
+        self, cgroups: Path = CGROUPS, kernel_log: Path = KERNEL_LOG, proc_cgroup: str | None = None
+    ) -> None:
         self._cgroups = cgroups
         self._kernel = KernelLog(kernel_log)
-        self._group = memory_group(_read(Path("/proc/self/cgroup")))
+        self._group = memory_group(_read(Path("/proc/self/cgroup")) if proc_cgroup is None else proc_cgroup)
         self._kills: int | None = None
         self.look()
 
@@ -52,9 +54,8 @@ class MemoryWatch:
 
     def _kills_of(self, group: MemoryGroup | None) -> int | None:
         name = "memory.events" if group is not None and group.version > 1 else "memory.oom_control"
-        return next(
-            (kills for folder in self._folders(group)[:1] if (kills := _kills(folder / name)) is not None), None
-        )
+        folders = self._folders(group)
+        return kills_in(_read(folders[0] / name)) if folders else None
 
     def _limit_of(self, group: MemoryGroup | None) -> int | None:
         name = "memory.max" if group is not None and group.version > 1 else "memory.limit_in_bytes"
@@ -100,10 +101,6 @@ class KernelLog:
         line = record.partition(";")[2].partition("\n")[0]
         if _OF_A_DEATH.search(line):
             self._lines.append(line)
-
-
-def _kills(file: Path) -> int | None:
-    return kills_in(_read(file))
 
 
 def _read(file: Path) -> str:
