@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal, Self
 
+from deadly import DEATHS
 from ledger import VARIABLE, Ledger
 from pydantic import BaseModel, model_serializer, model_validator
 
@@ -47,6 +48,7 @@ def make_app(url: str | None = None) -> Holdfast:
     app = Holdfast(url, **given)
     for handler in HANDLERS:
         app.task(handler)
+    app.task(name="nap_deaf", timeout=0.2)(nap_in_thread)
 
     @app.task
     def close_the_app() -> None:
@@ -196,6 +198,7 @@ HANDLERS = (
     take_deadly_in_thread,
     tell_start,
     say_progress_often,
+    *DEATHS,
 )
 
 if SKEW in os.environ:

@@ -6,7 +6,6 @@ by `os._exit`: a handler's thread that does not stop must not keep the process, 
 
 import asyncio
 import contextlib
-import faulthandler
 import logging
 import os
 import signal
@@ -22,6 +21,7 @@ from typing import NoReturn
 import msgspec
 
 from holdfast.app import Holdfast
+from holdfast.child.blackbox import open_blackbox
 from holdfast.child.canary import WithCanary
 from holdfast.child.declared import bring_in_declared
 from holdfast.child.lifespan import enter_lifespans, leave_lifespans
@@ -34,6 +34,7 @@ from holdfast.store.open import absolute_url, open_backend
 from holdfast.watch.attach import attach_logs
 from holdfast.worker.alarm import finest_alarm
 from holdfast.worker.channel import SocketChannel
+from holdfast.worker.logring import keep_log_ring
 from holdfast.worker.logtail import keep_log_tails
 from holdfast.worker.messages import Configure, Failed, Hello
 from holdfast.worker.notefile import FileLog
@@ -70,6 +71,7 @@ async def _child(end: socket.socket) -> None:
     configure = await channel.receive()
     if not isinstance(configure, Configure):
         return
+    open_blackbox(Path(configure.dump))
     try:
         app = load_app(configure.target, configure.app_dir)
         settings = _settings(app, configure)
@@ -83,7 +85,7 @@ async def _child(end: socket.socket) -> None:
     if not configure.alone:
         warn_of_unused_queues(app, configure.queues)
     keep_log_tails(logging.getLogger())
-    faulthandler.register(signal.SIGUSR1, file=Path(configure.dump).open("w"), all_threads=True)  # noqa: ASYNC230, SIM115 - open as long as the process
+    keep_log_ring(Path(configure.log), logging.getLogger())
     random = Random()  # noqa: S311 - jitter
     notes = FileLog(Path(configure.notes))
     ports = Ports(backend, channel, notes, SystemClock(), random, app.events, finest_alarm)

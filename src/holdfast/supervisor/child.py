@@ -6,6 +6,7 @@ starting ─► working ─► leaving ─► gone
 
 import asyncio
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
@@ -15,7 +16,7 @@ from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import ClaimRef
 from holdfast.store.protocol import WorkerBeat
 from holdfast.words import short_id
-from holdfast.worker.messages import Buried, Channel, Stop
+from holdfast.worker.messages import Buried, Channel, Picture, Stop
 from holdfast.worker.notes import LogReader, read_notes
 
 KILL_AFTER_GRACE = 8.0
@@ -32,22 +33,34 @@ class ChildSpec:
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How a process ended: its status, or minus the number of the signal that ended it."""
+    """How a process ended: its status, or minus the number of the signal that ended it.
+
+    `peak_rss` is the most memory that it had at a time, in bytes, and `cpu` for how many seconds it computed; None
+    where that is not known.
+    """
 
     code: int
+    peak_rss: int | None = None
+    cpu: float | None = None
 
     @property
     def clean(self) -> bool:
         """Whether it ended as it should."""
         return self.code == 0
 
-    def __str__(self) -> str:
+    @property
+    def signal_name(self) -> str | None:
+        """The signal that ended it; None where it exited by itself."""
         if self.code >= 0:
-            return f"its process exited with status {self.code}"
+            return None
         try:
-            name = signal.Signals(-self.code).name
+            return signal.Signals(-self.code).name
         except ValueError:
-            name = f"signal {-self.code}"
+            return f"signal {-self.code}"
+
+    def __str__(self) -> str:
+        if (name := self.signal_name) is None:
+            return f"its process exited with status {self.code}"
         hint = " (often the kernel's out-of-memory killer)" if name == "SIGKILL" else ""
         return f"its process was ended by {name}{hint}"
 
@@ -80,6 +93,14 @@ class ChildProcess(Protocol):
 
     async def stacks(self) -> str:
         """Return where its threads are, as well as that can be known."""
+        ...
+
+    async def seen_from_outside(self) -> Mapping[str, str]:
+        """Return what can be seen of it, alive, without its help: texts by name."""
+        ...
+
+    def remains(self) -> Mapping[str, str]:
+        """Return what it has written down for others by now, dead or alive, as texts by name."""
         ...
 
     def forget(self) -> None:
@@ -122,11 +143,14 @@ class Child:
     """What it said, or was found, to be its trouble."""
     incident: str = ""
     """Under which id its end is kept, if that is an incident."""
+    portrait: Mapping[str, str] | None = None
+    """How it was found when it hung: texts by name."""
     stuck: set[ClaimRef] = field(default_factory=set)
     unanswered_for: float = 0.0
     polled_at: datetime | None = None
     replace: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when another child should take its place."""
+    _pictured: asyncio.Future[str] | None = None
     _killed_to_stop: bool = False
     _executioner: asyncio.TimerHandle | None = None
 
@@ -139,6 +163,19 @@ class Child:
         """Return its beat, from its notes: no help of the child is needed."""
         noted = read_notes(self.process.notes)
         return WorkerBeat(self.worker, noted.closed_call, noted.held, self.polled_at)
+
+    async def picture(self, within: float) -> str:
+        """Return where its coroutines are, if its event loop can still tell. Raises TimeoutError if not."""
+        if self._pictured is None or self._pictured.done():
+            self._pictured = asyncio.get_running_loop().create_future()
+            self.process.channel.send(Picture())
+        async with asyncio.timeout(within):
+            return await asyncio.shield(self._pictured)
+
+    def pictured(self, tasks: str) -> None:
+        """Take its answer to that."""
+        if self._pictured is not None and not self._pictured.done():
+            self._pictured.set_result(tasks)
 
     def ask_to_leave(self, grace: float) -> None:
         """Let it finish what runs within the grace, and no longer; another child may take its place."""

@@ -17,7 +17,9 @@ from holdfast.errors import HoldfastError
 from holdfast.events import Events, WorkerFound
 from holdfast.settings import Settings
 from holdfast.store.protocol import BeatAnswer, WorkerBeat
+from holdfast.supervisor.evidence.involved import jobs_of
 from holdfast.supervisor.obituary import find_dead, tell_dead
+from holdfast.supervisor.witness import Witness
 from holdfast.worker.storecalls import StoreCalls
 
 log = logging.getLogger(__name__)
@@ -31,6 +33,9 @@ SWEPT_AT_ONCE = 500
 SWEEP_FOR = 1.0
 """Seconds for which one look goes on where there are more; the next beat continues, and may first have to bury."""
 
+KNOWN_WITHIN = 1.0
+"""Seconds for the store to say what it knows of a lost worker."""
+
 VANISHED = Death(DeathKind.VANISHED, evidence="its worker stopped beating: its machine or processes are gone")
 
 
@@ -38,13 +43,21 @@ class Chores:
     """What one supervisor does for the store besides beating. `came_back` hears that jobs were given back."""
 
     def __init__(
-        self, calls: StoreCalls, clock: Clock, settings: Settings, events: Events, came_back: Callable[[], None]
+        self,
+        calls: StoreCalls,
+        clock: Clock,
+        settings: Settings,
+        events: Events,
+        *,
+        came_back: Callable[[], None],
+        witness: Witness | None = None,
     ) -> None:
         self._calls = calls
         self._clock = clock
         self._settings = settings
         self._events = events
         self._came_back = came_back
+        self._witness = witness
         self._sweep_at = clock.boot()
         self._at_work: asyncio.Task[None] | None = None
 
@@ -77,12 +90,28 @@ class Chores:
     async def _bury(self, expired: frozenset[str]) -> None:
         condemned = await self._calls.once(self._calls.verbs.condemn(expired))
         for worker in sorted(condemned):
+            await self._take_down(worker)
             released = await self._calls.once(self._calls.verbs.bury(worker, VANISHED))
             if released:
                 self._came_back()
             dead = await find_dead(self._calls, released)
             self._events.emit(WorkerFound(worker, 0, len(released) - len(dead)))
             tell_dead(self._events, dead, VANISHED.evidence)
+
+    async def _take_down(self, worker: str) -> None:
+        """Have what is known of a lost worker told, before its burial changes that; it is not waited for long."""
+        if self._witness is None:
+            return
+        try:
+            async with asyncio.timeout(KNOWN_WITHIN):
+                known = await self._calls.once(self._calls.verbs.workers())
+                jobs = await jobs_of(self._calls, worker)
+        except (HoldfastError, TimeoutError) as error:
+            log.warning("nothing could be taken down about lost worker %s: %s", worker, error)
+            return
+        for lost in known:
+            if lost.info.id == worker:
+                self._witness.saw_loss(lost, jobs)
 
     async def _sweep(self) -> bool:
         """Forget what is kept no longer; tell whether there may be more of it."""

@@ -6,10 +6,14 @@ from collections.abc import Callable, Sequence
 from holdfast.clock import Clock
 from holdfast.errors import StoreError
 from holdfast.events import Events, WorkerHung
-from holdfast.supervisor.child import Child
+from holdfast.supervisor.child import Child, Phase
+from holdfast.supervisor.evidence.portrait import take_portrait
 from holdfast.worker.storecalls import StoreCalls
 
 LOOK_EVERY = 1.0
+
+START_LIMIT = 60.0
+"""Seconds that a child has at least to import the app: its event loop does not turn meanwhile."""
 
 
 class HangWatch:
@@ -28,23 +32,27 @@ class HangWatch:
         self._events = events
         self._limit = limit
         self._children = children
+        self._ending = set[str]()
 
     async def run(self) -> None:
-        """Look at the children, again and again."""
+        """Look at the children, again and again. To end one takes a while, in which the others are watched."""
         looked_at = self._clock.boot()
-        while True:
-            await asyncio.sleep(LOOK_EVERY)
-            slept = self._clock.boot() - looked_at
-            looked_at += slept
-            for child in self._children():
-                if slept > 2 * LOOK_EVERY:  # we were stopped ourselves, and could not hear
-                    child.pulse_at = looked_at
-                elif await self._hangs(child, looked_at):
-                    await self._end(child, max(looked_at - child.pulse_at, child.unanswered_for))
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await asyncio.sleep(LOOK_EVERY)
+                slept = self._clock.boot() - looked_at
+                looked_at += slept
+                for child in self._children():
+                    if slept > 2 * LOOK_EVERY:  # we were stopped ourselves, and could not hear
+                        child.pulse_at = looked_at
+                    elif child.worker not in self._ending and await self._hangs(child, looked_at):
+                        self._ending.add(child.worker)
+                        group.create_task(self._end(child, max(looked_at - child.pulse_at, child.unanswered_for)))
 
     async def _hangs(self, child: Child, now: float) -> bool:
         """Tell whether a child gives no sign of life, or gets no answer from a store that does answer us."""
-        if now - child.pulse_at > self._limit:
+        limit = max(self._limit, START_LIMIT) if child.phase is Phase.STARTING else self._limit
+        if now - child.pulse_at > limit:
             return True
         if child.unanswered_for <= self._limit:
             return False
@@ -55,6 +63,9 @@ class HangWatch:
         return True
 
     async def _end(self, child: Child, silent: float) -> None:
-        child.verdict = f"it gave no sign of life for {silent:.0f} s, here:\n{await child.process.stacks()}"
+        portrait = await take_portrait(child)
+        child.verdict = f"it gave no sign of life for {silent:.0f} s, here:\n{portrait.get('stacks', '')}"
+        child.portrait = portrait
         self._events.emit(WorkerHung(child.worker, child.process.pid, silent))
         child.process.kill()
+        self._ending.discard(child.worker)

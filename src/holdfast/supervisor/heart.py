@@ -18,6 +18,7 @@ from holdfast.settings import Settings
 from holdfast.store.protocol import BeatAnswer
 from holdfast.supervisor.child import Child, Phase
 from holdfast.supervisor.chores import Chores
+from holdfast.supervisor.witness import Witness
 from holdfast.wakeup import Wakeup
 from holdfast.worker.messages import Adopt, Renewed, Revoke, Told
 from holdfast.worker.storecalls import StoreCalls
@@ -40,6 +41,7 @@ class Heart:
         children: Callable[[], Sequence[Child]],
         suspects_wait: Callable[[frozenset[str]], None],
         heed: Callable[[BeatAnswer], None] = lambda _: None,
+        witness: Witness | None = None,
     ) -> None:
         self._calls = calls
         self._clock = clock
@@ -48,7 +50,7 @@ class Heart:
         self._children = children
         self._suspects_wait = suspects_wait
         self._heed = heed
-        self._chores = Chores(calls, clock, settings, events, came_back=self.look_soon)
+        self._chores = Chores(calls, clock, settings, events, came_back=self.look_soon, witness=witness)
         self._pauses = calls.pauses(longest=min(1.0, settings.beat_every))
         self._unbroken_since: float | None = None
         self._last_sent = 0.0

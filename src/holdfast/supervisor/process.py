@@ -1,23 +1,33 @@
 """Real children: started with a fresh interpreter, spoken to over a socket pair, noted in a private folder."""
 
 import asyncio
-import contextlib
 import os
 import signal
 import socket
 import sys
-from asyncio.subprocess import Process
+import time
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from holdfast.settings import URL_VARIABLE
 from holdfast.supervisor.child import ChildSpec, Exit
+from holdfast.supervisor.evidence.outside import seen_from_outside
+from holdfast.supervisor.offspring import Offspring
 from holdfast.supervisor.options import WorkerOptions
 from holdfast.worker.channel import SocketChannel
+from holdfast.worker.logring import read_ring
 from holdfast.worker.messages import Configure
 from holdfast.worker.notefile import FileLogReader
 
 STACKS_WITHIN = 1.0
 """Seconds that a hung child is given to write down where it is."""
+
+STACKS_SETTLE = 0.03
+"""Seconds without another line after which it has written all."""
+
+MOST_STACKS = 256 * 1024
+"""Bytes that are read of what it wrote."""
 
 
 class ProcessLauncher:
@@ -32,28 +42,22 @@ class ProcessLauncher:
         options = self._options
         ours, theirs = socket.socketpair()
         with theirs:
+            command = [sys.executable, "-m", "holdfast.child", str(theirs.fileno())]
             try:
-                process = await asyncio.create_subprocess_exec(
-                    sys.executable,
-                    "-m",
-                    "holdfast.child",
-                    str(theirs.fileno()),
-                    pass_fds=[theirs.fileno()],
-                    env=self._environment(),
-                )
+                process = Offspring(command, pass_fds=[theirs.fileno()], env=self._environment())
             except BaseException:
                 ours.close()
                 raise
-        notes = self._folder / f"{spec.worker}.notes"
-        dump = self._folder / f"{spec.worker}.stacks"
-        child = RealChild(process, await SocketChannel.over(ours), notes, dump)
+        files = ChildFiles.of(self._folder, spec.worker)
+        child = RealChild(process, await SocketChannel.over(ours), files)
         child.channel.send(
             Configure(
                 worker=spec.worker,
                 target=options.target,
                 app_dir=options.app_dir,
-                notes=str(notes),
-                dump=str(dump),
+                notes=str(files.notes),
+                dump=str(files.stacks),
+                log=str(files.log),
                 concurrency=options.concurrency,
                 queues=options.queues,
                 lease=options.lease,
@@ -70,14 +74,29 @@ class ProcessLauncher:
         return {**os.environ, URL_VARIABLE: url} if url else dict(os.environ)
 
 
+@dataclass(frozen=True, slots=True)
+class ChildFiles:
+    """Where a child writes down what is to outlive it: its claims, its stacks, the end of its log."""
+
+    notes: Path
+    stacks: Path
+    log: Path
+
+    @classmethod
+    def of(cls, folder: Path, worker: str) -> "ChildFiles":
+        """Return the files of one child."""
+        return cls(*(folder / f"{worker}.{name}" for name in ("notes", "stacks", "log")))
+
+
 class RealChild:
     """A child process."""
 
-    def __init__(self, process: Process, channel: SocketChannel, notes: Path, dump: Path) -> None:
+    def __init__(self, process: Offspring, channel: SocketChannel, files: ChildFiles) -> None:
         self._process = process
-        self._files = notes, dump
+        self._files = files
+        self._left: Mapping[str, str] = {}
         self.channel = channel
-        self.notes = FileLogReader(notes)
+        self.notes = FileLogReader(files.notes)
 
     @property
     def pid(self) -> int:
@@ -86,29 +105,50 @@ class RealChild:
 
     async def wait(self) -> Exit:
         """Return how it ended, once it has."""
-        end = Exit(await self._process.wait())
+        ended = await self._process.ended()
+        self._left = ended.left
         self.channel.hear_out()  # a process that a handler has forked may live on, with our line in its hands
-        return end
+        return ended.exit
 
     def kill(self) -> None:
         """End it at once."""
-        self._signal(signal.SIGKILL)
+        self._process.signal(signal.SIGKILL)
 
     async def stacks(self) -> str:
         """Return where its threads are, as well as that can be known."""
-        self._signal(signal.SIGUSR1)
-        _, dump = self._files
-        await asyncio.sleep(STACKS_WITHIN)
-        return dump.read_text(errors="replace") if dump.exists() else ""
+        file = self._files.stacks
+        if not file.exists():
+            return ""  # it is not ready, and the signal would end it
+        before = size = file.stat().st_size
+        self._process.signal(signal.SIGUSR1)
+        give_up_at = time.monotonic() + STACKS_WITHIN
+        while time.monotonic() < give_up_at:
+            await asyncio.sleep(STACKS_SETTLE)
+            size, seen = file.stat().st_size, size
+            if before < size == seen:
+                break
+        return tail_of(file, size - before)
 
-    def _signal(self, number: signal.Signals) -> None:
-        # Not by the process object: it first looks whether the process has ended, and would take its status away
-        # from the event loop, which then reports 255.
-        if self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self._process.pid, number)
+    async def seen_from_outside(self) -> Mapping[str, str]:
+        """Return what /proc tells of it and, if that is installed, py-spy."""
+        return await seen_from_outside(self.pid)
+
+    def remains(self) -> Mapping[str, str]:
+        """Return what it has written down for others by now, and what the kernel told of it at its end."""
+        written = {"stacks": tail_of(self._files.stacks), "log": read_ring(self._files.log)}
+        return {**self._left, **{name: text for name, text in written.items() if text}}
 
     def forget(self) -> None:
         """Remove what it left behind on disk."""
-        for file in self._files:
+        for file in astuple(self._files):
             file.unlink(missing_ok=True)
+
+
+def tail_of(file: Path, most: int = MOST_STACKS) -> str:
+    """Return the end of what is in a file; nothing where there is none."""
+    try:
+        with file.open("rb") as opened:
+            opened.seek(max(file.stat().st_size - min(most, MOST_STACKS), 0))
+            return opened.read().decode(errors="replace")
+    except OSError:
+        return ""

@@ -8,6 +8,7 @@ given back: the code can no longer run. From the first registered child on there
 
     heart.py   beats for the children; what a beat brings to light, `chores.py` puts right beside it
     firing.py  fires schedules
+    orders.py  carries out what people ask for
     hangs.py   ends children that hang
     drain.py   sees when nothing is left to do, if that is the wish
 """
@@ -27,8 +28,9 @@ from holdfast.store.open import public_name
 from holdfast.supervisor.child import Child, ChildSpec, Exit, Phase
 from holdfast.supervisor.drain import until_drained
 from holdfast.supervisor.link import Link
+from holdfast.supervisor.orders import Order
 from holdfast.supervisor.plan import Plan, Ports
-from holdfast.worker.messages import Failed, Hello, Message, Noticed, Pulse, Retired, Stuck
+from holdfast.worker.messages import Failed, Hello, Message, Noticed, Pictured, Pulse, Retired, Stuck
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +62,8 @@ class Supervisor:
         self._hurry = asyncio.Event()
         self._over = asyncio.Event()
         self._fatal: HoldfastError | None = None
+        if ports.witness is not None:
+            ports.witness.meet(self._id, lambda: list(self._children.values()))
 
     async def run(self) -> None:
         """Supervise until stopped. Raises the error that made it give up, if one did."""
@@ -87,7 +91,7 @@ class Supervisor:
 
     def _begin_to_beat(self, link: Link) -> None:
         """Begin with the first registered child; what is wrong with the store before it, `_greet` says once."""
-        self._begin(link.heart.run(), link.firing.run(), link.hangs.run())
+        self._begin(link.heart.run(), link.firing.run(), link.orders.run(), link.hangs.run())
         if self._ports.witness is not None:
             self._begin(self._ports.witness.write(link.calls, link.settings))
         if self._plan.drain:
@@ -183,6 +187,8 @@ class Supervisor:
     async def _hear(self, child: Child) -> None:
         while (message := await child.process.channel.receive()) is not None:
             child.pulse_at = self._ports.clock.boot()
+            if self._ports.witness is not None:
+                self._ports.witness.heard(child, message)
             await self._heed(child, message)
 
     async def _heed(self, child: Child, message: Message) -> None:
@@ -206,8 +212,10 @@ class Supervisor:
                 child.process.kill()
             case Retired(worked=worked):
                 child.retired, child.worked = True, worked
-            case Noticed() if self._ports.witness is not None:
-                self._ports.witness.heard(child, message)
+            case Pictured(tasks=tasks):
+                child.pictured(tasks)
+            case Noticed():
+                pass  # the witness has heard it
             case _:
                 log.warning("unexpected word from a child: %s", type(message).__name__)
 
@@ -221,6 +229,7 @@ class Supervisor:
                     self._ports,
                     children=lambda: list(self._children.values()),
                     suspects_wait=self._run_suspect,
+                    order_handlers={"dump": self._dump},
                 )
             link = self._link
             first = await link.register(child, settings, supervisor=self._id, queues=queues)
@@ -245,6 +254,12 @@ class Supervisor:
                 supervisor_pid=os.getpid(),
             )
         )
+
+    async def _dump(self, order: Order) -> None:
+        """Take a picture of a living child, in an incident that has the id of the order."""
+        child = self._children.get(order.worker)
+        if child is not None and self._ports.witness is not None:
+            await self._ports.witness.snapshot(child, order.id)
 
     # -- stopping --------------------------------------------------------------------------------------------
 

@@ -1,56 +1,180 @@
-"""Makes incidents of what a supervisor sees of its children and hears from them."""
+"""Makes incidents of what a supervisor sees of its children and hears from them.
 
+What is quick to know is taken down at once, before anything of a dead child is cleared away. The rest, which the
+store or the machine may be slow to tell, is found out beside the burial, which waits for a moment at most.
+"""
+
+import asyncio
+import logging
+import os
 import socket
-
-from msgspec.structs import replace
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any
 
 from holdfast.clock import Clock
 from holdfast.core.crash import DeathKind
 from holdfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
+from holdfast.core.job import ClaimRef
 from holdfast.ids import new_job_id
 from holdfast.incidents.desk import Desk
 from holdfast.settings import Settings
+from holdfast.store.protocol import Worker
 from holdfast.supervisor.child import Child, Exit, Phase
-from holdfast.worker.messages import Noticed
+from holdfast.supervisor.evidence.death import examine
+from holdfast.supervisor.evidence.involved import involved, running, words_of
+from holdfast.supervisor.evidence.memorywatch import MemoryWatch
+from holdfast.supervisor.evidence.portrait import take_portrait
+from holdfast.supervisor.evidence.surroundings import surroundings
+from holdfast.worker.messages import Message, Noticed, Stuck
+from holdfast.worker.notes import read_notes
 from holdfast.worker.storecalls import StoreCalls
+
+log = logging.getLogger(__name__)
+
+MOMENT = 0.2
+"""Seconds for which a burial waits: enough for a store in order to say what ran, before that changes."""
+
+COUNT_EVERY = 5.0
+"""Seconds between two looks at what the kernel has killed for memory."""
+
+LAST_WORDS = 1.0
+"""Seconds for what is still being found out when the supervisor ends."""
 
 
 class Witness:
     """Sees what becomes of the children of one supervisor."""
 
-    def __init__(self, clock: Clock, desk: Desk) -> None:
+    def __init__(self, clock: Clock, desk: Desk, memory: MemoryWatch | None = None) -> None:
         self._clock = clock
         self._desk = desk
+        self._memory = memory or MemoryWatch()
+        self._calls: StoreCalls | None = None
+        self._supervisor = ""
+        self._children: Callable[[], Sequence[Child]] = list
+        self._telling: set[asyncio.Task[None]] = set()
+
+    def meet(self, supervisor: str, children: Callable[[], Sequence[Child]]) -> None:
+        """Learn whose children they are."""
+        self._supervisor, self._children = supervisor, children
 
     async def write(self, calls: StoreCalls, settings: Settings) -> None:
-        """Write down incidents as they come."""
+        """Write down incidents as they come, and keep count of what the kernel kills."""
+        self._calls = calls
         self._desk.learn(settings)
-        await self._desk.run(calls)
+        writing = asyncio.ensure_future(self._desk.run(calls))
+        try:
+            while not writing.done():
+                await asyncio.wait([writing], timeout=COUNT_EVERY)
+                self._memory.look()
+            await writing
+        finally:
+            if self._telling:
+                await asyncio.wait(self._telling, timeout=LAST_WORDS)
+            writing.cancel()
+            await asyncio.wait([writing])
+
+    # -- deaths ----------------------------------------------------------------------------------------------
 
     async def saw_end(self, child: Child, end: Exit) -> None:
-        """Make an incident of the end of a child, if it is one."""
+        """Make an incident of the end of a child, if it is one and was not told of before."""
         death = child.death(end)
-        if death.kind is DeathKind.CRASHED or (child.phase is Phase.STARTING and not end.clean):
-            jobs = tuple(InvolvedJob(ref.job_id, ref.fence) for ref in sorted(death.started))
-            incident = self._incident(child, Trouble.CRASH, str(end), jobs)
-            child.incident = self._desk.report(incident, Evidence({"exit": death.evidence or str(end)}))
+        if death.kind is not DeathKind.CRASHED or child.stuck:
+            return
+        found = examine(child, death, end, self._memory)
+        child.incident = new_job_id()
 
-    def heard(self, child: Child, noticed: Noticed) -> None:
-        """Make an incident of what a child has noticed."""
-        incident = self._incident(child, noticed.trouble, noticed.summary, noticed.jobs)
-        incident = replace(incident, fingerprint=noticed.fingerprint, count=noticed.count)
+        async def tell() -> None:
+            jobs = await involved(self._calls, found.claims)
+            doing = " while it started" if child.phase is Phase.STARTING else running(jobs)
+            incident = self._incident(
+                found.trouble,
+                f"worker {child.worker} {found.how}{doing}",
+                jobs,
+                id=child.incident,
+                worker=child.worker,
+                pid=child.process.pid,
+            )
+            await self._report(incident, found.parts)
+
+        await asyncio.wait([self._begin(tell())], timeout=MOMENT)
+
+    def saw_loss(self, lost: Worker, jobs: tuple[InvolvedJob, ...]) -> None:
+        """Make an incident of a worker of another supervisor that was heard of no more."""
+        info = lost.info
+        silent = f"{lost.beat_age.total_seconds():.0f} s"
+        summary = f"worker {info.id} on {info.host} was not heard of for {silent}{running(jobs)}"
+        known = {
+            "host": info.host,
+            "process": str(info.pid),
+            "supervisor": info.supervisor,
+            "started at": lost.started_at.isoformat(),
+            "last beat": f"{silent} before it was buried; its lease was {info.lease.total_seconds():g} s",
+            "jobs": f"{lost.running} running, {lost.held} held",
+        }
+        words = "\n".join(f"{name}: {value}" for name, value in known.items())
+        incident = self._incident(Trouble.LOST, summary, jobs, worker=info.id, pid=info.pid, host=info.host)
+        self._begin(self._report(incident, {"worker": words}))
+
+    # -- the living ------------------------------------------------------------------------------------------
+
+    def heard(self, child: Child, message: Message) -> None:
+        """Make an incident of what a child says, if it is one."""
+        match message:
+            case Noticed():
+                self._tell_noticed(child, message)
+            case Stuck():
+                self._begin(self._tell_stuck(child, message))
+
+    def _tell_noticed(self, child: Child, noticed: Noticed) -> None:
+        who = {"worker": child.worker, "pid": child.process.pid, "fingerprint": noticed.fingerprint}
+        incident = self._incident(noticed.trouble, noticed.summary, noticed.jobs, count=noticed.count, **who)
         self._desk.report(incident, Evidence(noticed.parts))
 
-    def _incident(self, child: Child, trouble: Trouble, summary: str, jobs: tuple[InvolvedJob, ...]) -> Incident:
-        now = self._clock.now()
-        return Incident(
-            id=new_job_id(),
-            trouble=trouble,
-            summary=summary,
-            at=now,
-            last_at=now,
-            host=socket.gethostname(),
-            worker=child.worker,
-            pid=child.process.pid,
-            jobs=jobs,
+    async def _tell_stuck(self, child: Child, stuck: Stuck) -> None:
+        """Tell of a handler that cannot be stopped."""
+        jobs = await involved(self._calls, [ClaimRef(stuck.job_id, stuck.fence)])
+        why, _, stack = stuck.reason.partition("\n")
+        summary = f"worker {child.worker} cannot stop {words_of(jobs)}: {why.removesuffix(', here:')}"
+        incident = self._incident(Trouble.STUCK, summary, jobs, worker=child.worker, pid=child.process.pid)
+        await self._report(incident, {"stack": stack, **child.process.remains()})
+
+    async def snapshot(self, child: Child, incident_id: str) -> None:
+        """Make an incident of how a living child is doing, because somebody asked."""
+        portrait = await take_portrait(child)
+        jobs = await involved(self._calls, read_notes(child.process.notes).running)
+        summary = f"worker {child.worker} was looked at{running(jobs)}"
+        who = {"worker": child.worker, "pid": child.process.pid, "id": incident_id}
+        await self._report(
+            self._incident(Trouble.SNAPSHOT, summary, jobs, **who), {**child.process.remains(), **portrait}
         )
+
+    # -- telling ---------------------------------------------------------------------------------------------
+
+    def _begin(self, telling: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Find out and tell, beside all else."""
+        task = asyncio.create_task(telling)
+        self._telling.add(task)
+        task.add_done_callback(self._told)
+        return task
+
+    def _told(self, task: asyncio.Task[None]) -> None:
+        self._telling.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("an incident could not be told of", exc_info=error)
+
+    async def _report(self, incident: Incident, parts: Mapping[str, str]) -> None:
+        around = await surroundings(self._own_state)
+        self._desk.report(incident, Evidence({**parts, **around}))
+
+    def _incident(self, trouble: Trouble, summary: str, jobs: tuple[InvolvedJob, ...], **more: Any) -> Incident:
+        now = self._clock.now()
+        known = {"id": new_job_id(), "host": socket.gethostname(), "supervisor": self._supervisor}
+        return Incident(trouble=trouble, summary=summary, at=now, last_at=now, jobs=jobs, **known | more)
+
+    def _own_state(self) -> str:
+        away = 0.0 if self._calls is None else self._calls.unanswered_for
+        lines = [f"id: {self._supervisor}", f"process: {os.getpid()}", f"store unanswered for: {away:.1f} s"]
+        for child in self._children():
+            heard = f"heard of {self._clock.boot() - child.pulse_at:.1f} s ago"
+            lines.append(f"child {child.worker}: process {child.process.pid}, {child.phase.value}, {heard}")
+        return "\n".join(lines)

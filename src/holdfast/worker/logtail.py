@@ -38,13 +38,7 @@ class LogTail:
 
     def add(self, record: logging.LogRecord) -> None:
         """Keep a record, made readable; whatever it holds, this does not fail."""
-        at = f"{datetime.fromtimestamp(record.created, UTC).astimezone():%H:%M:%S.%f}"[:-3]
-        message = _message(record, self.scrub)
-        if trace := trace_of(record):
-            message = "\n".join([message, *trace.splitlines()[-TRACE_LINES:]])
-        text = self.scrub.text(f"{at} {record.levelname} {record.name}: {message}")
-        for line in text.splitlines()[-MOST_LINES:]:
-            self._lines.append(legible(line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 1]}…"))
+        self._lines.extend(lines_of(record, self.scrub))
 
     @property
     def text(self) -> str:
@@ -54,6 +48,19 @@ class LogTail:
         while lines and (length := length + len(lines[-1]) + 1) <= MOST_CHARACTERS:
             kept.append(lines.pop())
         return "\n".join(reversed(kept))
+
+
+def lines_of(record: logging.LogRecord, scrub: Scrub) -> list[str]:
+    """Return a record as lines without secrets; whatever it holds, this does not fail."""
+    at = f"{datetime.fromtimestamp(record.created, UTC).astimezone():%H:%M:%S.%f}"[:-3]
+    message = _message(record, scrub)
+    if trace := trace_of(record):
+        message = "\n".join([message, *trace.splitlines()[-TRACE_LINES:]])
+    text = scrub.text(f"{at} {record.levelname} {record.name}: {message}")
+    return [
+        legible(line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 1]}…")
+        for line in text.splitlines()[-MOST_LINES:]
+    ]
 
 
 class Logged(Protocol):

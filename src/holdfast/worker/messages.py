@@ -21,6 +21,7 @@ class Configure(msgspec.Struct, frozen=True, tag=True):
     app_dir: str
     notes: str
     dump: str
+    log: str = ""
     concurrency: int | None = None
     queues: ServedQueues | None = None
     lease: float | None = None

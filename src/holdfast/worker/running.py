@@ -6,7 +6,6 @@ runs ─► returns or raises ────────────────�
 """
 
 import asyncio
-import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from holdfast.hooks import Middleware
 from holdfast.worker.around import Threaded, wrap
 from holdfast.worker.control import Control, StopReason
 from holdfast.worker.judge import Judge
+from holdfast.worker.picture import stack_of
 from holdfast.worker.threads import ThreadCall, ThreadExecutor
 
 STUCK_AFTER = 10.0
@@ -94,7 +94,7 @@ class Running(msgspec.Struct):
 
         def ignored() -> None:
             in_thread = self.inside.stack() if self.inside is not None else ""
-            self._ignored(timeout, in_thread or _stack_of(self.control.attempt))
+            self._ignored(timeout, in_thread or stack_of(self.control.attempt))
 
         return asyncio.get_running_loop().call_later(timeout + STUCK_AFTER, ignored)
 
@@ -135,12 +135,3 @@ class Running(msgspec.Struct):
                 return judge.released_for(control.opens_at - self.clock.now())
             case _:
                 return judge.released()
-
-
-def _stack_of(task: asyncio.Task[Any] | None) -> str:
-    """Return where a suspended coroutine is; a task's own `get_stack` tells its outermost frame only."""
-    frames, coroutine = [], None if task is None else task.get_coro()
-    while (frame := getattr(coroutine, "cr_frame", None)) is not None:
-        frames.append((frame, frame.f_lineno))
-        coroutine = getattr(coroutine, "cr_await", None)
-    return "".join(traceback.StackSummary.extract(frames).format())

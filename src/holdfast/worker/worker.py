@@ -36,8 +36,22 @@ from holdfast.worker.control import Control, StopReason
 from holdfast.worker.judge import broken
 from holdfast.worker.lease import Lease
 from holdfast.worker.load import Load
-from holdfast.worker.messages import Adopt, Buried, Channel, Message, Pulse, Renewed, Retired, Revoke, Stop, Stuck
+from holdfast.worker.messages import (
+    Adopt,
+    Buried,
+    Channel,
+    Message,
+    Picture,
+    Pictured,
+    Pulse,
+    Renewed,
+    Retired,
+    Revoke,
+    Stop,
+    Stuck,
+)
 from holdfast.worker.notes import Log, Notes
+from holdfast.worker.picture import picture
 from holdfast.worker.reporter import Reporter
 from holdfast.worker.served import ServedQueues
 from holdfast.worker.slots import Slots
@@ -218,6 +232,8 @@ class Worker:
                 self.stop(grace)
             case Buried():
                 self._buried()
+            case Picture():
+                self._ports.channel.send(Pictured(picture(self._slots.running())))
             case _:
                 log.warning("unexpected word from the supervisor: %s", type(message).__name__)
 

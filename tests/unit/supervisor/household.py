@@ -17,6 +17,7 @@ from holdfast.store.protocol import BeatAnswer, ClaimRequest, WorkerInfo
 from holdfast.store.verb import Verb
 from holdfast.supervisor.child import Child, ChildSpec, Phase
 from holdfast.supervisor.heart import Heart
+from holdfast.supervisor.witness import Witness
 from holdfast.testing.simulator.fleet import SimulatedChild
 from holdfast.testing.simulator.loop import VirtualLoop
 from holdfast.testing.simulator.process import Process
@@ -82,7 +83,7 @@ class Household:
         self.suspects: list[frozenset[str]] = []
         self.register(name)
 
-    def beat(self) -> Heart:
+    def beat(self, witness: Witness | None = None) -> Heart:
         """Begin to beat."""
         heart = Heart(
             self.calls,
@@ -91,6 +92,7 @@ class Household:
             self.events,
             children=lambda: [self.child],
             suspects_wait=self.suspects.append,
+            witness=witness,
         )
         self._beating = asyncio.ensure_future(heart.run())
         return heart

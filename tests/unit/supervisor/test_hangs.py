@@ -5,7 +5,8 @@ import asyncio
 from household import Household, play
 
 from holdfast.events import WorkerHung
-from holdfast.supervisor.hangs import HangWatch
+from holdfast.supervisor.child import Phase
+from holdfast.supervisor.hangs import START_LIMIT, HangWatch
 from holdfast.testing.simulator.world import VirtualClock
 
 LIMIT = 10.0
@@ -75,6 +76,40 @@ def test_a_supervisor_that_stood_still_blames_nobody() -> None:
         assert not hung(house)
         await asyncio.sleep(3)
         assert hung(house)
+        loop.cancel()
+
+    play(scenario)
+
+
+def test_a_child_that_starts_is_given_time_to_import_the_app() -> None:
+    """Its event loop does not turn meanwhile: a short limit is for handlers, and one of a minute for that."""
+
+    async def scenario(house: Household) -> None:
+        house.child.phase = Phase.STARTING
+        loop = watch(house)
+        await asyncio.sleep(START_LIMIT)
+        assert not hung(house)
+        await asyncio.sleep(3)
+        assert hung(house)
+        loop.cancel()
+
+    play(scenario)
+
+
+def test_several_that_hang_are_ended_side_by_side() -> None:
+    """To take down where one is takes a while: the others are not forgiven for it, nor is it done twice."""
+
+    async def scenario(house: Household) -> None:
+        children = [house.child, *(Household(name).child for name in ("second", "third"))]
+        for child in children:
+            child.process.stacks = lambda: asyncio.sleep(1.2, "somewhere")
+        loop = asyncio.ensure_future(
+            HangWatch(house.calls, house.clock, house.events, LIMIT, lambda: children).run()
+        )
+        await asyncio.sleep(LIMIT + 3)
+        assert [child.process.process.exit.result() for child in children] == [-9] * 3
+        assert [child.portrait["stacks"] for child in children] == ["somewhere"] * 3
+        assert len(hung(house)) == 3
         loop.cancel()
 
     play(scenario)

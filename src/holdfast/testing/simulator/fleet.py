@@ -1,7 +1,7 @@
 """The shipped supervisor and worker, each in a simulated process."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from contextvars import copy_context
 from random import Random
 from typing import Any, NoReturn, TypeVar
@@ -90,6 +90,14 @@ class SimulatedChild:
     async def stacks(self) -> str:
         """Nothing is known of where it is."""
         return ""
+
+    async def seen_from_outside(self) -> Mapping[str, str]:
+        """There is nothing to see."""
+        return {}
+
+    def remains(self) -> Mapping[str, str]:
+        """Nothing is left of it."""
+        return {}
 
     def forget(self) -> None:
         """Remove nothing: there is no disk."""

@@ -1,0 +1,67 @@
+"""Which jobs were running in a process, with what the store knows of them."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+from holdfast.core.incident import InvolvedJob
+from holdfast.core.job import ClaimRef, Job, Progress
+from holdfast.core.states import State
+from holdfast.errors import StoreError
+from holdfast.store.protocol import JobFilter
+from holdfast.worker.storecalls import StoreCalls
+
+MOST_ASKED = 50
+"""Jobs that the store is asked about for one incident; of more, the ids alone are told."""
+
+MOST_RUNNING = 1000
+"""Running jobs of the whole fleet among which those of a lost worker are looked for."""
+
+WITHIN = 2.0
+"""Seconds for the store to answer."""
+
+
+async def involved(calls: StoreCalls | None, refs: Iterable[ClaimRef]) -> tuple[InvolvedJob, ...]:
+    """Return the jobs behind these claims; only their ids where the store cannot be asked."""
+    wanted = sorted(refs)
+    told: dict[str, Job] = {}
+    if calls is not None:
+        try:
+            async with asyncio.timeout(WITHIN):
+                for ref in wanted[:MOST_ASKED]:
+                    job = await calls.once(calls.verbs.get(ref.job_id))
+                    told |= {} if job is None else {job.id: job}
+        except (StoreError, TimeoutError):
+            pass
+    return tuple(_involved(ref, told.get(ref.job_id)) for ref in wanted)
+
+
+async def jobs_of(calls: StoreCalls, worker: str) -> tuple[InvolvedJob, ...]:
+    """Return the jobs that are marked as running on a worker."""
+    running = await calls.once(calls.verbs.list_jobs(JobFilter(states=(State.RUNNING,), limit=MOST_RUNNING)))
+    return tuple(_involved(ClaimRef(job.id, job.fence), job) for job in running if job.worker == worker)
+
+
+def running(jobs: Sequence[InvolvedJob]) -> str:
+    """Return what ran, to follow what happened: ` while it ran send_email 0197…`."""
+    return f" while it ran {words_of(jobs)}" if jobs else " with no job running"
+
+
+def words_of(jobs: Sequence[InvolvedJob]) -> str:
+    """Return these jobs, of which there is one at least, in a few words: `send_email 0197…`."""
+    first = f"{jobs[0].task or 'job'} {jobs[0].job_id}"
+    return first if len(jobs) == 1 else f"{first} and {len(jobs) - 1} more"
+
+
+def _involved(ref: ClaimRef, job: Job | None) -> InvolvedJob:
+    if job is None:
+        return InvolvedJob(ref.job_id, ref.fence)
+    same = job.fence == ref.fence
+    # Once it was given back, nobody can tell whether that was charged.
+    attempt = job.attempt + 1 if same and job.state in {State.HELD, State.RUNNING} else 0
+    return InvolvedJob(ref.job_id, ref.fence, job.task, attempt, _progress(job.progress) if same else None)
+
+
+def _progress(progress: Progress | None) -> str | None:
+    if progress is None:
+        return None
+    return f"{progress.done:g}" if progress.total is None else f"{progress.done:g} of {progress.total:g}"

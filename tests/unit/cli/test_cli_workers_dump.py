@@ -1,0 +1,113 @@
+"""`workers dump`: which worker is meant, what is waited for, and what is said.
+
+Real supervisors take the picture in the acceptance tests; here a hand in the store does.
+"""
+
+import threading
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from cli_world import WORKER, answer
+
+from holdfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
+from holdfast.core.record import Kind
+from holdfast.incidents.book import write_incident
+from holdfast.settings import load_settings
+from holdfast.store.errand import run_errand
+from holdfast.store.open import open_backend
+from holdfast.store.protocol import WorkerInfo
+from holdfast.supervisor.orders import take_orders
+
+
+@pytest.fixture
+def supervisor(world):
+    """Play a supervisor that takes what it sees and writes an incident, on a connection of its own."""
+    over = threading.Event()
+
+    def live() -> None:
+        backend = open_backend(load_settings({}, url=world.url))
+        while not over.wait(0.02):
+            for order in run_errand(backend.run, take_orders(backend.verbs, lambda order: order.what == "dump")):
+                now = datetime.now(UTC)
+                jobs = (InvolvedJob("j-1", 1, "send", 2, "3 of 4"),)
+                summary = f"worker {order.worker} was looked at while it ran send j-1"
+                incident = Incident(
+                    id=order.id, trouble=Trouble.SNAPSHOT, summary=summary, at=now, last_at=now, jobs=jobs
+                )
+                evidence = Evidence({"stacks": "in send", "versions": "many", "log": "all is well"})
+                run_errand(backend.run, write_incident(backend.verbs, incident, evidence))
+        backend.close()
+
+    thread = threading.Thread(target=live)
+    thread.start()
+    yield
+    over.set()
+    thread.join()
+
+
+@pytest.mark.usefixtures("supervisor")
+class TestTaken:
+    """Somebody takes the order."""
+
+    @pytest.mark.parametrize("meant", [WORKER, WORKER[:6], WORKER[-6:]])
+    def test_for_people(self, holdfast, meant):
+        """The summary, the jobs, what is worth reading at once, and where the rest is."""
+        said = holdfast("workers", "dump", meant)
+        assert said.exit_code == 0, said.output
+        assert f"worker {WORKER} was looked at while it ran send j-1." in said.stdout
+        assert "send j-1, attempt 2, 3 of 4" in said.stdout
+        assert "in send" in said.stdout
+        assert "all is well" in said.stdout
+        assert "which has besides: versions." in said.stdout
+        assert "many" not in said.stdout.replace("has besides", "")
+
+    def test_for_programs(self, world, holdfast):
+        """The whole incident, and all of its evidence; the order is gone."""
+        told = answer(holdfast("workers", "dump", WORKER, "--json"))
+        assert told["incident"]["trouble"] == "snapshot"
+        assert told["incident"]["jobs"][0]["task"] == "send"
+        assert told["parts"]["versions"] == "many"
+        assert world.do(world.verbs.records(Kind.ORDER)) == ()
+
+
+class TestRefused:
+    """One clear line says what is wrong."""
+
+    def test_a_worker_that_is_not_there(self, holdfast):
+        """With the command that lists them."""
+        said = holdfast("workers", "dump", "nobody")
+        assert said.exit_code == 1
+        assert said.stderr == "holdfast: there is no worker 'nobody': `holdfast workers` lists the ids\n"
+
+    @pytest.mark.parametrize("meant", ["", "a1b2"])
+    def test_which_one(self, world, holdfast, meant):
+        """More than one may be meant, or all of them."""
+        world.do(world.verbs.register(WorkerInfo("a1b2ffff", "s", "web-02", 1, timedelta(seconds=15))))
+        said = holdfast("workers", "dump", meant)
+        assert said.exit_code == 1
+        assert "give more of the one meant" in said.stderr or "there is no worker ''" in said.stderr
+
+    def test_a_worker_that_is_lost(self, world, holdfast):
+        """Nobody is there to take its picture."""
+        world.do(world.verbs.register(WorkerInfo("quiet", "s", "web-02", 1, timedelta())))
+        said = holdfast("workers", "dump", "quiet")
+        assert said.exit_code == 1
+        assert "worker quiet was not heard of for" in said.stderr
+
+    def test_nobody_takes_it(self, world, holdfast):
+        """After the timeout the order is taken back, so that nobody does it later."""
+        said = holdfast("workers", "dump", WORKER, "--timeout", "1")
+        assert said.exit_code == 1
+        assert f"no supervisor took the order to dump worker {WORKER} within 1 s" in said.stderr
+        assert world.do(world.verbs.records(Kind.ORDER)) == ()
+
+    def test_it_is_taken_and_never_done(self, world, holdfast):
+        """Then that is said."""
+        taking = threading.Timer(
+            0.3, lambda: run_errand(world.backend.run, take_orders(world.verbs, lambda _: True))
+        )
+        taking.start()
+        said = holdfast("workers", "dump", WORKER, "--timeout", "2")
+        taking.join()
+        assert f"its supervisor has begun to dump worker {WORKER}, and was not done within 2 s" in said.stderr
+        assert world.do(world.verbs.records(Kind.ORDER)) == ()
