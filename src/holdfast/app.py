@@ -103,6 +103,8 @@ class Holdfast:
         keep_finished: Seconds | UnsetType | None = UNSET,
         name: str | None = None,
         release: str | None = None,
+        blocked_warning: Seconds | UnsetType | None = UNSET,
+        incident_locals: bool | None = None,
         clock: Clock | None = None,
     ) -> None:
         given: dict[str, object] = {
@@ -121,6 +123,8 @@ class Holdfast:
             "keep_finished": keep_finished,
             "name": name,
             "release": release,
+            "blocked_warning": blocked_warning,
+            "incident_locals": incident_locals,
         }
         loaded = read_settings(given, url_check=check_url)
         self.settings = loaded.settings

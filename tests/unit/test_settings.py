@@ -81,6 +81,8 @@ class TestValues:
             "keep_finished": 77,
             "name": "shop",
             "release": "2030.1",
+            "blocked_warning": 88,
+            "incident_locals": True,
         }
         app = Holdfast(**given)
         assert msgspec.structs.asdict(app.settings) == given | {"grace": 60}

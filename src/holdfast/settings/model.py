@@ -22,7 +22,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     retry_for: how long an enqueue goes on trying while the store is away; max_wait: how long a due job may wait
     because others have a higher priority (None: for ever); keep_finished: how long completed and cancelled jobs are
     kept (None: for ever); name and release: of the app, to which the schedules it declares belong (None: MODULE:APP
-    of its workers, and a release that is another where its schedules are).
+    of its workers, and a release that is another where its schedules are); blocked_warning: how long a handler may
+    block the event loop before a warning names it (None or 0: for ever); incident_locals: whether incidents show
+    local variables, without what looks like a secret.
     """
 
     url: str = DEFAULT_URL
@@ -40,6 +42,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     keep_finished: float | None = 7 * 86_400.0
     name: str | None = None
     release: str | None = None
+    blocked_warning: float | None = 0.2
+    incident_locals: bool = False
 
     @property
     def beat_every(self) -> float:

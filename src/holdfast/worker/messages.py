@@ -115,6 +115,12 @@ class Stuck(msgspec.Struct, frozen=True, tag=True):
     reason: str
 
 
+class Unfit(msgspec.Struct, frozen=True, tag=True):
+    """What the child is made of fails: it must be replaced, and none of its jobs is to blame."""
+
+    reason: str
+
+
 class Retired(msgspec.Struct, frozen=True, tag=True):
     """The child is done of its own accord and is about to exit; `worked`: it had something to do."""
 
@@ -143,7 +149,7 @@ class Pictured(msgspec.Struct, frozen=True, tag=True):
 
 
 ToChild = Configure | Renewed | Revoke | Adopt | Stop | Buried | Picture
-ToParent = Hello | Failed | Pulse | Stuck | Retired | Noticed | Pictured
+ToParent = Hello | Failed | Pulse | Stuck | Unfit | Retired | Noticed | Pictured
 Message = ToChild | ToParent
 
 
