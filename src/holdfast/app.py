@@ -104,7 +104,6 @@ class Holdfast:
         name: str | None = None,
         release: str | None = None,
         blocked_warning: Seconds | UnsetType | None = UNSET,
-        incident_locals: bool | None = None,
         clock: Clock | None = None,
     ) -> None:
         given: dict[str, object] = {
@@ -124,7 +123,6 @@ class Holdfast:
             "name": name,
             "release": release,
             "blocked_warning": blocked_warning,
-            "incident_locals": incident_locals,
         }
         loaded = read_settings(given, url_check=check_url)
         self.settings = loaded.settings

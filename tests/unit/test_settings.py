@@ -82,7 +82,6 @@ class TestValues:
             "name": "shop",
             "release": "2030.1",
             "blocked_warning": 88,
-            "incident_locals": True,
         }
         app = Holdfast(**given)
         assert msgspec.structs.asdict(app.settings) == given | {"grace": 60}
@@ -185,6 +184,7 @@ class TestEnvironment:
             "keep_finished": ("30d", 30 * 86_400),
             "name": ("shop", "shop"),
             "release": ("2030.1", "2030.1"),
+            "blocked_warning": ("0", 0),
         }
         environment = {f"HOLDFAST_{name.upper()}": text for name, (text, _) in said.items()}
         loaded = read_settings({"lease": 5, "concurrency": 3}, environment=environment)

@@ -23,8 +23,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     because others have a higher priority (None: for ever); keep_finished: how long completed and cancelled jobs are
     kept (None: for ever); name and release: of the app, to which the schedules it declares belong (None: MODULE:APP
     of its workers, and a release that is another where its schedules are); blocked_warning: how long a handler may
-    block the event loop before a warning names it (None or 0: for ever); incident_locals: whether incidents show
-    local variables, without what looks like a secret.
+    block the event loop before a warning names it (None or 0: for ever).
     """
 
     url: str = DEFAULT_URL
@@ -43,7 +42,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     release: str | None = None
     blocked_warning: float | None = 0.2
-    incident_locals: bool = False
 
     @property
     def beat_every(self) -> float:

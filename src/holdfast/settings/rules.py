@@ -92,22 +92,6 @@ class CountRule(msgspec.Struct, frozen=True):
         return f"must be a whole number from 1 to {self.most:,}"
 
 
-class FlagRule(msgspec.Struct, frozen=True):
-    """Yes or no."""
-
-    optional: bool = False
-
-    def parse(self, text: str) -> object:
-        """Return what a text means."""
-        return {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text)
-
-    def check(self, value: object) -> object:
-        """Return the value."""
-        if not isinstance(value, bool):
-            raise UnfitError("must be true or false")
-        return value
-
-
 class NamespaceRule(msgspec.Struct, frozen=True):
     """The name of a tenant, which becomes a part of table names."""
 
@@ -176,7 +160,6 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "name": LabelRule(),
         "release": LabelRule(),
         "blocked_warning": SpanRule(from_zero=True, optional=True),
-        "incident_locals": FlagRule(),
     }
 )
 """The rule of every setting, in the order of `Settings`."""

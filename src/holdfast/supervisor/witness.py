@@ -2,6 +2,8 @@
 
 import socket
 
+from msgspec.structs import replace
+
 from holdfast.clock import Clock
 from holdfast.core.crash import DeathKind
 from holdfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
@@ -34,6 +36,7 @@ class Witness:
     def heard(self, child: Child, noticed: Noticed) -> None:
         """Make an incident of what a child has noticed."""
         incident = self._incident(child, noticed.trouble, noticed.summary, noticed.jobs)
+        incident = replace(incident, fingerprint=noticed.fingerprint, count=noticed.count)
         self._desk.report(incident, Evidence(noticed.parts))
 
     def _incident(self, child: Child, trouble: Trouble, summary: str, jobs: tuple[InvolvedJob, ...]) -> Incident:

@@ -113,6 +113,7 @@ class Stuck(msgspec.Struct, frozen=True, tag=True):
     job_id: str
     fence: int
     reason: str
+    task: str = ""
 
 
 class Unfit(msgspec.Struct, frozen=True, tag=True):

@@ -20,7 +20,6 @@ from types import FrameType, TracebackType
 from msgspec.structs import replace
 
 from holdfast.clock import Clock
-from holdfast.codec import NO_SECRETS, Scrub
 from holdfast.core.incident import InvolvedJob, Trouble
 from holdfast.words import counted, one_line, short_id
 from holdfast.worker.control import Control
@@ -42,8 +41,6 @@ MOST_RUNNING = 10
 """Jobs that are named which ran beside it."""
 
 Lines = tuple[tuple[str, int], ...]
-ShowLocals = Callable[[Mapping[str, object], Scrub], Mapping[str, str]]
-"""Makes texts of local variables, without what is secret."""
 
 _OTHERS = Noticed(
     Trouble.EXCEPTION,
@@ -60,7 +57,6 @@ class Strays:
         send: Callable[[Noticed], None],
         clock: Clock,
         running: Callable[[], Sequence[Control]],
-        show_locals: ShowLocals | None = None,
     ) -> None:
         self._send = send
         self._running = running
@@ -71,7 +67,6 @@ class Strays:
         self._busy = threading.local()
         self._waking = False
         self._gone = False
-        self.show_locals = show_locals
 
     def heard(
         self,
@@ -161,8 +156,6 @@ class Strays:
             return legible(text)
 
         text = "".join(traceback.format_exception(error)) if trace is None else trace()
-        if self.show_locals is not None:
-            text += _locals_of(error.__traceback__, self.show_locals, whose.scrub if whose else NO_SECRETS)
         said = clean("".join(traceback.format_exception_only(error)))
         job = None if whose is None else whose.job
         whom = "" if job is None else f" ({job.task} {short_id(job.job_id)})"
@@ -206,19 +199,6 @@ class Strays:
             self._send(noticed)
 
 
-def stuck(control: Control, why: str) -> Noticed:
-    """Return what is told of a handler that cannot be stopped: it is heard at once, for there is one of it."""
-    claim = control.claim
-    what, _, _ = why.partition(",")
-    return Noticed(
-        Trouble.STUCK,
-        f"{claim.task} cannot be stopped: {what}",
-        f"stuck {claim.task}",
-        parts={"stack": legible(control.scrub.text(why))},
-        jobs=(InvolvedJob(claim.job_id, claim.fence, claim.task, claim.attempt + 1),),
-    )
-
-
 def _nobody() -> None:
     """Return no attempt: it is a matter of the worker's own."""
 
@@ -226,7 +206,9 @@ def _nobody() -> None:
 def _log(noticed: Noticed) -> None:
     """Say it in the log, as a record of the job that it belongs to."""
     job = noticed.jobs[0] if len(noticed.jobs) == 1 else None
-    more = f" ({counted(noticed.count, 'time')} since it was last told)" if noticed.count > 1 else ""
+    if not log.isEnabledFor(logging.ERROR):
+        return
+    more = f" ({noticed.count:,} times)" if noticed.count > 1 else ""
     record = log.makeRecord(
         log.name,
         logging.ERROR,
@@ -277,17 +259,6 @@ def _context(about: Mapping[str, str], job: InvolvedJob | None, running: Sequenc
     listed = ", ".join([*beside, *([counted(others, "other")] if others else [])])
     known["running in this process"] = listed or "nothing"
     return "\n".join(f"{name}: {value}" for name, value in known.items())
-
-
-def _locals_of(trace: TracebackType | None, show: ShowLocals, scrub: Scrub) -> str:
-    """Return the locals of the innermost frames, as far as they may be shown."""
-    frames = [frame for frame, _ in traceback.walk_tb(trace)][-INNERMOST:]
-    texts = []
-    for frame in frames:
-        head = f"\nLocals of {frame.f_code.co_name} ({frame.f_code.co_filename}):\n"
-        shown = show(dict(frame.f_locals), scrub)
-        texts.append(head + "".join(f"  {name} = {value}\n" for name, value in shown.items()))
-    return "".join(texts)
 
 
 def _last_resort(words: str) -> None:

@@ -55,7 +55,7 @@ from holdfast.worker.served import ServedQueues
 from holdfast.worker.slots import Slots
 from holdfast.worker.storecalls import StoreCalls
 from holdfast.worker.storeclock import StoreClock
-from holdfast.worker.stray import Strays, stuck
+from holdfast.worker.stray import Strays
 from holdfast.worker.tending import HalfDoneError, Tender
 from holdfast.worker.threads import ThreadExecutor
 from holdfast.worker.timekeeper import Timekeeper
@@ -340,9 +340,9 @@ class Worker:
         self._claimer.wake()
 
     def _stuck(self, control: Control, why: str) -> None:
-        log.error("job %s cannot be stopped: %s", control.claim.job_id, why)
-        self._ports.channel.send(stuck(control, why))
-        self._ports.channel.send(Stuck(control.claim.job_id, control.claim.fence, why))
+        claim, why = control.claim, control.scrub.text(why)
+        log.error("job %s cannot be stopped: %s", claim.job_id, why)
+        self._ports.channel.send(Stuck(claim.job_id, claim.fence, why, claim.task))
 
     # -- ends ------------------------------------------------------------------------------------------------
 
