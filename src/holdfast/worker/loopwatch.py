@@ -6,7 +6,7 @@
 
 While no job runs, the thread sleeps and the loop leaves no signs. Where this thread itself was late, nothing of
 this process could run: it was stopped, which is nobody's fault and not told; or somebody held the interpreter, if
-the process used the processor meanwhile.
+the process used the processor meanwhile. Nor is it anybody's fault that the loop had to wait for a processor.
 """
 
 import asyncio
@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from holdfast.events import LoopBlocked
 from holdfast.worker.places import place_of, users_frame
+from holdfast.worker.processor import open_waits
 from holdfast.worker.whose import OUR_THREADS, Whose, attempt_behind
 
 log = logging.getLogger(__name__)
@@ -52,7 +53,9 @@ class LoopWatch:
         self._loop_thread = threading.get_ident()
         self._busy = threading.Event()
         self._timer: asyncio.TimerHandle | None = None
+        self._waits = open_waits()
         self._turned_at = 0.0
+        self._waited = 0.0
         self._places: dict[str, _Place] = {}
         threading.Thread(target=self._look_on, name=f"{OUR_THREADS}loop-watch", daemon=True).start()
 
@@ -67,6 +70,7 @@ class LoopWatch:
             self._busy.clear()
 
     def _turn(self) -> None:
+        self._waited = self._waits()
         self._turned_at = time.monotonic()
         self._timer = self._loop.call_later(TURN, self._turn)
 
@@ -75,17 +79,17 @@ class LoopWatch:
     def _look_on(self) -> None:
         while True:
             self._busy.wait()
-            due_at, used = self._turned_at + TURN + self._limit, time.process_time()
+            due_at, lived = self._turned_at + TURN + self._limit, time.process_time() + self._waits()
             time.sleep(max(due_at - time.monotonic(), 0.0))
             now = time.monotonic()
-            late, turned_at = now - due_at, self._turned_at
+            late, turned_at, waited = now - due_at, self._turned_at, self._waited
             if now - turned_at < TURN + self._limit or not self._busy.is_set():
                 continue
             nothing_ran = late > self._limit / 2
-            if nothing_ran and time.process_time() - used < late / 2:
+            if nothing_ran and time.process_time() + self._waits() - lived < late / 2:
                 self._turned_at = now  # the process was stopped, or the machine: it begins anew
             elif (seen := self._see(nothing_ran)) is not None:
-                self._tell_of(seen, turned_at)
+                self._tell_of(seen, turned_at, waited)
             else:
                 time.sleep(TURN)
 
@@ -105,16 +109,23 @@ class LoopWatch:
         task = asyncio.current_task(self._loop)
         return None if task is None else attempt_behind(task)
 
-    def _tell_of(self, seen: LoopBlocked, turned_at: float) -> None:
-        """Wait until the loop turns again, and tell for how long it did not; if it is not told already."""
+    def _tell_of(self, seen: LoopBlocked, turned_at: float, waited: float) -> None:
+        """Wait until the loop turns again, and tell for how long it did not, if that is too long."""
         waits_until = turned_at + TURN + TOO_LONG
         while self._turned_at == turned_at and time.monotonic() < waits_until:
             time.sleep(TURN)
         goes_on = self._turned_at == turned_at
         ended_at = time.monotonic() if goes_on else self._turned_at
-        seen = replace(seen, seconds=ended_at - turned_at - TURN)
+        seconds = ended_at - turned_at - TURN - (self._waits() - waited)
+        if seconds >= self._limit:
+            self._tell_seldom(replace(seen, seconds=seconds))
         if goes_on:
             log.warning("%s %s blocks the event loop, and goes on: at %s", seen.task, seen.job_id, seen.place)
+        while self._turned_at == turned_at:
+            time.sleep(TURN)
+
+    def _tell_seldom(self, seen: LoopBlocked) -> None:
+        """Tell of a place once a minute, and how often it was seen."""
         place = self._places.pop(seen.place, None) or _Place(-TELL_EVERY)
         self._places[seen.place] = place
         place.count += 1
@@ -124,8 +135,6 @@ class LoopWatch:
             place.told_at, place.count = now, 0
         if len(self._places) > MOST_PLACES:
             del self._places[next(iter(self._places))]
-        while self._turned_at == turned_at:
-            time.sleep(TURN)
 
 
 def _blocked(frame: FrameType | None, whose: Whose | None, *, interpreter: bool) -> LoopBlocked:
