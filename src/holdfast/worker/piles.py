@@ -17,6 +17,9 @@ from holdfast.worker.messages import Noticed
 EVERY = 5.0
 """Seconds between two messages about one kind."""
 
+SHORTEST_NAP = 0.1
+"""Seconds between two looks: sums of times are not exact."""
+
 FORGET_AFTER = 60.0
 """Seconds of quiet after which a kind is a new one."""
 
@@ -86,7 +89,7 @@ class Piles:
         if not waiting:
             return None
         free_at = self._sent_at[0] if len(self._sent_at) == MOST_AT_ONCE else float("-inf")
-        return max(0.0, max(min(waiting), free_at) + EVERY - self._boot())
+        return max(max(min(waiting), free_at) + EVERY - self._boot(), SHORTEST_NAP)
 
     def _may_send(self, now: float) -> bool:
         if len(self._sent_at) == MOST_AT_ONCE and now - self._sent_at[0] < EVERY:
