@@ -107,6 +107,7 @@ class Holdfast:
         keep_incidents: int | None = None,
         keep_incidents_for: Seconds | UnsetType | None = UNSET,
         keep_incidents_mb: int | None = None,
+        blocked_warning: Seconds | UnsetType | None = UNSET,
         clock: Clock | None = None,
     ) -> None:
         given: dict[str, object] = {
@@ -129,6 +130,7 @@ class Holdfast:
             "keep_incidents": keep_incidents,
             "keep_incidents_for": keep_incidents_for,
             "keep_incidents_mb": keep_incidents_mb,
+            "blocked_warning": blocked_warning,
         }
         loaded = read_settings(given, url_check=check_url)
         self.settings = loaded.settings

@@ -151,6 +151,21 @@ class WorkerFound(WorkerEvent, frozen=True):
     released: int
 
 
+class LoopBlocked(Event, frozen=True):
+    """Code that does not `await` kept the event loop of a worker from turning, for so many seconds at least.
+
+    `place` is its file and line. It was noticed there `count` times since it was last told. Where `interpreter` is
+    true, no other thread could run either. `task` and `job_id` are empty where it is not known whose code it is.
+    """
+
+    seconds: float
+    place: str
+    task: str = ""
+    job_id: str = ""
+    count: int = 1
+    interpreter: bool = False
+
+
 class Drained(Event, frozen=True):
     """A drain has nothing left to do. `left` counts what waits for something else than a worker, by state."""
 

@@ -93,6 +93,7 @@ class TestValues:
             "keep_incidents": 78,
             "keep_incidents_for": 79,
             "keep_incidents_mb": 80,
+            "blocked_warning": 88,
         }
         app = Holdfast(**given)
         assert msgspec.structs.asdict(app.settings) == given | {"grace": 60}
@@ -199,6 +200,7 @@ class TestEnvironment:
             "keep_incidents": ("78", 78),
             "keep_incidents_for": ("none", None),
             "keep_incidents_mb": ("80", 80),
+            "blocked_warning": ("0", 0),
         }
         environment = {f"HOLDFAST_{name.upper()}": text for name, (text, _) in said.items()}
         loaded = read_settings({"lease": 5, "concurrency": 3}, environment=environment)

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import NoReturn
@@ -24,6 +25,7 @@ from holdfast.app import Holdfast
 from holdfast.child.blackbox import open_blackbox
 from holdfast.child.canary import WithCanary
 from holdfast.child.declared import bring_in_declared
+from holdfast.child.excepthooks import hear_strays
 from holdfast.child.lifespan import enter_lifespans, leave_lifespans
 from holdfast.child.loading import load_app
 from holdfast.child.unused import warn_of_unused_queues
@@ -36,6 +38,7 @@ from holdfast.worker.alarm import finest_alarm
 from holdfast.worker.channel import SocketChannel
 from holdfast.worker.logring import keep_log_ring
 from holdfast.worker.logtail import keep_log_tails
+from holdfast.worker.loopwatch import LoopWatch
 from holdfast.worker.messages import Configure, Failed, Hello
 from holdfast.worker.notefile import FileLog
 from holdfast.worker.worker import Ports, Worker
@@ -88,7 +91,7 @@ async def _child(end: socket.socket) -> None:
     keep_log_ring(Path(configure.log), logging.getLogger())
     random = Random()  # noqa: S311 - jitter
     notes = FileLog(Path(configure.notes))
-    ports = Ports(backend, channel, notes, SystemClock(), random, app.events, finest_alarm)
+    ports = Ports(backend, channel, notes, SystemClock(), random, app.events, finest_alarm, _watch(app, settings))
     worker = Worker(
         configure.worker,
         WithCanary(app.tasks, app),
@@ -99,6 +102,7 @@ async def _child(end: socket.socket) -> None:
         middleware=app.middlewares,
         hours=app.windows,
     )
+    hear_strays(worker.strays, asyncio.get_running_loop())
     threading.Thread(target=_end_when_orphaned, args=(os.getppid(), worker), daemon=True).start()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: worker.retire(settings.grace))
     channel.send(Hello(settings, len(app.tasks), tuple(app.windows)))
@@ -111,6 +115,7 @@ async def _child(end: socket.socket) -> None:
     finally:
         if declaring is not None:
             declaring.cancel()
+        worker.strays.tell_all()
         logs.close(LAST_LINES)
     _leave(0)
 
@@ -121,6 +126,13 @@ def _settings(app: Holdfast, configure: Configure) -> Settings:
     options = {name: getattr(configure, name) for name in ("lease", "grace", "concurrency")}
     settings = loaded.overridden(**options).settings
     return msgspec.structs.replace(settings, url=absolute_url(settings.url))
+
+
+def _watch(app: Holdfast, settings: Settings) -> Callable[[bool], None]:
+    """Return what hears whether jobs run, and then sees to it that none of them blocks the event loop unnoticed."""
+    if not settings.blocked_warning:
+        return lambda _: None
+    return LoopWatch(settings.blocked_warning, app.events.emit).watch
 
 
 def _end_when_orphaned(parent: int, worker: Worker) -> None:

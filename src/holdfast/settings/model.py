@@ -29,7 +29,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     kept (None: for ever); name and release: of the app, to which the schedules it declares belong (None: MODULE:APP
     of its workers, and a release that is another where its schedules are); incidents_dir: where supervisors write
     incidents (None: the user's folder for such); keep_incidents, keep_incidents_for and keep_incidents_mb: how many
-    of them are kept, for how long (None: for ever), and how many megabytes their folders may take.
+    of them are kept, for how long (None: for ever), and how many megabytes their folders may take; blocked_warning:
+    how long a handler may block the event loop before a warning names it (None or 0: for ever).
     """
 
     url: str = DEFAULT_URL
@@ -51,6 +52,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     keep_incidents: int = 200
     keep_incidents_for: float | None = 30 * 86_400.0
     keep_incidents_mb: int = 200
+    blocked_warning: float | None = 0.2
 
     @property
     def beat_every(self) -> float:

@@ -161,6 +161,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "keep_incidents": CountRule(MOST_INCIDENTS),
         "keep_incidents_for": SpanRule(optional=True),
         "keep_incidents_mb": CountRule(MOST_MEGABYTES),
+        "blocked_warning": SpanRule(from_zero=True, optional=True),
     }
 )
 """The rule of every setting, in the order of `Settings`."""

@@ -30,7 +30,7 @@ from holdfast.supervisor.drain import until_drained
 from holdfast.supervisor.link import Link
 from holdfast.supervisor.orders import Order
 from holdfast.supervisor.plan import Plan, Ports
-from holdfast.worker.messages import Failed, Hello, Message, Noticed, Pictured, Pulse, Retired, Stuck
+from holdfast.worker.messages import Failed, Hello, Message, Noticed, Pictured, Pulse, Retired, Stuck, Unfit
 
 log = logging.getLogger(__name__)
 
@@ -199,10 +199,8 @@ class Supervisor:
                 child.unanswered_for, child.polled_at = seconds, polled_at
                 if beat_now and self._link is not None:
                     self._link.heart.beat_now()
-            case Stuck(job_id=job_id, fence=fence, reason=reason):
-                child.stuck.add(ClaimRef(job_id, fence))
-                child.verdict = reason
-                self._ask_to_leave(child)
+            case Stuck() | Unfit():
+                self._let_go(child, message)
             case Failed(reason=reason, trace=trace):
                 child.verdict = reason
                 if self._link is None:
@@ -260,6 +258,13 @@ class Supervisor:
         child = self._children.get(order.worker)
         if child is not None and self._ports.witness is not None:
             await self._ports.witness.snapshot(child, order.id)
+
+    def _let_go(self, child: Child, word: Stuck | Unfit) -> None:
+        """Replace a child that cannot go on; where a job cannot be stopped, that one is to blame."""
+        if isinstance(word, Stuck):
+            child.stuck.add(ClaimRef(word.job_id, word.fence))
+        child.verdict = word.reason
+        self._ask_to_leave(child)
 
     # -- stopping --------------------------------------------------------------------------------------------
 

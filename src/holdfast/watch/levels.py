@@ -35,6 +35,7 @@ _LEVELS: Mapping[type[events.Event], Level] = MappingProxyType(
         events.JobBlocked: Level.WARNING,
         events.ClaimLost: Level.WARNING,
         events.JobDied: Level.ERROR,
+        events.LoopBlocked: Level.WARNING,
         events.WorkerReady: Level.INFO,
         events.WorkerStopping: Level.INFO,
         events.WorkerStopped: Level.INFO,

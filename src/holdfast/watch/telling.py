@@ -41,7 +41,7 @@ def subject_of(event: events.Event) -> tuple[str, str]:
     match event.event if isinstance(event, FirstCompletion) else event:
         case Folded(last=last):
             return f"{one_line(last.task)}:", ""
-        case events.JobEvent(task=task, job_id=job_id):
+        case events.JobEvent(task=task, job_id=job_id) | events.LoopBlocked(task=task, job_id=job_id) if task:
             return one_line(task), short_id(job_id)
         case events.WorkerEvent(worker=worker, pid=pid):
             return "worker", f"{worker} pid {pid}" if pid else worker
@@ -187,6 +187,19 @@ def _(_event: events.WorkerLost) -> Telling:
 @tell.register
 def _(event: events.WorkerFound) -> Telling:
     return Telling("⚠", LATER, f"vanished; {counted(event.released, 'job')} given back")
+
+
+@tell.register
+def _(event: events.LoopBlocked) -> Telling:
+    who = "" if event.task else "something "
+    lasted = span(timedelta(seconds=event.seconds))
+    count = f" ({event.count:,} times since it was last told)" if event.count > 1 else ""
+    at = f" at {one_line(event.place)}" if event.place else ""
+    if event.interpreter:
+        words = f"held the interpreter for {lasted}{at}, and no thread could run: do that in another process"
+    else:
+        words = f"blocked the event loop for {lasted}{at}: use `await`, or write it as a plain `def`"
+    return Telling("⚠", LATER, f"{who}{words}{count}")
 
 
 @tell.register

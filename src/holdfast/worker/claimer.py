@@ -5,7 +5,8 @@
      └───── enough in hand ◄─────┘
 
 Claim calls are numbered and each is closed in the notes, answered or given up, before the next one is made: so the
-beat can name what this worker holds, and anything else of a closed call is released by the store.
+beat can name what this worker holds, and anything else of a closed call is released by the store. For the same
+reason the loop may be begun again after a failure, unless it fails with claims that are noted and not held.
 
 Where queues share the worker by weight, their turns recur. In odd calls the store lets those go first that have
 waited for long (see `ClaimRequest`), so odd and even must not recur likewise, or some queue would never have an odd
@@ -34,6 +35,7 @@ from holdfast.worker.notes import Notes
 from holdfast.worker.served import ServedQueues
 from holdfast.worker.storecalls import StoreCalls
 from holdfast.worker.storeclock import StoreClock
+from holdfast.worker.tending import HalfDoneError
 from holdfast.worker.timers import Timers
 from holdfast.worker.turns import Turns
 
@@ -120,10 +122,10 @@ class Claimer:
         self.wake()
 
     async def run(self) -> None:
-        """Claim until stopped."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._heed_bell())
-            await self._claim_forever()
+        """Claim until stopped; begun again after a failure, look at once."""
+        if self._calls_made:
+            self._looks.call()
+        await self._claim_forever()
 
     async def claim_alone(self) -> bool:
         """Take one suspect, in a child of its own; return whether there was any left."""
@@ -141,7 +143,8 @@ class Claimer:
                 return answer is not None and bool(answer.jobs)
         return False
 
-    async def _heed_bell(self) -> None:
+    async def heed_bell(self) -> None:
+        """Look whenever the bell rings."""
         listener = await self._listener()
         try:
             while True:
@@ -232,13 +235,16 @@ class Claimer:
         except WorkerBuriedError:
             self._buried()
             return None
-        except StoreError:
+        except Exception:
             self._notes.given_up(request.call)
             raise
         self._clock.learn(sent_at, answer.now, self._clock.boot())
         self._notes.answered(request.call, [claim.ref for claim in answer.jobs])
-        self._lease.came_by(sent_at)
-        self._timers.hold(answer.jobs if self._fair is None else interleaved(answer.jobs))
+        try:
+            self._lease.came_by(sent_at)
+            self._timers.hold(answer.jobs if self._fair is None else interleaved(answer.jobs))
+        except Exception as error:
+            raise HalfDoneError("jobs were claimed, and not all of them are held") from error
         return answer
 
     def _heed(self, look: Look, request: ClaimRequest, answer: ClaimAnswer) -> None:

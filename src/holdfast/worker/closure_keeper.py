@@ -51,20 +51,24 @@ class ClosureKeeper:
     def _look(self, closure: Closure, closing: Closing | None, now: datetime) -> float:
         """Do what is to be done at one closure now; return the seconds until the next look."""
         before, phase = self._phases[closure], _phase(closing, now)
-        self._phases[closure] = phase
-        whose = closure.hours.about, closure.hours.name
         if before is Phase.SHUT and phase is not before:
-            self._events.emit(WindowEnded(*whose))
+            self._events.emit(WindowEnded(closure.hours.about, closure.hours.name))
             self._opened()
-        if closing is None or phase is Phase.OPEN:
-            return RECHECK if closing is None else _until(closing.ask_at, now)
+        seconds = RECHECK if closing is None else self._keep(closure, closing, before, phase, now)
+        self._phases[closure] = phase  # last: should something fail before, it is done again
+        return seconds
+
+    def _keep(self, closure: Closure, closing: Closing, before: Phase, phase: Phase, now: datetime) -> float:
+        if phase is Phase.OPEN:
+            return _until(closing.ask_at, now)
         inside = [control for control in self._running() if closure in self._closures.of(control.claim)]
         for control in inside:
             control.ask_to_finish(closing.end)
         if phase is not before:
-            kind = WindowBegan if phase is Phase.SHUT else WindowNear
+            kind, hours = WindowBegan if phase is Phase.SHUT else WindowNear, closure.hours
+            reason, running = closing.window.reason, len(inside)
             self._events.emit(
-                kind(*whose, closing.begin, closing.end, reason=closing.window.reason, running=len(inside))
+                kind(hours.about, hours.name, closing.begin, closing.end, reason=reason, running=running)
             )
         return _until(closing.end if phase is Phase.SHUT else closing.begin, now)
 

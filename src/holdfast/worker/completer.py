@@ -1,7 +1,8 @@
 """Sends endings to the store: fenced, batched, repeated until they are answered.
 
 While one batch is on its way the next one gathers, so batches grow with the load and a lone ending never waits.
-An answer that does not come is asked for again: `finish` is idempotent, so a lost reply harms nothing.
+An answer that does not come is asked for again: `finish` is idempotent, so a lost reply harms nothing. For the same
+reason the loop may be begun again after a failure: what was under way is sent once more.
 """
 
 import asyncio
@@ -51,6 +52,7 @@ class Completer:
         self._settled = settled
         self._relieved = relieved
         self._waiting: list[Ended] = []
+        self._under_way: Sequence[Ended] = ()
         self._news = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
@@ -71,12 +73,16 @@ class Completer:
         await self._empty.wait()
 
     async def run(self) -> None:
-        """Send for as long as the worker lives."""
+        """Send for as long as the worker lives, first what was under way when this failed before."""
+        if self._under_way:
+            self._waiting, self._under_way = [*self._under_way, *self._waiting], ()
+            self._news.set()
         while True:
             await self._news.wait()
             self._news.clear()
             while self._waiting:
                 batch, self._waiting = self._waiting[:BATCH], self._waiting[BATCH:]
+                self._under_way = batch
                 await self._send(batch)
             self._empty.set()
 
@@ -101,6 +107,7 @@ class Completer:
         self._answered(batch, [Verdict.STALE])
 
     def _answered(self, batch: Sequence[Ended], verdicts: Sequence[Verdict]) -> None:
+        self._under_way = self._under_way[len(batch) :]  # in this order they were sent
         self._notes.ended(ended.claim.ref for ended in batch)
         for ended, verdict in zip(batch, verdicts, strict=True):
             self._settled(ended, verdict)

@@ -114,6 +114,13 @@ class Stuck(msgspec.Struct, frozen=True, tag=True):
     job_id: str
     fence: int
     reason: str
+    task: str = ""
+
+
+class Unfit(msgspec.Struct, frozen=True, tag=True):
+    """What the child is made of fails: it must be replaced, and none of its jobs is to blame."""
+
+    reason: str
 
 
 class Retired(msgspec.Struct, frozen=True, tag=True):
@@ -144,7 +151,7 @@ class Pictured(msgspec.Struct, frozen=True, tag=True):
 
 
 ToChild = Configure | Renewed | Revoke | Adopt | Stop | Buried | Picture
-ToParent = Hello | Failed | Pulse | Stuck | Retired | Noticed | Pictured
+ToParent = Hello | Failed | Pulse | Stuck | Unfit | Retired | Noticed | Pictured
 Message = ToChild | ToParent
 
 

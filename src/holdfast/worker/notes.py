@@ -107,9 +107,9 @@ class Notes:
 
     def _start_anew(self, call: int, claims: Collection[ClaimRef]) -> None:
         running = {ref for ref, place in self._places.items() if self._log.get(place) == _RUNS}
-        line, self._places = _line(call, [*self._places, *claims], 0, running)
-        self._size = len(line)
-        self._log.replace(line)
+        line, places = _line(call, [*self._places, *claims], 0, running)
+        self._log.replace(line)  # first: where that fails, what was noted before still holds
+        self._places, self._size = places, len(line)
 
 
 def _line(

@@ -30,12 +30,15 @@ class Reporter:
         worker: str,
         running: Callable[[], Sequence[Control]],
         announce: Callable[[Claim, Progress], None],
+        *,
+        busy: Callable[[bool], None] = lambda _: None,
     ) -> None:
         self._calls = calls
         self._clock = clock
         self._worker = worker
         self._running = running
         self._announce = announce
+        self._busy = busy
         self._progress: dict[ClaimRef, tuple[Control, Progress]] = {}
         self._progressing = threading.Lock()
         self._awake = asyncio.Event()
@@ -71,12 +74,17 @@ class Reporter:
         return verdicts[0] is Verdict.ACCEPTED
 
     async def run(self) -> None:
-        """Report, round after round, while anything runs."""
+        """Report, round after round, while anything runs.
+
+        Begun again after a failure, it marks what is not marked; only what was said of progress may be lost.
+        """
         while True:
             await self._awake.wait()
+            self._busy(True)  # before the first step of what runs: this was woken before that was scheduled
             await asyncio.sleep(ROUND)
             if not self._running() and not self._progress:
                 self._awake.clear()
+                self._busy(False)
                 continue
             await self._mark_long_ones()
             await self._send_progress()

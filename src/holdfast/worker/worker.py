@@ -5,12 +5,12 @@
 
 Stopping: no new claims; what has not started goes back; running handlers are told, and given the grace; coroutines
 are then cancelled; endings are flushed. What still runs after that is released by the supervisor once this process
-is gone: never earlier.
+is gone: never earlier. A worker whose own loops fail again and again stops too, and is replaced (tending.py).
 """
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
 from random import Random
@@ -49,6 +49,7 @@ from holdfast.worker.messages import (
     Revoke,
     Stop,
     Stuck,
+    Unfit,
 )
 from holdfast.worker.notes import Log, Notes
 from holdfast.worker.picture import picture
@@ -57,6 +58,8 @@ from holdfast.worker.served import ServedQueues
 from holdfast.worker.slots import Slots
 from holdfast.worker.storecalls import StoreCalls
 from holdfast.worker.storeclock import StoreClock
+from holdfast.worker.stray import Strays
+from holdfast.worker.tending import HalfDoneError, Tender
 from holdfast.worker.threads import ThreadExecutor
 from holdfast.worker.timekeeper import Timekeeper
 from holdfast.worker.timers import Timers
@@ -82,6 +85,8 @@ class Ports:
     random: Random
     events: Events
     alarms: Alarms = LoopAlarm
+    busy: Callable[[bool], None] = lambda _: None
+    """Hears, on the event loop, when jobs begin to run and when none runs any more."""
 
 
 class Worker:
@@ -132,7 +137,9 @@ class Worker:
         )
         self._load = Load(clock, self._slots, self._timers, self._completer, settings)
         self._timekeeper = Timekeeper(self._calls, clock, lambda: self._timers.ahead, self._timers.pump)
-        self._reporter = Reporter(self._calls, clock, worker, self._slots.running, self._announcer.progressed)
+        self._reporter = Reporter(
+            self._calls, clock, worker, self._slots.running, self._announcer.progressed, busy=ports.busy
+        )
         self._threads = ThreadExecutor(settings.concurrency)
         self._closures = Closures(hours, clock)
         self._attempts = Attempts(
@@ -166,21 +173,31 @@ class Worker:
             buried=self._buried,
         )
         self._closure_keeper = ClosureKeeper(self._closures, clock, events, self._slots.running, self._look_again)
+        self.strays = Strays(ports.channel.send, ports.clock, self._slots.running)
+        """Where exceptions are told that nobody else could hear."""
+        self._tender = Tender(ports.clock, self.strays.failed, self._unfit)
 
     async def run(self) -> None:
-        """Work until stopped. Raises what broke one of the loops: a bug must not look like a quiet worker."""
+        """Work until stopped. A loop that fails is begun again; where that is no help, the worker is replaced."""
         async with asyncio.TaskGroup() as group:
             self._group = group
-            loops = (
-                self._listen(),
-                self._closure_keeper.run(),
-                self._completer.run(),
-                self._reporter.run(),
-                self._pulse(),
-                self._timekeeper.run(),
-                self._work_alone() if self._alone else self._claimer.run(),
+            loops = {
+                "listener": self._listen,
+                "closure keeper": self._closure_keeper.run,
+                "completer": self._completer.run,
+                "reporter": self._reporter.run,
+                "pulse": self._pulse,
+                "timekeeper": self._timekeeper.run,
+            }
+            loops |= (
+                {"lone claimer": self._work_alone}
+                if self._alone
+                else {
+                    "claimer": self._claimer.run,
+                    "bell": self._claimer.heed_bell,
+                }
             )
-            tasks = [group.create_task(loop) for loop in loops]
+            tasks = [group.create_task(self._tender.tend(name, loop)) for name, loop in loops.items()]
             await self._over.wait()
             for task in tasks:
                 task.cancel()
@@ -208,9 +225,9 @@ class Worker:
         """Begin to stop; the first call counts."""
         if not self._stopping:
             self._stopping = True
+            self._group.create_task(self._end(grace))  # first: whatever fails here, there is an end
             self._claimer.stop()
             self._timers.close()
-            self._group.create_task(self._end(grace))
 
     # -- what the supervisor says ----------------------------------------------------------------------------
 
@@ -283,15 +300,18 @@ class Worker:
     # -- the way of a claim ----------------------------------------------------------------------------------
 
     def _start(self, claim: Claim) -> None:
-        refusal = self._closures.refusal(claim)
-        if refusal is not None:
-            self._completer.add(Ended(claim, refusal))
-            return
-        control = Control(claim, self._lease, self._reporter.progressed)
-        self._slots.take(control)
-        self._reporter.something_runs()
-        # In a context of its own: what one job's code sets there is no business of the next, whoever starts it.
-        control.attempt = self._loop.create_task(self._attempt(control), context=self._context.copy())
+        try:
+            refusal = self._closures.refusal(claim)
+            if refusal is not None:
+                self._completer.add(Ended(claim, refusal))
+                return
+            control = Control(claim, self._lease, self._reporter.progressed)
+            self._slots.take(control)
+            self._reporter.something_runs()
+            # In a context of its own: what one job's code sets there is no business of the next, whoever starts it.
+            control.attempt = self._loop.create_task(self._attempt(control), context=self._context.copy())
+        except Exception as error:  # noqa: BLE001 - it is in nobody's hands now, until this process is gone
+            self._tender.give_up("timers", error)
 
     async def _attempt(self, control: Control) -> None:
         claim = control.claim
@@ -325,29 +345,41 @@ class Worker:
         self._claimer.wake()
 
     def _stuck(self, control: Control, why: str) -> None:
-        log.error("job %s cannot be stopped: %s", control.claim.job_id, why)
-        self._ports.channel.send(Stuck(control.claim.job_id, control.claim.fence, why))
+        claim, why = control.claim, control.scrub.text(why)
+        log.error("job %s cannot be stopped: %s", claim.job_id, why)
+        self._ports.channel.send(Stuck(claim.job_id, claim.fence, why, claim.task))
 
     # -- ends ------------------------------------------------------------------------------------------------
 
+    def _unfit(self, reason: str) -> None:
+        log.error("this worker has itself replaced: %s", reason)
+        self._ports.channel.send(Unfit(reason))
+        self.stop(self._settings.grace)
+
     async def _work_alone(self) -> None:
-        worked = await self._claimer.claim_alone()
-        while self._timers.due or self._timers.ahead:
-            await self._lease.renewal()  # it was given a job which may not start before the next beat
-        await self._slots.quiet()
-        await self._completer.flushed()
-        self._ports.channel.send(Retired(worked))
+        try:
+            worked = await self._claimer.claim_alone()
+            while self._timers.due or self._timers.ahead:
+                await self._lease.renewal()  # it was given a job which may not start before the next beat
+            await self._slots.quiet()
+            await self._completer.flushed()
+            self._ports.channel.send(Retired(worked))
+        except Exception as error:  # begun again, it would take a second job beside the first
+            raise HalfDoneError("a suspect may have been claimed") from error
         self._over.set()
 
     async def _end(self, grace: float) -> None:
         ends_at = self._ports.clock.boot() + grace
-        for control in self._slots.running():
-            control.tell(StopReason.STOP)
-        if not await _within(grace, self._slots.quiet()):
+        try:
             for control in self._slots.running():
-                control.interrupt(StopReason.STOP)
-            await _within(LAST_WORDS, self._slots.quiet())
-        await _within(max(FLUSH_LIMIT, ends_at - self._ports.clock.boot()), self._completer.flushed())
+                control.tell(StopReason.STOP)
+            if not await _within(grace, self._slots.quiet()):
+                for control in self._slots.running():
+                    control.interrupt(StopReason.STOP)
+                await _within(LAST_WORDS, self._slots.quiet())
+            await _within(max(FLUSH_LIMIT, ends_at - self._ports.clock.boot()), self._completer.flushed())
+        except Exception as error:  # noqa: BLE001 - what is left is given back by the supervisor
+            self.strays.failed("end", error, "it ends all the same")
         self._over.set()
 
     def _buried(self) -> None:

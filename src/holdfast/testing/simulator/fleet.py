@@ -34,8 +34,9 @@ KILLED = -9
 class WorldBackend(NoTransactions):
     """The store as a process of the world reaches it."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, of_worker: bool = False) -> None:
         self._world = world
+        self._of_worker = of_worker
 
     @property
     def verbs(self) -> Store:
@@ -53,7 +54,11 @@ class WorldBackend(NoTransactions):
 
     async def arun(self, verb: Verb[T]) -> T:
         """Call the store as the weather allows."""
+        if self._of_worker:
+            self._world.stumble(verb)
         answer = await self._world.call(verb)
+        if self._of_worker:
+            self._world.stumble(verb)
         if isinstance(answer, ClaimAnswer):
             self._world.known_at.update((claim.ref, self._world.clock.boot()) for claim in answer.jobs)
         return answer
@@ -150,7 +155,12 @@ class Tree:
         world = self._world
         await asyncio.sleep(IMPORT_TIME)
         ports = WorkerPorts(
-            WorldBackend(world), channel, notes, world.clock, Random(world.random.getrandbits(64)), _events(world)
+            WorldBackend(world, of_worker=True),
+            channel,
+            notes,
+            world.clock,
+            Random(world.random.getrandbits(64)),
+            _events(world),
         )
         tasks = tasks_of(world, process, spec.worker)
         worker = Worker(spec.worker, tasks, self._settings, ports, alone=spec.alone, hours=world.windows)

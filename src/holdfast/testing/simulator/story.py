@@ -200,6 +200,7 @@ class Story:
                 lose_ring=self._random.choice((0.0, 0.5, 1.0)),
                 refuse=self._random.choice((0.1, 0.5, 0.9)),
                 refused=self._random.choice(("", "claim", "finish", "start", "start")),
+                bug=self._world.bugs.choice((0.0, 0.0, 0.01, 0.1)),
             )
             if self._random.random() < 0.2:
                 await self._outage()

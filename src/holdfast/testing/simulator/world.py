@@ -47,6 +47,9 @@ ALONE = "alone"
 SAFE_OUTAGE = 2 * LEASE
 """Seconds of outage during which the beat of every supervisor must have failed."""
 
+LOOP_VERBS = frozenset({"claim", "finish", "progress", "due_records"})
+"""What the loops of a worker ask of the store, and nothing else does: an attempt that breaks is charged."""
+
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -93,6 +96,7 @@ class Weather:
     """What may go wrong with a call at present: chances between 0 and 1, spans in seconds.
 
     `refused` is the verb that the store may refuse for no good reason, as where rights are taken away for a while.
+    `bug` is that a call by a loop of a worker's own raises what nobody expects, before or after it was made.
     """
 
     latency: float = 0.004
@@ -103,6 +107,7 @@ class Weather:
     lose_ring: float = 0.0
     refuse: float = 0.0
     refused: str = ""
+    bug: float = 0.0
     outage: bool = False
 
 
@@ -128,6 +133,7 @@ class World:
 
     def __init__(self, seed: int, land: Land = PLAIN) -> None:
         self.random = Random(seed)
+        self.bugs = Random(~seed)
         self.land = land
         self.clock = VirtualClock()
         """The clock of the machines on which the fleet runs."""
@@ -177,6 +183,12 @@ class World:
         else:
             self.say(f"{verb.name}: request lost")
         return await answer
+
+    def stumble(self, verb: Verb[Any]) -> None:
+        """Raise what nobody expects in a worker, now and then, as the weather is."""
+        if verb.name in LOOP_VERBS and self.bugs.random() < self.weather.bug:
+            self.say(f"{verb.name}: a bug")
+            raise RuntimeError("a bug")
 
     def _leg(self) -> float:
         weather = self.weather
