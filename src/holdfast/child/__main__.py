@@ -23,6 +23,7 @@ import msgspec
 
 from holdfast.app import Holdfast
 from holdfast.child.canary import WithCanary
+from holdfast.child.cells import CellKeeper
 from holdfast.child.declared import bring_in_declared
 from holdfast.child.lifespan import enter_lifespans, leave_lifespans
 from holdfast.child.loading import load_app
@@ -86,7 +87,8 @@ async def _child(end: socket.socket) -> None:
     faulthandler.register(signal.SIGUSR1, file=Path(configure.dump).open("w"), all_threads=True)  # noqa: ASYNC230, SIM115 - open as long as the process
     random = Random()  # noqa: S311 - jitter
     notes = FileLog(Path(configure.notes))
-    ports = Ports(backend, channel, notes, SystemClock(), random, app.events, finest_alarm)
+    cells = CellKeeper(app, configure, settings, channel, random)
+    ports = Ports(backend, channel, notes, SystemClock(), random, app.events, finest_alarm, cells.pool)
     worker = Worker(
         configure.worker,
         WithCanary(app.tasks, app),
@@ -105,7 +107,7 @@ async def _child(end: socket.socket) -> None:
         declaring = asyncio.create_task(bring_in_declared(app, configure.target, settings, backend, worker))
     try:
         await worker.run()
-        await leave_lifespans(lifespans)
+        await asyncio.gather(leave_lifespans(lifespans), cells.close())
     finally:
         if declaring is not None:
             declaring.cancel()

@@ -10,7 +10,7 @@ the root. What a call gives as `extra` joins its record only after that, so the 
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -43,8 +43,11 @@ class LogTail:
         if trace := trace_of(record):
             message = "\n".join([message, *trace.splitlines()[-TRACE_LINES:]])
         text = self.scrub.text(f"{at} {record.levelname} {record.name}: {message}")
-        for line in text.splitlines()[-MOST_LINES:]:
-            self._lines.append(legible(line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 1]}…"))
+        self.keep([legible(_short(line)) for line in text.splitlines()[-MOST_LINES:]])
+
+    def keep(self, lines: Sequence[str]) -> None:
+        """Keep lines that are readable and without secrets."""
+        self._lines.extend(lines)
 
     @property
     def text(self) -> str:
@@ -117,6 +120,10 @@ def _without_secrets(made_before: Callable[..., logging.LogRecord]) -> Callable[
         return record
 
     return make
+
+
+def _short(line: str) -> str:
+    return line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 1]}…"
 
 
 def _message(record: logging.LogRecord, scrub: Scrub) -> str:

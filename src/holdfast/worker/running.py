@@ -94,7 +94,7 @@ class Running(msgspec.Struct):
 
         def ignored() -> None:
             in_thread = self.inside.stack() if self.inside is not None else ""
-            self._ignored(timeout, in_thread or _stack_of(self.control.attempt))
+            self._ignored(timeout, in_thread or stack_of(self.control.attempt))
 
         return asyncio.get_running_loop().call_later(timeout + STUCK_AFTER, ignored)
 
@@ -122,22 +122,25 @@ class Running(msgspec.Struct):
         return self._stopped() if told else self.judge.raised(error)
 
     def _stopped(self) -> Ending | None:
-        """End an attempt that was told to stop and did."""
-        control, judge = self.control, self.judge
-        match control.why:
-            case StopReason.LOST:
-                return None
-            case StopReason.TIMEOUT:
-                return judge.timed_out()
-            case StopReason.CANCEL:
-                return judge.cancelled()
-            case StopReason.WINDOW if control.opens_at is not None:
-                return judge.released_for(control.opens_at - self.clock.now())
-            case _:
-                return judge.released()
+        return ending_of_stopped(self.control, self.judge, self.clock)
 
 
-def _stack_of(task: asyncio.Task[Any] | None) -> str:
+def ending_of_stopped(control: Control, judge: Judge, clock: Clock) -> Ending | None:
+    """Return how an attempt ends that was told to stop, and did or was made to; None where its claim is lost."""
+    match control.why:
+        case StopReason.LOST:
+            return None
+        case StopReason.TIMEOUT:
+            return judge.timed_out()
+        case StopReason.CANCEL:
+            return judge.cancelled()
+        case StopReason.WINDOW if control.opens_at is not None:
+            return judge.released_for(control.opens_at - clock.now())
+        case _:
+            return judge.released()
+
+
+def stack_of(task: asyncio.Task[Any] | None) -> str:
     """Return where a suspended coroutine is; a task's own `get_stack` tells its outermost frame only."""
     frames, coroutine = [], None if task is None else task.get_coro()
     while (frame := getattr(coroutine, "cr_frame", None)) is not None:

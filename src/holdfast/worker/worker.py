@@ -10,7 +10,7 @@ is gone: never earlier.
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
 from random import Random
@@ -27,7 +27,7 @@ from holdfast.store.backend import Backend
 from holdfast.store.protocol import LeaseClock
 from holdfast.worker.alarm import Alarms, LoopAlarm
 from holdfast.worker.announce import Announcer
-from holdfast.worker.attempt import AnyTask, Attempts
+from holdfast.worker.attempt import AnyTask, Attempts, Cells
 from holdfast.worker.claimer import Claimer
 from holdfast.worker.closure_keeper import ClosureKeeper
 from holdfast.worker.closures import Closures
@@ -68,6 +68,8 @@ class Ports:
     random: Random
     events: Events
     alarms: Alarms = LoopAlarm
+    cells: Callable[[], Cells] | None = None
+    """Gives the processes for isolated tasks, which otherwise run in this one."""
 
 
 class Worker:
@@ -134,6 +136,7 @@ class Worker:
             threads=self._threads,
             stuck=self._stuck,
             middleware=middleware,
+            cells=ports.cells,
         )
         self._claimer = Claimer(
             calls=self._calls,
