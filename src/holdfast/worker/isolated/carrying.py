@@ -68,6 +68,7 @@ class Carrying:
         self._timed_out = False
         self._hurried = False
         self._took_too_much = False
+        self._capped = False
         self.sound = False
 
     async def carry(self) -> Ending | None:
@@ -75,9 +76,9 @@ class Carrying:
         cell, control, policy = self._cell, self._control, self._judge.policy
         cell.listener = self._heard
         cell.gone.add_done_callback(self._cell_gone)
-        capped = policy.memory is not None and cell.group is not None and cell.group.limit(policy.memory)
+        self._capped = cell.group is not None and cell.group.limit(policy.memory)
         claim = replace(control.claim, start_by=None, metadata=dict(control.claim.metadata))
-        cell.send(Run(claim, self._judge.started_at, policy.memory, capped))
+        cell.send(Run(claim, self._judge.started_at, policy.memory, self._capped))
         control.cancellable = True
         timers = [] if policy.timeout is None else [self._loop.call_later(policy.timeout, self._time_is_over)]
         self._look_later()
@@ -118,7 +119,7 @@ class Carrying:
     def _look(self) -> None:
         self._tell()
         limit = self._judge.policy.memory
-        if limit is not None and self._cell.group is None:
+        if limit is not None and not self._capped:
             taken = resident_with_children(self._cell.pid)
             self._findings.peak = max(self._findings.peak, taken)
             if taken > limit + ALLOWANCE and not self._took_too_much:
