@@ -63,6 +63,9 @@ async def for_tenant(ctx: Context, call_next: Callable[[], Awaitable[Any]]) -> A
 
 
 async def open_here(_: Holdfast) -> AsyncIterator[None]:
+    spec = sys.modules["__main__"].__spec__
+    if spec is not None and spec.name == "holdfast.child.cell" and beside_ledger("closed").exists():
+        raise ConnectionError("the database is away")
     opened_in.append(os.getpid())
     yield
     opened_in.clear()
@@ -72,9 +75,13 @@ def ledger() -> Ledger:
     return Ledger(Path(os.environ[VARIABLE]))
 
 
+def beside_ledger(name: str) -> Path:
+    return Path(os.environ[VARIABLE]).with_name(name)
+
+
 def note(name: str, *numbers: int) -> None:
     """Leave numbers in a file beside the ledger."""
-    file = Path(os.environ[VARIABLE]).with_name(name)
+    file = beside_ledger(name)
     begun = file.with_suffix(".begun")
     begun.write_text(" ".join(map(str, numbers)))
     begun.rename(file)

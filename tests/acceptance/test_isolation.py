@@ -299,6 +299,21 @@ def test_no_cell_outlives_its_worker(isolated_here, task, arguments):
     assert (again.attempt, again.crashes) == (0, 0), "its code did not run in the process that died"
 
 
+def test_a_job_that_finds_no_process_is_put_off(isolated_here):
+    """While no process can be started, jobs wait and are charged nothing; the log says why; then they run."""
+    closed = isolated_here.ledger.path.with_name("closed")
+    closed.touch()
+    job = isolated_here.enqueue("add", a=1, b=2)
+    tree = isolated_here.start()
+    wait_until(lambda: isolated_here.job(job).fence, what="a claim of the job")
+    wait_until(lambda: isolated_here.job(job).state is State.SCHEDULED, what="that it is put off")
+    assert "open_here failed: ConnectionError: the database is away" in tree.told
+
+    closed.unlink()
+
+    assert isolated_here.wait_for(job, State.COMPLETED).attempt == 0
+
+
 def test_throughput(isolated_here, measured, capsys):
     """Jobs that do nothing, in processes of their own: how many a second."""
     jobs = sizes(short=300, full=3_000)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class CellKeeper:
-    """Makes the pool of cells: at once for an app that has isolated tasks, else when the first of them turns up."""
+    """Makes the pool of cells: at once for an app that has isolated tasks, else when a job of one turns up."""
 
     def __init__(
         self, app: Holdfast, configure: Configure, settings: Settings, channel: Channel, random: Random
@@ -24,7 +24,7 @@ class CellKeeper:
         self._channel = channel
         self._random = random
         self._pool: CellPool | None = None
-        if any(task.policy.isolation is Isolation.PROCESS for task in app.tasks.values()):
+        if not configure.alone and any(task.policy.isolation is Isolation.PROCESS for task in app.tasks.values()):
             self.pool()
 
     def pool(self) -> "CellPool":

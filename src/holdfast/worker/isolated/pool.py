@@ -7,6 +7,7 @@ grown, a cell is let go, and another takes its place.
 
 import asyncio
 import logging
+import signal
 from collections import deque
 from collections.abc import Callable, Coroutine
 from datetime import timedelta
@@ -132,6 +133,8 @@ class CellPool:
 
     def _take_back(self, cell: Cell, *, sound: bool) -> None:
         cell.jobs += 1
+        if not sound:
+            cell.signal_group(signal.SIGKILL)  # whatever runs there must not go on
         if not sound or cell.gone.done() or self._closing or self._is_worn(cell):
             self._let_go(cell)
             self._keep_warm()
