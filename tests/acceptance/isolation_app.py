@@ -47,7 +47,8 @@ def make_app(url: str | None = None) -> Holdfast:
         app.task(isolation="process", max_attempts=2, backoff=0.01)(declare)
     for declare in (take_at_once, take_in_steps, take_in_subprocess):
         app.task(isolation="process", memory="256MB", max_attempts=1)(declare)
-    app.task(isolation="process")(take_unlimited)
+    app.task(isolation="process")(take)
+    app.task(isolation="process", memory="256MB", name="take_within_limit")(take)
     app.task(isolation="process", max_attempts=3, backoff=0.01, retry_on=OSError, discard_on=KeyError)(go_wrong)
     app.task(isolation="process")(snooze_once)
     app.task(isolation="process")(write_order)
@@ -162,8 +163,9 @@ def take_in_subprocess() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def take_unlimited(megabytes: int) -> int:
-    return len(bytearray(megabytes * MEGABYTE)) // MEGABYTE
+def take(megabytes: int) -> int:
+    bytearray(megabytes * MEGABYTE)
+    return os.getpid()
 
 
 def go_wrong(kind: str) -> None:
@@ -193,9 +195,11 @@ def ignore(ctx: Context) -> None:
 
 
 def hold_interpreter(ctx: Context, seconds: float) -> None:
-    """Sleep in C without letting go of the GIL."""
-    ledger().write("start", ctx)
-    ctypes.PyDLL(None).usleep(round(seconds * 1e6))
+    """Sleep in C without letting go of the GIL, beside a subprocess."""
+    with subprocess.Popen(["sleep", str(seconds)]) as beside:
+        note("holding", os.getpid(), beside.pid)
+        ledger().write("start", ctx)
+        ctypes.PyDLL(None).usleep(round(seconds * 1e6))
 
 
 def fail_with_secret(password: Annotated[str, Secret]) -> None:

@@ -1,4 +1,4 @@
-"""A cell itself: `python -m holdfast.child.cell LINE DUMP`, started by a worker to run handlers of isolated tasks.
+"""A cell itself: `python -m holdfast.child.cell LINE DUMP LIFELINE`, started by a worker for its isolated tasks.
 
 It loads the app as the worker did, says that it is ready, and runs one attempt at a time until it is told to leave.
 The line is read in a thread, and written to from any: what a handler said before it took the process down was said.
@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import ctypes
 import faulthandler
+import fcntl
 import logging
 import os
 import signal
@@ -38,7 +39,7 @@ _AT_ONCE = 64 * 1024
 def main() -> None:
     """Run the cell; never returns."""
     line, dump = Line(socket.socket(fileno=int(sys.argv[1]))), open(int(sys.argv[2]), "wb", buffering=0)  # noqa: SIM115, PTH123 - open as long as the process
-    _die_with_worker()
+    _die_with_worker(int(sys.argv[3]))
     faulthandler.enable(file=dump)
     faulthandler.register(signal.SIGUSR1, file=dump)
     # The worker decides when this ends; what the handler has started heeds signals by itself. Not SIG_IGN, which it
@@ -114,9 +115,16 @@ class Line:
         os.killpg(0, signal.SIGKILL)
 
 
-def _die_with_worker() -> None:
-    """Have the kernel, where it can, end this process with its worker, even if a handler holds the interpreter."""
+def _die_with_worker(lifeline: int) -> None:
+    """Have the kernel, where it can, end this process with its worker, even if a handler holds the interpreter.
+
+    The lifeline is a pipe to which nobody writes. That it ends is told by a signal, which here is SIGKILL and goes
+    to the group: what the handler has started ends too. Should others have it open, the parent's death counts.
+    """
     if sys.platform == "linux":
+        fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
+        fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 

@@ -23,18 +23,21 @@ from holdfast.worker.lease import Lease
 
 APP = """
 import os, time
+from pathlib import Path
 from holdfast import Holdfast
 
 app = Holdfast("memory://")
 
 @app.task(isolation="process")
-def where(seconds: float = 0.0) -> int:
-    time.sleep(seconds)
+def where(folder: str, together: int) -> int:
+    Path(folder, f"{os.getpid()}.there").touch()
+    while len(list(Path(folder).glob("*.there"))) < together:
+        time.sleep(0.01)
     return os.getpid()
 """
 
 
-def where(seconds: float = 0.0) -> int: ...
+def where(folder: str, together: int) -> int: ...
 
 
 ENCODE = Arguments(where, task="where").encode
@@ -46,6 +49,7 @@ class Bench:
     def __init__(self, folder, concurrency):
         settings = Settings(url="memory://", concurrency=concurrency)
         self.noticed = []
+        self._folder = str(folder)
         self.clock = SystemClock()
         furnish = Furnish("worker", "pooled_app:app", str(folder), settings)
         self.pool = CellPool(furnish, self.clock, Random(1), self.noticed.append)
@@ -53,10 +57,10 @@ class Bench:
         self._lease.renewed(self.clock.boot())
         self._fences = 0
 
-    async def run(self, seconds=0.0):
-        """Run a job; return the process it ran in."""
+    async def run(self, together=0):
+        """Run a job, which lasts until jobs have run in so many processes; return that in which it ran."""
         self._fences += 1
-        payload = ENCODE((), {"seconds": seconds})
+        payload = ENCODE((), {"folder": self._folder, "together": together})
         claim = Claim(ClaimRef("job", self._fences), "where", 1, payload, "default", 0, datetime.now(UTC), 0, 0, 5)
         control = Control(claim, self._lease, lambda *_: None)
         control.attempt = asyncio.current_task()
@@ -96,7 +100,7 @@ def test_as_many_cells_as_jobs_at_a_time_and_then_they_are_used_again(on_bench):
     """Three jobs at once have a process each; those after them find them warm."""
 
     async def trial(bench):
-        first = await asyncio.gather(*(bench.run(0.3) for _ in range(3)))
+        first = await asyncio.gather(*(bench.run(3) for _ in range(3)))
         return first, [await bench.run() for _ in range(3)]
 
     first, then = on_bench(trial)
@@ -109,9 +113,9 @@ def test_no_more_cells_than_slots(on_bench):
     """Whoever finds no free cell waits for one."""
 
     async def trial(bench):
-        return await asyncio.gather(*(bench.run(0.05) for _ in range(6)))
+        return await asyncio.gather(*(bench.run(2) for _ in range(6)))
 
-    assert len(set(on_bench(trial, concurrency=2))) <= 2
+    assert len(set(on_bench(trial, concurrency=2))) == 2
 
 
 def test_a_worn_cell_is_replaced(on_bench, monkeypatch):
@@ -145,7 +149,7 @@ def test_what_nobody_needs_is_let_go(on_bench, monkeypatch):
     monkeypatch.setattr(pools, "IDLE_FOR", 0.1)
 
     async def trial(bench):
-        pids = await asyncio.gather(*(bench.run(0.3) for _ in range(3)))
+        pids = await asyncio.gather(*(bench.run(3) for _ in range(3)))
         while sum(map(is_gone, pids)) < 2:  # noqa: ASYNC110 - a process rings no bell
             await asyncio.sleep(0.01)
         return await bench.run()

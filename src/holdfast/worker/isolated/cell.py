@@ -3,6 +3,7 @@
     starting ─► idle ⇄ busy ─► leaving ─► gone          gone at any time: it was killed, or died
 
 Its stacks come by signal into a file without a name, open on both sides: they can be read whatever became of it.
+The lifeline is a pipe that only ends: the kernel then ends the cell and all that it has started (`child/cell.py`).
 """
 
 import asyncio
@@ -49,9 +50,12 @@ class End(msgspec.Struct, frozen=True):
 class Cell:
     """A process for handlers. Made and used inside a running event loop, by its thread alone."""
 
-    def __init__(self, process: subprocess.Popen[bytes], dump: IO[bytes], group: CellGroup | None) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], dump: IO[bytes], lifeline: int, group: CellGroup | None
+    ) -> None:
         self._process = process
         self._dump = dump
+        self._lifeline = lifeline
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self.group = group
@@ -69,22 +73,27 @@ class Cell:
         """Start a process; it waits to be furnished."""
         ours, theirs = socket.socketpair()
         dump = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the cell
+        end, lifeline = os.pipe()
+        passed = [theirs.fileno(), dump.fileno(), end]
         try:
             with theirs:
                 process = subprocess.Popen(  # noqa: S603, ASYNC220 - ourselves; it takes a moment
-                    [sys.executable, "-m", "holdfast.child.cell", str(theirs.fileno()), str(dump.fileno())],
-                    pass_fds=[theirs.fileno(), dump.fileno()],
+                    [sys.executable, "-m", "holdfast.child.cell", *map(str, passed)],
+                    pass_fds=passed,
                     stdin=subprocess.DEVNULL,
                     start_new_session=True,
                 )
         except BaseException:
             ours.close()
             dump.close()
+            os.close(lifeline)
             raise
+        finally:
+            os.close(end)
         if group is not None and not group.admit(process.pid):
             group.remove()
             group = None
-        cell = cls(process, dump, group)
+        cell = cls(process, dump, lifeline, group)
         threading.Thread(target=cell._await_end, name=f"holdfast-cell-{cell.pid}", daemon=True).start()
         cell._transport, _ = await cell._loop.connect_accepted_socket(lambda: _Line(cell), ours)
         return cell
@@ -128,6 +137,7 @@ class Cell:
     def forget(self) -> None:
         """Let go of what is left of a cell that is gone."""
         self._dump.close()
+        os.close(self._lifeline)
         if self.group is not None:
             self.group.remove()
 
