@@ -94,7 +94,7 @@ class Line:
 
     def __init__(self, end: socket.socket) -> None:
         self._end = end
-        self._writing = threading.Lock()
+        self._writing = threading.RLock()  # a destructor may log at any moment, in this very thread
 
     def say(self, message: FromCell) -> None:
         """Say something; when this returns, the worker has it whatever becomes of this process."""

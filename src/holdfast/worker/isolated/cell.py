@@ -62,7 +62,10 @@ class Cell:
         self.pid = process.pid
         self.listener: Callable[[FromCell], None] | None = None
         """Who hears what it says."""
+        self._end: End | None = None
+        self._heard_out = False
         self.gone: asyncio.Future[End] = self._loop.create_future()
+        """How it ended, once all that it said was heard."""
         self.started_at = self.idle_since = self._loop.time()
         self.jobs = 0
         self.rss = self.rss_now = 0
@@ -94,9 +97,14 @@ class Cell:
             group.remove()
             group = None
         cell = cls(process, dump, lifeline, group)
-        threading.Thread(target=cell._await_end, name=f"holdfast-cell-{cell.pid}", daemon=True).start()
         cell._transport, _ = await cell._loop.connect_accepted_socket(lambda: _Line(cell), ours)
+        threading.Thread(target=cell._await_end, name=f"holdfast-cell-{cell.pid}", daemon=True).start()
         return cell
+
+    @property
+    def alive(self) -> bool:
+        """Whether it is not known to have ended."""
+        return self._end is None and not self._transport.is_closing()
 
     def send(self, message: ToCell) -> None:
         """Say something; does nothing when it is gone."""
@@ -105,7 +113,7 @@ class Cell:
 
     def signal_group(self, number: signal.Signals) -> None:
         """Send a signal to it and to all that it has started."""
-        if not self.gone.done():
+        if self._end is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, number)
 
@@ -116,7 +124,7 @@ class Cell:
 
     async def stacks(self, within: float = STACKS_WITHIN) -> str:
         """Return where its threads are, as well as that can be known."""
-        if not self.gone.done():
+        if self._end is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGUSR1)
         ends_at, seen = self._loop.time() + within, ""
@@ -164,8 +172,19 @@ class Cell:
         number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
         code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 0
         self._process.returncode = -number or code
-        self._transport.close()
-        self.gone.set_result(End(number, code, usage.ru_maxrss * _KILOBYTE))
+        self._end = End(number, code, usage.ru_maxrss * _KILOBYTE)
+        with contextlib.suppress(OSError):  # it has hung up itself
+            self._transport.get_extra_info("socket").shutdown(socket.SHUT_RD)
+        self._let_be_gone()
+
+    def hung_up(self) -> None:
+        """Take note that there is no more to hear."""
+        self._heard_out = True
+        self._let_be_gone()
+
+    def _let_be_gone(self) -> None:
+        if self._end is not None and self._heard_out:
+            self.gone.set_result(self._end)
 
 
 class _Line(asyncio.Protocol):
@@ -180,3 +199,7 @@ class _Line(asyncio.Protocol):
         for message in self._frames.from_cell(data):
             if self._cell.listener is not None:
                 self._cell.listener(message)
+
+    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - an end is an end
+        """Say that there is no more to hear."""
+        self._cell.hung_up()

@@ -112,10 +112,12 @@ class CellPool:
 
     async def _cell_for(self, control: Control) -> Cell:
         """Return a cell for an attempt, once there is one. Raises UnableError where there can be none."""
-        if self._idle:
+        while self._idle:
             cell = self._idle.pop()
-            self._keep_warm()
-            return cell
+            if cell.alive:
+                self._keep_warm()
+                return cell
+            self._let_go(cell)
         if self._loop.time() < self._unable_until or self._closing:
             raise UnableError
         place: asyncio.Future[Cell] = self._loop.create_future()
@@ -135,7 +137,7 @@ class CellPool:
         cell.jobs += 1
         if not sound:
             cell.signal_group(signal.SIGKILL)  # whatever runs there must not go on
-        if not sound or cell.gone.done() or self._closing or self._is_worn(cell):
+        if not sound or not cell.alive or self._closing or self._is_worn(cell):
             self._let_go(cell)
             self._keep_warm()
         else:
