@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from holdfast.context import Context
 from holdfast.core.backoff import Backoff
-from holdfast.policy import DEFAULT, ExceptionTypes, OnLateWord, Policy, Seconds, declare_policy
+from holdfast.policy import DEFAULT, ExceptionTypes, IsolationWord, OnLateWord, Policy, Seconds, declare_policy
 from holdfast.schedule.closing import Windows
 from holdfast.schedule.rules import AnyRule
 from holdfast.spelling import refuse_unknown
@@ -74,6 +74,8 @@ class TaskDecorator:
         on_late: OnLateWord = "run",
         tags: Iterable[str] = (),
         keep_result: Seconds | None = None,
+        isolation: IsolationWord = "none",
+        memory: int | str | None = None,
         schedule: AnyRule | None = None,
         window: Windows | None = None,
     ) -> "TaskDecorator": ...

@@ -5,6 +5,7 @@ import signal
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
+import fleet_app
 import psycopg
 import pytest
 from fleet import PROVE, Fleet
@@ -40,10 +41,10 @@ def fleet_on(tmp_path):
     """
     fleets = []
 
-    def make(url=None):
+    def make(url=None, module=fleet_app):
         folder = tmp_path / f"fleet-{len(fleets)}" if url else tmp_path
         folder.mkdir(exist_ok=True)
-        fleets.append(Fleet(folder, url))
+        fleets.append(Fleet(folder, url, module))
         return fleets[-1]
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a worker heeds what its parent does

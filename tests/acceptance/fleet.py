@@ -16,9 +16,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from fleet_app import SETTINGS, make_app, variable_of
+import fleet_app
+from fleet_app import SETTINGS, variable_of
 from ledger import VARIABLE, Ledger
 
 from holdfast.core.job import Attempt, Job
@@ -89,13 +91,17 @@ class Tree:
 
 
 class Fleet:
-    """One store, one ledger, and the workers on them. Without a URL the store is the SQLite file `path`."""
+    """One store, one ledger, and the workers on them. Without a URL the store is the SQLite file `path`.
 
-    def __init__(self, folder: Path, url: str | None = None) -> None:
+    `module` has the `app` that the workers run, and `make_app`, which gives it for any URL.
+    """
+
+    def __init__(self, folder: Path, url: str | None = None, module: ModuleType = fleet_app) -> None:
         self.path = folder / "jobs.db"
         self.url = f"sqlite:///{self.path}" if url is None else url
         self.ledger = Ledger(folder / "ledger")
-        self.app = make_app(self.url)
+        self.app = module.make_app(self.url)
+        self._target = f"{module.__name__}:app"
         self.trees: list[Tree] = []
         self._folder = folder
         self._temporary = folder / "tmp"
@@ -110,7 +116,7 @@ class Fleet:
         log = self._folder / f"worker-{len(self.trees)}.log"
         with log.open("wb") as out:
             process = subprocess.Popen(
-                [HOLDFAST, "worker", "fleet_app:app", "--app-dir", str(HERE), "--url", self.url, *given],
+                [HOLDFAST, "worker", self._target, "--app-dir", str(HERE), "--url", self.url, *given],
                 env={
                     **self._environment(),
                     **{variable_of(name): str(value) for name, value in settings.items()},

@@ -24,6 +24,7 @@ import msgspec
 from holdfast.app import Holdfast
 from holdfast.child.blackbox import open_blackbox
 from holdfast.child.canary import WithCanary
+from holdfast.child.cells import CellKeeper
 from holdfast.child.declared import bring_in_declared
 from holdfast.child.excepthooks import hear_strays
 from holdfast.child.lifespan import enter_lifespans, leave_lifespans
@@ -91,7 +92,9 @@ async def _child(end: socket.socket) -> None:
     keep_log_ring(Path(configure.log), logging.getLogger())
     random = Random()  # noqa: S311 - jitter
     notes = FileLog(Path(configure.notes))
-    ports = Ports(backend, channel, notes, SystemClock(), random, app.events, finest_alarm, _watch(app, settings))
+    cells = CellKeeper(app, configure, settings, channel, random)
+    busy = _watch(app, settings)
+    ports = Ports(backend, channel, notes, SystemClock(), random, app.events, finest_alarm, busy, cells.pool)
     worker = Worker(
         configure.worker,
         WithCanary(app.tasks, app),
@@ -111,7 +114,7 @@ async def _child(end: socket.socket) -> None:
         declaring = asyncio.create_task(bring_in_declared(app, configure.target, settings, backend, worker))
     try:
         await worker.run()
-        await leave_lifespans(lifespans)
+        await asyncio.gather(leave_lifespans(lifespans), cells.close())
     finally:
         if declaring is not None:
             declaring.cancel()

@@ -6,12 +6,15 @@ from datetime import timedelta
 
 from holdfast.core.backoff import Backoff, Exponential
 from holdfast.core.job import OnLate
+from holdfast.policy.isolation import Isolation, isolation_problems
 from holdfast.policy.problems import late_problems, refuse_any, routing_problems, span_problems, tag_problems
 from holdfast.policy.reading import (
     ExceptionTypes,
+    IsolationWord,
     OnLateWord,
     Seconds,
     as_backoff,
+    as_bytes,
     as_seconds,
     as_span,
     as_tags,
@@ -30,6 +33,7 @@ class Policy:
     retried, else those outside it are not and the job is dead at once. `version` is that of the payload: raise it
     when the parameters change so that older workers leave newer jobs alone. `start_within`: the first start should
     come so soon after a job's time, else `on_late` decides. `keep_result`: for how long a result is kept.
+    `isolation`: whether handlers run in a process of their own, where `memory` is how many bytes one may take.
     """
 
     queue: str = "default"
@@ -44,6 +48,8 @@ class Policy:
     on_late: OnLate = OnLate.RUN
     tags: tuple[str, ...] = ()
     keep_result: timedelta | None = None
+    isolation: Isolation = Isolation.NONE
+    memory: int | None = None
 
     def __post_init__(self) -> None:
         refuse_any(self._problems())
@@ -64,6 +70,7 @@ class Policy:
         yield from late_problems(self.start_within, self.on_late)
         yield from tag_problems(self.tags)
         yield from span_problems("keep_result", self.keep_result)
+        yield from isolation_problems(self.isolation, self.memory)
 
 
 DEFAULT = Policy()
@@ -84,8 +91,13 @@ def declare_policy(
     on_late: OnLateWord = "run",
     tags: Iterable[str] = (),
     keep_result: Seconds | None = None,
+    isolation: IsolationWord = "none",
+    memory: int | str | None = None,
 ) -> Policy:
-    """Return the policy that a declaration means: a number as `backoff` is a constant wait of so many seconds."""
+    """Return the policy that a declaration means.
+
+    A number as `backoff` is a constant wait of so many seconds; `memory` is a number of bytes, or such as "512MB".
+    """
     return Policy(
         queue=queue,
         priority=priority,
@@ -99,4 +111,6 @@ def declare_policy(
         on_late=as_word(OnLate, on_late),
         tags=as_tags(tags),
         keep_result=as_span(keep_result),
+        isolation=as_word(Isolation, isolation),
+        memory=as_bytes(memory),
     )

@@ -4,6 +4,7 @@ What cannot be read is kept as it is: `problems.py` complains of it.
 """
 
 import math
+import re
 from datetime import timedelta
 from enum import StrEnum
 from typing import Any, Literal, TypeVar
@@ -17,8 +18,12 @@ Seconds = float | timedelta
 
 OnConflictWord = Literal["return", "replace", "raise"]
 OnLateWord = Literal["run", "expire"]
+IsolationWord = Literal["none", "process"]
 
 ExceptionTypes = type[BaseException] | tuple[type[BaseException], ...]
+
+_SIZE = re.compile(r"\s*(?P<number>\d+(\.\d+)?)\s*(?P<unit>[KMGT])i?B?\s*", re.IGNORECASE)
+_UNITS = "KMGT"
 
 
 def as_word(kind: type[W], word: Any) -> W:
@@ -45,6 +50,14 @@ def as_tags(tags: Any) -> Any:
 def as_seconds(span: Any) -> Any:
     """Return a timedelta as seconds; anything else is kept, to be complained of."""
     return span.total_seconds() if isinstance(span, timedelta) else span
+
+
+def as_bytes(size: Any) -> Any:
+    """Return a size such as "512MB" or "1GiB" in bytes: a K is 1,024 of them. Anything else is kept as it is."""
+    match = _SIZE.fullmatch(size) if isinstance(size, str) else None
+    if match is None:
+        return size
+    return int(float(match["number"]) * 1024 ** (_UNITS.index(match["unit"].upper()) + 1))
 
 
 def as_backoff(backoff: Backoff | Seconds | None) -> Backoff:

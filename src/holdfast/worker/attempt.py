@@ -4,13 +4,14 @@
           │                  │                 │                    │                       │
     blocked(no_worker)      dead      cancelled(expired)   lost: nothing to say          put off
 
-Each step either goes on or returns the ending. None means that the claim is not ours any more: it ends nowhere.
+Of an isolated task the arguments are read in the process in which it runs, right before that. Each step either goes
+on or returns the ending. None means that the claim is not ours any more: it ends nowhere.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec.structs import replace
 
@@ -21,6 +22,7 @@ from holdfast.core.job import Ending, OnLate
 from holdfast.core.states import Move, Reason
 from holdfast.errors import PayloadError
 from holdfast.hooks import Middleware
+from holdfast.policy import Isolation
 from holdfast.store.backend import Backend
 from holdfast.task import Task
 from holdfast.worker.announce import Announcer
@@ -35,6 +37,14 @@ from holdfast.worker.threads import ThreadExecutor
 from holdfast.worker.transaction import JobTransaction
 
 AnyTask = Task[..., Any]
+
+
+class Cells(Protocol):
+    """Processes in which isolated tasks run."""
+
+    async def run(self, control: Control, judge: Judge, started: Callable[[Judge], None]) -> Ending | None:
+        """Run an attempt in one of them; return how it ends, None where its claim is lost. `started`: it begins."""
+        ...
 
 
 class Attempts:
@@ -55,6 +65,7 @@ class Attempts:
         threads: ThreadExecutor,
         stuck: Callable[[Control, str], None],
         middleware: Sequence[Middleware],
+        cells: Callable[[], Cells] | None = None,
     ) -> None:
         self._tasks = tasks
         self._backend = backend
@@ -68,6 +79,7 @@ class Attempts:
         self._threads = threads
         self._stuck = stuck
         self._middleware = tuple(middleware)
+        self._cells = cells
 
     async def run(self, control: Control) -> Ending | None:
         """Carry one attempt through all its steps."""
@@ -87,13 +99,16 @@ class Attempts:
         """Go from step to step with an attempt whose task is known."""
         claim = control.claim
         judge = Judge(claim, task.policy, self._clock.now(), self._random)
-        try:
-            arguments = task.arguments.decode(claim.payload)
-        except PayloadError as error:
-            return judge.dead(describe(error, task.arguments.scrub_for(claim.payload)))
-        scrub = task.arguments.scrub_for(claim.payload, arguments)
-        if scrub is not NO_SECRETS:
-            judge, control.scrub = replace(judge, scrub=scrub), scrub
+        cells = self._cells if task.policy.isolation is Isolation.PROCESS else None
+        arguments: dict[str, Any] = {}
+        if cells is None:
+            try:
+                arguments = task.arguments.decode(claim.payload)
+            except PayloadError as error:
+                return judge.dead(describe(error, task.arguments.scrub_for(claim.payload)))
+            scrub = task.arguments.scrub_for(claim.payload, arguments)
+            if scrub is not NO_SECRETS:
+                judge, control.scrub = replace(judge, scrub=scrub), scrub
         if self._expires(control, judge):
             return judge.expired()
         if claim.max_attempts == 1 and not await self._marked(control):
@@ -102,7 +117,11 @@ class Attempts:
             return judge.put_off()
         if (closed_for := self._closures.closed_for(claim)) is not None:  # a window has begun meanwhile
             return judge.put_off(closed_for)
-        ending = await self._run(control, task, judge, arguments)
+        if cells is None:
+            ending = await self._run(control, task, judge, arguments)
+        else:
+            self._notes.returned(claim.ref)  # nothing of it runs in this process
+            ending = await cells().run(control, judge, partial(self._started, control))
         return ending if control.ending is None else _fixed(control, control.ending, ending)
 
     def _expires(self, control: Control, judge: Judge) -> bool:
@@ -139,6 +158,12 @@ class Attempts:
         if self._middleware and context is not None:
             return running.within(self._middleware, context, is_async=task.is_async)
         return running.on_loop() if task.is_async else running.in_thread()
+
+    def _started(self, control: Control, judge: Judge) -> None:
+        """Take note that an attempt begins elsewhere; `_run` has it in line, for a call more costs every job."""
+        control.started_boot = self._clock.boot()
+        self._announcer.started(control.claim, judge.started_at)
+        attempt_here.set(control)
 
 
 def _fixed(control: Control, ending: Ending, judged: Ending | None) -> Ending:

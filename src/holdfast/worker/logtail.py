@@ -10,7 +10,7 @@ the root. What a call gives as `extra` joins its record only after that, so the 
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -38,7 +38,11 @@ class LogTail:
 
     def add(self, record: logging.LogRecord) -> None:
         """Keep a record, made readable; whatever it holds, this does not fail."""
-        self._lines.extend(lines_of(record, self.scrub))
+        self.keep(lines_of(record, self.scrub))
+
+    def keep(self, lines: Sequence[str]) -> None:
+        """Keep lines that are readable and without secrets."""
+        self._lines.extend(lines)
 
     @property
     def text(self) -> str:
@@ -57,10 +61,7 @@ def lines_of(record: logging.LogRecord, scrub: Scrub) -> list[str]:
     if trace := trace_of(record):
         message = "\n".join([message, *trace.splitlines()[-TRACE_LINES:]])
     text = scrub.text(f"{at} {record.levelname} {record.name}: {message}")
-    return [
-        legible(line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 1]}…")
-        for line in text.splitlines()[-MOST_LINES:]
-    ]
+    return [legible(_short(line)) for line in text.splitlines()[-MOST_LINES:]]
 
 
 class Logged(Protocol):
@@ -124,6 +125,10 @@ def _without_secrets(made_before: Callable[..., logging.LogRecord]) -> Callable[
         return record
 
     return make
+
+
+def _short(line: str) -> str:
+    return line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 1]}…"
 
 
 def _message(record: logging.LogRecord, scrub: Scrub) -> str:

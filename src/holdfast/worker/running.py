@@ -122,16 +122,19 @@ class Running(msgspec.Struct):
         return self._stopped() if told else self.judge.raised(error)
 
     def _stopped(self) -> Ending | None:
-        """End an attempt that was told to stop and did."""
-        control, judge = self.control, self.judge
-        match control.why:
-            case StopReason.LOST:
-                return None
-            case StopReason.TIMEOUT:
-                return judge.timed_out()
-            case StopReason.CANCEL:
-                return judge.cancelled()
-            case StopReason.WINDOW if control.opens_at is not None:
-                return judge.released_for(control.opens_at - self.clock.now())
-            case _:
-                return judge.released()
+        return ending_of_stopped(self.control, self.judge, self.clock)
+
+
+def ending_of_stopped(control: Control, judge: Judge, clock: Clock) -> Ending | None:
+    """Return how an attempt ends that was told to stop, and did or was made to; None where its claim is lost."""
+    match control.why:
+        case StopReason.LOST:
+            return None
+        case StopReason.TIMEOUT:
+            return judge.timed_out()
+        case StopReason.CANCEL:
+            return judge.cancelled()
+        case StopReason.WINDOW if control.opens_at is not None:
+            return judge.released_for(control.opens_at - clock.now())
+        case _:
+            return judge.released()

@@ -27,7 +27,7 @@ from holdfast.store.backend import Backend
 from holdfast.store.protocol import LeaseClock
 from holdfast.worker.alarm import Alarms, LoopAlarm
 from holdfast.worker.announce import Announcer
-from holdfast.worker.attempt import AnyTask, Attempts
+from holdfast.worker.attempt import AnyTask, Attempts, Cells
 from holdfast.worker.claimer import Claimer
 from holdfast.worker.closure_keeper import ClosureKeeper
 from holdfast.worker.closures import Closures
@@ -87,6 +87,8 @@ class Ports:
     alarms: Alarms = LoopAlarm
     busy: Callable[[bool], None] = lambda _: None
     """Hears, on the event loop, when jobs begin to run and when none runs any more."""
+    cells: Callable[[], Cells] | None = None
+    """Gives the processes for isolated tasks, which otherwise run in this one."""
 
 
 class Worker:
@@ -155,6 +157,7 @@ class Worker:
             threads=self._threads,
             stuck=self._stuck,
             middleware=middleware,
+            cells=ports.cells,
         )
         self._claimer = Claimer(
             calls=self._calls,

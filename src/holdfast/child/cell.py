@@ -1,0 +1,140 @@
+"""A cell itself: `python -m holdfast.child.cell LINE DUMP LIFELINE`, started by a worker for its isolated tasks.
+
+It loads the app as the worker did, says that it is ready, and runs one attempt at a time until it is told to leave.
+The line is read in a thread, and written to from any: what a handler said before it took the process down was said.
+"""
+
+import asyncio
+import contextlib
+import ctypes
+import faulthandler
+import fcntl
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+import traceback
+from typing import NoReturn
+
+from holdfast.child.lifespan import enter_lifespans, leave_lifespans
+from holdfast.child.loading import load_app
+from holdfast.errors import HoldfastError
+from holdfast.store.open import open_backend
+from holdfast.watch.attach import attach_logs
+from holdfast.worker.isolated.inside import Inside
+from holdfast.worker.isolated.memory import resident
+from holdfast.worker.isolated.messages import Frames, FromCell, Furnish, Leave, Ready, Run, Tell, ToCell, framed
+from holdfast.worker.logtail import keep_log_tails
+from holdfast.worker.messages import Failed
+
+LAST_LINES = 1.0
+"""Seconds for what was said last to reach the terminal."""
+
+_PR_SET_PDEATHSIG = 1
+_AT_ONCE = 64 * 1024
+
+
+def main() -> None:
+    """Run the cell; never returns."""
+    line, dump = Line(socket.socket(fileno=int(sys.argv[1]))), open(int(sys.argv[2]), "wb", buffering=0)  # noqa: SIM115, PTH123 - open as long as the process
+    _die_with_worker(int(sys.argv[3]))
+    faulthandler.enable(file=dump)
+    faulthandler.register(signal.SIGUSR1, file=dump)
+    # The worker decides when this ends; what the handler has started heeds signals by itself. Not SIG_IGN, which it
+    # would inherit.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    try:
+        asyncio.run(_cell(line))
+    except BaseException:  # noqa: BLE001 - said here, because leaving says nothing
+        traceback.print_exc()
+    _leave(1)
+
+
+async def _cell(line: "Line") -> None:
+    told: asyncio.Queue[ToCell] = asyncio.Queue()
+    line.listen(told)
+    furnish = await told.get()
+    if not isinstance(furnish, Furnish):
+        return
+    try:
+        app = load_app(furnish.target, furnish.app_dir)
+        backend = open_backend(furnish.settings)
+        logs = attach_logs(app.events, furnish.logs, furnish.worker)
+        lifespans = await enter_lifespans(app)
+    except HoldfastError as error:
+        line.say(Failed(str(error), "".join(traceback.format_exception(error))))
+        await told.get()  # the worker ends this process when it has heard
+        return
+    keep_log_tails(logging.getLogger())
+    inside = Inside(
+        tasks=app.tasks,
+        middleware=app.middlewares,
+        backend=backend,
+        worker=furnish.worker,
+        settings=furnish.settings,
+        say=line.say,
+    )
+    line.say(Ready(resident()))
+    while not isinstance(message := await told.get(), Leave):
+        match message:
+            case Run():
+                inside.begin(message)
+            case Tell():
+                inside.heed(message)
+    await leave_lifespans(lifespans)
+    logs.close(LAST_LINES)
+    _leave(0)
+
+
+class Line:
+    """The line to the worker, read in a thread of its own and written to from any."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._end = end
+        self._writing = threading.RLock()  # a destructor may log at any moment, in this very thread
+
+    def say(self, message: FromCell) -> None:
+        """Say something; when this returns, the worker has it whatever becomes of this process."""
+        frame = framed(message)
+        with self._writing, contextlib.suppress(OSError):  # nobody hears: this process is about to end
+            self._end.sendall(frame)
+
+    def listen(self, told: asyncio.Queue[ToCell]) -> None:
+        """Put what the worker says there; once it is gone, so is this process, with all that it has started."""
+        threading.Thread(target=self._hear, args=(asyncio.get_running_loop(), told), daemon=True).start()
+
+    def _hear(self, loop: asyncio.AbstractEventLoop, told: asyncio.Queue[ToCell]) -> None:
+        frames = Frames()
+        with contextlib.suppress(OSError):
+            while data := self._end.recv(_AT_ONCE):
+                for message in frames.to_cell(data):
+                    loop.call_soon_threadsafe(told.put_nowait, message)
+        os.killpg(0, signal.SIGKILL)
+
+
+def _die_with_worker(lifeline: int) -> None:
+    """Have the kernel, where it can, end this process with its worker, even if a handler holds the interpreter.
+
+    The lifeline is a pipe to which nobody writes. That it ends is told by a signal, which here is SIGKILL and goes
+    to the group: what the handler has started ends too. Should others have it open, the parent's death counts.
+    """
+    if sys.platform == "linux":
+        fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
+        fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def _leave(code: int) -> NoReturn:
+    """End at once: no thread, and nothing that waits for one, may keep the process."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,239 @@
+"""What a cell does with an attempt: the same steps as in a worker, with the worker at the other end of a line.
+
+The arguments are read here, middleware runs here, and what comes of it is judged here, where the classes of
+exceptions are known. What the worker has decided already, whether and when the job starts, is not decided again.
+"""
+
+import asyncio
+import dataclasses
+import logging
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import copy_context
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+from msgspec.structs import replace
+
+from holdfast.clock import SystemClock
+from holdfast.codec import Scrub
+from holdfast.core.job import Ending, Failure, Progress
+from holdfast.events import Events
+from holdfast.hooks import Middleware
+from holdfast.settings import Settings
+from holdfast.store.backend import Backend
+from holdfast.worker.announce import Announcer
+from holdfast.worker.attempt import AnyTask, Attempts
+from holdfast.worker.closures import Closures
+from holdfast.worker.control import Control, StopReason
+from holdfast.worker.isolated.limits import MemoryLimit
+from holdfast.worker.isolated.memory import out_of_memory, resident
+from holdfast.worker.isolated.messages import Concluded, FromCell, Logged, Progressed, Run, Tell, Where
+from holdfast.worker.judge import Judge, broken
+from holdfast.worker.lease import Lease
+from holdfast.worker.logtail import LogTail
+from holdfast.worker.notes import Notes
+from holdfast.worker.picture import stack_of
+from holdfast.worker.reporter import Reporter
+from holdfast.worker.storecalls import StoreCalls
+from holdfast.worker.threads import ThreadExecutor
+
+log = logging.getLogger(__name__)
+
+Say = Callable[[FromCell], None]
+"""Says something to the worker, from any thread."""
+
+
+class Inside:
+    """The attempts of a cell, one at a time."""
+
+    def __init__(
+        self,
+        *,
+        tasks: Mapping[str, AnyTask],
+        middleware: Sequence[Middleware],
+        backend: Backend,
+        worker: str,
+        settings: Settings,
+        say: Say,
+    ) -> None:
+        clock, random, silent = SystemClock(), Random(), Events()  # noqa: S311 - jitter
+        announcer = Announcer(silent)
+        calls = StoreCalls(backend, clock, silent, random, settings.store_timeout)
+        self._say = say
+        self._clock = clock
+        self._random = random
+        self._loop = asyncio.get_running_loop()
+        self._context = copy_context()
+        self._control: CellControl | None = None
+        self._attempts = CellAttempts(
+            tasks=tasks,
+            backend=backend,
+            worker=worker,
+            clock=clock,
+            random=random,
+            announcer=announcer,
+            notes=Notes(_NoLog()),
+            reporter=Reporter(calls, clock, worker, tuple, announcer.progressed),
+            closures=Closures((), clock),
+            threads=ThreadExecutor(1),
+            stuck=_killed_anyway,
+            middleware=middleware,
+        )
+
+    def begin(self, run: Run) -> None:
+        """Begin with an attempt."""
+        control = CellControl(run, self._say)
+        self._control = control
+        control.attempt = self._loop.create_task(self._attempt(control), context=self._context.copy())
+
+    def heed(self, tell: Tell) -> None:
+        """Let the handler know what its worker says."""
+        control = self._control
+        if control is None:
+            return
+        control.lease.told_lost, control.lease.buried = tell.lost, tell.taken
+        if tell.opens_in is not None and control.opens_at is None:
+            control.opens_at = self._clock.now() + timedelta(seconds=tell.opens_in)
+        concluding = control.concluding or control.ending is not None  # that it is lost is our own doing then
+        if tell.why is None or (tell.why is StopReason.LOST and concluding):
+            return
+        if tell.why is StopReason.TIMEOUT and control.cancellable:
+            self._say(Where(stack_of(control.attempt)))
+        control.why = tell.why
+        if tell.interrupt:
+            control.interrupt(tell.why)
+
+    async def _attempt(self, control: "CellControl") -> None:
+        memory = control.memory
+        try:
+            ending = await self._attempts.run(control)
+        except Exception as error:
+            log.exception("job %s: its attempt broke outside its handler", control.claim.job_id)
+            ending = control.ending or broken(control.claim, error, self._random, control.scrub)
+        finally:
+            memory.lift()
+        self._control = None
+        fixed = control.ending is not None
+        self._say(Concluded(ending, fixed, memory.exceeded, resident(), memory.peak))
+
+
+class CellAttempts(Attempts):
+    """Attempts whose start the worker has decided on, and whose end it sees to, timeouts included."""
+
+    async def _marked(self, control: Control) -> bool:  # noqa: ARG002 - the worker has marked it
+        return True
+
+    def _run(
+        self, control: Control, task: AnyTask, judge: Judge, arguments: dict[str, Any]
+    ) -> Awaitable[Ending | None]:
+        if not isinstance(control, CellControl):
+            raise TypeError("only attempts that were sent here run here")
+        control.log = ToldTail(control.scrub, control.say)
+        policy = dataclasses.replace(judge.policy, timeout=None)
+        judge = CellJudge(judge.claim, policy, control.started_at, judge.random, judge.scrub, control.memory)
+        control.memory.begin()
+        return super()._run(control, task, judge, arguments)
+
+
+class CellJudge(Judge, frozen=True, gc=False):
+    """Judges what a handler did within its limit of memory."""
+
+    memory: MemoryLimit = MemoryLimit(None, capped=False)
+
+    def returned(self, value: Any) -> Ending:
+        """Judge what the handler returned."""
+        self.memory.lift()
+        return super().returned(value)
+
+    def raised(self, error: BaseException) -> Ending:
+        """Judge what the handler raised; if that is for want of memory, say so."""
+        self.memory.lift()
+        ending, limit = super().raised(error), self.memory.limit
+        if limit is None or ending.failure is None or not _for_want_of_memory(error):
+            return ending
+        self.memory.exceeded = True
+        return replace(ending, failure=replace(ending.failure, message=out_of_memory(limit, self.memory.peak)))
+
+    def timed_out(self) -> Ending:
+        """Judge a handler that was told of its timeout: the worker has its own words for it."""
+        return self.failed(Failure("TimeoutError", "ran longer than its timeout"))
+
+
+class CellLease(Lease):
+    """The lease of the worker, as a cell is told of it."""
+
+    def __init__(self) -> None:
+        super().__init__(SystemClock(), math.inf, 0.0, math.inf)
+        self.told_lost = False
+
+    @property
+    def fresh(self) -> bool:
+        """Whether a job may start: the worker has decided that."""
+        return True
+
+    @property
+    def lost(self) -> bool:
+        """Whether others may have been given the job."""
+        return self.told_lost or self.buried
+
+
+class CellControl(Control):
+    """One attempt in progress in a cell."""
+
+    def __init__(self, run: Run, say: Say) -> None:
+        self.lease = CellLease()
+        super().__init__(run.claim, self.lease, _tell_progress)
+        self.say = say
+        self.started_at = run.started_at
+        self.memory = MemoryLimit(run.limit, capped=run.capped)
+
+    def with_log(self, ending: Ending) -> Ending:
+        """Return the ending with the end of what the attempt logged, if it did."""
+        return super().with_log(ending) if self.log is not None and self.log.text else ending
+
+
+class ToldTail(LogTail):
+    """The last lines of the attempt, told to the worker at once: it has them whatever becomes of this process."""
+
+    def __init__(self, scrub: Scrub, say: Say) -> None:
+        super().__init__(scrub)
+        self._say = say
+
+    def keep(self, lines: Sequence[str]) -> None:
+        """Keep lines here, and there."""
+        super().keep(lines)
+        self._say(Logged(list(lines)))
+
+
+def _tell_progress(control: Control, progress: Progress) -> None:
+    if isinstance(control, CellControl):
+        control.say(Progressed(progress))
+
+
+def _for_want_of_memory(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup(MemoryError) is not None
+    return isinstance(error, MemoryError)
+
+
+def _killed_anyway(_: Control, __: str) -> None:
+    """Say nothing of a handler that ignores its timeout: the worker ends this process."""
+
+
+class _NoLog:
+    """Notes for nobody: the worker has its own."""
+
+    def append(self, data: bytes) -> None:
+        """Forget it."""
+
+    def put(self, position: int, byte: int) -> None:
+        """Forget it."""
+
+    def get(self, position: int) -> int:  # noqa: ARG002 - nothing was kept
+        """Return nothing of note."""
+        return 0
+
+    def replace(self, data: bytes) -> None:
+        """Forget it."""

@@ -1,0 +1,157 @@
+"""The pool of cells, with real processes: how many there are, who gets them, and when they are replaced."""
+
+import asyncio
+import os
+import signal
+from datetime import UTC, datetime
+from random import Random
+
+import pytest
+
+from holdfast.clock import SystemClock
+from holdfast.codec import Arguments, decode_result
+from holdfast.core.job import Claim, ClaimRef
+from holdfast.core.states import Move
+from holdfast.policy import Policy
+from holdfast.settings import Settings
+from holdfast.worker.control import Control
+from holdfast.worker.isolated import pool as pools
+from holdfast.worker.isolated.messages import Furnish
+from holdfast.worker.isolated.pool import CellPool
+from holdfast.worker.judge import Judge
+from holdfast.worker.lease import Lease
+
+APP = """
+import os, time
+from pathlib import Path
+from holdfast import Holdfast
+
+app = Holdfast("memory://")
+
+@app.task(isolation="process")
+def where(folder: str, together: int) -> int:
+    Path(folder, f"{os.getpid()}.there").touch()
+    while len(list(Path(folder).glob("*.there"))) < together:
+        time.sleep(0.01)
+    return os.getpid()
+"""
+
+
+def where(folder: str, together: int) -> int: ...
+
+
+ENCODE = Arguments(where, task="where").encode
+
+
+class Bench:
+    """A pool with real cells, and a worker that never loses its lease."""
+
+    def __init__(self, folder, concurrency):
+        settings = Settings(url="memory://", concurrency=concurrency)
+        self.noticed = []
+        self._folder = str(folder)
+        self.clock = SystemClock()
+        furnish = Furnish("worker", "pooled_app:app", str(folder), settings)
+        self.pool = CellPool(furnish, self.clock, Random(1), self.noticed.append)
+        self._lease = Lease(self.clock, 1000.0, 0.0, 1000.0)
+        self._lease.renewed(self.clock.boot())
+        self._fences = 0
+
+    async def run(self, together=0):
+        """Run a job, which lasts until jobs have run in so many processes; return that in which it ran."""
+        self._fences += 1
+        payload = ENCODE((), {"folder": self._folder, "together": together})
+        claim = Claim(ClaimRef("job", self._fences), "where", 1, payload, "default", 0, datetime.now(UTC), 0, 0, 5)
+        control = Control(claim, self._lease, lambda *_: None)
+        control.attempt = asyncio.current_task()
+        judge = Judge(claim, Policy(isolation="process"), self.clock.now(), Random(1))
+        ending = await self.pool.run(control, judge, lambda _: None)
+        assert ending.move is Move.COMPLETE, ending
+        return decode_result(ending.result)
+
+
+@pytest.fixture
+def on_bench(tmp_path):
+    """Give a way to try a pool; afterwards none of its cells is left."""
+    (tmp_path / "pooled_app.py").write_text(APP)
+
+    def attempt(trial, concurrency=3):
+        async def go():
+            bench = Bench(tmp_path, concurrency)
+            try:
+                return await trial(bench)
+            finally:
+                await bench.pool.close()
+
+        return asyncio.run(go())
+
+    return attempt
+
+
+def is_gone(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def test_as_many_cells_as_jobs_at_a_time_and_then_they_are_used_again(on_bench):
+    """Three jobs at once have a process each; those after them find them warm."""
+
+    async def trial(bench):
+        first = await asyncio.gather(*(bench.run(3) for _ in range(3)))
+        return first, [await bench.run() for _ in range(3)]
+
+    first, then = on_bench(trial)
+    assert len(set(first)) == 3
+    assert set(then) <= set(first)
+    assert all(map(is_gone, first)), "they went with the pool"
+
+
+def test_no_more_cells_than_slots(on_bench):
+    """Whoever finds no free cell waits for one."""
+
+    async def trial(bench):
+        return await asyncio.gather(*(bench.run(2) for _ in range(6)))
+
+    assert len(set(on_bench(trial, concurrency=2))) == 2
+
+
+def test_a_worn_cell_is_replaced(on_bench, monkeypatch):
+    """After so many jobs the next one finds another process, and the old one ends."""
+    monkeypatch.setattr(pools, "MOST_JOBS", 2)
+
+    async def trial(bench):
+        return [await bench.run() for _ in range(5)]
+
+    pids = on_bench(trial, concurrency=1)
+    assert [pids.index(pid) for pid in pids] == [0, 0, 2, 2, 4]
+
+
+def test_an_idle_cell_that_dies_is_replaced(on_bench):
+    """Nobody is harmed, and nobody is given a dead one."""
+
+    async def trial(bench):
+        before = await bench.run()
+        os.kill(before, signal.SIGKILL)
+        while not is_gone(before):  # noqa: ASYNC110 - a process rings no bell
+            await asyncio.sleep(0.01)
+        return before, await bench.run(), bench.noticed
+
+    before, after, noticed = on_bench(trial, concurrency=1)
+    assert before != after
+    assert noticed == []
+
+
+def test_what_nobody_needs_is_let_go(on_bench, monkeypatch):
+    """After a while without work one cell is left."""
+    monkeypatch.setattr(pools, "IDLE_FOR", 0.1)
+
+    async def trial(bench):
+        pids = await asyncio.gather(*(bench.run(3) for _ in range(3)))
+        while sum(map(is_gone, pids)) < 2:  # noqa: ASYNC110 - a process rings no bell
+            await asyncio.sleep(0.01)
+        return await bench.run()
+
+    on_bench(trial)

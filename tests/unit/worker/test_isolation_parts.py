@@ -1,0 +1,194 @@
+"""The parts of isolation that need no process: declaring it, the frames on the line, control groups, sizes."""
+
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+
+import pytest
+
+from holdfast import ConfigurationError, Context, Holdfast
+from holdfast.core.job import Claim, ClaimRef, Ending, Progress
+from holdfast.core.states import Move
+from holdfast.policy import Isolation
+from holdfast.testing import HoldfastKit
+from holdfast.worker.control import StopReason
+from holdfast.worker.isolated.cgroup import CellGroup, find_home
+from holdfast.worker.isolated.memory import (
+    in_words,
+    out_of_memory,
+    resident,
+    resident_with_children,
+    status_of_self,
+)
+from holdfast.worker.isolated.messages import Concluded, Frames, Leave, Logged, Progressed, Run, Tell, framed
+
+MEGABYTE = 1024**2
+NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+
+
+@pytest.fixture
+def app():
+    with Holdfast("memory://") as app:
+        yield app
+
+
+# -- declaring it -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("512MB", 512 * MEGABYTE),
+        ("1GiB", 1024 * MEGABYTE),
+        ("1.5 gb", 1536 * MEGABYTE),
+        ("65536K", 64 * MEGABYTE),
+        (64 * MEGABYTE, 64 * MEGABYTE),
+        (None, None),
+    ],
+)
+def test_memory_is_kept_in_bytes(app, given, meant):
+    policy = app.task(name="t", isolation="process", memory=given)(lambda: None).policy
+    assert (policy.isolation, policy.memory) == (Isolation.PROCESS, meant)
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        ({"isolation": "thread"}, "isolation must be 'none' or 'process', not 'thread'"),
+        ({"isolation": None}, "isolation must be 'none' or 'process', not None"),
+        ({"memory": "512MB"}, "only in a process of its own; add isolation='process'"),
+        ({"isolation": "process", "memory": 512}, "memory must be a size such as '512MB'.* not 512"),
+        ({"isolation": "process", "memory": "512"}, "memory must be a size such as '512MB'.* not '512'"),
+        ({"isolation": "process", "memory": "a lot"}, "at least 32MB, not 'a lot'"),
+        ({"isolation": "process", "memory": "16MB"}, "at least 32MB, not 16777216"),
+        ({"isolation": "process", "memory": True}, "memory must be a size"),
+    ],
+)
+def test_what_cannot_be_is_refused_at_the_declaration(app, declared, said):
+    with pytest.raises(ConfigurationError, match=said):
+        app.task(**declared)(lambda: None)
+    assert app.tasks == {}
+
+
+def test_a_kit_runs_isolated_tasks_in_the_process_of_the_test():
+    """Tests are fast, and see what their handlers do."""
+    app = Holdfast("memory://")
+
+    @app.task(isolation="process", memory="64MB")
+    def where(ctx: Context) -> int:
+        assert ctx.attempt == 1
+        return os.getpid()
+
+    with HoldfastKit(app) as kit:
+        where.enqueue()
+        [run] = kit.drain()
+    assert run.result == os.getpid()
+
+
+def test_an_app_without_isolated_tasks_loads_nothing_for_them():
+    """What is not used costs nothing: no module, and so no process."""
+    code = (
+        "import sys, holdfast.child.__main__;"
+        "print([name for name in sys.modules if name.startswith('holdfast.worker.isolated')])"
+    )
+    told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert told.stdout.strip() == "[]"
+
+
+# -- the line -----------------------------------------------------------------------------------------------
+
+
+def claim(payload=b"{}"):
+    return Claim(ClaimRef("job", 3), "t", 1, payload, "q", 0, NOW, 1, 0, 5, metadata={"tenant": "acme"})
+
+
+def test_messages_arrive_as_they_were_sent_in_whatever_pieces():
+    """A frame may come a byte at a time, or many at once."""
+    sent = [Run(claim(b"\x00\xff" * 500), NOW, 64 * MEGABYTE, True), Tell(StopReason.LOST, lost=True), Leave()]
+    line = b"".join(map(framed, sent))
+    frames = Frames()
+    assert [each for byte in line for each in frames.to_cell(bytes([byte]))] == sent
+    assert list(frames.to_cell(line)) == sent
+
+
+def test_what_a_cell_says_arrives_as_it_was_sent():
+    ending = Ending(ClaimRef("job", 3), Move.COMPLETE, NOW, result=b'{"total":3}')
+    sent = [Progressed(Progress(1.0, None)), Logged(["a line"]), Concluded(ending, rss=5), Concluded(None)]
+    frames = Frames()
+    assert list(frames.from_cell(b"".join(map(framed, sent)))) == sent
+
+
+# -- memory -------------------------------------------------------------------------------------------------
+
+
+def test_memory_is_told_of_processes_and_all_that_they_have_started():
+    ours = resident()
+    assert ours > 5 * MEGABYTE
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        together = resident_with_children(os.getpid())
+        theirs = resident(other.pid)
+        other.communicate(b"\n")
+    assert together >= theirs > 0
+    assert resident(other.pid) == 0, "it is gone"
+    peak, nothing = status_of_self("VmHWM", "NoSuchThing")
+    assert peak >= ours > nothing == 0
+
+
+def test_sizes_in_words():
+    assert in_words(256 * MEGABYTE) == "256 MB"
+    assert out_of_memory(256 * MEGABYTE, 300 * MEGABYTE) == "out of memory (limit 256 MB, peak 300 MB)"
+
+
+# -- control groups -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def mount(tmp_path):
+    """Give a folder that stands for the file system of control groups: ours is `unit/worker`, delegated."""
+    (tmp_path / "unit" / "worker").mkdir(parents=True)
+    (tmp_path / "unit" / "cgroup.controllers").write_text("cpu memory pids")
+    (tmp_path / "unit" / "cgroup.subtree_control").write_text("")
+    (tmp_path / "own").write_text("4:memory:/elsewhere\n0::/unit/worker\n")
+    return tmp_path
+
+
+def test_cells_get_groups_beside_that_of_the_worker(mount):
+    """The controller of memory is switched on for them."""
+    assert find_home(mount, mount / "own") == mount / "unit"
+    assert (mount / "unit" / "cgroup.subtree_control").read_text() == "+memory"
+
+
+@pytest.mark.parametrize("own", ["", "0::/\n", "4:memory:/unit/worker\n", "0::/gone/worker\n"])
+def test_there_is_no_home_where_there_is_no_group_of_ours(mount, own):
+    (mount / "own").write_text(own)
+    assert find_home(mount, mount / "own") is None
+
+
+def test_there_is_no_home_without_the_controller_of_memory(mount):
+    (mount / "unit" / "cgroup.controllers").write_text("hugetlb")
+    assert find_home(mount, mount / "own") is None
+
+
+def test_a_group_without_a_limit_of_memory_is_not_kept(mount):
+    assert CellGroup.make(mount / "unit", "cell") is None
+    assert not (mount / "unit" / "cell").exists()
+    assert CellGroup.make(mount / "nowhere", "cell") is None
+
+
+def test_a_group_limits_admits_and_tells_who_was_killed(mount):
+    folder = mount / "unit" / "cell"
+    folder.mkdir()
+    group = CellGroup(folder)
+    (folder / "memory.events").write_text("oom 1\noom_kill 1\n")
+
+    assert group.limit(64 * MEGABYTE)
+    assert group.admit(42)
+
+    assert (folder / "memory.max").read_text() == str(64 * MEGABYTE)
+    assert (folder / "cgroup.procs").read_text() == "42"
+    assert not group.exceeded, "that was before this limit"
+    (folder / "memory.events").write_text("oom 2\noom_kill 2\n")
+    assert group.exceeded
+    assert group.limit(None)
+    assert (folder / "memory.max").read_text() == "max"
