@@ -1,7 +1,7 @@
 """The supervisor's connection to the store: what it writes there about its children, and what runs over it."""
 
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 
@@ -10,12 +10,13 @@ from holdfast.errors import StoreError
 from holdfast.events import WorkerCrashed, WorkerStopped
 from holdfast.patience import PASSING
 from holdfast.settings import Settings
-from holdfast.store.protocol import WorkerInfo
+from holdfast.store.protocol import BeatAnswer, WorkerInfo
 from holdfast.supervisor.child import Child
 from holdfast.supervisor.firing import Firing
 from holdfast.supervisor.hangs import HangWatch
 from holdfast.supervisor.heart import Heart
 from holdfast.supervisor.obituary import find_dead, tell_dead
+from holdfast.supervisor.orders import CarryOut, Orders
 from holdfast.supervisor.plan import Ports
 from holdfast.worker.storecalls import StoreCalls
 
@@ -30,6 +31,7 @@ class Link:
         *,
         children: Callable[[], Sequence[Child]],
         suspects_wait: Callable[[frozenset[str]], None],
+        order_handlers: Mapping[str, CarryOut],
     ) -> None:
         clock, events = ports.clock, ports.events
         self.settings = settings
@@ -38,6 +40,9 @@ class Link:
         self.calls = calls = StoreCalls(self._backend, clock, events, ports.random, settings.store_timeout)
         self.firing = Firing(calls, clock, events, timedelta(seconds=settings.look_ahead))
         self.hangs = HangWatch(calls, clock, events, settings.hang_limit, children)
+        self.orders = Orders(
+            calls, lambda worker: any(child.worker == worker for child in children()), order_handlers
+        )
         self.heart = Heart(
             calls,
             clock,
@@ -45,7 +50,7 @@ class Link:
             events,
             children=children,
             suspects_wait=suspects_wait,
-            heed=self.firing.heed,
+            heed=self._heed,
         )
         self._any_registered = False
 
@@ -83,6 +88,10 @@ class Link:
         given_back = len(released) - len(dead)
         self._events.emit(WorkerCrashed(worker, pid, death.evidence, len(death.started), given_back))
         tell_dead(self._events, dead, death.evidence)
+
+    def _heed(self, answer: BeatAnswer) -> None:
+        self.firing.heed(answer)
+        self.orders.heed(answer)
 
     def close(self) -> None:
         """Let go of the store."""

@@ -8,6 +8,7 @@ given back: the code can no longer run. From the first registered child on there
 
     heart.py   beats for the children; what a beat brings to light, `chores.py` puts right beside it
     firing.py  fires schedules
+    orders.py  carries out what people ask for
     hangs.py   ends children that hang
     drain.py   sees when nothing is left to do, if that is the wish
 """
@@ -87,7 +88,7 @@ class Supervisor:
 
     def _begin_to_beat(self, link: Link) -> None:
         """Begin with the first registered child; what is wrong with the store before it, `_greet` says once."""
-        self._begin(link.heart.run(), link.firing.run(), link.hangs.run())
+        self._begin(link.heart.run(), link.firing.run(), link.orders.run(), link.hangs.run())
         if self._ports.witness is not None:
             self._begin(self._ports.witness.write(link.calls))
         if self._plan.drain:
@@ -221,6 +222,7 @@ class Supervisor:
                     self._ports,
                     children=lambda: list(self._children.values()),
                     suspects_wait=self._run_suspect,
+                    order_handlers={},
                 )
             link = self._link
             first = await link.register(child, settings, supervisor=self._id, queues=queues)

@@ -1,0 +1,208 @@
+"""Orders: who has the worker carries them out, once; what nobody takes is forgotten, and nobody spins."""
+
+import asyncio
+from datetime import timedelta
+from random import Random
+
+from household import Moody, play
+
+from holdfast.core.record import Change, Kind
+from holdfast.events import Events
+from holdfast.store.errand import arun_errand
+from holdfast.store.protocol import BeatAnswer
+from holdfast.supervisor.orders import LASTS, CarryOut, Order, Orders, forget_order, give_order, look_at_order
+from holdfast.worker.storecalls import StoreCalls
+
+
+class Desk:
+    """A supervisor that has one worker, and beats when it is told to."""
+
+    def __init__(self, backend: Moody, worker: str, **handlers: CarryOut) -> None:
+        self.backend = backend
+        self.done: list[Order] = []
+        calls = StoreCalls(backend, backend.clock, Events(), Random(1), 5.0)
+        self.orders = Orders(calls, lambda each: each == worker, {"dump": self._note, **handlers})
+        self.running = asyncio.ensure_future(self.orders.run())
+
+    async def beat(self) -> None:
+        """Beat once, and let what comes of it happen."""
+        answer: BeatAnswer = self.backend.run(self.backend.verbs.beat([]))
+        self.orders.heed(answer)
+        await asyncio.sleep(1)
+
+    async def _note(self, order: Order) -> None:
+        self.done.append(order)
+
+
+def waiting(backend: Moody) -> int:
+    """Return how many orders are in the store."""
+    return len(backend.run(backend.verbs.records(Kind.ORDER)))
+
+
+async def look(backend: Moody, order: Order) -> Order | None:
+    return await arun_errand(backend.arun, look_at_order(backend.verbs, order.id))
+
+
+async def give(backend: Moody, what: str, worker: str, **more) -> Order:
+    return await arun_errand(backend.arun, give_order(backend.verbs, what, worker, **more))
+
+
+def test_who_has_the_worker_carries_it_out_once() -> None:
+    """Two supervisors see the order; one has the worker, takes it at its beat, and not again at the next."""
+
+    async def scenario(house) -> None:
+        ours, other = Desk(house.backend, "ours"), Desk(house.backend, "other")
+        order = await give(house.backend, "dump", "ours", details={"why": "curious"})
+        await other.beat()
+        assert await look(house.backend, order) == order
+        for _ in range(3):
+            await ours.beat()
+            await other.beat()
+        assert (ours.done, other.done) == ([order], [])
+        assert waiting(house.backend) == 0
+
+    play(scenario)
+
+
+def test_of_two_that_think_it_is_theirs_one_does_it() -> None:
+    """A taken order is forgotten by comparison of versions: who comes second has nothing to carry out."""
+
+    async def scenario(house) -> None:
+        house.backend.latency = 0.1
+        one, two = Desk(house.backend, "ours"), Desk(house.backend, "ours")
+        order = await give(house.backend, "dump", "ours")
+        await asyncio.gather(one.beat(), two.beat())
+        assert one.done + two.done == [order]
+
+    play(scenario)
+
+
+def test_what_nobody_takes_is_forgotten_after_a_minute_without_haste() -> None:
+    """It costs one look a beat while it waits; then whoever sees it forgets it, and looks no more."""
+
+    async def scenario(house) -> None:
+        desk = Desk(house.backend, "ours")
+        await give(house.backend, "dump", "gone")
+        looks = []
+        for _ in range(6):
+            before = len(house.backend.calls_of("due_records"))
+            await desk.beat()
+            await asyncio.sleep(LASTS.total_seconds() / 5)
+            looks.append(len(house.backend.calls_of("due_records")) - before)
+        assert looks == [1] * 6
+        await desk.beat()
+        assert waiting(house.backend) == 0
+        before = len(house.backend.called)
+        await desk.beat()
+        assert len(house.backend.called) == before
+        assert desk.done == []
+
+    play(scenario)
+
+
+def test_an_order_comes_too_late() -> None:
+    """Who was away for a minute does not do what nobody waits for any more."""
+
+    async def scenario(house) -> None:
+        desk = Desk(house.backend, "ours")
+        await give(house.backend, "dump", "ours", lasts=timedelta(seconds=5))
+        await asyncio.sleep(6)
+        await desk.beat()
+        assert desk.done == []
+        assert waiting(house.backend) == 0
+
+    play(scenario)
+
+
+def test_orders_that_cannot_be_read_or_are_unknown_wait_for_others() -> None:
+    """Another release may know them; they hinder no other order, and are forgotten in the end."""
+
+    async def scenario(house) -> None:
+        desk = Desk(house.backend, "ours")
+        unreadable = Change(Kind.ORDER, "x", 0, "t", b"\xff", due_at=house.clock.now())
+        house.backend.run(house.verbs.change_records([unreadable]))
+        await give(house.backend, "dance", "ours")
+        order = await give(house.backend, "dump", "ours")
+        await desk.beat()
+        assert desk.done == [order]
+        assert waiting(house.backend) == 2
+        await asyncio.sleep(LASTS.total_seconds() + 1)
+        await desk.beat()
+        assert waiting(house.backend) == 0
+
+    play(scenario)
+
+
+def test_one_that_fails_or_takes_long_hinders_no_other(caplog) -> None:
+    """Orders are carried out side by side, and a failure is told."""
+
+    async def fail(order: Order) -> None:
+        raise RuntimeError(order.worker)
+
+    async def last(_: Order) -> None:
+        await asyncio.sleep(1000)
+
+    async def scenario(house) -> None:
+        desk = Desk(house.backend, "ours", fail=fail, last=last)
+        for what in ("fail", "last", "dump"):
+            await give(house.backend, what, "ours")
+        await desk.beat()
+        assert [order.what for order in desk.done] == ["dump"]
+        assert not desk.running.done()
+        assert "the order to fail worker ours could not be carried out" in caplog.text
+
+    play(scenario)
+
+
+def test_an_outage_delays_orders() -> None:
+    """A look that the store does not answer is repeated with the next beat."""
+
+    async def scenario(house) -> None:
+        desk = Desk(house.backend, "ours")
+        order = await give(house.backend, "dump", "ours")
+        house.backend.away = True
+        await desk.beat()
+        house.backend.away = False
+        assert desk.done == []
+        await desk.beat()
+        assert desk.done == [order]
+
+    play(scenario)
+
+
+def test_who_dies_over_an_order_leaves_it_taken() -> None:
+    """It is not begun by anybody else, and forgotten when it should have been done."""
+
+    async def last(_: Order) -> None:
+        await asyncio.sleep(1000)
+
+    async def scenario(house) -> None:
+        dying, heir = Desk(house.backend, "ours", last=last), Desk(house.backend, "ours", last=last)
+        order = await give(house.backend, "last", "ours")
+        await dying.beat()
+        dying.running.cancel()
+        seen = await look(house.backend, order)
+        assert seen is not None
+        assert seen.taken
+        await heir.beat()
+        assert (await look(house.backend, order)) == seen
+        await asyncio.sleep(2 * LASTS.total_seconds())
+        await heir.beat()
+        assert waiting(house.backend) == 0
+
+    play(scenario)
+
+
+def test_taking_an_order_back() -> None:
+    """Who gave it and waits no more forgets it, and then nobody carries it out."""
+
+    async def scenario(house) -> None:
+        desk = Desk(house.backend, "ours")
+        order = await give(house.backend, "dump", "ours")
+        for _ in range(2):
+            await arun_errand(house.backend.arun, forget_order(house.verbs, order.id))
+        await desk.beat()
+        assert desk.done == []
+        assert await look(house.backend, order) is None
+
+    play(scenario)
