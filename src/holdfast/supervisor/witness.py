@@ -1,6 +1,8 @@
 """Makes incidents of what a supervisor sees of its children and hears from them."""
 
+import os
 import socket
+import traceback
 
 from holdfast.clock import Clock
 from holdfast.core.crash import DeathKind
@@ -35,6 +37,22 @@ class Witness:
         """Make an incident of what a child has noticed."""
         incident = self._incident(child, noticed.trouble, noticed.summary, noticed.jobs)
         self._desk.report(incident, Evidence(noticed.parts))
+
+    def loop_failed(self, supervisor: str, name: str, error: Exception) -> None:
+        """Make an incident of a loop of the supervisor itself that failed."""
+        now = self._clock.now()
+        incident = Incident(
+            id=new_job_id(),
+            trouble=Trouble.EXCEPTION,
+            summary=f"a loop of the supervisor failed: {name}: {error!r}",
+            at=now,
+            last_at=now,
+            host=socket.gethostname(),
+            supervisor=supervisor,
+            pid=os.getpid(),
+            fingerprint=f"loop {name} {type(error).__name__}",
+        )
+        self._desk.report(incident, Evidence({"trace": "".join(traceback.format_exception(error))}))
 
     def _incident(self, child: Child, trouble: Trouble, summary: str, jobs: tuple[InvolvedJob, ...]) -> Incident:
         now = self._clock.now()

@@ -36,6 +36,8 @@ _LEVELS: Mapping[type[events.Event], Level] = MappingProxyType(
         events.ClaimLost: Level.WARNING,
         events.JobDied: Level.ERROR,
         events.WorkerReady: Level.INFO,
+        events.WorkerRecycling: Level.INFO,
+        events.WorkerNotRecycled: Level.ERROR,
         events.WorkerStopping: Level.INFO,
         events.WorkerStopped: Level.INFO,
         events.WorkerFound: Level.WARNING,

@@ -10,6 +10,7 @@ is gone: never earlier.
 
 import asyncio
 import logging
+import math
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -91,7 +92,8 @@ class Worker:
         self._ports = ports
         self._alone = alone
         self._over = asyncio.Event()
-        self._stopping = False
+        self._ending: asyncio.Task[None] | None = None
+        self._ends_at = math.inf
         self._group: asyncio.TaskGroup
         self._loop = asyncio.get_running_loop()
         self._context = copy_context()
@@ -190,13 +192,18 @@ class Worker:
         self._ports.channel.send(Retired())
         self.stop(grace)
 
-    def stop(self, grace: float) -> None:
-        """Begin to stop; the first call counts."""
-        if not self._stopping:
-            self._stopping = True
+    def stop(self, grace: float, patience: float = 0.0) -> None:
+        """Begin to stop. Of several calls that counts which ends soonest."""
+        ends_at = self._ports.clock.boot() + patience + grace
+        if ends_at >= self._ends_at:
+            return
+        if self._ending is None:
             self._claimer.stop()
             self._timers.close()
-            self._group.create_task(self._end(grace))
+        else:
+            self._ending.cancel()
+        self._ends_at = ends_at
+        self._ending = self._group.create_task(self._end(grace, patience))
 
     # -- what the supervisor says ----------------------------------------------------------------------------
 
@@ -214,8 +221,8 @@ class Worker:
                 self._revoke(message)
             case Adopt(tasks=tasks):
                 self._adopt(tasks)
-            case Stop(grace=grace):
-                self.stop(grace)
+            case Stop(grace=grace, patience=patience):
+                self.stop(grace, patience)
             case Buried():
                 self._buried()
             case _:
@@ -262,7 +269,9 @@ class Worker:
             await asyncio.sleep(every)
 
     def _say_alive(self, *, beat_now: bool = False) -> None:
-        self._ports.channel.send(Pulse(self._calls.unanswered_for, self._turns.polled_at, beat_now))
+        self._ports.channel.send(
+            Pulse(self._calls.unanswered_for, self._turns.polled_at, beat_now, self._load.ended_so_far)
+        )
 
     # -- the way of a claim ----------------------------------------------------------------------------------
 
@@ -323,7 +332,9 @@ class Worker:
         self._ports.channel.send(Retired(worked))
         self._over.set()
 
-    async def _end(self, grace: float) -> None:
+    async def _end(self, grace: float, patience: float) -> None:
+        if patience:
+            await _within(patience, self._slots.quiet())
         ends_at = self._ports.clock.boot() + grace
         for control in self._slots.running():
             control.tell(StopReason.STOP)
