@@ -1,18 +1,34 @@
-"""`holdfast workers`: who is there to run jobs, and whether they still give signs of life."""
+"""`holdfast workers`: who is there to run jobs, whether they still give signs of life, and having them replaced."""
 
 import click
 
 from holdfast.cli.connection import Wanted, about_a_store
 from holdfast.cli.helptext import examples
 from holdfast.cli.output import say, say_json, say_table
+from holdfast.cli.workers_recycle import recycle
 from holdfast.cli.workerview import worker_columns, worker_fields
 from holdfast.clock import SystemClock
 from holdfast.watch.obstacle import START_A_WORKER
 
 
-@click.command(epilog=examples("holdfast workers", "holdfast workers --json"))
+@click.group(
+    invoke_without_command=True,
+    epilog=examples("holdfast workers", "holdfast workers --json", "holdfast workers recycle --all"),
+)
+@click.pass_context
 @about_a_store
-def workers(wanted: Wanted) -> None:
+def workers(_wanted: Wanted, ctx: click.Context) -> None:
+    """List workers, and have them replaced by fresh ones."""
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(list_command)
+
+
+workers.add_command(recycle)
+
+
+@workers.command("list", epilog=examples("holdfast workers list", "holdfast workers list --json"))
+@about_a_store
+def list_command(wanted: Wanted) -> None:
     """List the registered workers, oldest first."""
     with wanted.store() as backend:
         found = backend.run(backend.verbs.workers())

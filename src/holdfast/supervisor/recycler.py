@@ -25,9 +25,6 @@ from holdfast.words import in_bytes, moment
 
 log = logging.getLogger(__name__)
 
-ORDER = "recycle"
-"""What an order to replace a worker says."""
-
 LOOK_EVERY = 1.0
 
 ASK_AGAIN = 2.0

@@ -13,6 +13,9 @@ from holdfast.schedule.recycle import NO_RULES, RecycleRules
 from holdfast.settings import Settings
 from holdfast.words import in_bytes
 
+ORDER = "recycle"
+"""What an order to replace a worker says."""
+
 SPREAD = 0.1
 """By how much of the limit children of one age, or with as many jobs behind them, may differ when they go."""
 

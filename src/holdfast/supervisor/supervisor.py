@@ -30,8 +30,8 @@ from holdfast.supervisor.orders import Order
 from holdfast.supervisor.permit import Permit
 from holdfast.supervisor.plan import Plan, Ports
 from holdfast.supervisor.reception import Reception
-from holdfast.supervisor.recycler import ORDER, Recycler
-from holdfast.supervisor.recycling import Limits, Urgency
+from holdfast.supervisor.recycler import Recycler
+from holdfast.supervisor.recycling import ORDER, Limits, Urgency
 from holdfast.supervisor.tending import Tending
 from holdfast.worker.messages import Hello
 
