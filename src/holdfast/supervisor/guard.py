@@ -16,7 +16,10 @@ from pathlib import Path
 
 log = logging.getLogger(__name__)
 
-COMMAND = (sys.executable, "-I", "-S", str(Path(__file__).with_name("guardian.py")))
+PATIENCE = 6.0
+"""Seconds for orphans to leave by themselves, which they do if they are well."""
+
+COMMAND = (sys.executable, "-I", "-S", str(Path(__file__).with_name("guardian.py")), str(PATIENCE))
 
 LEAVES_WITHIN = 2.0
 """Seconds for the guard to end after the last child."""

@@ -1,12 +1,12 @@
-"""The guard process itself: `python -I -S guardian.py`, started by a supervisor. It uses nothing but Python's own.
+"""The guard process itself: `python -I -S guardian.py PATIENCE`, started by a supervisor. It uses Python's own alone.
 
     hearing ─(the supervisor's end of the pipe is closed)─► waiting ─► killing ─► over
                                                                 └─(none is left)──►┘
 
 On its standard input it hears which children there are, `+PID` and `-PID`, a line each. Whatever these have
 started it finds by itself, also in process groups of their own. When the pipe is closed the supervisor is gone:
-children that are well leave by themselves, and what is left after `PATIENCE` is killed. A pid that was given to
-another process meanwhile is told by when that process was started.
+children that are well leave by themselves, and what is left after PATIENCE seconds is killed. A pid that was given
+to another process meanwhile is told by when that process was started.
 """
 
 import os
@@ -14,9 +14,6 @@ import select
 import signal
 import sys
 import time
-
-PATIENCE = 6.0
-"""Seconds for orphans to leave by themselves."""
 
 KILL_WITHIN = 3.0
 """Seconds for which what is left is killed, again and again: it may start more."""
@@ -37,7 +34,7 @@ def main() -> None:
     os.chdir("/")
     known: Known = {}
     hear(known)
-    wait_and_kill(known)
+    wait_and_kill(known, float(sys.argv[1]))
 
 
 def hear(known: Known) -> None:
@@ -61,9 +58,9 @@ def hear(known: Known) -> None:
                     del known[each]
 
 
-def wait_and_kill(known: Known) -> None:
+def wait_and_kill(known: Known, patience: float) -> None:
     """Wait until none of the processes is left, and kill those that stay."""
-    kill_at = time.monotonic() + PATIENCE
+    kill_at = time.monotonic() + patience
     while time.monotonic() < kill_at + KILL_WITHIN:
         learn(known)
         for pid in [pid for pid, (started, _) in known.items() if started_of(pid) != started]:
