@@ -24,6 +24,7 @@ from holdfast.hooks import Lifespan, Middleware, check_lifespan, check_middlewar
 from holdfast.policy import Policy, Seconds
 from holdfast.schedule.closing import About, ClosedHours, Windows, declare_hours
 from holdfast.schedule.declaring import Declaration
+from holdfast.schedule.recycle import RecycleRules, declare_recycling
 from holdfast.schedule.rules import AnyRule
 from holdfast.schedule.schedules import Schedules, declare, declare_own
 from holdfast.settings import read_settings
@@ -101,6 +102,10 @@ class Holdfast:
         concurrency: int | None = None,
         max_wait: Seconds | UnsetType | None = UNSET,
         keep_finished: Seconds | UnsetType | None = UNSET,
+        recycle_age: Seconds | None = None,
+        recycle_jobs: int | None = None,
+        recycle_memory: int | str | None = None,
+        drain_limit: Seconds | None = None,
         name: str | None = None,
         release: str | None = None,
         incidents_dir: str | os.PathLike[str] | None = None,
@@ -124,6 +129,10 @@ class Holdfast:
             "concurrency": concurrency,
             "max_wait": max_wait,
             "keep_finished": keep_finished,
+            "recycle_age": recycle_age,
+            "recycle_jobs": recycle_jobs,
+            "recycle_memory": recycle_memory,
+            "drain_limit": drain_limit,
             "name": name,
             "release": release,
             "incidents_dir": incidents_dir,
@@ -140,6 +149,7 @@ class Holdfast:
         self._tasks: dict[str, Task[..., Any]] = {}
         self._declarations: dict[str, Declaration] = {}
         self._windows: dict[tuple[About, str], ClosedHours] = {}
+        self._recycle: RecycleRules | None = None
         self._middlewares: list[Middleware] = []
         self._lifespans: list[Lifespan] = []
         self._backend: Backend | None = None
@@ -193,6 +203,22 @@ class Holdfast:
                 f"queue {name!r} is declared twice; declare it once, with all its windows: window=(..., ...)"
             )
         self._windows[hours.about, hours.name] = hours
+
+    @property
+    def recycle_rules(self) -> RecycleRules:
+        """When worker processes are replaced, and when not, as far as that is declared."""
+        return self._recycle or RecycleRules()
+
+    @options_of("app.recycle")
+    def recycle(self, *, at: AnyRule | None = None, never: Windows = ()) -> None:
+        """Declare that worker processes are replaced at the times of a rule, and for no reason inside a window.
+
+        Each by another that works before it leaves: see also the settings `recycle_age`, `recycle_jobs` and
+        `recycle_memory`.
+        """
+        if self._recycle is not None:
+            raise ConfigurationError("app.recycle is called twice; call it once, with all that it is to say")
+        self._recycle = declare_recycling(at, never)
 
     @property
     def backend(self) -> Backend:

@@ -115,6 +115,20 @@ class WorkerReady(WorkerEvent, frozen=True):
     supervisor_pid: int
 
 
+class WorkerRecycling(WorkerEvent, frozen=True):
+    """A child is to be replaced, for this reason: worker `successor` starts, and takes its place once it works."""
+
+    reason: str
+    successor: str
+
+
+class WorkerNotRecycled(WorkerEvent, frozen=True):
+    """A child stays, as the one that was to replace it failed; tried again after `pause` seconds, if at all."""
+
+    error: str
+    pause: float | None
+
+
 class WorkerStopping(WorkerEvent, frozen=True):
     """A child takes no more jobs and waits for those it has."""
 

@@ -84,6 +84,16 @@ def counted(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+def in_bytes(size: int) -> str:
+    """Return an amount of memory as people say it: 850 kB, 412 MB, 1.5 GB."""
+    number, units = float(size), iter(("B", "kB", "MB", "GB"))
+    unit = next(units)
+    while number >= 999.5 and (larger := next(units, None)) is not None:  # noqa: PLR2004 - from here on 1,000 would be shown
+        number, unit = number / 1000, larger
+    shown = f"{number:.1f}".removesuffix(".0") if unit == "GB" else f"{number:.0f}"
+    return f"{shown} {unit}"
+
+
 def one_line(text: str, limit: int | None = None) -> str:
     """Return foreign text as one line without control characters, which could repaint a terminal."""
     safe = legible(" ".join(text.split()))

@@ -4,6 +4,7 @@ import asyncio
 import ctypes
 import os
 import socket
+import subprocess
 import sys
 import time
 from contextlib import suppress
@@ -180,6 +181,24 @@ async def tell_start(ctx: Context, port: int) -> None:
         teller.sendto(f"{ctx.job_id} {started_at!r}".encode(), ("127.0.0.1", port))
 
 
+LEAKED: list[bytes] = []
+
+
+async def leak(ctx: Context, megabytes: int) -> None:
+    """Keep memory for good."""
+    ledger().write("start", ctx)
+    LEAKED.append(os.urandom(1 << 20) * megabytes)
+    await asyncio.sleep(0.2)
+    ledger().write("end", ctx)
+
+
+def leave_sleeper(ctx: Context, seconds: float) -> None:
+    """Start a process in a session of its own, which nothing but a signal ends, and wait."""
+    subprocess.Popen(["sleep", str(seconds)], start_new_session=True)
+    ledger().write("start", ctx)
+    time.sleep(seconds)
+
+
 def say_progress_often(ctx: Context, times: int) -> None:
     for number in range(times):
         ctx.progress(number, times)
@@ -199,6 +218,8 @@ HANDLERS = (
     tell_start,
     say_progress_often,
     *DEATHS,
+    leak,
+    leave_sleeper,
 )
 
 if SKEW in os.environ:

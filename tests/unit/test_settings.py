@@ -87,6 +87,10 @@ class TestValues:
             "concurrency": 65,
             "max_wait": 66,
             "keep_finished": 77,
+            "recycle_age": 68,
+            "recycle_jobs": 69,
+            "recycle_memory": "70MB",
+            "drain_limit": 71,
             "name": "shop",
             "release": "2030.1",
             "incidents_dir": "/var/lib/shop/incidents",
@@ -96,7 +100,7 @@ class TestValues:
             "blocked_warning": 88,
         }
         app = Holdfast(**given)
-        assert msgspec.structs.asdict(app.settings) == given | {"grace": 60}
+        assert msgspec.structs.asdict(app.settings) == given | {"grace": 60, "recycle_memory": 70_000_000}
         assert set(app.settings_from.values()) == {"the code"}
         assert app.settings_from.keys() == RULES.keys()
 
@@ -165,6 +169,20 @@ class TestValues:
         settings = load_settings({}, grace=0, look_ahead=0)
         assert (settings.grace, settings.look_ahead) == (0, 0)
 
+    @pytest.mark.parametrize(
+        ("text", "size"),
+        [("1MB", 10**6), ("1.5 GiB", 3 * 2**29), ("2g", 2 * 10**9), ("4096kib", 2**22), ("5000000", 5_000_000)],
+    )
+    def test_sizes(self, text: str, size: int) -> None:
+        """As people write them; bytes where there is no unit."""
+        assert load_settings({}, recycle_memory=text).recycle_memory == size
+        assert load_settings({"HOLDFAST_RECYCLE_MEMORY": text}).recycle_memory == size
+
+    @pytest.mark.parametrize("size", ["", "much", "400 XB", "-1MB", 999_999, True, 1.5, "10" * 20])
+    def test_bad_sizes(self, size: object) -> None:
+        """With what would be right."""
+        assert "must be 1MB or more; write e.g. 400MB, 1.5GiB or bytes, or none" in problems_of(recycle_memory=size)
+
     @pytest.mark.parametrize("namespace", ["shop", "a", "shop_2", "a" * 31])
     def test_good_namespaces(self, namespace: str) -> None:
         """Small letters, digits and underscores, a letter first."""
@@ -194,6 +212,10 @@ class TestEnvironment:
             "concurrency": ("7", 7),
             "max_wait": ("none", None),
             "keep_finished": ("30d", 30 * 86_400),
+            "recycle_age": ("1d", 86_400),
+            "recycle_jobs": ("10000", 10_000),
+            "recycle_memory": ("400MB", 400_000_000),
+            "drain_limit": ("5m", 300),
             "name": ("shop", "shop"),
             "release": ("2030.1", "2030.1"),
             "incidents_dir": ("/var/lib/shop", "/var/lib/shop"),

@@ -53,8 +53,10 @@ LAST_LINES = 1.0
 def main() -> None:
     """Run the child; never returns."""
     end = socket.socket(fileno=int(sys.argv[1]))
-    # Ctrl-C reaches the whole group, and the supervisor decides. Not SIG_IGN, which subprocesses would inherit.
-    signal.signal(signal.SIGINT, lambda *_: None)
+    # Ctrl-C and the end of a terminal reach the whole group, and the supervisor decides. Not SIG_IGN, which
+    # subprocesses would inherit.
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: None)
     try:
         asyncio.run(_child(end))
     except BaseException:  # noqa: BLE001 - said here, because leaving says nothing
@@ -108,7 +110,7 @@ async def _child(end: socket.socket) -> None:
     hear_strays(worker.strays, asyncio.get_running_loop())
     threading.Thread(target=_end_when_orphaned, args=(os.getppid(), worker), daemon=True).start()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: worker.retire(settings.grace))
-    channel.send(Hello(settings, len(app.tasks), tuple(app.windows)))
+    channel.send(Hello(settings, len(app.tasks), tuple(app.windows), app.recycle_rules))
     declaring = None
     if not configure.alone:
         declaring = asyncio.create_task(bring_in_declared(app, configure.target, settings, backend, worker))

@@ -18,13 +18,14 @@ from holdfast.cli.migrate import migrate
 from holdfast.cli.queues import queues
 from holdfast.cli.schedules import schedules
 from holdfast.cli.stats import stats
+from holdfast.cli.up import up
 from holdfast.cli.why import why
 from holdfast.cli.worker import worker
 from holdfast.cli.workers import workers
 
 _EPILOG = """\b
 Examples:
-  holdfast worker myproject.jobs:app
+  holdfast up myproject.jobs:app
   holdfast jobs list --state dead
   holdfast why 3c2d1e0f
   holdfast stats --url sqlite:////var/lib/shop/holdfast.db --json
@@ -68,6 +69,7 @@ def cli() -> None:
 
 
 for _command in (
+    up,
     worker,
     jobs,
     dead,

@@ -1,57 +1,11 @@
-"""`holdfast worker`: reads what is asked for and hands over to the supervisor."""
+"""`holdfast worker`: hands what is asked for over to the supervisor."""
 
-import re
-from typing import Any, get_args
+from typing import Any
 
 import click
 
-from holdfast.cli.connection import check_given_url, debug_option
-from holdfast.cli.failures import wrong_usage
 from holdfast.cli.options import examples
-from holdfast.cli.target import app_dir_option, check_target
-from holdfast.policy.problems import queue_problems
-from holdfast.supervisor.options import WorkerOptions
-from holdfast.watch.options import LogFormat, LogLevel, LogOptions
-from holdfast.worker.served import ServedQueues
-
-Named = tuple[tuple[str, int | None], ...]
-"""Queues as they were named, each with its weight if it has one."""
-
-
-def _read_queues(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> Named | None:
-    if value is None:
-        return None
-    named: dict[str, int | None] = {}
-    for part in value.split(","):
-        name, equals, weight = (word.strip() for word in part.partition("="))
-        if not name:
-            raise click.BadParameter(f"'{value}' has an empty name in it; write e.g. `--queues critical=6,mail=3`")
-        for problem in queue_problems(name):
-            raise click.BadParameter(f"{problem}; no job can be there")
-        if equals and not re.fullmatch(r"0*[1-9][0-9]{0,5}", weight):
-            raise click.BadParameter(
-                f"the weight of '{name}' must be a whole number from 1 to 999999, not '{weight}'; write e.g."
-                " `--queues critical=6,mail=3`"
-            )
-        if name in named:
-            raise click.BadParameter(f"'{value}' names '{name}' twice; name each queue once")
-        named[name] = int(weight) if equals else None
-    return tuple(named.items())
-
-
-def _served(named: Named | None, *, strict: bool) -> ServedQueues | None:
-    if named is None:
-        if strict:
-            raise wrong_usage("--strict is about --queues, and none are named; add e.g. `--queues critical,mail`")
-        return None
-    names = tuple(name for name, _ in named)
-    if not strict:
-        return ServedQueues(names, tuple(weight or 1 for _, weight in named))
-    if any(weight is not None for _, weight in named):
-        raise wrong_usage(
-            "--strict serves queues in the order given, and weights mean something else; leave out one of the two"
-        )
-    return ServedQueues(names)
+from holdfast.cli.worker_options import read_options, worker_options
 
 
 @click.command(
@@ -61,64 +15,18 @@ def _served(named: Named | None, *, strict: bool) -> ServedQueues | None:
         "holdfast worker myproject.jobs:app --queues critical=6,mail=3,reports=1",
         "holdfast worker myproject.jobs:app --queues critical,mail --strict",
         "holdfast worker myproject.jobs:app --drain",
+        "holdfast worker myproject.jobs:app --reload",
     )
 )
-@click.argument("target", metavar="MODULE:APP", callback=check_target)
-@click.option("--drain", is_flag=True, help="Stop when nothing is left to do.")
-@click.option("--concurrency", type=click.IntRange(min=1), metavar="N", help="Jobs at a time in each process.")
-@click.option("--processes", type=click.IntRange(min=1), default=1, metavar="N", help="Child processes.")
-@click.option(
-    "--queues",
-    callback=_read_queues,
-    metavar="A=6,B=3",
-    help="Only these queues, each with its share of the jobs: by weight, 1 where none is given.",
-)
-@click.option("--strict", is_flag=True, help="Serve --queues in the order given: the first before the others.")
-@click.option(
-    "--grace", type=click.FloatRange(min=0), metavar="SECONDS", help="How long a stop waits for running jobs."
-)
-@click.option(
-    "--lease",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help="How long claims stay valid without a beat.",
-)
-@app_dir_option
-@click.option("--url", metavar="URL", callback=check_given_url, help="The store, instead of the app's own.")
-@click.option(
-    "--log-level",
-    type=click.Choice(get_args(LogLevel)),
-    default="info",
-    help="What is told on stderr: debug tells every step of every job.",
-)
-@click.option("--verbose", "-v", is_flag=True, help="The same as --log-level debug.")
-@click.option(
-    "--log-format",
-    type=click.Choice(get_args(LogFormat)),
-    default="human",
-    help="Lines for people, or one JSON object per line.",
-)
-@click.option("--quiet", "-q", is_flag=True, help="Tell nothing of jobs and workers on stderr.")
-@debug_option
+@worker_options
 @click.pass_context
-def worker(
-    ctx: click.Context,
-    /,
-    *,
-    queues: Named | None,
-    strict: bool,
-    log_level: LogLevel,
-    verbose: bool,
-    log_format: LogFormat,
-    quiet: bool,
-    **given: Any,
-) -> None:
+def worker(ctx: click.Context, /, **given: Any) -> None:
     """Run jobs of an app until told to stop.
 
-    MODULE:APP names the app: the module to import and the Holdfast object in it.
+    MODULE:APP names the app: the module to import and the Holdfast object in it. SIGTERM stops it, SIGHUP replaces
+    its processes by others that import the app anew, without a gap.
     """
     # The other commands must not pay for importing all that a worker needs.
     from holdfast.supervisor.main import supervise  # noqa: PLC0415
 
-    logs = LogOptions("debug" if verbose else log_level, log_format, quiet)
-    ctx.exit(supervise(WorkerOptions(queues=_served(queues, strict=strict), logs=logs, **given)))
+    ctx.exit(supervise(read_options(**given)))

@@ -1,4 +1,4 @@
-"""`holdfast workers`: who is there to run jobs, whether they still give signs of life, and what they do."""
+"""`holdfast workers`: who is there to run jobs, what they do, and having them replaced."""
 
 import click
 
@@ -6,6 +6,7 @@ from holdfast.cli.connection import Wanted, about_a_store
 from holdfast.cli.options import examples
 from holdfast.cli.output import say, say_json, say_table
 from holdfast.cli.workers_dump import dump
+from holdfast.cli.workers_recycle import recycle
 from holdfast.cli.workerview import worker_columns, worker_fields
 from holdfast.clock import SystemClock
 from holdfast.watch.obstacle import START_A_WORKER
@@ -13,17 +14,23 @@ from holdfast.watch.obstacle import START_A_WORKER
 
 @click.group(
     invoke_without_command=True,
-    epilog=examples("holdfast workers", "holdfast workers --json", "holdfast workers dump 1f8a90c2"),
+    epilog=examples(
+        "holdfast workers",
+        "holdfast workers --json",
+        "holdfast workers dump 1f8a90c2",
+        "holdfast workers recycle --all",
+    ),
 )
 @click.pass_context
 @about_a_store
 def workers(_wanted: Wanted, ctx: click.Context) -> None:
-    """List workers, and see what one of them is doing."""
+    """List workers, see what one of them is doing, and have them replaced by fresh ones."""
     if ctx.invoked_subcommand is None:
         ctx.invoke(list_command)
 
 
 workers.add_command(dump)
+workers.add_command(recycle)
 
 
 @workers.command("list", epilog=examples("holdfast workers list", "holdfast workers list --json"))

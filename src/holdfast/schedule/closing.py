@@ -16,7 +16,7 @@ Windows = Window | Sequence[Window]
 
 _EXAMPLE = 'as in window=Window("03:00", "03:15", tz="Asia/Taipei")'
 _ANY_MOMENT = datetime(2000, 1, 1, tzinfo=UTC)
-_TOO_LONG = timedelta(days=2 * 366)
+TOO_LONG = timedelta(days=2 * 366)
 """Windows recur within a year: what is closed for longer never opens."""
 
 
@@ -63,7 +63,7 @@ def declare_hours(about: About, name: Any, window: Any) -> ClosedHours:
             f"{about} {name!r}: window must be a Window, or several in a tuple, {_EXAMPLE}, not {window!r:.80}"
         )
     closing = closing_from(windows, _ANY_MOMENT)
-    if closing is not None and closing.end - closing.begin > _TOO_LONG:
+    if closing is not None and closing.end - closing.begin > TOO_LONG:
         raise ConfigurationError(
             f"{about} {name!r}: its windows together leave no time at all, so that nothing would ever run;"
             f" shorten one of them, {_EXAMPLE}"
@@ -78,7 +78,7 @@ def closing_from(windows: Sequence[Window], moment: datetime) -> Closing | None:
         return None
     first, window = min(found, key=lambda each: each[0])
     closing = Closing(*first, _ask_at(first, window), window)
-    while closing.end - closing.begin <= _TOO_LONG:
+    while closing.end - closing.begin <= TOO_LONG:
         longer = [_extended(closing, span, each) for each in windows if (span := each.span_at(closing.end))]
         if not longer:
             break

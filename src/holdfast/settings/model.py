@@ -17,20 +17,26 @@ MOST_MEGABYTES = 1_000_000
 MOST_AT_ONCE = 10_000
 """Jobs that one process may run at a time; more is a mistake, for each may need a thread."""
 
+MOST_JOBS = 10**12
+"""More attempts than any process ends."""
+
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How an app and its workers behave. Spans are seconds.
 
     lease: how long a worker's claims stay valid without a beat; beat: how often it beats (a third of the lease
-    unless given); grace: how long a stop waits for running jobs; hang_limit: how long a child may give no sign
-    of life; look_ahead: how far ahead jobs are claimed; store_timeout: when a store call is given up;
-    retry_for: how long an enqueue goes on trying while the store is away; max_wait: how long a due job may wait
-    because others have a higher priority (None: for ever); keep_finished: how long completed and cancelled jobs are
-    kept (None: for ever); name and release: of the app, to which the schedules it declares belong (None: MODULE:APP
-    of its workers, and a release that is another where its schedules are); incidents_dir: where supervisors write
-    incidents (None: the user's folder for such); keep_incidents, keep_incidents_for and keep_incidents_mb: how many
-    of them are kept, for how long (None: for ever), and how many megabytes their folders may take; blocked_warning:
-    how long a handler may block the event loop before a warning names it (None or 0: for ever).
+    unless given); grace: how long a stop waits for running jobs; hang_limit: how long a child may give no sign of
+    life; look_ahead: how far ahead jobs are claimed; store_timeout: when a store call is given up; retry_for: how
+    long an enqueue goes on trying while the store is away; max_wait: how long a due job may wait because others
+    have a higher priority (None: for ever); keep_finished: how long completed and cancelled jobs are kept (None:
+    for ever); recycle_age, recycle_jobs, recycle_memory: how old a worker process gets, how many attempts it ends
+    and how many bytes it takes before another relieves it (None: no limit); drain_limit: how long it may then go on
+    with what it has begun; name and release: of the app, to which the schedules it declares belong (None:
+    MODULE:APP of its workers, and a release that is another where its schedules are); incidents_dir: where
+    supervisors write incidents (None: the user's folder for such); keep_incidents, keep_incidents_for and
+    keep_incidents_mb: how many of them are kept, for how long (None: for ever), and how many megabytes their
+    folders may take; blocked_warning: how long a handler may block the event loop before a warning names it (None
+    or 0: for ever).
     """
 
     url: str = DEFAULT_URL
@@ -46,6 +52,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int = 20
     max_wait: float | None = 300.0
     keep_finished: float | None = 7 * 86_400.0
+    recycle_age: float | None = None
+    recycle_jobs: int | None = None
+    recycle_memory: int | None = None
+    drain_limit: float = 600.0
     name: str | None = None
     release: str | None = None
     incidents_dir: str | None = None

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.settings.model import LONGEST_SPAN, MOST_AT_ONCE, MOST_INCIDENTS, MOST_MEGABYTES
+from holdfast.settings.model import LONGEST_SPAN, MOST_AT_ONCE, MOST_INCIDENTS, MOST_JOBS, MOST_MEGABYTES
 
 NONE_WORD = "none"
 """What a file or a variable says for None."""
@@ -17,6 +17,16 @@ NONE_WORD = "none"
 _SPAN = re.compile(r"(?P<number>[+-]?(\d+(\.\d*)?|\.\d+)) ?(?P<unit>ms|s|m|h|d)?")
 _UNITS = {None: 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _INTEGER = re.compile(r"[+-]?\d{1,18}")
+_SIZE = re.compile(r"(?P<number>\d{1,18}(\.\d{0,9})?) ?(?P<unit>([kmgt]i?)?b?)", re.IGNORECASE)
+_SIZES = {
+    f"{letter}{binary}{b}": base**power
+    for power, letter in enumerate(("", "K", "M", "G", "T"))
+    for binary, base in (("", 1000), ("I", 1024))
+    for b in ("", "B")
+}
+
+LEAST_SIZE, MOST_SIZE = 10**6, 10**15
+"""Bytes: what takes less or more is a mistake."""
 
 
 class UnfitError(ValueError):
@@ -88,7 +98,31 @@ class CountRule(msgspec.Struct, frozen=True):
 
     @property
     def _must(self) -> str:
-        return f"must be a whole number from 1 to {self.most:,}"
+        return f"must be a whole number from 1 to {self.most:,}{', or none' if self.optional else ''}"
+
+
+class SizeRule(msgspec.Struct, frozen=True):
+    """An amount of memory: bytes, or text such as 400MB or 1.5GiB, in code as well."""
+
+    optional: bool = False
+
+    def parse(self, text: str) -> object:
+        """Return the bytes that a text means."""
+        found = _SIZE.fullmatch(text)
+        if found is None:
+            raise UnfitError(self._must)
+        return round(float(found["number"]) * _SIZES[found["unit"].upper()])
+
+    def check(self, value: object) -> object:
+        """Return the bytes."""
+        size = self.parse(value) if isinstance(value, str) else value
+        if isinstance(size, bool) or not isinstance(size, int) or not LEAST_SIZE <= size <= MOST_SIZE:
+            raise UnfitError(self._must)
+        return size
+
+    @property
+    def _must(self) -> str:
+        return f"must be 1MB or more; write e.g. 400MB, 1.5GiB or bytes{', or none' if self.optional else ''}"
 
 
 class TextRule(msgspec.Struct, frozen=True):
@@ -155,6 +189,10 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "concurrency": CountRule(MOST_AT_ONCE),
         "max_wait": SpanRule(optional=True),
         "keep_finished": SpanRule(optional=True),
+        "recycle_age": SpanRule(optional=True),
+        "recycle_jobs": CountRule(MOST_JOBS, optional=True),
+        "recycle_memory": SizeRule(optional=True),
+        "drain_limit": SpanRule(from_zero=True),
         "name": _LABEL,
         "release": _LABEL,
         "incidents_dir": FolderRule(),

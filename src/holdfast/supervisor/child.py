@@ -8,7 +8,7 @@ import asyncio
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Protocol
 
@@ -18,6 +18,8 @@ from holdfast.store.protocol import WorkerBeat
 from holdfast.words import short_id
 from holdfast.worker.messages import Buried, Channel, Picture, Stop
 from holdfast.worker.notes import LogReader, read_notes
+
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 KILL_AFTER_GRACE = 8.0
 """Seconds beyond the grace after which a child that was told to leave is killed."""
@@ -132,8 +134,15 @@ class Child:
     process: ChildProcess
     pulse_at: float
     phase: Phase = Phase.STARTING
-    renewed: bool = False
-    """Whether it has heard of an accepted beat, and with it of what it is to adopt."""
+    started_boot: float = 0.0
+    started_at: datetime = _LONG_AGO
+    warm: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when it has heard of an accepted beat, and with it of what it is to adopt: it works now."""
+    failed: bool = False
+    """Whether it said that it cannot start."""
+    ended_attempts: int = 0
+    began_with: int | None = None
+    """Bytes of memory that it took when it began to work, where that is watched."""
     lost: bool = False
     """Whether others have buried it."""
     retired: bool = False
@@ -150,6 +159,11 @@ class Child:
     polled_at: datetime | None = None
     replace: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when another child should take its place."""
+    relieves: "Child | None" = None
+    successor: "Child | None" = None
+    """The child that takes its place, where one was started before it was needed."""
+    gone: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when its process has ended."""
     _pictured: asyncio.Future[str] | None = None
     _killed_to_stop: bool = False
     _executioner: asyncio.TimerHandle | None = None
@@ -177,22 +191,28 @@ class Child:
         if self._pictured is not None and not self._pictured.done():
             self._pictured.set_result(tasks)
 
-    def ask_to_leave(self, grace: float) -> None:
-        """Let it finish what runs within the grace, and no longer; another child may take its place."""
-        self._leave(Stop(grace), grace)
+    def ask_to_leave(self, grace: float, patience: float = 0.0) -> None:
+        """Let it finish what runs, for a while undisturbed, then within the grace; another may take its place."""
+        self._leave(Stop(grace, patience), patience + grace)
 
     def part_with(self, grace: float) -> None:
         """Replace it, as others have buried it: it starts nothing more, and its claims are gone."""
         self.lost = True
         self._leave(Buried(), grace)
 
-    def _leave(self, word: Stop | Buried, grace: float) -> None:
+    def _leave(self, word: Stop | Buried, within: float) -> None:
         self.phase = Phase.LEAVING
         self.replace.set()
         self.process.channel.send(word)
-        if self._executioner is None:
-            loop = asyncio.get_running_loop()
-            self._executioner = loop.call_later(grace + KILL_AFTER_GRACE, self.kill_to_stop)
+        loop = asyncio.get_running_loop()
+        kill_at = loop.time() + within + KILL_AFTER_GRACE
+        if self._executioner is None or kill_at < self._executioner.when():
+            self._dismiss_executioner()
+            self._executioner = loop.call_at(kill_at, self.kill_to_stop)
+
+    def _dismiss_executioner(self) -> None:
+        if self._executioner is not None:
+            self._executioner.cancel()
 
     def kill_to_stop(self) -> None:
         """End it at once, though there is nothing wrong with it."""
@@ -202,9 +222,9 @@ class Child:
     def ended(self) -> None:
         """Let go of it: its process is gone."""
         self.process.channel.close()
-        if self._executioner is not None:
-            self._executioner.cancel()
+        self._dismiss_executioner()
         self.replace.set()
+        self.gone.set()
 
     def death(self, end: Exit) -> Death:
         """Return what its end means for its claims."""

@@ -125,7 +125,7 @@ class Heart:
         channel.send(Renewed(sent_at, told))  # last: it lets held jobs start, unless the word before took them back
         if answer.blocked:
             channel.send(Adopt(tuple(sorted((task.name, task.version) for task in answer.blocked))))
-        child.renewed = True
+        child.warm.set()
 
     def _pause(self, answer: BeatAnswer, sent_at: float) -> float:
         """Return when to beat again: at the next turn, or as soon as there may be someone to bury."""

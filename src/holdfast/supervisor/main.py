@@ -14,10 +14,13 @@ from holdfast.incidents.filing import Filing
 from holdfast.incidents.keeping import Keeping
 from holdfast.settings import Settings, read_settings
 from holdfast.store.open import open_backend
+from holdfast.supervisor.guard import Guard
 from holdfast.supervisor.options import WorkerOptions
 from holdfast.supervisor.plan import Plan, Ports
 from holdfast.supervisor.process import ProcessLauncher
 from holdfast.supervisor.supervisor import Supervisor
+from holdfast.supervisor.terminal import Terminal
+from holdfast.supervisor.watching import FileWatch
 from holdfast.supervisor.witness import Witness
 from holdfast.watch.attach import attach_logs
 
@@ -39,14 +42,23 @@ async def _supervise(options: WorkerOptions, folder: Path) -> None:
     early = _early_settings()
     desk = Desk(clock, early, filing=Filing(Keeping.of(early), clock))
     witness = Witness(clock, desk)
-    ports = Ports(ProcessLauncher(options, folder), open_backend, clock, random, events, witness)
+    watch = FileWatch(Path(options.app_dir)) if options.reload else None
+    launcher = ProcessLauncher(options, folder)
+    ports = Ports(launcher, open_backend, clock, random, events, witness, Guard(), watch)
     plan = Plan(options.processes, options.queues, options.drain)
     supervisor = Supervisor(plan, ports)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, supervisor.stop)
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup says that a closed terminal is no reason
-        loop.add_signal_handler(signal.SIGHUP, supervisor.stop)
+    terminal, stays = Terminal(), signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+    def hang_up() -> None:
+        if not terminal.is_gone():
+            supervisor.reload()
+        elif not stays:  # nohup says that a closed terminal is no reason to stop
+            supervisor.stop()
+
+    loop.add_signal_handler(signal.SIGHUP, hang_up)
     try:
         await supervisor.run()
     finally:

@@ -12,7 +12,7 @@ class WorkerOptions:
 
     target: the app as MODULE:APP; app_dir: where MODULE is looked for first; queues: only these, by weight
     or in the order given; concurrency: jobs at a time in each of `processes` children; drain: stop when nothing is
-    left to do; logs: what is told on stderr.
+    left to do; logs: what is told on stderr; reload: replace the children when the code of the app changes.
     """
 
     target: str
@@ -25,3 +25,4 @@ class WorkerOptions:
     app_dir: str
     url: str | None
     logs: LogOptions
+    reload: bool = False

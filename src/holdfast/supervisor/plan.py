@@ -9,6 +9,8 @@ from holdfast.events import Events
 from holdfast.settings import Settings
 from holdfast.store.backend import Backend
 from holdfast.supervisor.child import Launcher
+from holdfast.supervisor.guard import Guard
+from holdfast.supervisor.watching import FileWatch
 from holdfast.supervisor.witness import Witness
 from holdfast.worker.served import ServedQueues
 
@@ -24,6 +26,10 @@ class Ports:
     events: Events
     witness: Witness | None = None
     """Who writes incidents; None where nobody does."""
+    guard: Guard | None = None
+    """Who ends the children should the supervisor be killed; None where nobody does."""
+    watch: FileWatch | None = None
+    """Who sees that the code of the app changes; None where nobody looks."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import os
 import socket
+import traceback
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
@@ -114,6 +115,13 @@ class Witness:
         words = "\n".join(f"{name}: {value}" for name, value in known.items())
         incident = self._incident(Trouble.LOST, summary, jobs, worker=info.id, pid=info.pid, host=info.host)
         self._begin(self._report(incident, {"worker": words}))
+
+    def loop_failed(self, name: str, error: Exception) -> None:
+        """Make an incident of a loop of the supervisor itself that failed."""
+        summary = f"a loop of the supervisor failed: {name}: {error!r}"
+        fingerprint = f"loop {name} {type(error).__name__}"
+        incident = self._incident(Trouble.EXCEPTION, summary, (), pid=os.getpid(), fingerprint=fingerprint)
+        self._desk.report(incident, Evidence({"traceback": "".join(traceback.format_exception(error))}))
 
     # -- the living ------------------------------------------------------------------------------------------
 

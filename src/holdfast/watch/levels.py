@@ -37,6 +37,8 @@ _LEVELS: Mapping[type[events.Event], Level] = MappingProxyType(
         events.JobDied: Level.ERROR,
         events.LoopBlocked: Level.WARNING,
         events.WorkerReady: Level.INFO,
+        events.WorkerRecycling: Level.INFO,
+        events.WorkerNotRecycled: Level.ERROR,
         events.WorkerStopping: Level.INFO,
         events.WorkerStopped: Level.INFO,
         events.WorkerFound: Level.WARNING,

@@ -158,6 +158,17 @@ def _served(queues: Sequence[str], weights: Sequence[int] | None) -> str:
 
 
 @tell.register
+def _(event: events.WorkerRecycling) -> Telling:
+    return Telling("⟳", BUSY, f"is replaced by {event.successor}: {one_line(event.reason, _ERROR_LENGTH)}")
+
+
+@tell.register
+def _(event: events.WorkerNotRecycled) -> Telling:
+    again = "" if event.pause is None else f"; tried again in {span(timedelta(seconds=event.pause))}"
+    return Telling("✘", BAD, f"stays: no other could take its place: {one_line(event.error, _ERROR_LENGTH)}{again}")
+
+
+@tell.register
 def _(event: events.WorkerStopping) -> Telling:
     return Telling("◌", LATER, f"stopping: running jobs have {event.grace:g} s to finish")
 

@@ -44,6 +44,8 @@ class Load:
         self._settings = settings
         self._rate = 0.0
         self._ends = 0
+        self.ended_so_far = 0
+        """How many attempts have ended."""
         self._since = clock.boot()
         self.lasts: float | None = None
         """Seconds that a job lasts, as those that ended of late did."""
@@ -96,6 +98,7 @@ class Load:
     def ended(self, lasted: float | None) -> None:
         """Count the end of an attempt, whose handler ran for so many seconds, or never started (None)."""
         self._ends += 1
+        self.ended_so_far += 1
         if lasted is not None:
             self.lasts = lasted if self.lasts is None else self.lasts + LEARNING * (lasted - self.lasts)
 

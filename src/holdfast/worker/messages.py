@@ -7,6 +7,7 @@ import msgspec
 
 from holdfast.core.incident import InvolvedJob, Trouble
 from holdfast.schedule.closing import ClosedHours
+from holdfast.schedule.recycle import NO_RULES, RecycleRules
 from holdfast.settings import Settings
 from holdfast.store.protocol import Turn
 from holdfast.watch.options import LogOptions
@@ -67,9 +68,13 @@ class Adopt(msgspec.Struct, frozen=True, tag=True):
 
 
 class Stop(msgspec.Struct, frozen=True, tag=True):
-    """Take nothing more; end within `grace` seconds."""
+    """Take nothing more; for `patience` seconds let what runs finish undisturbed, then end within `grace` seconds.
+
+    Said again, it counts if it ends sooner.
+    """
 
     grace: float
+    patience: float = 0.0
 
 
 class Buried(msgspec.Struct, frozen=True, tag=True):
@@ -81,11 +86,15 @@ class Picture(msgspec.Struct, frozen=True, tag=True):
 
 
 class Hello(msgspec.Struct, frozen=True, tag=True):
-    """The child's first word: its app is loaded; these are its settings, and the windows that it keeps to."""
+    """The child's first word: its app is loaded; these are its settings, and the windows that it keeps to.
+
+    `recycle` says when its like are to be replaced.
+    """
 
     settings: Settings
     tasks: int
     windows: tuple[ClosedHours, ...] = ()
+    recycle: RecycleRules = NO_RULES
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):

@@ -10,6 +10,7 @@ is gone: never earlier. A worker whose own loops fail again and again stops too,
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -112,7 +113,8 @@ class Worker:
         self._ports = ports
         self._alone = alone
         self._over = asyncio.Event()
-        self._stopping = False
+        self._ending: asyncio.Task[None] | None = None
+        self._ends_at = math.inf
         self._group: asyncio.TaskGroup
         self._loop = asyncio.get_running_loop()
         self._context = copy_context()
@@ -224,13 +226,18 @@ class Worker:
         self._ports.channel.send(Retired())
         self.stop(grace)
 
-    def stop(self, grace: float) -> None:
-        """Begin to stop; the first call counts."""
-        if not self._stopping:
-            self._stopping = True
-            self._group.create_task(self._end(grace))  # first: whatever fails here, there is an end
+    def stop(self, grace: float, patience: float = 0.0) -> None:
+        """Begin to stop. Of several calls that counts which ends soonest."""
+        ends_at = self._ports.clock.boot() + patience + grace
+        if ends_at >= self._ends_at:
+            return
+        self._ends_at, before = ends_at, self._ending
+        self._ending = self._group.create_task(self._end(grace, patience))  # first: what follows may fail
+        if before is None:
             self._claimer.stop()
             self._timers.close()
+        else:
+            before.cancel()
 
     # -- what the supervisor says ----------------------------------------------------------------------------
 
@@ -248,8 +255,8 @@ class Worker:
                 self._revoke(message)
             case Adopt(tasks=tasks):
                 self._adopt(tasks)
-            case Stop(grace=grace):
-                self.stop(grace)
+            case Stop(grace=grace, patience=patience):
+                self.stop(grace, patience)
             case Buried():
                 self._buried()
             case Picture():
@@ -298,7 +305,9 @@ class Worker:
             await asyncio.sleep(every)
 
     def _say_alive(self, *, beat_now: bool = False) -> None:
-        self._ports.channel.send(Pulse(self._calls.unanswered_for, self._turns.polled_at, beat_now))
+        self._ports.channel.send(
+            Pulse(self._calls.unanswered_for, self._turns.polled_at, beat_now, self._load.ended_so_far)
+        )
 
     # -- the way of a claim ----------------------------------------------------------------------------------
 
@@ -371,7 +380,9 @@ class Worker:
             raise HalfDoneError("a suspect may have been claimed") from error
         self._over.set()
 
-    async def _end(self, grace: float) -> None:
+    async def _end(self, grace: float, patience: float) -> None:
+        if patience:
+            await _within(patience, self._slots.quiet())
         ends_at = self._ports.clock.boot() + grace
         try:
             for control in self._slots.running():

@@ -27,7 +27,8 @@ DATA_COMMANDS = [
     )
     for path, command in leaf_commands()
     # Those of an app, and the one that makes stores, have tests of their own.
-    if path not in {("worker",), ("check",), ("doctor",), ("migrate",), ("bench", "game"), ("schedules", "sync")}
+    if path
+    not in {("up",), ("worker",), ("check",), ("doctor",), ("migrate",), ("bench", "game"), ("schedules", "sync")}
 ]
 
 

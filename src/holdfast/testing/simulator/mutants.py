@@ -22,8 +22,8 @@ from holdfast.store.memory.supervision_verbs import SupervisionVerbs
 from holdfast.store.memory.tables import verb
 from holdfast.store.protocol import BeatAnswer, ClaimAnswer, ClaimRequest
 from holdfast.store.verb import Access
+from holdfast.supervisor.crew import Crew
 from holdfast.supervisor.heart import Heart
-from holdfast.supervisor.supervisor import Supervisor
 from holdfast.testing.simulator.bell import WorldBell
 from holdfast.worker.control import Control, StopReason
 from holdfast.worker.lease import Lease
@@ -181,13 +181,13 @@ def counted_on() -> AbstractContextManager[None]:
 
 def suspects_together() -> AbstractContextManager[None]:
     """A child that is being started for a suspect is not thought of when the next beat tells of others."""
-    run_suspect = Supervisor._run_suspect
+    run_suspect = Crew.run_suspect
 
-    def broken(self: Supervisor, queues: frozenset[str]) -> None:
+    def broken(self: Crew, queues: frozenset[str]) -> None:
         self._launching_alone = None
         run_suspect(self, queues)
 
-    return replaced(Supervisor, "_run_suspect", broken)
+    return replaced(Crew, "run_suspect", broken)
 
 
 def unmoved_alarm() -> AbstractContextManager[None]:

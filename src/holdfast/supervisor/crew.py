@@ -1,0 +1,220 @@
+"""The children of one supervisor: each place is kept filled, and what a dead child had is given back.
+
+For each child one coroutine, `_tend`, hears what it says and waits for its end. Only after that end are its claims
+given back: the code can no longer run.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from holdfast.errors import ConfigurationError, HoldfastError
+from holdfast.events import WorkerStopping
+from holdfast.ids import new_worker_id
+from holdfast.schedule.closing import About, ClosedHours
+from holdfast.supervisor.child import Child, ChildSpec, Exit, Phase
+from holdfast.supervisor.link import Link
+from holdfast.supervisor.plan import Plan, Ports
+
+log = logging.getLogger(__name__)
+
+EARLY_DEATHS_LIMIT = 5
+"""So many children in a row that die before they work, and the supervisor gives up."""
+
+LAST_WORDS = 1.0
+"""Seconds for what a dead child said to be heard, and for burials once somebody is in a hurry."""
+
+LONGEST_RESPAWN_PAUSE = 5.0
+
+
+class Crew:
+    """The children. `hear` listens to one of them to its end; `give_up` ends all, and says why."""
+
+    group: asyncio.TaskGroup
+    hear: Callable[[Child], Awaitable[None]]
+
+    def __init__(self, plan: Plan, ports: Ports, give_up: Callable[[HoldfastError], None]) -> None:
+        self._plan = plan
+        self._ports = ports
+        self._give_up = give_up
+        self.link: Link | None = None
+        """The way to the store, from when the first child has told where it is."""
+        self.windows: tuple[ClosedHours, ...] = ()
+        self.stopping = False
+        self.over = asyncio.Event()
+        """Set when all have left, as they were asked to."""
+        self.code_changed = asyncio.Event()
+        self.early_deaths = 0
+        self._children: dict[str, Child] = {}
+        self._tending: set[asyncio.Task[None]] = set()
+        self._launching_alone: asyncio.Task[Child | None] | None = None
+        self._hurry = asyncio.Event()
+
+    def children(self) -> Sequence[Child]:
+        """Return the children that live."""
+        return list(self._children.values())
+
+    def child(self, worker: str) -> Child | None:
+        """Return the child that is this worker, if it lives."""
+        return self._children.get(worker)
+
+    def all_work(self) -> bool:
+        """Tell whether all children work, and know what they are to adopt."""
+        children = self._children.values()
+        return not self.stopping and all(child.phase is Phase.WORKING and child.warm.is_set() for child in children)
+
+    # -- keeping places filled -------------------------------------------------------------------------------
+
+    async def keep_one(self) -> None:
+        """Keep one child working, replacing it when it ends, is lost or cannot be stopped."""
+        quick_ends = 0
+        while not self.stopping:
+            begun = self._ports.clock.boot()
+            child = await self._bring_up(self._new_spec())
+            while child is not None:
+                begun = child.started_boot
+                await child.replace.wait()
+                if child.failed and self._ports.watch is not None and child.successor is None:
+                    await self.code_changed.wait()
+                child = child.successor
+            settled = self._ports.clock.boot() - begun >= LONGEST_RESPAWN_PAUSE
+            quick_ends = 0 if settled else quick_ends + 1
+            if quick_ends > 1:
+                await asyncio.sleep(min(0.1 * 2 ** min(quick_ends, 6), LONGEST_RESPAWN_PAUSE))
+
+    def run_suspect(self, queues: frozenset[str]) -> None:
+        """Give a suspect of a queue that is served here a child of its own, one at a time."""
+        ours, now = self._plan.queue_names, self._ports.clock.now()
+        closed = {each.name for each in self.windows if each.about is About.QUEUE and each.closed_at(now)}
+        served = queues - closed if ours is None else (queues - closed) & set(ours)
+        launching = self._launching_alone is not None and not self._launching_alone.done()
+        busy = launching or any(child.spec.alone for child in self._children.values())
+        if served and not busy and not self.stopping:
+            self._launching_alone = self.group.create_task(self._bring_up(self._new_spec(alone=True)))
+
+    async def relieve(self, old: Child) -> Child | None:
+        """Start a child that is to take the place of another; None where that cannot be, or is not needed."""
+        fresh = await self._bring_up(self._new_spec())
+        if fresh is None or self.stopping:
+            return None
+        if old.replace.is_set():  # it has ended meanwhile, and another was started in its place
+            fresh.kill_to_stop()
+            return None
+        fresh.relieves, old.successor = old, fresh
+        return fresh
+
+    def _new_spec(self, *, alone: bool = False) -> ChildSpec:
+        return ChildSpec(new_worker_id(self._ports.random), alone)
+
+    async def _bring_up(self, spec: ChildSpec) -> Child | None:
+        """Start a child; None where the machine cannot now, and it will be tried again."""
+        self.code_changed.clear()
+        try:
+            process = await self._ports.launcher.launch(spec)
+        except OSError as error:
+            log.warning("a child could not be started, trying again: %s", error)
+            return None
+        boot, now = self._ports.clock.boot(), self._ports.clock.now()
+        child = Child(spec, process, pulse_at=boot, started_boot=boot, started_at=now)
+        self._children[spec.worker] = child
+        if self._ports.guard is not None:
+            self._ports.guard.add(process.pid)
+        task = self.group.create_task(self._tend(child))
+        self._tending.add(task)
+        task.add_done_callback(self._tending.discard)
+        if self.stopping:
+            self.ask_to_leave(child)
+        return child
+
+    # -- the end of a child ----------------------------------------------------------------------------------
+
+    async def _tend(self, child: Child) -> None:
+        """Hear a child out, and after its end give back what it had."""
+        hearing = asyncio.ensure_future(self.hear(child))
+        ending = asyncio.ensure_future(child.process.wait())
+        await asyncio.wait([hearing, ending], return_when=asyncio.FIRST_COMPLETED)
+        if hearing.done() and hearing.exception() is not None:
+            self._give_up(HoldfastError(f"a child cannot be understood: {hearing.exception()!r}"))
+        end = await ending
+        # What it said last is heard; but a registration that the store does not answer is not waited for.
+        await asyncio.wait([hearing], timeout=LAST_WORDS)
+        hearing.cancel()
+        if child.phase is Phase.STARTING:
+            child.verdict = child.verdict or str(end)
+        child.ended()
+        if self._ports.guard is not None:
+            self._ports.guard.remove(child.process.pid)
+        del self._children[child.worker]
+        if self.stopping and not self._children:
+            self.over.set()
+        await self._testify(child, end)
+        if child.phase is Phase.STARTING:
+            self._died_early(child)
+        else:
+            assert self.link is not None  # it has been registered
+            await self.link.bury(child, child.death(end))
+        child.process.forget()
+
+    async def _testify(self, child: Child, end: Exit) -> None:
+        """Have the end witnessed; whatever goes wrong with that, what the child had is given back."""
+        if self._ports.witness is not None:
+            try:
+                await self._ports.witness.saw_end(child, end)
+            except Exception:
+                log.exception("no incident could be made of the end of worker %s", child.worker)
+
+    def _died_early(self, child: Child) -> None:
+        if child.relieves is not None and not child.relieves.replace.is_set():
+            return  # the one that it was to relieve stays, and that is told
+        self.early_deaths += 1
+        if self.early_deaths >= EARLY_DEATHS_LIMIT and not self.stopping:
+            self._give_up(
+                ConfigurationError(
+                    f"{self.early_deaths} children in a row ended before they could work: {child.verdict}"
+                )
+            )
+
+    # -- stopping --------------------------------------------------------------------------------------------
+
+    def begin_stop(self) -> None:
+        """Ask all to leave."""
+        self.stopping = True
+        for child in self._children.values():
+            self.ask_to_leave(child)
+        if not self._children:
+            self.over.set()
+
+    def ask_to_leave(self, child: Child) -> None:
+        """Ask a child to leave within the grace."""
+        if self.link is None or child.phase is Phase.STARTING:  # it has nothing to give back
+            child.kill_to_stop()
+        else:
+            self.let_go(child, self.link.settings.grace)
+
+    def let_go(self, child: Child, within: float) -> None:
+        """Ask a child that works to leave within this time, in the last of which, the grace, its jobs are told."""
+        assert self.link is not None  # it has been registered
+        grace = min(self.link.settings.grace, within)
+        child.ask_to_leave(grace, within - grace)
+        self._ports.events.emit(WorkerStopping(child.worker, child.process.pid, within))
+
+    def kill_all(self) -> None:
+        """End all at once."""
+        for child in self._children.values():
+            child.kill_to_stop()
+        self._hurry.set()
+
+    async def await_last_burials(self) -> None:
+        """Wait for what is still to be given back, but not for a store that is away: others will see to it.
+
+        Nor much beyond a second signal to stop.
+        """
+        if self.link is None or not self._tending:
+            return
+        burials = asyncio.ensure_future(asyncio.wait(self._tending))
+        hurry = asyncio.ensure_future(self._hurry.wait())
+        longest = 2 * self.link.settings.store_timeout
+        await asyncio.wait([burials, hurry], timeout=longest, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([burials], timeout=LAST_WORDS)
+        for task in (burials, hurry, *self._tending):
+            task.cancel()
