@@ -18,10 +18,9 @@ from pathlib import Path
 import psycopg
 import pytest
 import redis
-from psycopg import sql
 
 from empty_stores import make_tables, with_query
-from servers import PgBouncer, PostgresServer, RedisCluster, RedisServer, Schema
+from servers import PgBouncer, PostgresServer, RedisCluster, RedisServer, Schema, drop_schema
 
 pytest.register_assert_rewrite("holdfast.testing.conformance")
 
@@ -115,7 +114,7 @@ def postgres_schema(shared_postgres: str) -> Iterator[str]:
             "SELECT nspname FROM pg_namespace WHERE nspname = %s OR starts_with(nspname, %s)", (name, f"{name}_")
         ).fetchall()
         for (schema,) in made:
-            own.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(schema)))
+            drop_schema(own, schema)
 
 
 @pytest.fixture

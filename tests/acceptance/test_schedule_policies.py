@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from stage import NAME, NOON, Stage
+from schedule_stage import NAME, NOON, Stage
 
 from holdfast import At, ConfigurationError, Every, Window
 from holdfast.core.record import Decision

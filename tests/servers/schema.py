@@ -12,6 +12,24 @@ _TABLES = (
     " AND NOT relispartition"
 )
 
+TRIES = 5
+
+
+def drop_schema(own: psycopg.Connection[Any], name: str) -> None:
+    """Remove a schema with all that is in it, if it is there.
+
+    The server may still be busy with the last words of a process that was killed: who then waits for each other in
+    a circle is told so, and what stood in the way is over by the next try.
+    """
+    for tried in range(1, TRIES + 1):
+        try:
+            own.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(name)))
+        except psycopg.errors.DeadlockDetected:
+            if tried == TRIES:
+                raise
+        else:
+            return
+
 
 class Schema:
     """A store's tables, made once and emptied for each test: making them anew takes a hundred times as long."""
@@ -33,7 +51,7 @@ class Schema:
     def drop(self) -> None:
         """Remove it."""
         with self._own:
-            self._own.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(self.name)))
+            drop_schema(self._own, self.name)
 
     def _tables(self) -> list[sql.Identifier]:
         found = self._own.execute(_TABLES, (self.name,)).fetchall()
