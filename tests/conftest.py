@@ -5,6 +5,8 @@ and HOLDFAST_TEST_REDIS name others to use in their place: a database in which s
 database that is empty. What is not there makes tests fail, with a word on how to get it; none is skipped.
 """
 
+import asyncio
+import inspect
 import os
 import shutil
 import signal
@@ -20,6 +22,7 @@ import pytest
 import redis
 
 from empty_stores import make_tables, with_query
+from holdfast.testing.simulator.loop import VirtualLoop
 from servers import PgBouncer, PostgresServer, RedisCluster, RedisServer, Schema, drop_schema
 
 pytest.register_assert_rewrite("holdfast.testing.conformance")
@@ -39,6 +42,18 @@ _numbers = count(1)
 def heeded_interrupts() -> None:
     """Let SIGINT mean what it does in a terminal: who is started in the background inherits that it is ignored."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine on an event loop of its own, whose time may be virtual."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    given = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    virtual = pyfuncitem.get_closest_marker("virtual_time")
+    with asyncio.Runner(loop_factory=VirtualLoop if virtual else None) as runner:
+        runner.run(pyfuncitem.obj(**given))
+    return True
 
 
 # -- one for all -----------------------------------------------------------------------------------------------

@@ -277,15 +277,12 @@ def test_a_store_that_is_away_when_the_result_is_read_is_asked_again(app, pay):
     assert tries == ["get", "get"]
 
 
-def test_a_cancelled_wait_is_forgotten(app, pay):
-    async def scene() -> None:
-        waiting = asyncio.create_task(pay.enqueue(7).aresult())
-        await asyncio.to_thread(until_watched, app)
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-
-    asyncio.run(scene())
+async def test_a_cancelled_wait_is_forgotten(app, pay):
+    waiting = asyncio.create_task(pay.enqueue(7).aresult())
+    await asyncio.to_thread(until_watched, app)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
     assert app.waiter.watching == 0
 
 

@@ -54,56 +54,40 @@ def enqueue(backend: SqliteBackend, name: str = "job") -> None:
 
 
 @pytest.mark.usefixtures("deaf_counter")
-def test_an_enqueue_wakes_a_waiting_listener(backend: SqliteBackend) -> None:
+async def test_an_enqueue_wakes_a_waiting_listener(backend: SqliteBackend) -> None:
     """Who waits is woken by the commit of an enqueue in the same process."""
-
-    async def scene() -> bool:
-        async with listening(backend) as listener:
-            waiting = asyncio.create_task(listener.wait(LONG))
-            await asyncio.sleep(0)
-            await backend.arun(backend.verbs.enqueue([NewJob("a", "task", b"")]))
-            return await waiting
-
-    assert asyncio.run(scene())
+    async with listening(backend) as listener:
+        waiting = asyncio.create_task(listener.wait(LONG))
+        await asyncio.sleep(0)
+        await backend.arun(backend.verbs.enqueue([NewJob("a", "task", b"")]))
+        assert await waiting
 
 
 @pytest.mark.usefixtures("deaf_counter")
-def test_a_ring_between_two_waits_is_not_lost(backend: SqliteBackend) -> None:
+async def test_a_ring_between_two_waits_is_not_lost(backend: SqliteBackend) -> None:
     """A ring is kept for the next wait, and heard once however often it rang."""
-
-    async def scene() -> list[bool]:
-        async with listening(backend) as listener:
-            enqueue(backend, "a")
-            enqueue(backend, "b")
-            return [await listener.wait(LONG), await listener.wait(0)]
-
-    assert asyncio.run(scene()) == [True, False]
+    async with listening(backend) as listener:
+        enqueue(backend, "a")
+        enqueue(backend, "b")
+        assert [await listener.wait(LONG), await listener.wait(0)] == [True, False]
 
 
 @pytest.mark.usefixtures("deaf_counter")
-def test_every_listener_is_woken(backend: SqliteBackend) -> None:
+async def test_every_listener_is_woken(backend: SqliteBackend) -> None:
     """One ring reaches all."""
-
-    async def scene() -> list[bool]:
-        async with listening(backend) as one, listening(backend) as other:
-            backend.bell.ring()
-            return [await one.wait(LONG), await other.wait(LONG)]
-
-    assert asyncio.run(scene()) == [True, True]
+    async with listening(backend) as one, listening(backend) as other:
+        backend.bell.ring()
+        assert [await one.wait(LONG), await other.wait(LONG)] == [True, True]
 
 
 @pytest.mark.usefixtures("deaf_counter")
-def test_each_hears_its_own_tone(backend: SqliteBackend) -> None:
+async def test_each_hears_its_own_tone(backend: SqliteBackend) -> None:
     """An enqueue is for workers, an ending for those who wait for jobs; neither disturbs the other."""
-
-    async def scene() -> list[list[bool]]:
-        async with listening(backend) as worker, listening(backend, Tone.RESULT) as waiter:
-            enqueue(backend)
-            after_enqueue = [await worker.wait(LONG), await waiter.wait(0)]
-            await backend.arun(backend.verbs.cancel("job"))
-            return [after_enqueue, [await worker.wait(0), await waiter.wait(LONG)]]
-
-    assert asyncio.run(scene()) == [[True, False], [False, True]]
+    async with listening(backend) as worker, listening(backend, Tone.RESULT) as waiter:
+        enqueue(backend)
+        after_enqueue = [await worker.wait(LONG), await waiter.wait(0)]
+        await backend.arun(backend.verbs.cancel("job"))
+        assert [after_enqueue, [await worker.wait(0), await waiter.wait(LONG)]] == [[True, False], [False, True]]
 
 
 RING = """
@@ -117,19 +101,16 @@ backend.close()
 
 
 @pytest.mark.usefixtures("deaf_counter")
-def test_another_process_rings_across_a_long_path(tmp_path: Path) -> None:
+async def test_another_process_rings_across_a_long_path(tmp_path: Path) -> None:
     """A socket's address holds about 100 bytes; a path may be longer and the bell is heard all the same."""
     folder = tmp_path / ("deep" * 30)
     folder.mkdir()
     backend = SqliteBackend(folder / "jobs.db")
 
-    async def scene() -> bool:
-        async with listening(backend) as listener:
-            command = [sys.executable, "-W", "error", "-c", RING, folder / "jobs.db"]
-            await asyncio.to_thread(subprocess.run, command, check=True, timeout=60)
-            return await listener.wait(LONG)
-
-    assert asyncio.run(scene())
+    async with listening(backend) as listener:
+        command = [sys.executable, "-W", "error", "-c", RING, folder / "jobs.db"]
+        await asyncio.to_thread(subprocess.run, command, check=True, timeout=60)
+        assert await listener.wait(LONG)
     backend.close()
 
 
@@ -163,69 +144,55 @@ def commit(path: Path, statement: str) -> None:
 
 
 @pytest.mark.usefixtures("quick_looks")
-def test_without_a_poke_a_job_that_arrived_wakes(path: Path, backend: SqliteBackend) -> None:
+async def test_without_a_poke_a_job_that_arrived_wakes(path: Path, backend: SqliteBackend) -> None:
     """A commit that rang no bell, such as of a user's own transaction, is noticed all the same."""
-
-    async def scene() -> list[bool]:
-        enqueue(backend)
-        async with listening(backend) as listener:
-            silent = await listener.wait(0.05)
-            columns = "state, queue, priority, run_at, task, version, max_attempts, created_at, payload"
-            commit(path, f"INSERT INTO holdfast_job (id, {columns}) SELECT 'other', {columns} FROM holdfast_job")
-            return [silent, await listener.wait(LONG), await listener.wait(0.05)]
-
-    assert asyncio.run(scene()) == [False, True, False]
+    enqueue(backend)
+    async with listening(backend) as listener:
+        silent = await listener.wait(0.05)
+        columns = "state, queue, priority, run_at, task, version, max_attempts, created_at, payload"
+        commit(path, f"INSERT INTO holdfast_job (id, {columns}) SELECT 'other', {columns} FROM holdfast_job")
+        assert [silent, await listener.wait(LONG), await listener.wait(0.05)] == [False, True, False]
 
 
 @pytest.mark.usefixtures("quick_looks")
 @pytest.mark.parametrize(("tone", "wakes"), [(Tone.WORK, False), (Tone.RESULT, True)])
-def test_without_a_poke_other_commits_wake_those_alone_who_wait_for_jobs(
+async def test_without_a_poke_other_commits_wake_those_alone_who_wait_for_jobs(
     path: Path, backend: SqliteBackend, tone: Tone, wakes: bool
 ) -> None:
     """In a busy file commits are endless, and no reason for idle workers to look at each of them."""
-
-    async def scene() -> bool:
-        enqueue(backend)
-        async with listening(backend, tone) as listener:
-            commit(path, "UPDATE holdfast_job SET progress_done = 1")
-            return await listener.wait(LONG if wakes else 0.1)
-
-    assert asyncio.run(scene()) is wakes
+    enqueue(backend)
+    async with listening(backend, tone) as listener:
+        commit(path, "UPDATE holdfast_job SET progress_done = 1")
+        assert await listener.wait(LONG if wakes else 0.1) is wakes
 
 
 @pytest.mark.usefixtures("quick_looks")
-def test_where_sockets_cannot_be_used_the_counter_must_do(backend: SqliteBackend) -> None:
+async def test_where_sockets_cannot_be_used_the_counter_must_do(backend: SqliteBackend) -> None:
     """A folder that cannot be made leaves a listener that hears more slowly, and a bell that does not raise."""
     backend._files.bell.write_text("in the way")
 
-    async def scene() -> list[bool]:
-        async with listening(backend) as listener:
-            enqueue(backend)
-            return [await listener.wait(LONG), await listener.wait(0.05)]
-
-    assert asyncio.run(scene()) == [True, False]
+    async with listening(backend) as listener:
+        enqueue(backend)
+        assert [await listener.wait(LONG), await listener.wait(0.05)] == [True, False]
 
 
 @pytest.mark.usefixtures("deaf_counter")
-def test_sockets_of_the_dead_are_cleared_away(backend: SqliteBackend) -> None:
+async def test_sockets_of_the_dead_are_cleared_away(backend: SqliteBackend) -> None:
     """A ring removes what a killed listener left, and still reaches the living."""
     folder = backend._files.bell
 
-    async def scene() -> bool:
-        async with listening(backend) as listener:
-            left = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-            left.bind(str(folder / "work-left"))
-            left.close()
-            backend.bell.ring()
-            assert not (folder / "work-left").exists()
-            return await listener.wait(LONG)
-
-    assert asyncio.run(scene())
+    async with listening(backend) as listener:
+        left = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        left.bind(str(folder / "work-left"))
+        left.close()
+        backend.bell.ring()
+        assert not (folder / "work-left").exists()
+        assert await listener.wait(LONG)
     assert list(folder.iterdir()) == []
 
 
 @pytest.mark.usefixtures("deaf_counter")
-def test_a_dead_socket_that_cannot_be_removed_stops_no_poke(
+async def test_a_dead_socket_that_cannot_be_removed_stops_no_poke(
     backend: SqliteBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a user left in a shared folder, others may not remove; those listed after it are woken all the same."""
@@ -234,31 +201,24 @@ def test_a_dead_socket_that_cannot_be_removed_stops_no_poke(
     def forbidden(self: Path, *, missing_ok: bool = False) -> None:
         raise PermissionError(errno.EPERM, f"not yours ({missing_ok})", str(self))
 
-    async def scene() -> bool:
-        async with listening(backend) as listener:
-            living = os.listdir(folder)  # noqa: PTH208 - as the bell lists them
-            left = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-            left.bind(str(folder / "work-left"))
-            left.close()
-            with monkeypatch.context() as patch:
-                patch.setattr(Path, "unlink", forbidden)
-                patch.setattr("holdfast.store.sqlite.bell.os.listdir", lambda _: ["work-left", *living])
-                backend.bell.ring()
-            return await listener.wait(1)
-
-    assert asyncio.run(scene())
+    async with listening(backend) as listener:
+        living = os.listdir(folder)  # noqa: PTH208 - as the bell lists them
+        left = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        left.bind(str(folder / "work-left"))
+        left.close()
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "unlink", forbidden)
+            patch.setattr("holdfast.store.sqlite.bell.os.listdir", lambda _: ["work-left", *living])
+            backend.bell.ring()
+        assert await listener.wait(1)
 
 
-def test_a_full_ear_does_not_stop_the_bell(backend: SqliteBackend) -> None:
+async def test_a_full_ear_does_not_stop_the_bell(backend: SqliteBackend) -> None:
     """Nobody listening for long fills a socket's buffer; ringing on is harmless and never blocks."""
-
-    async def scene() -> bool:
-        async with listening(backend) as listener:
-            for _ in range(2000):
-                backend.bell.ring()
-            return await listener.wait(LONG)
-
-    assert asyncio.run(scene())
+    async with listening(backend) as listener:
+        for _ in range(2000):
+            backend.bell.ring()
+        assert await listener.wait(LONG)
 
 
 def test_ringing_without_listeners_is_harmless(backend: SqliteBackend) -> None:
