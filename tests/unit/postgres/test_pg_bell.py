@@ -166,7 +166,7 @@ def lock_of(world, tone=Tone.WORK):
 
 
 @pytest.mark.parametrize("alone", [True, False])
-def test_whether_anyone_waits_is_asked_after_the_commit(world, alone):
+async def test_whether_anyone_waits_is_asked_after_the_commit(world, alone):
     """Whoever began to wait while the commit was under way, and saw nothing, is woken by it."""
     with world.table() as table, world.closed_gate() as waits:
 
@@ -175,18 +175,15 @@ def test_whether_anyone_waits_is_asked_after_the_commit(world, alone):
                 yield Query("SELECT 1")
             yield Last(Command(f"INSERT INTO {table} SELECT 1 FROM ({waits}) AS gate"))
 
-        async def scene():
-            writing = asyncio.create_task(world.engine.arun(of_steps(steps(), wakes=True)))
-            await asyncio.to_thread(wait_for_lock, world)
-            async with listening(world) as listener:
-                assert await listener.wait(LONG)
-                seen = await asyncio.to_thread(world.ask, f"SELECT count(*) FROM {table}")
-                assert seen == [(0,)], "it is not committed yet"
-                world.open_gate(waits)
-                await writing
-                return await listener.wait(SOON)
-
-        assert asyncio.run(scene())
+        writing = asyncio.create_task(world.engine.arun(of_steps(steps(), wakes=True)))
+        await asyncio.to_thread(wait_for_lock, world)
+        async with listening(world) as listener:
+            assert await listener.wait(LONG)
+            seen = await asyncio.to_thread(world.ask, f"SELECT count(*) FROM {table}")
+            assert seen == [(0,)], "it is not committed yet"
+            world.open_gate(waits)
+            await writing
+            assert await listener.wait(SOON)
 
 
 def wait_for_lock(world):
@@ -197,7 +194,7 @@ def wait_for_lock(world):
             time.sleep(0.005)
 
 
-def test_no_wake_up_is_lost_whatever_the_moment(world):
+async def test_no_wake_up_is_lost_whatever_the_moment(world):
     """Commits at random moments against one who looks whenever the bell rings: each is seen, and soon."""
     rounds = 300
     chance = random.Random(7)
@@ -210,17 +207,14 @@ def test_no_wake_up_is_lost_whatever_the_moment(world):
                 committed_at[number] = time.monotonic()
                 time.sleep(chance.choice((0, 0, 0.0005, 0.002, 0.005)))
 
-        async def scene():
-            writer = threading.Thread(target=enqueue)
-            async with listening(world) as listener:
-                writer.start()
-                while len(seen_at) < rounds:
-                    assert await listener.wait(SOON), f"asleep with {len(seen_at)} of {rounds} seen"
-                    rows = await world.engine.arun(query(f"DELETE FROM {table} RETURNING number"))
-                    seen_at.update(dict.fromkeys((number for (number,) in rows), time.monotonic()))
-            writer.join()
-
-        asyncio.run(scene())
+        writer = threading.Thread(target=enqueue)
+        async with listening(world) as listener:
+            writer.start()
+            while len(seen_at) < rounds:
+                assert await listener.wait(SOON), f"asleep with {len(seen_at)} of {rounds} seen"
+                rows = await world.engine.arun(query(f"DELETE FROM {table} RETURNING number"))
+                seen_at.update(dict.fromkeys((number for (number,) in rows), time.monotonic()))
+        writer.join()
     assert seen_at.keys() == committed_at.keys()
 
 

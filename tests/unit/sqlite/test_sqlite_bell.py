@@ -7,7 +7,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -20,18 +20,6 @@ from holdfast.store.verb import Tone
 
 LONG = 30.0
 """Longer than any test: who waits so long and returns was woken."""
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "jobs.db"
-
-
-@pytest.fixture
-def backend(path: Path) -> Iterator[SqliteBackend]:
-    backend = SqliteBackend(path)
-    yield backend
-    backend.close()
 
 
 @pytest.fixture

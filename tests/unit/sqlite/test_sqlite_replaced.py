@@ -2,7 +2,6 @@
 
 import shutil
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -17,16 +16,9 @@ from holdfast.store.sqlite.connect import Files
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "jobs.db"
-
-
-@pytest.fixture
-def backend(path: Path) -> Iterator[SqliteBackend]:
-    backend = SqliteBackend(path)
+def backend(backend: SqliteBackend) -> SqliteBackend:
     use_all(backend, "old")
-    yield backend
-    backend.close()
+    return backend
 
 
 def use_all(backend: SqliteBackend, job: str) -> None:

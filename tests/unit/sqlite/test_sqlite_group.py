@@ -3,7 +3,6 @@
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,6 @@ from holdfast.store.sqlite import SqliteBackend
 from holdfast.store.sqlite.forks import Connection
 from holdfast.store.sqlite.group import GROUP_LIMIT, GroupWriter
 from holdfast.store.verb import Access, Command, Steps, Verb
-
-
-@pytest.fixture
-def backend(tmp_path: Path) -> Iterator[SqliteBackend]:
-    backend = SqliteBackend(tmp_path / "jobs.db")
-    yield backend
-    backend.close()
 
 
 def writer_of(backend: SqliteBackend) -> GroupWriter:
