@@ -5,7 +5,7 @@ Short by default: then only that nothing starts inside, and that all goes on. `m
 how soon, and needs a machine that is otherwise idle.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -83,56 +83,78 @@ def nightfall(fleet: Fleet, folder: Path, **environment: str) -> Night:
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("closed", ["queue", "task"])
-def test_windows(fleet_on_each_store, tmp_path, closed, measured):
+def test_windows(fleet_on_each_store, tmp_path, measured):
     """No start inside; who runs is asked before; all that waited starts right after; nobody is charged."""
     night = nightfall(fleet_on_each_store, tmp_path)
-    fleet, times, (task, queue) = night.fleet, night.times, CLOSED[closed]
-    [long] = night.enqueue(task.replace("nap", "nap_until_asked"), queue)
-    planned = night.naps(closed, times)
-    fleet.wait_for_start(long)
+    shifts = [Shift(night, closed) for closed in CLOSED]
+    for shift in shifts:
+        night.fleet.wait_for_start(shift.long)
     assert now() < night.begin - NOTICE * SECOND, "the machine was too slow for this test"
-
     night.wait_until(night.begin + SECOND)
-    [arrived] = night.naps(closed)
-    settings = fleet.app.settings
-    why = read_story(Wanted(settings.url, settings.namespace), arrived).why.text
-    assert now() < night.end, "the machine was too slow for this test"
-    assert f"its {closed} '{task if closed == 'task' else queue}' is closed until {night.end:%H:%M}" in why.lower()
-    assert why.endswith(": recycle.")
+    for shift in shifts:
+        shift.arrive()
+    night.fleet.wait_for_completed(len(shifts) * (len(night.times) + 2))
+    for shift in shifts:
+        shift.judge(measured)
 
-    fleet.wait_for_completed(len(planned) + 2)
-    runs = fleet.ledger.runs()
-    asked, again = runs[long]
-    assert asked.end is not None
-    assert night.begin - NOTICE * SECOND <= asked.end.at < night.begin + PREEMPTED
-    assert fleet.history(long)[0].how == Move.SNOOZE
-    started = {job: runs[job][-1].start.at for job in (*planned, arrived)}
-    assert [at for at in (*started.values(), again.start.at) if night.is_inside(at)] == []
-    waited = [job for job, due in zip(planned, times, strict=True) if night.begin <= due < night.end]
-    late = [night.late(due, started[job]) for job, due in zip(planned, times, strict=True)]
-    after = [at - night.end for at in (*(started[job] for job in waited), started[arrived], again.start.at)]
-    measured(f"{len(after)} jobs had to wait and started {min(after)} to {max(after)} after the window's end")
-    assert min(*late, *after) >= 0 * SECOND
-    assert max(*late, *after) < LATEST
-    for job in (*planned, arrived, long):
-        seen = fleet.job(job)
-        assert (seen.state, seen.attempt, seen.crashes) == (State.COMPLETED, 0, 0)
-    put_off = [sum(each.how == Move.SNOOZE for each in fleet.history(job)) for job in waited]
-    assert max(put_off) == (1 if closed == "task" else 0)
+
+class Shift:
+    """Jobs of what is closed: a long one, those that are due around the window, and one that arrives inside it."""
+
+    def __init__(self, night: Night, closed: str) -> None:
+        self.night, self.closed, (self.task, self.queue) = night, closed, CLOSED[closed]
+        [self.long] = night.enqueue(self.task.replace("nap", "nap_until_asked"), self.queue)
+        self.planned = night.naps(closed, night.times)
+
+    def arrive(self) -> None:
+        """Let one more come: it is told until when it has to wait."""
+        [self.arrived] = self.night.naps(self.closed)
+        settings, end = self.night.fleet.app.settings, self.night.end
+        why = read_story(Wanted(settings.url, settings.namespace), self.arrived).why.text
+        assert now() < end, "the machine was too slow for this test"
+        name = self.task if self.closed == "task" else self.queue
+        assert f"its {self.closed} '{name}' is closed until {end:%H:%M}" in why.lower()
+        assert why.endswith(": recycle.")
+
+    def judge(self, measured: Callable[[str], None]) -> None:
+        night, fleet, times = self.night, self.night.fleet, self.night.times
+        runs = fleet.ledger.runs()
+        asked, again = runs[self.long]
+        assert asked.end is not None
+        assert night.begin - NOTICE * SECOND <= asked.end.at < night.begin + PREEMPTED
+        assert fleet.history(self.long)[0].how == Move.SNOOZE
+        started = {job: runs[job][-1].start.at for job in (*self.planned, self.arrived)}
+        assert [at for at in (*started.values(), again.start.at) if night.is_inside(at)] == []
+        waited = [job for job, due in zip(self.planned, times, strict=True) if night.begin <= due < night.end]
+        late = [night.late(due, started[job]) for job, due in zip(self.planned, times, strict=True)]
+        after = [
+            at - night.end for at in (*(started[job] for job in waited), started[self.arrived], again.start.at)
+        ]
+        measured(f"{len(after)} jobs had to wait and started {min(after)} to {max(after)} after the window's end")
+        assert min(*late, *after) >= 0 * SECOND
+        assert max(*late, *after) < LATEST
+        for job in (*self.planned, self.arrived, self.long):
+            seen = fleet.job(job)
+            assert (seen.state, seen.attempt, seen.crashes) == (State.COMPLETED, 0, 0)
+        put_off = [sum(each.how == Move.SNOOZE for each in fleet.history(job)) for job in waited]
+        assert max(put_off) == (1 if self.closed == "task" else 0)
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("store", ["postgres", "redis"])
 @pytest.mark.parametrize("skew", [-45, 45])
-def test_windows_go_by_the_clock_of_the_server(store, skew, request, fleet_on, tmp_path):
-    """A worker whose own clock is far off keeps the same hours as all others."""
-    night = nightfall(fleet_on(request.getfixturevalue(f"{store}_url")), tmp_path, **{SKEW: str(skew)})
-    times = night.times
-    planned = [job for closed in CLOSED for job in night.naps(closed, times)]
-    night.fleet.wait_for_completed(len(planned))
-    started = [night.fleet.ledger.runs_of(job)[-1].start.at for job in planned]
-    assert [at for at in started if night.is_inside(at)] == []
-    late = [night.late(due, at) for due, at in zip(2 * times, started, strict=True)]
-    assert min(late) >= 0 * SECOND
-    assert max(late) < LATEST
+def test_windows_go_by_the_clock_of_the_server(skew, fleet_on, postgres_url, redis_url, tmp_path):
+    """A worker whose own clock is far off keeps the same hours as all others, on either server."""
+    nights = []
+    for number, url in enumerate((postgres_url, redis_url)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        nights.append(nightfall(fleet_on(url), folder, **{SKEW: str(skew)}))
+    planned = [[job for closed in CLOSED for job in night.naps(closed, night.times)] for night in nights]
+    for night, jobs in zip(nights, planned, strict=True):
+        night.fleet.wait_for_completed(len(jobs))
+        runs = night.fleet.ledger.runs()
+        started = [runs[job][-1].start.at for job in jobs]
+        assert [at for at in started if night.is_inside(at)] == []
+        late = [night.late(due, at) for due, at in zip(2 * night.times, started, strict=True)]
+        assert min(late) >= 0 * SECOND
+        assert max(late) < LATEST

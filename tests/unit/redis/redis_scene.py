@@ -16,6 +16,9 @@ Open = Callable[..., RedisBackend]
 Servers = Callable[..., RedisServer]
 """Starts a private server with settings."""
 
+Connected = Callable[[int], bool]
+"""Tells whether so many more are connected than before."""
+
 LONG = 30.0
 """Longer than any test: who waits so long and returns was woken."""
 
