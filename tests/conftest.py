@@ -14,16 +14,14 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from itertools import count
 from pathlib import Path
 
-import psycopg
 import pytest
 import redis
 
 from empty_stores import make_tables, with_query
 from holdfast.testing.simulator.loop import VirtualLoop
-from servers import PgBouncer, PostgresServer, RedisCluster, RedisServer, Schema, drop_schema
+from servers import PgBouncer, PostgresServer, RedisCluster, RedisServer, Schema, fresh_schema
 
 pytest.register_assert_rewrite("holdfast.testing.conformance")
 
@@ -34,8 +32,6 @@ tests kill are private, and keep what they promise."""
 MEMORY = Path("/dev/shm")
 ROOM = 1 << 30
 """Bytes that must be free there: the folders of tests are small, and containers may have next to nothing."""
-
-_numbers = count(1)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -122,14 +118,8 @@ def quick_path(tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture
 def postgres_schema(shared_postgres: str) -> Iterator[str]:
     """Give the name of a schema that does not exist yet and is dropped afterwards, with those of its namespaces."""
-    name = f"test_{os.getpid()}_{next(_numbers)}"
-    yield name
-    with psycopg.connect(shared_postgres, autocommit=True) as own:
-        made = own.execute(
-            "SELECT nspname FROM pg_namespace WHERE nspname = %s OR starts_with(nspname, %s)", (name, f"{name}_")
-        ).fetchall()
-        for (schema,) in made:
-            drop_schema(own, schema)
+    with fresh_schema(shared_postgres) as name:
+        yield name
 
 
 @pytest.fixture

@@ -1,6 +1,9 @@
 """A PostgreSQL schema that many tests use one after the other."""
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 import psycopg
@@ -13,6 +16,8 @@ _TABLES = (
 )
 
 TRIES = 5
+
+_numbers = count(1)
 
 
 def drop_schema(own: psycopg.Connection[Any], name: str) -> None:
@@ -29,6 +34,19 @@ def drop_schema(own: psycopg.Connection[Any], name: str) -> None:
                 raise
         else:
             return
+
+
+@contextmanager
+def fresh_schema(url: str) -> Iterator[str]:
+    """Give the name of a schema that does not exist yet and is dropped afterwards, with those of its namespaces."""
+    name = f"test_{os.getpid()}_{next(_numbers)}"
+    yield name
+    with psycopg.connect(url, autocommit=True) as own:
+        made = own.execute(
+            "SELECT nspname FROM pg_namespace WHERE nspname = %s OR starts_with(nspname, %s)", (name, f"{name}_")
+        ).fetchall()
+        for (schema,) in made:
+            drop_schema(own, schema)
 
 
 class Schema:
