@@ -82,10 +82,7 @@ def until_watched(app: Holdfast, watches: int = 1) -> None:
 
 def results_of(handle: JobHandle) -> list:
     """Return how to wait for the result, sync and async."""
-    return [
-        lambda timeout=5: handle.result(timeout),
-        lambda timeout=5: asyncio.run(handle.aresult(timeout)),
-    ]
+    return [lambda timeout=5: handle.result(timeout), lambda timeout=5: asyncio.run(handle.aresult(timeout))]
 
 
 def test_the_result_is_what_the_return_annotation_says(app, pay):

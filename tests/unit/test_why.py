@@ -191,11 +191,7 @@ class TestOverdue:
         assert explained(workers=[full], run_at=NOW - 3600 * SECOND).cause is Cause.BUSY
 
     @pytest.mark.parametrize(
-        "since",
-        [
-            {"workers": [replace(WORKER, started_at=NOW - SECOND)]},
-            {"created_at": NOW - SECOND},
-        ],
+        "since", [{"workers": [replace(WORKER, started_at=NOW - SECOND)]}, {"created_at": NOW - SECOND}]
     )
     def test_the_time_for_which_nobody_could_take_it_does_not_count(self, since):
         assert explained(run_at=NOW - 3600 * SECOND, **since).cause is Cause.NEXT

@@ -9,9 +9,7 @@ from holdfast import Every
 from holdfast.core.job import Ending
 from holdfast.core.record import Decision
 from holdfast.core.states import Move, State
-from holdfast.errors import (
-    ConfigurationError,
-)
+from holdfast.errors import ConfigurationError
 from holdfast.schedule.deciding import COUNTED, MOST_RUNS
 from holdfast.schedule.declaring import Declaration, Declarer, Synchronised, synchronise
 from holdfast.store.errand import run_errand
