@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -91,11 +92,8 @@ def shared_pgbouncer(shared_postgres: str) -> Iterator[PgBouncer]:
 @pytest.fixture(scope="session")
 def shared_redis_cluster() -> Iterator[RedisCluster]:
     """Give a cluster of three Redis masters."""
-    cluster = RedisCluster()
-    try:
-        yield cluster.start()
-    finally:
-        cluster.close()
+    with RedisCluster() as cluster:
+        yield cluster
 
 
 # -- a place of its own for each test ----------------------------------------------------------------------------
@@ -185,6 +183,19 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def _stores_said(told: dict[str, Counter[str]]) -> Iterator[str]:
     for store, outcomes in sorted(told.items()):
         yield f"{store} {', '.join(f'{times} {outcome}' for outcome, times in outcomes.items())}"
+
+
+# -- the world around ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let the zone of the machine, in which people are told times, be UTC."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
 
 
 # -- servers to harm -----------------------------------------------------------------------------------------------

@@ -1,18 +1,16 @@
 """A Redis Cluster: all of a namespace on one master, which is found, and found again wherever it goes."""
 
 import asyncio
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import redis
 from redis.crc import key_slot
-from redis_scene import Open, scripted
+from redis_scene import Open, scripted, until_answered
 
 from holdfast.core.job import NewJob
 from holdfast.errors import StoreError, StoreUnavailableError
-from holdfast.store.redis.backend import RedisBackend
 from holdfast.store.verb import Access, Script
 from servers import RedisCluster, RedisServer
 
@@ -23,11 +21,8 @@ SLOT = key_slot(b"{holdfast}")
 @pytest.fixture(scope="module")
 def own_cluster() -> Iterator[RedisCluster]:
     """Give a cluster to change."""
-    cluster = RedisCluster()
-    try:
-        yield cluster.start()
-    finally:
-        cluster.close()
+    with RedisCluster() as cluster:
+        yield cluster
 
 
 @pytest.fixture
@@ -154,19 +149,10 @@ async def test_a_node_that_restarts(cluster: RedisCluster, open_store: Open) -> 
             await backend.arun(scripted("ring", "work"))
         await asyncio.to_thread(node.start)
         heard.append(await listener.wait(LONG))
-        await asyncio.to_thread(_until_answered, backend)
+        await asyncio.to_thread(until_answered, backend)
         assert [*heard, await listener.wait(LONG)] == [True, False, True, True]
     finally:
         listener.close()
-
-
-def _until_answered(backend: RedisBackend) -> None:
-    """Ring once the node has joined the others again, which takes it a moment."""
-    while True:
-        try:
-            return backend.run(scripted("ring", "work"))
-        except StoreUnavailableError:
-            os.sched_yield()
 
 
 def test_a_node_that_was_not_named_as_such(cluster: RedisCluster, open_store: Open) -> None:
