@@ -5,23 +5,24 @@ and HOLDFAST_TEST_REDIS name others to use in their place: a database in which s
 database that is empty. What is not there makes tests fail, with a word on how to get it; none is skipped.
 """
 
+import asyncio
+import inspect
 import os
 import shutil
 import signal
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from itertools import count
 from pathlib import Path
 
-import psycopg
 import pytest
 import redis
-from psycopg import sql
 
 from empty_stores import make_tables, with_query
-from servers import PgBouncer, PostgresServer, RedisCluster, RedisServer, Schema
+from holdfast.testing.simulator.loop import VirtualLoop
+from servers import PgBouncer, PostgresServer, RedisCluster, RedisServer, Schema, fresh_schema
 
 pytest.register_assert_rewrite("holdfast.testing.conformance")
 
@@ -32,8 +33,6 @@ tests kill are private, and keep what they promise."""
 MEMORY = Path("/dev/shm")
 ROOM = 1 << 30
 """Bytes that must be free there: the folders of tests are small, and containers may have next to nothing."""
-
-_numbers = count(1)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -46,6 +45,18 @@ def heeded_interrupts() -> None:
 def own_state(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Let workers write down incidents in a folder of the tests' own, and not in the user's."""
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine on an event loop of its own, whose time may be virtual."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    given = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    virtual = pyfuncitem.get_closest_marker("virtual_time")
+    with asyncio.Runner(loop_factory=VirtualLoop if virtual else None) as runner:
+        runner.run(pyfuncitem.obj(**given))
+    return True
 
 
 # -- one for all -----------------------------------------------------------------------------------------------
@@ -87,11 +98,8 @@ def shared_pgbouncer(shared_postgres: str) -> Iterator[PgBouncer]:
 @pytest.fixture(scope="session")
 def shared_redis_cluster() -> Iterator[RedisCluster]:
     """Give a cluster of three Redis masters."""
-    cluster = RedisCluster()
-    try:
-        yield cluster.start()
-    finally:
-        cluster.close()
+    with RedisCluster() as cluster:
+        yield cluster
 
 
 # -- a place of its own for each test ----------------------------------------------------------------------------
@@ -114,14 +122,8 @@ def quick_path(tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture
 def postgres_schema(shared_postgres: str) -> Iterator[str]:
     """Give the name of a schema that does not exist yet and is dropped afterwards, with those of its namespaces."""
-    name = f"test_{os.getpid()}_{next(_numbers)}"
-    yield name
-    with psycopg.connect(shared_postgres, autocommit=True) as own:
-        made = own.execute(
-            "SELECT nspname FROM pg_namespace WHERE nspname = %s OR starts_with(nspname, %s)", (name, f"{name}_")
-        ).fetchall()
-        for (schema,) in made:
-            own.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(schema)))
+    with fresh_schema(shared_postgres) as name:
+        yield name
 
 
 @pytest.fixture
@@ -187,6 +189,19 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def _stores_said(told: dict[str, Counter[str]]) -> Iterator[str]:
     for store, outcomes in sorted(told.items()):
         yield f"{store} {', '.join(f'{times} {outcome}' for outcome, times in outcomes.items())}"
+
+
+# -- the world around ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let the zone of the machine, in which people are told times, be UTC."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
 
 
 # -- servers to harm -----------------------------------------------------------------------------------------------

@@ -136,6 +136,12 @@ def booked(ctx: Context, own: sqlite3.Connection) -> None:
     own.execute("INSERT INTO booking VALUES (?, ?)", (ctx.job_id, ctx.fence))
 
 
+def book_for_good(ctx: Context) -> None:
+    with closing(open_database()) as own, ctx.transaction(own) as tx:
+        booked(ctx, own)
+        tx.result = "stays"
+
+
 def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -165,25 +171,19 @@ def raise_once_inside(ctx: Context) -> None:
 
 @app.task
 def raise_after(ctx: Context) -> str:
-    with closing(open_database()) as own, ctx.transaction(own) as tx:
-        booked(ctx, own)
-        tx.result = "stays"
+    book_for_good(ctx)
     raise ValueError("too late to fail")
 
 
 @app.task
 def return_another(ctx: Context) -> str:
-    with closing(open_database()) as own, ctx.transaction(own) as tx:
-        booked(ctx, own)
-        tx.result = "stays"
+    book_for_good(ctx)
     return "another"
 
 
 @app.task(timeout=0.3)
 async def time_out_after(ctx: Context) -> str:
-    with closing(open_database()) as own, ctx.transaction(own) as tx:
-        booked(ctx, own)
-        tx.result = "stays"
+    book_for_good(ctx)
     await asyncio.sleep(30)
     return "never"
 
@@ -191,9 +191,7 @@ async def time_out_after(ctx: Context) -> str:
 @app.task
 async def linger_after(ctx: Context) -> str:
     """Go on after the transaction until it is cancelled, and say how that ends."""
-    with closing(open_database()) as own, ctx.transaction(own) as tx:
-        booked(ctx, own)
-        tx.result = "stays"
+    book_for_good(ctx)
     note(ctx, "committed")
     try:
         await asyncio.sleep(30)
@@ -205,9 +203,7 @@ async def linger_after(ctx: Context) -> str:
 @app.task
 def linger_in_thread(ctx: Context) -> str:
     """Go on after the transaction until it is told to stop."""
-    with closing(open_database()) as own, ctx.transaction(own) as tx:
-        booked(ctx, own)
-        tx.result = "stays"
+    book_for_good(ctx)
     note(ctx, "committed")
     while not ctx.cancelled:
         ctx.progress(1)

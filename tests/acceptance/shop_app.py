@@ -13,18 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from holdfast import (
-    Cancel,
-    Constant,
-    Context,
-    Discard,
-    Exponential,
-    Fail,
-    Holdfast,
-    Retry,
-    Snooze,
-    Success,
-)
+from holdfast import Cancel, Constant, Context, Discard, Exponential, Fail, Holdfast, Retry, Snooze, Success
 
 FOLDER = Path(__file__).resolve().parent
 app = Holdfast(f"sqlite:///{FOLDER}/jobs.db", lease=10, beat=0.25, grace=5, store_timeout=5)

@@ -173,9 +173,7 @@ class Shop:
     def become(self, handle, state, within=PATIENCE):
         """Wait until the job is in that state and return it."""
         eventually(
-            lambda: handle.status() == state,
-            f"{handle.task} {handle.id} is {state}, not {handle.job()}",
-            within,
+            lambda: handle.status() == state, f"{handle.task} {handle.id} is {state}, not {handle.job()}", within
         )
         return handle.job()
 

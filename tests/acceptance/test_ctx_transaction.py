@@ -13,6 +13,7 @@ import signal
 import time
 from collections import Counter
 from contextlib import suppress
+from itertools import count, takewhile
 
 import pytest
 from shopfloor import PATIENCE, PROVE, eventually
@@ -44,11 +45,17 @@ def kill_some_child(worker):
         os.kill(random.choice(worker.children), signal.SIGKILL)
 
 
+def has_hit(orders):
+    """Tell whether a kill hit a handler, which then ran once more: on a busy machine that may take more of them."""
+    starts = Counter(line["job"] for line in orders.ledger(what="start"))
+    return max(starts.values(), default=0) > 1
+
+
 def test_the_effect_happens_exactly_once_whatever_dies(orders):
     handles = [*enqueue(orders, "book"), *enqueue(orders, "book_async")]
     steady = orders.worker("--concurrency", "2")  # somebody has to live for a lease, to bury the others
     trees = [orders.worker("--concurrency", "2") for _ in range(TREES)]
-    for kill in range(KILLS):
+    for kill in takewhile(lambda kill: kill < KILLS or not has_hit(orders), count()):
         time.sleep(random.uniform(0, 0.5))
         while len(handles) - len(bookings(orders)) < BACKLOG:
             handles += enqueue(orders, random.choice(("book", "book_async")))
@@ -65,8 +72,6 @@ def test_the_effect_happens_exactly_once_whatever_dies(orders):
 
     eventually(all_completed, f"all completed: {orders.counts()}", LONG)
     assert bookings(orders) == Counter(handle.id for handle in handles)
-    starts = Counter(line["job"] for line in orders.ledger(what="start"))
-    assert sum(starts.values()) > len(handles), "no kill hit a handler"
     fences = dict(orders.sql("SELECT job, fence FROM booking"))
     for handle in handles:
         assert handle.result() == fences[handle.id]  # the claim that booked is the one that completed

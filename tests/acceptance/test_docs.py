@@ -107,8 +107,7 @@ def _written(default):
 
 
 @pytest.mark.parametrize(
-    ("header", "words"),
-    [("decision", Decision), ("cause", FireCause), ("word", [*Misfire, *Overlap])],
+    ("header", "words"), [("decision", Decision), ("cause", FireCause), ("word", [*Misfire, *Overlap])]
 )
 def test_the_words_about_schedules_are_complete(header, words):
     """What becomes of a planned time is told in words that all stand there, and no others do."""
@@ -134,12 +133,7 @@ def test_every_state_move_and_reason_is_documented_as_the_code_has_it():
         f"`{state}`": next(kind for kind, states in kinds.items() if state in states) for state in State
     }
     assert [row[:4] for row in table_of("states.md", "move")] == [
-        [
-            f"`{move}`",
-            ", ".join(sorted(rule.sources)),
-            f"`{rule.target}`",
-            "yes" if rule.charges else "no",
-        ]
+        [f"`{move}`", ", ".join(sorted(rule.sources)), f"`{rule.target}`", "yes" if rule.charges else "no"]
         for move, rule in MOVES.items()
     ]
     assert {row[0] for row in table_of("states.md", "reason")} == {f"`{reason}`" for reason in Reason}
@@ -235,13 +229,7 @@ def family(kind):
         yield from family(child)
 
 
-KINDS_OF_EVENT = (
-    events.Event,
-    events.JobEvent,
-    events.WorkerEvent,
-    events.ScheduleEvent,
-    events.WindowEvent,
-)
+KINDS_OF_EVENT = (events.Event, events.JobEvent, events.WorkerEvent, events.ScheduleEvent, events.WindowEvent)
 
 
 def told_events():

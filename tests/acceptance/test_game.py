@@ -12,6 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from fleet import HOLDFAST, PATIENCE, wait_until
+from redis import Redis
+
+from empty_stores import with_query
+from servers import fresh_schema
 
 SHORT = ("--duration", "12")
 REAL = ("--duration", "600")
@@ -26,12 +30,6 @@ def play(*words, within=180):
     ended = subprocess.run(command, capture_output=True, text=True, timeout=within, check=False, env=environment())
     assert ended.stdout, ended.stderr
     return {**json.loads(ended.stdout), "exit_code": ended.returncode, "said": ended.stderr}
-
-
-def play_together(*games):
-    """Play several games at once: each waits most of its time."""
-    with ThreadPoolExecutor(len(games)) as players:
-        return list(players.map(lambda words: play(*words), games))
 
 
 def environment():
@@ -57,15 +55,25 @@ def said_of(report):
 
 
 @pytest.fixture(scope="module")
-def short_games(tmp_path_factory):
-    """Give a short game of each mode, and the folder with the report of the first."""
+def short_games(tmp_path_factory, shared_postgres, shared_redis):
+    """Give a short game of each mode, on each server and by the reference, and the folder with a report.
+
+    They are played at once: each waits most of its time.
+    """
     folder = tmp_path_factory.mktemp("report")
-    workers, hatest, kill = play_together(
-        ("--mode", "workers", "--instances", "2", *SHORT, "--report", str(folder)),
-        ("--mode", "hatest", "--instances", "2", *SHORT),
-        ("--mode", "kill", "--instances", "3", *SHORT),
-    )
-    return {"workers": workers, "hatest": hatest, "kill": kill, "folder": folder}
+    with fresh_schema(shared_postgres) as schema, Redis.from_url(shared_redis) as own:
+        games = {
+            "workers": ("--mode", "workers", "--instances", "2", "--report", str(folder)),
+            "hatest": ("--mode", "hatest", "--instances", "2"),
+            "kill": ("--mode", "kill", "--instances", "3"),
+            "postgres": ("--instances", "2", "--url", with_query(shared_postgres, schema=schema)),
+            "redis": ("--instances", "2", "--url", shared_redis),
+            "lookahead": ("--instances", "2", "--strategy", "lookahead"),
+        }
+        with ThreadPoolExecutor(len(games)) as players:
+            reports = list(players.map(lambda words: play(*SHORT, *words), games.values()))
+        own.flushdb()
+    return {**dict(zip(games, reports, strict=True)), "folder": folder}
 
 
 @pytest.mark.parametrize("mode", ["workers", "hatest", "kill"])
@@ -101,16 +109,12 @@ def test_game_report_is_written(short_games):
     assert names == {"README.md", "game.xlsx", "delays.png", "cost-efficiency.png"}
 
 
-def test_game_on_servers_and_by_the_reference(postgres_url, redis_url):
+def test_game_on_servers_and_by_the_reference(short_games):
     """The store may be a server; and how it was played before is played here too."""
-    *servers, lookahead = play_together(
-        ("--instances", "2", *SHORT, "--url", postgres_url),
-        ("--instances", "2", *SHORT, "--url", redis_url),
-        ("--instances", "2", *SHORT, "--strategy", "lookahead"),
-    )
-    for report in servers:
+    for report in (short_games["postgres"], short_games["redis"]):
         assert RULES & missed(report).keys() == set(), report
         assert "namespace game_" in report["store"]
+    lookahead = short_games["lookahead"]
     assert RULES & missed(lookahead, "lookahead").keys() == set(), lookahead
     assert figures(lookahead, "lookahead")["reads"] > figures(lookahead, "lookahead")["jobs"] > 0
     assert lookahead["exit_code"] == 0

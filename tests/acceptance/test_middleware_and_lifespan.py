@@ -48,8 +48,7 @@ def test_a_setup_that_fails_is_a_clear_line(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "words"),
-    [("teardown", "the cache is stuck"), ("endless", "it did not end within 5 s")],
+    ("wrong", "words"), [("teardown", "the cache is stuck"), ("endless", "it did not end within 5 s")]
 )
 def test_a_teardown_that_fails_is_told_and_harms_nobody(tmp_path, wrong, words):
     """The worker ends as it should, in bounded time, and the other lifespans are torn down."""

@@ -7,7 +7,7 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from fleet import sizes, wait_until
+from fleet import group_of, sizes, wait_until
 from fleet_app import TICKS, TICKS_OVERLAP
 
 from holdfast.core.record import Decision
@@ -42,6 +42,15 @@ class Ticking:
         """Wait until a job for a later time than now is there."""
         now = datetime.now(UTC)
         wait_until(lambda: max(self.fired(), default=now) > now, what="a fire")
+
+    def wait_for_burials(self):
+        """Wait until nobody has anything under a claim of the killed."""
+
+        def over():
+            groups = {group_of(worker.info.pid) for worker in self.fleet.workers()}
+            return groups <= {tree.process.pid for tree in self.fleet.trees if tree.process.poll() is None}
+
+        wait_until(over, what="the burial of all who were killed")
 
     def check(self, until):
         """Every planned time from the first fire to this one has one job, and it ran once."""
@@ -102,7 +111,7 @@ def test_workers_are_killed_at_any_time(ticking):
         ticking.start(1, "1")
     ticking.wait_for_tick()
     until = last_moment()
-    time.sleep(LEASE + 2)
+    ticking.wait_for_burials()
     assert ticking.check(until) > 4
 
 

@@ -3,11 +3,12 @@
 from datetime import timedelta
 
 import pytest
-from stage import NAME, NOON, Stage
+from policy_stage import PolicyStage
 
 from holdfast import At, ConfigurationError, Every, Window
 from holdfast.core.record import Decision
 from holdfast.core.states import Move, State
+from schedule_stage import NAME, NOON
 
 HOUR = 3600.0
 
@@ -34,19 +35,19 @@ DOWN = {
 @pytest.mark.parametrize(("misfire", "overlap"), DOWN)
 def test_down_for_six_hours(misfire: str, overlap: str) -> None:
     """Each policy does with missed fires what it says, and the history tells which and why."""
-    stage = Stage(Every(HOUR, anchored=True, misfire=misfire, overlap=overlap))
+    stage = PolicyStage(Every(HOUR, anchored=True, misfire=misfire, overlap=overlap))
     stage.sleep_until(6 * HOUR + 600)
     stage.look()
     assert [word for _, word in stage.history()] == DOWN[misfire, overlap]
     assert all(fire.note for fire in stage.fires())
-    assert stage.fires()[0].decided_at == stage.now
+    assert stage.fires()[-1].decided_at == stage.now
 
 
 @pytest.mark.parametrize("misfire", ["skip", "once", "all"])
 @pytest.mark.parametrize("overlap", ["allow", "skip", "queue_one", "queue_all", "cancel_running"])
 def test_late_by_less_than_the_threshold_is_on_time(misfire: str, overlap: str) -> None:
     """A fire that is late by less than misfire_after is fired, whatever the policy for missed ones."""
-    stage = Stage(Every(HOUR, anchored=True, misfire=misfire, overlap=overlap, misfire_after=120))
+    stage = PolicyStage(Every(HOUR, anchored=True, misfire=misfire, overlap=overlap, misfire_after=120))
     stage.sleep_until(HOUR + 119)
     stage.look()
     assert stage.history() == [(HOUR, "fired")]
@@ -58,7 +59,7 @@ def test_late_by_less_than_the_threshold_is_on_time(misfire: str, overlap: str) 
 )
 def test_catching_up_has_a_cap_and_a_window(limit: int, window: float | None, caught: int) -> None:
     """Of all that were missed the latest are caught up, no more than the limit and none older than the window."""
-    stage = Stage(
+    stage = PolicyStage(
         Every(HOUR, anchored=True, misfire="all", overlap="allow", catch_up_limit=limit, catch_up_window=window)
     )
     stage.sleep_until(6 * HOUR + 600)
@@ -83,7 +84,7 @@ OVERLAPS = {
 @pytest.mark.parametrize("ahead", [0, 10], ids=["at the time", "ahead of it"])
 def test_overlapping(overlap: str, ahead: float) -> None:
     """A fire that comes while a run is not over is fired, skipped, or waits, as the policy says."""
-    stage = Stage(Every(HOUR, anchored=True, overlap=overlap), ahead=ahead)
+    stage = PolicyStage(Every(HOUR, anchored=True, overlap=overlap), ahead=ahead)
     stage.live_until(HOUR + 1)
     first = stage.start_all()
     assert len(first) == 1
@@ -110,7 +111,7 @@ def test_overlapping(overlap: str, ahead: float) -> None:
 @pytest.mark.parametrize(("overlap", "decision"), [("skip", Decision.OVERLAPPED), ("queue_one", Decision.QUEUED)])
 def test_the_run_that_is_in_the_way_is_named(overlap: str, decision: Decision) -> None:
     """With its state: who wonders why a time was not fired need not search for it."""
-    stage = Stage(Every(HOUR, anchored=True, overlap=overlap))
+    stage = PolicyStage(Every(HOUR, anchored=True, overlap=overlap))
     stage.live_until(HOUR + 1)
     [run] = stage.start_all()
     stage.live_until(2 * HOUR + 1)
@@ -121,7 +122,7 @@ def test_the_run_that_is_in_the_way_is_named(overlap: str, decision: Decision) -
 
 def test_a_run_that_is_over_in_time_is_in_nobodys_way() -> None:
     """Looked at ahead of its time a fire seems to overlap, but not at its time: it is fired then, and on time."""
-    stage = Stage(Every(5, anchored=True, overlap="skip"), ahead=10)
+    stage = PolicyStage(Every(5, anchored=True, overlap="skip"), ahead=10)
     for second in range(5, 60, 5):
         stage.live_until(second)
         refs = stage.start_all()
@@ -133,7 +134,7 @@ def test_a_run_that_is_over_in_time_is_in_nobodys_way() -> None:
 
 def test_a_paused_schedule_is_silent_and_resumes_from_then_on() -> None:
     """What it had fired ahead is taken back, and what was planned meanwhile is not made up for."""
-    stage = Stage(Every(HOUR, anchored=True), ahead=10)
+    stage = PolicyStage(Every(HOUR, anchored=True), ahead=10)
     stage.live_until(HOUR - 5)
     (ahead,) = stage.fires()
     assert stage.state(ahead) is State.SCHEDULED
@@ -148,7 +149,7 @@ def test_a_paused_schedule_is_silent_and_resumes_from_then_on() -> None:
 
 def test_a_changed_schedule_takes_back_what_it_fired_ahead() -> None:
     """The new rule holds from now on; a fire that a worker already has stands, and is not doubled."""
-    stage = Stage(Every(HOUR, anchored=True, overlap="allow"), ahead=10)
+    stage = PolicyStage(Every(HOUR, anchored=True, overlap="allow"), ahead=10)
     stage.live_until(HOUR - 5)
     stage.call(stage.schedules.edit(NAME, rule=Every(HOUR / 2, anchored=True, overlap="allow")))
     assert stage.history() == [(HOUR, "fired")]
@@ -162,7 +163,7 @@ def test_a_changed_schedule_takes_back_what_it_fired_ahead() -> None:
 
 def test_pausing_itself_after_a_failure() -> None:
     """A dead job of a schedule that says so pauses it, with the reason; the others go on."""
-    stage = Stage(Every(HOUR, anchored=True, pause_on_failure=True))
+    stage = PolicyStage(Every(HOUR, anchored=True, pause_on_failure=True))
     stage.live_until(HOUR)
     refs = stage.start_all()
     stage.end(refs, Move.DIE)
@@ -179,7 +180,7 @@ def test_pausing_itself_after_a_failure() -> None:
 def test_excluded_times_are_in_the_history() -> None:
     """A fire inside a window is not made, and the history says why."""
     night = Window("13:30", "15:30")
-    stage = Stage(Every(HOUR, anchored=True, overlap="allow", exclude=night))
+    stage = PolicyStage(Every(HOUR, anchored=True, overlap="allow", exclude=night))
     stage.live_until(4 * HOUR)
     assert stage.history() == [(HOUR, "fired"), (2 * HOUR, "excluded"), (3 * HOUR, "excluded"), (4 * HOUR, "fired")]
     assert all("13:30" in (fire.note or "") for fire in stage.decided(Decision.EXCLUDED))
@@ -187,7 +188,7 @@ def test_excluded_times_are_in_the_history() -> None:
 
 def test_triggered_by_hand() -> None:
     """A trigger fires now, whatever the rule says, and does not move its times."""
-    stage = Stage(Every(HOUR, anchored=True, overlap="allow"))
+    stage = PolicyStage(Every(HOUR, anchored=True, overlap="allow"))
     stage.sleep_until(60)
     job_id = stage.call(stage.schedules.trigger(NAME))
     (fire,) = stage.fires()
@@ -198,7 +199,7 @@ def test_triggered_by_hand() -> None:
 
 def test_a_backfill_runs_what_was_not_fired() -> None:
     """Of a past range the planned times without a job get one each; with `again` all of them."""
-    stage = Stage(Every(HOUR, anchored=True, misfire="skip", overlap="allow"))
+    stage = PolicyStage(Every(HOUR, anchored=True, misfire="skip", overlap="allow"))
     stage.live_until(2 * HOUR)
     stage.sleep_until(6 * HOUR + 600)
     stage.look()
@@ -222,12 +223,12 @@ def test_a_backfill_runs_what_was_not_fired() -> None:
 def test_a_schedule_whose_times_are_over_is_refused() -> None:
     """One that would never fire is a mistake, and nothing is stored of it."""
     with pytest.raises(ConfigurationError, match=r"would never fire.*choose later ones"):
-        Stage(At(NOON - timedelta(days=1)))
+        PolicyStage(At(NOON - timedelta(days=1)))
 
 
 def test_a_very_long_absence_is_decided_at_once() -> None:
     """Years of missed seconds are not gone through one by one."""
-    stage = Stage(Every(1, anchored=True, misfire="once", overlap="allow"))
+    stage = PolicyStage(Every(1, anchored=True, misfire="once", overlap="allow"))
     stage.clock.advance(timedelta(days=400).total_seconds())
     stage.look()
     assert len(stage.decided(Decision.CAUGHT_UP)) == 1

@@ -10,7 +10,7 @@ from holdfast.core.states import State
 
 LEASE = sizes(short=2, full=15)
 NAP = sizes(short=4, full=9)
-"""Long enough to start another worker meanwhile, and within the ten seconds that a worker claims ahead."""
+"""Long enough to stop a worker meanwhile, and within the ten seconds that a worker claims ahead."""
 GRACE = 2
 
 
@@ -23,28 +23,29 @@ def fleet(fleet_on_each_store):
 def test_sigstop_past_lease(fleet):
     """A worker stopped past its lease starts nothing stale when it goes on: its work was done elsewhere, its late
     finish is refused, and a new incarnation takes its place."""
-    stopped = fleet.start(lease=LEASE, concurrency=2)
+    [stopped] = fleet.start_workers(1, lease=LEASE, concurrency=2)
     old = fleet.worker_of(stopped)
     running = fleet.enqueue("nap_in_thread", seconds=NAP)
     ahead = [fleet.enqueue("nap", seconds=0, options={"delay": NAP}) for _ in range(2)]
     fleet.wait_for(running, State.RUNNING)
     for job in ahead:
         fleet.wait_for(job, State.HELD)
-    other = fleet.start(lease=LEASE)
-    fleet.worker_of(other)
     stopped_at = now()
     stopped.signal_tree(signal.SIGSTOP)
-
     jobs = [running, *ahead]
+    assert [fleet.job(job).state for job in jobs] == [State.RUNNING, State.HELD, State.HELD]
+    other = fleet.start(lease=LEASE)
+
     for job in jobs:
-        fleet.wait_for(job, State.COMPLETED, within=10 * LEASE)
+        fleet.wait_for(job, State.COMPLETED, within=30 * LEASE)
     done = {job: fleet.job(job) for job in jobs}
     stopped.signal_tree(signal.SIGCONT)
     new = fleet.worker_of(stopped, other_than=[old.info.id])
     wait_until(lambda: old.info.pid not in stopped.members(), what="the end of the old incarnation")
 
     runs = fleet.ledger.runs()
-    assert [[run.fence for run in runs[job]] for job in jobs] == [[1, 2], [2], [2]]
+    fences = [done[job].fence for job in jobs]
+    assert [[run.fence for run in runs[job]] for job in jobs] == [[1, fences[0]], [fences[1]], [fences[2]]]
     by_old = [run for job in jobs for run in runs[job] if run.start.pid == old.info.pid]
     assert by_old == [runs[running][0]]
     assert by_old[0].start.at < stopped_at
@@ -58,7 +59,6 @@ def test_sigstop_past_lease(fleet):
     listed = {each["id"]: each for each in fleet.holdfast_json("workers")}
     assert old.info.id not in listed
     assert listed[new.info.id]["supervisor"] == old.info.supervisor
-    assert listed[new.info.id]["live"]
     other.signal_supervisor(signal.SIGTERM)
     assert other.exit_code() == 0
     assert fleet.wait_for(fleet.enqueue("nap", seconds=0), State.COMPLETED).worker == new.info.id

@@ -44,9 +44,7 @@ def set_clock(shop, wrong_by):
 
 def start_worker(shop):
     shop.worker(
-        HOLDFAST_URL=os.environ["HOLDFAST_URL"],
-        PYTHONPATH=str(WRONG_CLOCK),
-        WRONG_CLOCK=str(shop.folder / "clock"),
+        HOLDFAST_URL=os.environ["HOLDFAST_URL"], PYTHONPATH=str(WRONG_CLOCK), WRONG_CLOCK=str(shop.folder / "clock")
     )
 
 

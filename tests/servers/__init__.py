@@ -9,7 +9,7 @@ from servers.pgbouncer import PgBouncer
 from servers.postgres import PostgresServer
 from servers.process import MissingPartError, Server
 from servers.redis import RedisServer, ValkeyServer
-from servers.schema import Schema
+from servers.schema import Schema, fresh_schema
 from servers.sentinel import RedisSentinel
 from servers.tls import Authority, Certificate, TlsFront
 
@@ -26,4 +26,5 @@ __all__ = [
     "Server",
     "TlsFront",
     "ValkeyServer",
+    "fresh_schema",
 ]

@@ -25,7 +25,7 @@ class RedisCluster:
         """The password of every node."""
         return self.nodes[0].password
 
-    def start(self) -> Self:
+    def __enter__(self) -> Self:
         """Start the nodes, let them meet, and return once each of them says that all slots are served."""
         with ExitStack() as running:
             for _ in range(MASTERS):
@@ -40,7 +40,7 @@ class RedisCluster:
         """Return the URL of the cluster, by one of its nodes."""
         return self.nodes[0].url().replace("redis://", "redis+cluster://").removesuffix("/0")
 
-    def close(self) -> None:
+    def __exit__(self, *_: object) -> None:
         """End every node."""
         self._running.close()
 

@@ -1,6 +1,9 @@
 """A PostgreSQL schema that many tests use one after the other."""
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 import psycopg
@@ -11,6 +14,39 @@ _TABLES = (
     "SELECT relname FROM pg_class WHERE relnamespace = %s::regnamespace AND relkind IN ('r', 'p')"
     " AND NOT relispartition"
 )
+
+TRIES = 5
+
+_numbers = count(1)
+
+
+def drop_schema(own: psycopg.Connection[Any], name: str) -> None:
+    """Remove a schema with all that is in it, if it is there.
+
+    The server may still be busy with the last words of a process that was killed: who then waits for each other in
+    a circle is told so, and what stood in the way is over by the next try.
+    """
+    for tried in range(1, TRIES + 1):
+        try:
+            own.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(name)))
+        except psycopg.errors.DeadlockDetected:
+            if tried == TRIES:
+                raise
+        else:
+            return
+
+
+@contextmanager
+def fresh_schema(url: str) -> Iterator[str]:
+    """Give the name of a schema that does not exist yet and is dropped afterwards, with those of its namespaces."""
+    name = f"test_{os.getpid()}_{next(_numbers)}"
+    yield name
+    with psycopg.connect(url, autocommit=True) as own:
+        made = own.execute(
+            "SELECT nspname FROM pg_namespace WHERE nspname = %s OR starts_with(nspname, %s)", (name, f"{name}_")
+        ).fetchall()
+        for (schema,) in made:
+            drop_schema(own, schema)
 
 
 class Schema:
@@ -33,7 +69,7 @@ class Schema:
     def drop(self) -> None:
         """Remove it."""
         with self._own:
-            self._own.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(self.name)))
+            drop_schema(self._own, self.name)
 
     def _tables(self) -> list[sql.Identifier]:
         found = self._own.execute(_TABLES, (self.name,)).fetchall()

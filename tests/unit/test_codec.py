@@ -196,8 +196,7 @@ def positional_only(a: int, /) -> None: ...
 
 
 @pytest.mark.parametrize(
-    ("fn", "said"),
-    [(with_args, r"\*args"), (with_kwargs, r"\*\*kwargs"), (positional_only, "a: int")],
+    ("fn", "said"), [(with_args, r"\*args"), (with_kwargs, r"\*\*kwargs"), (positional_only, "a: int")]
 )
 def test_parameters_without_a_name_are_refused_at_declaration(fn, said):
     with pytest.raises(ConfigurationError, match=f"demo declares {said}.*give each parameter a name"):
@@ -276,8 +275,7 @@ def test_an_older_payload_that_still_fits_is_read():
 
 
 @pytest.mark.parametrize(
-    ("value", "kind"),
-    [(None, type(None)), ("a", str), (Point(1.0), Point), ([1, 2], list[int]), ({"a": 1}, Any)],
+    ("value", "kind"), [(None, type(None)), ("a", str), (Point(1.0), Point), ([1, 2], list[int]), ({"a": 1}, Any)]
 )
 def test_a_result_comes_back_typed(value, kind):
     assert decode_result(encode_result(value), kind) == value

@@ -82,10 +82,7 @@ def until_watched(app: Holdfast, watches: int = 1) -> None:
 
 def results_of(handle: JobHandle) -> list:
     """Return how to wait for the result, sync and async."""
-    return [
-        lambda timeout=5: handle.result(timeout),
-        lambda timeout=5: asyncio.run(handle.aresult(timeout)),
-    ]
+    return [lambda timeout=5: handle.result(timeout), lambda timeout=5: asyncio.run(handle.aresult(timeout))]
 
 
 def test_the_result_is_what_the_return_annotation_says(app, pay):
@@ -277,15 +274,12 @@ def test_a_store_that_is_away_when_the_result_is_read_is_asked_again(app, pay):
     assert tries == ["get", "get"]
 
 
-def test_a_cancelled_wait_is_forgotten(app, pay):
-    async def scene() -> None:
-        waiting = asyncio.create_task(pay.enqueue(7).aresult())
-        await asyncio.to_thread(until_watched, app)
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-
-    asyncio.run(scene())
+async def test_a_cancelled_wait_is_forgotten(app, pay):
+    waiting = asyncio.create_task(pay.enqueue(7).aresult())
+    await asyncio.to_thread(until_watched, app)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
     assert app.waiter.watching == 0
 
 

@@ -80,25 +80,19 @@ def test_a_ring_reaches_several_loops_and_survives_closed_ones() -> None:
     assert heard == [True, True]
 
 
-def test_one_ring_wakes_once() -> None:
+async def test_one_ring_wakes_once() -> None:
     """A ring that was heard is not heard again."""
     backend = MemoryBackend()
 
-    async def hear() -> list[bool]:
-        listener = backend.bell.listen()
-        backend.bell.ring()
-        return [await listener.wait(30), await listener.wait(0)]
-
-    assert asyncio.run(hear()) == [True, False]
+    listener = backend.bell.listen()
+    backend.bell.ring()
+    assert [await listener.wait(30), await listener.wait(0)] == [True, False]
 
 
-def test_each_hears_its_own_tone() -> None:
+async def test_each_hears_its_own_tone() -> None:
     """A ring for those who wait for jobs disturbs nobody who waits for work."""
     backend = MemoryBackend()
 
-    async def hear() -> list[bool]:
-        worker, waiter = backend.bell.listen(Tone.WORK), backend.bell.listen(Tone.RESULT)
-        backend.bell.ring(Tone.RESULT)
-        return [await waiter.wait(30), await worker.wait(0)]
-
-    assert asyncio.run(hear()) == [True, False]
+    worker, waiter = backend.bell.listen(Tone.WORK), backend.bell.listen(Tone.RESULT)
+    backend.bell.ring(Tone.RESULT)
+    assert [await waiter.wait(30), await worker.wait(0)] == [True, False]

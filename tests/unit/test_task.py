@@ -269,12 +269,7 @@ def test_a_timeout_is_kept_in_seconds(app, timeout):
 
 @pytest.mark.parametrize(
     ("given", "meant"),
-    [
-        (None, Exponential()),
-        (2, Constant(2)),
-        (timedelta(seconds=2), Constant(2)),
-        (Linear(3), Linear(3)),
-    ],
+    [(None, Exponential()), (2, Constant(2)), (timedelta(seconds=2), Constant(2)), (Linear(3), Linear(3))],
 )
 def test_a_number_as_backoff_is_a_constant_wait(app, given, meant):
     policy = app.task(name="t", backoff=given)(lambda: None).policy

@@ -286,14 +286,11 @@ def test_threads_that_come_and_go_at_once_each_hear(backend: Watched, waiter: Wa
     assert heard == [True] * 200
 
 
-def test_a_watch_can_be_awaited(backend: Watched, waiter: Waiter) -> None:
-    async def scene() -> list[bool]:
-        watch = waiter.watch("a", is_final)
-        before = await watch.aended(0)
-        await asyncio.to_thread(backend.run, backend.verbs.cancel("a"))
-        return [before, await watch.aended(LONG), await watch.aended(0)]
-
-    assert asyncio.run(scene()) == [False, True, True]
+async def test_a_watch_can_be_awaited(backend: Watched, waiter: Waiter) -> None:
+    watch = waiter.watch("a", is_final)
+    before = await watch.aended(0)
+    await asyncio.to_thread(backend.run, backend.verbs.cancel("a"))
+    assert [before, await watch.aended(LONG), await watch.aended(0)] == [False, True, True]
 
 
 FORK = """

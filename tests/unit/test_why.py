@@ -1,7 +1,6 @@
 """Why a job is where it is: each situation is told in words that name the obstacle and its remedy."""
 
 import re
-import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -13,6 +12,8 @@ from holdfast.core.states import State
 from holdfast.store.protocol import Situation, Worker, WorkerInfo
 from holdfast.watch.explanation import Cause
 from holdfast.watch.why import explain
+
+pytestmark = pytest.mark.usefixtures("utc")
 
 NOW = datetime(2026, 5, 4, 14, 3, 4, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -49,16 +50,6 @@ WORKER = Worker(
     held=0,
     running=4,
 )
-
-
-@pytest.fixture(autouse=True)
-def utc(monkeypatch):
-    """Times are told in the machine's zone, which is UTC here."""
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
 
 
 def explained(*, workers=(WORKER,), paused_at=None, ahead=0, started_at=None, **job):
@@ -191,11 +182,7 @@ class TestOverdue:
         assert explained(workers=[full], run_at=NOW - 3600 * SECOND).cause is Cause.BUSY
 
     @pytest.mark.parametrize(
-        "since",
-        [
-            {"workers": [replace(WORKER, started_at=NOW - SECOND)]},
-            {"created_at": NOW - SECOND},
-        ],
+        "since", [{"workers": [replace(WORKER, started_at=NOW - SECOND)]}, {"created_at": NOW - SECOND}]
     )
     def test_the_time_for_which_nobody_could_take_it_does_not_count(self, since):
         assert explained(run_at=NOW - 3600 * SECOND, **since).cause is Cause.NEXT

@@ -1,24 +1,15 @@
 """Spans, times and foreign text are told as people say them, in the machine's own zone."""
 
-import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from holdfast.words import counted, dated, moment, one_line, ordinal, relative, short_id, span
 
+pytestmark = pytest.mark.usefixtures("utc")
+
 NOW = datetime(2026, 5, 4, 14, 3, 4, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
-
-
-@pytest.fixture(autouse=True)
-def utc(monkeypatch):
-    """The machine's zone is UTC here."""
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
 
 
 @pytest.mark.parametrize(

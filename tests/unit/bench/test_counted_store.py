@@ -83,16 +83,13 @@ def test_the_store_inside_has_the_jobs(counted, tmp_path):
     inside.close()
 
 
-def test_async_calls_are_written_down_and_so_is_one_that_is_given_up(counted, calls):
-    async def give_up():
-        await counted.arun(counted.verbs.count())
-        task = asyncio.ensure_future(counted.arun(counted.verbs.count()))
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(give_up())
+async def test_async_calls_are_written_down_and_so_is_one_that_is_given_up(counted, calls):
+    await counted.arun(counted.verbs.count())
+    task = asyncio.ensure_future(counted.arun(counted.verbs.count()))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
     assert [(call.verb, call.error) for call in read_calls(calls)] == [("count", None), ("count", "CancelledError")]
 
 
@@ -104,17 +101,14 @@ def test_errors_are_written_down(counted, calls):
 
 
 class TestPassive:
-    def test_its_bell_never_rings(self, passive):
-        async def listen():
-            listener = passive.bell.listen()
-            waiting = asyncio.ensure_future(listener.wait(0.05))
-            await asyncio.sleep(0)
-            await passive.arun(passive.verbs.enqueue([NewJob("job", "task", b"{}")]))
-            passive.bell.ring()
-            assert await waiting is False
-            listener.close()
-
-        asyncio.run(listen())
+    async def test_its_bell_never_rings(self, passive):
+        listener = passive.bell.listen()
+        waiting = asyncio.ensure_future(listener.wait(0.05))
+        await asyncio.sleep(0)
+        await passive.arun(passive.verbs.enqueue([NewJob("job", "task", b"{}")]))
+        passive.bell.ring()
+        assert await waiting is False
+        listener.close()
 
     def test_workers_can_work(self, passive):
         work_a_little(passive)

@@ -219,10 +219,7 @@ def test_what_cannot_be_is_refused_in_one_line(world, holdfast, options, words):
         ((*CRON, "--exclude", "13-45"), 'write "2026-12-25", or "12-25" for every year'),
         ((*CRON, "--exclude", "25:00-26:00"), "as in --exclude '03:00-03:15', not '25:00'"),
         ((*CRON, "--exclude", "00:00-24:00"), "shorten it, as in --exclude '03:00-03:15'"),
-        (
-            (*CRON, *(word for day in WEEKDAYS for word in ("--exclude", day))),
-            "leave one out, as in --exclude sun",
-        ),
+        ((*CRON, *(word for day in WEEKDAYS for word in ("--exclude", day))), "leave one out, as in --exclude sun"),
         ((*CRON, "--queue", "max_attempts of"), "not 'max_attempts of'"),
     ],
 )

@@ -181,10 +181,7 @@ class TestCheck:
 
 def test_records_are_written_once_and_forgotten_with_their_declaration(world, declared):
     """A second worker of the release changes nothing; one that declares less has the rest forgotten."""
-    mail, tidy = (
-        declare_hours(About.QUEUE, "mail", window(*NOW)),
-        declare_hours(About.TASK, "tidy", window(*NOW)),
-    )
+    mail, tidy = (declare_hours(About.QUEUE, "mail", window(*NOW)), declare_hours(About.TASK, "tidy", window(*NOW)))
     assert [(each.what, each.about, each.name) for each in declared(mail, tidy).windows] == [
         ("added", "queue", "mail"),
         ("added", "task", "tidy"),

@@ -105,10 +105,7 @@ def test_a_malformed_target_is_refused_with_an_example(supervised, target):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (
-            ("--queues", "critical=6,mail=x"),
-            "the weight of 'mail' must be a whole number from 1 to 999999",
-        ),
+        (("--queues", "critical=6,mail=x"), "the weight of 'mail' must be a whole number from 1 to 999999"),
         (("--queues", "critical=0"), "the weight of 'critical'"),
         (("--queues", "critical=-1"), "the weight of 'critical'"),
         (("--queues", "critical=1.5"), "the weight of 'critical'"),
@@ -120,10 +117,7 @@ def test_a_malformed_target_is_refused_with_an_example(supervised, target):
         (("--queues", "a" * 65), "1 to 64 letters"),
         (("--queues", "a,b,a"), "names 'a' twice"),
         (("--strict",), "--strict is about --queues, and none are named"),
-        (
-            ("--strict", "--queues", "a=1,b"),
-            "--strict serves queues in the order given, and weights",
-        ),
+        (("--strict", "--queues", "a=1,b"), "--strict serves queues in the order given, and weights"),
         (("--queues", "a,,b"), "empty name"),
         (("--queues", ""), "empty name"),
         (("--concurrency", "0"), "--concurrency"),

@@ -1,7 +1,14 @@
-"""An engine in a schema of its own."""
+"""Engines and stores, in a schema of their own or an emptied one."""
+
+from contextlib import closing
 
 import pytest
+from pg_underway import Crossing
 from pg_world import World
+
+from holdfast.store.postgres.backend import PostgresBackend
+from holdfast.testing import FakeClock
+from holdfast.testing.conformance import Harness
 
 
 @pytest.fixture
@@ -21,3 +28,16 @@ def make_world():
 @pytest.fixture
 def world(make_world, postgres_url):
     return make_world(postgres_url)
+
+
+@pytest.fixture
+def harness(emptied_url):
+    clock = FakeClock()
+    with closing(PostgresBackend(emptied_url, clock=clock)) as backend:
+        yield Harness(backend, clock)
+
+
+@pytest.fixture
+def crossing(emptied_url):
+    with closing(Crossing(emptied_url)) as crossing:
+        yield crossing

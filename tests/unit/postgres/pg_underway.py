@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import cycle
 from typing import Any, TypeVar
 
@@ -48,6 +48,13 @@ class Crossing(Harness):
     def connect(self) -> psycopg.Connection[Any]:
         """Return a connection that is not the store's."""
         return psycopg.connect(self._conninfo, autocommit=True, prepare_threshold=None)
+
+    @contextmanager
+    def user_connection(self) -> Iterator[psycopg.Connection[Any]]:
+        """Give a connection of a user, whose transactions end when the user says so."""
+        with closing(self.connect()) as user:
+            user.autocommit = False
+            yield user
 
     def later(self, verb: Verb[T]) -> Future[T]:
         """Run a verb in a thread, as another process would."""

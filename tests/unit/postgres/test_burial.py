@@ -3,11 +3,10 @@
 Each test lets one verb do all but commit, starts a second that has to wait for it, and looks at what both came to.
 """
 
-from contextlib import closing
 from datetime import timedelta
 
 import pytest
-from pg_underway import LONG, Crossing
+from pg_underway import LONG
 
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import Cancellation, ClaimRef, Ending, OnConflict, Progress, Verdict
@@ -20,12 +19,6 @@ from holdfast.testing.conformance.harness import LEASE
 
 STOPPED = Death(DeathKind.STOPPED)
 ACCEPTED, STALE = Verdict.ACCEPTED, Verdict.STALE
-
-
-@pytest.fixture
-def crossing(emptied_url):
-    with closing(Crossing(emptied_url)) as crossing:
-        yield crossing
 
 
 def _info(worker):

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from contextlib import closing, suppress
+from contextlib import suppress
 from datetime import timedelta
 
 import psycopg
@@ -12,17 +12,7 @@ from psycopg import sql
 from holdfast.core.job import Cancellation, ClaimRef, Ending, OnConflict
 from holdfast.core.states import Move, Reason, State
 from holdfast.errors import JobStateError, KeyTakenError, StoreUnavailableError
-from holdfast.store.postgres.backend import PostgresBackend
 from holdfast.store.verb import Verb
-from holdfast.testing import FakeClock
-from holdfast.testing.conformance import Harness
-
-
-@pytest.fixture
-def harness(emptied_url):
-    clock = FakeClock()
-    with closing(PostgresBackend(emptied_url, clock=clock)) as backend:
-        yield Harness(backend, clock)
 
 
 def overtaken(verb, *acts):

@@ -285,11 +285,7 @@ class TestRights:
 
 class TestUnreachable:
     @pytest.mark.parametrize(
-        ("place", "words"),
-        [
-            ("127.0.0.1:1", "no server listens there"),
-            ("nobody.invalid", "no host of that name"),
-        ],
+        ("place", "words"), [("127.0.0.1:1", "no server listens there"), ("nobody.invalid", "no host of that name")]
     )
     def test_nobody_there(self, place, words):
         """One finding says what is wrong and what to do, and never the password."""

@@ -43,8 +43,7 @@ def test_our_options_are_read():
 
 
 @pytest.mark.parametrize(
-    ("url", "hosts"),
-    [("postgresql://a/db", 1), ("postgresql://a,b:2,c/db", 3), ("postgresql:///db?host=a,b", 2)],
+    ("url", "hosts"), [("postgresql://a/db", 1), ("postgresql://a,b:2,c/db", 3), ("postgresql:///db?host=a,b", 2)]
 )
 def test_the_hosts_are_counted(url, hosts):
     """Each has its share of the time that connecting may take."""

@@ -25,53 +25,40 @@ async def warm(world):
     return process
 
 
-def test_no_thread_is_needed_once_a_connection_is_open(world, monkeypatch):
+async def test_no_thread_is_needed_once_a_connection_is_open(world, monkeypatch):
     """To hop to a thread and back takes longer than many an answer."""
-
-    async def scene():
-        await warm(world)
-        monkeypatch.setattr(world.engine, "_run", None)
-        threads = threading.active_count()
-        assert await world.engine.arun(query("SELECT 1")) == [(1,)]
-        assert threading.active_count() == threads
-
-    asyncio.run(scene())
+    await warm(world)
+    monkeypatch.setattr(world.engine, "_run", None)
+    threads = threading.active_count()
+    assert await world.engine.arun(query("SELECT 1")) == [(1,)]
+    assert threading.active_count() == threads
 
 
-def test_the_loop_goes_on_while_the_server_works(world):
+async def test_the_loop_goes_on_while_the_server_works(world):
     """Others run meanwhile, and call the store too."""
-
-    async def scene():
-        process = await warm(world)
-        with world.closed_gate() as waits:
-            slow = asyncio.create_task(world.engine.arun(query(waits)))
-            await asyncio.to_thread(world.wait_for_waiters, 1, waits)
-            assert await warm(world) != process
-            world.open_gate(waits)
-            await slow
-        assert await world.engine.arun(query("SELECT 'mine'")) == [("mine",)]
-
-    asyncio.run(scene())
+    process = await warm(world)
+    with world.closed_gate() as waits:
+        slow = asyncio.create_task(world.engine.arun(query(waits)))
+        await asyncio.to_thread(world.wait_for_waiters, 1, waits)
+        assert await warm(world) != process
+        world.open_gate(waits)
+        await slow
+    assert await world.engine.arun(query("SELECT 'mine'")) == [("mine",)]
 
 
-def test_much_goes_out_and_comes_in(world):
+async def test_much_goes_out_and_comes_in(world):
     """In as many pieces as it takes, with both sides full in between."""
+    await warm(world)
+    assert (
+        await asyncio.gather(*(world.engine.arun(query("SELECT $1::text", BIG)) for _ in range(2)))
+        == [[(BIG,)]] * 2
+    )
 
-    async def scene():
-        await warm(world)
-        return await asyncio.gather(*(world.engine.arun(query("SELECT $1::text", BIG)) for _ in range(2)))
 
-    assert asyncio.run(scene()) == [[(BIG,)]] * 2
-
-
-def test_a_crowd_gets_its_answers(world):
+async def test_a_crowd_gets_its_answers(world):
     """More calls than connections take turns, on the loop and in threads, and each gets its own answer."""
-
-    async def scene():
-        calls = [world.engine.arun(query("SELECT $1::bigint", number)) for number in range(20 * POOL_SIZE)]
-        return await asyncio.gather(*calls)
-
-    assert asyncio.run(scene()) == [[(number,)] for number in range(20 * POOL_SIZE)]
+    calls = [world.engine.arun(query("SELECT $1::bigint", number)) for number in range(20 * POOL_SIZE)]
+    assert await asyncio.gather(*calls) == [[(number,)] for number in range(20 * POOL_SIZE)]
 
 
 def test_a_verb_of_several_statements(world):
@@ -91,28 +78,24 @@ def test_a_verb_of_several_statements(world):
         assert world.ask(f"SELECT count(*) FROM {table}") == [(2,)]
 
 
-def test_a_verb_that_raises_leaves_nothing(world):
+async def test_a_verb_that_raises_leaves_nothing(world):
     """Its own error comes out, and its connection serves on."""
 
     def steps(table):
         yield Command(f"INSERT INTO {table} VALUES (1, 'one')")
         raise KeyTakenError("taken")
 
-    async def scene(table):
+    with world.table() as table:
         process = await warm(world)
         with pytest.raises(KeyTakenError):
             await world.engine.arun(of_steps(steps(table)))
         assert await world.engine.arun(query(f"SELECT count(*) FROM {table}")) == [(0,)]
         assert await warm(world) == process
 
-    with world.table() as table:
-        asyncio.run(scene(table))
 
-
-def test_a_call_may_be_cancelled(world):
+async def test_a_call_may_be_cancelled(world):
     """It leaves its connection behind: the next does not get its answer."""
-
-    async def scene(waits):
+    with world.closed_gate() as waits:
         process = await warm(world)
         call = asyncio.create_task(world.engine.arun(query(waits)))
         await asyncio.to_thread(world.wait_for_waiters, 1, waits)
@@ -120,20 +103,17 @@ def test_a_call_may_be_cancelled(world):
         with pytest.raises(asyncio.CancelledError):
             await call
         assert await warm(world) != process
-
-    with world.closed_gate() as waits:
-        asyncio.run(scene(waits))
     assert len(world.engine._jobs._idle) == 1
 
 
-def test_a_longer_call_that_is_cancelled_goes_on(world):
+async def test_a_longer_call_that_is_cancelled_goes_on(world):
     """In its thread, whole, with a connection that nobody else gets meanwhile."""
 
     def steps(table, waits):
         yield Command(f"INSERT INTO {table} VALUES (1, 'one')")
         yield Last(Query(waits))
 
-    async def scene(table, waits):
+    with world.table() as table, world.closed_gate() as waits:
         process = await warm(world)
         call = asyncio.create_task(world.engine.arun(of_steps(steps(table, waits))))
         await asyncio.to_thread(world.wait_for_waiters, 1, waits)
@@ -142,22 +122,19 @@ def test_a_longer_call_that_is_cancelled_goes_on(world):
             await call
         assert await warm(world) != process
         world.open_gate(waits)
-
-    with world.table() as table, world.closed_gate() as waits:
-        asyncio.run(scene(table, waits))
         world.engine.close()
         with world.user_connection as own:
             assert own.execute(f"SELECT count(*) FROM {table}").fetchone() == (1,)
     assert not world.engine._jobs._idle
 
 
-def test_a_longer_call_that_no_thread_has_taken_yet_may_be_cancelled(world):
+async def test_a_longer_call_that_no_thread_has_taken_yet_may_be_cancelled(world):
     """It did nothing, and its connection is the next one's."""
 
     def steps(table):
         yield Command(f"INSERT INTO {table} VALUES (1, 'one')")
 
-    async def scene(table):
+    with world.table() as table:
         process = await warm(world)
         with busy_threads(world):
             call = asyncio.create_task(world.engine.arun(of_steps(steps(table))))
@@ -168,18 +145,15 @@ def test_a_longer_call_that_no_thread_has_taken_yet_may_be_cancelled(world):
             assert await warm(world) == process
             assert await world.engine.arun(query(f"SELECT count(*) FROM {table}")) == [(0,)]
 
-    with world.table() as table:
-        asyncio.run(scene(table))
-
 
 @pytest.mark.parametrize("begun", [True, False])
-def test_to_wait_for_a_thread_counts(world, begun):
+async def test_to_wait_for_a_thread_counts(world, begun):
     """A call that got none in its time does not begin when it gets one, be it the first or in the middle."""
 
     def steps(table):
         yield Command(f"INSERT INTO {table} VALUES (1, 'one')")
 
-    async def scene(table):
+    with world.table() as table:
         process = await warm(world)
         world.engine._jobs._kept = 0 if begun else POOL_SIZE
         with busy_threads(world):
@@ -190,9 +164,6 @@ def test_to_wait_for_a_thread_counts(world, begun):
         with pytest.raises(StoreUnavailableError, match="did not answer within"):
             await call
         assert await warm(world) == process
-
-    with world.table() as table:
-        asyncio.run(scene(table))
         assert world.ask(f"SELECT count(*) FROM {table}") == [(0,)]
 
 
@@ -211,7 +182,7 @@ def busy_threads(world):
 # -- somebody blocks the loop --------------------------------------------------------------------------------------
 
 
-def test_a_blocking_call_finds_a_place_amid_others_of_its_loop(make_world, postgres_url):
+async def test_a_blocking_call_finds_a_place_amid_others_of_its_loop(make_world, postgres_url):
     """Only the loop could give theirs back, and it is blocked."""
     world = make_world(postgres_url, timeout=3.0)
     world.engine.prepare()
@@ -224,19 +195,16 @@ def test_a_blocking_call_finds_a_place_amid_others_of_its_loop(make_world, postg
             for call in calls:
                 call.result(LONG)
 
-    async def scene():
-        calls = [asyncio.create_task(world.engine.arun(query("SELECT 1"))) for _ in range(3 * POOL_SIZE)]
-        await asyncio.sleep(0)
-        assert world.ask("SELECT 2") == [(2,)]
-        assert await asyncio.gather(*calls) == [[(1,)]] * len(calls)
-
     open_all()
     assert len(world.engine._jobs._idle) == POOL_SIZE
-    asyncio.run(scene())
+    calls = [asyncio.create_task(world.engine.arun(query("SELECT 1"))) for _ in range(3 * POOL_SIZE)]
+    await asyncio.sleep(0)
+    assert world.ask("SELECT 2") == [(2,)]
+    assert await asyncio.gather(*calls) == [[(1,)]] * len(calls)
 
 
 @pytest.mark.parametrize("tried", [True, False])
-def test_a_blocking_call_does_not_wait_for_a_lock_of_its_own_loop(make_world, postgres_url, tried):
+async def test_a_blocking_call_does_not_wait_for_a_lock_of_its_own_loop(make_world, postgres_url, tried):
     """A transaction of several messages is not left open while the loop is blocked."""
     world = make_world(postgres_url, timeout=3.0)
     lock = "SELECT pg_advisory_xact_lock(77, 77)"
@@ -247,7 +215,7 @@ def test_a_blocking_call_does_not_wait_for_a_lock_of_its_own_loop(make_world, po
         yield Together([Command(f"INSERT INTO {table} VALUES (1)"), Query(lock)])
         yield Query("SELECT 1")
 
-    async def scene(table):
+    with world.table() as table:
         await warm(world)
         call = asyncio.create_task(world.engine.arun(of_steps(steps(table))))
         with world.user_connection as own:
@@ -257,24 +225,17 @@ def test_a_blocking_call_does_not_wait_for_a_lock_of_its_own_loop(make_world, po
         assert world.ask(lock)
         await call
 
-    with world.table() as table:
-        asyncio.run(scene(table))
 
-
-def test_an_answer_that_came_while_the_loop_was_blocked_counts(world):
+async def test_an_answer_that_came_while_the_loop_was_blocked_counts(world):
     """Though the time was over when the loop could look."""
-
-    async def scene():
-        process = await warm(world)
-        world.engine._timeout = 0.1
-        call = asyncio.create_task(world.engine.arun(query("SELECT 'there'")))
-        await asyncio.sleep(0)
-        time.sleep(0.5)  # noqa: ASYNC251 - that is the point
-        assert await call == [("there",)]
-        world.engine._timeout = LONG
-        assert await warm(world) == process
-
-    asyncio.run(scene())
+    process = await warm(world)
+    world.engine._timeout = 0.1
+    call = asyncio.create_task(world.engine.arun(query("SELECT 'there'")))
+    await asyncio.sleep(0)
+    time.sleep(0.5)  # noqa: ASYNC251 - that is the point
+    assert await call == [("there",)]
+    world.engine._timeout = LONG
+    assert await warm(world) == process
 
 
 def _reading(end, size):
@@ -299,72 +260,58 @@ def test_all_that_came_counts_and_nothing_else():
         asyncio.run(scene(9))
 
 
-def test_cancelled_calls_cost_no_place(world):
+async def test_cancelled_calls_cost_no_place(world):
     """However many there were, as many connections as ever can be open."""
-
-    async def scene():
-        for _ in range(2 * POOL_SIZE):
-            await warm(world)
-            call = asyncio.create_task(world.engine.arun(query("SELECT pg_sleep(30)")))
-            await asyncio.sleep(0)
-            call.cancel()
-            await asyncio.wait([call])
-        async with asyncio.timeout(LONG):
-            await asyncio.gather(*(world.engine.arun(query("SELECT 1")) for _ in range(2 * POOL_SIZE)))
-
-    asyncio.run(scene())
+    for _ in range(2 * POOL_SIZE):
+        await warm(world)
+        call = asyncio.create_task(world.engine.arun(query("SELECT pg_sleep(30)")))
+        await asyncio.sleep(0)
+        call.cancel()
+        await asyncio.wait([call])
+    async with asyncio.timeout(LONG):
+        await asyncio.gather(*(world.engine.arun(query("SELECT 1")) for _ in range(2 * POOL_SIZE)))
 
 
-def test_a_server_that_stands_still_costs_no_more_than_the_time_given(make_world, postgres_server):
+async def test_a_server_that_stands_still_costs_no_more_than_the_time_given(make_world, postgres_server):
     """The call gives up in time, while the loop goes on, and works once the server does."""
     server = postgres_server()
     world = make_world(server.url(), timeout=1.0)
 
-    async def scene():
-        await warm(world)
-        server.pause()
-        try:
-            began = time.monotonic()
-            with pytest.raises(StoreUnavailableError, match="did not answer within"):
-                await world.engine.arun(query("SELECT $1::text", BIG))
-            assert time.monotonic() - began < LONG
-        finally:
-            server.cont()
-        world.engine._timeout = LONG
-        return await world.engine.arun(query("SELECT 1"))
-
-    assert asyncio.run(scene()) == [(1,)]
+    await warm(world)
+    server.pause()
+    try:
+        began = time.monotonic()
+        with pytest.raises(StoreUnavailableError, match="did not answer within"):
+            await world.engine.arun(query("SELECT $1::text", BIG))
+        assert time.monotonic() - began < LONG
+    finally:
+        server.cont()
+    world.engine._timeout = LONG
+    assert await world.engine.arun(query("SELECT 1")) == [(1,)]
 
 
-def test_a_connection_that_is_cut_in_use_is_an_error_to_try_again_after(world):
+async def test_a_connection_that_is_cut_in_use_is_an_error_to_try_again_after(world):
     """What became of the call is not known; the marks of claims are forgotten, and the next call works."""
-
-    async def scene():
-        await warm(world)
-        with world.closed_gate() as waits:
-            marks = world.forgotten
-            hanging = asyncio.create_task(world.engine.arun(query(waits)))
-            await asyncio.to_thread(world.wait_for_waiters, 1, waits)
-            with world.user_connection as own:
-                own.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = %s", (waits,))
-            with pytest.raises(StoreUnavailableError):
-                await hanging
-            assert world.forgotten > marks
-        return await world.engine.arun(query("SELECT 1"))
-
-    assert asyncio.run(scene()) == [(1,)]
+    await warm(world)
+    with world.closed_gate() as waits:
+        marks = world.forgotten
+        hanging = asyncio.create_task(world.engine.arun(query(waits)))
+        await asyncio.to_thread(world.wait_for_waiters, 1, waits)
+        with world.user_connection as own:
+            own.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = %s", (waits,))
+        with pytest.raises(StoreUnavailableError):
+            await hanging
+        assert world.forgotten > marks
+    assert await world.engine.arun(query("SELECT 1")) == [(1,)]
 
 
-def test_a_connection_in_doubt_is_asked_in_a_thread(world, monkeypatch):
+async def test_a_connection_in_doubt_is_asked_in_a_thread(world, monkeypatch):
     """The question has to be answered first, for which the loop does not wait."""
     monkeypatch.setattr(pool, "CHECK_AFTER", 0.0)
 
-    async def scene():
-        process = await warm(world)
-        monkeypatch.setattr(world.engine._jobs, "_lately_used_wire", _in_vain(world.engine._jobs))
-        return process, await warm(world)
-
-    before, after = asyncio.run(scene())
+    process = await warm(world)
+    monkeypatch.setattr(world.engine._jobs, "_lately_used_wire", _in_vain(world.engine._jobs))
+    before, after = (process, await warm(world))
     assert before == after
 
 
@@ -401,19 +348,16 @@ def test_a_try_is_a_transaction_of_its_own(world, make_world, pgbouncer_url, poo
         assert world.ask(f"SELECT count(*) FROM {table}") == [(1,)]
 
 
-def test_a_verb_that_ends_with_its_try_rings(world):
+async def test_a_verb_that_ends_with_its_try_rings(world):
     """After its commit, as any other."""
 
     def steps():
         yield Try(Query("SELECT 1"))
 
-    async def scene():
-        listener = world.bell.listen(Tone.WORK)
-        try:
-            assert await listener.wait(LONG)
-            await world.engine.arun(of_steps(steps(), wakes=True))
-            return await listener.wait(LONG)
-        finally:
-            listener.close()
-
-    assert asyncio.run(scene())
+    listener = world.bell.listen(Tone.WORK)
+    try:
+        assert await listener.wait(LONG)
+        await world.engine.arun(of_steps(steps(), wakes=True))
+        assert await listener.wait(LONG)
+    finally:
+        listener.close()

@@ -1,7 +1,7 @@
 """Claims of two at once, jobs of two kinds in one order, and levels that come into being."""
 
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing
 from datetime import timedelta
 
 import pytest
@@ -21,14 +21,6 @@ SECOND = timedelta(seconds=1)
 def crossing(postgres_url):
     with closing(Crossing(postgres_url)) as crossing:
         yield crossing
-
-
-@contextmanager
-def user_connection(crossing):
-    """Give a connection of a user, whose transactions end when the user says so."""
-    with closing(crossing.connect()) as user:
-        user.autocommit = False
-        yield user
 
 
 def ids(answer):
@@ -130,7 +122,7 @@ class TestLevels:
 
     def test_an_enqueue_that_was_undone_teaches_nothing(self, crossing):
         """A level that came and went with a transaction is made again by the next who needs it."""
-        with user_connection(crossing) as user:
+        with crossing.user_connection() as user:
             for _ in range(2):
                 crossing.backend.run_in(crossing.verbs.enqueue([crossing.new_job(queue="new")]), user)
             user.rollback()
@@ -140,7 +132,7 @@ class TestLevels:
     def test_nobody_waits_for_a_level_of_another(self, crossing):
         """The first job of a queue, in a transaction that stays open, does not hold up the second."""
         undecided = crossing.new_job(queue="new")
-        with user_connection(crossing) as user:
+        with crossing.user_connection() as user:
             crossing.backend.run_in(crossing.verbs.enqueue([undecided]), user)
             job_id = crossing.enqueue(queue="new")
             worker = crossing.register()

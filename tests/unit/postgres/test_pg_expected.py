@@ -4,7 +4,7 @@ from contextlib import closing
 from datetime import timedelta
 
 import pytest
-from pg_underway import LONG, Crossing
+from pg_underway import LONG
 
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import ClaimRef
@@ -18,12 +18,6 @@ MAX_WAIT = timedelta(seconds=60)
 SECOND = timedelta(seconds=1)
 STOPPED = Death(DeathKind.STOPPED)
 QUEUES = [None, ("default", "other")]
-
-
-@pytest.fixture
-def crossing(emptied_url):
-    with closing(Crossing(emptied_url)) as crossing:
-        yield crossing
 
 
 @pytest.fixture(params=QUEUES, ids=["every queue", "named"])

@@ -46,6 +46,14 @@ def ended(crossing, how_many, move=Move.COMPLETE, **fields):
     return [job.id for job in jobs]
 
 
+def fade(crossing):
+    """Let a job be there that is old, with a result that is to be kept no longer."""
+    worker = crossing.register()
+    crossing.enqueue()
+    crossing.finish(worker, crossing.claim_one(worker), Move.COMPLETE, result=b"1", keep_result=AGE)
+    crossing.clock.advance(HOUR)
+
+
 def another(crossing):
     """Return the verbs of another supervisor."""
     return PostgresStore(crossing.schema, crossing.clock)
@@ -118,10 +126,7 @@ def test_many_at_once_forget_each_job_once(crossing):
 
 def test_a_sweep_under_way_keeps_its_jobs(crossing):
     """What it has locked is left alone, without waiting, and forgotten the next time."""
-    worker = crossing.register()
-    crossing.enqueue()
-    crossing.finish(worker, crossing.claim_one(worker), Move.COMPLETE, result=b"1", keep_result=AGE)
-    crossing.clock.advance(HOUR)
+    fade(crossing)
     with crossing.underway(crossing.verbs.forget_results(10)) as commit:
         assert crossing.run(crossing.verbs.forget_jobs(AGE, 10)) == 0
         assert commit() == 1
@@ -131,10 +136,7 @@ def test_a_sweep_under_way_keeps_its_jobs(crossing):
 
 def test_a_sweep_that_has_only_begun_is_not_waited_for(crossing):
     """It has what says until when a result is kept, and may wait for the job: no two wait for each other."""
-    worker = crossing.register()
-    crossing.enqueue()
-    crossing.finish(worker, crossing.claim_one(worker), Move.COMPLETE, result=b"1", keep_result=AGE)
-    crossing.clock.advance(HOUR)
+    fade(crossing)
     with crossing.own.transaction():
         crossing.own.execute(crossing.named("DELETE FROM {}.fading"))
         assert crossing.run(crossing.verbs.forget_jobs(AGE, 10)) == 1
@@ -143,10 +145,7 @@ def test_a_sweep_that_has_only_begun_is_not_waited_for(crossing):
 
 def test_a_sweep_does_not_wait_either(crossing):
     """A result that goes with its job is not swept a second time."""
-    worker = crossing.register()
-    crossing.enqueue()
-    crossing.finish(worker, crossing.claim_one(worker), Move.COMPLETE, result=b"1", keep_result=AGE)
-    crossing.clock.advance(HOUR)
+    fade(crossing)
     with crossing.underway(crossing.verbs.forget_jobs(AGE, 10)) as commit:
         assert crossing.later(crossing.verbs.forget_results(10)).result(LONG) == 0
         assert commit() == 1

@@ -1,11 +1,11 @@
 """No connection crosses a fork: parent and child both go on, and neither speaks or hangs up for the other."""
 
-import subprocess
-import sys
 from pathlib import Path
 
+from forking import run_forking
+
 PRELUDE = """
-import asyncio, gc, os, signal, sys, threading
+import asyncio, sys, threading
 sys.path.insert(0, sys.argv[2])
 from pg_world import query
 from holdfast.core.job import NewJob
@@ -23,37 +23,11 @@ def total():
 
 def session():
     return backend.run(query("SELECT pg_backend_pid()"))[0][0]
-
-def fork(act):
-    child = os.fork()
-    if child == 0:
-        signal.alarm(60)
-        try:
-            act()
-        except BaseException as error:
-            print(f"in the child: {error!r}", flush=True)
-            os._exit(1)
-        gc.collect()
-        os._exit(0)
-    return child
-
-def well(child):
-    return os.waitpid(child, 0)[1] == 0
 """
 
 
 def run_script(script, url):
-    # Newer Pythons warn of any fork in a process with threads; here that is the point.
-    command = [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", "-c", PRELUDE + script, url]
-    done = subprocess.run(
-        [*command, str(Path(__file__).parent)],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stderr == ""
+    run_forking(PRELUDE + script, url, Path(__file__).parent)
 
 
 BOTH_GO_ON = """

@@ -1,29 +1,13 @@
 """Keys while others act: of two with one key one is first; a holder that moves meanwhile is looked for again."""
 
-from contextlib import closing, contextmanager
-
 import psycopg
 import pytest
-from pg_underway import LONG, Crossing
+from pg_underway import LONG
 
 from holdfast.core.job import Ending, OnConflict
 from holdfast.core.states import Move, Reason, State
 from holdfast.errors import ConfigurationError, KeyTakenError
 from holdfast.store.verb import Verb
-
-
-@pytest.fixture
-def crossing(emptied_url):
-    with closing(Crossing(emptied_url)) as crossing:
-        yield crossing
-
-
-@contextmanager
-def user_connection(crossing):
-    """Give a connection of a user, whose transactions end when the user says so."""
-    with closing(crossing.connect()) as user:
-        user.autocommit = False
-        yield user
 
 
 def overtaken(crossing, verb, act):
@@ -107,7 +91,7 @@ class TestTwoAtOnce:
 
     def test_the_second_has_it_if_the_first_is_undone(self, crossing):
         first, second = crossing.new_job(key="k"), crossing.new_job(key="k")
-        with user_connection(crossing) as user:
+        with crossing.user_connection() as user:
             crossing.backend.run_in(crossing.verbs.enqueue([first]), user)
             answer = crossing.later(crossing.verbs.enqueue([second]))
             crossing.wait_until_it_waits()
@@ -137,7 +121,7 @@ class TestTwoAtOnce:
 class TestIsolation:
     @pytest.mark.parametrize("level", ["REPEATABLE_READ", "SERIALIZABLE"])
     def test_a_key_needs_to_see_what_others_commit(self, crossing, level):
-        with user_connection(crossing) as user:
+        with crossing.user_connection() as user:
             user.isolation_level = psycopg.IsolationLevel[level]
             with pytest.raises(ConfigurationError, match="READ COMMITTED"):
                 crossing.backend.run_in(crossing.verbs.enqueue([crossing.new_job(key="k")]), user)
@@ -145,7 +129,7 @@ class TestIsolation:
     @pytest.mark.parametrize("level", ["REPEATABLE_READ", "SERIALIZABLE"])
     def test_a_job_without_a_key_does_not(self, crossing, level):
         job = crossing.new_job()
-        with user_connection(crossing) as user:
+        with crossing.user_connection() as user:
             user.isolation_level = psycopg.IsolationLevel[level]
             crossing.backend.run_in(crossing.verbs.enqueue([job]), user)
             user.commit()

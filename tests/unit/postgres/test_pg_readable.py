@@ -1,9 +1,6 @@
 """What we write about a job that failed is kept, whatever signs are in it."""
 
-from contextlib import closing
-
 import pytest
-from pg_underway import Crossing
 
 from holdfast.core.crash import DeathKind
 from holdfast.core.job import Failure
@@ -12,12 +9,6 @@ from holdfast.store.postgres.readable import readable
 
 ODD = "a\0b \udc80 ü 中 😀"
 KEPT = "a␀b \\udc80 ü 中 😀"
-
-
-@pytest.fixture
-def crossing(emptied_url):
-    with closing(Crossing(emptied_url)) as crossing:
-        yield crossing
 
 
 @pytest.mark.parametrize(("text", "kept"), [(ODD, KEPT), ("", ""), (None, None), ("plain", "plain")])

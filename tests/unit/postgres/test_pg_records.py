@@ -1,10 +1,10 @@
 """Records while others change them: of two who have seen one version one is first, and none wait in a circle."""
 
-from contextlib import closing, contextmanager
+from contextlib import closing
 from datetime import timedelta
 
 import pytest
-from pg_underway import LONG, Crossing
+from pg_underway import LONG
 
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import Ending, OnConflict
@@ -16,20 +16,6 @@ from holdfast.store.protocol import ClaimRequest, Turn, WorkerBeat
 from holdfast.store.verb import Last
 
 SECOND = timedelta(seconds=1)
-
-
-@pytest.fixture
-def crossing(emptied_url):
-    with closing(Crossing(emptied_url)) as crossing:
-        yield crossing
-
-
-@contextmanager
-def user_connection(crossing):
-    """Give a connection of a user, whose transactions end when the user says so."""
-    with closing(crossing.connect()) as user:
-        user.autocommit = False
-        yield user
 
 
 def changing(crossing, *changes):
@@ -64,7 +50,7 @@ class TestTwoAtOnce:
         if seen:
             crossing.change("a")
         first, second = (crossing.new_change("a", seen=seen, jobs=(crossing.new_job(),)) for _ in range(2))
-        with user_connection(crossing) as user:
+        with crossing.user_connection() as user:
             assert crossing.backend.run_in(changing(crossing, first), user) == (True,)
             answer = crossing.later(changing(crossing, second))
             crossing.wait_until_it_waits()

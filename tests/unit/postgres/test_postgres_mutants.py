@@ -89,7 +89,7 @@ def test_no_sweep_is_noticed(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Non
 # -- notify before commit ------------------------------------------------------------------------------------------
 
 
-def test_notify_before_commit_is_noticed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_notify_before_commit_is_noticed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever begins to wait between the ring and the commit saw nothing, and hears nothing."""
     asking = Wire.asking
 
@@ -100,14 +100,16 @@ def test_notify_before_commit_is_noticed(world: World, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(Wire, "asking", ring_first)
     monkeypatch.setattr(test_pg_bell, "SOON", 0.5)
-    with noticed_by("assert asyncio.run(scene())"):
-        test_pg_bell.test_whether_anyone_waits_is_asked_after_the_commit(world, alone=True)
+    with noticed_by("assert await listener.wait(SOON)"):
+        await test_pg_bell.test_whether_anyone_waits_is_asked_after_the_commit(world, alone=True)
 
 
 # -- waiting registered after the last claim -----------------------------------------------------------------------
 
 
-def test_waiting_registered_after_the_last_claim_is_noticed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_waiting_registered_after_the_last_claim_is_noticed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Who does not look again, once the server knows of them, misses what came in between."""
     read = PostgresListener._read
 
@@ -118,5 +120,5 @@ def test_waiting_registered_after_the_last_claim_is_noticed(world: World, monkey
 
     monkeypatch.setattr(PostgresListener, "_read", read_and_sleep)
     monkeypatch.setattr(test_pg_bell, "SOON", 0.5)
-    with noticed_by("assert asyncio.run(scene())"):
-        test_pg_bell.test_what_came_before_the_wait_was_known_is_looked_for(world)
+    with noticed_by("assert await listener.wait(SOON)"):
+        await test_pg_bell.test_what_came_before_the_wait_was_known_is_looked_for(world)

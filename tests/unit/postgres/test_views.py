@@ -47,13 +47,6 @@ BEFORE = [
 
 
 @pytest.fixture
-def harness(emptied_url):
-    clock = FakeClock()
-    with closing(PostgresBackend(emptied_url, clock=clock)) as backend:
-        yield Harness(backend, clock)
-
-
-@pytest.fixture
 def model():
     clock = FakeClock()
     with closing(MemoryBackend(clock)) as backend:

@@ -1,12 +1,13 @@
 """A store on the shared Redis server, and what opens others."""
 
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
 import redis
-from redis_scene import Open
+from redis_scene import LONG, Connected, Open
 
 from holdfast.store.redis.backend import RedisBackend
 from holdfast.testing import FakeClock
@@ -43,3 +44,19 @@ def server(redis_url: str) -> Iterator[redis.Redis]:
     """The database that the store is in."""
     with redis.Redis.from_url(redis_url) as own:
         yield own
+
+
+@pytest.fixture
+def connected(redis_url: str) -> Iterator[Connected]:
+    """Give what tells whether so many more are connected than before: the server may notice a moment later."""
+    with redis.Redis.from_url(redis_url) as own:
+        before = len(own.client_list())
+
+        def is_so(number: int) -> bool:
+            give_up_at = time.monotonic() + LONG
+            while len(own.client_list()) - before != number:
+                if time.monotonic() > give_up_at:
+                    return False
+            return True
+
+        yield is_so

@@ -1,11 +1,13 @@
 """What the tests of the Redis store share besides fixtures."""
 
 import asyncio
+import os
 from collections.abc import Callable
 from typing import Any
 
 import redis
 
+from holdfast.errors import StoreUnavailableError
 from holdfast.store.redis.backend import RedisBackend
 from holdfast.store.verb import Access, Script, Steps, Tone, Verb
 from servers import RedisServer
@@ -15,6 +17,9 @@ Open = Callable[..., RedisBackend]
 
 Servers = Callable[..., RedisServer]
 """Starts a private server with settings."""
+
+Connected = Callable[[int], bool]
+"""Tells whether so many more are connected than before."""
 
 LONG = 30.0
 """Longer than any test: who waits so long and returns was woken."""
@@ -53,6 +58,15 @@ def calls_of(server: RedisServer, action: Callable[[], object]) -> dict[str, int
         ran = {name.removeprefix("cmdstat_"): each["calls"] for name, each in own.info("commandstats").items()}
     ran.pop("config|resetstat", ran.pop("config", None))
     return ran
+
+
+def until_answered(backend: RedisBackend) -> None:
+    """Ring, and do so again until somebody answers: to take over, or to come back, takes a server a moment."""
+    while True:
+        try:
+            return backend.run(scripted("ring", "work"))
+        except StoreUnavailableError:
+            os.sched_yield()
 
 
 async def until_registered(url: str, tone: Tone = Tone.WORK, count: int = 1) -> None:

@@ -34,27 +34,20 @@ async def listening(
         listener.close()
 
 
-def test_the_first_wait_says_to_look(backend: RedisBackend) -> None:
+async def test_the_first_wait_says_to_look(backend: RedisBackend) -> None:
     """What was rung before the server knew the listener cannot be known: so look, once."""
-
-    async def scene() -> list[bool]:
-        async with listening(backend, looked=False) as listener:
-            return [await listener.wait(LONG), await listener.wait(SILENCE), await listener.wait(0)]
-
-    assert asyncio.run(scene()) == [True, False, False]
+    async with listening(backend, looked=False) as listener:
+        heard = [await listener.wait(seconds) for seconds in (LONG, SILENCE, 0)]
+    assert heard == [True, False, False]
 
 
-def test_a_ring_wakes_who_waits(backend: RedisBackend, redis_url: str) -> None:
+async def test_a_ring_wakes_who_waits(backend: RedisBackend, redis_url: str) -> None:
     """It is heard once, by a listener that waits already."""
-
-    async def scene() -> list[bool]:
-        async with listening(backend) as listener:
-            waiting = asyncio.create_task(listener.wait(LONG))
-            await until_registered(redis_url)
-            await asyncio.to_thread(backend.bell.ring)
-            return [await waiting, await listener.wait(SILENCE)]
-
-    assert asyncio.run(scene()) == [True, False]
+    async with listening(backend) as listener:
+        waiting = asyncio.create_task(listener.wait(LONG))
+        await until_registered(redis_url)
+        await asyncio.to_thread(backend.bell.ring)
+        assert [await waiting, await listener.wait(SILENCE)] == [True, False]
 
 
 def test_a_ring_between_two_waits_is_not_lost(backend: RedisBackend) -> None:
@@ -72,44 +65,34 @@ def test_a_ring_between_two_waits_is_not_lost(backend: RedisBackend) -> None:
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_an_enqueue_wakes_who_waits(backend: RedisBackend, redis_url: str, number: int) -> None:
+async def test_an_enqueue_wakes_who_waits(backend: RedisBackend, redis_url: str, number: int) -> None:
     """The scripts for one job and for many ring by themselves, once, and not for those that are known already."""
     jobs = [NewJob(f"job-{place}", "task", b"{}") for place in range(number)]
 
-    async def scene() -> list[bool]:
-        async with listening(backend) as listener:
-            waiting = asyncio.create_task(listener.wait(bell.BLOCK / 2))  # later it looks by itself
-            await until_registered(redis_url)
-            await backend.arun(backend.verbs.enqueue(jobs))
-            heard = [await waiting, await listener.wait(SILENCE)]
-            await until_registered(redis_url)
-            await backend.arun(backend.verbs.enqueue(jobs))
-            return [*heard, await listener.wait(SILENCE)]
-
-    assert asyncio.run(scene()) == [True, False, False]
+    async with listening(backend) as listener:
+        waiting = asyncio.create_task(listener.wait(bell.BLOCK / 2))  # later it looks by itself
+        await until_registered(redis_url)
+        await backend.arun(backend.verbs.enqueue(jobs))
+        heard = [await waiting, await listener.wait(SILENCE)]
+        await until_registered(redis_url)
+        await backend.arun(backend.verbs.enqueue(jobs))
+        assert [*heard, await listener.wait(SILENCE)] == [True, False, False]
 
 
-def test_each_hears_its_own_tone(backend: RedisBackend) -> None:
+async def test_each_hears_its_own_tone(backend: RedisBackend) -> None:
     """Who waits for work is not disturbed by results."""
-
-    async def scene() -> list[bool]:
-        async with listening(backend) as worker, listening(backend, Tone.RESULT) as waiter:
-            backend.bell.ring(Tone.RESULT)
-            return [await worker.wait(SILENCE), await waiter.wait(LONG)]
-
-    assert asyncio.run(scene()) == [False, True]
+    async with listening(backend) as worker, listening(backend, Tone.RESULT) as waiter:
+        backend.bell.ring(Tone.RESULT)
+        assert [await worker.wait(SILENCE), await waiter.wait(LONG)] == [False, True]
 
 
-def test_other_stores_hear_it_and_other_namespaces_do_not(redis_url: str, open_store: Open) -> None:
+async def test_other_stores_hear_it_and_other_namespaces_do_not(redis_url: str, open_store: Open) -> None:
     """A ring goes to whoever has the same store open, and to nobody else."""
     here, there, elsewhere = open_store(redis_url), open_store(redis_url), open_store(redis_url, namespace="other")
 
-    async def scene() -> list[bool]:
-        async with listening(there) as hears, listening(elsewhere) as does_not:
-            here.bell.ring()
-            return [await hears.wait(LONG), await does_not.wait(SILENCE)]
-
-    assert asyncio.run(scene()) == [True, False]
+    async with listening(there) as hears, listening(elsewhere) as does_not:
+        here.bell.ring()
+        assert [await hears.wait(LONG), await does_not.wait(SILENCE)] == [True, False]
 
 
 @pytest.mark.parametrize("listeners", [1, 3])
@@ -181,25 +164,22 @@ def test_a_flood_does_not_drown_who_listens(backend: RedisBackend) -> None:
     assert 1 <= heard <= took / bell.REST + 2
 
 
-def test_no_ring_is_lost_to_waits_that_run_out_or_are_cancelled(backend: RedisBackend) -> None:
+async def test_no_ring_is_lost_to_waits_that_run_out_or_are_cancelled(backend: RedisBackend) -> None:
     """A wait may end at any moment; what rang around it is told to the next one."""
     jitter = random.Random(5)
 
-    async def scene() -> None:
-        async with listening(backend) as listener:
-            for _ in range(200):
-                ringing = asyncio.create_task(asyncio.to_thread(backend.bell.ring))
-                cut = asyncio.create_task(listener.wait(jitter.choice([0, 0.0005, 0.002, LONG])))
-                await asyncio.sleep(jitter.choice([0, 0, 0.0005, 0.002]))
-                cut.cancel()
-                await asyncio.wait([cut])
-                heard = not cut.cancelled() and cut.result()
-                await ringing
-                assert heard or await listener.wait(LONG)
-                while await listener.wait(0.002):
-                    pass  # the next ring is to find nothing left of this one
-
-    asyncio.run(scene())
+    async with listening(backend) as listener:
+        for _ in range(200):
+            ringing = asyncio.create_task(asyncio.to_thread(backend.bell.ring))
+            cut = asyncio.create_task(listener.wait(jitter.choice([0, 0.0005, 0.002, LONG])))
+            await asyncio.sleep(jitter.choice([0, 0, 0.0005, 0.002]))
+            cut.cancel()
+            await asyncio.wait([cut])
+            heard = not cut.cancelled() and cut.result()
+            await ringing
+            assert heard or await listener.wait(LONG)
+            while await listener.wait(0.002):
+                pass  # the next ring is to find nothing left of this one
 
 
 def test_a_ring_does_not_swallow_a_cancellation(backend: RedisBackend, redis_url: str, server: redis.Redis) -> None:
@@ -226,38 +206,32 @@ def test_a_ring_does_not_swallow_a_cancellation(backend: RedisBackend, redis_url
         asyncio.run(cancel_when_it_rings(steps_between))
 
 
-def test_after_a_restart_who_listens_looks_again(redis_server: Servers, open_store: Open) -> None:
+async def test_after_a_restart_who_listens_looks_again(redis_server: Servers, open_store: Open) -> None:
     """The server forgot who waits, and may have forgotten rings: so look, once; then all is as before."""
     server = redis_server()
     backend = open_store(server.url())
 
-    async def scene() -> list[bool]:
-        async with listening(backend) as listener:
-            waiting = asyncio.create_task(listener.wait(LONG))
-            await until_registered(server.url())
-            await asyncio.to_thread(server.restart)
-            after_restart = [await waiting, await listener.wait(SILENCE)]
-            await asyncio.to_thread(backend.bell.ring)
-            return [*after_restart, await listener.wait(LONG)]
-
-    assert asyncio.run(scene()) == [True, False, True]
+    async with listening(backend) as listener:
+        waiting = asyncio.create_task(listener.wait(LONG))
+        await until_registered(server.url())
+        await asyncio.to_thread(server.restart)
+        after_restart = [await waiting, await listener.wait(SILENCE)]
+        await asyncio.to_thread(backend.bell.ring)
+        assert [*after_restart, await listener.wait(LONG)] == [True, False, True]
 
 
-def test_a_cut_line_is_mended(redis_server: Servers, open_store: Open) -> None:
+async def test_a_cut_line_is_mended(redis_server: Servers, open_store: Open) -> None:
     """A proxy or an administrator may end any connection at any time."""
     server = redis_server()
     backend = open_store(server.url())
 
-    async def scene() -> list[bool]:
-        async with listening(backend) as listener:
-            await listener.wait(SILENCE)
-            await asyncio.to_thread(server.cut_connections)
-            return [await listener.wait(LONG), await listener.wait(SILENCE)]
-
-    assert asyncio.run(scene()) == [True, False]
+    async with listening(backend) as listener:
+        await listener.wait(SILENCE)
+        await asyncio.to_thread(server.cut_connections)
+        assert [await listener.wait(LONG), await listener.wait(SILENCE)] == [True, False]
 
 
-def test_a_line_that_went_silent_is_given_up(
+async def test_a_line_that_went_silent_is_given_up(
     redis_server: Servers, open_store: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that hangs closes nothing; its listeners try anew, and are there when it goes on."""
@@ -266,49 +240,40 @@ def test_a_line_that_went_silent_is_given_up(
     server = redis_server()
     backend = open_store(server.url(), timeout=0.2)
 
-    async def scene() -> list[bool]:
-        async with listening(backend) as listener:
-            await listener.wait(SILENCE)
-            lost = listener._ear
-            server.pause()
-            while listener._ear is lost:
-                assert not await listener.wait(SILENCE)
-            backend.bell.ring()  # it does not raise, nor wait for long
-            server.cont()
-            return [await listener.wait(LONG)]
-
-    assert asyncio.run(scene()) == [True]
+    async with listening(backend) as listener:
+        await listener.wait(SILENCE)
+        lost = listener._ear
+        server.pause()
+        while listener._ear is lost:
+            assert not await listener.wait(SILENCE)
+        backend.bell.ring()  # it does not raise, nor wait for long
+        server.cont()
+        assert await listener.wait(LONG)
 
 
-def test_listeners_are_patient_with_a_server_that_is_away(open_store: Open) -> None:
+async def test_listeners_are_patient_with_a_server_that_is_away(open_store: Open) -> None:
     """Nobody raises; a wait runs out in its time."""
     backend = open_store("redis://127.0.0.1:1/0")
 
-    async def scene() -> list[bool]:
-        async with listening(backend, looked=False) as listener:
-            backend.bell.ring()
-            return [await listener.wait(SILENCE), await listener.wait(SILENCE)]
-
-    assert asyncio.run(scene()) == [False, False]
+    async with listening(backend, looked=False) as listener:
+        backend.bell.ring()
+        assert [await listener.wait(SILENCE), await listener.wait(SILENCE)] == [False, False]
 
 
-def test_a_long_silence_is_not_taken_for_a_ring(
+async def test_a_long_silence_is_not_taken_for_a_ring(
     backend: RedisBackend, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who waits for longer than the server blocks is registered anew, and still hears."""
     monkeypatch.setattr(bell, "BLOCK", 1)
 
-    async def scene() -> list[bool]:
-        async with listening(backend) as listener:
-            silent = await listener.wait(1.3)
-            with redis.Redis.from_url(redis_url) as own:
-                own.delete("{holdfast}:waiting:work")  # as a failover may
-            still = await listener.wait(1.3)
-            await until_registered(redis_url)
-            backend.bell.ring()
-            return [silent, still, await listener.wait(LONG)]
-
-    assert asyncio.run(scene()) == [False, False, True]
+    async with listening(backend) as listener:
+        silent = await listener.wait(1.3)
+        with redis.Redis.from_url(redis_url) as own:
+            own.delete("{holdfast}:waiting:work")  # as a failover may
+        still = await listener.wait(1.3)
+        await until_registered(redis_url)
+        backend.bell.ring()
+        assert [silent, still, await listener.wait(LONG)] == [False, False, True]
 
 
 def test_the_dead_leave_nothing_for_ever(backend: RedisBackend, redis_url: str) -> None:
@@ -333,19 +298,16 @@ def test_the_dead_leave_nothing_for_ever(backend: RedisBackend, redis_url: str) 
         assert all(lasts > 0 for lasts in left.values())
 
 
-def test_closing_while_a_line_is_being_opened(redis_server: Servers, open_store: Open) -> None:
+async def test_closing_while_a_line_is_being_opened(redis_server: Servers, open_store: Open) -> None:
     """What comes too late is hung up, and no thread stays."""
     server = redis_server()
     backend = open_store(server.url(), timeout=5)
 
-    async def scene() -> None:
-        listener = backend.bell.listen()
-        server.pause()
-        assert not await listener.wait(SILENCE)
-        listener.close()
-        server.cont()
-
-    asyncio.run(scene())
+    listener = backend.bell.listen()
+    server.pause()
+    assert not await listener.wait(SILENCE)
+    listener.close()
+    server.cont()
     backend.close()
     assert [thread for thread in threading.enumerate() if thread.name.startswith("holdfast-redis")] == []
     with server.connect() as own:

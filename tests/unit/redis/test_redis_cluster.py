@@ -1,18 +1,16 @@
 """A Redis Cluster: all of a namespace on one master, which is found, and found again wherever it goes."""
 
 import asyncio
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import redis
 from redis.crc import key_slot
-from redis_scene import Open, scripted
+from redis_scene import Open, scripted, until_answered
 
 from holdfast.core.job import NewJob
 from holdfast.errors import StoreError, StoreUnavailableError
-from holdfast.store.redis.backend import RedisBackend
 from holdfast.store.verb import Access, Script
 from servers import RedisCluster, RedisServer
 
@@ -23,11 +21,8 @@ SLOT = key_slot(b"{holdfast}")
 @pytest.fixture(scope="module")
 def own_cluster() -> Iterator[RedisCluster]:
     """Give a cluster to change."""
-    cluster = RedisCluster()
-    try:
-        yield cluster.start()
-    finally:
-        cluster.close()
+    with RedisCluster() as cluster:
+        yield cluster
 
 
 @pytest.fixture
@@ -112,29 +107,26 @@ def test_namespaces_may_be_on_different_nodes(cluster: RedisCluster, open_store:
     assert sum(map(bool, kept)) > 1
 
 
-def test_a_slot_that_moves(cluster: RedisCluster, open_store: Open) -> None:
+async def test_a_slot_that_moves(cluster: RedisCluster, open_store: Open) -> None:
     """On its way nothing is written to either end; afterwards calls and listeners go on at the other node."""
     backend = open_store(cluster.url(), timeout=5)
     backend.run(backend.verbs.enqueue([NewJob("first", "task", b"")]))
     source = holder(cluster)
     target = other_than(source, cluster)
 
-    async def scene() -> list[bool]:
-        listener = backend.bell.listen()
-        try:
-            heard = [await listener.wait(LONG), await listener.wait(0.1)]
-            await asyncio.to_thread(begin_move, source, target)
-            with pytest.raises(StoreUnavailableError, match="moves the slot of these jobs to another node"):
-                await backend.arun(backend.verbs.enqueue([NewJob("second", "task", b"")]))
-            with target.connect() as own:
-                assert own.dbsize() == 0
-            await asyncio.to_thread(end_move, source, target, cluster)
+    listener = backend.bell.listen()
+    try:
+        heard = [await listener.wait(LONG), await listener.wait(0.1)]
+        await asyncio.to_thread(begin_move, source, target)
+        with pytest.raises(StoreUnavailableError, match="moves the slot of these jobs to another node"):
             await backend.arun(backend.verbs.enqueue([NewJob("second", "task", b"")]))
-            return [*heard, await listener.wait(LONG)]
-        finally:
-            listener.close()
-
-    assert asyncio.run(scene()) == [True, False, True]
+        with target.connect() as own:
+            assert own.dbsize() == 0
+        await asyncio.to_thread(end_move, source, target, cluster)
+        await backend.arun(backend.verbs.enqueue([NewJob("second", "task", b"")]))
+        assert [*heard, await listener.wait(LONG)] == [True, False, True]
+    finally:
+        listener.close()
     assert holder(cluster) is target
     found = [backend.run(backend.verbs.get(name)) for name in ("first", "second")]
     assert [job.id for job in found if job] == ["first", "second"]
@@ -142,37 +134,25 @@ def test_a_slot_that_moves(cluster: RedisCluster, open_store: Open) -> None:
         assert own.dbsize() == 0
 
 
-def test_a_node_that_restarts(cluster: RedisCluster, open_store: Open) -> None:
+async def test_a_node_that_restarts(cluster: RedisCluster, open_store: Open) -> None:
     """While it is away calls say so in time; when it is back they succeed, and listeners hear."""
     backend = open_store(cluster.url(), timeout=2)
     node = holder(cluster)
     with node.connect() as own:
         _ask(own, "CLUSTER", "SAVECONFIG")
 
-    async def scene() -> list[bool]:
-        listener = backend.bell.listen()
-        try:
-            heard = [await listener.wait(LONG), await listener.wait(0.1)]
-            await asyncio.to_thread(node.stop)
-            with pytest.raises(StoreUnavailableError):
-                await backend.arun(scripted("ring", "work"))
-            await asyncio.to_thread(node.start)
-            heard.append(await listener.wait(LONG))
-            await asyncio.to_thread(_until_answered, backend)
-            return [*heard, await listener.wait(LONG)]
-        finally:
-            listener.close()
-
-    assert asyncio.run(scene()) == [True, False, True, True]
-
-
-def _until_answered(backend: RedisBackend) -> None:
-    """Ring once the node has joined the others again, which takes it a moment."""
-    while True:
-        try:
-            return backend.run(scripted("ring", "work"))
-        except StoreUnavailableError:
-            os.sched_yield()
+    listener = backend.bell.listen()
+    try:
+        heard = [await listener.wait(LONG), await listener.wait(0.1)]
+        await asyncio.to_thread(node.stop)
+        with pytest.raises(StoreUnavailableError):
+            await backend.arun(scripted("ring", "work"))
+        await asyncio.to_thread(node.start)
+        heard.append(await listener.wait(LONG))
+        await asyncio.to_thread(until_answered, backend)
+        assert [*heard, await listener.wait(LONG)] == [True, False, True, True]
+    finally:
+        listener.close()
 
 
 def test_a_node_that_was_not_named_as_such(cluster: RedisCluster, open_store: Open) -> None:

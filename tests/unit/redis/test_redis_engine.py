@@ -118,13 +118,9 @@ def test_many_threads_share_few_connections(backend: RedisBackend, redis_url: st
     assert connected <= 20
 
 
-def test_a_crowd_of_async_callers(backend: RedisBackend, redis_url: str) -> None:
+async def test_a_crowd_of_async_callers(backend: RedisBackend, redis_url: str) -> None:
     """Hundreds of calls at once from one event loop are all answered."""
-
-    async def crowd() -> None:
-        await asyncio.gather(*(backend.arun(scripted("ring", "work")) for _ in range(500)))
-
-    asyncio.run(crowd())
+    await asyncio.gather(*(backend.arun(scripted("ring", "work")) for _ in range(500)))
     assert rings(redis_url) == 500
 
 

@@ -262,7 +262,7 @@ def test_the_latest_fires_do_not_cost_a_look_at_all(redis_server: Servers, open_
 
 
 @pytest.mark.parametrize("tone", Tone)
-def test_who_waits_hears_of_a_change(
+async def test_who_waits_hears_of_a_change(
     backend: RedisBackend, redis_url: str, server: redis.Redis, tone: Tone
 ) -> None:
     """A job of a change wakes who waits for work; one that it cancels, who waits for results."""
@@ -270,19 +270,16 @@ def test_who_waits_hears_of_a_change(
     waiting = store.enqueue(delay=_in(60))
     rings = {"jobs": (store.new_job(),)} if tone is Tone.WORK else {"cancels": (waiting,)}
 
-    async def scene() -> None:
-        listener = backend.bell.listen(tone)
-        try:
-            assert await listener.wait(LONG)  # the first wait always says to look
-            waited = asyncio.ensure_future(listener.wait(LONG))
-            await until_registered(redis_url, tone)
-            await backend.arun(store.verbs.change_records([store.new_change("a", **rings)]))
-            assert not server.exists(f"{{holdfast}}:waiting:{tone.value}")  # who waited was called
-            assert await waited
-        finally:
-            listener.close()
-
-    asyncio.run(scene())
+    listener = backend.bell.listen(tone)
+    try:
+        assert await listener.wait(LONG)  # the first wait always says to look
+        waited = asyncio.ensure_future(listener.wait(LONG))
+        await until_registered(redis_url, tone)
+        await backend.arun(store.verbs.change_records([store.new_change("a", **rings)]))
+        assert not server.exists(f"{{holdfast}}:waiting:{tone.value}")  # who waited was called
+        assert await waited
+    finally:
+        listener.close()
 
 
 def test_a_store_with_a_schedule_is_a_store(redis_url: str, store: Harness) -> None:

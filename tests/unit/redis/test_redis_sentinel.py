@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 import redis
-from redis_scene import Open, Servers, scripted
+from redis_scene import Open, Servers, scripted, until_answered
 
 from holdfast.errors import StoreError, StoreUnavailableError
-from holdfast.store.redis.backend import RedisBackend
 from servers import RedisServer
 from servers.process import give_away
 
@@ -78,7 +77,7 @@ def test_the_new_master_is_found(redis_server: Servers, open_store: Open) -> Non
                 await asyncio.to_thread(master.kill)
                 with pytest.raises(StoreUnavailableError):
                     await backend.arun(scripted("ring", "work"))
-                await asyncio.to_thread(_until_taken, backend)
+                await asyncio.to_thread(until_answered, backend)
                 return [*heard, await listener.wait(LONG)]
             finally:
                 listener.close()
@@ -100,11 +99,3 @@ def _until_known(own: "redis.Redis[bytes]") -> None:
     """Return once the sentinel knows the replica, without which there is nobody to take over."""
     while not own.sentinel_slaves("main"):
         os.sched_yield()
-
-
-def _until_taken(backend: RedisBackend) -> None:
-    while True:
-        try:
-            return backend.run(scripted("ring", "work"))
-        except StoreUnavailableError:
-            os.sched_yield()

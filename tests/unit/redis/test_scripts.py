@@ -1,6 +1,5 @@
 """The scripts of the Redis store: what the conformance suite, which sees answers only, cannot see of them."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
@@ -8,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 import redis
-from redis_scene import Open, Servers, calls_of, everything, fill, names_of, scripted
+from redis_scene import Open, everything, names_of, scripted
 
 from holdfast.core.crash import Death, DeathKind
-from holdfast.core.job import Claim, ClaimRef, Ending, Failure, KnownTask, NewJob, OnConflict, Progress, Verdict
+from holdfast.core.job import ClaimRef, Ending, Failure, KnownTask, NewJob, OnConflict, Progress, Verdict
 from holdfast.core.states import ENDINGS, RETURNS, Move, Reason, State
-from holdfast.errors import KeyTakenError, StoreFullError, ValueNotStoredError
-from holdfast.store.protocol import ClaimAnswer, ClaimRequest, JobFilter, WorkerBeat, WorkerInfo
+from holdfast.errors import KeyTakenError, ValueNotStoredError
+from holdfast.store.protocol import ClaimRequest, JobFilter, WorkerInfo
 from holdfast.store.verb import Script, Statement, follow
 from holdfast.testing import FakeClock
 from holdfast.testing.conformance import Harness
@@ -51,28 +50,6 @@ def test_jobs_that_are_known_already(store: Harness, server: redis.Redis, known:
     assert {name for name in before | after if before.get(name) != after.get(name)} == {"{holdfast}:arrivals"}
     store.run(store.verbs.enqueue(jobs))
     assert store.claimed_ids(store.register()) == [job.id for job in jobs]
-
-
-def test_one_job_takes_few_commands(redis_server: Servers, open_store: Open) -> None:
-    """Nothing is done for what a plain job does not have, nor for listeners that are not there."""
-    private = redis_server()
-    clock = FakeClock()
-    store = Harness(open_store(private.url(), clock=clock), clock)
-    store.enqueue()
-    assert calls_of(private, store.enqueue) == {"evalsha": 1, "incr": 1, "set": 1, "exists": 1, "zadd": 2}
-
-
-def test_a_claim_where_nothing_waits(redis_server: Servers, open_store: Open) -> None:
-    """It ends before anything is made ready for a choice, and writes nothing."""
-    private = redis_server()
-    clock = FakeClock()
-    store = Harness(open_store(private.url(), clock=clock), clock)
-    worker = store.register()
-    store.claim(worker)
-    answers: list[ClaimAnswer] = []
-    ran = calls_of(private, lambda: answers.append(store.ask(worker, 1)))
-    assert answers == [ClaimAnswer((), clock.now())]
-    assert ran == {"evalsha": 1, "hexists": 1, "exists": 1, "zrange": 1}
 
 
 # -- values --------------------------------------------------------------------------------------------------------
@@ -217,25 +194,6 @@ def test_a_list_that_passes_over_many(store: Harness) -> None:
     assert len(newest_first) == MANY // 2 + 1
 
 
-def test_commands_do_not_grow_with_the_jobs(redis_server: Servers, open_store: Open) -> None:
-    """To put in, to give and to end hundreds of jobs takes the server some dozen commands, not some for each."""
-    private = redis_server()
-    clock = FakeClock()
-    store = Harness(open_store(private.url(), clock=clock), clock)
-    worker = store.register()
-
-    def commands(action: Callable[[], object]) -> int:
-        return sum(calls_of(private, action).values())
-
-    jobs = [store.new_job() for _ in range(500)]
-    assert commands(lambda: store.run(store.verbs.enqueue(jobs))) < 20
-    claims: list[Claim] = []
-    assert commands(lambda: claims.extend(store.claim(worker, 500))) < 30
-    endings = [Ending(claim.ref, Move.COMPLETE, clock.now(), result=b"1") for claim in claims]
-    assert commands(lambda: store.run(store.verbs.finish(worker, endings))) < 20
-    assert len(claims) == len(jobs)
-
-
 # -- what is left --------------------------------------------------------------------------------------------------
 
 
@@ -317,84 +275,6 @@ def test_a_kept_key_expires_by_itself(store: Harness, server: redis.Redis) -> No
     store.finish(worker, store.claim_one(worker), Move.COMPLETE)
     (name,) = (name for name in names_of(server) if ":key:" in name)
     assert 3600 < server.ttl(name) < 4000
-
-
-# -- a server without room -----------------------------------------------------------------------------------------
-
-
-def test_a_full_server_lets_work_come_to_its_end(redis_server: Servers, open_store: Open) -> None:
-    """It refuses new jobs, all or nothing; whatever brings those that it has to their end goes on."""
-    private = redis_server()
-    clock = FakeClock()
-    store = Harness(open_store(private.url(), clock=clock), clock)
-    worker, other = store.register(), store.register()
-    jobs = [store.enqueue(key=f"k{place}" if place % 2 else None) for place in range(6)]
-    with private.connect() as own:
-        own.config_set("maxmemory", 1)
-        before = everything(own)
-        with pytest.raises(StoreFullError):
-            store.enqueue(tags=("red",))
-        assert everything(own) == before
-    plain, keyed, retried, crashed, *_ = (claim.ref for claim in store.claim(worker))
-    assert store.start(worker, crashed) is Verdict.ACCEPTED
-    assert store.run(store.verbs.progress(worker, [(crashed, Progress(1))])) == (Verdict.ACCEPTED,)
-    assert store.beat(worker, 100, frozenset({crashed})).accepted == {worker}
-    assert store.finish(worker, plain, Move.COMPLETE, result=b"1") is Verdict.ACCEPTED
-    assert store.finish(worker, keyed, Move.COMPLETE, result=b"1") is Verdict.ACCEPTED
-    assert store.finish(worker, retried, Move.RETRY) is Verdict.ACCEPTED
-    assert store.run(store.verbs.cancel(crashed.job_id))
-    store.run(store.verbs.reconcile(WorkerBeat(worker, 100, frozenset({crashed}))))
-    assert store.bury(worker, DeathKind.VANISHED) == (crashed,)
-    for claim in store.claim(other):
-        store.finish(other, claim.ref, Move.COMPLETE)
-    assert {store.job(job_id).state for job_id in jobs} == {State.COMPLETED, State.CANCELLED}
-    store.clock.advance(1)
-    assert store.run(store.verbs.forget_jobs(timedelta(), 100)) == len(jobs)
-
-
-def test_a_full_server_makes_room_by_itself(redis_server: Servers, open_store: Open) -> None:
-    """Results whose time is over are forgotten, of plain completions and of others, and the jobs after them."""
-    private = redis_server()
-    clock = FakeClock()
-    store = Harness(open_store(private.url(), clock=clock), clock)
-    worker = store.register()
-    jobs = [store.enqueue(), store.enqueue(key="k")]
-    for claim in store.claim(worker):
-        store.finish(worker, claim.ref, Move.COMPLETE, result=b"1", keep_result=timedelta(seconds=1))
-    clock.advance(2)
-    fill(private)
-    assert store.run(store.verbs.forget_results(100)) == 2
-    assert [store.job(job_id).result for job_id in jobs] == [None, None]
-    assert store.run(store.verbs.forget_jobs(timedelta(), 100)) == 2
-
-
-def test_a_full_server_can_be_operated(redis_server: Servers, open_store: Open) -> None:
-    """Whatever people do to get out of trouble is not refused: to pause, to cancel, to requeue, to discard."""
-    private = redis_server()
-    clock = FakeClock()
-    store = Harness(open_store(private.url(), clock=clock), clock)
-    worker = store.register()
-    dead = [store.enqueue(key="dead"), store.enqueue()]
-    for claim in store.claim(worker):
-        store.finish(worker, claim.ref, Move.DIE)
-    held = store.enqueue(key="k")
-    assert store.claimed_ids(worker) == [held]
-    replacing = store.enqueue(key="k", on_conflict=OnConflict.REPLACE)
-    fill(private)
-    store.run(store.verbs.pause("default"))
-    clock.advance(5)
-    store.run(store.verbs.pause("default"))
-    (queue,) = (queue for queue in store.run(store.verbs.queues()) if queue.name == "default")
-    assert queue.paused_at == clock.now() - timedelta(seconds=5)
-    store.run(store.verbs.cancel(replacing))
-    assert store.job(replacing).state is State.CANCELLED
-    store.run(store.verbs.requeue(dead[0]))
-    assert store.job(dead[0]).state is State.READY
-    store.run(store.verbs.discard(dead[1]))
-    assert store.job(dead[1]).state is State.CANCELLED
-    store.run(store.verbs.resume("default"))
-    fill(private, is_full=False)
-    assert store.taken_by(key="k") == held
 
 
 def test_a_lease_that_no_number_of_the_server_can_tell(store: Harness) -> None:

@@ -9,6 +9,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.schedule.closing import About, ClosedHours, Closing, closing_from, declare_hours
 from holdfast.schedule.window import Window
 
+NEW_YORK = "America/New_York"
 NIGHT = Window("03:00", "03:15", notice=60)
 MIDSUMMER = datetime(2026, 6, 21, 12, tzinfo=UTC)
 
@@ -90,30 +91,10 @@ def test_what_is_over_for_good_closes_nothing() -> None:
     ("window", "moment", "begin", "end"),
     [
         # New York goes from 02:00 to 03:00 on 8 March 2026, and from 02:00 back to 01:00 on 1 November.
-        (
-            Window("01:30", "02:30", tz="America/New_York"),
-            "2026-03-08T00:00",
-            "2026-03-08T06:30",
-            "2026-03-08T07:00",
-        ),
-        (
-            Window("02:15", "03:30", tz="America/New_York"),
-            "2026-03-08T00:00",
-            "2026-03-08T07:00",
-            "2026-03-08T07:30",
-        ),
-        (
-            Window("02:15", "02:45", tz="America/New_York"),
-            "2026-03-08T06:30",
-            "2026-03-09T06:15",
-            "2026-03-09T06:45",
-        ),
-        (
-            Window("01:30", "01:45", tz="America/New_York"),
-            "2026-11-01T00:00",
-            "2026-11-01T05:30",
-            "2026-11-01T06:45",
-        ),
+        (Window("01:30", "02:30", tz=NEW_YORK), "2026-03-08T00:00", "2026-03-08T06:30", "2026-03-08T07:00"),
+        (Window("02:15", "03:30", tz=NEW_YORK), "2026-03-08T00:00", "2026-03-08T07:00", "2026-03-08T07:30"),
+        (Window("02:15", "02:45", tz=NEW_YORK), "2026-03-08T06:30", "2026-03-09T06:15", "2026-03-09T06:45"),
+        (Window("01:30", "01:45", tz=NEW_YORK), "2026-11-01T00:00", "2026-11-01T05:30", "2026-11-01T06:45"),
         # Lord Howe goes forward by half an hour on 4 October 2026.
         (
             Window("02:00", "02:10", tz="Australia/Lord_Howe"),
@@ -132,7 +113,7 @@ def test_it_goes_by_the_clocks_of_its_zone(window: Window, moment: str, begin: s
 
 def test_windows_of_two_zones_that_meet_on_one_day_only_are_one_on_that_day_only() -> None:
     """The hour by which New York changes joins what is apart on all other days."""
-    windows = (Window("06:00", "06:30"), Window("02:30", "03:00", tz="America/New_York"))
+    windows = (Window("06:00", "06:30"), Window("02:30", "03:00", tz=NEW_YORK))
     assert spans(windows, at("2026-07-01T00:00"), 1) == [(at("2026-07-01T06:00"), at("2026-07-01T07:00"))]
     assert spans(windows, at("2026-12-01T00:00"), 2) == [
         (at("2026-12-01T06:00"), at("2026-12-01T06:30")),

@@ -1,7 +1,6 @@
 """One child of a supervisor, its line to it, and a store in memory, in virtual time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from random import Random
 
@@ -19,7 +18,6 @@ from holdfast.supervisor.child import Child, ChildSpec, Phase
 from holdfast.supervisor.heart import Heart
 from holdfast.supervisor.witness import Witness
 from holdfast.testing.simulator.fleet import SimulatedChild
-from holdfast.testing.simulator.loop import VirtualLoop
 from holdfast.testing.simulator.process import Process
 from holdfast.testing.simulator.wires import MemoryLog, WireEnd
 from holdfast.testing.simulator.world import VirtualClock
@@ -66,7 +64,7 @@ class Moody(MemoryBackend):
 class Household:
     """The child, which is the worker `name`; others may be registered in the store."""
 
-    def __init__(self, name: str, settings: Settings = SETTINGS) -> None:
+    def __init__(self, name: str = "ours", settings: Settings = SETTINGS) -> None:
         self.settings = settings
         self.clock = VirtualClock()
         self.backend = Moody(self.clock)
@@ -132,15 +130,3 @@ class Household:
         assert isinstance(word, Renewed)
         assert word.told is not None
         return word.told
-
-
-def play(
-    scenario: Callable[[Household], Awaitable[None]], name: str = "ours", settings: Settings = SETTINGS
-) -> None:
-    """Play a scenario with a child of that name."""
-
-    async def run() -> None:
-        await scenario(Household(name, settings))
-
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        runner.run(run())

@@ -4,123 +4,105 @@ import asyncio
 from datetime import timedelta
 
 import pytest
-from household import SETTINGS, Household, play
+from household import SETTINGS, Household
 
 from holdfast.core.job import ClaimRef, Ending, NewJob
 from holdfast.core.states import Move, State
 from holdfast.store.protocol import WorkerBeat
 from holdfast.supervisor.chores import SWEEP_EVERY, SWEPT_AT_ONCE
 
+pytestmark = pytest.mark.virtual_time
 
-def test_a_beat_waits_for_no_chore() -> None:
+
+async def test_a_beat_waits_for_no_chore() -> None:
     """A burial may stand in line behind somebody's long write: beats go on, and the next chore waits for it."""
-
-    async def scenario(house: Household) -> None:
-        heart = house.beat()
-        house.register("gone")
-        house.backend.slow_verb = "condemn"
-        await asyncio.sleep(SETTINGS.lease + 1)
-        [begun] = house.backend.calls_of("condemn")
-        heart.beat_now()
-        await asyncio.sleep(1)
-        assert [at for at in house.backend.calls_of("beat") if begun < at]
-        assert house.backend.calls_of("condemn") == [begun]
-
-    play(scenario)
+    house = Household()
+    heart = house.beat()
+    house.register("gone")
+    house.backend.slow_verb = "condemn"
+    await asyncio.sleep(SETTINGS.lease + 1)
+    [begun] = house.backend.calls_of("condemn")
+    heart.beat_now()
+    await asyncio.sleep(1)
+    assert [at for at in house.backend.calls_of("beat") if begun < at]
+    assert house.backend.calls_of("condemn") == [begun]
 
 
-def test_results_whose_time_is_over_are_swept_now_and_again() -> None:
+async def test_results_whose_time_is_over_are_swept_now_and_again() -> None:
     """About once a minute, all of them, though one call takes some only."""
+    house = Household()
+    house.beat()
+    rows = SWEPT_AT_ONCE + 1
+    claims = house.claim("ours", *(NewJob(f"job-{number}", "task", b"{}") for number in range(rows)))
+    span = timedelta(seconds=1)
+    endings = [Ending(claim.ref, Move.COMPLETE, result=b"1", keep_result=span) for claim in claims]
+    house.backend.run(house.verbs.finish("ours", endings))
 
-    async def scenario(house: Household) -> None:
-        house.beat()
-        rows = SWEPT_AT_ONCE + 1
-        claims = house.claim("ours", *(NewJob(f"job-{number}", "task", b"{}") for number in range(rows)))
-        span = timedelta(seconds=1)
-        endings = [Ending(claim.ref, Move.COMPLETE, result=b"1", keep_result=span) for claim in claims]
-        house.backend.run(house.verbs.finish("ours", endings))
+    def left() -> int:
+        return sum(row.result is not None for row in house.backend.verbs._jobs.values())
 
-        def left() -> int:
-            return sum(row.result is not None for row in house.backend.verbs._jobs.values())
-
-        beat = SETTINGS.beat_every
-        await asyncio.sleep(SWEEP_EVERY - beat / 2)
-        assert left() == rows
-        await asyncio.sleep(beat)
-        assert left() == 0
-
-    play(scenario)
+    beat = SETTINGS.beat_every
+    await asyncio.sleep(SWEEP_EVERY - beat / 2)
+    assert left() == rows
+    await asyncio.sleep(beat)
+    assert left() == 0
 
 
-def test_finished_jobs_whose_time_is_over_are_retired() -> None:
+async def test_finished_jobs_whose_time_is_over_are_retired() -> None:
     """At a look after `keep_finished`, and not at one before."""
-
-    async def scenario(house: Household) -> None:
-        house.beat()
-        house.claim_and_note("ours")
-        house.backend.run(house.verbs.finish("ours", [Ending(ClaimRef("job", 1), Move.COMPLETE)]))
-        assert SETTINGS.keep_finished is not None
-        await asyncio.sleep(SETTINGS.keep_finished - 1)
-        assert house.state() is State.COMPLETED
-        await asyncio.sleep(SWEEP_EVERY)
-        assert house.state() is None
-
-    play(scenario)
+    house = Household()
+    house.beat()
+    house.claim_and_note("ours")
+    house.backend.run(house.verbs.finish("ours", [Ending(ClaimRef("job", 1), Move.COMPLETE)]))
+    assert SETTINGS.keep_finished is not None
+    await asyncio.sleep(SETTINGS.keep_finished - 1)
+    assert house.state() is State.COMPLETED
+    await asyncio.sleep(SWEEP_EVERY)
+    assert house.state() is None
 
 
 @pytest.mark.parametrize(("other", "sweeps"), [("a", False), ("z", True), (None, True)])
-def test_only_the_first_of_all_sweeps(other: str | None, sweeps: bool) -> None:
+async def test_only_the_first_of_all_sweeps(other: str | None, sweeps: bool) -> None:
     """What is done once for the whole fleet is not done more often in a larger one."""
-
-    async def scenario(house: Household) -> None:
-        house.beat()
+    house = Household("m")
+    house.beat()
+    if other is not None:
+        house.register(other)
+    for _ in range(int(2 * SWEEP_EVERY)):
+        await asyncio.sleep(1)
         if other is not None:
-            house.register(other)
-        for _ in range(int(2 * SWEEP_EVERY)):
-            await asyncio.sleep(1)
-            if other is not None:
-                house.backend.run(house.verbs.beat([WorkerBeat(other)]))
-        assert bool(house.backend.calls_of("forget_results")) is sweeps
-
-    play(scenario, "m")
+            house.backend.run(house.verbs.beat([WorkerBeat(other)]))
+    assert bool(house.backend.calls_of("forget_results")) is sweeps
 
 
-def test_when_the_first_is_gone_the_next_one_sweeps() -> None:
-    async def scenario(house: Household) -> None:
-        house.register("a")
-        house.beat()
-        await asyncio.sleep(SETTINGS.lease + 10)
-        assert house.backend.calls_of("forget_results")
-
-    play(scenario, "m")
+async def test_when_the_first_is_gone_the_next_one_sweeps() -> None:
+    house = Household("m")
+    house.register("a")
+    house.beat()
+    await asyncio.sleep(SETTINGS.lease + 10)
+    assert house.backend.calls_of("forget_results")
 
 
-def test_the_vanished_are_buried_soon_after_their_lease() -> None:
+async def test_the_vanished_are_buried_soon_after_their_lease() -> None:
     """The beat's answer says when the next lease runs out; burial does not wait for the next regular beat."""
-
-    async def scenario(house: Household) -> None:
-        house.beat()
-        await asyncio.sleep(41.0)
-        house.register("gone")
-        house.claim("gone")
-        await asyncio.sleep(15.0)
-        assert house.state() is State.HELD
-        await asyncio.sleep(0.2)
-        assert house.state() is State.READY
-
-    play(scenario)
+    house = Household()
+    house.beat()
+    await asyncio.sleep(41.0)
+    house.register("gone")
+    house.claim("gone")
+    await asyncio.sleep(15.0)
+    assert house.state() is State.HELD
+    await asyncio.sleep(0.2)
+    assert house.state() is State.READY
 
 
-def test_a_claim_that_nobody_noted_is_released() -> None:
+async def test_a_claim_that_nobody_noted_is_released() -> None:
     """The answer of a claim call got lost: what the store gave away then comes back at the next beats."""
-
-    async def scenario(house: Household) -> None:
-        house.beat()
-        house.claim("ours")
-        await asyncio.sleep(20.0)
-        assert house.state() is State.HELD
-        house.notes.given_up(1)
-        await asyncio.sleep(6.0)
-        assert house.state() is State.READY
-
-    play(scenario)
+    house = Household()
+    house.beat()
+    house.claim("ours")
+    await asyncio.sleep(20.0)
+    assert house.state() is State.HELD
+    house.notes.given_up(1)
+    await asyncio.sleep(6.0)
+    assert house.state() is State.READY

@@ -15,9 +15,10 @@ from holdfast.store.errand import run_errand
 from holdfast.store.memory.backend import MemoryBackend
 from holdfast.store.protocol import BeatAnswer, Turn
 from holdfast.supervisor.firing import Firing
-from holdfast.testing.simulator.loop import VirtualLoop
 from holdfast.testing.simulator.world import VirtualClock
 from holdfast.worker.storecalls import StoreCalls
+
+pytestmark = pytest.mark.virtual_time
 
 RULE = Every(30, anchored=True, overlap="allow")
 
@@ -45,61 +46,44 @@ class Bench:
         self.firing.heed(BeatAnswer(frozenset({"w"}), now, turns={"w": Turn(rank, 2)}, record_due_at=due_at))
 
 
-def play(story) -> None:
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        runner.run(story())
-
-
 @pytest.mark.parametrize(("rank", "seconds"), [(0, 20), (1, 22)])
-def test_the_first_looks_on_the_moment_and_others_when_it_is_overdue(rank: int, seconds: int) -> None:
+async def test_the_first_looks_on_the_moment_and_others_when_it_is_overdue(rank: int, seconds: int) -> None:
     """Due at 20 s, which is ten before its time: the first of the fleet is there then, another at its next beat."""
-
-    async def story() -> None:
-        bench = Bench()
-        bench.create()
-        loop = asyncio.create_task(bench.firing.run())
-        await asyncio.sleep(2)
-        for _ in range(5):
-            bench.beat(rank=rank)
-            await asyncio.sleep(5)
-        loop.cancel()
-        assert [round(at) for at, _ in bench.fired] == [seconds]
-
-    play(story)
+    bench = Bench()
+    bench.create()
+    loop = asyncio.create_task(bench.firing.run())
+    await asyncio.sleep(2)
+    for _ in range(5):
+        bench.beat(rank=rank)
+        await asyncio.sleep(5)
+    loop.cancel()
+    assert [round(at) for at, _ in bench.fired] == [seconds]
 
 
-def test_without_a_living_worker_nothing_is_fired() -> None:
+async def test_without_a_living_worker_nothing_is_fired() -> None:
     """A supervisor whose children are not accepted has no place in the fleet, and leaves schedules to others."""
-
-    async def story() -> None:
-        bench = Bench()
-        bench.create()
-        loop = asyncio.create_task(bench.firing.run())
-        await asyncio.sleep(60)
-        due_at = bench.backend.run(bench.backend.verbs.beat([])).record_due_at
-        bench.firing.heed(BeatAnswer(frozenset(), bench.clock.now(), record_due_at=due_at))
-        await asyncio.sleep(60)
-        loop.cancel()
-        assert bench.fired == []
-
-    play(story)
+    bench = Bench()
+    bench.create()
+    loop = asyncio.create_task(bench.firing.run())
+    await asyncio.sleep(60)
+    due_at = bench.backend.run(bench.backend.verbs.beat([])).record_due_at
+    bench.firing.heed(BeatAnswer(frozenset(), bench.clock.now(), record_due_at=due_at))
+    await asyncio.sleep(60)
+    loop.cancel()
+    assert bench.fired == []
 
 
-def test_what_cannot_be_read_is_said_once_and_hinders_nobody(caplog) -> None:
+async def test_what_cannot_be_read_is_said_once_and_hinders_nobody(caplog) -> None:
     """A record of a newer release stays due: the others are fired all the same, and the log has one line."""
-
-    async def story() -> None:
-        bench = Bench()
-        strange = Change(Kind.SCHEDULE, "strange", 0, "t", b'{"rule":"moon"}', bench.clock.now())
-        bench.backend.run(bench.backend.verbs.change_records([strange]))
-        bench.create()
-        loop = asyncio.create_task(bench.firing.run())
-        for _ in range(12):
-            bench.beat(rank=0)
-            await asyncio.sleep(5)
-        loop.cancel()
-        assert len(bench.fired) == 2
-
-    play(story)
+    bench = Bench()
+    strange = Change(Kind.SCHEDULE, "strange", 0, "t", b'{"rule":"moon"}', bench.clock.now())
+    bench.backend.run(bench.backend.verbs.change_records([strange]))
+    bench.create()
+    loop = asyncio.create_task(bench.firing.run())
+    for _ in range(12):
+        bench.beat(rank=0)
+        await asyncio.sleep(5)
+    loop.cancel()
+    assert len(bench.fired) == 2
     assert [record.message for record in caplog.records if "cannot be read" in record.message][1:] == []
     assert "'strange' cannot be read" in caplog.text

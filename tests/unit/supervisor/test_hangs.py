@@ -2,12 +2,15 @@
 
 import asyncio
 
-from household import Household, play
+import pytest
+from household import Household
 
 from holdfast.events import WorkerHung
 from holdfast.supervisor.child import Phase
 from holdfast.supervisor.hangs import START_LIMIT, HangWatch
 from holdfast.testing.simulator.world import VirtualClock
+
+pytestmark = pytest.mark.virtual_time
 
 LIMIT = 10.0
 
@@ -21,44 +24,38 @@ def hung(house: Household) -> list[WorkerHung]:
     return [event for event in house.told_events if isinstance(event, WorkerHung)]
 
 
-def test_a_child_that_gives_no_sign_of_life_is_killed() -> None:
+async def test_a_child_that_gives_no_sign_of_life_is_killed() -> None:
     """Not before the limit; what becomes of its jobs is decided with its last silence as evidence."""
-
-    async def scenario(house: Household) -> None:
-        loop = watch(house)
-        await asyncio.sleep(LIMIT - 1)
-        house.child.pulse_at = house.clock.boot()
-        await asyncio.sleep(LIMIT)
-        assert not house.child.process.process.exit.done()
-        await asyncio.sleep(2)
-        assert house.child.process.process.exit.result() == -9
-        assert "no sign of life for 1" in house.child.verdict
-        assert hung(house)
-        loop.cancel()
-
-    play(scenario)
+    house = Household()
+    loop = watch(house)
+    await asyncio.sleep(LIMIT - 1)
+    house.child.pulse_at = house.clock.boot()
+    await asyncio.sleep(LIMIT)
+    assert not house.child.process.process.exit.done()
+    await asyncio.sleep(2)
+    assert house.child.process.process.exit.result() == -9
+    assert "no sign of life for 1" in house.child.verdict
+    assert hung(house)
+    loop.cancel()
 
 
-def test_a_child_that_a_store_in_order_does_not_answer_is_killed() -> None:
+async def test_a_child_that_a_store_in_order_does_not_answer_is_killed() -> None:
     """While the store answers nobody the child is not to blame."""
-
-    async def scenario(house: Household) -> None:
-        loop = watch(house)
-        house.backend.away = True
-        house.child.unanswered_for = LIMIT + 1
-        for _ in range(20):
-            house.child.pulse_at = house.clock.boot()
-            await asyncio.sleep(1)
-        assert not hung(house)
-        house.backend.away = False
-        await asyncio.sleep(2)
-        assert hung(house)[0].silent == LIMIT + 1
-        loop.cancel()
-
-    play(scenario)
+    house = Household()
+    loop = watch(house)
+    house.backend.away = True
+    house.child.unanswered_for = LIMIT + 1
+    for _ in range(20):
+        house.child.pulse_at = house.clock.boot()
+        await asyncio.sleep(1)
+    assert not hung(house)
+    house.backend.away = False
+    await asyncio.sleep(2)
+    assert hung(house)[0].silent == LIMIT + 1
+    loop.cancel()
 
 
-def test_a_supervisor_that_stood_still_blames_nobody() -> None:
+async def test_a_supervisor_that_stood_still_blames_nobody() -> None:
     """It could not hear its children meanwhile: each is given the whole limit again."""
 
     class Leaping(VirtualClock):
@@ -67,49 +64,39 @@ def test_a_supervisor_that_stood_still_blames_nobody() -> None:
         def boot(self) -> float:
             return super().boot() + self.ahead
 
-    async def scenario(house: Household) -> None:
-        house.clock = clock = Leaping()
-        loop = watch(house)
-        await asyncio.sleep(1.5)
-        clock.ahead = 100 * LIMIT
-        await asyncio.sleep(LIMIT)
-        assert not hung(house)
-        await asyncio.sleep(3)
-        assert hung(house)
-        loop.cancel()
-
-    play(scenario)
+    house = Household()
+    house.clock = clock = Leaping()
+    loop = watch(house)
+    await asyncio.sleep(1.5)
+    clock.ahead = 100 * LIMIT
+    await asyncio.sleep(LIMIT)
+    assert not hung(house)
+    await asyncio.sleep(3)
+    assert hung(house)
+    loop.cancel()
 
 
-def test_a_child_that_starts_is_given_time_to_import_the_app() -> None:
+async def test_a_child_that_starts_is_given_time_to_import_the_app() -> None:
     """Its event loop does not turn meanwhile: a short limit is for handlers, and one of a minute for that."""
-
-    async def scenario(house: Household) -> None:
-        house.child.phase = Phase.STARTING
-        loop = watch(house)
-        await asyncio.sleep(START_LIMIT)
-        assert not hung(house)
-        await asyncio.sleep(3)
-        assert hung(house)
-        loop.cancel()
-
-    play(scenario)
+    house = Household()
+    house.child.phase = Phase.STARTING
+    loop = watch(house)
+    await asyncio.sleep(START_LIMIT)
+    assert not hung(house)
+    await asyncio.sleep(3)
+    assert hung(house)
+    loop.cancel()
 
 
-def test_several_that_hang_are_ended_side_by_side() -> None:
+async def test_several_that_hang_are_ended_side_by_side() -> None:
     """To take down where one is takes a while: the others are not forgiven for it, nor is it done twice."""
-
-    async def scenario(house: Household) -> None:
-        children = [house.child, *(Household(name).child for name in ("second", "third"))]
-        for child in children:
-            child.process.stacks = lambda: asyncio.sleep(1.2, "somewhere")
-        loop = asyncio.ensure_future(
-            HangWatch(house.calls, house.clock, house.events, LIMIT, lambda: children).run()
-        )
-        await asyncio.sleep(LIMIT + 3)
-        assert [child.process.process.exit.result() for child in children] == [-9] * 3
-        assert [child.portrait["stacks"] for child in children] == ["somewhere"] * 3
-        assert len(hung(house)) == 3
-        loop.cancel()
-
-    play(scenario)
+    house = Household()
+    children = [house.child, *(Household(name).child for name in ("second", "third"))]
+    for child in children:
+        child.process.stacks = lambda: asyncio.sleep(1.2, "somewhere")
+    loop = asyncio.ensure_future(HangWatch(house.calls, house.clock, house.events, LIMIT, lambda: children).run())
+    await asyncio.sleep(LIMIT + 3)
+    assert [child.process.process.exit.result() for child in children] == [-9] * 3
+    assert [child.portrait["stacks"] for child in children] == ["somewhere"] * 3
+    assert len(hung(house)) == 3
+    loop.cancel()

@@ -3,126 +3,108 @@
 import asyncio
 from datetime import timedelta
 
-from household import SETTINGS, Household, play
+import pytest
+from household import SETTINGS, Household
 
 from holdfast.core.job import NewJob, OnConflict
 from holdfast.events import WorkerLost
 from holdfast.supervisor.child import Phase
 from holdfast.worker.messages import Adopt, Buried, Renewed, Revoke
 
+pytestmark = pytest.mark.virtual_time
 
-def test_a_revocation_is_heard_before_the_renewal() -> None:
+
+async def test_a_revocation_is_heard_before_the_renewal() -> None:
     """The renewal lets held jobs start, so what is wanted back must be said first."""
-
-    async def scenario(house: Household) -> None:
-        house.beat()
-        house.claim_and_note("ours")
-        house.backend.run(house.verbs.cancel("job"))
-        house.backend.run(house.verbs.pause("mail"))
-        await house.next_words()
-        revoke, renewed = await house.next_words()
-        assert revoke == Revoke((("job", 1),), ("mail",))
-        assert isinstance(renewed, Renewed)
-
-    play(scenario)
+    house = Household()
+    house.beat()
+    house.claim_and_note("ours")
+    house.backend.run(house.verbs.cancel("job"))
+    house.backend.run(house.verbs.pause("mail"))
+    await house.next_words()
+    revoke, renewed = await house.next_words()
+    assert revoke == Revoke((("job", 1),), ("mail",))
+    assert isinstance(renewed, Renewed)
 
 
-def test_what_is_to_give_way_is_heard_before_the_renewal() -> None:
+async def test_what_is_to_give_way_is_heard_before_the_renewal() -> None:
     """A claim whose job has a replacement is named apart from those whose cancellation was asked for."""
-
-    async def scenario(house: Household) -> None:
-        house.beat()
-        house.claim_and_note("ours", NewJob("old", "task", b"{}", key="k"))
-        replacement = NewJob("new", "task", b"{}", key="k", on_conflict=OnConflict.REPLACE)
-        house.backend.run(house.verbs.enqueue([replacement]))
-        await house.next_words()
-        revoke, renewed = await house.next_words()
-        assert revoke == Revoke((), (), (("old", 1),))
-        assert isinstance(renewed, Renewed)
-
-    play(scenario)
+    house = Household()
+    house.beat()
+    house.claim_and_note("ours", NewJob("old", "task", b"{}", key="k"))
+    replacement = NewJob("new", "task", b"{}", key="k", on_conflict=OnConflict.REPLACE)
+    house.backend.run(house.verbs.enqueue([replacement]))
+    await house.next_words()
+    revoke, renewed = await house.next_words()
+    assert revoke == Revoke((), (), (("old", 1),))
+    assert isinstance(renewed, Renewed)
 
 
-def test_nobody_is_buried_before_a_whole_lease_of_unbroken_beats() -> None:
+async def test_nobody_is_buried_before_a_whole_lease_of_unbroken_beats() -> None:
     """A supervisor that just started, or just came back from an outage, gives the others time to beat."""
-
-    async def scenario(house: Household) -> None:
-        house.beat()
-        house.register("gone")
-        await asyncio.sleep(14.0)
-        house.backend.away = True
-        await asyncio.sleep(20.0)
-        house.backend.away = False
-        await asyncio.sleep(14.0)
-        assert house.workers() == ["ours", "gone"]
-        await asyncio.sleep(3.0)
-        assert house.workers() == ["ours"]
-
-    play(scenario)
+    house = Household()
+    house.beat()
+    house.register("gone")
+    await asyncio.sleep(14.0)
+    house.backend.away = True
+    await asyncio.sleep(20.0)
+    house.backend.away = False
+    await asyncio.sleep(14.0)
+    assert house.workers() == ["ours", "gone"]
+    await asyncio.sleep(3.0)
+    assert house.workers() == ["ours"]
 
 
-def test_nobody_is_condemned_because_the_clock_of_the_store_was_set() -> None:
+async def test_nobody_is_condemned_because_the_clock_of_the_store_was_set() -> None:
     """After such a step every lease looks expired; for a whole lease the others have time to beat again."""
-
-    async def scenario(house: Household) -> None:
-        house.beat()
-        await asyncio.sleep(41.0)
-        set_at = house.clock.boot()
-        house.backend.ahead = timedelta(hours=1)
-        await asyncio.sleep(30.0)
-        assert house.backend.calls_of("condemn")[0] - set_at >= SETTINGS.lease
-
-    play(scenario)
+    house = Household()
+    house.beat()
+    await asyncio.sleep(41.0)
+    set_at = house.clock.boot()
+    house.backend.ahead = timedelta(hours=1)
+    await asyncio.sleep(30.0)
+    assert house.backend.calls_of("condemn")[0] - set_at >= SETTINGS.lease
 
 
-def test_a_refused_beat_parts_with_the_child() -> None:
+async def test_a_refused_beat_parts_with_the_child() -> None:
     """Who was buried by others is told so, gets no renewal, and another takes its place."""
-
-    async def scenario(house: Household) -> None:
-        house.beat()
-        await house.next_words()
-        house.backend.verbs._workers["ours"].condemned = True
-        assert await house.far.receive() == Buried()
-        assert house.child.phase is Phase.LEAVING
-        assert house.child.replace.is_set()
-        await asyncio.sleep(2 * SETTINGS.beat_every)
-        assert [event for event in house.told_events if isinstance(event, WorkerLost)] == [WorkerLost("ours", 1)]
-
-    play(scenario)
+    house = Household()
+    house.beat()
+    await house.next_words()
+    house.backend.verbs._workers["ours"].condemned = True
+    assert await house.far.receive() == Buried()
+    assert house.child.phase is Phase.LEAVING
+    assert house.child.replace.is_set()
+    await asyncio.sleep(2 * SETTINGS.beat_every)
+    assert [event for event in house.told_events if isinstance(event, WorkerLost)] == [WorkerLost("ours", 1)]
 
 
-def test_blocked_tasks_and_suspects_are_passed_on() -> None:
+async def test_blocked_tasks_and_suspects_are_passed_on() -> None:
     """A worker hears which tasks wait for one that knows them; a supervisor, that suspects wait for a child."""
-
-    async def scenario(house: Household) -> None:
-        house.beat()
-        house.claim_and_note("ours")
-        row = house.backend.verbs._jobs["job"]
-        row.block("no_worker")
-        await house.next_words()
-        await house.next_words()
-        assert await house.far.receive() == Adopt((("task", 1),))
-        row.wait(house.clock.now())
-        row.alone = True
-        await asyncio.sleep(6.0)
-        assert house.suspects[0] == {"default"}
-
-    play(scenario)
+    house = Household()
+    house.beat()
+    house.claim_and_note("ours")
+    row = house.backend.verbs._jobs["job"]
+    row.block("no_worker")
+    await house.next_words()
+    await house.next_words()
+    assert await house.far.receive() == Adopt((("task", 1),))
+    row.wait(house.clock.now())
+    row.alone = True
+    await asyncio.sleep(6.0)
+    assert house.suspects[0] == {"default"}
 
 
-def test_a_beat_that_is_asked_for_comes_at_once() -> None:
+async def test_a_beat_that_is_asked_for_comes_at_once() -> None:
     """Also one that is asked for while another is under way; and the next follows in its turn."""
-
-    async def scenario(house: Household) -> None:
-        house.backend.latency = 0.25
-        heart = house.beat()
-        await asyncio.sleep(0.1)
-        heart.beat_now()
-        heart.beat_now()
-        await asyncio.sleep(4.0)
-        assert house.backend.calls_of("beat") == [0.0, 0.5]
-        heart.beat_now()
-        await asyncio.sleep(0.1)
-        assert len(house.backend.calls_of("beat")) == 3
-
-    play(scenario)
+    house = Household()
+    house.backend.latency = 0.25
+    heart = house.beat()
+    await asyncio.sleep(0.1)
+    heart.beat_now()
+    heart.beat_now()
+    await asyncio.sleep(4.0)
+    assert house.backend.calls_of("beat") == [0.0, 0.5]
+    heart.beat_now()
+    await asyncio.sleep(0.1)
+    assert len(house.backend.calls_of("beat")) == 3

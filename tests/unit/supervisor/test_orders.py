@@ -4,7 +4,8 @@ import asyncio
 from datetime import timedelta
 from random import Random
 
-from household import Moody, play
+import pytest
+from household import Household, Moody
 
 from holdfast.core.record import Change, Kind
 from holdfast.events import Events
@@ -12,6 +13,8 @@ from holdfast.store.errand import arun_errand
 from holdfast.store.protocol import BeatAnswer
 from holdfast.supervisor.orders import LASTS, CarryOut, Order, Orders, forget_order, give_order, look_at_order
 from holdfast.worker.storecalls import StoreCalls
+
+pytestmark = pytest.mark.virtual_time
 
 
 class Desk:
@@ -47,93 +50,78 @@ async def give(backend: Moody, what: str, worker: str, **more) -> Order:
     return await arun_errand(backend.arun, give_order(backend.verbs, what, worker, **more))
 
 
-def test_who_has_the_worker_carries_it_out_once() -> None:
+async def test_who_has_the_worker_carries_it_out_once() -> None:
     """Two supervisors see the order; one has the worker, takes it at its beat, and not again at the next."""
-
-    async def scenario(house) -> None:
-        ours, other = Desk(house.backend, "ours"), Desk(house.backend, "other")
-        order = await give(house.backend, "dump", "ours", details={"why": "curious"})
+    house = Household()
+    ours, other = Desk(house.backend, "ours"), Desk(house.backend, "other")
+    order = await give(house.backend, "dump", "ours", details={"why": "curious"})
+    await other.beat()
+    assert await look(house.backend, order) == order
+    for _ in range(3):
+        await ours.beat()
         await other.beat()
-        assert await look(house.backend, order) == order
-        for _ in range(3):
-            await ours.beat()
-            await other.beat()
-        assert (ours.done, other.done) == ([order], [])
-        assert waiting(house.backend) == 0
-
-    play(scenario)
+    assert (ours.done, other.done) == ([order], [])
+    assert waiting(house.backend) == 0
 
 
-def test_of_two_that_think_it_is_theirs_one_does_it() -> None:
+async def test_of_two_that_think_it_is_theirs_one_does_it() -> None:
     """A taken order is forgotten by comparison of versions: who comes second has nothing to carry out."""
-
-    async def scenario(house) -> None:
-        house.backend.latency = 0.1
-        one, two = Desk(house.backend, "ours"), Desk(house.backend, "ours")
-        order = await give(house.backend, "dump", "ours")
-        await asyncio.gather(one.beat(), two.beat())
-        assert one.done + two.done == [order]
-
-    play(scenario)
+    house = Household()
+    house.backend.latency = 0.1
+    one, two = Desk(house.backend, "ours"), Desk(house.backend, "ours")
+    order = await give(house.backend, "dump", "ours")
+    await asyncio.gather(one.beat(), two.beat())
+    assert one.done + two.done == [order]
 
 
-def test_what_nobody_takes_is_forgotten_after_a_minute_without_haste() -> None:
+async def test_what_nobody_takes_is_forgotten_after_a_minute_without_haste() -> None:
     """It costs one look a beat while it waits; then whoever sees it forgets it, and looks no more."""
-
-    async def scenario(house) -> None:
-        desk = Desk(house.backend, "ours")
-        await give(house.backend, "dump", "gone")
-        looks = []
-        for _ in range(6):
-            before = len(house.backend.calls_of("due_records"))
-            await desk.beat()
-            await asyncio.sleep(LASTS.total_seconds() / 5)
-            looks.append(len(house.backend.calls_of("due_records")) - before)
-        assert looks == [1] * 6
+    house = Household()
+    desk = Desk(house.backend, "ours")
+    await give(house.backend, "dump", "gone")
+    looks = []
+    for _ in range(6):
+        before = len(house.backend.calls_of("due_records"))
         await desk.beat()
-        assert waiting(house.backend) == 0
-        before = len(house.backend.called)
-        await desk.beat()
-        assert len(house.backend.called) == before
-        assert desk.done == []
+        await asyncio.sleep(LASTS.total_seconds() / 5)
+        looks.append(len(house.backend.calls_of("due_records")) - before)
+    assert looks == [1] * 6
+    await desk.beat()
+    assert waiting(house.backend) == 0
+    before = len(house.backend.called)
+    await desk.beat()
+    assert len(house.backend.called) == before
+    assert desk.done == []
 
-    play(scenario)
 
-
-def test_an_order_comes_too_late() -> None:
+async def test_an_order_comes_too_late() -> None:
     """Who was away for a minute does not do what nobody waits for any more."""
-
-    async def scenario(house) -> None:
-        desk = Desk(house.backend, "ours")
-        await give(house.backend, "dump", "ours", lasts=timedelta(seconds=5))
-        await asyncio.sleep(6)
-        await desk.beat()
-        assert desk.done == []
-        assert waiting(house.backend) == 0
-
-    play(scenario)
+    house = Household()
+    desk = Desk(house.backend, "ours")
+    await give(house.backend, "dump", "ours", lasts=timedelta(seconds=5))
+    await asyncio.sleep(6)
+    await desk.beat()
+    assert desk.done == []
+    assert waiting(house.backend) == 0
 
 
-def test_orders_that_cannot_be_read_or_are_unknown_wait_for_others() -> None:
+async def test_orders_that_cannot_be_read_or_are_unknown_wait_for_others() -> None:
     """Another release may know them; they hinder no other order, and are forgotten in the end."""
-
-    async def scenario(house) -> None:
-        desk = Desk(house.backend, "ours")
-        unreadable = Change(Kind.ORDER, "x", 0, "t", b"\xff", due_at=house.clock.now())
-        house.backend.run(house.verbs.change_records([unreadable]))
-        await give(house.backend, "dance", "ours")
-        order = await give(house.backend, "dump", "ours")
-        await desk.beat()
-        assert desk.done == [order]
-        assert waiting(house.backend) == 2
-        await asyncio.sleep(LASTS.total_seconds() + 1)
-        await desk.beat()
-        assert waiting(house.backend) == 0
-
-    play(scenario)
+    house = Household()
+    desk = Desk(house.backend, "ours")
+    unreadable = Change(Kind.ORDER, "x", 0, "t", b"\xff", due_at=house.clock.now())
+    house.backend.run(house.verbs.change_records([unreadable]))
+    await give(house.backend, "dance", "ours")
+    order = await give(house.backend, "dump", "ours")
+    await desk.beat()
+    assert desk.done == [order]
+    assert waiting(house.backend) == 2
+    await asyncio.sleep(LASTS.total_seconds() + 1)
+    await desk.beat()
+    assert waiting(house.backend) == 0
 
 
-def test_one_that_fails_or_takes_long_hinders_no_other(caplog) -> None:
+async def test_one_that_fails_or_takes_long_hinders_no_other(caplog) -> None:
     """Orders are carried out side by side, and a failure is told."""
 
     async def fail(order: Order) -> None:
@@ -142,67 +130,57 @@ def test_one_that_fails_or_takes_long_hinders_no_other(caplog) -> None:
     async def last(_: Order) -> None:
         await asyncio.sleep(1000)
 
-    async def scenario(house) -> None:
-        desk = Desk(house.backend, "ours", fail=fail, last=last)
-        for what in ("fail", "last", "dump"):
-            await give(house.backend, what, "ours")
-        await desk.beat()
-        assert [order.what for order in desk.done] == ["dump"]
-        assert not desk.running.done()
-        assert "the order to fail worker ours could not be carried out" in caplog.text
-
-    play(scenario)
+    house = Household()
+    desk = Desk(house.backend, "ours", fail=fail, last=last)
+    for what in ("fail", "last", "dump"):
+        await give(house.backend, what, "ours")
+    await desk.beat()
+    assert [order.what for order in desk.done] == ["dump"]
+    assert not desk.running.done()
+    assert "the order to fail worker ours could not be carried out" in caplog.text
 
 
-def test_an_outage_delays_orders() -> None:
+async def test_an_outage_delays_orders() -> None:
     """A look that the store does not answer is repeated with the next beat."""
-
-    async def scenario(house) -> None:
-        desk = Desk(house.backend, "ours")
-        order = await give(house.backend, "dump", "ours")
-        house.backend.away = True
-        await desk.beat()
-        house.backend.away = False
-        assert desk.done == []
-        await desk.beat()
-        assert desk.done == [order]
-
-    play(scenario)
+    house = Household()
+    desk = Desk(house.backend, "ours")
+    order = await give(house.backend, "dump", "ours")
+    house.backend.away = True
+    await desk.beat()
+    house.backend.away = False
+    assert desk.done == []
+    await desk.beat()
+    assert desk.done == [order]
 
 
-def test_who_dies_over_an_order_leaves_it_taken() -> None:
+async def test_who_dies_over_an_order_leaves_it_taken() -> None:
     """It is not begun by anybody else, and forgotten when it should have been done."""
 
     async def last(_: Order) -> None:
         await asyncio.sleep(1000)
 
-    async def scenario(house) -> None:
-        dying, heir = Desk(house.backend, "ours", last=last), Desk(house.backend, "ours", last=last)
-        order = await give(house.backend, "last", "ours")
-        await dying.beat()
-        dying.running.cancel()
-        seen = await look(house.backend, order)
-        assert seen is not None
-        assert seen.taken
-        await heir.beat()
-        assert (await look(house.backend, order)) == seen
-        await asyncio.sleep(2 * LASTS.total_seconds())
-        await heir.beat()
-        assert waiting(house.backend) == 0
-
-    play(scenario)
+    house = Household()
+    dying, heir = Desk(house.backend, "ours", last=last), Desk(house.backend, "ours", last=last)
+    order = await give(house.backend, "last", "ours")
+    await dying.beat()
+    dying.running.cancel()
+    seen = await look(house.backend, order)
+    assert seen is not None
+    assert seen.taken
+    await heir.beat()
+    assert (await look(house.backend, order)) == seen
+    await asyncio.sleep(2 * LASTS.total_seconds())
+    await heir.beat()
+    assert waiting(house.backend) == 0
 
 
-def test_taking_an_order_back() -> None:
+async def test_taking_an_order_back() -> None:
     """Who gave it and waits no more forgets it, and then nobody carries it out."""
-
-    async def scenario(house) -> None:
-        desk = Desk(house.backend, "ours")
-        order = await give(house.backend, "dump", "ours")
-        for _ in range(2):
-            await arun_errand(house.backend.arun, forget_order(house.verbs, order.id))
-        await desk.beat()
-        assert desk.done == []
-        assert await look(house.backend, order) is None
-
-    play(scenario)
+    house = Household()
+    desk = Desk(house.backend, "ours")
+    order = await give(house.backend, "dump", "ours")
+    for _ in range(2):
+        await arun_errand(house.backend.arun, forget_order(house.verbs, order.id))
+    await desk.beat()
+    assert desk.done == []
+    assert await look(house.backend, order) is None

@@ -4,7 +4,8 @@ import asyncio
 import signal
 from datetime import timedelta
 
-from household import Household, play
+import pytest
+from household import Household
 
 from holdfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
 from holdfast.core.job import ClaimRef, Progress
@@ -18,6 +19,8 @@ from holdfast.worker.messages import Noticed, Stuck
 
 SEGV, KILLED = Exit(-signal.SIGSEGV, 50 << 20, 1.5), Exit(-signal.SIGKILL, 900 << 20, 1.5)
 
+pytestmark = pytest.mark.virtual_time
+
 
 class Tray:
     """A desk on which incidents are left."""
@@ -27,6 +30,9 @@ class Tray:
 
     def report(self, incident: Incident, evidence: Evidence | None = None) -> None:
         self.reported.append((incident, evidence))
+
+    def learn(self, _settings: object) -> None:
+        """Keep all."""
 
     async def run(self, _calls: object) -> None:
         await asyncio.Event().wait()
@@ -55,7 +61,7 @@ class Seat:
         self.tray = Tray()
         self.witness = Witness(house.clock, self.tray, memory or Memory())
         self.witness.meet("s-1", lambda: [house.child])
-        self.writing = asyncio.ensure_future(self.witness.write(house.calls))
+        self.writing = asyncio.ensure_future(self.witness.write(house.calls, house.settings))
 
     @staticmethod
     async def _surroundings(supervisor) -> dict[str, str]:
@@ -78,213 +84,172 @@ def run_a_job(house: Household) -> ClaimRef:
     return claim.ref
 
 
-def test_a_crash_names_what_ran(monkeypatch) -> None:
+async def test_a_crash_names_what_ran(monkeypatch) -> None:
     """Task, job, attempt and progress come from the store; what it used from the kernel."""
-
-    async def scenario(house: Household) -> None:
-        await asyncio.sleep(0)
-        seat, ref = Seat(house, monkeypatch), run_a_job(house)
-        await asyncio.sleep(0)
-        await seat.witness.saw_end(house.child, SEGV)
-        incident, parts = await seat.told()
-        assert incident.trouble is Trouble.CRASH
-        assert incident.summary == "worker ours died of SIGSEGV while it ran task job"
-        assert incident.jobs == (InvolvedJob("job", ref.fence, "task", 1, "3 of 10"),)
-        assert (incident.worker, incident.pid, incident.supervisor) == ("ours", 1, "s-1")
-        assert parts["exit"] == "its process was ended by SIGSEGV\npeak memory: 50.0 MB\nprocessor time: 1.50 s"
-        assert parts["memory"].startswith("out of memory: unknown: ")
-        assert "child ours: process 1, working" in parts["supervisor"]
-
-    play(scenario)
+    house = Household()
+    await asyncio.sleep(0)
+    seat, ref = Seat(house, monkeypatch), run_a_job(house)
+    await asyncio.sleep(0)
+    await seat.witness.saw_end(house.child, SEGV)
+    incident, parts = await seat.told()
+    assert incident.trouble is Trouble.CRASH
+    assert incident.summary == "worker ours died of SIGSEGV while it ran task job"
+    assert incident.jobs == (InvolvedJob("job", ref.fence, "task", 1, "3 of 10"),)
+    assert (incident.worker, incident.pid, incident.supervisor) == ("ours", 1, "s-1")
+    assert parts["exit"] == "its process was ended by SIGSEGV\npeak memory: 50.0 MB\nprocessor time: 1.50 s"
+    assert parts["memory"].startswith("out of memory: unknown: ")
+    assert "child ours: process 1, working" in parts["supervisor"]
 
 
-def test_an_end_that_was_wanted_is_no_incident(monkeypatch) -> None:
+async def test_an_end_that_was_wanted_is_no_incident(monkeypatch) -> None:
     """Who was asked to leave and did, or was ended because of a stop, has no trouble."""
-
-    async def scenario(house: Household) -> None:
-        seat = Seat(house, monkeypatch)
-        house.child.phase = Phase.STARTING
-        house.child.kill_to_stop()
-        await seat.witness.saw_end(house.child, KILLED)
-        await asyncio.sleep(10)
-        assert seat.tray.reported == []
-
-    play(scenario)
+    house = Household()
+    seat = Seat(house, monkeypatch)
+    house.child.phase = Phase.STARTING
+    house.child.kill_to_stop()
+    await seat.witness.saw_end(house.child, KILLED)
+    await asyncio.sleep(10)
+    assert seat.tray.reported == []
 
 
-def test_out_of_memory(monkeypatch) -> None:
+async def test_out_of_memory(monkeypatch) -> None:
     """Certain or likely: either is called so."""
-
-    async def scenario(house: Household) -> None:
-        seat = Seat(house, monkeypatch, Memory(Seen(limit=1000 << 20)))
-        await seat.witness.saw_end(house.child, KILLED)
-        incident, parts = await seat.told()
-        assert incident.trouble is Trouble.OUT_OF_MEMORY
-        assert incident.summary == "worker ours most likely ran out of memory with no job running"
-        assert (
-            parts["memory"] == "out of memory: likely: it was ended by SIGKILL and had had 900.0 MB of 1,000.0 MB"
-        )
-
-    play(scenario)
+    house = Household()
+    seat = Seat(house, monkeypatch, Memory(Seen(limit=1000 << 20)))
+    await seat.witness.saw_end(house.child, KILLED)
+    incident, parts = await seat.told()
+    assert incident.trouble is Trouble.OUT_OF_MEMORY
+    assert incident.summary == "worker ours most likely ran out of memory with no job running"
+    assert parts["memory"] == "out of memory: likely: it was ended by SIGKILL and had had 900.0 MB of 1,000.0 MB"
 
 
-def test_who_was_ended_by_us_did_not_run_out_of_memory(monkeypatch) -> None:
+async def test_who_was_ended_by_us_did_not_run_out_of_memory(monkeypatch) -> None:
     """The signal was ours: a hang is called a hang, with how it was found."""
-
-    async def scenario(house: Household) -> None:
-        seat = Seat(house, monkeypatch, Memory(Seen(kills_before=1, kills=2)))
-        house.child.verdict = "it gave no sign of life for 120 s, here:\nstacks"
-        house.child.portrait = {"stacks": "somewhere"}
-        await seat.witness.saw_end(house.child, KILLED)
-        incident, parts = await seat.told()
-        assert incident.trouble is Trouble.HANG
-        assert "hung (it gave no sign of life for 120 s) and was ended with no job running" in incident.summary
-        assert parts["stacks"] == "somewhere"
-        assert "memory" not in parts
-
-    play(scenario)
+    house = Household()
+    seat = Seat(house, monkeypatch, Memory(Seen(kills_before=1, kills=2)))
+    house.child.verdict = "it gave no sign of life for 120 s, here:\nstacks"
+    house.child.portrait = {"stacks": "somewhere"}
+    await seat.witness.saw_end(house.child, KILLED)
+    incident, parts = await seat.told()
+    assert incident.trouble is Trouble.HANG
+    assert "hung (it gave no sign of life for 120 s) and was ended with no job running" in incident.summary
+    assert parts["stacks"] == "somewhere"
+    assert "memory" not in parts
 
 
-def test_a_collector_that_fails_is_noted(monkeypatch) -> None:
+async def test_a_collector_that_fails_is_noted(monkeypatch) -> None:
     """Neither memory nor what a child left behind may be readable; the incident is told all the same."""
-
-    async def scenario(house: Household) -> None:
-        seat = Seat(house, monkeypatch, Memory(OSError("no such thing")))
-        monkeypatch.setattr(house.child.process, "remains", lambda: 1 / 0)
-        await seat.witness.saw_end(house.child, SEGV)
-        incident, parts = await seat.told()
-        assert incident.trouble is Trouble.CRASH
-        assert "(not known: ZeroDivisionError" in parts["remains"]
-        assert "not known" in parts["memory"]
-
-    play(scenario)
+    house = Household()
+    seat = Seat(house, monkeypatch, Memory(OSError("no such thing")))
+    monkeypatch.setattr(house.child.process, "remains", lambda: 1 / 0)
+    await seat.witness.saw_end(house.child, SEGV)
+    incident, parts = await seat.told()
+    assert incident.trouble is Trouble.CRASH
+    assert "(not known: ZeroDivisionError" in parts["remains"]
+    assert "not known" in parts["memory"]
 
 
-def test_a_store_that_is_away_delays_no_burial(monkeypatch) -> None:
+async def test_a_store_that_is_away_delays_no_burial(monkeypatch) -> None:
     """A moment, and the burial goes on; later the incident names the jobs by id alone."""
-
-    async def scenario(house: Household) -> None:
-        seat, ref = Seat(house, monkeypatch), run_a_job(house)
-        await asyncio.sleep(0)
-        house.backend.slow_verb = "get"
-        begun = house.clock.boot()
-        await seat.witness.saw_end(house.child, SEGV)
-        assert house.clock.boot() - begun <= MOMENT
-        incident, _ = await seat.told()
-        assert incident.summary == "worker ours died of SIGSEGV while it ran job job"
-        assert incident.jobs == (InvolvedJob("job", ref.fence),)
-
-    play(scenario)
+    house = Household()
+    seat, ref = Seat(house, monkeypatch), run_a_job(house)
+    await asyncio.sleep(0)
+    house.backend.slow_verb = "get"
+    begun = house.clock.boot()
+    await seat.witness.saw_end(house.child, SEGV)
+    assert house.clock.boot() - begun <= MOMENT
+    incident, _ = await seat.told()
+    assert incident.summary == "worker ours died of SIGSEGV while it ran job job"
+    assert incident.jobs == (InvolvedJob("job", ref.fence),)
 
 
-def test_before_there_is_a_store(monkeypatch) -> None:
+async def test_before_there_is_a_store(monkeypatch) -> None:
     """A child may die before any has told where the store is."""
-
-    async def scenario(house: Household) -> None:
-        seat = Seat(house, monkeypatch)
-        seat.writing.cancel()
-        house.child.phase, house.child.verdict = Phase.STARTING, "shop cannot be imported: no\nmore"
-        await seat.witness.saw_end(house.child, KILLED)
-        incident, _ = await seat.told()
-        assert incident.summary == "worker ours failed (shop cannot be imported: no) while it started"
-
-    play(scenario)
+    house = Household()
+    seat = Seat(house, monkeypatch)
+    seat.writing.cancel()
+    house.child.phase, house.child.verdict = Phase.STARTING, "shop cannot be imported: no\nmore"
+    await seat.witness.saw_end(house.child, KILLED)
+    incident, _ = await seat.told()
+    assert incident.summary == "worker ours failed (shop cannot be imported: no) while it started"
 
 
-def test_a_stuck_handler_is_told_once(monkeypatch) -> None:
+async def test_a_stuck_handler_is_told_once(monkeypatch) -> None:
     """With the stack that the child sends; the end of its process, which follows, is no other incident."""
-
-    async def scenario(house: Household) -> None:
-        seat, ref = Seat(house, monkeypatch), run_a_job(house)
-        await asyncio.sleep(0)
-        seat.witness.heard(house.child, Stuck(*ref, "it ignores its timeout of 3 s, here:\n  in dawdle"))
-        house.child.stuck.add(ref)
-        await seat.witness.saw_end(house.child, KILLED)
-        incident, parts = await seat.told()
-        assert incident.trouble is Trouble.STUCK
-        assert incident.summary == "worker ours cannot stop task job: it ignores its timeout of 3 s"
-        assert parts["stack"] == "  in dawdle"
-
-    play(scenario)
+    house = Household()
+    seat, ref = Seat(house, monkeypatch), run_a_job(house)
+    await asyncio.sleep(0)
+    seat.witness.heard(house.child, Stuck(*ref, "it ignores its timeout of 3 s, here:\n  in dawdle"))
+    house.child.stuck.add(ref)
+    await seat.witness.saw_end(house.child, KILLED)
+    incident, parts = await seat.told()
+    assert incident.trouble is Trouble.STUCK
+    assert incident.summary == "worker ours cannot stop task job: it ignores its timeout of 3 s"
+    assert parts["stack"] == "  in dawdle"
 
 
-def test_what_a_child_notices(monkeypatch) -> None:
+async def test_what_a_child_notices(monkeypatch) -> None:
     """It is told as the child says it."""
-
-    async def scenario(house: Household) -> None:
-        seat = Seat(house, monkeypatch)
-        seat.witness.heard(house.child, Noticed(Trouble.EXCEPTION, "in a thread", "f", {"trace": "…"}, count=3))
-        incident, parts = await seat.told()
-        assert (incident.trouble, incident.summary, incident.fingerprint) == ("exception", "in a thread", "f")
-        assert (incident.count, parts) == (3, {"trace": "…"})
-
-    play(scenario)
+    house = Household()
+    seat = Seat(house, monkeypatch)
+    seat.witness.heard(house.child, Noticed(Trouble.EXCEPTION, "in a thread", "f", {"trace": "…"}, count=3))
+    incident, parts = await seat.told()
+    assert (incident.trouble, incident.summary, incident.fingerprint) == ("exception", "in a thread", "f")
+    assert (incident.count, parts) == (3, {"trace": "…"})
 
 
-def test_a_lost_worker(monkeypatch) -> None:
+async def test_a_lost_worker(monkeypatch) -> None:
     """Host, process and last beat are those of the lost, not ours."""
-
-    async def scenario(house: Household) -> None:
-        seat = Seat(house, monkeypatch)
-        info = WorkerInfo("gone", "s-2", "web-07", 4711, timedelta(seconds=15))
-        lost = Worker(info, house.clock.now(), timedelta(seconds=17), condemned=True, held=2, running=1)
-        seat.witness.saw_loss(lost, (InvolvedJob("j", 1, "send", 1),))
-        incident, parts = await seat.told()
-        assert incident.summary == "worker gone on web-07 was not heard of for 17 s while it ran send j"
-        assert (incident.trouble, incident.host, incident.pid) == ("lost", "web-07", 4711)
-        assert "last beat: 17 s before it was buried; its lease was 15 s" in parts["worker"]
-
-    play(scenario)
+    house = Household()
+    seat = Seat(house, monkeypatch)
+    info = WorkerInfo("gone", "s-2", "web-07", 4711, timedelta(seconds=15))
+    lost = Worker(info, house.clock.now(), timedelta(seconds=17), condemned=True, held=2, running=1)
+    seat.witness.saw_loss(lost, (InvolvedJob("j", 1, "send", 1),))
+    incident, parts = await seat.told()
+    assert incident.summary == "worker gone on web-07 was not heard of for 17 s while it ran send j"
+    assert (incident.trouble, incident.host, incident.pid) == ("lost", "web-07", 4711)
+    assert "last beat: 17 s before it was buried; its lease was 15 s" in parts["worker"]
 
 
-def test_what_is_found_out_last_is_still_told(monkeypatch) -> None:
+async def test_what_is_found_out_last_is_still_told(monkeypatch) -> None:
     """A supervisor that ends gives it a second."""
-
-    async def scenario(house: Household) -> None:
-        seat, _ = Seat(house, monkeypatch), run_a_job(house)
-        await asyncio.sleep(0)
-        house.backend.latency = 0.3
-        await seat.witness.saw_end(house.child, SEGV)
-        assert seat.tray.reported == []
-        seat.writing.cancel()
-        await asyncio.wait([seat.writing])
-        assert len(seat.tray.reported) == 1
-
-    play(scenario)
+    house = Household()
+    seat, _ = Seat(house, monkeypatch), run_a_job(house)
+    await asyncio.sleep(0)
+    house.backend.latency = 0.3
+    await seat.witness.saw_end(house.child, SEGV)
+    assert seat.tray.reported == []
+    seat.writing.cancel()
+    await asyncio.wait([seat.writing])
+    assert len(seat.tray.reported) == 1
 
 
-def test_chores_tell_of_a_lost_worker(monkeypatch) -> None:
+async def test_chores_tell_of_a_lost_worker(monkeypatch) -> None:
     """What the store knew of it is taken down before its burial changes that."""
-
-    async def scenario(house: Household) -> None:
-        seat = Seat(house, monkeypatch)
-        house.register("other")
-        [claim] = house.claim("other")
-        house.backend.run(house.verbs.start("other", [(claim.ref, house.clock.now())]))
-        heart = house.beat(witness=seat.witness)
-        await asyncio.sleep(40)
-        incident, _ = await seat.told()
-        assert incident.jobs == (InvolvedJob("job", claim.fence, "task", 1, None),)
-        assert house.workers() == ["ours"]
-        assert heart is not None
-
-    play(scenario)
+    house = Household()
+    seat = Seat(house, monkeypatch)
+    house.register("other")
+    [claim] = house.claim("other")
+    house.backend.run(house.verbs.start("other", [(claim.ref, house.clock.now())]))
+    heart = house.beat(witness=seat.witness)
+    await asyncio.sleep(40)
+    incident, _ = await seat.told()
+    assert incident.jobs == (InvolvedJob("job", claim.fence, "task", 1, None),)
+    assert house.workers() == ["ours"]
+    assert heart is not None
 
 
-def test_a_burial_does_not_need_its_incident(monkeypatch, caplog) -> None:
+async def test_a_burial_does_not_need_its_incident(monkeypatch, caplog) -> None:
     """Where nothing can be read of a lost worker, it is buried all the same."""
-
-    async def scenario(house: Household) -> None:
-        seat = Seat(house, monkeypatch)
-        house.register("other")
-        monkeypatch.setattr(house.verbs, "list_jobs", _unreadable, raising=False)
-        house.beat(witness=seat.witness)
-        await asyncio.sleep(40)
-        assert house.workers() == ["ours"]
-        assert seat.tray.reported == []
-        assert "nothing could be taken down about lost worker other" in caplog.text
-
-    play(scenario)
+    house = Household()
+    seat = Seat(house, monkeypatch)
+    house.register("other")
+    monkeypatch.setattr(house.verbs, "list_jobs", _unreadable, raising=False)
+    house.beat(witness=seat.witness)
+    await asyncio.sleep(40)
+    assert house.workers() == ["ours"]
+    assert seat.tray.reported == []
+    assert "nothing could be taken down about lost worker other" in caplog.text
 
 
 def _unreadable(*_: object) -> None:

@@ -179,15 +179,12 @@ def test_a_closed_connection_of_sqlalchemy_is_refused(shop, postgres_url):
             pack(shop, own)
 
 
-def test_a_connection_that_is_back_in_its_pool_is_refused(shop, postgres_url):
-    async def use():
-        async with asyncpg.create_pool(**for_asyncpg(postgres_url), min_size=1, max_size=1) as pool:
-            async with pool.acquire() as own:
-                pass
-            with pytest.raises(ConfigurationError, match="this connection is closed or lost"):
-                await shop.tasks["pack"].options(tx=own).aenqueue(order=1)
-
-    asyncio.run(use())
+async def test_a_connection_that_is_back_in_its_pool_is_refused(shop, postgres_url):
+    async with asyncpg.create_pool(**for_asyncpg(postgres_url), min_size=1, max_size=1) as pool:
+        async with pool.acquire() as own:
+            pass
+        with pytest.raises(ConfigurationError, match="this connection is closed or lost"):
+            await shop.tasks["pack"].options(tx=own).aenqueue(order=1)
 
 
 def test_a_transaction_that_has_failed_is_refused(shop, own):

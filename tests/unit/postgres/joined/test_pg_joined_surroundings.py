@@ -56,41 +56,34 @@ def test_what_the_user_makes_of_rows_does_not_matter(shop, postgres_url, row_fac
     assert jobs(shop) == 1
 
 
-def test_what_the_user_makes_of_values_of_asyncpg_does_not_matter(shop, postgres_url):
+async def test_what_the_user_makes_of_values_of_asyncpg_does_not_matter(shop, postgres_url):
     class Mute(asyncpg.Record):
         def __iter__(self):
             raise AssertionError("not ours to call")
 
-    async def use():
-        own = await asyncpg.connect(**for_asyncpg(postgres_url), record_class=Mute, statement_cache_size=0)
-        await own.set_type_codec("uuid", schema="pg_catalog", encoder=str, decoder=str)
-        await own.set_type_codec("jsonb", schema="pg_catalog", encoder=json.dumps, decoder=json.loads)
-        async with own.transaction():
-            bound = shop.tasks["pack"].options(tx=own, key="order-1", tags=["x"])
-            first, again = await bound.aenqueue(order=1), await bound.aenqueue(order=1)
-        await own.close()
-        return first, again
-
-    first, again = asyncio.run(use())
+    own = await asyncpg.connect(**for_asyncpg(postgres_url), record_class=Mute, statement_cache_size=0)
+    await own.set_type_codec("uuid", schema="pg_catalog", encoder=str, decoder=str)
+    await own.set_type_codec("jsonb", schema="pg_catalog", encoder=json.dumps, decoder=json.loads)
+    async with own.transaction():
+        bound = shop.tasks["pack"].options(tx=own, key="order-1", tags=["x"])
+        first, again = await bound.aenqueue(order=1), await bound.aenqueue(order=1)
+    await own.close()
     assert (again.id, again.created) == (first.id, False)
     assert jobs(shop) == 1
 
 
-def test_a_pooler_may_stand_before_the_user_s_connection(shop, pgbouncer_url):
+async def test_a_pooler_may_stand_before_the_user_s_connection(shop, pgbouncer_url):
     """As its users have to, they prepare no statements."""
     with psycopg.connect(**for_libpq(pgbouncer_url), prepare_threshold=None) as own:
         for order in range(20):
             shop.tasks["pack"].options(tx=own, key=f"order-{order % 10}").enqueue(order=order)
             own.commit()
 
-    async def use():
-        own = await asyncpg.connect(**for_asyncpg(pgbouncer_url), statement_cache_size=0)
-        for order in range(20):
-            async with own.transaction():
-                await shop.tasks["pack"].options(tx=own, key=f"order-{order}").aenqueue(order=order)
-        await own.close()
-
-    asyncio.run(use())
+    own = await asyncpg.connect(**for_asyncpg(pgbouncer_url), statement_cache_size=0)
+    for order in range(20):
+        async with own.transaction():
+            await shop.tasks["pack"].options(tx=own, key=f"order-{order}").aenqueue(order=order)
+    await own.close()
     assert jobs(shop) == 20
 
 

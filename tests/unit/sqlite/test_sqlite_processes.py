@@ -4,7 +4,6 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -25,20 +24,8 @@ LEASE = timedelta(seconds=15)
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "jobs.db"
-
-
-@pytest.fixture
 def clock() -> FakeClock:
     return FakeClock()
-
-
-@pytest.fixture
-def backend(path: Path, clock: FakeClock) -> Iterator[SqliteBackend]:
-    backend = SqliteBackend(path, clock=clock)
-    yield backend
-    backend.close()
 
 
 def register(backend: SqliteBackend, worker: str) -> None:

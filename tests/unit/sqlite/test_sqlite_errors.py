@@ -5,7 +5,6 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
@@ -30,18 +29,6 @@ PATH = Path("/data/jobs.db")
 CODES = sorted(
     {value for name, value in vars(sqlite3).items() if name.startswith("SQLITE_") and isinstance(value, int)}
 )
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "jobs.db"
-
-
-@pytest.fixture
-def backend(path: Path) -> Iterator[SqliteBackend]:
-    backend = SqliteBackend(path)
-    yield backend
-    backend.close()
 
 
 def new_jobs(count: int, payload: bytes = b"") -> list[NewJob]:

@@ -1,11 +1,11 @@
 """No connection crosses a fork: parent and child both go on, whatever ran meanwhile, and no fork waits for ever."""
 
-import subprocess
-import sys
 from pathlib import Path
 
+from forking import run_forking
+
 PRELUDE = """
-import asyncio, os, signal, sqlite3, sys, threading
+import asyncio, sqlite3, sys, threading
 from holdfast.core.job import NewJob
 from holdfast.errors import StoreError
 from holdfast.store.sqlite import SqliteBackend, forks
@@ -19,21 +19,6 @@ def enqueue(name):
 def total():
     return sum(backend.run(backend.verbs.count()).values())
 
-def fork(act):
-    child = os.fork()
-    if child == 0:
-        signal.alarm(30)
-        try:
-            act()
-        except BaseException as error:
-            print(f"in the child: {error!r}", flush=True)
-            os._exit(1)
-        os._exit(0)
-    return child
-
-def well(child):
-    return os.waitpid(child, 0)[1] == 0
-
 def refused():
     try:
         enqueue("refused")
@@ -42,13 +27,6 @@ def refused():
     else:
         raise AssertionError("the child used what it inherited")
 """
-
-
-def run_script(script: str, path: Path) -> None:
-    # Newer Pythons warn of any fork in a process with threads; here that is the point.
-    command = [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", "-c", PRELUDE + script, path]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 PARENT_CLOSES = """
@@ -76,7 +54,7 @@ assert stored == (7,), stored
 
 def test_a_child_loses_nothing_when_its_parent_closes(tmp_path: Path) -> None:
     """What a child enqueued is there after its parent has let go of the files, and both were opened before."""
-    run_script(PARENT_CLOSES, tmp_path / "jobs.db")
+    run_forking(PRELUDE + PARENT_CLOSES, tmp_path / "jobs.db")
 
 
 THREADS_AT_WORK = """
@@ -112,7 +90,7 @@ backend.close()
 
 def test_children_work_whatever_the_parents_threads_do(tmp_path: Path) -> None:
     """Forks from two threads while two others write and read: every child finds the store open to it."""
-    run_script(THREADS_AT_WORK, tmp_path / "jobs.db")
+    run_forking(PRELUDE + THREADS_AT_WORK, tmp_path / "jobs.db")
 
 
 LISTENER = """
@@ -140,7 +118,7 @@ backend.close()
 
 def test_a_listener_hears_on_after_a_fork(tmp_path: Path) -> None:
     """The bell's own connection does not cross either, and is opened again when it is next looked at."""
-    run_script(LISTENER, tmp_path / "jobs.db")
+    run_forking(PRELUDE + LISTENER, tmp_path / "jobs.db")
 
 
 INSIDE = """
@@ -159,7 +137,7 @@ backend.close()
 
 def test_a_fork_inside_a_call_neither_hangs_nor_harms(tmp_path: Path) -> None:
     """A thread that forks in the middle of its own call goes on with it; the child is told why it cannot."""
-    run_script(INSIDE, tmp_path / "jobs.db")
+    run_forking(PRELUDE + INSIDE, tmp_path / "jobs.db")
 
 
 SLOW = """
@@ -186,7 +164,7 @@ backend.close()
 
 def test_a_fork_does_not_wait_for_ever(tmp_path: Path) -> None:
     """A call that takes too long does not hold up a fork; the child is told why it cannot use the store."""
-    run_script(SLOW, tmp_path / "jobs.db")
+    run_forking(PRELUDE + SLOW, tmp_path / "jobs.db")
 
 
 UNANNOUNCED = """
@@ -212,7 +190,7 @@ backend.close()
 
 def test_a_fork_without_our_handlers_is_noticed(tmp_path: Path) -> None:
     """Where a server written in C forks, and tells Python afterwards or never, the child is kept from harm."""
-    run_script(UNANNOUNCED, tmp_path / "jobs.db")
+    run_forking(PRELUDE + UNANNOUNCED, tmp_path / "jobs.db")
 
 
 POOL = """
@@ -232,4 +210,4 @@ backend.close()
 
 def test_a_pool_of_processes_shares_the_store(tmp_path: Path) -> None:
     """Processes made by multiprocessing's fork use the store that their parent had opened."""
-    run_script(POOL, tmp_path / "jobs.db")
+    run_forking(PRELUDE + POOL, tmp_path / "jobs.db")

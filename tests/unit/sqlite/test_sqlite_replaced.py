@@ -1,9 +1,7 @@
 """Files that are replaced or removed while in use: nobody stays on a file that has lost its name."""
 
-import asyncio
 import shutil
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -18,16 +16,9 @@ from holdfast.store.sqlite.connect import Files
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "jobs.db"
-
-
-@pytest.fixture
-def backend(path: Path) -> Iterator[SqliteBackend]:
-    backend = SqliteBackend(path)
+def backend(backend: SqliteBackend) -> SqliteBackend:
     use_all(backend, "old")
-    yield backend
-    backend.close()
+    return backend
 
 
 def use_all(backend: SqliteBackend, job: str) -> None:
@@ -116,23 +107,20 @@ def test_lost_beats_are_made_anew(path: Path, backend: SqliteBackend) -> None:
     assert backend.run(backend.verbs.get("old")) is not None
 
 
-def test_a_listener_watches_the_file_that_bears_the_name(
+async def test_a_listener_watches_the_file_that_bears_the_name(
     path: Path, backend: SqliteBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The counter of a restored file is news, and is the one looked at from then on."""
     monkeypatch.setattr(bell, "LOOK_EVERY", 0.01)
 
-    async def scene() -> list[bool]:
-        listener = backend.bell.listen()
-        heard = [await listener.wait(0.05)]
-        restore(other_store(path.parent / "backup"), path)
-        heard += [await listener.wait(30), await listener.wait(0.05)]
-        with closing(sqlite3.connect(path)) as raw:
-            columns = "state, queue, priority, run_at, task, version, max_attempts, created_at, payload"
-            raw.execute(f"INSERT INTO holdfast_job (id, {columns}) SELECT 'new', {columns} FROM holdfast_job")
-            raw.commit()
-        heard += [await listener.wait(30), await listener.wait(0.05)]
-        listener.close()
-        return heard
-
-    assert asyncio.run(scene()) == [False, True, False, True, False]
+    listener = backend.bell.listen()
+    heard = [await listener.wait(0.05)]
+    restore(other_store(path.parent / "backup"), path)
+    heard += [await listener.wait(30), await listener.wait(0.05)]
+    with closing(sqlite3.connect(path)) as raw:
+        columns = "state, queue, priority, run_at, task, version, max_attempts, created_at, payload"
+        raw.execute(f"INSERT INTO holdfast_job (id, {columns}) SELECT 'new', {columns} FROM holdfast_job")
+        raw.commit()
+    heard += [await listener.wait(30), await listener.wait(0.05)]
+    listener.close()
+    assert heard == [False, True, False, True, False]

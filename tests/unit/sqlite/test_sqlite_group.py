@@ -3,7 +3,6 @@
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,6 @@ from holdfast.store.sqlite import SqliteBackend
 from holdfast.store.sqlite.forks import Connection
 from holdfast.store.sqlite.group import GROUP_LIMIT, GroupWriter
 from holdfast.store.verb import Access, Command, Steps, Verb
-
-
-@pytest.fixture
-def backend(tmp_path: Path) -> Iterator[SqliteBackend]:
-    backend = SqliteBackend(tmp_path / "jobs.db")
-    yield backend
-    backend.close()
 
 
 def writer_of(backend: SqliteBackend) -> GroupWriter:
@@ -201,34 +193,28 @@ def test_many_threads_write_at_once(backend: SqliteBackend) -> None:
     assert total(backend) == 160
 
 
-def test_async_callers_share_commits(backend: SqliteBackend) -> None:
+async def test_async_callers_share_commits(backend: SqliteBackend) -> None:
     """Verbs awaited together stand in line at once."""
     writer = writer_of(backend)
     seen = statements_of(writer)
 
-    async def crowd() -> None:
-        verbs = [backend.verbs.enqueue(new_jobs(str(number))) for number in range(100)]
-        await asyncio.gather(*(backend.arun(verb) for verb in verbs))
-
-    asyncio.run(crowd())
+    verbs = [backend.verbs.enqueue(new_jobs(str(number))) for number in range(100)]
+    await asyncio.gather(*(backend.arun(verb) for verb in verbs))
     assert total(backend) == 100
     assert seen.count("COMMIT") < 50
 
 
-def test_a_cancelled_caller_withdraws_its_verb(backend: SqliteBackend) -> None:
+async def test_a_cancelled_caller_withdraws_its_verb(backend: SqliteBackend) -> None:
     """A verb that nobody has begun does not run once its caller was cancelled."""
     writer = writer_of(backend)
 
-    async def cancelled() -> None:
-        task = asyncio.ensure_future(backend.arun(backend.verbs.enqueue(new_jobs("withdrawn"))))
-        with writer._lead:
-            await asyncio.sleep(0)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-        await backend.arun(backend.verbs.enqueue(new_jobs("later")))
-
-    asyncio.run(cancelled())
+    task = asyncio.ensure_future(backend.arun(backend.verbs.enqueue(new_jobs("withdrawn"))))
+    with writer._lead:
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    await backend.arun(backend.verbs.enqueue(new_jobs("later")))
     assert backend.run(backend.verbs.get("withdrawn")) is None
     assert backend.run(backend.verbs.count())[State.READY] == 1
 

@@ -1,7 +1,6 @@
 """Keys, tags and results in SQLite, where a promise of the contract hangs on how they are stored."""
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -17,21 +16,14 @@ from holdfast.testing import FakeClock
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "jobs.db"
-
-
-@pytest.fixture
 def clock() -> FakeClock:
     return FakeClock()
 
 
 @pytest.fixture
-def backend(path: Path, clock: FakeClock) -> Iterator[SqliteBackend]:
-    backend = SqliteBackend(path, clock=clock)
+def backend(backend: SqliteBackend) -> SqliteBackend:
     backend.run(backend.verbs.register(WorkerInfo("w", "s", "h", 1, timedelta(hours=1))))
-    yield backend
-    backend.close()
+    return backend
 
 
 def enqueue(backend: SqliteBackend, job_id: str, **fields: Any) -> None:

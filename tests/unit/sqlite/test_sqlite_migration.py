@@ -3,7 +3,6 @@
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -87,10 +86,8 @@ def insert(connection: sqlite3.Connection, table: str, row: dict[str, Any]) -> N
 
 
 @pytest.fixture
-def backend(path: Path) -> Iterator[SqliteBackend]:
-    backend = SqliteBackend(path, clock=CLOCK)
-    yield backend
-    backend.close()
+def clock() -> FakeClock:
+    return CLOCK
 
 
 def test_every_job_is_as_it_was(backend: SqliteBackend) -> None:

@@ -3,7 +3,6 @@
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from datetime import timedelta
 from pathlib import Path
@@ -22,15 +21,8 @@ FIRES = 20
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "jobs.db"
-
-
-@pytest.fixture
-def backend(path: Path) -> Iterator[SqliteBackend]:
-    backend = SqliteBackend(path, clock=CLOCK)
-    yield backend
-    backend.close()
+def clock() -> FakeClock:
+    return CLOCK
 
 
 def firing(name: str, job_id: str) -> Change:
