@@ -10,7 +10,7 @@ from holdfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
 from holdfast.ids import new_job_id
 from holdfast.incidents.desk import Desk
 from holdfast.settings import Settings
-from holdfast.supervisor.child import Child, Exit, Phase
+from holdfast.supervisor.child import Child, Exit
 from holdfast.worker.messages import Noticed
 from holdfast.worker.storecalls import StoreCalls
 
@@ -30,7 +30,7 @@ class Witness:
     async def saw_end(self, child: Child, end: Exit) -> None:
         """Make an incident of the end of a child, if it is one."""
         death = child.death(end)
-        if death.kind is DeathKind.CRASHED or (child.phase is Phase.STARTING and not end.clean):
+        if death.kind is DeathKind.CRASHED:
             jobs = tuple(InvolvedJob(ref.job_id, ref.fence) for ref in sorted(death.started))
             incident = self._incident(child, Trouble.CRASH, str(end), jobs)
             child.incident = self._desk.report(incident, Evidence({"exit": death.evidence or str(end)}))
