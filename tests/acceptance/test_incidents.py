@@ -33,15 +33,25 @@ def test_a_crash_is_an_incident_that_its_job_leads_to(fleet_on_each_store):
 
 def test_a_worker_that_never_reaches_its_store_leaves_its_incidents_on_disk(tmp_path):
     """An app that ends its process when it is imported: there is nowhere to write to, and evidence all the same."""
-    (tmp_path / "shop.py").write_text("import os\n\nos._exit(7)\n")
-    state = tmp_path / "state"
-    command = [HOLDFAST, "worker", "shop:app", "--app-dir", str(tmp_path)]
-    worker = Worker(command, tmp_path / "log", environment(TMPDIR=str(tmp_path), XDG_STATE_HOME=str(state)))
+    summaries = left_behind(tmp_path, "import os\n\nos._exit(7)\n")
+    assert {(each["trouble"], each["summary"]) for each in summaries} == {
+        ("crash", "its process exited with status 7")
+    }
+
+
+def test_a_mistake_at_the_start_is_no_incident(tmp_path):
+    """It is told on the console, to who made it."""
+    assert left_behind(tmp_path, "import no_such_module\n") == []
+
+
+def left_behind(folder, source):
+    """Return the incidents on disk of a worker whose app is this, and which cannot start."""
+    (folder / "shop.py").write_text(source)
+    state = folder / "state"
+    command = [HOLDFAST, "worker", "shop:app", "--app-dir", str(folder)]
+    worker = Worker(command, folder / "log", environment(TMPDIR=str(folder), XDG_STATE_HOME=str(state)))
     try:
         assert worker.wait() == 2, worker.words
     finally:
         worker.kill()
-    summaries = [json.loads(file.read_text()) for file in state.glob("holdfast/incidents/*/incident.json")]
-    assert {(each["trouble"], each["summary"]) for each in summaries} == {
-        ("crash", "its process exited with status 7")
-    }
+    return [json.loads(file.read_text()) for file in state.glob("holdfast/incidents/*/incident.json")]

@@ -1,6 +1,6 @@
 """Incidents in the store: two records each, one of them short, and one with the evidence, read when asked for."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from uuid import uuid4
 
@@ -67,8 +67,7 @@ def forget_incidents(verbs: Store, incident_ids: Sequence[str]) -> Verbs[None]:
         while left:
             records: tuple[Record, ...] = yield verbs.records(Kind.INCIDENT, left)
             versions = {record.name: record.version for record in records}
-            made: Sequence[bool] = yield verbs.change_records(_forgetting(left, versions))
-            left = [name for name, done in zip(left, made[::2], strict=True) if not done]
+            left = yield from _forget(verbs, left, versions)
 
 
 @errand
@@ -77,9 +76,10 @@ def forget_outdated(verbs: Store, keeping: Keeping, now: datetime) -> Verbs[int]
     records: tuple[Record, ...] = yield verbs.records(Kind.INCIDENT)
     versions = {record.name: record.version for record in records}
     too_many = outdated((Kept(each.id, each.last_at) for each in read_incidents(records)), keeping, now)
+    spared = 0
     for some in _in_batches(too_many):
-        yield verbs.change_records(_forgetting(some, versions))
-    return len(too_many)
+        spared += len((yield from _forget(verbs, some, versions)))
+    return len(too_many) - spared
 
 
 def _in_batches(names: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -87,13 +87,17 @@ def _in_batches(names: Sequence[str]) -> Iterator[Sequence[str]]:
         yield names[first : first + _AT_ONCE]
 
 
-def _forgetting(names: Sequence[str], versions: dict[str, int]) -> Sequence[Change]:
-    """Evidence is written once and never changed: its version is known without reading it."""
-    return [
-        Change(kind, name, version, str(uuid4()), None)
-        for name in names
-        for kind, version in ((Kind.INCIDENT, versions.get(name, 0)), (Kind.EVIDENCE, 1))
-    ]
+def _forget(verbs: Store, names: Sequence[str], versions: Mapping[str, int]) -> Verbs[Sequence[str]]:
+    """Forget those of which this version is the last, then their evidence; return the names of the others.
+
+    Evidence is written once and never changed: its version is known without reading it.
+    """
+    changes = [Change(Kind.INCIDENT, name, versions.get(name, 0), str(uuid4()), None) for name in names]
+    made: Sequence[bool] = yield verbs.change_records(changes)
+    gone = [name for name, done in zip(names, made, strict=True) if done]
+    if gone:
+        yield verbs.change_records([Change(Kind.EVIDENCE, name, 1, str(uuid4()), None) for name in gone])
+    return [name for name in names if name not in gone]
 
 
 def _read(record: Record) -> Incident | None:

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from holdfast.clock import Clock
+from holdfast.clock import Clock, SystemClock
 from holdfast.codec import NO_SECRETS, Scrub
 from holdfast.core.incident import Evidence, Incident
 from holdfast.core.record import Kind, Record
@@ -48,17 +48,19 @@ _LONGEST_READ = 4 * LONGEST_SUMMARY
 
 
 class Desk:
-    """The incidents of one supervisor."""
+    """The incidents of one supervisor; without `filing` none of them goes to disk."""
 
-    def __init__(self, clock: Clock, settings: Settings, *, filing: Filing | None = None) -> None:
-        self._clock = clock
+    def __init__(
+        self, clock: Clock | None = None, settings: Settings | None = None, *, filing: Filing | None = None
+    ) -> None:
+        self._clock: Clock = clock or SystemClock()
         self._filing = filing
         self._cases = Cases()
         self._some = asyncio.Event()
         self._told_lost = False
         self._swept_at = -math.inf
         self._sweep_at = math.inf
-        self.learn(settings)
+        self.learn(settings or Settings())
 
     def learn(self, settings: Settings) -> None:
         """Go on by these settings: an app's are known once its first child has told them."""

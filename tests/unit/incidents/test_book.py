@@ -122,3 +122,4 @@ def test_one_that_grows_while_it_is_forgotten(ask, backend, errand, left):
     old = (Keeping.of(Settings(keep_incidents_for=60)), NOON + timedelta(hours=1))
     run_errand(run, errand(backend.verbs, *(old if errand is forget_outdated else ([incident.id],))))
     assert len(ask(list_incidents)) == left
+    assert len(ask(read_evidence, incident.id).parts) == left * len(STACKS.parts)
