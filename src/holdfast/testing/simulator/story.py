@@ -33,6 +33,8 @@ SAFETY_POLLS = (1.0, 1.9, 5.0, 20.0)
 
 GRACES = (3.0, 12.0, 12.0)
 
+DRAIN_LIMIT = 8.0
+
 KINDS = {"ok": 50, "flaky": 10, "fail": 3, "snooze": 5, "crash_once": 4, "poison": 2, "once": 8, "unknown": 2}
 
 
@@ -58,6 +60,8 @@ class Story:
             SETTINGS,
             safety_poll=self._random.choice(SAFETY_POLLS),
             grace=self._random.choice(GRACES),
+            recycle_age=world.land.recycle_age,
+            drain_limit=DRAIN_LIMIT,
         )
         self._stormy = True
         self._latest = world.store_clock.offset
