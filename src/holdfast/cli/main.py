@@ -16,6 +16,7 @@ from holdfast.cli.jobs import jobs
 from holdfast.cli.migrate import migrate
 from holdfast.cli.queues import queues
 from holdfast.cli.schedules import schedules
+from holdfast.cli.service import service
 from holdfast.cli.stats import stats
 from holdfast.cli.why import why
 from holdfast.cli.worker import worker
@@ -66,7 +67,21 @@ def cli() -> None:
     """Background jobs that hold fast: run workers, look at jobs, deal with what went wrong."""
 
 
-for _command in (worker, jobs, dead, queues, schedules, workers, stats, why, check, doctor, migrate, bench):
+for _command in (
+    worker,
+    jobs,
+    dead,
+    queues,
+    schedules,
+    workers,
+    stats,
+    why,
+    check,
+    doctor,
+    migrate,
+    service,
+    bench,
+):
     cli.add_command(_command)
 
 
