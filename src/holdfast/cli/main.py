@@ -17,6 +17,7 @@ from holdfast.cli.jobs import jobs
 from holdfast.cli.migrate import migrate
 from holdfast.cli.queues import queues
 from holdfast.cli.schedules import schedules
+from holdfast.cli.service import service
 from holdfast.cli.stats import stats
 from holdfast.cli.up import up
 from holdfast.cli.why import why
@@ -82,6 +83,7 @@ for _command in (
     check,
     doctor,
     migrate,
+    service,
     bench,
 ):
     cli.add_command(_command)

@@ -1,6 +1,7 @@
 """What `holdfast worker` and `holdfast up` can be asked for, read in one place."""
 
 import re
+from pathlib import Path
 from typing import Any, get_args
 
 import click
@@ -92,6 +93,12 @@ worker_options = given(
     ),
     click.option(
         "--reload", is_flag=True, help="For development: start anew whenever a .py file of --app-dir changes."
+    ),
+    click.option(
+        "--alive-file",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Touch it every few seconds while a worker is ready: for probes.",
     ),
     click.option("--quiet", "-q", is_flag=True, help="Tell nothing of jobs and workers on stderr."),
     debug_option,

@@ -58,10 +58,13 @@ class Crew:
         """Return the child that is this worker, if it lives."""
         return self._children.get(worker)
 
+    def ready(self) -> int:
+        """Return how many work: their start-up code has run, and a beat was accepted for them."""
+        return sum(child.phase is Phase.WORKING and child.warm.is_set() for child in self._children.values())
+
     def all_work(self) -> bool:
         """Tell whether all children work, and know what they are to adopt."""
-        children = self._children.values()
-        return not self.stopping and all(child.phase is Phase.WORKING and child.warm.is_set() for child in children)
+        return not self.stopping and self.ready() == len(self._children)
 
     # -- keeping places filled -------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """`holdfast worker`: a supervisor with real processes, real signals and the machine's clock."""
 
 import asyncio
+import os
 import signal
 import tempfile
 from pathlib import Path
@@ -15,6 +16,7 @@ from holdfast.incidents.keeping import Keeping
 from holdfast.settings import Settings, read_settings
 from holdfast.store.open import open_backend
 from holdfast.supervisor.guard import Guard
+from holdfast.supervisor.notify import Notifier
 from holdfast.supervisor.options import WorkerOptions
 from holdfast.supervisor.plan import Plan, Ports
 from holdfast.supervisor.process import ProcessLauncher
@@ -48,20 +50,29 @@ async def _supervise(options: WorkerOptions, folder: Path) -> None:
     plan = Plan(options.processes, options.queues, options.drain)
     supervisor = Supervisor(plan, ports)
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, supervisor.stop)
+    notifier = Notifier(os.environ, supervisor.ready, options.alive_file)
     terminal, stays = Terminal(), signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+    def stop() -> None:
+        notifier.stopping()
+        supervisor.stop()
 
     def hang_up() -> None:
         if not terminal.is_gone():
+            notifier.reloading()
             supervisor.reload()
         elif not stays:  # nohup says that a closed terminal is no reason to stop
-            supervisor.stop()
+            stop()
 
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
     loop.add_signal_handler(signal.SIGHUP, hang_up)
+    telling = loop.create_task(notifier.run())
     try:
         await supervisor.run()
     finally:
+        telling.cancel()
+        notifier.stopping()
         desk.close(LAST_LINES)
         logs.close(LAST_LINES)
 

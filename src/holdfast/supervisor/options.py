@@ -1,6 +1,7 @@
 """What a person asked of `holdfast worker`."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from holdfast.watch.options import LogOptions
 from holdfast.worker.served import ServedQueues
@@ -12,7 +13,8 @@ class WorkerOptions:
 
     target: the app as MODULE:APP; app_dir: where MODULE is looked for first; queues: only these, by weight
     or in the order given; concurrency: jobs at a time in each of `processes` children; drain: stop when nothing is
-    left to do; logs: what is told on stderr; reload: replace the children when the code of the app changes.
+    left to do; logs: what is told on stderr; reload: replace the children when the code of the app changes;
+    alive_file: touched every few seconds while a child is ready.
     """
 
     target: str
@@ -26,3 +28,4 @@ class WorkerOptions:
     url: str | None
     logs: LogOptions
     reload: bool = False
+    alive_file: Path | None = None

@@ -89,6 +89,10 @@ class Supervisor:
         else:
             self._crew.begin_stop()
 
+    def ready(self) -> int:
+        """Return how many children are ready to work."""
+        return self._crew.ready()
+
     def reload(self) -> None:
         """Replace all children, one after the other, by others that import the app anew."""
         if self._recycler is not None and not self._crew.stopping:

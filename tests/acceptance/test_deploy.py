@@ -1,0 +1,121 @@
+"""The manifests under deploy/ are well formed, agree with each other and with the command line, and are safe."""
+
+import os
+import re
+import shlex
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from holdfast.cli.main import cli
+from holdfast.settings import Settings
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
+COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+DEPLOYMENT, BUDGET = yaml.safe_load_all((DEPLOY / "kubernetes" / "workers.yaml").read_text())
+POD = DEPLOYMENT["spec"]["template"]["spec"]
+[CONTAINER] = POD["containers"]
+
+
+def instructions():
+    """Return the instructions of the Dockerfile, each with what follows it, continued lines joined."""
+    text = re.sub(r"\\\n", " ", re.sub(r"^#.*\n", "", DOCKERFILE, flags=re.MULTILINE))
+    return [tuple(line.split(maxsplit=1)) for line in text.splitlines() if line.strip()]
+
+
+def last(name):
+    return [rest for instruction, rest in instructions() if instruction == name][-1]
+
+
+def entrypoint():
+    """Return the words of the command line that the image begins with."""
+    words = yaml.safe_load(last("ENTRYPOINT"))
+    assert words[:3] == ["tini", "--", "holdfast"]
+    return words[3:]
+
+
+def read_by_the_command_line(words):
+    """Let the command line read its words; it refuses what it does not know."""
+    name, *rest = words
+    return cli.commands[name].make_context(name, rest).params
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(lambda: yaml.safe_load(last("CMD")), id="image"),
+        pytest.param(lambda: COMPOSE["services"]["workers"]["command"], id="compose"),
+        pytest.param(lambda: CONTAINER["args"], id="kubernetes"),
+    ],
+)
+def test_the_command_line_takes_what_they_say(arguments):
+    given = read_by_the_command_line([*entrypoint(), *arguments()])
+    assert given["target"] == "jobs:app"
+    assert str(given["alive_file"]) == "/tmp/holdfast/alive"
+
+
+def test_the_image_runs_as_nobody_special_with_pinned_parts():
+    froms = [rest.split()[0] for instruction, rest in instructions() if instruction == "FROM"]
+    assert all(re.search(r":\d", image) for image in froms)
+    assert last("USER") not in ("root", "0")
+    assert last("STOPSIGNAL") == "SIGTERM"
+    assert instructions()[-2][0] == "ENTRYPOINT"
+
+
+def probes():
+    yield yaml.safe_load(last("HEALTHCHECK").split("CMD", 1)[1])
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        yield CONTAINER[probe]["exec"]["command"]
+
+
+def test_every_probe_looks_at_the_file_that_the_supervisor_touches():
+    found = list(probes())
+    assert len(found) == 4
+    for shell, flag, script in found:
+        assert (shell, flag) == ("sh", "-c")
+        words = shlex.split(script.partition("|")[0])
+        assert words[:2] == ["find", "/tmp/holdfast/alive"]
+
+
+@pytest.mark.parametrize("age", [0, 120])
+def test_a_probe_tells_a_young_file_from_an_old_one(age, tmp_path):
+    file = tmp_path / "alive"
+    file.touch()
+    touched_at = time.time() - age
+    os.utime(file, (touched_at, touched_at))
+    for shell, flag, script in probes():
+        looked = subprocess.run([shell, flag, script.replace("/tmp/holdfast/alive", str(file))], check=False)
+        assert (looked.returncode == 0) == (age == 0)
+
+
+def test_stops_have_more_time_than_running_jobs():
+    grace = read_by_the_command_line([*entrypoint(), *CONTAINER["args"]])["grace"]
+    assert POD["terminationGracePeriodSeconds"] >= grace + 15
+    workers = COMPOSE["services"]["workers"]
+    assert int(workers["stop_grace_period"].removesuffix("s")) >= Settings().grace + 15
+    assert "kill -TERM 1" in CONTAINER["lifecycle"]["preStop"]["exec"]["command"][-1]
+
+
+def test_kubernetes_names_agree_and_nothing_runs_with_more_rights_than_it_needs():
+    labels = DEPLOYMENT["spec"]["selector"]["matchLabels"]
+    assert DEPLOYMENT["spec"]["template"]["metadata"]["labels"] == labels
+    assert BUDGET["spec"]["selector"]["matchLabels"] == labels
+    assert (DEPLOYMENT["apiVersion"], BUDGET["apiVersion"]) == ("apps/v1", "policy/v1")
+    assert POD["securityContext"]["runAsNonRoot"] is True
+    assert CONTAINER["securityContext"]["allowPrivilegeEscalation"] is False
+    assert CONTAINER["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    mounted = {mount["name"] for mount in CONTAINER["volumeMounts"]}
+    assert mounted == {volume["name"] for volume in POD["volumes"]}
+
+
+def test_no_secret_is_written_in_them():
+    for file in (path for path in DEPLOY.rglob("*") if path.is_file()):
+        assert not re.search(r"://[^\s/@]+:[^\s/@]+@", file.read_text()), file
+    assert CONTAINER["env"][0]["valueFrom"]["secretKeyRef"]["name"] == "holdfast"
+    secrets = {name: each["file"] for name, each in COMPOSE["secrets"].items()}
+    ignored = (DEPLOY.parent / ".dockerignore").read_text()
+    assert all(f"deploy/{Path(file).name}" in ignored for file in secrets.values())
