@@ -115,15 +115,15 @@ class Claimer:
         self._give_back_crowded()
 
     def stop(self) -> None:
-        """Claim no more. A call that is under way is still answered."""
+        """Claim no more, and only look in one's turn for others. A call that is under way is still answered."""
         self._stopped = True
         self.wake()
 
     async def run(self) -> None:
-        """Claim until stopped."""
+        """Claim for as long as the worker lives, or until it is stopped, and then take its turns."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._heed_bell())
-            await self._claim_forever()
+            await self.take_its_turns()
 
     async def claim_alone(self) -> bool:
         """Take one suspect, in a child of its own; return whether there was any left."""
@@ -146,7 +146,8 @@ class Claimer:
         try:
             while True:
                 if await listener.wait(self._settings.safety_poll):
-                    self.wake()
+                    self._looks.call(rung=True)
+                    self._wakeup.call()
         finally:
             listener.close()
 
@@ -158,9 +159,9 @@ class Claimer:
             except StoreError:
                 await asyncio.sleep(self._settings.safety_poll)
 
-    async def _claim_forever(self) -> None:
+    async def take_its_turns(self) -> None:
         pauses = self._calls.pauses()
-        while not self._stopped:
+        while True:
             if not self._lease.fresh:
                 await self._lease.renewal()
                 continue
@@ -183,7 +184,7 @@ class Claimer:
 
     def _request(self, look: Look) -> ClaimRequest | None:
         """Return what to ask for now, or None with enough in hand, or while all its queues are closed."""
-        limit, ahead_limit = min(self._load.wanted, BATCH), self._looks.wanted_ahead(look)
+        limit, ahead_limit = (0, 0) if self._stopped else (min(self._load.wanted, BATCH), self._looks.wanted_ahead(look))
         by_turn, slow = look is Look.BY_TURN, self._turns.slow
         if not self._closures.all_closed(self._queues):
             if limit > 0 or (by_turn and slow and ahead_limit > 0):

@@ -15,6 +15,7 @@ import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
+from operator import attrgetter
 
 from holdfast.settings import Settings
 from holdfast.store.protocol import ClaimAnswer, ClaimRequest, Turn
@@ -22,6 +23,8 @@ from holdfast.worker.load import Load
 from holdfast.worker.turns import TOLERANCE, Turns
 
 SHORTEST_NAP = 0.01
+
+_FENCE = attrgetter("ref.fence")
 
 LEAD = 0.5
 """Seconds before its time at which one looks again for a job that was left."""
@@ -58,14 +61,18 @@ class Looks:
         self._load = load
         self._turns = turns
         self._called = False
+        self._rung = False
         self._left_nothing = False
+        self._left_within_reach = False
         self._left_urgent = False
         self._look_at = math.inf
+        self._unsure_until = -math.inf
         self._reach_until: datetime | None = None
 
-    def call(self) -> None:
-        """Look soon."""
+    def call(self, *, rung: bool = False) -> None:
+        """Look soon; `rung`: because the bell rang."""
         self._called = True
+        self._rung |= rung
 
     def place_free(self) -> bool:
         """Look soon for more, unless the last look has left nothing; tell whether to."""
@@ -91,6 +98,7 @@ class Looks:
         if look is Look.BY_TURN:
             self._turns.take(now.timestamp())
         self._look_at = math.inf
+        self._heed_ring(now, news=False)
         self.wait_for_a_place()
 
     def wait_for_a_place(self) -> None:
@@ -117,8 +125,11 @@ class Looks:
         now = answer.now.timestamp()
         next_due_at = math.inf if answer.next_due_at is None else answer.next_due_at.timestamp()
         in_reach = next_due_at <= now + self._settings.look_ahead
+        if self._rung:
+            self._heed_ring(answer.now, news=not self._left_within_reach and _all_new(answer))
         self._called |= filled
         self._left_nothing = next_due_at > now and max(request.limit, request.ahead_limit) > 0
+        self._left_within_reach = in_reach
         self._left_urgent = in_reach and not self._turns.somebody_looks_before(next_due_at, now)
         has_room = request.ahead_limit <= ahead and request.ahead_limit < self._load.wanted_soon
         self._look_at = self._next_look(now, next_due_at, has_room=has_room)
@@ -158,8 +169,22 @@ class Looks:
         shortly_before = next_due_at - LEAD if now < next_due_at - LEAD else next_due_at
         if self._left_urgent:
             return now if has_room else shortly_before
-        if next_due_at <= now + look_ahead:
-            return shortly_before  # somebody has a turn before; but does it take it?
+        in_reach = next_due_at <= now + look_ahead
         if look_ahead < self._settings.safety_poll + SLACK:
-            return next_due_at - look_ahead
-        return math.inf
+            return shortly_before if in_reach else next_due_at - look_ahead
+        return shortly_before if in_reach and self._has_to_be_sure(now) else math.inf
+
+    def _has_to_be_sure(self, now: float) -> bool:
+        """Tell whether to look for what was left to the turns of others, in case that they take none."""
+        return self._turns.slow or now < self._unsure_until or self._turns.comes_soon(now)
+
+    def _heed_ring(self, now: datetime, *, news: bool) -> None:
+        """Note what a ring was about, if one came: without `news` of jobs, somebody may have gone."""
+        if self._rung and not news:
+            self._unsure_until = now.timestamp() + self._settings.beat_every + TOLERANCE
+        self._rung = False
+
+
+def _all_new(answer: ClaimAnswer) -> bool:
+    """Tell whether it brought jobs, and none that somebody else had before."""
+    return max(map(_FENCE, answer.jobs), default=0) == 1

@@ -25,6 +25,9 @@ TOLERANCE = 1.0
 AGREED_BEFORE = (0.3, 0.7)
 """Seconds before a slot within which all beat, the last of them first."""
 
+SOON = 3
+"""So many turns are soon: one fewer may fail without harm, as the others look for what was left to them."""
+
 _ROUNDING = 1e-6
 """The part of a round by which the time may seem to be before a slot that has come."""
 
@@ -73,6 +76,10 @@ class Turns:
     def somebody_looks_before(self, at: float, now: float) -> bool:
         """Tell whether it is somebody else's turn before this time."""
         return self.has_others and self._every * (math.floor(now / self._every) + 1) + TOLERANCE / 10 < at
+
+    def comes_soon(self, now: float) -> bool:
+        """Tell whether one of the next few turns is this worker's own."""
+        return self._slot_from(now, self._turn) < self._every * (math.floor(now / self._every) + SOON + 0.5)
 
     def looked(self, at: datetime, *, left: bool) -> None:
         """Note a look, by turn or not; `left`: it left something within reach."""

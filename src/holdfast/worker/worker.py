@@ -316,10 +316,14 @@ class Worker:
 
     async def _work_alone(self) -> None:
         worked = await self._claimer.claim_alone()
-        while self._timers.due or self._timers.ahead:
-            await self._lease.renewal()  # it was given a job which may not start before the next beat
-        await self._slots.quiet()
-        await self._completer.flushed()
+        self._claimer.stop()
+        async with asyncio.TaskGroup() as group:
+            turns = group.create_task(self._claimer.take_its_turns())
+            while self._timers.due or self._timers.ahead:
+                await self._lease.renewal()  # it was given a job which may not start before the next beat
+            await self._slots.quiet()
+            await self._completer.flushed()
+            turns.cancel()
         self._ports.channel.send(Retired(worked))
         self._over.set()
 
