@@ -184,7 +184,9 @@ class Claimer:
 
     def _request(self, look: Look) -> ClaimRequest | None:
         """Return what to ask for now, or None with enough in hand, or while all its queues are closed."""
-        limit, ahead_limit = (0, 0) if self._stopped else (min(self._load.wanted, BATCH), self._looks.wanted_ahead(look))
+        limit = ahead_limit = 0
+        if not self._stopped:
+            limit, ahead_limit = min(self._load.wanted, BATCH), self._looks.wanted_ahead(look)
         by_turn, slow = look is Look.BY_TURN, self._turns.slow
         if not self._closures.all_closed(self._queues):
             if limit > 0 or (by_turn and slow and ahead_limit > 0):

@@ -176,7 +176,7 @@ class Looks:
 
     def _has_to_be_sure(self, now: float) -> bool:
         """Tell whether to look for what was left to the turns of others, in case that they take none."""
-        return self._turns.slow or now < self._unsure_until or self._turns.comes_soon(now)
+        return self._turns.slow or now < self._unsure_until or self._turns.is_among_next(now)
 
     def _heed_ring(self, now: datetime, *, news: bool) -> None:
         """Note what a ring was about, if one came: without `news` of jobs, somebody may have gone."""

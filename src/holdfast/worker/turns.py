@@ -25,8 +25,8 @@ TOLERANCE = 1.0
 AGREED_BEFORE = (0.3, 0.7)
 """Seconds before a slot within which all beat, the last of them first."""
 
-SOON = 3
-"""So many turns are soon: one fewer may fail without harm, as the others look for what was left to them."""
+FEW = 3
+"""Workers at least who look in time for what all have left, as two of them may be gone."""
 
 _ROUNDING = 1e-6
 """The part of a round by which the time may seem to be before a slot that has come."""
@@ -77,9 +77,10 @@ class Turns:
         """Tell whether it is somebody else's turn before this time."""
         return self.has_others and self._every * (math.floor(now / self._every) + 1) + TOLERANCE / 10 < at
 
-    def comes_soon(self, now: float) -> bool:
-        """Tell whether one of the next few turns is this worker's own."""
-        return self._slot_from(now, self._turn) < self._every * (math.floor(now / self._every) + SOON + 0.5)
+    def is_among_next(self, now: float) -> bool:
+        """Tell whether one of the next few turns is this worker's own: of at least three, and of more than half."""
+        few = max(FEW, self._turn.of // 2 + 1)
+        return self._slot_from(now, self._turn) < self._every * (math.floor(now / self._every) + few + 0.5)
 
     def looked(self, at: datetime, *, left: bool) -> None:
         """Note a look, by turn or not; `left`: it left something within reach."""
