@@ -15,7 +15,7 @@ call: the numbers skip one now and again.
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
@@ -99,9 +99,9 @@ class Claimer:
         if self._looks.place_free():
             self._wakeup.call()
 
-    def take_turns(self, turn: Turn | None, *, at_once: bool) -> None:
-        """Hear from a beat of one's place among those who take turns; `at_once`: and take the next one now."""
-        self._looks.take_turns(turn, self._clock.now(), at_once=at_once)
+    def take_turns(self, turn: Turn | None, told_at: datetime, *, at_once: bool) -> None:
+        """Hear from a beat, answered then, of one's place among those who take turns; `at_once`: take one now."""
+        self._looks.take_turns(turn, told_at, self._clock.now(), at_once=at_once)
         self._wakeup.call()
 
     def adopt(self, tasks: Collection[KnownTask]) -> None:

@@ -66,7 +66,7 @@ class Looks:
         self._left_within_reach = False
         self._left_urgent = False
         self._look_at = math.inf
-        self._unsure_until = -math.inf
+        self._unsure_since: datetime | None = None
         self._reach_until: datetime | None = None
 
     def call(self, *, rung: bool = False) -> None:
@@ -79,9 +79,11 @@ class Looks:
         self._called |= not self._left_nothing
         return self._called
 
-    def take_turns(self, turn: Turn | None, now: datetime, *, at_once: bool) -> None:
-        """Hear from a beat of one's place among those who take turns; `at_once`: and take the next one now."""
+    def take_turns(self, turn: Turn | None, told_at: datetime, now: datetime, *, at_once: bool) -> None:
+        """Hear from a beat, answered then, of one's place among those who take turns; `at_once`: take one now."""
         self._turns.learn(turn, now.timestamp())
+        if self._unsure_since is not None and self._unsure_since < told_at:
+            self._unsure_since = None
         if at_once:
             self._turns.look_at_once()
 
@@ -176,12 +178,12 @@ class Looks:
 
     def _has_to_be_sure(self, now: float) -> bool:
         """Tell whether to look for what was left to the turns of others, in case that they take none."""
-        return self._turns.slow or now < self._unsure_until or self._turns.is_among_next(now)
+        return self._turns.slow or self._unsure_since is not None or self._turns.is_among_next(now)
 
     def _heed_ring(self, now: datetime, *, news: bool) -> None:
         """Note what a ring was about, if one came: without `news` of jobs, somebody may have gone."""
         if self._rung and not news:
-            self._unsure_until = now.timestamp() + self._settings.beat_every + TOLERANCE
+            self._unsure_since = now
         self._rung = False
 
 

@@ -227,8 +227,10 @@ class Worker:
             self._clock.learn(renewed.sent_at, told.now, told.answered_at)
         self._lease.renewed(renewed.sent_at)
         self._timers.pump()
-        turn, look = (None, False) if told is None else (told.turn, told.look)
-        self._claimer.take_turns(turn, at_once=look)
+        if told is None:
+            self._claimer.take_turns(None, self._clock.now(), at_once=False)
+        else:
+            self._claimer.take_turns(told.turn, told.now, at_once=told.look)
 
     def _revoke(self, revoke: Revoke) -> None:
         refs = frozenset(ClaimRef(*claim) for claim in revoke.claims)

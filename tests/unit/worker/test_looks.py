@@ -42,7 +42,7 @@ class Desk:
         self.ahead = self.due = self.soon = 0
         load = Load(_Clock(), Slots(settings.concurrency), self, Idle(), settings)  # type: ignore[arg-type]
         self.looks = Looks(settings, load, Turns(settings.safety_poll, settings.beat_every))
-        self.looks.take_turns(Turn(of - 1, of, at(0)), at(0), at_once=False)
+        self.looks.take_turns(Turn(of - 1, of, at(0)), at(0), at(0), at_once=False)
         look = self.looks.begin(at(0.1))
         if look is not None:
             self.heed(look, 0.1)
