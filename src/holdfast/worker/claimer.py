@@ -4,6 +4,8 @@
      ▲                           │
      └───── enough in hand ◄─────┘
 
+Once stopped it takes none, and goes on to look in its turns: others count on them for as long as it is registered.
+
 Claim calls are numbered and each is closed in the notes, answered or given up, before the next one is made: so the
 beat can name what this worker holds, and anything else of a closed call is released by the store.
 
@@ -115,12 +117,12 @@ class Claimer:
         self._give_back_crowded()
 
     def stop(self) -> None:
-        """Claim no more, and only look in one's turn for others. A call that is under way is still answered."""
+        """Claim no more, but go on to look in its turns for others. A call that is under way is still answered."""
         self._stopped = True
         self.wake()
 
     async def run(self) -> None:
-        """Claim for as long as the worker lives, or until it is stopped, and then take its turns."""
+        """Claim until stopped, and take turns until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._heed_bell())
             await self.take_its_turns()
@@ -160,6 +162,7 @@ class Claimer:
                 await asyncio.sleep(self._settings.safety_poll)
 
     async def take_its_turns(self) -> None:
+        """Look by turn and when there is another reason; once stopped by turn alone, and take nothing."""
         pauses = self._calls.pauses()
         while True:
             if not self._lease.fresh:

@@ -3,12 +3,17 @@
     called       the bell rang, or something else is new: all look, and each takes what it could start at once
     by turn      nobody else looks now: it takes all that comes within reach and finds a place here (turns.py)
     urgent       what was left and is due before anybody's next turn, shortly before its time
-    to be sure   what was left to the turns of others, shortly before its time: who is stopping, or has just died,
-                 is counted and takes none, and nobody knows how many of them there are
+    to be sure   what was left to the turns of others, shortly before its time, in case that they take none
     by oneself   the next job as it comes within reach, where `look_ahead` is no longer than a slot
 
 Who leaves something urgent in its turn rings the bell, for others may have a place for it. So the turn of a busy
-worker is not lost; and what is not urgent waits for the turns of the others.
+worker is not lost; and what is not urgent waits for the turns of the others. Who stops, or runs a suspect alone, is
+counted for as long as it lives, and so takes its turns like a busy worker.
+
+But who has gone is counted until the next beat of those who stay, and who was killed until its lease is over. So
+those look to be sure who have the next turns, more than half of all: one of them that is there is enough. And all
+do while they are unsure who is there: the bell also rings when somebody has gone, and a ring without news of jobs
+may be that one, until a beat tells. Without a bell nothing tells, and all look to be sure.
 """
 
 import math
@@ -24,13 +29,13 @@ from holdfast.worker.turns import TOLERANCE, Turns
 
 SHORTEST_NAP = 0.01
 
-_FENCE = attrgetter("ref.fence")
-
 LEAD = 0.5
 """Seconds before its time at which one looks again for a job that was left."""
 
 SLACK = 0.2
 """Seconds by which `look_ahead` must be longer than a slot, so that turns alone bring every job in on time."""
+
+_fence_of = attrgetter("ref.fence")
 
 
 class Look(Enum):
@@ -62,6 +67,7 @@ class Looks:
         self._turns = turns
         self._called = False
         self._rung = False
+        self._for_ring = False
         self._left_nothing = False
         self._left_within_reach = False
         self._left_urgent = False
@@ -93,6 +99,8 @@ class Looks:
         if not by_turn and not self._called and now.timestamp() < self._look_at:
             return None
         self._called = False
+        self._for_ring |= self._rung
+        self._rung = False  # what rings from now on is for the next look to explain
         return Look.BY_TURN if by_turn else Look.CALLED
 
     def put_off(self, look: Look, now: datetime) -> None:
@@ -125,9 +133,11 @@ class Looks:
         """Learn from an answer when to look again. So many of its jobs are due; `crowded`: some had to go back."""
         filled, ahead = 0 < request.limit <= due, len(answer.jobs) - due
         now = answer.now.timestamp()
+        if look is Look.BY_TURN:
+            self._turns.take(now)
         next_due_at = math.inf if answer.next_due_at is None else answer.next_due_at.timestamp()
         in_reach = next_due_at <= now + self._settings.look_ahead
-        if self._rung:
+        if self._for_ring:
             self._heed_ring(answer.now, news=not self._left_within_reach and _all_new(answer))
         self._called |= filled
         self._left_nothing = next_due_at > now and max(request.limit, request.ahead_limit) > 0
@@ -140,7 +150,6 @@ class Looks:
         self._turns.looked(answer.now, left=in_reach or crowded)
         if look is not Look.BY_TURN:
             return Found(filled)
-        self._turns.take(now)
         return Found(
             filled,
             ring=self._left_urgent and not filled and self._turns.has_others,
@@ -181,12 +190,12 @@ class Looks:
         return self._turns.slow or self._unsure_since is not None or self._turns.is_among_next(now)
 
     def _heed_ring(self, now: datetime, *, news: bool) -> None:
-        """Note what a ring was about, if one came: without `news` of jobs, somebody may have gone."""
-        if self._rung and not news:
+        """Note what the ring was about, if there was one: without `news` of jobs, somebody may have gone."""
+        if self._for_ring and not news:
             self._unsure_since = now
-        self._rung = False
+        self._for_ring = False
 
 
 def _all_new(answer: ClaimAnswer) -> bool:
     """Tell whether it brought jobs, and none that somebody else had before."""
-    return max(map(_FENCE, answer.jobs), default=0) == 1
+    return max(map(_fence_of, answer.jobs), default=0) == 1

@@ -6,10 +6,12 @@ the store every so often. Not everybody: those who serve the same queues take tu
     store's time    0     S    2·S   3·S   4·S   5·S   6·S
     who looks       0     1     2     0     1     2     0        of three workers, by rank
 
-The beat tells each worker its rank among how many. While the fleet grows or shrinks two may look in one slot, or
-nobody: with slots much shorter than `look_ahead` that does no harm. Where they are as long as the beat's interval,
-or longer, as on a store without a bell, all beat shortly before each slot, so that they agree. Who has looked beats
-at once, and whoever hears by its own beat that nobody has looked for too long does so itself.
+The beat tells each worker its rank among how many; who is stopping, or runs a suspect alone, has a rank and takes
+its turns. While the fleet grows or shrinks two may look in one slot, or nobody: with slots much shorter than
+`look_ahead` that does no harm, and what is due before long is looked for besides (looks.py). Where they are as long
+as the beat's interval, or longer, as on a store without a bell, all beat shortly before each slot, so that they
+agree. Who has looked beats at once, and whoever hears by its own beat that nobody has looked for too long does so
+itself.
 """
 
 import math
@@ -26,7 +28,7 @@ AGREED_BEFORE = (0.3, 0.7)
 """Seconds before a slot within which all beat, the last of them first."""
 
 FEW = 3
-"""Workers at least who look in time for what all have left, as two of them may be gone."""
+"""So many workers at least look in time for what all have left: two of them may be gone."""
 
 _ROUNDING = 1e-6
 """The part of a round by which the time may seem to be before a slot that has come."""
@@ -78,7 +80,7 @@ class Turns:
         return self.has_others and self._every * (math.floor(now / self._every) + 1) + TOLERANCE / 10 < at
 
     def is_among_next(self, now: float) -> bool:
-        """Tell whether one of the next few turns is this worker's own: of at least three, and of more than half."""
+        """Tell whether one of the next turns is this worker's own, of those of more than half of the workers."""
         few = max(FEW, self._turn.of // 2 + 1)
         return self._slot_from(now, self._turn) < self._every * (math.floor(now / self._every) + few + 0.5)
 

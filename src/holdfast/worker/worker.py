@@ -3,9 +3,9 @@
     waiting for its first beat ─► working ─► stopping ─► over
                                      └────► buried ─────►┘
 
-Stopping: no new claims; what has not started goes back; running handlers are told, and given the grace; coroutines
-are then cancelled; endings are flushed. What still runs after that is released by the supervisor once this process
-is gone: never earlier.
+Stopping: no new claims, and looks only for others, in its turns; what has not started goes back; running handlers
+are told, and given the grace; coroutines are then cancelled; endings are flushed. What still runs after that is
+released by the supervisor once this process is gone: never earlier.
 """
 
 import asyncio
