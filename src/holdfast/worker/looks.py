@@ -73,6 +73,7 @@ class Looks:
         self._left_urgent = False
         self._look_at = math.inf
         self._unsure_since: datetime | None = None
+        self._look_if_unsure_at = math.inf
         self._reach_until: datetime | None = None
 
     def call(self, *, rung: bool = False) -> None:
@@ -87,16 +88,18 @@ class Looks:
 
     def take_turns(self, turn: Turn | None, told_at: datetime, now: datetime, *, at_once: bool) -> None:
         """Hear from a beat, answered then, of one's place among those who take turns; `at_once`: take one now."""
-        self._turns.learn(turn, now.timestamp())
+        same_place = self._turns.learn(turn, now.timestamp())
         if self._unsure_since is not None and self._unsure_since < told_at:
             self._unsure_since = None
+            if same_place:  # else somebody may have gone whose turn would have come meanwhile
+                self._look_if_unsure_at = math.inf
         if at_once:
             self._turns.look_at_once()
 
     def begin(self, now: datetime) -> Look | None:
         """Return the look that is to be made now, if one is."""
         by_turn = self._turns.is_up(now.timestamp())
-        if not by_turn and not self._called and now.timestamp() < self._look_at:
+        if not by_turn and not self._called and now.timestamp() < min(self._look_at, self._look_if_unsure_at):
             return None
         self._called = False
         self._for_ring |= self._rung
@@ -107,7 +110,7 @@ class Looks:
         """Note that there is enough in hand, and no look after all."""
         if look is Look.BY_TURN:
             self._turns.take(now.timestamp())
-        self._look_at = math.inf
+        self._look_at = self._look_if_unsure_at = math.inf
         self._heed_ring(now, news=False)
         self.wait_for_a_place()
 
@@ -145,6 +148,9 @@ class Looks:
         self._left_urgent = in_reach and not self._turns.somebody_looks_before(next_due_at, now)
         has_room = request.ahead_limit <= ahead and request.ahead_limit < self._load.wanted_soon
         self._look_at = self._next_look(now, next_due_at, has_room=has_room)
+        self._look_if_unsure_at = math.inf
+        if in_reach and not self._left_urgent:
+            self._be_sure(now, next_due_at)
         if self._reach_until is not None:
             self._look_at = min(self._look_at, self._reach_until.timestamp())
         self._turns.looked(answer.now, left=in_reach or crowded)
@@ -170,30 +176,38 @@ class Looks:
     def rest_for(self, now: datetime) -> float:
         """Return the seconds until the next look, if nobody calls before."""
         seconds = now.timestamp()
-        return min(self._turns.due_in(seconds), max(0.0, self._look_at - seconds))
+        return min(self._turns.due_in(seconds), max(0.0, min(self._look_at, self._look_if_unsure_at) - seconds))
 
     def _next_look(self, now: float, next_due_at: float, *, has_room: bool) -> float:
         """Return when to look even if nobody calls and it is not one's turn."""
         look_ahead = self._settings.look_ahead
         if next_due_at <= now:
             return now + SHORTEST_NAP  # somebody else is about to take it
-        shortly_before = next_due_at - LEAD if now < next_due_at - LEAD else next_due_at
+        shortly_before = _shortly_before(next_due_at, now)
         if self._left_urgent:
             return now if has_room else shortly_before
-        in_reach = next_due_at <= now + look_ahead
         if look_ahead < self._settings.safety_poll + SLACK:
-            return shortly_before if in_reach else next_due_at - look_ahead
-        return shortly_before if in_reach and self._has_to_be_sure(now) else math.inf
+            return shortly_before if next_due_at <= now + look_ahead else next_due_at - look_ahead
+        return math.inf
 
-    def _has_to_be_sure(self, now: float) -> bool:
-        """Tell whether to look for what was left to the turns of others, in case that they take none."""
-        return self._turns.slow or self._unsure_since is not None or self._turns.is_among_next(now)
+    def _be_sure(self, now: float, next_due_at: float) -> None:
+        """Plan to look for what was left to the turns of others, in case that they take none."""
+        shortly_before = _shortly_before(next_due_at, now)
+        if self._turns.slow or self._turns.is_among_next(now):
+            self._look_at = min(self._look_at, shortly_before)
+        elif self._unsure_since is not None:
+            self._look_if_unsure_at = shortly_before
 
     def _heed_ring(self, now: datetime, *, news: bool) -> None:
         """Note what the ring was about, if there was one: without `news` of jobs, somebody may have gone."""
         if self._for_ring and not news:
             self._unsure_since = now
         self._for_ring = False
+
+
+def _shortly_before(due_at: float, now: float) -> float:
+    """Return when to look again for what is due then, and may be so before long."""
+    return due_at - LEAD if now < due_at - LEAD else due_at
 
 
 def _all_new(answer: ClaimAnswer) -> bool:

@@ -53,15 +53,16 @@ class Turns:
         """Whether somebody else lives who could take what this worker leaves."""
         return self._turn.of > 1
 
-    def learn(self, turn: Turn | None, now: float) -> None:
-        """Hear of one's place and of the last look of all; who was told of none is alone."""
+    def learn(self, turn: Turn | None, now: float) -> bool:
+        """Hear of one's place, none if alone, and of the last look of all; tell whether the place is the same."""
         before, self._turn = self._turn, turn or ALONE
-        place = (self._turn.rank, self._turn.of)
-        if place != (before.rank, before.of) and now < self._slot_from(now, before):
+        same_place = (self._turn.rank, self._turn.of) == (before.rank, before.of)
+        if not same_place and now < self._slot_from(now, before):
             self._slot = None
         came_back = self._turn.of < before.of and self._turn.rank == 0
         if came_back or (self.slow and self._is_missed(now)):
             self._at_once = True
+        return same_place
 
     def look_at_once(self) -> None:
         """Take the next turn now: jobs may have come back of which no bell tells."""

@@ -151,8 +151,17 @@ def test_after_a_ring_without_news_one_looks_to_be_sure_until_a_beat_tells_who_i
     desk.heed(CALLED, 0.4, next_due=3)
     assert desk.next_look(0.4) == pytest.approx(3 - LEAD)
     desk.beat(0.5, of=MANY)
+    assert desk.next_look(0.5) == pytest.approx(OWN)
     desk.heed(CALLED, 0.6, next_due=3)
     assert desk.next_look(0.6) == pytest.approx(OWN)
+
+
+def test_if_somebody_has_gone_what_was_left_is_looked_for_though_a_beat_has_told() -> None:
+    """The turn that was waited for may be over by then."""
+    desk = Desk(of=MANY)
+    desk.ring(0.3, next_due=3)
+    desk.beat(0.5, of=MANY - 1)
+    assert desk.next_look(0.5) == pytest.approx(3 - LEAD)
 
 
 def test_a_ring_that_brought_new_jobs_has_told_of_them() -> None:

@@ -168,7 +168,7 @@ def deaf_to_burial() -> AbstractContextManager[None]:
 
 def counted_on() -> AbstractContextManager[None]:
     """What was left before somebody else's turn is left to it, though who has just gone or died takes none."""
-    return replaced(Looks, "_has_to_be_sure", lambda _self, _now: False)
+    return replaced(Looks, "_be_sure", lambda _self, _now, _next_due_at: None)
 
 
 def suspects_together() -> AbstractContextManager[None]:
