@@ -4,6 +4,8 @@
      ▲                           │
      └───── enough in hand ◄─────┘
 
+Once stopped it takes none, and goes on to look in its turns: others count on them for as long as it is registered.
+
 Claim calls are numbered and each is closed in the notes, answered or given up, before the next one is made: so the
 beat can name what this worker holds, and anything else of a closed call is released by the store. For the same
 reason the loop may be begun again after a failure, unless it fails with claims that are noted and not held.
@@ -16,7 +18,7 @@ call: the numbers skip one now and again.
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
@@ -101,9 +103,9 @@ class Claimer:
         if self._looks.place_free():
             self._wakeup.call()
 
-    def take_turns(self, turn: Turn | None, *, at_once: bool) -> None:
-        """Hear from a beat of one's place among those who take turns; `at_once`: and take the next one now."""
-        self._looks.take_turns(turn, self._clock.now(), at_once=at_once)
+    def take_turns(self, turn: Turn | None, told_at: datetime, *, at_once: bool) -> None:
+        """Hear from a beat, answered then, of one's place among those who take turns; `at_once`: take one now."""
+        self._looks.take_turns(turn, told_at, self._clock.now(), at_once=at_once)
         self._wakeup.call()
 
     def adopt(self, tasks: Collection[KnownTask]) -> None:
@@ -117,15 +119,15 @@ class Claimer:
         self._give_back_crowded()
 
     def stop(self) -> None:
-        """Claim no more. A call that is under way is still answered."""
+        """Claim no more, but go on to look in its turns for others. A call that is under way is still answered."""
         self._stopped = True
         self.wake()
 
     async def run(self) -> None:
-        """Claim until stopped; begun again after a failure, look at once."""
+        """Claim until stopped, and take turns until cancelled; begun again after a failure, look at once."""
         if self._calls_made:
             self._looks.call()
-        await self._claim_forever()
+        await self.take_its_turns()
 
     async def claim_alone(self) -> bool:
         """Take one suspect, in a child of its own; return whether there was any left."""
@@ -149,7 +151,8 @@ class Claimer:
         try:
             while True:
                 if await listener.wait(self._settings.safety_poll):
-                    self.wake()
+                    self._looks.call(rung=True)
+                    self._wakeup.call()
         finally:
             listener.close()
 
@@ -161,9 +164,10 @@ class Claimer:
             except StoreError:
                 await asyncio.sleep(self._settings.safety_poll)
 
-    async def _claim_forever(self) -> None:
+    async def take_its_turns(self) -> None:
+        """Look by turn and when there is another reason; once stopped by turn alone, and take nothing."""
         pauses = self._calls.pauses()
-        while not self._stopped:
+        while True:
             if not self._lease.fresh:
                 await self._lease.renewal()
                 continue
@@ -186,7 +190,9 @@ class Claimer:
 
     def _request(self, look: Look) -> ClaimRequest | None:
         """Return what to ask for now, or None with enough in hand, or while all its queues are closed."""
-        limit, ahead_limit = min(self._load.wanted, BATCH), self._looks.wanted_ahead(look)
+        limit = ahead_limit = 0
+        if not self._stopped:
+            limit, ahead_limit = min(self._load.wanted, BATCH), self._looks.wanted_ahead(look)
         by_turn, slow = look is Look.BY_TURN, self._turns.slow
         if not self._closures.all_closed(self._queues):
             if limit > 0 or (by_turn and slow and ahead_limit > 0):

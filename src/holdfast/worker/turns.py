@@ -6,10 +6,12 @@ the store every so often. Not everybody: those who serve the same queues take tu
     store's time    0     S    2·S   3·S   4·S   5·S   6·S
     who looks       0     1     2     0     1     2     0        of three workers, by rank
 
-The beat tells each worker its rank among how many. While the fleet grows or shrinks two may look in one slot, or
-nobody: with slots much shorter than `look_ahead` that does no harm. Where they are as long as the beat's interval,
-or longer, as on a store without a bell, all beat shortly before each slot, so that they agree. Who has looked beats
-at once, and whoever hears by its own beat that nobody has looked for too long does so itself.
+The beat tells each worker its rank among how many; who is stopping, or runs a suspect alone, has a rank and takes
+its turns. While the fleet grows or shrinks two may look in one slot, or nobody: with slots much shorter than
+`look_ahead` that does no harm, and what is due before long is looked for besides (looks.py). Where they are as long
+as the beat's interval, or longer, as on a store without a bell, all beat shortly before each slot, so that they
+agree. Who has looked beats at once, and whoever hears by its own beat that nobody has looked for too long does so
+itself.
 """
 
 import math
@@ -24,6 +26,9 @@ TOLERANCE = 1.0
 
 AGREED_BEFORE = (0.3, 0.7)
 """Seconds before a slot within which all beat, the last of them first."""
+
+FEW = 3
+"""So many workers at least look in time for what all have left: two of them may be gone."""
 
 _ROUNDING = 1e-6
 """The part of a round by which the time may seem to be before a slot that has come."""
@@ -48,15 +53,16 @@ class Turns:
         """Whether somebody else lives who could take what this worker leaves."""
         return self._turn.of > 1
 
-    def learn(self, turn: Turn | None, now: float) -> None:
-        """Hear of one's place and of the last look of all; who was told of none is alone."""
+    def learn(self, turn: Turn | None, now: float) -> bool:
+        """Hear of one's place, none if alone, and of the last look of all; tell whether the place is the same."""
         before, self._turn = self._turn, turn or ALONE
-        place = (self._turn.rank, self._turn.of)
-        if place != (before.rank, before.of) and now < self._slot_from(now, before):
+        same_place = (self._turn.rank, self._turn.of) == (before.rank, before.of)
+        if not same_place and now < self._slot_from(now, before):
             self._slot = None
         came_back = self._turn.of < before.of and self._turn.rank == 0
         if came_back or (self.slow and self._is_missed(now)):
             self._at_once = True
+        return same_place
 
     def look_at_once(self) -> None:
         """Take the next turn now: jobs may have come back of which no bell tells."""
@@ -73,6 +79,11 @@ class Turns:
     def somebody_looks_before(self, at: float, now: float) -> bool:
         """Tell whether it is somebody else's turn before this time."""
         return self.has_others and self._every * (math.floor(now / self._every) + 1) + TOLERANCE / 10 < at
+
+    def is_among_next(self, now: float) -> bool:
+        """Tell whether one of the next turns is this worker's own, of those of more than half of the workers."""
+        few = max(FEW, self._turn.of // 2 + 1)
+        return self._slot_from(now, self._turn) < self._every * (math.floor(now / self._every) + few + 0.5)
 
     def looked(self, at: datetime, *, left: bool) -> None:
         """Note a look, by turn or not; `left`: it left something within reach."""

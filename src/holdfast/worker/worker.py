@@ -3,9 +3,10 @@
     waiting for its first beat ─► working ─► stopping ─► over
                                      └────► buried ─────►┘
 
-Stopping: no new claims; what has not started goes back; running handlers are told, and given the grace; coroutines
-are then cancelled; endings are flushed. What still runs after that is released by the supervisor once this process
-is gone: never earlier. A worker whose own loops fail again and again stops too, and is replaced (tending.py).
+Stopping: no new claims, and looks only for others, in its turns; what has not started goes back; running handlers
+are told, and given the grace; coroutines are then cancelled; endings are flushed. What still runs after that is
+released by the supervisor once this process is gone: never earlier. A worker whose own loops fail again and again
+stops too, and is replaced (tending.py).
 """
 
 import asyncio
@@ -270,8 +271,10 @@ class Worker:
             self._clock.learn(renewed.sent_at, told.now, told.answered_at)
         self._lease.renewed(renewed.sent_at)
         self._timers.pump()
-        turn, look = (None, False) if told is None else (told.turn, told.look)
-        self._claimer.take_turns(turn, at_once=look)
+        if told is None:
+            self._claimer.take_turns(None, self._clock.now(), at_once=False)
+        else:
+            self._claimer.take_turns(told.turn, told.now, at_once=told.look)
 
     def _revoke(self, revoke: Revoke) -> None:
         refs = frozenset(ClaimRef(*claim) for claim in revoke.claims)
@@ -371,10 +374,14 @@ class Worker:
     async def _work_alone(self) -> None:
         try:
             worked = await self._claimer.claim_alone()
-            while self._timers.due or self._timers.ahead:
-                await self._lease.renewal()  # it was given a job which may not start before the next beat
-            await self._slots.quiet()
-            await self._completer.flushed()
+            self._claimer.stop()
+            async with asyncio.TaskGroup() as group:
+                turns = group.create_task(self._claimer.take_its_turns())
+                while self._timers.due or self._timers.ahead:
+                    await self._lease.renewal()  # it was given a job which may not start before the next beat
+                await self._slots.quiet()
+                await self._completer.flushed()
+                turns.cancel()
             self._ports.channel.send(Retired(worked))
         except Exception as error:  # begun again, it would take a second job beside the first
             raise HalfDoneError("a suspect may have been claimed") from error

@@ -23,8 +23,8 @@ SETTLED = 11.5
 def test_jobs_at_random_instants_start_on_time_and_cost_few_claims(workers: int) -> None:
     """Fewer than one worker would make which asks each second.
 
-    Called to so many jobs, each leaves most of them to the turns of the others and looks once more shortly before
-    the first of them is due, for others may be stopping: one claim for each worker, and no job late.
+    Called to so many jobs, each leaves most of them to the turns of the others; those with the next turns look once
+    more shortly before the first of them is due, for others may have gone. No job is late.
     """
 
     async def scenario(fleet: Fleet) -> None:
@@ -42,6 +42,27 @@ def test_jobs_at_random_instants_start_on_time_and_cost_few_claims(workers: int)
         assert len(fleet.starters()) == workers
 
     play(scenario, SETTINGS)
+
+
+def test_a_call_to_many_jobs_costs_each_one_claim_and_two_of_them_one_more() -> None:
+    """Whenever it comes: besides, somebody looks in its turn every two seconds, and it is eleven turns."""
+    claims: list[int] = []
+
+    for phase in range(10):
+
+        async def scenario(fleet: Fleet, phase: int = phase) -> None:
+            await fleet.start_all(5)
+            random, at = Random(phase), SETTLED + phase
+            await fleet.until(at)
+            fleet.enqueue([at + 2 + random.uniform(0, 20) for _ in range(1000)])
+            await fleet.until(at + 22)
+            claims.append(len(fleet.called("claim", since=at)))
+            await fleet.until(at + 30)
+            assert max(fleet.delays()) < EXACT
+
+        play(scenario, SETTINGS)
+    assert max(claims) < 20
+    assert sum(claims) / len(claims) <= 5 + 11 + 2
 
 
 @pytest.mark.parametrize("lasts", [0.3, 3.0])

@@ -42,7 +42,7 @@ class Desk:
         self.ahead = self.due = self.soon = 0
         load = Load(_Clock(), Slots(settings.concurrency), self, Idle(), settings)  # type: ignore[arg-type]
         self.looks = Looks(settings, load, Turns(settings.safety_poll, settings.beat_every))
-        self.looks.take_turns(Turn(of - 1, of, at(0)), at(0), at_once=False)
+        self.looks.take_turns(Turn(of - 1, of, at(0)), at(0), at(0), at_once=False)
         look = self.looks.begin(at(0.1))
         if look is not None:
             self.heed(look, 0.1)
@@ -56,8 +56,20 @@ class Desk:
         ahead = told.get("ahead", 0)
         request = ClaimRequest("w", 1, told.get("limit", 20), ahead_limit=told.get("ahead_limit", 500))
         due = request.limit if told.get("filled") else 0
-        answer = ClaimAnswer((JOB,) * (due + ahead), at(now), None if next_due is None else at(next_due))
+        job = replace(JOB, ref=ClaimRef("job", told.get("fence", 1)))
+        answer = ClaimAnswer((job,) * (due + ahead), at(now), None if next_due is None else at(next_due))
         return self.looks.heed(look, request, answer, due=due, crowded=told.get("crowded", False))
+
+    def ring(self, now: float, next_due: float | None = None, **told: Any) -> None:
+        """Let the bell ring, and the look for that be answered."""
+        self.looks.call(rung=True)
+        look = self.looks.begin(at(now))
+        assert look is CALLED
+        self.heed(look, now, next_due, **told)
+
+    def beat(self, told_at: float, of: int) -> None:
+        """Let a beat tell again who is there."""
+        self.looks.take_turns(Turn(of - 1, of, at(0)), at(told_at), at(told_at), at_once=False)
 
     def next_look(self, since: float) -> float:
         """Return when the next look is made if nobody calls."""
@@ -112,6 +124,87 @@ def test_what_was_left_within_reach_is_for_the_next_turn_of_anybody() -> None:
     desk = Desk()
     assert desk.heed(CALLED, 1.0, next_due=9) == NOTHING
     assert desk.next_look(1) == pytest.approx(4)
+
+
+@pytest.mark.parametrize(("of", "sure"), [(3, True), (4, True), (5, False), (20, False)])
+def test_what_was_left_to_others_is_looked_for_by_those_with_the_next_turns(of: int, sure: bool) -> None:
+    """This one has the last turn of a round. One of many need not look: so many others do."""
+    desk = Desk(of=of)
+    own = 2.0 * (of - 1)
+    desk.heed(CALLED, 0.2, next_due=2.5)
+    assert desk.next_look(0.2) == pytest.approx(2.5 - LEAD if sure else own)
+    desk.heed(CALLED, own - 3.8, next_due=own - 1)  # only one has a turn before it
+    assert desk.next_look(own - 3.8) == pytest.approx(own - 1 - LEAD)
+
+
+MANY = 8
+OWN = 2.0 * (MANY - 1)
+"""The next turn of the last of them."""
+
+
+def test_after_a_ring_without_news_one_looks_to_be_sure_until_a_beat_tells_who_is_there() -> None:
+    """It may have told that somebody has gone, on whose turn the others count."""
+    desk = Desk(of=MANY)
+    desk.ring(0.3, next_due=3)
+    assert desk.next_look(0.3) == pytest.approx(3 - LEAD)
+    desk.beat(0.25, of=MANY)  # sent before that one went
+    desk.heed(CALLED, 0.4, next_due=3)
+    assert desk.next_look(0.4) == pytest.approx(3 - LEAD)
+    desk.beat(0.5, of=MANY)
+    assert desk.next_look(0.5) == pytest.approx(OWN)
+    desk.heed(CALLED, 0.6, next_due=3)
+    assert desk.next_look(0.6) == pytest.approx(OWN)
+
+
+def test_if_somebody_has_gone_what_was_left_is_looked_for_though_a_beat_has_told() -> None:
+    """The turn that was waited for may be over by then."""
+    desk = Desk(of=MANY)
+    desk.ring(0.3, next_due=3)
+    desk.beat(0.5, of=MANY - 1)
+    assert desk.next_look(0.5) == pytest.approx(3 - LEAD)
+
+
+def test_a_ring_that_brought_new_jobs_has_told_of_them() -> None:
+    desk = Desk(of=MANY)
+    desk.ring(0.3, next_due=3, ahead=20)
+    assert desk.next_look(0.3) == pytest.approx(OWN)
+
+
+def test_jobs_that_somebody_had_or_that_were_left_before_are_no_news() -> None:
+    desk = Desk(of=MANY)
+    desk.ring(0.3, next_due=3, ahead=20, fence=2)
+    assert desk.next_look(0.3) == pytest.approx(3 - LEAD)
+    desk = Desk(of=MANY)
+    desk.heed(CALLED, 0.2, next_due=2.9)
+    desk.ring(0.3, next_due=3, ahead=20)
+    assert desk.next_look(0.3) == pytest.approx(3 - LEAD)
+
+
+def test_a_ring_during_a_look_is_explained_by_the_next_one() -> None:
+    desk = Desk(of=MANY)
+    desk.looks.call(rung=True)
+    assert desk.looks.begin(at(0.3)) is CALLED
+    desk.looks.call(rung=True)
+    desk.heed(CALLED, 0.3, next_due=3, ahead=20)
+    assert desk.next_look(0.3) == pytest.approx(OWN)
+    assert desk.looks.begin(at(0.31)) is CALLED
+    desk.heed(CALLED, 0.31, next_due=3)
+    assert desk.next_look(0.31) == pytest.approx(3 - LEAD)
+
+
+def test_a_ring_for_which_there_was_no_look_has_brought_no_news() -> None:
+    desk = Desk(of=MANY)
+    desk.looks.call(rung=True)
+    assert desk.looks.begin(at(0.3)) is CALLED
+    desk.looks.put_off(CALLED, at(0.3))
+    desk.heed(CALLED, 0.4, next_due=3)
+    assert desk.next_look(0.4) == pytest.approx(3 - LEAD)
+
+
+def test_without_a_bell_all_look_to_be_sure() -> None:
+    desk = Desk(replace(SETTINGS, safety_poll=10.0, look_ahead=30.0), of=MANY)
+    desk.heed(CALLED, 0.3, next_due=15)
+    assert desk.next_look(0.3) == pytest.approx(15 - LEAD)
 
 
 def test_what_is_due_before_anybody_looks_is_looked_for_again() -> None:

@@ -68,6 +68,50 @@ def test_the_turns_of_a_worker_that_is_stopping_are_not_waited_for(phase: float)
     play(scenario, SETTINGS)
 
 
+@pytest.mark.parametrize("phase", [0.0, 1.5, 3.0, 4.5, 6.0, 7.5, 9.0, 10.5])
+def test_many_workers_that_are_stopping_take_their_turns_and_call_the_one_that_stays(phase: float) -> None:
+    """More of them than would look to be sure; each is busy to the end, and sees what is left to it."""
+
+    async def scenario(fleet: Fleet) -> None:
+        leaving = [fleet.start() for _ in range(6)]
+        await fleet.until(3)
+        for place in range(24):
+            _enqueue(fleet, f"long-{place}", "ok", 5.0, 1000.0)
+        await fleet.until(6)
+        fleet.start()
+        await fleet.until(8)
+        for tree in leaving:
+            tree.stop()
+        assert await _late(fleet, 20.1 + phase) < EXACT
+
+    play(scenario, replace(SETTINGS, concurrency=4))
+
+
+@pytest.mark.parametrize("before", [-0.3, -1.5, 0.3, 1.5])
+@pytest.mark.parametrize("phase", [0.0, 1.5, 3.0, 4.5, 6.0, 7.5, 9.0, 10.5])
+def test_the_turns_of_those_who_have_just_gone_are_not_waited_for(phase: float, before: float) -> None:
+    """All but one go at once, and it counts them until its next beat; the jobs come shortly before or after."""
+
+    async def scenario(fleet: Fleet) -> None:
+        stays, *leaving = [fleet.start() for _ in range(8)]
+        at = 20.1 + phase
+        await fleet.until(min(at, at - before))
+        if before < 0:
+            for tree in leaving:
+                tree.stop()
+            await fleet.until(at)
+        fleet.enqueue([at + 2.2 + place / 10 for place in range(40)], lasts=0.05)
+        if before > 0:
+            await fleet.until(at + before)
+            for tree in leaving:
+                tree.stop()
+        await fleet.until(at + 15)
+        assert stays.process.alive
+        assert max(fleet.delays()) < EXACT
+
+    play(scenario, replace(SETTINGS, concurrency=4))
+
+
 @pytest.mark.parametrize("phase", [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5])
 def test_the_turns_of_a_child_that_runs_a_suspect_are_not_waited_for(phase: float) -> None:
     """It takes one job and no turns, but is registered for all queues as any other."""
@@ -103,6 +147,42 @@ def test_what_a_worker_gives_back_when_it_stops_is_on_time_elsewhere(phase: floa
         assert max(fleet.delays()) < EXACT
 
     play(scenario, replace(SETTINGS, concurrency=1))
+
+
+@pytest.mark.parametrize("away", [False, True])
+@pytest.mark.parametrize("runs", [0.0, 7.0])
+def test_turns_that_are_left_do_not_hold_up_a_stop(runs: float, away: bool) -> None:
+    """It ends with its last handler, also while a look in its turn is not answered, or cannot be made."""
+    app = Holdfast("memory://")
+
+    @app.task
+    async def sleep() -> None:
+        await asyncio.sleep(runs)
+
+    async def scenario() -> None:
+        stage = Stage(app, replace(SETTINGS, safety_poll=1.0))
+        plain, looks = stage.backend.arun, list[float]()
+
+        async def arun(verb: Verb[Any]) -> Any:
+            if verb.name == "claim":
+                looks.append(stage.clock.boot())
+                if away:
+                    await asyncio.sleep(1000)
+            return await plain(verb)
+
+        running = asyncio.ensure_future(stage.worker.run())
+        stage.renew()
+        if runs:
+            sleep.enqueue()
+        await asyncio.sleep(1.5)
+        stage.backend.arun = arun  # type: ignore[method-assign]
+        stage.worker.stop(60.0)
+        stopped_at = stage.clock.boot()
+        await running
+        assert stage.clock.boot() - stopped_at == pytest.approx(max(runs - 1.5, 0.0), abs=0.1)
+        assert bool(looks) == bool(runs)
+
+    stage_play(scenario)
 
 
 # -- suspects, one at a time -----------------------------------------------------------------------------------

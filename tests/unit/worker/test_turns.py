@@ -172,3 +172,11 @@ def test_before_each_slot_all_beat_one_after_the_other(now: float) -> None:
     assert all(10.0 - earliest <= beat <= 10.0 - latest + 1e-6 for beat in beats)
     assert len({round(beat, 3) for beat in beats}) == 4
     assert all(0 < wait <= 10.0 for wait in waits)
+
+
+@pytest.mark.parametrize(("count", "next_ones"), [(1, 1), (2, 2), (3, 3), (4, 3), (5, 3), (6, 4), (20, 11)])
+@pytest.mark.parametrize("now", [0.1, 2.3, 5.9, 31.0])
+def test_more_than_half_are_the_next_ones_and_no_fewer_than_three(count: int, next_ones: int, now: float) -> None:
+    """Whatever the time: so half of them may be gone, or two of a few, and one who looks is there."""
+    among = [settled(of(rank, count), now).is_among_next(NOON + now) for rank in range(count)]
+    assert sum(among) == next_ones

@@ -4,7 +4,6 @@ A mutant replaces one method of the shipped code for as long as its `with` block
 that the design names; a simulator that lets any of them live is a defect.
 """
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
@@ -168,15 +167,8 @@ def deaf_to_burial() -> AbstractContextManager[None]:
 
 
 def counted_on() -> AbstractContextManager[None]:
-    """What was left before somebody else's turn is left to it, though who stops or has died takes none."""
-    next_look = Looks._next_look
-
-    def broken(self: Looks, now: float, next_due_at: float, *, has_room: bool) -> float:
-        reach = now + self._settings.look_ahead
-        counts_on = now < next_due_at <= reach and not self._left_urgent
-        return math.inf if counts_on else next_look(self, now, next_due_at, has_room=has_room)
-
-    return replaced(Looks, "_next_look", broken)
+    """What was left before somebody else's turn is left to it, though who has just gone or died takes none."""
+    return replaced(Looks, "_be_sure", lambda _self, _now, _next_due_at: None)
 
 
 def suspects_together() -> AbstractContextManager[None]:
