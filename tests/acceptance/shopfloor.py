@@ -50,6 +50,14 @@ def import_anew(path):
     return module
 
 
+def _is_worker(pid):
+    """Tell whether a process runs jobs: the guard of its supervisor does not."""
+    try:
+        return b"holdfast.child" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
 class Worker:
     """A `holdfast worker` in a process group of its own; its words go to a file."""
 
@@ -72,7 +80,7 @@ class Worker:
     def children(self):
         """The process numbers of its children."""
         path = Path(f"/proc/{self.pid}/task/{self.pid}/children")
-        return [int(pid) for pid in path.read_text().split()]
+        return [int(pid) for pid in path.read_text().split() if _is_worker(pid)]
 
     def ready(self):
         """Wait until its first child works."""

@@ -26,7 +26,7 @@ DEATHS = {
 What is raised outside of attempts, in threads and callbacks, ends no process: that has a test of its own.
 """
 
-AROUND = {"exit", "log", "versions", "environment", "machine", "supervisor", "command", "limits of the supervisor"}
+AROUND = {"exit", "log", "versions", "environment", "machine", "supervisor", "command", "limits"}
 """Parts that the evidence of every death has."""
 
 

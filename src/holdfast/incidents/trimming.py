@@ -12,7 +12,7 @@ LONGEST_PART = 64 * 1024
 LARGEST = 256 * 1024
 """Bytes of all parts together."""
 
-MOST_PARTS = 16
+MOST_PARTS = 32
 
 _LONGEST_READ = 2 * LONGEST_PART
 """Characters of a part that are looked at: what is cut away before is not searched for secrets."""

@@ -25,7 +25,7 @@ _OF_THREAD = ("comm", "wchan")
 async def seen_from_outside(pid: int) -> dict[str, str]:
     """Return what can be seen of a living process, within seconds: texts by name."""
     facts = await gather({"process": asyncio.to_thread(process_facts, pid)}, FACTS_WITHIN)
-    return facts | await gather({"native stacks": py_spy(pid)}, PY_SPY_WITHIN)  # last, as it holds the process up
+    return facts | await gather({"native_stacks": py_spy(pid)}, PY_SPY_WITHIN)  # last, as it holds the process up
 
 
 def process_facts(pid: int, proc: Path = Path("/proc")) -> str:

@@ -18,7 +18,7 @@ async def surroundings(supervisor: Callable[[], str]) -> dict[str, str]:
     collectors: dict[str, Callable[[], str]] = {
         "supervisor": supervisor,
         "machine": machine,
-        "limits of the supervisor": own_limits,
+        "limits": own_limits,
         "command": lambda: redact_text(command_line(sys.orig_argv)),
         "environment": _environment,
         "versions": versions,
