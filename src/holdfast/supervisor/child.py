@@ -140,6 +140,8 @@ class Child:
     worked: bool = False
     verdict: str = ""
     """What it said, or was found, to be its trouble."""
+    incident: str = ""
+    """Under which id its end is kept, if that is an incident."""
     portrait: Mapping[str, str] | None = None
     """How it was found when it hung: texts by name."""
     stuck: set[ClaimRef] = field(default_factory=set)
