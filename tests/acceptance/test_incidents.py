@@ -34,7 +34,7 @@ def test_a_crash_is_an_incident_that_its_job_leads_to(fleet_on_each_store):
 def test_a_worker_that_never_reaches_its_store_leaves_its_incidents_on_disk(tmp_path):
     """An app that ends its process when it is imported: there is nowhere to write to, and evidence all the same."""
     summaries = left_behind(tmp_path, "import os\n\nos._exit(7)\n")
-    assert len(summaries) == 5
+    assert sum(each["count"] for each in summaries) == 5
     assert {each["trouble"] for each in summaries} == {"crash"}
     assert all("exited with status 7" in each["summary"] for each in summaries)
 

@@ -13,7 +13,7 @@ from holdfast.store.backend import Backend
 from holdfast.store.errand import run_errand
 from holdfast.supervisor.orders import Order
 
-_SHOWN = ("stacks", "coroutines", "native stacks", "log")
+_SHOWN = ("stacks", "coroutines", "native_stacks", "log")
 """What is printed of it; the rest is kept with it."""
 
 

@@ -81,21 +81,17 @@ class Witness:
         death = child.death(end)
         if death.kind is not DeathKind.CRASHED or child.stuck:
             return
-        found = examine(child, death, end, self._memory)
+        found, at = examine(child, death, end, self._memory), self._clock.now()
         child.incident = new_job_id()
 
         async def tell() -> None:
             jobs = await involved(self._calls, found.claims)
-            doing = " while it started" if child.phase is Phase.STARTING else running(jobs)
-            incident = self._incident(
-                found.trouble,
-                f"worker {child.worker} {found.how}{doing}",
-                jobs,
-                id=child.incident,
-                worker=child.worker,
-                pid=child.process.pid,
-            )
-            await self._report(incident, found.parts)
+            doing, same = running(jobs), ""
+            if child.phase is Phase.STARTING:  # an app that cannot be imported fails again and again
+                doing, same = " while it started", found.how
+            summary = f"worker {child.worker} {found.how}{doing}"
+            who = {**_who(child), "id": child.incident, "fingerprint": same}
+            await self._report(self._incident(found.trouble, summary, jobs, at=at, **who), found.parts)
 
         await asyncio.wait([self._begin(tell())], timeout=MOMENT)
 
@@ -134,27 +130,26 @@ class Witness:
                 self._begin(self._tell_stuck(child, message))
 
     def _tell_noticed(self, child: Child, noticed: Noticed) -> None:
-        who = {"worker": child.worker, "pid": child.process.pid, "fingerprint": noticed.fingerprint}
-        incident = self._incident(noticed.trouble, noticed.summary, noticed.jobs, count=noticed.count, **who)
+        more = {**_who(child), "fingerprint": noticed.fingerprint, "count": noticed.count}
+        incident = self._incident(noticed.trouble, noticed.summary, noticed.jobs, **more)
         self._desk.report(incident, Evidence(noticed.parts))
 
     async def _tell_stuck(self, child: Child, stuck: Stuck) -> None:
         """Tell of a handler that cannot be stopped."""
+        at, child.incident = self._clock.now(), new_job_id()
         jobs = await involved(self._calls, [ClaimRef(stuck.job_id, stuck.fence)])
         why, _, stack = stuck.reason.partition("\n")
         summary = f"worker {child.worker} cannot stop {words_of(jobs)}: {why.removesuffix(', here:')}"
-        incident = self._incident(Trouble.STUCK, summary, jobs, worker=child.worker, pid=child.process.pid)
+        incident = self._incident(Trouble.STUCK, summary, jobs, at=at, id=child.incident, **_who(child))
         await self._report(incident, {"stack": stack, **child.process.remains()})
 
     async def snapshot(self, child: Child, incident_id: str) -> None:
         """Make an incident of how a living child is doing, because somebody asked."""
-        portrait = await take_portrait(child)
+        at, portrait = self._clock.now(), await take_portrait(child)
         jobs = await involved(self._calls, read_notes(child.process.notes).running)
         summary = f"worker {child.worker} was looked at{running(jobs)}"
-        who = {"worker": child.worker, "pid": child.process.pid, "id": incident_id}
-        await self._report(
-            self._incident(Trouble.SNAPSHOT, summary, jobs, **who), {**child.process.remains(), **portrait}
-        )
+        incident = self._incident(Trouble.SNAPSHOT, summary, jobs, at=at, id=incident_id, **_who(child))
+        await self._report(incident, {**child.process.remains(), **portrait})
 
     # -- telling ---------------------------------------------------------------------------------------------
 
@@ -175,9 +170,14 @@ class Witness:
         self._desk.report(incident, Evidence({**parts, **around}))
 
     def _incident(self, trouble: Trouble, summary: str, jobs: tuple[InvolvedJob, ...], **more: Any) -> Incident:
-        now = self._clock.now()
-        known = {"id": new_job_id(), "host": socket.gethostname(), "supervisor": self._supervisor}
-        return Incident(trouble=trouble, summary=summary, at=now, last_at=now, jobs=jobs, **known | more)
+        known = {
+            "id": new_job_id(),
+            "at": self._clock.now(),
+            "host": socket.gethostname(),
+            "supervisor": self._supervisor,
+            **more,
+        }
+        return Incident(trouble=trouble, summary=summary, jobs=jobs, last_at=known["at"], **known)
 
     def _own_state(self) -> str:
         away = 0.0 if self._calls is None else self._calls.unanswered_for
@@ -186,3 +186,7 @@ class Witness:
             heard = f"heard of {self._clock.boot() - child.pulse_at:.1f} s ago"
             lines.append(f"child {child.worker}: process {child.process.pid}, {child.phase.value}, {heard}")
         return "\n".join(lines)
+
+
+def _who(child: Child) -> dict[str, Any]:
+    return {"worker": child.worker, "pid": child.process.pid}

@@ -94,6 +94,16 @@ async def test_what_nobody_takes_is_forgotten_after_a_minute_without_haste() -> 
     assert desk.done == []
 
 
+async def test_what_is_due_later_is_no_reason_to_look() -> None:
+    """Most records are schedules, and their time is to come."""
+    house = Household()
+    desk = Desk(house.backend, "ours")
+    later = house.clock.now() + timedelta(seconds=60)
+    house.backend.run(house.verbs.change_records([Change(Kind.SCHEDULE, "x", 0, "t", b"", due_at=later)]))
+    await desk.beat()
+    assert house.backend.calls_of("due_records") == []
+
+
 async def test_an_order_comes_too_late() -> None:
     """Who was away for a minute does not do what nobody waits for any more."""
     house = Household()

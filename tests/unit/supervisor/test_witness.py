@@ -158,7 +158,9 @@ async def test_a_store_that_is_away_delays_no_burial(monkeypatch) -> None:
     begun = house.clock.boot()
     await seat.witness.saw_end(house.child, SEGV)
     assert house.clock.boot() - begun <= MOMENT
+    died_at = house.clock.now() - timedelta(seconds=MOMENT)
     incident, _ = await seat.told()
+    assert (incident.at, incident.id) == (died_at, house.child.incident)
     assert incident.summary == "worker ours died of SIGSEGV while it ran job job"
     assert incident.jobs == (InvolvedJob("job", ref.fence),)
 

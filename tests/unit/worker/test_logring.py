@@ -69,6 +69,7 @@ def test_a_fork_does_not_write_over_its_parent(ring: LogRing, tmp_path: Path) ->
         say(ring, "of the fork")
         os._exit(0)
     os.waitpid(child, 0)
+    assert read_ring(tmp_path / "log").endswith("before")
     say(ring, "after")
     assert [line[-6:].strip() for line in read_ring(tmp_path / "log").splitlines()] == ["before", "after"]
 
