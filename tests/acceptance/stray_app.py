@@ -9,12 +9,14 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-from holdfast import Context, Holdfast
+from holdfast import Constant, Context, Holdfast
 from holdfast.codec import Secret
+from holdfast.worker import running
+from holdfast.worker.reporter import Reporter
 
 FOLDER = Path(__file__).resolve().parent
 app = Holdfast(os.environ.get("STRAY_URL") or f"sqlite:///{FOLDER}/jobs.db", lease=10, beat=0.25, grace=5)
-kept: list[object] = []
+running.STUCK_AFTER = 1.0
 
 
 @app.task
@@ -106,8 +108,20 @@ async def nap(seconds: float) -> None:
     await asyncio.sleep(seconds)
 
 
-@app.task(timeout=0.5)
+@app.task(timeout=0.5, backoff=Constant(0))
 def ignore_timeout(ctx: Context) -> None:
-    """Go on for ever, as a call does that cannot be interrupted."""
+    """Go on for ever the first time, as a call does that cannot be interrupted."""
     while ctx.fence == 1:
         ctypes.CDLL(None).usleep(10_000)
+
+
+@app.task
+async def sabotage(ctx: Context) -> None:
+    """Let a loop of the worker's own fail from now on."""
+
+    async def fail(_reporter: Reporter) -> None:
+        raise RuntimeError("sabotage")
+
+    if ctx.fence == 1:
+        Reporter._mark_long_ones = fail
+    await asyncio.sleep(3)

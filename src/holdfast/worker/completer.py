@@ -75,8 +75,8 @@ class Completer:
     async def run(self) -> None:
         """Send for as long as the worker lives, first what was under way when this failed before."""
         if self._under_way:
-            self._waiting, self._under_way = [*self._under_way, *self._waiting], ()
             self._news.set()
+            await self._send(self._under_way)  # not with others: a later claim of the same job may be among those
         while True:
             await self._news.wait()
             self._news.clear()
@@ -107,8 +107,8 @@ class Completer:
         self._answered(batch, [Verdict.STALE])
 
     def _answered(self, batch: Sequence[Ended], verdicts: Sequence[Verdict]) -> None:
-        self._under_way = self._under_way[len(batch) :]  # in this order they were sent
         self._notes.ended(ended.claim.ref for ended in batch)
+        self._under_way = self._under_way[len(batch) :]  # they are answered in the order in which they were sent
         for ended, verdict in zip(batch, verdicts, strict=True):
             self._settled(ended, verdict)
         if len(batch) == BATCH or any(ended.ending.move in RETURNS for ended in batch):

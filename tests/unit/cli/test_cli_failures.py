@@ -29,6 +29,7 @@ DATA_COMMANDS = [
     # Those of an app, and the one that makes stores, have tests of their own.
     if path
     not in {("up",), ("worker",), ("check",), ("doctor",), ("migrate",), ("bench", "game"), ("schedules", "sync")}
+    and path[0] != "service"
 ]
 
 

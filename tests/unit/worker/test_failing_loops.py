@@ -14,6 +14,7 @@ from stage import SETTINGS, Stage, play
 from holdfast import Context, Holdfast
 from holdfast.core.incident import Trouble
 from holdfast.core.states import State
+from holdfast.events import JobCompleted
 from holdfast.store.protocol import WorkerBeat
 from holdfast.worker.messages import Noticed, Unfit
 from holdfast.worker.notes import read_notes
@@ -111,6 +112,10 @@ LOOPS: dict[str, tuple[str, Callable[[Any, int], Failing]]] = {
     "bell": ("bell", lambda worker, times: Failing(worker._claimer, "_listener", times)),
     "send-fails": ("completer", lambda worker, times: Failing(worker._completer, "_send", times)),
     "sent-and-fails": ("completer", lambda worker, times: Failing(worker._notes, "ended", times)),
+    "told-and-fails": (
+        "completer",
+        lambda worker, times: Failing(worker._completer, "_settled", times, after=True),
+    ),
     "reporter": ("reporter", lambda worker, times: Failing(worker._reporter, "_mark_long_ones", times)),
     "timekeeper": ("timekeeper", lambda worker, times: Failing(worker._timekeeper, "run", times)),
     "pulse": ("pulse", lambda worker, times: Failing(worker, "_say_alive", times)),
@@ -138,6 +143,9 @@ def test_a_loop_that_fails_once_is_begun_again(name: str) -> None:
         assert "Bug: as planned" in incident.parts["traceback"]
         assert [theatre.stage.job(each).state for each in theatre.handles] == [State.COMPLETED] * JOBS
         assert sorted(theatre.runs) == sorted(each.id for each in theatre.handles)
+        told = [event.job_id for event in theatre.stage.told if isinstance(event, JobCompleted)]
+        assert len(told) == len(set(told))
+        assert len(told) == JOBS or name == "told-and-fails"
 
     play(scenario)
 
