@@ -112,20 +112,27 @@ class Line:
             while data := self._end.recv(_AT_ONCE):
                 for message in frames.to_cell(data):
                     loop.call_soon_threadsafe(told.put_nowait, message)
-        os.killpg(0, signal.SIGKILL)
+        _kill_group()
 
 
 def _die_with_worker(lifeline: int) -> None:
     """Have the kernel, where it can, end this process with its worker, even if a handler holds the interpreter.
 
     The lifeline is a pipe to which nobody writes. That it ends is told by a signal, which here is SIGKILL and goes
-    to the group: what the handler has started ends too. Should others have it open, the parent's death counts.
+    to the group: what the handler has started ends too. Somebody else may have it open, a process that a handler of
+    the worker has forked: so the parent's death is told too. Not by SIGKILL, which would end this process alone,
+    and with it the lifeline, before that is told to the others.
     """
+    signal.signal(signal.SIGHUP, lambda *_: _kill_group())
     if sys.platform == "linux":
         fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
         fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGHUP, 0, 0, 0)
+
+
+def _kill_group() -> None:
+    os.killpg(0, signal.SIGKILL)
 
 
 def _leave(code: int) -> NoReturn:
