@@ -161,7 +161,8 @@ def test_a_guard_that_dies_is_started_again_and_told_all(sleeper, caplog) -> Non
         running.cancel()  # as when the supervisor fails: its child lives
         await asyncio.wait([running])
         await asyncio.to_thread(sleeper.wait, WITHIN)
-        until(lambda: not is_alive(second))
+        await asyncio.to_thread(until, lambda: not is_alive(second))
+        await asyncio.sleep(0.2)  # for the loop to take note of its end
 
     asyncio.run(story())
     assert sleeper.returncode == -signal.SIGKILL
