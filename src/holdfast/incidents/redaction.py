@@ -1,7 +1,7 @@
 """Keeps secrets out of evidence: environments, texts, arguments and locals. Pure, and used before anything is kept.
 
-What is known to be secret goes wherever it stands. The rest is judged by its name and by its look, and in doubt it is
-hidden: evidence is copied, mailed and pasted.
+What is known to be secret goes wherever it stands. The rest is judged by its name and by its look, and in doubt it
+is hidden: evidence is copied, mailed and pasted.
 """
 
 import math
@@ -14,6 +14,7 @@ from decimal import Decimal
 from enum import Enum
 from itertools import islice
 from pathlib import PurePath
+from urllib.parse import parse_qsl, unquote
 from uuid import UUID
 
 from holdfast.codec import MASK, NO_SECRETS, Scrub
@@ -67,7 +68,7 @@ _PAIR = re.compile(
 )
 _QUOTES = re.compile(r"^[bruf]{0,2}['\"]|['\"]$")
 _RANDOM = re.compile(r"[\w+/=.~-]{20,}", re.ASCII)
-_PLAIN_VALUES = (bool, int, float, complex, type(None), datetime, date, time, timedelta, Decimal, UUID)
+_PLAIN = {bool, int, float, complex, type(None), datetime, date, time, timedelta, Decimal, UUID}
 _BITS_PER_CHARACTER = 3.4
 
 
@@ -75,6 +76,15 @@ def scrub_of(secrets: Iterable[str]) -> Scrub:
     """Return what removes these very texts, also quoted, escaped and in base64."""
     forms = [form for secret in secrets if secret for form in (secret, *_in_base64(secret))]
     return Scrub(forms) if forms else NO_SECRETS
+
+
+def secrets_in_url(url: str) -> list[str]:
+    """Return the password in a URL and whatever else is secret in it, as written and as meant."""
+    _, credentials, _ = _around_credentials(url)
+    _, _, password = credentials.partition(":")
+    _, _, query = url.partition("?")
+    found = [password, *(value for name, value in parse_qsl(query) if is_secret_name(name))]
+    return [form for each in found if each for form in dict.fromkeys((each, unquote(each)))]
 
 
 def is_secret_name(name: str) -> bool:
@@ -91,7 +101,7 @@ def looks_random(text: str) -> bool:
 
 
 def redact_text(text: str, scrub: Scrub = NO_SECRETS) -> str:
-    """Return a text without known secrets, passwords in URLs, credentials in headers, and values of secret names."""
+    """Return a text without known secrets, passwords in URLs, credentials in headers, values of secret names."""
     text = scrub.text(text)
     text = _PRIVATE_KEY.sub(MASK, text)
     text = _URL_PASSWORD.sub(rf"\1{MASK}@", text)
@@ -112,13 +122,25 @@ def redact_values(values: Mapping[str, object], scrub: Scrub = NO_SECRETS) -> di
 
     Of objects that are more than data only the class is told: their own words may hold anything, or fail.
     """
-    secrets = [text for name, value in values.items() if is_secret_name(name) for text in _texts(value)]
+    secrets = [text for name, value in values.items() if is_secret_name(name) for text in texts_in(value)]
     both = scrub_of(secrets)
     shown = {}
     for name, value in values.items():
         words = hidden(value) if is_secret_name(name) else _shown(value, 0)
         shown[name] = _cut(redact_text(both.text(scrub.text(words)), NO_SECRETS))
     return shown
+
+
+def texts_in(value: object) -> Iterator[str]:
+    """Yield the texts in a value that is secret, and its long numbers."""
+    if isinstance(value, str | bytes):
+        yield _decoded(value)
+    elif isinstance(value, int) and len(str(value)) >= _SHORTEST_NUMBER:
+        yield str(value)
+    elif type(value) in {list, tuple, set, frozenset, dict}:
+        assert isinstance(value, dict | list | tuple | set | frozenset)
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from texts_in(each)
 
 
 def hidden(value: object) -> str:
@@ -154,10 +176,10 @@ def _without_value(pair: re.Match[str]) -> str:
 
 def _shown(value: object, depth: int) -> str:
     if isinstance(value, Enum):
-        return str(value)
+        return f"{type(value).__qualname__}.{value.name}"
     if isinstance(value, str | bytes):
         return hidden(value) if looks_random(_decoded(value)) else repr(value[:_LONGEST_READ])
-    if isinstance(value, _PLAIN_VALUES) or isinstance(value, PurePath):
+    if type(value) in _PLAIN or isinstance(value, PurePath):
         return repr(value)
     if type(value) in {dict, list, tuple, set, frozenset} and depth < DEEPEST:
         return _shown_inside(value, depth + 1)
@@ -178,18 +200,6 @@ def _shown_inside(value: object, depth: int) -> str:
 def _entry(name: object, value: object, depth: int) -> str:
     is_secret = isinstance(name, str) and is_secret_name(name)
     return f"{_shown(name, depth)}: {hidden(value) if is_secret else _shown(value, depth)}"
-
-
-def _texts(value: object) -> Iterator[str]:
-    """Yield the texts in a value of a secret name."""
-    if isinstance(value, str | bytes):
-        yield _decoded(value)
-    elif isinstance(value, int) and len(str(value)) >= _SHORTEST_NUMBER:
-        yield str(value)
-    elif type(value) in {list, tuple, set, frozenset, dict}:
-        assert isinstance(value, dict | list | tuple | set | frozenset)
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _texts(each)
 
 
 def _decoded(value: str | bytes) -> str:
