@@ -24,7 +24,7 @@ from holdfast.watch.obstacle import START_A_WORKER
 @click.pass_context
 @about_a_store
 def workers(_wanted: Wanted, ctx: click.Context) -> None:
-    """List workers, see what one of them is doing, and have them replaced by fresh ones."""
+    """List workers, look at one, have them replaced."""
     if ctx.invoked_subcommand is None:
         ctx.invoke(list_command)
 

@@ -5,7 +5,6 @@ import platform
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.metadata import PackageNotFoundError, distributions, version
 from pathlib import Path
 
 from holdfast.errors import ConfigurationError
@@ -19,6 +18,8 @@ _SHOWN = ("MemTotal", "MemAvailable", "SwapTotal", "SwapFree")
 @cache
 def versions() -> str:
     """Return the versions of Python, this package, the system, and every package that is installed."""
+    from importlib.metadata import PackageNotFoundError, distributions, version  # noqa: PLC0415 - slow to import
+
     try:
         ours = version("holdfast")
     except PackageNotFoundError:
