@@ -63,7 +63,7 @@ def _is_of_the_system(system: bool | None) -> bool:
 )
 @debug_option
 def service() -> None:
-    """Have systemd run the workers of an app: from boot on, restarted when they end, watched."""
+    """Have systemd run an app from boot on."""
 
 
 @service.command(

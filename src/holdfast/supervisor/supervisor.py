@@ -12,12 +12,11 @@
     recycler.py replaces children that have lived long enough, or whose code has changed
     drain.py    sees when nothing is left to do, if that is the wish
 
-A loop that fails begins anew (`tending.py`). Should the supervisor be killed, a guard ends its children.
+A loop that fails is begun again (`worker/tending.py`). Should the supervisor be killed, a guard ends its children.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from functools import partial
 
 from holdfast.errors import HoldfastError
@@ -32,8 +31,8 @@ from holdfast.supervisor.plan import Plan, Ports
 from holdfast.supervisor.reception import Reception
 from holdfast.supervisor.recycler import Recycler
 from holdfast.supervisor.recycling import ORDER, Limits, Urgency
-from holdfast.supervisor.tending import Tending
 from holdfast.worker.messages import Hello
+from holdfast.worker.tending import Loop, Tender
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +54,7 @@ class Supervisor:
             arrived=self._arrived,
             give_up=self._give_up_at_once,
         ).hear
-        self._tending = Tending(ports.clock, self._loop_failed, self._give_up)
+        self._tender = Tender(ports.clock, self._loop_failed, self._unfit)
         self._recycler: Recycler | None = None
         self._group: asyncio.TaskGroup
         self._loops: list[asyncio.Task[None]] = []
@@ -68,11 +67,11 @@ class Supervisor:
         async with asyncio.TaskGroup() as group:
             self._group = self._crew.group = group
             if self._ports.guard is not None:
-                self._begin("the guard", self._ports.guard.run)
+                self._begin("guard", self._ports.guard.run)
             if self._ports.watch is not None:
-                self._begin("the look for changed files", self._watch)
+                self._begin("look for changed files", self._watch)
             for _ in range(self._plan.processes):
-                self._begin("the care for a child", self._crew.keep_one)
+                self._begin("care for a child", self._crew.keep_one)
             await self._crew.over.wait()
             await self._crew.await_last_burials()
             for loop in self._loops:
@@ -100,8 +99,8 @@ class Supervisor:
 
     # -- loops -----------------------------------------------------------------------------------------------
 
-    def _begin(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
-        self._loops.append(self._group.create_task(self._tending.keep(name, run)))
+    def _begin(self, name: str, run: Loop) -> None:
+        self._loops.append(self._group.create_task(self._tender.tend(name, run)))
 
     def _open_link(self, hello: Hello) -> Link:
         link = Link(
@@ -122,15 +121,15 @@ class Supervisor:
         self._recycler.limits = Limits(hello.settings, hello.recycle)
         if not first:
             return
-        self._begin("the beat", link.heart.run)
-        self._begin("the firing of schedules", link.firing.run)
-        self._begin("the taking of orders", link.orders.run)
-        self._begin("the watch over hangs", link.hangs.run)
-        self._begin("the replacing of children", self._recycler.run)
+        self._begin("beat", link.heart.run)
+        self._begin("firing of schedules", link.firing.run)
+        self._begin("taking of orders", link.orders.run)
+        self._begin("watch over hangs", link.hangs.run)
+        self._begin("replacing of children", self._recycler.run)
         if self._ports.witness is not None:
-            self._begin("the writing of incidents", partial(self._ports.witness.write, link.calls, link.settings))
+            self._begin("writing of incidents", partial(self._ports.witness.write, link.calls, link.settings))
         if self._plan.drain:
-            self._begin("the drain", partial(self._drain, link))
+            self._begin("drain", partial(self._drain, link))
 
     async def _drain(self, link: Link) -> None:
         waiting = await until_drained(link.calls, self._plan.queue_names, self._crew.all_work)
@@ -159,9 +158,13 @@ class Supervisor:
 
     # -- giving up -------------------------------------------------------------------------------------------
 
-    def _loop_failed(self, name: str, error: Exception) -> None:
+    def _loop_failed(self, name: str, error: Exception, then: str) -> None:
+        log.error("a loop of the supervisor failed: %s; %s", name, then, exc_info=error)
         if self._ports.witness is not None:
             self._ports.witness.loop_failed(name, error)
+
+    def _unfit(self, reason: str) -> None:
+        self._give_up(HoldfastError(f"the supervisor gives up: {reason}"))
 
     def _give_up_at_once(self, error: HoldfastError) -> None:
         self._give_up(error)

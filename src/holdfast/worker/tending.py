@@ -1,7 +1,7 @@
-"""The loops of a worker are tended: one that fails is begun again, and where that does not help the worker leaves.
+"""The loops of a worker or supervisor are tended: one that fails is begun again; where that is no help, it leaves.
 
     runs ─► fails ─► rests: 0.1 s, doubling to 5 s ─► runs …
-              ├──► for the fifth time within a minute, whichever loop ─► the worker is unfit
+              ├──► for the fifth time within a minute, whichever loop ─► it is unfit
               └──► where it cannot be begun again (HalfDoneError) ─────► likewise, and it is not
 
 Each loop says in its own file what half-done work means for it when it is begun again. An unfit worker claims
@@ -29,7 +29,7 @@ class HalfDoneError(Exception):
 
 
 class Tender:
-    """Looks after the loops of one worker. `failed` hears of each failure, `unfit` once that they are too many."""
+    """Looks after the loops of one process. `failed` hears of each failure, `unfit` once that they are too many."""
 
     def __init__(
         self, clock: Clock, failed: Callable[[str, Exception, str], None], unfit: Callable[[str], None]
@@ -70,7 +70,7 @@ class Tender:
 
     def give_up(self, name: str, error: Exception) -> None:
         """Have the worker replaced at once, for something that cannot be begun again."""
-        self._failed(name, error, "this worker is replaced")
+        self._failed(name, error, "it is the last time")
         if not self._is_unfit:
             self._is_unfit = True
             self._unfit(f"its {name} failed: {type(error).__name__}: {error}")
