@@ -77,17 +77,19 @@ class LoopWatch:
     # -- in a thread of its own ----------------------------------------------------------------------------------
 
     def _look_on(self) -> None:
+        waits_here = open_waits()
         while True:
             self._busy.wait()
             due_at, lived = self._turned_at + TURN + self._limit, time.process_time() + self._waits()
+            waited_here = waits_here()
             time.sleep(max(due_at - time.monotonic(), 0.0))
             now = time.monotonic()
-            late, turned_at, waited = now - due_at, self._turned_at, self._waited
+            late, turned_at, waited = now - due_at - (waits_here() - waited_here), self._turned_at, self._waited
             if now - turned_at < TURN + self._limit or not self._busy.is_set():
                 continue
             nothing_ran = late > self._limit / 2
             if nothing_ran and time.process_time() + self._waits() - lived < late / 2:
-                self._turned_at = now  # the process was stopped, or the machine: it begins anew
+                self._turned_at, self._waited = now, self._waits()  # it was stopped: begin anew
             elif (seen := self._see(nothing_ran)) is not None:
                 self._tell_of(seen, turned_at, waited)
             else:
@@ -120,7 +122,8 @@ class LoopWatch:
         if seconds >= self._limit:
             self._tell_seldom(replace(seen, seconds=seconds))
         if goes_on:
-            log.warning("%s %s blocks the event loop, and goes on: at %s", seen.task, seen.job_id, seen.place)
+            who = f"{seen.task} {seen.job_id}" if seen.task else "something"
+            log.warning("%s blocks the event loop, and goes on: at %s", who, seen.place)
         while self._turned_at == turned_at:
             time.sleep(TURN)
 
