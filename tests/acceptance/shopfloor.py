@@ -70,9 +70,9 @@ class Worker:
 
     @property
     def children(self):
-        """The process numbers of its children."""
+        """The process numbers of its children; the guard, which has a session of its own, is none."""
         path = Path(f"/proc/{self.pid}/task/{self.pid}/children")
-        return [int(pid) for pid in path.read_text().split()]
+        return [int(pid) for pid in path.read_text().split() if os.getsid(int(pid)) == os.getsid(self.pid)]
 
     def ready(self):
         """Wait until its first child works."""
