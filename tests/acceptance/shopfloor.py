@@ -78,7 +78,7 @@ class Worker:
 
     @property
     def children(self):
-        """The process numbers of its children."""
+        """The process numbers of its children, without the guard."""
         path = Path(f"/proc/{self.pid}/task/{self.pid}/children")
         return [int(pid) for pid in path.read_text().split() if _is_worker(pid)]
 
