@@ -113,6 +113,7 @@ class Holdfast:
         keep_incidents_for: Seconds | UnsetType | None = UNSET,
         keep_incidents_mb: int | None = None,
         blocked_warning: Seconds | UnsetType | None = UNSET,
+        incident_locals: bool | None = None,
         clock: Clock | None = None,
     ) -> None:
         given: dict[str, object] = {
@@ -140,6 +141,7 @@ class Holdfast:
             "keep_incidents_for": keep_incidents_for,
             "keep_incidents_mb": keep_incidents_mb,
             "blocked_warning": blocked_warning,
+            "incident_locals": incident_locals,
         }
         loaded = read_settings(given, url_check=check_url)
         self.settings = loaded.settings

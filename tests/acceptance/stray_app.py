@@ -38,6 +38,7 @@ def start_thread() -> None:
 @app.task
 async def start_thread_from_coroutine(token: Annotated[str, Secret]) -> None:
     def tell_token() -> None:
+        password, order = "hunter2-hunter2", 42  # noqa: F841 - found in the frame
         raise ValueError(f"the token is {token}")
 
     thread = threading.Thread(target=tell_token)

@@ -106,3 +106,18 @@ def test_a_secret_of_the_job_is_in_no_text(shop):
     assert token not in f"{incident} {parts}"
     assert "the token is ••••" in incident.summary
     assert token not in worker.words
+
+
+def test_locals_are_shown_where_they_are_wanted_and_no_secret_is(shop):
+    """With `incident_locals` the innermost frames tell their locals; secrets among them are hidden."""
+    shop.worker(HOLDFAST_INCIDENT_LOCALS="true")
+    token = "correct-horse-battery"
+    shop.tasks.start_thread_from_coroutine.enqueue(token=token)
+
+    _, parts = told_of(shop, "the token is")
+
+    assert "Locals of tell_token" in parts["traceback"]
+    assert "order = 42" in parts["traceback"]
+    assert "password = (hidden" in parts["traceback"]
+    assert token not in parts["traceback"]
+    assert "hunter2" not in parts["traceback"].partition("Traceback (most recent call last)")[0]

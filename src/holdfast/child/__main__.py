@@ -32,6 +32,7 @@ from holdfast.child.loading import load_app
 from holdfast.child.unused import warn_of_unused_queues
 from holdfast.clock import SystemClock
 from holdfast.errors import HoldfastError
+from holdfast.incidents.redaction import redact_values
 from holdfast.settings import Loaded, Settings
 from holdfast.store.open import absolute_url, open_backend
 from holdfast.watch.attach import attach_logs
@@ -107,6 +108,8 @@ async def _child(end: socket.socket) -> None:
         middleware=app.middlewares,
         hours=app.windows,
     )
+    if settings.incident_locals:
+        worker.strays.show_locals = redact_values
     hear_strays(worker.strays, asyncio.get_running_loop())
     threading.Thread(target=_end_when_orphaned, args=(os.getppid(), worker), daemon=True).start()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: worker.retire(settings.grace))

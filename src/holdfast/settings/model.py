@@ -36,7 +36,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     supervisors write incidents (None: the user's folder for such); keep_incidents, keep_incidents_for and
     keep_incidents_mb: how many of them are kept, for how long (None: for ever), and how many megabytes their
     folders may take; blocked_warning: how long a handler may block the event loop before a warning names it (None
-    or 0: for ever).
+    or 0: for ever); incident_locals: whether incidents show local variables, without what looks like a secret.
     """
 
     url: str = DEFAULT_URL
@@ -63,6 +63,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     keep_incidents_for: float | None = 30 * 86_400.0
     keep_incidents_mb: int = 200
     blocked_warning: float | None = 0.2
+    incident_locals: bool = False
 
     @property
     def beat_every(self) -> float:

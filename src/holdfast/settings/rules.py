@@ -125,6 +125,22 @@ class SizeRule(msgspec.Struct, frozen=True):
         return f"must be 1MB or more; write e.g. 400MB, 1.5GiB or bytes{', or none' if self.optional else ''}"
 
 
+class FlagRule(msgspec.Struct, frozen=True):
+    """Yes or no."""
+
+    optional: bool = False
+
+    def parse(self, text: str) -> object:
+        """Return what a text means."""
+        return {"true": True, "false": False}.get(text.lower(), text)
+
+    def check(self, value: object) -> object:
+        """Return the value."""
+        if not isinstance(value, bool):
+            raise UnfitError("must be true or false")
+        return value
+
+
 class TextRule(msgspec.Struct, frozen=True):
     """A text of a certain form; `must` says which."""
 
@@ -200,6 +216,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "keep_incidents_for": SpanRule(optional=True),
         "keep_incidents_mb": CountRule(MOST_MEGABYTES),
         "blocked_warning": SpanRule(from_zero=True, optional=True),
+        "incident_locals": FlagRule(),
     }
 )
 """The rule of every setting, in the order of `Settings`."""

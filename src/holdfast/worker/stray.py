@@ -20,6 +20,7 @@ from types import FrameType, TracebackType
 from msgspec.structs import replace
 
 from holdfast.clock import Clock
+from holdfast.codec import NO_SECRETS, Scrub
 from holdfast.core.incident import InvolvedJob, Trouble
 from holdfast.words import counted, one_line, short_id
 from holdfast.worker.control import Control
@@ -41,6 +42,9 @@ MOST_RUNNING = 10
 """Jobs that are named which ran beside it."""
 
 Lines = tuple[tuple[str, int], ...]
+
+ShowLocals = Callable[[Mapping[str, object], Scrub], Mapping[str, str]]
+"""Makes texts of local variables, without what is secret."""
 
 _OTHERS = Noticed(
     Trouble.EXCEPTION,
@@ -67,6 +71,8 @@ class Strays:
         self._busy = threading.local()
         self._waking = False
         self._gone = False
+        self.show_locals: ShowLocals | None = None
+        """What shows the local variables of what was raised, where they are wanted."""
 
     def heard(
         self,
@@ -156,6 +162,8 @@ class Strays:
             return legible(text)
 
         text = "".join(traceback.format_exception(error)) if trace is None else trace()
+        if self.show_locals is not None:
+            text = _locals_of(error.__traceback__, self.show_locals, whose.scrub if whose else NO_SECRETS) + text
         said = clean("".join(traceback.format_exception_only(error)))
         job = None if whose is None else whose.job
         whom = "" if job is None else f" ({job.task} {short_id(job.job_id)})"
@@ -259,6 +267,15 @@ def _context(about: Mapping[str, str], job: InvolvedJob | None, running: Sequenc
     listed = ", ".join([*beside, *([counted(others, "other")] if others else [])])
     known["running in this process"] = listed or "nothing"
     return "\n".join(f"{name}: {value}" for name, value in known.items())
+
+
+def _locals_of(trace: TracebackType | None, show: ShowLocals, scrub: Scrub) -> str:
+    """Return the locals of the innermost frames, as far as they may be shown."""
+    texts = []
+    for frame in [frame for frame, _ in traceback.walk_tb(trace)][-INNERMOST:]:
+        shown = "".join(f"  {name} = {value}\n" for name, value in show(dict(frame.f_locals), scrub).items())
+        texts.append(f"Locals of {frame.f_code.co_name} ({frame.f_code.co_filename}):\n{shown}\n")
+    return "".join(texts)
 
 
 def _last_resort(words: str) -> None:

@@ -70,6 +70,7 @@ class TestValues:
             "keep_incidents_for": 79,
             "keep_incidents_mb": 80,
             "blocked_warning": 88,
+            "incident_locals": True,
         }
         app = Holdfast(**given)
         assert msgspec.structs.asdict(app.settings) == given | {"grace": 60, "recycle_memory": 70_000_000}
@@ -113,6 +114,7 @@ class TestValues:
             ("beat", 0),
             ("beat", 8),
             ("max_wait", 0),
+            ("incident_locals", 1),
             ("max_wait", "none"),
             ("concurrency", 0),
             ("concurrency", 10_001),
@@ -195,6 +197,7 @@ class TestEnvironment:
             "keep_incidents_for": ("none", None),
             "keep_incidents_mb": ("80", 80),
             "blocked_warning": ("0", 0),
+            "incident_locals": ("true", True),
         }
         environment = {f"HOLDFAST_{name.upper()}": text for name, (text, _) in said.items()}
         loaded = read_settings({"lease": 5, "concurrency": 3}, environment=environment)
