@@ -1,5 +1,6 @@
 """Spans, times and numbers as people say them, and foreign text made safe to show on one line. Pure."""
 
+import re
 from datetime import datetime, timedelta
 
 _MINUTE = 60
@@ -9,6 +10,14 @@ _WHOLE_SECONDS_FROM = 10
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 _TEENS = (11, 12, 13)
 _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
+
+_SIZE = re.compile(r"(?P<number>\d{1,18}(\.\d{0,9})?) ?(?P<unit>([kmgt]i?)?b?)", re.IGNORECASE)
+_SIZES = {
+    f"{letter}{binary}{b}": base**power
+    for power, letter in enumerate(("", "K", "M", "G", "T"))
+    for binary, base in (("", 1000), ("I", 1024))
+    for b in ("", "B")
+}
 
 
 def span(length: timedelta) -> str:
@@ -84,6 +93,12 @@ def counted(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+def size_of(text: str) -> int | None:
+    """Return the bytes that a text means, such as 400MB (1,000,000 each) or 1.5GiB; None where it means none."""
+    found = _SIZE.fullmatch(text)
+    return None if found is None else round(float(found["number"]) * _SIZES[found["unit"].upper()])
+
+
 def in_bytes(size: int) -> str:
     """Return an amount of memory as people say it: 850 kB, 412 MB, 1.5 GB."""
     number, units = float(size), iter(("B", "kB", "MB", "GB"))
@@ -102,6 +117,7 @@ def one_line(text: str, limit: int | None = None) -> str:
 
 def legible(line: str) -> str:
     """Return a line of foreign text with its control characters made visible; its spaces stay."""
+    line = line.expandtabs()
     return line if line.isprintable() else "".join(c if c.isprintable() else "�" for c in line)
 
 

@@ -76,10 +76,11 @@ def involved_columns(states: States) -> list[Column[InvolvedJob]]:
 
 def _jobs(jobs: Sequence[InvolvedJob]) -> str:
     """Return which jobs there were: the one, or the tasks of several."""
-    if len(jobs) == 1:
+    ids = {job.job_id for job in jobs}
+    if len(ids) == 1:
         return f"{jobs[0].task} {short_id(jobs[0].job_id)}".strip()
     tasks = ", ".join(dict.fromkeys(job.task for job in jobs if job.task))
-    return f"{counted(len(jobs), 'job')}{f' of {tasks}' if tasks else ''}" if jobs else ""
+    return f"{counted(len(ids), 'job')}{f' of {tasks}' if tasks else ''}" if ids else ""
 
 
 def _state(state: State | None) -> Text:

@@ -124,7 +124,10 @@ def _wait(backend: Backend, cases: list[_Case], timeout: float) -> None:
             for case in waiting:
                 _look(backend, case, cases, listed, elapsed)
                 if elapsed >= timeout and not case.over:
-                    case.answer.error = f"this was not done within {timeout:g} s; the order stands"
+                    case.answer.error = (
+                        f"this was not done within {timeout:g} s; the order stands, and waits for running jobs, or"
+                        " for the end of a window that forbids it, for which --force does not wait"
+                    )
             replaced = sum(case.answer.replaced_by is not None for case in cases)
             gone = sum(case.answer.gone for case in cases)
             tell(f"{replaced} of {len(cases)} replaced, {gone} gone")

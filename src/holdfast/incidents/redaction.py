@@ -33,6 +33,8 @@ _LONGEST_READ = 20 * LONGEST_VALUE
 _SHORTEST_NUMBER = 6
 """Digits of a number that may be a secret anywhere; shorter ones are most likely something else."""
 
+_FOLDERS = ("PWD", "OLDPWD")
+"""Variables that have nothing to do with passwords."""
 _SECRET_NAME = re.compile(
     r"key(?!board|word|error)|token|secret|(?<!com)(?<!by)pass(?!ed\b|es\b|eng|ive)|pwd|cred|auth(?!or(?!i))|cookie|dsn"
     r"|private|signature|bearer|session_?id|(?<![a-z])(pw|pin|otp)(?![a-z])",
@@ -89,7 +91,7 @@ def secrets_in_url(url: str) -> list[str]:
 
 def is_secret_name(name: str) -> bool:
     """Tell whether what bears this name should not be shown."""
-    return _SECRET_NAME.search(name) is not None
+    return _SECRET_NAME.search(name) is not None and name not in _FOLDERS
 
 
 def looks_random(text: str) -> bool:
@@ -152,7 +154,7 @@ def hidden(value: object) -> str:
 def _variable(name: str, value: str, scrub: Scrub) -> str:
     if not _HARMLESS_NAME.fullmatch(name):
         return hidden(value)
-    if is_secret_name(name) and name not in {"PWD", "OLDPWD"}:
+    if is_secret_name(name):
         return hidden(value)
     before, credentials, after = _around_credentials(value)
     if credentials:

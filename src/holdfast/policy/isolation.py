@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.policy.reading import is_int, is_word
 
-LEAST_MEMORY = 32 * 1024**2
+LEAST_MEMORY = 32_000_000
 """Bytes below which a limit is a mistake in units: an interpreter with nothing but this package takes as much."""
 
 

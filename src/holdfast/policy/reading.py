@@ -4,12 +4,12 @@ What cannot be read is kept as it is: `problems.py` complains of it.
 """
 
 import math
-import re
 from datetime import timedelta
 from enum import StrEnum
 from typing import Any, Literal, TypeVar
 
 from holdfast.core.backoff import Backoff, Constant, Exponential
+from holdfast.words import size_of
 
 W = TypeVar("W", bound=StrEnum)
 
@@ -21,9 +21,6 @@ OnLateWord = Literal["run", "expire"]
 IsolationWord = Literal["none", "process"]
 
 ExceptionTypes = type[BaseException] | tuple[type[BaseException], ...]
-
-_SIZE = re.compile(r"\s*(?P<number>\d+(\.\d+)?)\s*(?P<unit>[KMGT])i?B?\s*", re.IGNORECASE)
-_UNITS = "KMGT"
 
 
 def as_word(kind: type[W], word: Any) -> W:
@@ -53,11 +50,9 @@ def as_seconds(span: Any) -> Any:
 
 
 def as_bytes(size: Any) -> Any:
-    """Return a size such as "512MB" or "1GiB" in bytes: a K is 1,024 of them. Anything else is kept as it is."""
-    match = _SIZE.fullmatch(size) if isinstance(size, str) else None
-    if match is None:
-        return size
-    return int(float(match["number"]) * 1024 ** (_UNITS.index(match["unit"].upper()) + 1))
+    """Return a size such as "512MB" or "1GiB" in bytes; anything else is kept, to be complained of."""
+    meant = size_of(size) if isinstance(size, str) else None
+    return size if meant is None else meant
 
 
 def as_backoff(backoff: Backoff | Seconds | None) -> Backoff:

@@ -10,6 +10,7 @@ from typing import Protocol
 import msgspec
 
 from holdfast.settings.model import LONGEST_SPAN, MOST_AT_ONCE, MOST_INCIDENTS, MOST_JOBS, MOST_MEGABYTES
+from holdfast.words import size_of
 
 NONE_WORD = "none"
 """What a file or a variable says for None."""
@@ -17,13 +18,6 @@ NONE_WORD = "none"
 _SPAN = re.compile(r"(?P<number>[+-]?(\d+(\.\d*)?|\.\d+)) ?(?P<unit>ms|s|m|h|d)?")
 _UNITS = {None: 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _INTEGER = re.compile(r"[+-]?\d{1,18}")
-_SIZE = re.compile(r"(?P<number>\d{1,18}(\.\d{0,9})?) ?(?P<unit>([kmgt]i?)?b?)", re.IGNORECASE)
-_SIZES = {
-    f"{letter}{binary}{b}": base**power
-    for power, letter in enumerate(("", "K", "M", "G", "T"))
-    for binary, base in (("", 1000), ("I", 1024))
-    for b in ("", "B")
-}
 
 LEAST_SIZE, MOST_SIZE = 10**6, 10**15
 """Bytes: what takes less or more is a mistake."""
@@ -108,10 +102,10 @@ class SizeRule(msgspec.Struct, frozen=True):
 
     def parse(self, text: str) -> object:
         """Return the bytes that a text means."""
-        found = _SIZE.fullmatch(text)
-        if found is None:
+        size = size_of(text)
+        if size is None:
             raise UnfitError(self._must)
-        return round(float(found["number"]) * _SIZES[found["unit"].upper()])
+        return size
 
     def check(self, value: object) -> object:
         """Return the bytes."""

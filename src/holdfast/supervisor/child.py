@@ -234,7 +234,8 @@ class Child:
         asked = self.phase is Phase.LEAVING or self.retired
         if self._killed_to_stop or (asked and end.clean):
             return Death(DeathKind.STOPPED)
-        evidence = "; ".join(filter(None, [str(end), self.verdict]))
+        how = "" if self.portrait is not None and self.verdict else str(end)  # it was killed for what is told
+        evidence = "; ".join(filter(None, [how, self.verdict]))
         return Death(DeathKind.CRASHED, noted.running, self._told(evidence))
 
     def _told(self, evidence: str) -> str:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, MutableMapping
 from pathlib import Path
 
+from holdfast.errors import ConfigurationError
 from holdfast.words import counted
 
 TELL_EVERY = 5.0
@@ -37,6 +38,8 @@ class Notifier:
         self._alive_file = alive_file
         self._said_ready = False
         self._said = ""
+        if alive_file is not None:
+            _try_to_write(alive_file)
 
     async def run(self) -> None:
         """Give signs of life, again and again."""
@@ -92,3 +95,13 @@ def _touch(file: Path) -> None:
     with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()
+
+
+def _try_to_write(file: Path) -> None:
+    """Raise ConfigurationError where the file cannot be: a probe would look for it in vain for ever."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+        file.unlink()
+    except OSError as error:
+        raise ConfigurationError(f"--alive-file {file} cannot be written: {error.strerror}") from error

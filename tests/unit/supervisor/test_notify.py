@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.errors import ConfigurationError
 from holdfast.supervisor.notify import Notifier
 
 
@@ -93,6 +94,12 @@ def test_a_manager_that_is_gone_is_no_trouble(tmp_path: Path) -> None:
     notifier = Notifier({"NOTIFY_SOCKET": f"{tmp_path}/nobody"}, lambda: 1)
     asyncio.run(play(notifier, 0.05))
     notifier.stopping()
+
+
+def test_an_alive_file_that_cannot_be_is_refused_at_once(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigurationError, match=r"--alive-file .*/file/alive cannot be written"):
+        Notifier({}, lambda: 1, tmp_path / "file" / "alive")
 
 
 def test_the_alive_file_is_there_while_a_child_is_ready(tmp_path: Path) -> None:

@@ -12,10 +12,10 @@ from holdfast.core.job import Claim, ClaimRef, Ending, Progress
 from holdfast.core.states import Move
 from holdfast.policy import Isolation
 from holdfast.testing import HoldfastKit
+from holdfast.words import in_bytes
 from holdfast.worker.control import StopReason
 from holdfast.worker.isolated.cgroup import CellGroup, find_home
 from holdfast.worker.isolated.memory import (
-    in_words,
     out_of_memory,
     resident,
     resident_with_children,
@@ -23,7 +23,7 @@ from holdfast.worker.isolated.memory import (
 )
 from holdfast.worker.isolated.messages import Concluded, Frames, Leave, Logged, Progressed, Run, Tell, framed
 
-MEGABYTE = 1024**2
+MEGABYTE = 10**6
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
 
@@ -40,9 +40,9 @@ def app():
     ("given", "meant"),
     [
         ("512MB", 512 * MEGABYTE),
-        ("1GiB", 1024 * MEGABYTE),
-        ("1.5 gb", 1536 * MEGABYTE),
-        ("65536K", 64 * MEGABYTE),
+        ("1GiB", 2**30),
+        ("1.5 gb", 1500 * MEGABYTE),
+        ("64000K", 64 * MEGABYTE),
         (64 * MEGABYTE, 64 * MEGABYTE),
         (None, None),
     ],
@@ -59,9 +59,9 @@ def test_memory_is_kept_in_bytes(app, given, meant):
         ({"isolation": None}, "isolation must be 'none' or 'process', not None"),
         ({"memory": "512MB"}, "only in a process of its own; add isolation='process'"),
         ({"isolation": "process", "memory": 512}, "memory must be a size such as '512MB'.* not 512"),
-        ({"isolation": "process", "memory": "512"}, "memory must be a size such as '512MB'.* not '512'"),
+        ({"isolation": "process", "memory": "512"}, "memory must be a size such as '512MB'.* not 512"),
         ({"isolation": "process", "memory": "a lot"}, "at least 32MB, not 'a lot'"),
-        ({"isolation": "process", "memory": "16MB"}, "at least 32MB, not 16777216"),
+        ({"isolation": "process", "memory": "16MB"}, "at least 32MB, not 16000000"),
         ({"isolation": "process", "memory": True}, "memory must be a size"),
     ],
 )
@@ -135,8 +135,8 @@ def test_memory_is_told_of_processes_and_all_that_they_have_started():
     assert peak >= ours > nothing == 0
 
 
-def test_sizes_in_words():
-    assert in_words(256 * MEGABYTE) == "256 MB"
+def test_sizes_in_bytes():
+    assert in_bytes(256 * MEGABYTE) == "256 MB"
     assert out_of_memory(256 * MEGABYTE, 300 * MEGABYTE) == "out of memory (limit 256 MB, peak 300 MB)"
 
 

@@ -4,21 +4,17 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from holdfast.words import in_bytes
+
 ALLOWANCE = 32 * 1024**2
 """Bytes that a limit leaves beyond itself for what is reserved and not used, such as the stacks of threads."""
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_MEGABYTE = 1024**2
-
-
-def in_words(size: float) -> str:
-    """Return a size for people."""
-    return f"{size / _MEGABYTE:.0f} MB"
 
 
 def out_of_memory(limit: int, peak: int) -> str:
     """Say that a handler took more than it may."""
-    return f"out of memory (limit {in_words(limit)}, peak {in_words(peak)})"
+    return f"out of memory (limit {in_bytes(limit)}, peak {in_bytes(peak)})"
 
 
 def resident(pid: int | str = "self") -> int:

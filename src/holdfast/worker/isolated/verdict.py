@@ -6,9 +6,10 @@ from msgspec.structs import replace
 
 from holdfast.core.incident import InvolvedJob, Trouble
 from holdfast.core.job import Ending, Failure, Progress
+from holdfast.words import in_bytes
 from holdfast.worker.control import Control
 from holdfast.worker.isolated.cell import End
-from holdfast.worker.isolated.memory import in_words, out_of_memory
+from holdfast.worker.isolated.memory import out_of_memory
 from holdfast.worker.isolated.messages import Concluded
 from holdfast.worker.judge import TRACEBACK_LIMIT, Judge
 from holdfast.worker.messages import Noticed
@@ -78,7 +79,7 @@ class Findings:
             None if said is None else f"{said.done:g}" + ("" if said.total is None else f" of {said.total:g}")
         )
         parts = {
-            "exit": "" if end is None else f"its process {end}; it took at most {in_words(end.peak)}",
+            "exit": "" if end is None else f"its process {end}; it took at most {in_bytes(end.peak)}",
             "stacks": self.stacks,
             "coroutine": self.coroutine,
             "log": "" if log is None else log.text,
