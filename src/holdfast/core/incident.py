@@ -3,8 +3,11 @@
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
+
+Aware = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class Trouble(StrEnum):
@@ -47,8 +50,8 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     trouble: Trouble
     summary: str
-    at: datetime
-    last_at: datetime
+    at: Aware
+    last_at: Aware
     count: int = 1
     host: str = ""
     supervisor: str = ""

@@ -7,6 +7,7 @@ fire a schedule at the same time one does.
 
 from datetime import datetime
 from enum import StrEnum
+from typing import TypeVar
 
 import msgspec
 
@@ -44,6 +45,17 @@ class Record(msgspec.Struct, frozen=True):
     due_at: datetime | None
     body: bytes
     token: str
+
+
+T = TypeVar("T")
+
+
+def read_body(record: Record, kind: type[T]) -> T | None:
+    """Return what a record says; None where it is of another release, or somebody wrote nonsense into the store."""
+    try:
+        return msgspec.json.decode(record.body, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 class Decision(StrEnum):

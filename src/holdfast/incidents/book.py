@@ -7,7 +7,7 @@ from uuid import uuid4
 import msgspec
 
 from holdfast.core.incident import Evidence, Incident
-from holdfast.core.record import Change, Kind, Record
+from holdfast.core.record import Change, Kind, Record, read_body
 from holdfast.incidents.keeping import Keeping, Kept, outdated
 from holdfast.store.errand import Verbs, errand
 from holdfast.store.protocol import Store
@@ -45,7 +45,7 @@ def list_incidents(verbs: Store) -> Verbs[tuple[Incident, ...]]:
 
 def read_incidents(records: Iterable[Record]) -> tuple[Incident, ...]:
     """Return what records tell, the newest first; what another release wrote for itself is passed over."""
-    incidents = [incident for record in records if (incident := _read(record)) is not None]
+    incidents = [incident for record in records if (incident := read_body(record, Incident)) is not None]
     return tuple(sorted(incidents, key=lambda each: (each.last_at, each.id), reverse=True))
 
 
@@ -53,10 +53,8 @@ def read_incidents(records: Iterable[Record]) -> tuple[Incident, ...]:
 def read_evidence(verbs: Store, incident_id: str) -> Verbs[Evidence]:
     """Return the evidence of an incident; none where there is none."""
     records: tuple[Record, ...] = yield verbs.records(Kind.EVIDENCE, (incident_id,))
-    try:
-        return msgspec.json.decode(records[0].body, type=Evidence) if records else Evidence()
-    except msgspec.MsgspecError as error:
-        return Evidence({"unreadable": f"the evidence in the store cannot be read: {error}"})
+    evidence = read_body(records[0], Evidence) if records else Evidence()
+    return evidence or Evidence({"unreadable": "the evidence in the store cannot be read"})
 
 
 @errand
@@ -98,10 +96,3 @@ def _forget(verbs: Store, names: Sequence[str], versions: Mapping[str, int]) -> 
     if gone:
         yield verbs.change_records([Change(Kind.EVIDENCE, name, 1, str(uuid4()), None) for name in gone])
     return [name for name in names if name not in gone]
-
-
-def _read(record: Record) -> Incident | None:
-    try:
-        return msgspec.json.decode(record.body, type=Incident)
-    except msgspec.MsgspecError:
-        return None

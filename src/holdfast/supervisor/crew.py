@@ -137,7 +137,8 @@ class Crew:
         ending = asyncio.ensure_future(child.process.wait())
         await asyncio.wait([hearing, ending], return_when=asyncio.FIRST_COMPLETED)
         if hearing.done() and hearing.exception() is not None:
-            self._give_up(HoldfastError(f"a child cannot be understood: {hearing.exception()!r}"))
+            child.verdict = f"it cannot be understood: {hearing.exception()!r}"
+            child.process.kill()
         end = await ending
         # What it said last is heard; but a registration that the store does not answer is not waited for.
         await asyncio.wait([hearing], timeout=LAST_WORDS)

@@ -13,12 +13,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import compress
+from typing import Annotated
 from uuid import uuid4
 
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.core.record import Change, Kind, Record
+from holdfast.core.record import Change, Kind, Record, read_body
 from holdfast.errors import StoreError
 from holdfast.ids import new_job_id
 from holdfast.store.errand import Verbs, arun_errand, errand
@@ -30,6 +31,9 @@ log = logging.getLogger(__name__)
 
 LASTS = timedelta(minutes=1)
 """How long an order waits for somebody to take it."""
+
+LONGEST = timedelta(days=1)
+"""No order waits for so long: one that says so is nonsense."""
 
 AT_ONCE = 1000
 """How many orders one look sees."""
@@ -44,7 +48,7 @@ class Order(msgspec.Struct, frozen=True):
     id: str
     what: str
     worker: str
-    until: datetime
+    until: Annotated[datetime, msgspec.Meta(tz=True)]
     details: Mapping[str, str] = {}
     taken: bool = False
 
@@ -68,7 +72,7 @@ def give_order(
 def look_at_order(verbs: Store, order_id: str) -> Verbs[Order | None]:
     """Return an order as it stands; None once it was carried out, or its time is over."""
     records: tuple[Record, ...] = yield verbs.records(Kind.ORDER, (order_id,))
-    return _read(records[0]) if records else None
+    return read_body(records[0], Order) if records else None
 
 
 @errand
@@ -87,7 +91,7 @@ def take_orders(verbs: Store, is_ours: Callable[[Order], bool]) -> Verbs[list[Or
     changes: list[Change] = []
     over: list[Change] = []
     for record in due.records:
-        order = _read(record)
+        order = _read(record, due.now)
         until = due.now if record.due_at is None else record.due_at + LASTS
         if due.now > (until if order is None else order.until):
             over.append(_forgetting(record))
@@ -100,11 +104,10 @@ def take_orders(verbs: Store, is_ours: Callable[[Order], bool]) -> Verbs[list[Or
     return list(compress(ours, done))
 
 
-def _read(record: Record) -> Order | None:
-    try:
-        return msgspec.json.decode(record.body, type=Order)
-    except msgspec.DecodeError:  # of another release, whose supervisors may know what it means
-        return None
+def _read(record: Record, now: datetime) -> Order | None:
+    """Return an order; None for one of another release, whose supervisors may know what it means, or nonsense."""
+    order = read_body(record, Order)
+    return None if order is None or order.until > now + LONGEST else order
 
 
 def _taking(record: Record, order: Order) -> Change:

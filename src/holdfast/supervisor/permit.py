@@ -9,12 +9,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
+from typing import Annotated
 from uuid import uuid4
 
 import msgspec
 
 from holdfast.clock import Clock
-from holdfast.core.record import Change, Kind, Record
+from holdfast.core.record import Change, Kind, Record, read_body
 from holdfast.errors import StoreError
 from holdfast.store.errand import Verbs, arun_errand, errand
 from holdfast.store.protocol import DueRecords, Store
@@ -23,12 +24,15 @@ from holdfast.worker.storecalls import StoreCalls
 RECYCLE = "recycle"
 """The permit to replace children."""
 
+LONGEST = timedelta(days=1)
+"""Nobody is granted one for so long: what says so is nonsense, or the clock of the store was set back."""
+
 
 class Held(msgspec.Struct, frozen=True):
     """Who has a permit, and until when by the store's time."""
 
     holder: str
-    until: datetime
+    until: Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 @errand
@@ -38,8 +42,8 @@ def take_permit(verbs: Store, name: str, holder: str, span: timedelta) -> Verbs[
     records: tuple[Record, ...] = yield verbs.records(Kind.PERMIT, (name,))
     seen, after = 0, None
     if records:
-        held = msgspec.json.decode(records[0].body, type=Held)
-        if held.holder != holder and held.until > asked.now:
+        held = read_body(records[0], Held)
+        if held is not None and held.holder != holder and asked.now < held.until <= asked.now + LONGEST:
             return False
         seen, after = records[0].version, records[0].token
     body = msgspec.json.encode(Held(holder, asked.now + span))
@@ -52,7 +56,8 @@ def give_back_permit(verbs: Store, name: str, holder: str) -> Verbs[None]:
     """Let others have a permit at once, if it is still ours."""
     records: tuple[Record, ...] = yield verbs.records(Kind.PERMIT, (name,))
     for record in records:
-        if msgspec.json.decode(record.body, type=Held).holder == holder:
+        held = read_body(record, Held)
+        if held is not None and held.holder == holder:
             yield verbs.change_records(
                 [Change(Kind.PERMIT, name, record.version, str(uuid4()), None, after=record.token)]
             )

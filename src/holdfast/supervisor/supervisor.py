@@ -55,6 +55,7 @@ class Supervisor:
             give_up=self._give_up_at_once,
         ).hear
         self._tender = Tender(ports.clock, self._loop_failed, self._unfit)
+        self._side_tender = Tender(ports.clock, self._loop_failed, self._worse_off)
         self._recycler: Recycler | None = None
         self._group: asyncio.TaskGroup
         self._loops: list[asyncio.Task[None]] = []
@@ -67,9 +68,9 @@ class Supervisor:
         async with asyncio.TaskGroup() as group:
             self._group = self._crew.group = group
             if self._ports.guard is not None:
-                self._begin("guard", self._ports.guard.run)
+                self._begin_beside("guard", self._ports.guard.run)
             if self._ports.watch is not None:
-                self._begin("look for changed files", self._watch)
+                self._begin_beside("look for changed files", self._watch)
             for _ in range(self._plan.processes):
                 self._begin("care for a child", self._crew.keep_one)
             await self._crew.over.wait()
@@ -99,6 +100,10 @@ class Supervisor:
 
     # -- loops -----------------------------------------------------------------------------------------------
 
+    def _begin_beside(self, name: str, run: Loop) -> None:
+        """Begin a loop without which children work all the same: its failures are no reason to give up."""
+        self._loops.append(self._group.create_task(self._side_tender.tend(name, run)))
+
     def _begin(self, name: str, run: Loop) -> None:
         self._loops.append(self._group.create_task(self._tender.tend(name, run)))
 
@@ -123,11 +128,13 @@ class Supervisor:
             return
         self._begin("beat", link.heart.run)
         self._begin("firing of schedules", link.firing.run)
-        self._begin("taking of orders", link.orders.run)
+        self._begin_beside("taking of orders", link.orders.run)
         self._begin("watch over hangs", link.hangs.run)
-        self._begin("replacing of children", self._recycler.run)
+        self._begin_beside("replacing of children", self._recycler.run)
         if self._ports.witness is not None:
-            self._begin("writing of incidents", partial(self._ports.witness.write, link.calls, link.settings))
+            self._begin_beside(
+                "writing of incidents", partial(self._ports.witness.write, link.calls, link.settings)
+            )
         if self._plan.drain:
             self._begin("drain", partial(self._drain, link))
 
@@ -162,6 +169,9 @@ class Supervisor:
         log.error("a loop of the supervisor failed: %s; %s", name, then, exc_info=error)
         if self._ports.witness is not None:
             self._ports.witness.loop_failed(name, error)
+
+    def _worse_off(self, reason: str) -> None:
+        log.error("the supervisor goes on without what fails again and again: %s", reason)
 
     def _unfit(self, reason: str) -> None:
         self._give_up(HoldfastError(f"the supervisor gives up: {reason}"))

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 
@@ -12,6 +13,9 @@ _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 
 LINE_LIMIT = 16 * 1024 * 1024
+
+LONGEST_TEXT = 64 * 1024
+"""Characters that are left of each text in a message that is too long for a line."""
 
 
 class SocketChannel:
@@ -29,7 +33,10 @@ class SocketChannel:
     def send(self, message: Message) -> None:
         """Say something; does nothing when the other side is gone."""
         if not self._writer.is_closing():
-            self._writer.write(_encoder.encode(message) + b"\n")
+            line = _encoder.encode(message)
+            if len(line) >= LINE_LIMIT:
+                line = _encoder.encode(_shortened(message))
+            self._writer.write(line + b"\n")
 
     async def receive(self) -> Message | None:
         """Return the next word of the other side, or None once it is gone."""
@@ -47,3 +54,14 @@ class SocketChannel:
     def close(self) -> None:
         """Hang up."""
         self._writer.close()
+
+
+def _shortened(message: Message) -> Message:
+    """Return a message with the beginnings of its long texts: a traceback may have anything in it."""
+    short: dict[str, Any] = {}
+    for name, value in msgspec.structs.asdict(message).items():
+        if isinstance(value, str):
+            short[name] = value[:LONGEST_TEXT]
+        elif isinstance(value, dict):
+            short[name] = {key: str(each)[:LONGEST_TEXT] for key, each in value.items()}
+    return msgspec.structs.replace(message, **short)

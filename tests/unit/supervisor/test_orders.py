@@ -12,6 +12,7 @@ from holdfast.events import Events
 from holdfast.store.errand import arun_errand
 from holdfast.store.protocol import BeatAnswer
 from holdfast.supervisor.orders import LASTS, CarryOut, Order, Orders, forget_order, give_order, look_at_order
+from holdfast.supervisor.permit import take_permit
 from holdfast.worker.storecalls import StoreCalls
 
 pytestmark = pytest.mark.virtual_time
@@ -194,3 +195,37 @@ async def test_taking_an_order_back() -> None:
     await desk.beat()
     assert desk.done == []
     assert await look(house.backend, order) is None
+
+
+NONSENSE = {
+    "deep": b"[" * 5000 + b"]" * 5000,
+    "not_utf8": b'{"id": "\xff"}',
+    "naive": b'{"id": "a", "what": "dump", "worker": "ours", "until": "2026-01-01T00:00:00"}',
+    "far": b'{"id": "a", "what": "dump", "worker": "ours", "until": "9999-12-31T23:59:59Z"}',
+    "other": b"garbage",
+}
+
+
+@pytest.mark.parametrize("body", NONSENSE.values(), ids=NONSENSE)
+async def test_nonsense_in_the_store_is_in_nobodys_way_and_forgotten(body) -> None:
+    """Whoever can write to the store could otherwise bring down every supervisor."""
+    house = Household()
+    desk = Desk(house.backend, "ours")
+    change = Change(Kind.ORDER, "nonsense", 0, "token", body, due_at=house.clock.now())
+    house.backend.run(house.backend.verbs.change_records([change]))
+    order = await give(house.backend, "dump", "ours")
+    await desk.beat()
+    assert desk.done == [order]
+    await asyncio.sleep(LASTS.total_seconds())
+    await desk.beat()
+    assert waiting(house.backend) == 0
+    assert not desk.running.done()
+
+
+@pytest.mark.parametrize("body", NONSENSE.values(), ids=NONSENSE)
+async def test_a_permit_that_cannot_be_read_is_nobodys(body) -> None:
+    house = Household()
+    change = Change(Kind.PERMIT, "recycle", 0, "token", body)
+    house.backend.run(house.backend.verbs.change_records([change]))
+    taken = take_permit(house.backend.verbs, "recycle", "ours", timedelta(seconds=5))
+    assert await arun_errand(house.backend.arun, taken)

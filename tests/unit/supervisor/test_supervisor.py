@@ -2,6 +2,7 @@
 
 import asyncio
 
+from holdfast.supervisor.hangs import HangWatch
 from holdfast.supervisor.heart import Heart
 from holdfast.supervisor.recycler import Recycler
 from holdfast.testing.simulator.fleet import Tree
@@ -22,18 +23,33 @@ async def fail(_) -> None:
 
 def test_a_loop_that_fails_for_good_ends_the_supervisor_in_peace(monkeypatch, caplog) -> None:
     """It says why, after its children have left by themselves."""
-    monkeypatch.setattr(Recycler, "run", fail)
+    monkeypatch.setattr(HangWatch, "run", fail)
 
     async def story() -> None:
         world = World(1)
         tree = Tree(world, SETTINGS, 2)
         await asyncio.sleep(60)
         [broken] = world.trace.violations
-        assert "the supervisor gives up: its replacing of children failed: ValueError: a bug" in broken
+        assert "the supervisor gives up: its watch over hangs failed: ValueError: a bug" in broken
         assert [process.exit.result() for process in tree.children] == [0, 0]
 
     play(story)
-    assert caplog.text.count("a loop of the supervisor failed: replacing of children") >= MOST_FAILURES
+    assert caplog.text.count("a loop of the supervisor failed: watch over hangs") >= MOST_FAILURES
+
+
+def test_a_loop_beside_the_work_may_fail_for_good(monkeypatch, caplog) -> None:
+    """Children work without it: it is told, and nobody has to leave."""
+    monkeypatch.setattr(Recycler, "run", fail)
+
+    async def story() -> None:
+        world = World(1)
+        tree = Tree(world, SETTINGS, 2)
+        await asyncio.sleep(60)
+        assert world.trace.violations == []
+        assert all(process.alive for process in tree.children)
+
+    play(story)
+    assert "goes on without what fails again and again: its replacing of children failed" in caplog.text
 
 
 def test_a_loop_that_fails_now_and_then_costs_nothing(monkeypatch) -> None:

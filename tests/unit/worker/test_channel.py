@@ -1,0 +1,23 @@
+"""The line between supervisor and child: whatever is said over it, the other side can hear it."""
+
+import socket
+
+from holdfast.core.incident import Trouble
+from holdfast.worker.channel import LINE_LIMIT, LONGEST_TEXT, SocketChannel
+from holdfast.worker.messages import Failed, Noticed, Pulse
+
+
+async def test_a_word_that_is_too_long_is_cut_and_the_next_is_heard() -> None:
+    """The text of an exception may have any length."""
+    ours, theirs = socket.socketpair()
+    child, supervisor = await SocketChannel.over(ours), await SocketChannel.over(theirs)
+    huge = "x" * (LINE_LIMIT + 1)
+    for message in (Failed(huge, huge), Noticed(Trouble.EXCEPTION, huge, "f", {"traceback": huge}), Pulse(0.5)):
+        child.send(message)
+    failed, noticed, pulse = [await supervisor.receive() for _ in range(3)]
+    assert failed == Failed("x" * LONGEST_TEXT, "x" * LONGEST_TEXT)
+    assert isinstance(noticed, Noticed)
+    assert noticed.parts == {"traceback": "x" * LONGEST_TEXT}
+    assert pulse == Pulse(0.5)
+    child.close()
+    supervisor.close()
