@@ -52,11 +52,15 @@ def test_a_handler_that_sleeps_on_the_loop_is_named_with_its_line(shop):
     assert "use `await`, or write it as a plain `def`" in line
     again = [shop.tasks.sleep_on_the_loop.enqueue(seconds=0.4) for _ in range(3)]
     shop.settled([handle, *again])
-    other = shop.tasks.burn_on_the_loop.enqueue(seconds=0.8)
-    shop.settled([other])
-    eventually(lambda: "burn_on_the_loop" in "".join(blocked(worker)), "a warning about another place")
+
+    def burn():
+        """What only waits for a processor blocks nobody: on a busy machine it may take several."""
+        shop.settled([shop.tasks.burn_on_the_loop.enqueue(seconds=0.8)])
+        return "burn_on_the_loop" in "".join(blocked(worker))
+
+    eventually(burn, "a warning about another place")
     assert len([each for each in blocked(worker) if "sleep_on_the_loop" in each]) == 1
-    assert {each.status() for each in [handle, *again, other]} == {State.COMPLETED}
+    assert {each.status() for each in [handle, *again]} == {State.COMPLETED}
 
 
 def test_a_worker_that_was_stopped_is_not_said_to_block(shop):
