@@ -4,6 +4,7 @@ import asyncio
 
 from holdfast.supervisor.crew import EARLY_DEATHS_LIMIT, LONGEST_RESPAWN_PAUSE
 from holdfast.supervisor.heart import Heart
+from holdfast.supervisor.plan import Plan
 from holdfast.supervisor.recycler import Recycler
 from holdfast.testing.simulator.fleet import IMPORT_TIME, KILLED, Tree
 from holdfast.testing.simulator.loop import VirtualLoop
@@ -19,12 +20,14 @@ def play(story) -> None:
 
 
 class Fragile(Tree):
-    """A tree whose children die at their start while its code is broken."""
+    """A tree whose children die at their start while its code is broken, or hang there."""
 
-    broken = False
+    broken = hanging = False
 
     async def _child(self, process, *rest) -> None:
-        if self.broken:
+        if self.hanging:
+            await asyncio.Event().wait()
+        elif self.broken:
             await asyncio.sleep(IMPORT_TIME)
             process.end(1)
         else:
@@ -125,6 +128,25 @@ def test_where_no_child_works_any_more_broken_code_ends_the_supervisor() -> None
         await asyncio.sleep(60)
         [broken] = world.trace.violations
         assert f"{EARLY_DEATHS_LIMIT} children in a row ended before they could work" in broken
+        assert tree.alive() == []
+        await tree.cleared_away()
+
+    play(story)
+
+
+def test_children_that_hang_before_any_has_worked_are_ended_and_told_of() -> None:
+    """No child has said yet where the store is, nor what the limit is: the hang counts as a death at the start."""
+
+    async def story() -> None:
+        world = World(1)
+        tree = Fragile(world, SETTINGS, 1)
+        tree.hanging = True
+        limit = Plan().hang_limit
+        await asyncio.sleep(limit + 5)
+        assert [process.alive for process in tree.children] == [False, True]
+        await asyncio.sleep(EARLY_DEATHS_LIMIT * limit)
+        [broken] = world.trace.violations
+        assert f"{EARLY_DEATHS_LIMIT} children in a row ended before they could work: it gave no sign of" in broken
         assert tree.alive() == []
         await tree.cleared_away()
 
