@@ -174,7 +174,12 @@ class Crew:
         self.early_deaths += 1
         if self.stopping:
             return
-        told = f"{self.early_deaths} children in a row ended before they could work: {child.verdict}"
+        ended = (
+            f"{self.early_deaths} children in a row ended before they"
+            if self.early_deaths > 1
+            else "a child ended before it"
+        )
+        told = f"{ended} could work: {child.verdict}"
         if working := self.ready():
             log.error("%s; it is tried again, because others work (%d): mend the app", told, working)
         elif self.early_deaths >= EARLY_DEATHS_LIMIT:
