@@ -21,9 +21,9 @@ from functools import partial
 from types import FrameType, TracebackType
 from typing import Any, TextIO
 
-from holdfast.worker.logtail import attempt_here
+from holdfast.worker.logtail import attempt_here, note_starters
 from holdfast.worker.stray import Lines, Strays, lines_from
-from holdfast.worker.whose import Whose, attempt_behind, attempt_of, note_starters, starter_of
+from holdfast.worker.whose import Whose, attempt_behind, attempt_of, starter_of
 
 _NEVER_AWAITED = "was never awaited"
 

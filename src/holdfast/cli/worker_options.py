@@ -11,6 +11,7 @@ from holdfast.cli.failures import wrong_usage
 from holdfast.cli.options import given
 from holdfast.cli.target import app_dir_option, check_target
 from holdfast.policy.problems import queue_problems
+from holdfast.settings.rules import RULES, UnfitError
 from holdfast.supervisor.options import WorkerOptions
 from holdfast.watch.options import LogFormat, LogLevel, LogOptions
 from holdfast.worker.served import ServedQueues
@@ -55,6 +56,16 @@ def _served(named: Named | None, *, strict: bool) -> ServedQueues | None:
     return ServedQueues(names)
 
 
+def _check_setting(_ctx: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
+    """Refuse what the setting of that name does not take: nan would not even reach the child."""
+    try:
+        if value is not None:
+            RULES[parameter.name or ""].check(value)
+    except UnfitError as error:
+        raise click.BadParameter(f"{value:g}: {error}") from None
+    return value
+
+
 worker_options = given(
     click.argument("target", metavar="MODULE:APP", callback=check_target),
     click.option("--drain", is_flag=True, help="Stop when nothing is left to do."),
@@ -68,11 +79,16 @@ worker_options = given(
     ),
     click.option("--strict", is_flag=True, help="Serve --queues in the order given: the first before the others."),
     click.option(
-        "--grace", type=click.FloatRange(min=0), metavar="SECONDS", help="How long a stop waits for running jobs."
+        "--grace",
+        type=float,
+        callback=_check_setting,
+        metavar="SECONDS",
+        help="How long a stop waits for running jobs.",
     ),
     click.option(
         "--lease",
-        type=click.FloatRange(min=0, min_open=True),
+        type=float,
+        callback=_check_setting,
         metavar="SECONDS",
         help="How long claims stay valid without a beat.",
     ),

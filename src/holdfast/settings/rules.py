@@ -19,6 +19,9 @@ _SPAN = re.compile(r"(?P<number>[+-]?(\d+(\.\d*)?|\.\d+)) ?(?P<unit>ms|s|m|h|d)?
 _UNITS = {None: 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _INTEGER = re.compile(r"[+-]?\d{1,18}")
 
+SHORTEST_SPAN = 1e-6
+"""Seconds above 0 that are still a span: less would be rounded to none."""
+
 LEAST_SIZE, MOST_SIZE = 10**6, 10**15
 """Bytes: what takes less or more is a mistake."""
 
@@ -64,6 +67,8 @@ class SpanRule(msgspec.Struct, frozen=True):
             raise UnfitError(f"{self._must}; give a number or a timedelta")
         if not (0 <= seconds <= LONGEST_SPAN) or (seconds == 0 and not self.from_zero):
             raise UnfitError(self._must)
+        if 0 < seconds < SHORTEST_SPAN:
+            raise UnfitError(f"{self._must}, and not less than a microsecond")
         return float(seconds)
 
     @property

@@ -19,7 +19,7 @@ from holdfast.supervisor.plan import Plan, Ports
 log = logging.getLogger(__name__)
 
 EARLY_DEATHS_LIMIT = 5
-"""So many children in a row that die before they work, and the supervisor gives up."""
+"""So many children in a row that die before they work, and the supervisor gives up, if none works."""
 
 LAST_WORDS = 1.0
 """Seconds for what a dead child said to be heard, and for burials once somebody is in a hurry."""
@@ -82,7 +82,9 @@ class Crew:
                 child = child.successor
             settled = self._ports.clock.boot() - begun >= LONGEST_RESPAWN_PAUSE
             quick_ends = 0 if settled else quick_ends + 1
-            if quick_ends > 1:
+            if self.early_deaths >= EARLY_DEATHS_LIMIT:
+                await asyncio.sleep(LONGEST_RESPAWN_PAUSE)
+            elif quick_ends > 1:
                 await asyncio.sleep(min(0.1 * 2 ** min(quick_ends, 6), LONGEST_RESPAWN_PAUSE))
 
     def run_suspect(self, queues: frozenset[str]) -> None:
@@ -171,12 +173,18 @@ class Crew:
         if child.relieves is not None and not child.relieves.replace.is_set():
             return  # the one that it was to relieve stays, and that is told
         self.early_deaths += 1
-        if self.early_deaths >= EARLY_DEATHS_LIMIT and not self.stopping:
-            self._give_up(
-                ConfigurationError(
-                    f"{self.early_deaths} children in a row ended before they could work: {child.verdict}"
-                )
-            )
+        if self.stopping:
+            return
+        ended = (
+            f"{self.early_deaths} children in a row ended before they"
+            if self.early_deaths > 1
+            else "a child ended before it"
+        )
+        told = f"{ended} could work: {child.verdict}"
+        if working := self.ready():
+            log.error("%s; it is tried again, because others work (%d): mend the app", told, working)
+        elif self.early_deaths >= EARLY_DEATHS_LIMIT:
+            self._give_up(ConfigurationError(told))
 
     # -- stopping --------------------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """Ends children that hang: a handler may hold the interpreter for good, or a call of the store may never return."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 
 from holdfast.clock import Clock
@@ -10,6 +11,8 @@ from holdfast.supervisor.child import Child, Phase
 from holdfast.supervisor.evidence.portrait import take_portrait
 from holdfast.worker.storecalls import StoreCalls
 
+log = logging.getLogger(__name__)
+
 LOOK_EVERY = 1.0
 
 START_LIMIT = 60.0
@@ -17,22 +20,29 @@ START_LIMIT = 60.0
 
 
 class HangWatch:
-    """Looks after the children of one supervisor; `limit` is for how many seconds one may give no sign of life."""
+    """Looks after the children of one supervisor; `limit` is for how many seconds one may give no sign of life.
+
+    Before a child could say where the store is, and what the app sets, there are `calls` to none.
+    """
 
     def __init__(
         self,
-        calls: StoreCalls,
         clock: Clock,
         events: Events,
         limit: float,
         children: Callable[[], Sequence[Child]],
     ) -> None:
-        self._calls = calls
         self._clock = clock
         self._events = events
         self._limit = limit
         self._children = children
+        self._calls: StoreCalls | None = None
         self._ending = set[str]()
+        self._told = set[str]()
+
+    def learn(self, calls: StoreCalls, limit: float) -> None:
+        """Learn how the store is asked, and what limit the app sets."""
+        self._calls, self._limit = calls, limit
 
     async def run(self) -> None:
         """Look at the children, again and again. To end one takes a while, in which the others are watched."""
@@ -51,10 +61,13 @@ class HangWatch:
 
     async def _hangs(self, child: Child, now: float) -> bool:
         """Tell whether a child gives no sign of life, or gets no answer from a store that does answer us."""
-        limit = max(self._limit, START_LIMIT) if child.phase is Phase.STARTING else self._limit
-        if now - child.pulse_at > limit:
+        silent, limit = now - child.pulse_at, self._limit
+        if child.phase is Phase.STARTING:
+            limit = max(limit, START_LIMIT)
+            self._tell_if_slow(child, silent, limit)
+        if silent > limit:
             return True
-        if child.unanswered_for <= self._limit:
+        if self._calls is None or child.unanswered_for <= self._limit:
             return False
         try:
             await self._calls.once(self._calls.verbs.reconcile(child.beat()))  # a write like those of the child
@@ -62,9 +75,23 @@ class HangWatch:
             return False
         return True
 
+    def _tell_if_slow(self, child: Child, silent: float, limit: float) -> None:
+        if START_LIMIT < silent <= limit and child.worker not in self._told:
+            self._told.add(child.worker)
+            log.warning(
+                "child %d has imported the app for %.0f s, or hangs there: it is ended after %.0f s",
+                child.process.pid,
+                silent,
+                limit,
+            )
+
     async def _end(self, child: Child, silent: float) -> None:
         portrait = await take_portrait(child)
-        child.verdict = f"it gave no sign of life for {silent:.0f} s, here:\n{portrait.get('stacks', '')}"
+        starting = ""
+        if child.phase is Phase.STARTING:
+            starting = " while it imported the app (if that takes long, set HOLDFAST_HANG_LIMIT)"
+        stacks = portrait.get("stacks", "")
+        child.verdict = f"it gave no sign of life for {silent:.0f} s{starting}, here:\n{stacks}"
         child.portrait = portrait
         self._events.emit(WorkerHung(child.worker, child.process.pid, silent))
         child.process.kill()

@@ -13,7 +13,6 @@ from holdfast.settings import Settings
 from holdfast.store.protocol import BeatAnswer, WorkerInfo
 from holdfast.supervisor.child import Child
 from holdfast.supervisor.firing import Firing
-from holdfast.supervisor.hangs import HangWatch
 from holdfast.supervisor.heart import Heart
 from holdfast.supervisor.obituary import find_dead, tell_dead
 from holdfast.supervisor.orders import CarryOut, Orders
@@ -39,7 +38,6 @@ class Link:
         self._backend = ports.open_backend(settings)
         self.calls = calls = StoreCalls(self._backend, clock, events, ports.random, settings.store_timeout)
         self.firing = Firing(calls, clock, events, timedelta(seconds=settings.look_ahead))
-        self.hangs = HangWatch(calls, clock, events, settings.hang_limit, children)
         self.orders = Orders(
             calls, lambda worker: any(child.worker == worker for child in children()), order_handlers
         )

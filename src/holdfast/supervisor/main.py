@@ -47,7 +47,7 @@ async def _supervise(options: WorkerOptions, folder: Path) -> None:
     watch = FileWatch(Path(options.app_dir)) if options.reload else None
     launcher = ProcessLauncher(options, folder)
     ports = Ports(launcher, open_backend, clock, random, events, witness, Guard(), watch)
-    plan = Plan(options.processes, options.queues, options.drain)
+    plan = Plan(options.processes, options.queues, options.drain, early.hang_limit)
     supervisor = Supervisor(plan, ports)
     loop = asyncio.get_running_loop()
     notifier = Notifier(os.environ, supervisor.ready, options.alive_file)

@@ -39,6 +39,8 @@ class Plan:
     processes: int = 1
     queues: ServedQueues | None = None
     drain: bool = False
+    hang_limit: float = Settings().hang_limit
+    """Seconds that a child may be silent, as long as none has told what the app sets."""
 
     @property
     def queue_names(self) -> tuple[str, ...] | None:

@@ -155,7 +155,7 @@ class Recycler:
             return permitted
 
     async def _replace(self, old: Child, due: Due) -> None:
-        fresh = None
+        fresh, wishes = None, self._wishes.copy()
         if not self._crew.stopping and not old.replace.is_set():
             fresh = await self._crew.relieve(old)
         if fresh is not None:
@@ -164,6 +164,8 @@ class Recycler:
         if self._crew.stopping or old.replace.is_set():
             return  # it has ended, or was asked to leave, meanwhile: the fresh one has its place, if it lives
         if fresh is None or fresh.gone.is_set():
+            if due.urgency in ASKED_FOR:
+                self._give_up(due.urgency, wishes)
             self._failed(old, due, "no process could be started" if fresh is None else fresh.verdict)
             return
         self._failures, self._try_again_at = 0, 0.0
@@ -182,15 +184,22 @@ class Recycler:
                 if not due.alone:
                     await self._replace(child, due)
 
+    def _give_up(self, urgency: Urgency, wishes: Mapping[str, Wish]) -> None:
+        """Drop what was wished before a start that failed, of all children: it would fail again.
+
+        What was wished since then stays: the code may have been put right meanwhile.
+        """
+        self._wishes = {
+            worker: wish
+            for worker, wish in self._wishes.items()
+            if wish.urgency is not urgency or wishes.get(worker) is not wish
+        }
+
     def _failed(self, old: Child, due: Due, why: str) -> None:
-        """Let the old one stay. What somebody asked for is given up, of all children: it would fail again."""
+        """Let the old one stay; what nobody asked for is tried again later."""
         old.successor = None
         pause = None
-        if due.urgency in ASKED_FOR:
-            self._wishes = {
-                worker: wish for worker, wish in self._wishes.items() if wish.urgency is not due.urgency
-            }
-        else:
+        if due.urgency not in ASKED_FOR:
             pause = min(2.0**self._failures, LONGEST_PAUSE)
             self._failures += 1
             self._try_again_at = self._clock.boot() + pause

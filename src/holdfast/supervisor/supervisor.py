@@ -3,12 +3,12 @@
     starting ─► running ─► stopping ─► over
                    └─(too many children die at start, or its own loops fail)──► over, loudly
 
-`crew.py` has its children, `reception.py` hears them. From the first registered child on there are these loops:
+`crew.py` has its children, `reception.py` hears them, `hangs.py` ends those that hang. From the first registered
+child on there are these loops:
 
     heart.py    beats for the children; what a beat brings to light, `chores.py` puts right beside it
     firing.py   fires schedules
     orders.py   carries out what people ask for
-    hangs.py    ends children that hang
     recycler.py replaces children that have lived long enough, or whose code has changed
     drain.py    sees when nothing is left to do, if that is the wish
 
@@ -24,6 +24,7 @@ from holdfast.events import Drained
 from holdfast.ids import new_worker_id
 from holdfast.supervisor.crew import Crew
 from holdfast.supervisor.drain import until_drained
+from holdfast.supervisor.hangs import HangWatch
 from holdfast.supervisor.link import Link
 from holdfast.supervisor.orders import Order
 from holdfast.supervisor.permit import Permit
@@ -54,6 +55,7 @@ class Supervisor:
             arrived=self._arrived,
             give_up=self._give_up_at_once,
         ).hear
+        self._hangs = HangWatch(ports.clock, ports.events, plan.hang_limit, self._crew.children)
         self._tender = Tender(ports.clock, self._loop_failed, self._unfit)
         self._side_tender = Tender(ports.clock, self._loop_failed, self._worse_off)
         self._recycler: Recycler | None = None
@@ -71,6 +73,7 @@ class Supervisor:
                 self._begin_beside("guard", self._ports.guard.run)
             if self._ports.watch is not None:
                 self._begin_beside("look for changed files", self._watch)
+            self._begin("watch over hangs", self._hangs.run)
             for _ in range(self._plan.processes):
                 self._begin("care for a child", self._crew.keep_one)
             await self._crew.over.wait()
@@ -116,6 +119,7 @@ class Supervisor:
             order_handlers={ORDER: self._recycle, "dump": self._dump},
         )
         permit = Permit(link.calls, self._ports.clock, self._id, hello.settings.lease)
+        self._hangs.learn(link.calls, hello.settings.hang_limit)
         limits = Limits(hello.settings, hello.recycle)
         self._recycler = Recycler(self._crew, limits, permit, self._ports)
         return link
@@ -129,7 +133,6 @@ class Supervisor:
         self._begin("beat", link.heart.run)
         self._begin("firing of schedules", link.firing.run)
         self._begin_beside("taking of orders", link.orders.run)
-        self._begin("watch over hangs", link.hangs.run)
         self._begin_beside("replacing of children", self._recycler.run)
         if self._ports.witness is not None:
             self._begin_beside(

@@ -101,7 +101,7 @@ class Control:
 
     def with_log(self, ending: Ending) -> Ending:
         """Return the ending with the end of what the attempt logged."""
-        return ending if self.log is None else replace(ending, log=self.log.text)
+        return replace(ending, log=text) if self.log is not None and (text := self.log.text) else ending
 
     def fault_point(self, name: str) -> None:
         """Do nothing: this place in a handler has a name for tests alone."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from struct import Struct
 
 from holdfast.codec import NO_SECRETS
-from holdfast.worker.logtail import attempt_here, lines_of
+from holdfast.worker.logtail import lines_of, logged_here
 
 ROOM = 64 * 1024
 """Bytes that are kept."""
@@ -41,7 +41,7 @@ class LogRing(logging.Handler):
         """Keep a record; whatever it holds, this does not fail."""
         if os.getpid() != self._pid:  # a fork shares the file, and would write over what we write
             return
-        attempt = attempt_here.get()
+        attempt = logged_here()
         lines = lines_of(record, NO_SECRETS if attempt is None else attempt.scrub)
         whose = "" if attempt is None else f"[{attempt.claim.task} {attempt.claim.job_id}] "
         self._write("".join(f"{whose}{line}\n" for line in lines).encode(errors="replace")[-ROOM:])

@@ -1,19 +1,26 @@
 """The end of what each attempt logs, kept for those who look at the job later.
 
 One handler on the root logger of the child hears every record that its logger lets through. A context variable
-tells in which attempt it was made: coroutines have it by themselves, and a handler's thread gets a copy. An attempt
-that logs nothing has no tail: it is made with the first record.
+tells in which attempt it was made: coroutines have it by themselves, and a handler's thread gets a copy. A thread
+that a handler starts has it only in newer Pythons, so it is noted who started it (`note_starters`). An attempt that
+logs nothing, and starts no thread, has no tail: it is made with the first record.
 
 Secrets are taken out earlier, where records are made: a logger may have handlers of its own, or pass nothing on to
 the root. What a call gives as `extra` joins its record only after that, so the handler looks once more.
 """
 
+import functools
 import logging
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
+
+from msgspec.structs import replace
 
 from holdfast.codec import Scrub, trace_of
 from holdfast.core.job import Claim
@@ -27,6 +34,11 @@ LONGEST_LINE = 2_000
 
 TRACE_LINES = 8
 """Lines kept of an exception in a record: the last ones say most."""
+
+OUR_THREADS = "holdfast-"
+"""How the names of our own threads begin: they work for one attempt after the other."""
+
+_STARTER = "_holdfast_started_by"
 
 
 class LogTail:
@@ -76,16 +88,68 @@ attempt_here: ContextVar[Logged | None] = ContextVar("attempt_here", default=Non
 """The attempt that the present code belongs to."""
 
 
+@dataclass(slots=True)
+class Starter:
+    """An attempt as a thread that it has started knows it, also after its end: without its arguments."""
+
+    claim: Claim
+    log: LogTail | None
+    scrub: Scrub
+
+
+def starter_noted(thread: threading.Thread | None) -> Starter | None:
+    """Return the attempt that has started a thread."""
+    starter = getattr(thread, _STARTER, None)
+    return starter if isinstance(starter, Starter) else None
+
+
+def logged_here() -> Logged | None:
+    """Return the attempt that the present code belongs to: its context tells, or else who started its thread."""
+    return attempt_here.get() or starter_noted(threading.current_thread())
+
+
+def note_starters() -> Callable[[], None]:
+    """Note from now on which attempt starts a thread; return what ends it. Who asks twice has it once."""
+    start = threading.Thread.start
+    if getattr(start, _STARTER, False):
+        return lambda: None
+
+    @functools.wraps(start)
+    def start_noted(thread: threading.Thread) -> None:
+        with suppress(Exception):  # whoever starts a thread is not to suffer for it
+            if not thread.name.startswith(OUR_THREADS) and (starter := _starter_here()) is not None:
+                setattr(thread, _STARTER, starter)
+        start(thread)
+
+    setattr(start_noted, _STARTER, True)
+    threading.Thread.start = start_noted  # type: ignore[method-assign, assignment]
+
+    def end() -> None:
+        if threading.Thread.start is start_noted:  # else somebody else's is around it, and stays
+            threading.Thread.start = start  # type: ignore[method-assign]
+
+    return end
+
+
+def _starter_here() -> Starter | None:
+    attempt = attempt_here.get()
+    if attempt is None:
+        return starter_noted(threading.current_thread())
+    if attempt.log is None:
+        attempt.log = LogTail(attempt.scrub)
+    return Starter(replace(attempt.claim, payload=b"", metadata={}), attempt.log, attempt.scrub)
+
+
 class TailHandler(logging.Handler):
     """Hears records; those of an attempt are marked with its job and added to its tail."""
 
     def handle(self, record: logging.LogRecord) -> bool:
         """Take a record, or leave it at once where it is of no attempt."""
-        return attempt_here.get() is not None and super().handle(record)
+        return logged_here() is not None and super().handle(record)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Add the record to the tail of its attempt."""
-        attempt = attempt_here.get()
+        attempt = logged_here()
         if attempt is None:
             return
         claim = attempt.claim
@@ -107,8 +171,10 @@ def keep_log_tails(root: logging.Logger) -> Callable[[], None]:
     make = _without_secrets(made_before)
     root.handlers.insert(0, tails)
     logging.setLogRecordFactory(make)
+    forget_starters = note_starters()
 
     def end() -> None:
+        forget_starters()
         root.removeHandler(tails)
         if logging.getLogRecordFactory() is make:  # else somebody else's is around it, and stays
             logging.setLogRecordFactory(made_before)
@@ -119,7 +185,7 @@ def keep_log_tails(root: logging.Logger) -> Callable[[], None]:
 def _without_secrets(made_before: Callable[..., logging.LogRecord]) -> Callable[..., logging.LogRecord]:
     def make(*args: Any, **more: Any) -> logging.LogRecord:
         record = made_before(*args, **more)
-        attempt = attempt_here.get()
+        attempt = logged_here()
         if attempt is not None and attempt.scrub:
             attempt.scrub.record(record)
         return record

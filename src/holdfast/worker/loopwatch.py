@@ -21,9 +21,10 @@ from types import FrameType
 from msgspec.structs import replace
 
 from holdfast.events import LoopBlocked
+from holdfast.worker.logtail import OUR_THREADS
 from holdfast.worker.places import place_of, users_frame
 from holdfast.worker.processor import open_waits
-from holdfast.worker.whose import OUR_THREADS, Whose, attempt_behind
+from holdfast.worker.whose import Whose, attempt_behind
 
 log = logging.getLogger(__name__)
 

@@ -1,28 +1,20 @@
 """Whose code it is that raised or blocks: the attempt behind a task, a callback or a thread, where that is known.
 
 Code of an attempt finds it in a context variable, which its coroutines and its thread have by themselves. A thread
-that a handler starts has it only in newer Pythons, so it is noted who started it; such a thread may outlive its
-attempt.
+that a handler starts has it only in newer Pythons, so it is noted who started it (`logtail.py`); such a thread may
+outlive its attempt.
 """
 
 import asyncio
-import functools
 import gc
 import threading
-from collections.abc import Callable
-from contextlib import suppress
 from contextvars import Context
 
 import msgspec
 
 from holdfast.codec import Scrub
 from holdfast.core.incident import InvolvedJob
-from holdfast.worker.logtail import Logged, attempt_here
-
-OUR_THREADS = "holdfast-"
-"""How the names of our own threads begin: they work for one attempt after the other."""
-
-_STARTER = "_holdfast_started_by"
+from holdfast.worker.logtail import Logged, attempt_here, starter_noted
 
 
 class Whose(msgspec.Struct, frozen=True):
@@ -55,27 +47,4 @@ def attempt_behind(thing: object) -> Whose | None:
 
 def starter_of(thread: threading.Thread | None) -> Whose | None:
     """Return the attempt that has started a thread."""
-    whose = getattr(thread, _STARTER, None)
-    return whose if isinstance(whose, Whose) else None
-
-
-def note_starters() -> Callable[[], None]:
-    """Note from now on which attempt starts a thread; return what ends it."""
-    start = threading.Thread.start
-
-    @functools.wraps(start)
-    def start_noted(thread: threading.Thread) -> None:
-        attempt = attempt_here.get()
-        if attempt is not None:
-            with suppress(Exception):  # whoever starts a thread is not to suffer for it
-                if not thread.name.startswith(OUR_THREADS):
-                    setattr(thread, _STARTER, attempt_of(attempt))
-        start(thread)
-
-    threading.Thread.start = start_noted  # type: ignore[method-assign, assignment]
-
-    def end() -> None:
-        if threading.Thread.start is start_noted:  # else somebody else's is around it, and stays
-            threading.Thread.start = start  # type: ignore[method-assign]
-
-    return end
+    return attempt_of(starter_noted(thread))

@@ -277,6 +277,12 @@ class TestProblems:
             assert problem in said
         assert "\n" not in said
 
+    def test_a_span_that_would_be_rounded_to_none_is_refused(self) -> None:
+        """A lease of nothing would be over before it began."""
+        assert "and not less than a microsecond" in problems_of(lease=1e-7)
+        assert "and not less than a microsecond" in problems_of(grace=1e-7)
+        assert load_settings({}, lease=1e-6, grace=0).lease == 1e-6
+
     def test_a_value_that_does_not_count_is_no_problem(self) -> None:
         """The environment can rescue what the code got wrong."""
         assert load_settings({"HOLDFAST_LEASE": "30"}, lease=-1).lease == 30

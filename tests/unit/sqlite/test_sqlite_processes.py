@@ -236,7 +236,6 @@ INDEXES = {
     "dead_jobs": "holdfast_dead",
     "complete": "sqlite_autoindex_holdfast_job_1 (id=?)",
     "long_waits": "holdfast_ready (queue=? AND alone=? AND priority=?)",
-    "waiting_at": "holdfast_ready (queue=? AND alone=? AND priority=? AND run_at>? AND run_at<?)",
     "key_holder": "taken USING PRIMARY KEY (task=? AND key=?)",
     "free_replacement": "holdfast_key USING PRIMARY KEY (task=? AND key=?)",
     "faded": "holdfast_fading USING PRIMARY KEY (until_at<?)",

@@ -6,7 +6,7 @@ import pytest
 from household import Household
 
 from holdfast.events import WorkerHung
-from holdfast.supervisor.child import Phase
+from holdfast.supervisor.child import Child, Phase
 from holdfast.supervisor.hangs import START_LIMIT, HangWatch
 from holdfast.testing.simulator.world import VirtualClock
 
@@ -15,8 +15,9 @@ pytestmark = pytest.mark.virtual_time
 LIMIT = 10.0
 
 
-def watch(house: Household) -> asyncio.Task[None]:
-    watching = HangWatch(house.calls, house.clock, house.events, LIMIT, lambda: [house.child])
+def watch(house: Household, *more: Child) -> asyncio.Task[None]:
+    watching = HangWatch(house.clock, house.events, 10 * LIMIT, lambda: [house.child, *more])
+    watching.learn(house.calls, LIMIT)
     return asyncio.ensure_future(watching.run())
 
 
@@ -88,13 +89,28 @@ async def test_a_child_that_starts_is_given_time_to_import_the_app() -> None:
     loop.cancel()
 
 
+async def test_a_child_that_starts_slowly_is_told_of_before_it_is_ended(caplog) -> None:
+    """Once, where the limit of the app gives it more than the least time."""
+    house = Household()
+    house.child.phase = Phase.STARTING
+    watching = HangWatch(house.clock, house.events, 2 * START_LIMIT, lambda: [house.child])
+    loop = asyncio.ensure_future(watching.run())
+    await asyncio.sleep(2 * START_LIMIT - 1)
+    assert caplog.text.count("has imported the app for 6") == 1
+    assert not hung(house)
+    await asyncio.sleep(3)
+    assert hung(house)
+    assert "while it imported the app (if that takes long, set HOLDFAST_HANG_LIMIT)" in house.child.verdict
+    loop.cancel()
+
+
 async def test_several_that_hang_are_ended_side_by_side() -> None:
     """To take down where one is takes a while: the others are not forgiven for it, nor is it done twice."""
     house = Household()
     children = [house.child, *(Household(name).child for name in ("second", "third"))]
     for child in children:
         child.process.stacks = lambda: asyncio.sleep(1.2, "somewhere")
-    loop = asyncio.ensure_future(HangWatch(house.calls, house.clock, house.events, LIMIT, lambda: children).run())
+    loop = watch(house, *children[1:])
     await asyncio.sleep(LIMIT + 3)
     assert [child.process.process.exit.result() for child in children] == [-9] * 3
     assert [child.portrait["stacks"] for child in children] == ["somewhere"] * 3

@@ -222,6 +222,22 @@ def test_a_reload_of_broken_code_is_tried_once() -> None:
     play(story)
 
 
+def test_a_reload_asked_for_while_one_of_broken_code_fails_is_not_lost() -> None:
+    """The code was put right meanwhile: all children are replaced by the newer wish."""
+
+    async def story() -> None:
+        scene = Scene(size=2)
+        scene.crew.fails = 1
+        scene.recycler.replace_all(Urgency.RELOAD, "a reload was asked for")
+        await asyncio.sleep(STARTS_WITHIN / 2)
+        scene.recycler.replace_all(Urgency.RELOAD, "a reload was asked for again")
+        await asyncio.sleep(30)
+        assert len(scene.events(WorkerNotRecycled)) == 1
+        assert [child.worker for child in scene.crew.alive] == ["w4", "w5"]
+
+    play(story)
+
+
 def test_a_reload_does_not_wait_for_a_long_drain_of_another_reason() -> None:
     async def story() -> None:
         scene = Scene(size=2, recycle_age=100)

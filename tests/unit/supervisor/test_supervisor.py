@@ -2,11 +2,14 @@
 
 import asyncio
 
+from holdfast.supervisor.crew import EARLY_DEATHS_LIMIT, LONGEST_RESPAWN_PAUSE
 from holdfast.supervisor.hangs import HangWatch
 from holdfast.supervisor.heart import Heart
+from holdfast.supervisor.plan import Plan
 from holdfast.supervisor.recycler import Recycler
-from holdfast.testing.simulator.fleet import Tree
+from holdfast.testing.simulator.fleet import IMPORT_TIME, KILLED, Tree
 from holdfast.testing.simulator.loop import VirtualLoop
+from holdfast.testing.simulator.process import Process
 from holdfast.testing.simulator.story import SETTINGS
 from holdfast.testing.simulator.world import World
 from holdfast.worker.tending import MOST_FAILURES
@@ -15,6 +18,33 @@ from holdfast.worker.tending import MOST_FAILURES
 def play(story) -> None:
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         runner.run(story())
+
+
+class Fragile(Tree):
+    """A tree whose children die at their start while its code is broken, or hang there."""
+
+    broken = hanging = False
+
+    async def _child(self, process, *rest) -> None:
+        if self.hanging:
+            await asyncio.Event().wait()
+        elif self.broken:
+            await asyncio.sleep(IMPORT_TIME)
+            process.end(1)
+        else:
+            await super()._child(process, *rest)
+
+    def alive(self) -> list[Process]:
+        return [process for process in self.children if process.alive]
+
+    async def cleared_away(self) -> None:
+        """Let what killed processes left behind come to its end."""
+        for process in (self.process, *self.children):
+            process.haunt()
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.wait(left, timeout=1.0)
 
 
 async def fail(_) -> None:
@@ -74,5 +104,66 @@ def test_a_loop_that_fails_now_and_then_costs_nothing(monkeypatch) -> None:
         tree.stop()
         await asyncio.sleep(30)
         assert [process.exit.result() for process in tree.children] == [0, 0]
+
+    play(story)
+
+
+def test_while_one_child_works_broken_code_does_not_end_the_supervisor(caplog) -> None:
+    """It is said each time, tried at leisure, and over when the code is mended."""
+
+    async def story() -> None:
+        world = World(1)
+        tree = Fragile(world, SETTINGS, 2)
+        await asyncio.sleep(20)
+        healthy, other = tree.alive()
+        tree.broken = True
+        other.end(KILLED)
+        await asyncio.sleep(300)
+        assert healthy.alive
+        assert world.trace.violations == []
+        assert 2 * EARLY_DEATHS_LIMIT < len(tree.children) < 300 / LONGEST_RESPAWN_PAUSE + EARLY_DEATHS_LIMIT
+        assert caplog.text.count("ended before they could work: its process exited with status 1") > 10
+        tree.broken = False
+        await asyncio.sleep(20)
+        assert len(tree.alive()) == 2
+        await tree.cleared_away()
+
+    play(story)
+
+
+def test_where_no_child_works_any_more_broken_code_ends_the_supervisor() -> None:
+    """There is nobody left for whose sake it could go on."""
+
+    async def story() -> None:
+        world = World(1)
+        tree = Fragile(world, SETTINGS, 2)
+        await asyncio.sleep(20)
+        tree.broken = True
+        for process in tree.alive():
+            process.end(KILLED)
+        await asyncio.sleep(60)
+        [broken] = world.trace.violations
+        assert f"{EARLY_DEATHS_LIMIT} children in a row ended before they could work" in broken
+        assert tree.alive() == []
+        await tree.cleared_away()
+
+    play(story)
+
+
+def test_children_that_hang_before_any_has_worked_are_ended_and_told_of() -> None:
+    """No child has said yet where the store is, nor what the limit is: the hang counts as a death at the start."""
+
+    async def story() -> None:
+        world = World(1)
+        tree = Fragile(world, SETTINGS, 1)
+        tree.hanging = True
+        limit = Plan().hang_limit
+        await asyncio.sleep(limit + 5)
+        assert [process.alive for process in tree.children] == [False, True]
+        await asyncio.sleep(EARLY_DEATHS_LIMIT * limit)
+        [broken] = world.trace.violations
+        assert f"{EARLY_DEATHS_LIMIT} children in a row ended before they could work: it gave no sign of" in broken
+        assert tree.alive() == []
+        await tree.cleared_away()
 
     play(story)

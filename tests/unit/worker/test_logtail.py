@@ -4,8 +4,9 @@ import asyncio
 import logging
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from io import StringIO
+from pathlib import Path
 from typing import Annotated
 
 import pytest
@@ -13,7 +14,15 @@ from stage import Stage, play, working
 
 from holdfast import Context, Holdfast, Secret
 from holdfast.core.states import State
-from holdfast.worker.logtail import LONGEST_LINE, MOST_CHARACTERS, MOST_LINES, TRACE_LINES, keep_log_tails
+from holdfast.worker.logring import LogRing, read_ring
+from holdfast.worker.logtail import (
+    LONGEST_LINE,
+    MOST_CHARACTERS,
+    MOST_LINES,
+    TRACE_LINES,
+    keep_log_tails,
+    starter_noted,
+)
 
 log = logging.getLogger("shop")
 
@@ -242,6 +251,55 @@ def test_secrets_are_kept_from_handlers_of_every_logger(own, in_thread: bool, pr
     lines = written.getvalue().splitlines()
     assert lines[0] == "no ••••"
     assert lines[-3:] == ["KeyError: '••••'", "{'auth': '••••'}", "%d ('••••',)"]
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_thread_of_a_handler_has_its_log_and_its_secrets(own, nested: bool) -> None:
+    """Also one that such a thread starts."""
+    logger, written = own
+
+    def leak(token: str) -> None:
+        logger.warning("connecting with %s", token)
+
+    def run(work, *args) -> None:
+        thread = threading.Thread(target=work, args=args)
+        thread.start()
+        thread.join()
+
+    def handler(token: Annotated[str, Secret]) -> None:
+        run(run, leak, token) if nested else run(leak, token)
+
+    text = run_one(handler, "tok-12345")
+    assert written.getvalue() == "connecting with ••••\n"
+    assert text is not None
+    assert text.endswith("WARNING library: connecting with ••••")
+
+
+def test_a_thread_that_outlives_its_attempt_keeps_the_secrets_only(own, tmp_path: Path) -> None:
+    """What it logs afterwards is without them, on every handler and in the ring; the arguments are let go."""
+    logger, written = own
+    ring = LogRing(tmp_path / "log")
+    logger.addHandler(ring)
+    over, threads = threading.Event(), []
+
+    def later(find: Callable[[], str]) -> None:
+        over.wait()
+        logger.warning("still with %s", find())
+
+    def handler(token: Annotated[str, Secret]) -> None:
+        threads.append(threading.Thread(target=later, args=(lambda: token,)))
+        threads[0].start()
+
+    assert run_one(handler, "tok-12345") is None
+    starter = starter_noted(threads[0])
+    assert starter is not None
+    assert b"tok-12345" not in starter.claim.payload
+    over.set()
+    threads[0].join()
+    logger.removeHandler(ring)
+    assert written.getvalue() == "still with ••••\n"
+    assert read_ring(tmp_path / "log").startswith("[work ")
+    assert read_ring(tmp_path / "log").endswith("still with ••••")
 
 
 def test_records_are_left_alone_where_there_are_no_secrets(own) -> None:
