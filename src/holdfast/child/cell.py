@@ -94,10 +94,16 @@ class Line:
 
     def __init__(self, end: socket.socket) -> None:
         self._end = end
+        self._pid = os.getpid()
         self._writing = threading.RLock()  # a destructor may log at any moment, in this very thread
 
     def say(self, message: FromCell) -> None:
-        """Say something; when this returns, the worker has it whatever becomes of this process."""
+        """Say something; when this returns, the worker has it whatever becomes of this process.
+
+        A process that a handler has forked says nothing here: the worker would take it for the cell.
+        """
+        if os.getpid() != self._pid:
+            return
         frame = framed(message)
         with self._writing, contextlib.suppress(OSError):  # nobody hears: this process is about to end
             self._end.sendall(frame)

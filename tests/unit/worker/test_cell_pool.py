@@ -22,9 +22,9 @@ from holdfast.worker.judge import Judge
 from holdfast.worker.lease import Lease
 
 APP = """
-import os, time
+import asyncio, logging, os, time
 from pathlib import Path
-from holdfast import Holdfast
+from holdfast import Context, Holdfast
 
 app = Holdfast("memory://")
 
@@ -34,10 +34,44 @@ def where(folder: str, together: int) -> int:
     while len(list(Path(folder).glob("*.there"))) < together:
         time.sleep(0.01)
     return os.getpid()
+
+@app.task(isolation="process")
+async def fork_and_return(folder: str) -> int:
+    if os.fork() == 0:
+        while not Path(folder, "next").exists():
+            time.sleep(0.01)
+    return os.getpid()
+
+@app.task(isolation="process")
+async def outlast_the_fork(folder: str) -> int:
+    Path(folder, "next").touch()
+    while os.waitpid(-1, os.WNOHANG) == (0, 0):
+        await asyncio.sleep(0.01)
+    return os.getpid()
+
+left_behind = set()
+
+@app.task(isolation="process")
+async def leave_behind(ctx: Context, folder: str) -> int:
+    async def haunt():
+        while not Path(folder, "next").exists():
+            await asyncio.sleep(0.01)
+        ctx.progress(99)
+        logging.getLogger("app").warning("still here")
+        Path(folder, "haunted").touch()
+    left_behind.add(asyncio.create_task(haunt()))
+    return os.getpid()
+
+@app.task(isolation="process")
+async def be_haunted(folder: str) -> int:
+    Path(folder, "next").touch()
+    while not Path(folder, "haunted").exists():
+        await asyncio.sleep(0.01)
+    return os.getpid()
 """
 
 
-def where(folder: str, together: int) -> int: ...
+def where(folder: str, together: int = 0) -> int: ...
 
 
 ENCODE = Arguments(where, task="where").encode
@@ -49,6 +83,7 @@ class Bench:
     def __init__(self, folder, concurrency):
         settings = Settings(url="memory://", concurrency=concurrency)
         self.noticed = []
+        self.progressed = []
         self._folder = str(folder)
         self.clock = SystemClock()
         furnish = Furnish("worker", "pooled_app:app", str(folder), settings)
@@ -59,15 +94,24 @@ class Bench:
 
     async def run(self, together=0):
         """Run a job, which lasts until jobs have run in so many processes; return that in which it ran."""
+        return await self.run_task("where", together=together)
+
+    async def run_task(self, task, **arguments):
+        """Run a job of a task; return the process in which it ran."""
+        ending = await self.end_of(task, **arguments)
+        assert ending.move is Move.COMPLETE, ending
+        return decode_result(ending.result)
+
+    async def end_of(self, task, **arguments):
+        """Run a job of a task; return how it ends."""
         self._fences += 1
-        payload = ENCODE((), {"folder": self._folder, "together": together})
-        claim = Claim(ClaimRef("job", self._fences), "where", 1, payload, "default", 0, datetime.now(UTC), 0, 0, 5)
-        control = Control(claim, self._lease, lambda *_: None)
+        payload = ENCODE((), {"folder": self._folder, **arguments})
+        claim = Claim(ClaimRef("job", self._fences), task, 1, payload, "default", 0, datetime.now(UTC), 0, 0, 5)
+        control = Control(claim, self._lease, lambda control, _: self.progressed.append(control.claim.task))
         control.attempt = asyncio.current_task()
         judge = Judge(claim, Policy(isolation="process"), self.clock.now(), Random(1))
         ending = await self.pool.run(control, judge, lambda _: None)
-        assert ending.move is Move.COMPLETE, ending
-        return decode_result(ending.result)
+        return control.with_log(ending)
 
 
 @pytest.fixture
@@ -155,3 +199,28 @@ def test_what_nobody_needs_is_let_go(on_bench, monkeypatch):
         return await bench.run()
 
     on_bench(trial)
+
+
+def test_a_fork_that_returns_does_not_end_the_next_job(on_bench):
+    """Only the cell itself says how an attempt ended; a fork of it ends where its handler does."""
+
+    async def trial(bench):
+        return await bench.run_task("fork_and_return"), await bench.run_task("outlast_the_fork")
+
+    first, then = on_bench(trial, concurrency=1)
+    assert first == then
+
+
+def test_what_a_job_leaves_behind_speaks_for_no_other(on_bench):
+    """Its progress and its log are not those of the next job; and the one after that gets another process."""
+
+    async def trial(bench):
+        haunting = await bench.run_task("leave_behind")
+        haunted = await bench.end_of("be_haunted")
+        return bench, haunting, haunted, await bench.run()
+
+    bench, haunting, haunted, then = on_bench(trial, concurrency=1)
+    assert decode_result(haunted.result) == haunting
+    assert bench.progressed == []
+    assert haunted.log is None
+    assert then != haunting

@@ -21,10 +21,11 @@ from holdfast.core.job import Ending
 from holdfast.worker.control import Control, StopReason
 from holdfast.worker.isolated.cell import Cell, End
 from holdfast.worker.isolated.memory import ALLOWANCE, resident_with_children
-from holdfast.worker.isolated.messages import Concluded, FromCell, Logged, Progressed, Run, Tell, Where
+from holdfast.worker.isolated.messages import Concluded, FromCell, Logged, Progressed, Ready, Run, Tell, Where
 from holdfast.worker.isolated.verdict import Findings, Notice
 from holdfast.worker.judge import Judge
 from holdfast.worker.logtail import LogTail
+from holdfast.worker.messages import Failed
 from holdfast.worker.running import ending_of_stopped
 
 log = logging.getLogger(__name__)
@@ -94,6 +95,9 @@ class Carrying:
     # -- what is heard and seen meanwhile --------------------------------------------------------------------
 
     def _heard(self, message: FromCell) -> None:
+        if isinstance(message, Ready | Failed) or message.ref != self._control.claim.ref or self._over.done():
+            self._cell.haunted = True
+            return
         match message:
             case Progressed(progress=progress):
                 self._findings.progress = progress
@@ -104,10 +108,8 @@ class Carrying:
                 self._control.log.keep(lines)
             case Where(stack=stack):
                 self._findings.coroutine = stack
-            case Concluded() if not self._over.done():
+            case Concluded():
                 self._over.set_result(message)
-            case _:
-                log.warning("unexpected word from a cell: %s", type(message).__name__)
 
     def _cell_gone(self, _: asyncio.Future[End]) -> None:
         if not self._over.done():

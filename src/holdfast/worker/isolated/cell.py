@@ -68,6 +68,8 @@ class Cell:
         """How it ended, once all that it said was heard."""
         self.started_at = self.idle_since = self._loop.time()
         self.jobs = 0
+        self.haunted = False
+        """Whether something talks that an earlier job has left behind there: the next one gets another cell."""
         self.rss = self.rss_now = 0
         """Bytes that it took when it was ready, and takes now."""
 
@@ -197,7 +199,9 @@ class _Line(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Pass on what it says."""
         for message in self._frames.from_cell(data):
-            if self._cell.listener is not None:
+            if self._cell.listener is None:
+                self._cell.haunted = True
+            else:
                 self._cell.listener(message)
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - an end is an end

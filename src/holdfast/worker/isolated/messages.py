@@ -1,5 +1,7 @@
 """What a worker and one of its cells say to each other: frames of MessagePack, each after its length.
 
+What a cell says of an attempt names its claim: something that an earlier one has left behind may still talk.
+
 furnish ─► ready (or failed) ─► run ─► progressed, logged, where … ─► concluded ─► run … ─► leave
                                  └──► tell: it was cancelled, lost, timed out, or its worker stops
 """
@@ -9,7 +11,7 @@ from datetime import datetime
 
 import msgspec
 
-from holdfast.core.job import Claim, Ending, Progress
+from holdfast.core.job import Claim, ClaimRef, Ending, Progress
 from holdfast.settings import Settings
 from holdfast.watch.options import LogOptions
 from holdfast.worker.control import StopReason
@@ -61,18 +63,21 @@ class Ready(msgspec.Struct, frozen=True, tag=True):
 class Progressed(msgspec.Struct, frozen=True, tag=True):
     """How far the handler says to be."""
 
+    ref: ClaimRef
     progress: Progress
 
 
 class Logged(msgspec.Struct, frozen=True, tag=True):
     """Lines that the attempt has logged, secrets already removed."""
 
+    ref: ClaimRef
     lines: list[str]
 
 
 class Where(msgspec.Struct, frozen=True, tag=True):
     """Where the coroutine was when it was told of its timeout."""
 
+    ref: ClaimRef
     stack: str
 
 
@@ -82,6 +87,7 @@ class Concluded(msgspec.Struct, frozen=True, tag=True):
     `fixed`: the store has it already. `rss` is what the cell takes now, `peak` the most it took meanwhile.
     """
 
+    ref: ClaimRef
     ending: Ending | None
     fixed: bool = False
     out_of_memory: bool = False

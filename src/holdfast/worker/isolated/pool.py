@@ -114,7 +114,7 @@ class CellPool:
         """Return a cell for an attempt, once there is one. Raises UnableError where there can be none."""
         while self._idle:
             cell = self._idle.pop()
-            if cell.alive:
+            if cell.alive and not cell.haunted:
                 self._keep_warm()
                 return cell
             self._let_go(cell)
@@ -202,7 +202,9 @@ class CellPool:
 
     def _is_worn(self, cell: Cell) -> bool:
         lived = self._loop.time() - cell.started_at
-        return cell.jobs >= MOST_JOBS or lived >= LONGEST_LIFE or cell.rss_now - cell.rss > MOST_GROWTH
+        return (
+            cell.jobs >= MOST_JOBS or lived >= LONGEST_LIFE or cell.rss_now - cell.rss > MOST_GROWTH or cell.haunted
+        )
 
     def _let_go(self, cell: Cell) -> None:
         """Have a cell tear down and end; it counts no more."""
