@@ -1,6 +1,7 @@
 """The pool of cells, with real processes: how many there are, who gets them, and when they are replaced."""
 
 import asyncio
+import json
 import os
 import signal
 from datetime import UTC, datetime
@@ -9,7 +10,7 @@ from random import Random
 import pytest
 
 from holdfast.clock import SystemClock
-from holdfast.codec import Arguments, decode_result
+from holdfast.codec import decode_result
 from holdfast.core.job import Claim, ClaimRef
 from holdfast.core.states import Move
 from holdfast.policy import Policy
@@ -68,13 +69,19 @@ async def be_haunted(folder: str) -> int:
     while not Path(folder, "haunted").exists():
         await asyncio.sleep(0.01)
     return os.getpid()
+
+@app.task(isolation="process")
+def exit_(folder: str) -> None:
+    os._exit(3)
+
+@app.task(isolation="process")
+def close_all(folder: str, and_open: bool, for_ever: bool) -> None:
+    os.closerange(0, 4096)
+    for _ in range(64 if and_open else 0):
+        os.open(os.devnull, os.O_RDWR)
+    while for_ever:
+        time.sleep(1)
 """
-
-
-def where(folder: str, together: int = 0) -> int: ...
-
-
-ENCODE = Arguments(where, task="where").encode
 
 
 class Bench:
@@ -105,7 +112,7 @@ class Bench:
     async def end_of(self, task, **arguments):
         """Run a job of a task; return how it ends."""
         self._fences += 1
-        payload = ENCODE((), {"folder": self._folder, **arguments})
+        payload = json.dumps({"v": 1, "args": {"folder": self._folder, **arguments}}).encode()
         claim = Claim(ClaimRef("job", self._fences), task, 1, payload, "default", 0, datetime.now(UTC), 0, 0, 5)
         control = Control(claim, self._lease, lambda control, _: self.progressed.append(control.claim.task))
         control.attempt = asyncio.current_task()
@@ -224,3 +231,35 @@ def test_what_a_job_leaves_behind_speaks_for_no_other(on_bench):
     assert bench.progressed == []
     assert haunted.log is None
     assert then != haunting
+
+
+@pytest.fixture
+def _ends_ignored():
+    """Have the kernel reap all processes that this one starts, as if code in the worker had asked for it."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGCHLD, before)
+
+
+@pytest.mark.usefixtures("_ends_ignored")
+def test_the_end_of_a_cell_is_seen_though_somebody_else_reaps_it(on_bench):
+    """How it ended is not known then, but the attempt is over, and the next one finds another cell."""
+
+    async def trial(bench):
+        return await bench.end_of("exit_"), await bench.run(), bench.noticed
+
+    ending, _, [noticed] = on_bench(trial, concurrency=1)
+    assert ending.move is Move.RETRY
+    assert "its process ended; how is not known" in ending.failure.message
+    assert "took at most" not in noticed.parts["exit"]
+
+
+@pytest.mark.parametrize(("and_open", "for_ever"), [(False, True), (False, False), (True, True), (True, False)])
+def test_a_handler_that_closes_the_line_ends_its_cell(on_bench, and_open, for_ever):
+    """Nobody could hear of it any more, nor tell it anything; whatever has the number of the line now."""
+
+    async def trial(bench):
+        return await bench.end_of("close_all", and_open=and_open, for_ever=for_ever), await bench.run()
+
+    ending, _ = on_bench(trial, concurrency=1)
+    assert (ending.move, ending.failure.type) == (Move.RETRY, "Crash")

@@ -16,7 +16,6 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
-from resource import struct_rusage
 from typing import IO
 
 import msgspec
@@ -32,13 +31,20 @@ _KILOBYTE = 1024 if sys.platform != "darwin" else 1
 
 
 class End(msgspec.Struct, frozen=True):
-    """How a cell ended: by which signal, or with which code it exited, and the most memory that it took."""
+    """How a cell ended: by which signal, or with which code it exited, and the most memory that it took.
+
+    The code is None, and the rest 0, where nobody knows: code in the worker has reaped it, or ignores SIGCHLD.
+    """
 
     signal: int
-    code: int
+    code: int | None
     peak: int
 
     def __str__(self) -> str:
+        if self.code is None:
+            return (
+                "ended; how is not known, for its worker reaps processes that it did not start, or ignores SIGCHLD"
+            )
         if not self.signal:
             return f"exited with code {self.code}"
         try:
@@ -157,24 +163,22 @@ class Cell:
         Before that its number stays its own: a signal to the group cannot reach anybody else.
         """
         if hasattr(os, "waitid"):
-            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+            with contextlib.suppress(ChildProcessError):  # it has ended, and somebody else was told how
+                os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
                 self._loop.call_soon_threadsafe(self._bury)
         else:
-            _, status, usage = os.wait4(self.pid, 0)
+            end = _reap(self.pid)
             with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._buried, status, usage)
+                self._loop.call_soon_threadsafe(self._buried, end)
 
     def _bury(self) -> None:
         self.signal_group(signal.SIGKILL)  # what it has started and left behind
-        _, status, usage = os.wait4(self.pid, 0)
-        self._buried(status, usage)
+        self._buried(_reap(self.pid))
 
-    def _buried(self, status: int, usage: struct_rusage) -> None:
-        number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-        code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 0
-        self._process.returncode = -number or code
-        self._end = End(number, code, usage.ru_maxrss * _KILOBYTE)
+    def _buried(self, end: End) -> None:
+        self._process.returncode = -end.signal or end.code or 0
+        self._end = end
         with contextlib.suppress(OSError):  # it has hung up itself
             self._transport.get_extra_info("socket").shutdown(socket.SHUT_RD)
         self._let_be_gone()
@@ -187,6 +191,17 @@ class Cell:
     def _let_be_gone(self) -> None:
         if self._end is not None and self._heard_out:
             self.gone.set_result(self._end)
+
+
+def _reap(pid: int) -> End:
+    """Wait for the end of a process, and tell how it ended."""
+    try:
+        _, status, usage = os.wait4(pid, 0)
+    except ChildProcessError:
+        return End(0, None, 0)
+    number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+    code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 0
+    return End(number, code, usage.ru_maxrss * _KILOBYTE)
 
 
 class _Line(asyncio.Protocol):
