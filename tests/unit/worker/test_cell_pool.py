@@ -93,11 +93,15 @@ class Bench:
         self.progressed = []
         self._folder = str(folder)
         self.clock = SystemClock()
-        furnish = Furnish("worker", "pooled_app:app", str(folder), settings)
+        furnish = Furnish("worker", "pooled_app:app", str(folder), settings, str(folder))
         self.pool = CellPool(furnish, self.clock, Random(1), self.noticed.append)
         self._lease = Lease(self.clock, 1000.0, 0.0, 1000.0)
         self._lease.renewed(self.clock.boot())
         self._fences = 0
+
+    async def mark(self):
+        """Mark a job, as if it were one that needs none."""
+        return True
 
     async def run(self, together=0):
         """Run a job, which lasts until jobs have run in so many processes; return that in which it ran."""
@@ -117,7 +121,7 @@ class Bench:
         control = Control(claim, self._lease, lambda control, _: self.progressed.append(control.claim.task))
         control.attempt = asyncio.current_task()
         judge = Judge(claim, Policy(isolation="process"), self.clock.now(), Random(1))
-        ending = await self.pool.run(control, judge, lambda _: None)
+        ending = await self.pool.run(control, judge, self.mark, lambda _: None)
         return control.with_log(ending)
 
 
@@ -263,3 +267,19 @@ def test_a_handler_that_closes_the_line_ends_its_cell(on_bench, and_open, for_ev
 
     ending, _ = on_bench(trial, concurrency=1)
     assert (ending.move, ending.failure.type) == (Move.RETRY, "Crash")
+
+
+def test_a_cell_that_dies_before_the_job_reaches_it_is_not_charged_to_it(on_bench):
+    """It is put off, and nobody is told of a crash; it runs elsewhere."""
+
+    async def trial(bench):
+        first = await bench.run()
+        os.kill(first, signal.SIGSTOP)
+        given = asyncio.create_task(bench.end_of("where", together=0))
+        await asyncio.sleep(0)
+        os.kill(first, signal.SIGKILL)
+        return await given, bench.noticed, await bench.run()
+
+    ending, noticed, _ = on_bench(trial, concurrency=1)
+    assert ending.move is Move.SNOOZE
+    assert noticed == []

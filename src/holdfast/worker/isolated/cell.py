@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import IO
 
 import msgspec
@@ -80,8 +81,9 @@ class Cell:
         """Bytes that it took when it was ready, and takes now."""
 
     @classmethod
-    async def start(cls, group: CellGroup | None) -> "Cell":
-        """Start a process; it waits to be furnished."""
+    async def start(cls, group: CellGroup | None, folder: str) -> "Cell":
+        """Start a process in this folder; it waits to be furnished."""
+        python, folder = _command_in(folder)
         ours, theirs = socket.socketpair()
         dump = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the cell
         end, lifeline = os.pipe()
@@ -89,8 +91,9 @@ class Cell:
         try:
             with theirs:
                 process = subprocess.Popen(  # noqa: S603, ASYNC220 - ourselves; it takes a moment
-                    [sys.executable, "-m", "holdfast.child.cell", *map(str, passed)],
+                    [*python, *map(str, passed)],
                     pass_fds=passed,
+                    cwd=folder,
                     stdin=subprocess.DEVNULL,
                     start_new_session=True,
                 )
@@ -191,6 +194,13 @@ class Cell:
     def _let_be_gone(self) -> None:
         if self._end is not None and self._heard_out:
             self.gone.set_result(self._end)
+
+
+def _command_in(folder: str) -> tuple[list[str], str]:
+    """Return what to start, and where: it imports from there, as the worker does, unless the folder is gone."""
+    there = Path(folder).is_dir()
+    safely = [] if there else ["-P"]
+    return [sys.executable, *safely, "-m", "holdfast.child.cell"], folder if there else "/"
 
 
 def _reap(pid: int) -> End:

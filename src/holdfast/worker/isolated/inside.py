@@ -30,7 +30,7 @@ from holdfast.worker.closures import Closures
 from holdfast.worker.control import Control, StopReason
 from holdfast.worker.isolated.limits import MemoryLimit
 from holdfast.worker.isolated.memory import out_of_memory, resident
-from holdfast.worker.isolated.messages import Concluded, FromCell, Logged, Progressed, Run, Tell, Where
+from holdfast.worker.isolated.messages import Begun, Concluded, FromCell, Logged, Progressed, Run, Tell, Where
 from holdfast.worker.judge import Judge, broken
 from holdfast.worker.lease import Lease
 from holdfast.worker.logtail import LogTail
@@ -88,6 +88,7 @@ class Inside:
         """Begin with an attempt."""
         control = CellControl(run, self._say)
         self._control = control
+        self._say(Begun(run.claim.ref))
         control.attempt = self._loop.create_task(self._attempt(control), context=self._context.copy())
 
     def heed(self, tell: Tell) -> None:

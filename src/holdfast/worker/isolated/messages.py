@@ -2,7 +2,7 @@
 
 What a cell says of an attempt names its claim: something that an earlier one has left behind may still talk.
 
-furnish ─► ready (or failed) ─► run ─► progressed, logged, where … ─► concluded ─► run … ─► leave
+furnish ─► ready (or failed) ─► run ─► begun ─► progressed, logged, where … ─► concluded ─► run … ─► leave
                                  └──► tell: it was cancelled, lost, timed out, or its worker stops
 """
 
@@ -22,12 +22,16 @@ _HEAD = 4
 
 
 class Furnish(msgspec.Struct, frozen=True, tag=True):
-    """The first word to a cell: which app to load, and for which worker."""
+    """The first word to a cell: which app to load, and for which worker.
+
+    It runs in `folder`, that in which the worker was started, wherever a handler of the worker has gone since.
+    """
 
     worker: str
     target: str
     app_dir: str
     settings: Settings
+    folder: str
     logs: LogOptions = LogOptions()
 
 
@@ -58,6 +62,12 @@ class Ready(msgspec.Struct, frozen=True, tag=True):
     """The app is loaded, its lifespans are entered; the cell takes so many bytes."""
 
     rss: int
+
+
+class Begun(msgspec.Struct, frozen=True, tag=True):
+    """The attempt has reached the cell: from here on it is to blame for what becomes of that."""
+
+    ref: ClaimRef
 
 
 class Progressed(msgspec.Struct, frozen=True, tag=True):
@@ -96,7 +106,7 @@ class Concluded(msgspec.Struct, frozen=True, tag=True):
 
 
 ToCell = Furnish | Run | Tell | Leave
-FromCell = Ready | Failed | Progressed | Logged | Where | Concluded
+FromCell = Ready | Failed | Begun | Progressed | Logged | Where | Concluded
 
 _encoder = msgspec.msgpack.Encoder()
 _to_cell: msgspec.msgpack.Decoder[ToCell] = msgspec.msgpack.Decoder(ToCell)
