@@ -39,8 +39,9 @@ class Sum:
 
 def make_app(url: str | None = None) -> Holdfast:
     app = Holdfast(url)
-    for declare in (add, aadd, obey, ignore, hold_interpreter, nap, noop):
+    for declare in (add, aadd, obey, ignore, hold_interpreter, nap, noop, folder):
         app.task(isolation="process")(declare)
+    app.task(isolation="process", max_attempts=1, name="noop_once")(noop)
     for declare in (spin_with_subprocess, await_for_ever):
         app.task(isolation="process", timeout=1.0, max_attempts=1)(declare)
     for declare in (die, fail_with_secret):
@@ -53,6 +54,7 @@ def make_app(url: str | None = None) -> Holdfast:
     app.task(isolation="process")(snooze_once)
     app.task(isolation="process")(write_order)
     app.task(nap_beside)
+    app.task(go_elsewhere)
     app.middleware(for_tenant)
     app.lifespan(open_here)
     return app
@@ -65,8 +67,11 @@ async def for_tenant(ctx: Context, call_next: Callable[[], Awaitable[Any]]) -> A
 
 async def open_here(_: Holdfast) -> AsyncIterator[None]:
     spec = sys.modules["__main__"].__spec__
-    if spec is not None and spec.name == "holdfast.child.cell" and beside_ledger("closed").exists():
-        raise ConnectionError("the database is away")
+    if spec is not None and spec.name == "holdfast.child.cell":
+        while beside_ledger("slow").exists():  # noqa: ASYNC110 - a file rings no bell
+            await asyncio.sleep(0.02)
+        if beside_ledger("closed").exists():
+            raise ConnectionError("the database is away")
     opened_in.append(os.getpid())
     yield
     opened_in.clear()
@@ -98,6 +103,10 @@ async def aadd(ctx: Context, a: int, b: int) -> Sum:
     return add(ctx, a, b)
 
 
+def folder() -> str:
+    return str(Path.cwd())
+
+
 def noop() -> None:
     pass
 
@@ -113,6 +122,11 @@ async def nap_beside(ctx: Context, seconds: float) -> None:
     ledger().write("start", ctx)
     await asyncio.sleep(seconds)
     ledger().write("end", ctx)
+
+
+def go_elsewhere(folder: str) -> None:
+    """Change the folder in which the worker is."""
+    os.chdir(folder)
 
 
 def spin_with_subprocess(ctx: Context) -> None:

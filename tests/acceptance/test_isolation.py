@@ -314,6 +314,42 @@ def test_a_job_that_finds_no_process_is_put_off(isolated_here):
     assert isolated_here.wait_for(job, State.COMPLETED).attempt == 0
 
 
+def test_a_last_chance_is_not_spent_on_waiting_for_a_process(isolated_here):
+    """The worker is killed while a job that may start once waits for its process: it has not started, and does."""
+    slow = isolated_here.ledger.path.with_name("slow")
+    slow.touch()
+    job = isolated_here.enqueue("noop_once")
+    worker_pid = isolated_here.child_pid_of(isolated_here.start())
+    wait_until(lambda: isolated_here.job(job).fence, what="a claim of the job")
+    claimed = time.monotonic()
+    wait_until(lambda: time.monotonic() > claimed + 0.5, what="that it would have been marked")
+
+    os.kill(worker_pid, signal.SIGKILL)
+    slow.unlink()
+
+    assert isolated_here.wait_for(job, State.COMPLETED, State.DEAD).state is State.COMPLETED
+
+
+@pytest.mark.parametrize("then", ["kept", "deleted"])
+def test_cells_start_where_their_worker_did(isolated_here, tmp_path, then):
+    """Wherever a handler has taken the worker: nothing there is imported, and it need not even be there."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    stranger = elsewhere / "asyncio.py"
+    stranger.write_text("raise SystemExit('imported by accident')")
+    isolated_here.start(concurrency=1)
+    folder = isolated_here.app.tasks["folder"]
+    before = folder.enqueue().result(60)
+    isolated_here.wait_for(isolated_here.enqueue("go_elsewhere", folder=str(elsewhere)), State.COMPLETED)
+    if then == "deleted":
+        stranger.unlink()
+        elsewhere.rmdir()
+
+    isolated_here.wait_for(isolated_here.enqueue("die", how="exit"), State.DEAD)
+
+    assert folder.enqueue().result(20) == before
+
+
 def test_throughput(isolated_here, measured, capsys):
     """Jobs that do nothing, in processes of their own: how many a second."""
     jobs = sizes(short=300, full=3_000)

@@ -79,6 +79,7 @@ async def _child(end: socket.socket) -> None:
     if not isinstance(configure, Configure):
         return
     open_blackbox(Path(configure.dump))
+    folder = _folder()
     try:
         app = load_app(configure.target, configure.app_dir)
         settings = _settings(app, configure)
@@ -95,7 +96,7 @@ async def _child(end: socket.socket) -> None:
     keep_log_ring(Path(configure.log), logging.getLogger())
     random = Random()  # noqa: S311 - jitter
     notes = FileLog(Path(configure.notes))
-    cells = CellKeeper(app, configure, settings, channel, random)
+    cells = CellKeeper(app, configure, settings, channel, random, folder=folder)
     busy = _watch(app, settings)
     ports = Ports(backend, channel, notes, SystemClock(), random, app.events, finest_alarm, busy, cells.pool)
     worker = Worker(
@@ -126,6 +127,14 @@ async def _child(end: socket.socket) -> None:
         worker.strays.tell_all()
         logs.close(LAST_LINES)
     _leave(0)
+
+
+def _folder() -> str:
+    """Return the folder in which this process is: the app, once loaded, may go elsewhere."""
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError:
+        return "/"
 
 
 def _settings(app: Holdfast, configure: Configure) -> Settings:

@@ -7,10 +7,12 @@ The line is read in a thread, and written to from any: what a handler said befor
 import asyncio
 import contextlib
 import ctypes
+import errno
 import faulthandler
 import fcntl
 import logging
 import os
+import select
 import signal
 import socket
 import sys
@@ -31,6 +33,9 @@ from holdfast.worker.messages import Failed
 
 LAST_LINES = 1.0
 """Seconds for what was said last to reach the terminal."""
+
+LOOK_EVERY = 1.0
+"""Seconds between two looks at the line, which a handler may have closed with all that it found open."""
 
 _PR_SET_PDEATHSIG = 1
 _AT_ONCE = 64 * 1024
@@ -94,25 +99,53 @@ class Line:
 
     def __init__(self, end: socket.socket) -> None:
         self._end = end
+        self._pid = os.getpid()
+        self._file = _file_at(end.fileno())
         self._writing = threading.RLock()  # a destructor may log at any moment, in this very thread
 
     def say(self, message: FromCell) -> None:
-        """Say something; when this returns, the worker has it whatever becomes of this process."""
+        """Say something; when this returns, the worker has it whatever becomes of this process.
+
+        A process that a handler has forked says nothing here: the worker would take it for the cell.
+        """
+        if os.getpid() != self._pid:
+            return
         frame = framed(message)
-        with self._writing, contextlib.suppress(OSError):  # nobody hears: this process is about to end
-            self._end.sendall(frame)
+        try:
+            with self._writing:
+                self._see_that_it_is_open()
+                self._end.sendall(frame)
+        except OSError:  # nobody hears: what runs here must not go on
+            _kill_group()
 
     def listen(self, told: asyncio.Queue[ToCell]) -> None:
         """Put what the worker says there; once it is gone, so is this process, with all that it has started."""
         threading.Thread(target=self._hear, args=(asyncio.get_running_loop(), told), daemon=True).start()
 
     def _hear(self, loop: asyncio.AbstractEventLoop, told: asyncio.Queue[ToCell]) -> None:
-        frames = Frames()
+        frames, line = Frames(), select.poll()
+        line.register(self._end, select.POLLIN)
         with contextlib.suppress(OSError):
-            while data := self._end.recv(_AT_ONCE):
+            while True:
+                heard = line.poll(LOOK_EVERY * 1_000)
+                self._see_that_it_is_open()
+                if not heard:
+                    continue
+                if not (data := self._end.recv(_AT_ONCE)):
+                    break
                 for message in frames.to_cell(data):
                     loop.call_soon_threadsafe(told.put_nowait, message)
         _kill_group()
+
+    def _see_that_it_is_open(self) -> None:
+        """Raise OSError where a handler has closed the line, even if something else has its number since."""
+        if _file_at(self._end.fileno()) != self._file:
+            raise OSError(errno.EBADF, "the line was closed")
+
+
+def _file_at(number: int) -> tuple[int, int]:
+    there = os.fstat(number)
+    return there.st_dev, there.st_ino
 
 
 def _die_with_worker(lifeline: int) -> None:

@@ -14,15 +14,26 @@ if TYPE_CHECKING:
 
 
 class CellKeeper:
-    """Makes the pool of cells: at once for an app that has isolated tasks, else when a job of one turns up."""
+    """Makes the pool of cells: at once for an app that has isolated tasks, else when a job of one turns up.
+
+    They run in `folder`.
+    """
 
     def __init__(
-        self, app: Holdfast, configure: Configure, settings: Settings, channel: Channel, random: Random
+        self,
+        app: Holdfast,
+        configure: Configure,
+        settings: Settings,
+        channel: Channel,
+        random: Random,
+        *,
+        folder: str,
     ) -> None:
         self._configure = configure
         self._settings = settings
         self._channel = channel
         self._random = random
+        self._folder = folder
         self._pool: CellPool | None = None
         if not configure.alone and any(task.policy.isolation is Isolation.PROCESS for task in app.tasks.values()):
             self.pool()
@@ -34,7 +45,14 @@ class CellKeeper:
             from holdfast.worker.isolated.pool import CellPool  # noqa: PLC0415
 
             configure = self._configure
-            furnish = Furnish(configure.worker, configure.target, configure.app_dir, self._settings, configure.logs)
+            furnish = Furnish(
+                configure.worker,
+                configure.target,
+                configure.app_dir,
+                self._settings,
+                self._folder,
+                configure.logs,
+            )
             self._pool = CellPool(furnish, SystemClock(), self._random, self._channel.send)
         return self._pool
 

@@ -4,8 +4,9 @@
           │                  │                 │                    │                       │
     blocked(no_worker)      dead      cancelled(expired)   lost: nothing to say          put off
 
-Of an isolated task the arguments are read in the process in which it runs, right before that. Each step either goes
-on or returns the ending. None means that the claim is not ours any more: it ends nowhere.
+Of an isolated task the arguments are read in the process in which it runs, right before that, and it is marked once
+there is such a process. Each step either goes on or returns the ending. None means that the claim is not ours any
+more: it ends nowhere.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -39,11 +40,18 @@ from holdfast.worker.transaction import JobTransaction
 AnyTask = Task[..., Any]
 
 
+Started = Callable[[Judge], None]
+"""Takes note that an attempt begins now."""
+
+Marked = Callable[[], Awaitable[bool]]
+"""Marks an attempt as started in the store where it must be; returns whether the claim is still ours."""
+
+
 class Cells(Protocol):
     """Processes in which isolated tasks run."""
 
-    async def run(self, control: Control, judge: Judge, started: Callable[[Judge], None]) -> Ending | None:
-        """Run an attempt in one of them; return how it ends, None where its claim is lost. `started`: it begins."""
+    async def run(self, control: Control, judge: Judge, marked: Marked, started: Started) -> Ending | None:
+        """Run an attempt in one of them; return how it ends, None where its claim is lost."""
         ...
 
 
@@ -111,7 +119,7 @@ class Attempts:
                 judge, control.scrub = replace(judge, scrub=scrub), scrub
         if self._expires(control, judge):
             return judge.expired()
-        if claim.max_attempts == 1 and not await self._marked(control):
+        if cells is None and claim.max_attempts == 1 and not await self._marked(control):
             return None
         if not control.may_start:
             return judge.put_off()
@@ -121,7 +129,9 @@ class Attempts:
             ending = await self._run(control, task, judge, arguments)
         else:
             self._notes.returned(claim.ref)  # nothing of it runs in this process
-            ending = await cells().run(control, judge, partial(self._started, control))
+            ending = await cells().run(
+                control, judge, partial(self._marked_for_cell, control), partial(self._started, control)
+            )
         return ending if control.ending is None else _fixed(control, control.ending, ending)
 
     def _expires(self, control: Control, judge: Judge) -> bool:
@@ -139,6 +149,10 @@ class Attempts:
         if ours:
             self._notes.started(control.claim.ref)
         return ours
+
+    async def _marked_for_cell(self, control: Control) -> bool:
+        """Mark the last chance of a job now that there is a process for it: while it waited, nothing of it ran."""
+        return control.claim.max_attempts != 1 or await self._reporter.mark(control)
 
     def _run(
         self, control: Control, task: AnyTask, judge: Judge, arguments: dict[str, Any]

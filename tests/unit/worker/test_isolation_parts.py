@@ -114,7 +114,13 @@ def test_messages_arrive_as_they_were_sent_in_whatever_pieces():
 
 def test_what_a_cell_says_arrives_as_it_was_sent():
     ending = Ending(ClaimRef("job", 3), Move.COMPLETE, NOW, result=b'{"total":3}')
-    sent = [Progressed(Progress(1.0, None)), Logged(["a line"]), Concluded(ending, rss=5), Concluded(None)]
+    ref = ending.ref
+    sent = [
+        Progressed(ref, Progress(1.0, None)),
+        Logged(ref, ["a line"]),
+        Concluded(ref, ending, rss=5),
+        Concluded(ref, None),
+    ]
     frames = Frames()
     assert list(frames.from_cell(b"".join(map(framed, sent)))) == sent
 

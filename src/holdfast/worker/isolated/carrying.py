@@ -4,7 +4,7 @@ runs ─► concluded ───────────────────�
  ├──► its timeout: told, SIGTERM … SIGKILL ──────► timed out
  ├──► told to stop or cancelled; ignored: killed ─► cancelled, released, or lost: nothing to say
  ├──► too much memory: killed ───────────────────► out of memory
- └──► the cell dies ─────────────────────────────► a crash, or out of memory
+ └──► the cell dies ─────────────────────────────► a crash, or out of memory; put off if it had not begun
 """
 
 import asyncio
@@ -21,10 +21,21 @@ from holdfast.core.job import Ending
 from holdfast.worker.control import Control, StopReason
 from holdfast.worker.isolated.cell import Cell, End
 from holdfast.worker.isolated.memory import ALLOWANCE, resident_with_children
-from holdfast.worker.isolated.messages import Concluded, FromCell, Logged, Progressed, Run, Tell, Where
+from holdfast.worker.isolated.messages import (
+    Begun,
+    Concluded,
+    FromCell,
+    Logged,
+    Progressed,
+    Ready,
+    Run,
+    Tell,
+    Where,
+)
 from holdfast.worker.isolated.verdict import Findings, Notice
 from holdfast.worker.judge import Judge
 from holdfast.worker.logtail import LogTail
+from holdfast.worker.messages import Failed
 from holdfast.worker.running import ending_of_stopped
 
 log = logging.getLogger(__name__)
@@ -69,6 +80,7 @@ class Carrying:
         self._hurried = False
         self._took_too_much = False
         self._capped = False
+        self._begun = False
         self.sound = False
 
     async def carry(self) -> Ending | None:
@@ -94,7 +106,12 @@ class Carrying:
     # -- what is heard and seen meanwhile --------------------------------------------------------------------
 
     def _heard(self, message: FromCell) -> None:
+        if isinstance(message, Ready | Failed) or message.ref != self._control.claim.ref or self._over.done():
+            self._cell.haunted = True
+            return
         match message:
+            case Begun():
+                self._begun = True
             case Progressed(progress=progress):
                 self._findings.progress = progress
                 self._control.report(progress)
@@ -104,10 +121,8 @@ class Carrying:
                 self._control.log.keep(lines)
             case Where(stack=stack):
                 self._findings.coroutine = stack
-            case Concluded() if not self._over.done():
+            case Concluded():
                 self._over.set_result(message)
-            case _:
-                log.warning("unexpected word from a cell: %s", type(message).__name__)
 
     def _cell_gone(self, _: asyncio.Future[End]) -> None:
         if not self._over.done():
@@ -219,6 +234,9 @@ class Carrying:
         """Judge an attempt whose cell was ended after it was told to stop, or died."""
         if self._ending is not None:
             return ending_of_stopped(self._control, self._judge, self._clock)
+        if not self._begun:
+            log.warning("job %s: the process for it %s before it began", self._control.claim.job_id, end)
+            return self._judge.put_off()
         group = self._cell.group
         return self._findings.died(end, out_of_memory=group is not None and group.exceeded)
 

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
-from resource import struct_rusage
+from pathlib import Path
 from typing import IO
 
 import msgspec
@@ -32,13 +32,20 @@ _KILOBYTE = 1024 if sys.platform != "darwin" else 1
 
 
 class End(msgspec.Struct, frozen=True):
-    """How a cell ended: by which signal, or with which code it exited, and the most memory that it took."""
+    """How a cell ended: by which signal, or with which code it exited, and the most memory that it took.
+
+    The code is None, and the rest 0, where nobody knows: code in the worker has reaped it, or ignores SIGCHLD.
+    """
 
     signal: int
-    code: int
+    code: int | None
     peak: int
 
     def __str__(self) -> str:
+        if self.code is None:
+            return (
+                "ended; how is not known, for its worker reaps processes that it did not start, or ignores SIGCHLD"
+            )
         if not self.signal:
             return f"exited with code {self.code}"
         try:
@@ -68,12 +75,15 @@ class Cell:
         """How it ended, once all that it said was heard."""
         self.started_at = self.idle_since = self._loop.time()
         self.jobs = 0
+        self.haunted = False
+        """Whether something talks that an earlier job has left behind there: the next one gets another cell."""
         self.rss = self.rss_now = 0
         """Bytes that it took when it was ready, and takes now."""
 
     @classmethod
-    async def start(cls, group: CellGroup | None) -> "Cell":
-        """Start a process; it waits to be furnished."""
+    async def start(cls, group: CellGroup | None, folder: str) -> "Cell":
+        """Start a process in this folder; it waits to be furnished."""
+        python, folder = _command_in(folder)
         ours, theirs = socket.socketpair()
         dump = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the cell
         end, lifeline = os.pipe()
@@ -81,8 +91,9 @@ class Cell:
         try:
             with theirs:
                 process = subprocess.Popen(  # noqa: S603, ASYNC220 - ourselves; it takes a moment
-                    [sys.executable, "-m", "holdfast.child.cell", *map(str, passed)],
+                    [*python, *map(str, passed)],
                     pass_fds=passed,
+                    cwd=folder,
                     stdin=subprocess.DEVNULL,
                     start_new_session=True,
                 )
@@ -155,24 +166,22 @@ class Cell:
         Before that its number stays its own: a signal to the group cannot reach anybody else.
         """
         if hasattr(os, "waitid"):
-            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+            with contextlib.suppress(ChildProcessError):  # it has ended, and somebody else was told how
+                os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
                 self._loop.call_soon_threadsafe(self._bury)
         else:
-            _, status, usage = os.wait4(self.pid, 0)
+            end = _reap(self.pid)
             with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._buried, status, usage)
+                self._loop.call_soon_threadsafe(self._buried, end)
 
     def _bury(self) -> None:
         self.signal_group(signal.SIGKILL)  # what it has started and left behind
-        _, status, usage = os.wait4(self.pid, 0)
-        self._buried(status, usage)
+        self._buried(_reap(self.pid))
 
-    def _buried(self, status: int, usage: struct_rusage) -> None:
-        number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-        code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 0
-        self._process.returncode = -number or code
-        self._end = End(number, code, usage.ru_maxrss * _KILOBYTE)
+    def _buried(self, end: End) -> None:
+        self._process.returncode = -end.signal or end.code or 0
+        self._end = end
         with contextlib.suppress(OSError):  # it has hung up itself
             self._transport.get_extra_info("socket").shutdown(socket.SHUT_RD)
         self._let_be_gone()
@@ -187,6 +196,24 @@ class Cell:
             self.gone.set_result(self._end)
 
 
+def _command_in(folder: str) -> tuple[list[str], str]:
+    """Return what to start, and where: it imports from there, as the worker does, unless the folder is gone."""
+    there = Path(folder).is_dir()
+    safely = [] if there else ["-P"]
+    return [sys.executable, *safely, "-m", "holdfast.child.cell"], folder if there else "/"
+
+
+def _reap(pid: int) -> End:
+    """Wait for the end of a process, and tell how it ended."""
+    try:
+        _, status, usage = os.wait4(pid, 0)
+    except ChildProcessError:
+        return End(0, None, 0)
+    number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+    code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 0
+    return End(number, code, usage.ru_maxrss * _KILOBYTE)
+
+
 class _Line(asyncio.Protocol):
     """Hears a cell."""
 
@@ -197,7 +224,9 @@ class _Line(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Pass on what it says."""
         for message in self._frames.from_cell(data):
-            if self._cell.listener is not None:
+            if self._cell.listener is None:
+                self._cell.haunted = True
+            else:
                 self._cell.listener(message)
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - an end is an end

@@ -8,6 +8,7 @@ import asyncio
 import dataclasses
 import logging
 import math
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import copy_context
 from datetime import timedelta
@@ -18,7 +19,7 @@ from msgspec.structs import replace
 
 from holdfast.clock import SystemClock
 from holdfast.codec import Scrub
-from holdfast.core.job import Ending, Failure, Progress
+from holdfast.core.job import ClaimRef, Ending, Failure, Progress
 from holdfast.events import Events
 from holdfast.hooks import Middleware
 from holdfast.settings import Settings
@@ -29,7 +30,7 @@ from holdfast.worker.closures import Closures
 from holdfast.worker.control import Control, StopReason
 from holdfast.worker.isolated.limits import MemoryLimit
 from holdfast.worker.isolated.memory import out_of_memory, resident
-from holdfast.worker.isolated.messages import Concluded, FromCell, Logged, Progressed, Run, Tell, Where
+from holdfast.worker.isolated.messages import Begun, Concluded, FromCell, Logged, Progressed, Run, Tell, Where
 from holdfast.worker.judge import Judge, broken
 from holdfast.worker.lease import Lease
 from holdfast.worker.logtail import LogTail
@@ -61,6 +62,7 @@ class Inside:
         clock, random, silent = SystemClock(), Random(), Events()  # noqa: S311 - jitter
         announcer = Announcer(silent)
         calls = StoreCalls(backend, clock, silent, random, settings.store_timeout)
+        self._pid = os.getpid()
         self._say = say
         self._clock = clock
         self._random = random
@@ -86,6 +88,7 @@ class Inside:
         """Begin with an attempt."""
         control = CellControl(run, self._say)
         self._control = control
+        self._say(Begun(run.claim.ref))
         control.attempt = self._loop.create_task(self._attempt(control), context=self._context.copy())
 
     def heed(self, tell: Tell) -> None:
@@ -100,7 +103,7 @@ class Inside:
         if tell.why is None or (tell.why is StopReason.LOST and concluding):
             return
         if tell.why is StopReason.TIMEOUT and control.cancellable:
-            self._say(Where(stack_of(control.attempt)))
+            self._say(Where(control.claim.ref, stack_of(control.attempt)))
         control.why = tell.why
         if tell.interrupt:
             control.interrupt(tell.why)
@@ -115,8 +118,10 @@ class Inside:
         finally:
             memory.lift()
         self._control = None
+        if os.getpid() != self._pid:
+            os._exit(0)  # the handler has forked, and this is not where the worker waits for it
         fixed = control.ending is not None
-        self._say(Concluded(ending, fixed, memory.exceeded, resident(), memory.peak))
+        self._say(Concluded(control.claim.ref, ending, fixed, memory.exceeded, resident(), memory.peak))
 
 
 class CellAttempts(Attempts):
@@ -130,7 +135,7 @@ class CellAttempts(Attempts):
     ) -> Awaitable[Ending | None]:
         if not isinstance(control, CellControl):
             raise TypeError("only attempts that were sent here run here")
-        control.log = ToldTail(control.scrub, control.say)
+        control.log = ToldTail(control.claim.ref, control.scrub, control.say)
         policy = dataclasses.replace(judge.policy, timeout=None)
         judge = CellJudge(judge.claim, policy, control.started_at, judge.random, judge.scrub, control.memory)
         control.memory.begin()
@@ -197,19 +202,20 @@ class CellControl(Control):
 class ToldTail(LogTail):
     """The last lines of the attempt, told to the worker at once: it has them whatever becomes of this process."""
 
-    def __init__(self, scrub: Scrub, say: Say) -> None:
+    def __init__(self, ref: ClaimRef, scrub: Scrub, say: Say) -> None:
         super().__init__(scrub)
+        self._ref = ref
         self._say = say
 
     def keep(self, lines: Sequence[str]) -> None:
         """Keep lines here, and there."""
         super().keep(lines)
-        self._say(Logged(list(lines)))
+        self._say(Logged(self._ref, list(lines)))
 
 
 def _tell_progress(control: Control, progress: Progress) -> None:
     if isinstance(control, CellControl):
-        control.say(Progressed(progress))
+        control.say(Progressed(control.claim.ref, progress))
 
 
 def _for_want_of_memory(error: BaseException) -> bool:

@@ -1,6 +1,8 @@
 """What a worker and one of its cells say to each other: frames of MessagePack, each after its length.
 
-furnish ─► ready (or failed) ─► run ─► progressed, logged, where … ─► concluded ─► run … ─► leave
+What a cell says of an attempt names its claim: something that an earlier one has left behind may still talk.
+
+furnish ─► ready (or failed) ─► run ─► begun ─► progressed, logged, where … ─► concluded ─► run … ─► leave
                                  └──► tell: it was cancelled, lost, timed out, or its worker stops
 """
 
@@ -9,7 +11,7 @@ from datetime import datetime
 
 import msgspec
 
-from holdfast.core.job import Claim, Ending, Progress
+from holdfast.core.job import Claim, ClaimRef, Ending, Progress
 from holdfast.settings import Settings
 from holdfast.watch.options import LogOptions
 from holdfast.worker.control import StopReason
@@ -20,12 +22,16 @@ _HEAD = 4
 
 
 class Furnish(msgspec.Struct, frozen=True, tag=True):
-    """The first word to a cell: which app to load, and for which worker."""
+    """The first word to a cell: which app to load, and for which worker.
+
+    It runs in `folder`, that in which the worker was started, wherever a handler of the worker has gone since.
+    """
 
     worker: str
     target: str
     app_dir: str
     settings: Settings
+    folder: str
     logs: LogOptions = LogOptions()
 
 
@@ -58,21 +64,30 @@ class Ready(msgspec.Struct, frozen=True, tag=True):
     rss: int
 
 
+class Begun(msgspec.Struct, frozen=True, tag=True):
+    """The attempt has reached the cell: from here on it is to blame for what becomes of that."""
+
+    ref: ClaimRef
+
+
 class Progressed(msgspec.Struct, frozen=True, tag=True):
     """How far the handler says to be."""
 
+    ref: ClaimRef
     progress: Progress
 
 
 class Logged(msgspec.Struct, frozen=True, tag=True):
     """Lines that the attempt has logged, secrets already removed."""
 
+    ref: ClaimRef
     lines: list[str]
 
 
 class Where(msgspec.Struct, frozen=True, tag=True):
     """Where the coroutine was when it was told of its timeout."""
 
+    ref: ClaimRef
     stack: str
 
 
@@ -82,6 +97,7 @@ class Concluded(msgspec.Struct, frozen=True, tag=True):
     `fixed`: the store has it already. `rss` is what the cell takes now, `peak` the most it took meanwhile.
     """
 
+    ref: ClaimRef
     ending: Ending | None
     fixed: bool = False
     out_of_memory: bool = False
@@ -90,7 +106,7 @@ class Concluded(msgspec.Struct, frozen=True, tag=True):
 
 
 ToCell = Furnish | Run | Tell | Leave
-FromCell = Ready | Failed | Progressed | Logged | Where | Concluded
+FromCell = Ready | Failed | Begun | Progressed | Logged | Where | Concluded
 
 _encoder = msgspec.msgpack.Encoder()
 _to_cell: msgspec.msgpack.Decoder[ToCell] = msgspec.msgpack.Decoder(ToCell)

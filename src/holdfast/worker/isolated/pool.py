@@ -9,7 +9,7 @@ import asyncio
 import logging
 import signal
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from datetime import timedelta
 from random import Random
 from typing import Any
@@ -20,6 +20,7 @@ from holdfast.clock import Clock
 from holdfast.core.incident import Trouble
 from holdfast.core.job import Ending
 from holdfast.patience import Pauses
+from holdfast.worker.attempt import Marked, Started
 from holdfast.worker.control import Control, StopReason
 from holdfast.worker.isolated.carrying import Carrying
 from holdfast.worker.isolated.cell import Cell, End
@@ -68,15 +69,18 @@ class CellPool:
         self._closing = False
         self._keep_warm()
 
-    async def run(self, control: Control, judge: Judge, started: Callable[[Judge], None]) -> Ending | None:
-        """Run an attempt in a cell; return how it ends, None where its claim is lost. `started`: it begins now."""
+    async def run(self, control: Control, judge: Judge, marked: Marked, started: Started) -> Ending | None:
+        """Run an attempt in a cell; return how it ends, None where its claim is lost."""
         self._needed += 1
         cell, sound = None, False
         try:
             cell = await self._cell_for(control)
+            sound = True
+            if control.may_start and not await marked():
+                return None
             if not control.may_start:
-                sound = True
                 return judge.put_off()
+            sound = False
             judge = replace(judge, started_at=self._clock.now())
             started(judge)
             carrying = Carrying(
@@ -114,7 +118,7 @@ class CellPool:
         """Return a cell for an attempt, once there is one. Raises UnableError where there can be none."""
         while self._idle:
             cell = self._idle.pop()
-            if cell.alive:
+            if cell.alive and not cell.haunted:
                 self._keep_warm()
                 return cell
             self._let_go(cell)
@@ -202,7 +206,9 @@ class CellPool:
 
     def _is_worn(self, cell: Cell) -> bool:
         lived = self._loop.time() - cell.started_at
-        return cell.jobs >= MOST_JOBS or lived >= LONGEST_LIFE or cell.rss_now - cell.rss > MOST_GROWTH
+        return (
+            cell.jobs >= MOST_JOBS or lived >= LONGEST_LIFE or cell.rss_now - cell.rss > MOST_GROWTH or cell.haunted
+        )
 
     def _let_go(self, cell: Cell) -> None:
         """Have a cell tear down and end; it counts no more."""

@@ -22,7 +22,7 @@ async def start_cell(furnish: Furnish, home: Path | None) -> Cell:
     """Return a cell that is ready. Raises UnableError where there can be none."""
     group = None if home is None else CellGroup.make(home, f"holdfast-{os.getpid()}-{next(_numbers)}")
     try:
-        cell = await Cell.start(group)
+        cell = await Cell.start(group, furnish.folder)
     except OSError as error:
         if group is not None:
             group.remove()

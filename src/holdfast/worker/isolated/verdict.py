@@ -57,7 +57,7 @@ class Findings:
     def died(self, end: End, *, out_of_memory: bool) -> Ending:
         """Judge a handler whose cell died under it."""
         limit = self._judge.policy.memory
-        if limit is not None and end.signal and (out_of_memory or self.peak >= NEAR * limit):
+        if limit is not None and (end.signal or end.code is None) and (out_of_memory or self.peak >= NEAR * limit):
             return self.out_of_memory(end)
         self._tell(Trouble.CRASH, f"its process {end}", end=end)
         return self._judge.failed(Failure("Crash", f"its process {end}", self._where))
@@ -79,7 +79,7 @@ class Findings:
             None if said is None else f"{said.done:g}" + ("" if said.total is None else f" of {said.total:g}")
         )
         parts = {
-            "exit": "" if end is None else f"its process {end}; it took at most {in_bytes(end.peak)}",
+            "exit": "" if end is None else f"its process {end}" + _took(end),
             "stacks": self.stacks,
             "coroutine": self.coroutine,
             "log": "" if log is None else log.text,
@@ -93,3 +93,7 @@ class Findings:
                 (InvolvedJob(claim.job_id, claim.fence, claim.task, claim.attempt + 1, progress),),
             )
         )
+
+
+def _took(end: End) -> str:
+    return "" if end.code is None else f"; it took at most {in_bytes(end.peak)}"
