@@ -73,7 +73,8 @@ class HangWatch:
             await self._calls.once(self._calls.verbs.reconcile(child.beat()))  # a write like those of the child
         except StoreError:
             return False
-        return True
+        await asyncio.sleep(LOOK_EVERY)  # an outage may just have ended: its next pulse tells
+        return child.unanswered_for > self._limit
 
     def _tell_if_slow(self, child: Child, silent: float, limit: float) -> None:
         if START_LIMIT < silent <= limit and child.worker not in self._told:
