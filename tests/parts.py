@@ -1,4 +1,4 @@
-"""Runs all tests in four parts at once: most of them wait for processes, and a machine has more than one core.
+"""Runs all tests in five parts at once: most of them wait for processes, and a machine has more than one core.
 
 What the first part says is shown as it runs, the others' words when all are over. With arguments it is one plain
 pytest.
@@ -15,9 +15,9 @@ PYTEST = [sys.executable, "-m", "pytest"]
 
 
 def parts() -> list[list[str]]:
-    """Return what each part runs: three times every third file of the acceptance tests, and the rest."""
+    """Return what each part runs: four times every fourth file of the acceptance tests, and the rest."""
     files = sorted(map(str, (HERE / "acceptance").glob("test_*.py")))
-    return [files[::3], files[1::3], files[2::3], [str(HERE / "unit"), str(HERE / "conformance")]]
+    return [*(files[first::4] for first in range(4)), [str(HERE / "unit"), str(HERE / "conformance")]]
 
 
 def main() -> int:
