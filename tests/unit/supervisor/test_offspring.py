@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -51,8 +52,10 @@ def test_what_it_used() -> None:
     async def story() -> None:
         hog, spinner = start(HOG), start(SPIN)
         peak, other = (await hog.ended()).exit.peak_rss, (await spinner.ended()).exit
-        assert 150 << 20 <= peak < 400 << 20
-        assert other.peak_rss < 150 << 20
+        # What a process took before it became another program counts too: at most what these tests have taken.
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        assert 150 << 20 <= peak < max(400 << 20, 2 * before)
+        assert other.peak_rss < max(150 << 20, 2 * before)
         assert 0.3 <= other.cpu < 10
 
     asyncio.run(story())
