@@ -5,7 +5,6 @@ by `os._exit`: a handler's thread that does not stop must not keep the process, 
 """
 
 import asyncio
-import contextlib
 import logging
 import os
 import signal
@@ -17,7 +16,6 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import NoReturn
 
 import msgspec
 
@@ -27,6 +25,7 @@ from holdfast.child.canary import WithCanary
 from holdfast.child.cells import CellKeeper
 from holdfast.child.declared import bring_in_declared
 from holdfast.child.excepthooks import hear_strays
+from holdfast.child.leaving import leave, live
 from holdfast.child.lifespan import enter_lifespans, leave_lifespans
 from holdfast.child.loading import load_app
 from holdfast.child.unused import warn_of_unused_queues
@@ -58,19 +57,7 @@ def main() -> None:
     # subprocesses would inherit.
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
-    try:
-        asyncio.run(_child(end))
-    except BaseException:  # noqa: BLE001 - said here, because leaving says nothing
-        traceback.print_exc()
-    _leave(1)
-
-
-def _leave(code: int) -> NoReturn:
-    """End at once: no thread, and nothing that waits for one, may keep a process whose claims wait for release."""
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):
-            stream.flush()
-    os._exit(code)
+    live(_child(end))
 
 
 async def _child(end: socket.socket) -> None:
@@ -126,7 +113,7 @@ async def _child(end: socket.socket) -> None:
             declaring.cancel()
         worker.strays.tell_all()
         logs.close(LAST_LINES)
-    _leave(0)
+    leave(0)
 
 
 def _folder() -> str:

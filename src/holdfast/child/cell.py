@@ -18,8 +18,8 @@ import socket
 import sys
 import threading
 import traceback
-from typing import NoReturn
 
+from holdfast.child.leaving import leave, live
 from holdfast.child.lifespan import enter_lifespans, leave_lifespans
 from holdfast.child.loading import load_app
 from holdfast.errors import HoldfastError
@@ -51,11 +51,7 @@ def main() -> None:
     # would inherit.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
-    try:
-        asyncio.run(_cell(line))
-    except BaseException:  # noqa: BLE001 - said here, because leaving says nothing
-        traceback.print_exc()
-    _leave(1)
+    live(_cell(line))
 
 
 async def _cell(line: "Line") -> None:
@@ -91,7 +87,7 @@ async def _cell(line: "Line") -> None:
                 inside.heed(message)
     await leave_lifespans(lifespans)
     logs.close(LAST_LINES)
-    _leave(0)
+    leave(0)
 
 
 class Line:
@@ -166,14 +162,6 @@ def _die_with_worker(lifeline: int) -> None:
 
 def _kill_group() -> None:
     os.killpg(0, signal.SIGKILL)
-
-
-def _leave(code: int) -> NoReturn:
-    """End at once: no thread, and nothing that waits for one, may keep the process."""
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):
-            stream.flush()
-    os._exit(code)
 
 
 if __name__ == "__main__":

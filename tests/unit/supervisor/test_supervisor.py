@@ -6,6 +6,7 @@ from holdfast.supervisor.crew import EARLY_DEATHS_LIMIT, LONGEST_RESPAWN_PAUSE
 from holdfast.supervisor.hangs import HangWatch
 from holdfast.supervisor.heart import Heart
 from holdfast.supervisor.plan import Plan
+from holdfast.supervisor.reception import Reception
 from holdfast.supervisor.recycler import Recycler
 from holdfast.testing.simulator.fleet import IMPORT_TIME, KILLED, Tree
 from holdfast.testing.simulator.loop import VirtualLoop
@@ -165,5 +166,32 @@ def test_children_that_hang_before_any_has_worked_are_ended_and_told_of() -> Non
         assert f"{EARLY_DEATHS_LIMIT} children in a row ended before they could work: it gave no sign of" in broken
         assert tree.alive() == []
         await tree.cleared_away()
+
+    play(story)
+
+
+def test_a_child_that_cannot_be_understood_is_replaced_and_no_other(monkeypatch) -> None:
+    hear, garbled = Reception.hear, []
+
+    async def mishear(self, child) -> None:
+        if garbled:
+            return await hear(self, child)
+        garbled.append(child.worker)
+        async with asyncio.timeout(10):
+            return await hear(self, child)
+
+    monkeypatch.setattr(Reception, "hear", mishear)
+
+    async def story() -> None:
+        world = World(1)
+        tree = Tree(world, SETTINGS, 2)
+        await asyncio.sleep(60)
+        assert world.trace.violations == []
+        assert tree.process.alive
+        ended = [process for process in tree.children if not process.alive]
+        assert [process.exit.result() for process in ended] == [KILLED]
+        assert len(tree.children) == 3
+        for process in world.processes:
+            process.haunt()
 
     play(story)
