@@ -1,44 +1,48 @@
-"""Runs all tests in five parts at once: most of them wait for processes, and a machine has more than one core.
+"""Runs all tests in parts, several at once: most of them wait for processes, and a machine has more than one core.
 
-What the first part says is shown as it runs, the others' words when all are over. With arguments it is one plain
-pytest.
+What a part says is shown when it is over. The long part comes first and the others are short, so that all who run
+them end at about the same time. With arguments it is one plain pytest.
 """
 
 import subprocess
 import sys
-import tempfile
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
+AT_ONCE = 5
+SHORT_PARTS = 14
 HERE = Path(__file__).parent
 PYTEST = [sys.executable, "-m", "pytest"]
+TELL_SLOW = ["--durations=5", "--durations-min=10"]
 
 
 def parts() -> list[list[str]]:
-    """Return what each part runs: four times every fourth file of the acceptance tests, and the rest."""
+    """Return what each part runs: the unit and conformance tests, and then so manieth files of acceptance tests."""
     files = sorted(map(str, (HERE / "acceptance").glob("test_*.py")))
-    return [*(files[first::4] for first in range(4)), [str(HERE / "unit"), str(HERE / "conformance")]]
+    return [[str(HERE / "unit"), str(HERE / "conformance")], *(files[n::SHORT_PARTS] for n in range(SHORT_PARTS))]
+
+
+def run(part: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run one part to its end."""
+    command = [*PYTEST, *TELL_SLOW, *part]
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
 
 
 def main() -> int:
     """Run the tests; return the first exit code that is not 0."""
     if sys.argv[1:]:
         return subprocess.run([*PYTEST, *sys.argv[1:]], check=False).returncode
-    first, *others = parts()
-    with ExitStack() as opened:
-        running = []
-        for part in others:
-            told = opened.enter_context(tempfile.TemporaryFile("w+"))
-            process = subprocess.Popen([*PYTEST, *part], stdout=told, stderr=subprocess.STDOUT)
-            opened.callback(process.wait)
-            opened.callback(process.terminate)
-            running.append((process, told))
-        codes = [subprocess.run([*PYTEST, *first], check=False).returncode]
-        for process, told in running:
-            codes.append(process.wait())
-            told.seek(0)
-            sys.stdout.write(told.read())
-    return next((code for code in codes if code), 0)
+    code = 0
+    pool = ThreadPoolExecutor(AT_ONCE)
+    running = [pool.submit(run, part) for part in parts()]
+    try:
+        for number, ended in enumerate(as_completed(running), start=1):
+            sys.stdout.write(f"{ended.result().stdout}\n{number} of {len(running)} parts are over\n\n")
+            sys.stdout.flush()
+            code = code or ended.result().returncode
+    finally:
+        pool.shutdown(cancel_futures=True)
+    return code
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import pytest
 BENCH = Path(__file__).resolve().parents[2] / "bench"
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("words", [("sqlite",), ("postgres", "redis", "--no-peers")], ids=["sqlite", "servers"])
 def test_the_bench_measures_every_contender_and_leaves_nothing_behind(quick_path, words):
     """Small here, so its figures mean nothing; each aim has its measured figure beside it."""
