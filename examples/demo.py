@@ -86,7 +86,7 @@ class Demo:
     def run(self) -> int:
         """Enqueue, work, tell, and stop."""
         orders = self._enqueue()
-        say("\n[bold]Now a worker.[/] It tells each step on its own lines:\n")
+        say("\n[bold]Now `holdfast up`.[/] Its worker tells each step on its own lines:\n")
         with self._working():
             told = self._tell_story(orders)
             if told:
@@ -119,8 +119,8 @@ class Demo:
 
     @contextmanager
     def _working(self) -> Iterator[None]:
-        """Run the worker as anyone would; signals reach it through us, one by one, and never from the terminal."""
-        command = [str(HOLDFAST), "worker", "shop:app", "--app-dir", str(EXAMPLES), "--verbose"]
+        """Bring the app to life as anyone would; signals reach it through us alone, never from the terminal."""
+        command = [str(HOLDFAST), "up", "shop:app", "--app-dir", str(EXAMPLES), "--verbose"]
         self._worker = subprocess.Popen(command, start_new_session=True)  # noqa: S603 - our own command
         before = {number: signal.signal(number, self._pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
         try:

@@ -11,6 +11,7 @@ import pytest
 from fleet import HOLDFAST, wait_until
 
 from holdfast import Holdfast
+from holdfast.supervisor.crew import EARLY_DEATHS_LIMIT
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -49,6 +50,11 @@ class Site:
         self.file.write_text(APP.format(url=self.url, version=version))
 
     def start(self, *options, command="worker", **how):
+        """Start a worker, and wait until it is ready."""
+        self.begin(*options, command=command, **how)
+        wait_until(lambda: "ready: 1 task" in self.told or self.process.poll() is not None)
+
+    def begin(self, *options, command="worker", **how):
         environment = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
         environment["PYTHONDONTWRITEBYTECODE"] = "1"  # two versions of one size within a second look the same
         words = [HOLDFAST, command, "site_jobs:app", "--app-dir", str(self.folder), *options]
@@ -56,7 +62,6 @@ class Site:
             self.process = subprocess.Popen(
                 words, env=environment, **{"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, **how}
             )
-        wait_until(lambda: "ready: 1 task" in self.told or self.process.poll() is not None)
 
     @property
     def told(self):
@@ -120,6 +125,26 @@ def test_sighup_with_broken_code_changes_nothing(here):
     assert here.answer() == "two"
 
 
+def test_sighup_before_the_first_worker_is_ready_is_not_lost(here):
+    """What is imported then may be the old code still: the reload is told, and done once a worker is ready."""
+    waits, goes_on = here.folder / "waits", here.folder / "goes_on"
+    gate = f"""
+import pathlib, time
+pathlib.Path({str(waits)!r}).touch()
+while not pathlib.Path({str(goes_on)!r}).exists():
+    time.sleep(0.02)
+"""
+    here.file.write_text(here.file.read_text() + gate)
+    here.begin()
+    wait_until(waits.exists)
+    here.process.send_signal(signal.SIGHUP)
+    here.until_said("a reload was asked for before a worker was ready")
+    here.write("two")
+    goes_on.touch()
+    here.until_said("stopped")
+    assert here.answer() == "two"
+
+
 def test_sighup_does_not_move_to_another_store(here, tmp_path):
     """A store is not changed by a reload: what the old children hold is in the old one."""
     here.start()
@@ -136,6 +161,7 @@ def test_reload_follows_the_files(here):
     here.write("three")
     here.until_said("site_jobs.py has changed")
     wait_until(lambda: here.answer() == "three")
+    assert here.told.count("site_jobs.py has changed") == 1
     here.file.write_text("def broken(:\n")
     here.until_said("waiting for the next change")
     assert here.answer() == "three"
@@ -148,14 +174,12 @@ def test_reload_follows_the_files(here):
 def test_reload_waits_where_the_first_start_fails(here):
     """There is nothing to run yet, and no reason to give up."""
     here.file.write_text("def broken(:\n")
-    with here.log.open("ab") as log:
-        here.process = subprocess.Popen(
-            [HOLDFAST, "worker", "site_jobs:app", "--app-dir", str(here.folder), "--reload"],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-        )
+    here.begin("--reload")
     here.until_said("waiting for the next change")
+    for times in range(2, EARLY_DEATHS_LIMIT + 3):  # a save may also end the child without a word
+        here.file.write_text("import os\nos._exit(3)\n" if times % 2 else f"def broken_{times}(:\n")
+        here.until_said("waiting for the next change", times)
+    assert "its process exited with status 3; waiting for the next change" in here.told
     here.write("one")
     wait_until(lambda: here.answer() == "one")
     assert here.process.poll() is None

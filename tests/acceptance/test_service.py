@@ -8,6 +8,7 @@ seen on a real socket, from a real worker.
 import configparser
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -22,6 +23,7 @@ APP = "from holdfast import Holdfast\n\napp = Holdfast('sqlite:///jobs.db', leas
 SYSTEMCTL = """#!/bin/sh
 echo "$*" >> "{calls}"
 case "$*" in
+  --version) echo "{version}" ;;
   *is-system-running*) echo running ;;
   *show*) printf '%s\\n' "ActiveState={state}" SubState=running MainPID=42 NRestarts=3 UnitFileState=enabled ;;
 esac
@@ -38,10 +40,10 @@ class Machine:
         self.home.mkdir()
         self.be("active")
 
-    def be(self, state):
+    def be(self, state, version="systemd 252 (252.38-1)"):
         program = self.folder / "bin" / "systemctl"
         program.parent.mkdir(exist_ok=True)
-        program.write_text(SYSTEMCTL.format(calls=self.calls, state=state))
+        program.write_text(SYSTEMCTL.format(calls=self.calls, state=state, version=version))
         program.chmod(0o755)
 
     @property
@@ -64,7 +66,9 @@ class Machine:
     def asked(self):
         lines = self.calls.read_text().splitlines()
         self.calls.unlink()
-        return [line.removeprefix("--user ") for line in lines if "is-system-running" not in line]
+        return [
+            line.removeprefix("--user ") for line in lines if not re.search("is-system-running|--version", line)
+        ]
 
 
 @pytest.fixture
@@ -132,6 +136,49 @@ def test_what_the_service_would_refuse_is_refused_at_once_and_no_secret_gets_int
         assert reason in refused.stderr
         assert "hunter2" not in refused.stderr
     assert not machine.unit.exists()
+
+
+@pytest.mark.parametrize(
+    ("target", "code", "reason"),
+    [
+        ("jbos:app", APP, "there is no module 'jbos'"),
+        ("jobs:ap", APP, "did you mean jobs:app?"),
+        ("jobs:app", "import os\nos.environ['SHOP_KEY']\n" + APP, "KeyError: 'SHOP_KEY'"),
+        ("jobs:app", "import os\nos._exit(7)\n", "importing jobs:app ended with 7"),
+    ],
+)
+def test_an_app_that_cannot_be_found_is_refused_unless_nobody_is_to_look(
+    machine, monkeypatch, target, code, reason
+):
+    """As the service will see it: a variable of this shell is none of the service's."""
+    monkeypatch.setenv("SHOP_KEY", "of the shell")
+    (machine.folder / "jobs.py").write_text(code)
+    refused = machine.holdfast("install", target, "--user")
+    assert refused.returncode == 2
+    assert reason in refused.stderr
+    assert "--no-check" in refused.stderr
+    assert not machine.unit.exists()
+
+    assert machine.holdfast("install", target, "--user", "--no-check").returncode == 0
+    assert machine.unit.exists()
+
+
+def test_the_app_sees_what_its_file_of_variables_says(machine):
+    (machine.folder / "jobs.py").write_text("import os\nassert os.environ['SHOP_KEY'] == 'a b'\n" + APP)
+    file = machine.folder / "shop.env"
+    file.write_text('# of the shop\nSHOP_KEY="a b"\n')
+    done = machine.holdfast("install", "jobs:app", "--user", "--env-file", str(file))
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("version", "known"),
+    [("systemd 253 (253.1)", False), ("systemd 254 (254.5-1)", True), ("systemd 260~rc1", True), ("what?", False)],
+)
+def test_room_for_control_groups_is_asked_for_where_systemd_knows_how(machine, version, known):
+    machine.be("active", version)
+    printed = machine.holdfast("install", "jobs:app", "--user", "--print").stdout
+    assert sections(printed)["Service"].get("DelegateSubgroup") == ("worker" if known else None)
 
 
 @pytest.mark.parametrize("whose", ["--user", "--system"])

@@ -1,5 +1,7 @@
 """Handlers and users in a worker's way: who only delays keeps all it has, who hangs is ended with evidence."""
 
+import signal
+import time
 from pathlib import Path
 
 import fleet_app
@@ -9,6 +11,9 @@ from fleet import now, sizes, wait_until
 from holdfast.core.states import State
 
 pytestmark = pytest.mark.timeout(sizes(short=120, full=600))
+
+STOPS_WITHIN = 15.0
+"""Seconds beyond the grace after which systemd ends what is left; a stop takes about half of them."""
 
 
 def test_gil_hog_keeps_claim(fleet):
@@ -104,3 +109,23 @@ def line_of(code):
     """Return the number of the line of the app that has this in it."""
     lines = Path(fleet_app.__file__).read_text().splitlines()
     return next(number for number, line in enumerate(lines, 1) if code in line)
+
+
+def test_sigterm_while_somebody_keeps_the_file_locked(fleet):
+    """The stop does not wait for the store: what could not be given back is, by the lease, and one line says so."""
+    grace = 1
+    tree = fleet.start(lease=2, grace=grace)
+    job = fleet.enqueue("nap", seconds=60)
+    fleet.wait_for(job, State.RUNNING)
+
+    with fleet.user_transaction():
+        told_at = time.monotonic()
+        tree.signal_supervisor(signal.SIGTERM)
+        assert tree.exit_code() == 0
+        took = time.monotonic() - told_at
+    assert tree.members() == []
+    assert took < grace + STOPS_WITHIN
+    assert tree.told.count("the store does not answer: what 1 worker had is given back when the lease is over") == 1
+
+    fleet.start(lease=2)
+    fleet.wait_for_start(job, runs=2)

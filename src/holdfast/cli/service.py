@@ -4,8 +4,9 @@ import getpass
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,8 +15,9 @@ from holdfast.cli.connection import debug_option
 from holdfast.cli.failures import ExitCode, say_failed, wrong_usage
 from holdfast.cli.options import examples, given, yes_option
 from holdfast.cli.output import say, say_fields, say_json
-from holdfast.cli.serviceunit import MARK, Service
-from holdfast.cli.systemctl import Systemctl
+from holdfast.cli.servicecheck import check_app
+from holdfast.cli.serviceunit import KNOWS_SUBGROUPS, MARK, Service
+from holdfast.cli.systemctl import Systemctl, version_of_systemd
 from holdfast.cli.target import check_target
 from holdfast.cli.up import up
 from holdfast.errors import ConfigurationError, HoldfastError
@@ -91,6 +93,7 @@ def service() -> None:
 @click.option("--run-as", metavar="USER", help="The user it runs as; only with --system.")
 @click.option("--print", "only_print", is_flag=True, help="Print the unit, and do nothing.")
 @click.option("--no-start", is_flag=True, help="Write the unit, and neither enable nor start it.")
+@click.option("--no-check", is_flag=True, help="Do not see first whether the app can be imported.")
 @yes_option
 @debug_option
 def install(
@@ -104,40 +107,46 @@ def install(
     run_as: str | None,
     only_print: bool,
     no_start: bool,
+    no_check: bool,
     yes: bool,
 ) -> None:
     """Write a unit for an app, enable it and start it.
 
-    What follows -- is for `holdfast up`, as on its command line.
+    What follows -- is for `holdfast up`, as on its command line. The app is imported first, in a process of its own
+    and with the variables that the service will have.
     """
     of_system = _is_of_the_system(system)
     if run_as is not None and not of_system:
         raise wrong_usage("--run-as is for services of the machine; add --system")
+    read = _read_up(target, options)
+    grace: float | None = read["grace"]
     wanted = Service(
         name=name,
         target=target,
         command=[str(_program()), "up", target, *options],
         folder=app_dir,
         system=of_system,
-        grace=_grace(target, options),
+        grace=Settings().grace if grace is None else grace,
         user=run_as,
         environment_file=env_file,
+        subgroups=(version_of_systemd() or 0) >= KNOWS_SUBGROUPS,
     )
     if only_print:
         click.echo(wanted.text(), nl=False)
         return
+    if not no_check:
+        check_app(wanted, read["app_dir"])
     _install(wanted, start=not no_start, yes=yes)
 
 
-def _grace(target: str, options: Sequence[str]) -> float:
-    """Return how long a stop takes, and refuse what the worker would refuse."""
-    read = up.make_context("up", [target, *options])
-    if read.params["url"] is not None:
+def _read_up(target: str, options: Sequence[str]) -> Mapping[str, Any]:
+    """Return the options as `up` reads them, and refuse what it would refuse."""
+    read = up.make_context("up", [target, *options]).params
+    if read["url"] is not None:
         raise ConfigurationError(
             f"anybody can read a unit: put {URL_VARIABLE}=… in a file and name it with --env-file, instead of --url"
         )
-    grace: float | None = read.params["grace"]
-    return Settings().grace if grace is None else grace
+    return read
 
 
 def _program() -> Path:

@@ -32,6 +32,9 @@ RestrictNamespaces=yes
 RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
 CapabilityBoundingSet="""
 
+KNOWS_SUBGROUPS = 254
+"""The first systemd that knows DelegateSubgroup=; others warn of it at every start."""
+
 LAST_WORDS = 15
 """Seconds beyond the grace before systemd ends what is left."""
 
@@ -41,6 +44,7 @@ class Service:
     """A service: `command` runs the target in `folder`, for a user of its own where `user` names one.
 
     `system`: of the machine, not of the user who installs it. `grace` is how many seconds a stop may take.
+    `subgroups`: whether systemd knows how to leave room for control groups beside that of the workers.
     """
 
     name: str
@@ -52,6 +56,7 @@ class Service:
     user: str | None = None
     environment_file: Path | None = None
     watchdog: int = field(default=60)
+    subgroups: bool = False
 
     @property
     def file(self) -> Path:
@@ -84,6 +89,7 @@ class Service:
             f"TimeoutStopSec={self.grace + LAST_WORDS:.0f}",
             "KillMode=mixed",
             "Delegate=memory",
+            *(["DelegateSubgroup=worker"] if self.subgroups else []),
             _HARDENED,
             *([_HARDENED_SYSTEM] if self.system else []),
             "",

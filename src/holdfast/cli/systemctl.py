@@ -1,6 +1,7 @@
 """What is asked of systemd, by its own command."""
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -10,6 +11,19 @@ from holdfast.errors import ConfigurationError, HoldfastError
 ELSEWHERE = (
     "add --print to see the unit, for another machine; docs/howto/run-as-a-service.md says what to do elsewhere"
 )
+
+
+def version_of_systemd() -> int | None:
+    """Return the version of the systemd that is installed here; None where that is not known."""
+    found = shutil.which("systemctl")
+    if found is None:
+        return None
+    try:
+        asked = subprocess.run([found, "--version"], capture_output=True, text=True, check=False, timeout=10)  # noqa: S603 - a fixed command
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    said = re.match(r"systemd (\d+)", asked.stdout)
+    return None if said is None else int(said[1])
 
 
 class Systemctl:

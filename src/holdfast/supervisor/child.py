@@ -139,7 +139,7 @@ class Child:
     warm: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when it has heard of an accepted beat, and with it of what it is to adopt: it works now."""
     failed: bool = False
-    """Whether it said that it cannot start."""
+    """Whether it could not start."""
     ended_attempts: int = 0
     began_with: int | None = None
     """Bytes of memory that it took when it began to work, where that is watched."""

@@ -15,6 +15,7 @@ from holdfast.schedule.closing import About, ClosedHours
 from holdfast.supervisor.child import Child, ChildSpec, Exit, Phase
 from holdfast.supervisor.link import Link
 from holdfast.supervisor.plan import Plan, Ports
+from holdfast.words import counted
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +24,9 @@ EARLY_DEATHS_LIMIT = 5
 
 LAST_WORDS = 1.0
 """Seconds for what a dead child said to be heard, and for burials once somebody is in a hurry."""
+
+BURIED_WITHIN = 3.0
+"""Seconds after the end of the last child for what it had to be given back; then its lease sees to it."""
 
 LONGEST_RESPAWN_PAUSE = 5.0
 
@@ -79,6 +83,7 @@ class Crew:
                 await child.replace.wait()
                 if child.failed and self._ports.watch is not None and child.successor is None:
                     await self.code_changed.wait()
+                    quick_ends = 0
                 child = child.successor
             settled = self._ports.clock.boot() - begun >= LONGEST_RESPAWN_PAUSE
             quick_ends = 0 if settled else quick_ends + 1
@@ -145,8 +150,9 @@ class Crew:
         # What it said last is heard; but a registration that the store does not answer is not waited for.
         await asyncio.wait([hearing], timeout=LAST_WORDS)
         hearing.cancel()
+        said_so = child.failed
         if child.phase is Phase.STARTING:
-            child.verdict = child.verdict or str(end)
+            child.verdict, child.failed = child.verdict or str(end), True
         child.ended()
         if self._ports.guard is not None:
             self._ports.guard.remove(child.process.pid)
@@ -155,7 +161,7 @@ class Crew:
             self.over.set()
         await self._testify(child, end)
         if child.phase is Phase.STARTING:
-            self._died_early(child)
+            self._died_early(child, told=said_so)
         else:
             assert self.link is not None  # it has been registered
             await self.link.bury(child, child.death(end))
@@ -169,9 +175,13 @@ class Crew:
             except Exception:
                 log.exception("no incident could be made of the end of worker %s", child.worker)
 
-    def _died_early(self, child: Child) -> None:
+    def _died_early(self, child: Child, *, told: bool) -> None:
         if child.relieves is not None and not child.relieves.replace.is_set():
             return  # the one that it was to relieve stays, and that is told
+        if self._ports.watch is not None:  # who develops the app is about to mend it
+            if not (told or self.stopping):
+                log.error("a child ended before it could work: %s; waiting for the next change", child.verdict)
+            return
         self.early_deaths += 1
         if self.stopping:
             return
@@ -180,11 +190,11 @@ class Crew:
             if self.early_deaths > 1
             else "a child ended before it"
         )
-        told = f"{ended} could work: {child.verdict}"
+        trouble = f"{ended} could work: {child.verdict}"
         if working := self.ready():
-            log.error("%s; it is tried again, because others work (%d): mend the app", told, working)
+            log.error("%s; it is tried again, because others work (%d): mend the app", trouble, working)
         elif self.early_deaths >= EARLY_DEATHS_LIMIT:
-            self._give_up(ConfigurationError(told))
+            self._give_up(ConfigurationError(trouble))
 
     # -- stopping --------------------------------------------------------------------------------------------
 
@@ -225,8 +235,13 @@ class Crew:
             return
         burials = asyncio.ensure_future(asyncio.wait(self._tending))
         hurry = asyncio.ensure_future(self._hurry.wait())
-        longest = 2 * self.link.settings.store_timeout
-        await asyncio.wait([burials, hurry], timeout=longest, return_when=asyncio.FIRST_COMPLETED)
-        await asyncio.wait([burials], timeout=LAST_WORDS)
+        await asyncio.wait([burials, hurry], timeout=BURIED_WITHIN, return_when=asyncio.FIRST_COMPLETED)
+        if self._hurry.is_set():
+            await asyncio.wait([burials], timeout=LAST_WORDS)
+        if self._tending:
+            log.warning(
+                "the store does not answer: what %s had is given back when the lease is over",
+                counted(len(self._tending), "worker"),
+            )
         for task in (burials, hurry, *self._tending):
             task.cancel()

@@ -3,10 +3,10 @@
     hearing ─(the supervisor's end of the pipe is closed)─► waiting ─► killing ─► over
                                                                 └─(none is left)──►┘
 
-On its standard input it hears which children there are, `+PID` and `-PID`, a line each. Whatever these have
-started it finds by itself, also in process groups of their own. When the pipe is closed the supervisor is gone:
-children that are well leave by themselves, and what is left after PATIENCE seconds is killed. A pid that was given
-to another process meanwhile is told by when that process was started.
+On its standard input it hears which children there are, `+PID` and `-PID`, and of another PATIENCE, `=SECONDS`, a
+line each. Whatever children have started it finds by itself, also in process groups of their own. When the pipe is
+closed the supervisor is gone: children that are well leave by themselves, and what is left after PATIENCE seconds
+is killed. A pid that was given to another process meanwhile is told by when that process was started.
 """
 
 import os
@@ -33,12 +33,11 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     os.chdir("/")
     known: Known = {}
-    hear(known)
-    wait_and_kill(known, float(sys.argv[1]))
+    wait_and_kill(known, hear(known, float(sys.argv[1])))
 
 
-def hear(known: Known) -> None:
-    """Learn of children until the supervisor says no more."""
+def hear(known: Known, patience: float) -> float:
+    """Learn of children until the supervisor says no more; return the patience that it said last."""
     quick, heard = knows_children(), b""
     while True:
         ready, _, _ = select.select([0], [], [], LEARN_EVERY if quick and known else None)
@@ -47,14 +46,15 @@ def hear(known: Known) -> None:
             continue
         said = os.read(0, 65536)
         if not said:
-            return
+            return patience
         *lines, heard = (heard + said).split(b"\n")
         for line in lines:
-            pid = int(line[1:])
-            if line[:1] == b"+":
-                add(known, pid, pid)
+            if line[:1] == b"=":
+                patience = float(line[1:])
+            elif line[:1] == b"+":
+                add(known, int(line[1:]), int(line[1:]))
             else:
-                for each in [each for each, (_, root) in known.items() if root == pid]:
+                for each in [each for each, (_, root) in known.items() if root == int(line[1:])]:
                     del known[each]
 
 

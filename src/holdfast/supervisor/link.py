@@ -36,6 +36,7 @@ class Link:
         self.settings = settings
         self._events = events
         self._backend = ports.open_backend(settings)
+        self._close_backend = ports.close_backend
         self.calls = calls = StoreCalls(self._backend, clock, events, ports.random, settings.store_timeout)
         self.firing = Firing(calls, clock, events, timedelta(seconds=settings.look_ahead))
         self.orders = Orders(
@@ -94,4 +95,4 @@ class Link:
 
     def close(self) -> None:
         """Let go of the store."""
-        self._backend.close()
+        self._close_backend(self._backend)

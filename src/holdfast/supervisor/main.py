@@ -18,6 +18,7 @@ from holdfast.store.open import open_backend
 from holdfast.supervisor.guard import Guard
 from holdfast.supervisor.notify import Notifier
 from holdfast.supervisor.options import WorkerOptions
+from holdfast.supervisor.parting import Parting
 from holdfast.supervisor.plan import Plan, Ports
 from holdfast.supervisor.process import ProcessLauncher
 from holdfast.supervisor.supervisor import Supervisor
@@ -32,12 +33,14 @@ LAST_LINES = 1.0
 
 def supervise(options: WorkerOptions) -> int:
     """Run workers until told to stop; return the exit code. Raises HoldfastError when they cannot run."""
+    parting = Parting()
     with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
-        asyncio.run(_supervise(options, Path(folder)))
+        asyncio.run(_supervise(options, Path(folder), parting))
+    parting.leave()
     return 0
 
 
-async def _supervise(options: WorkerOptions, folder: Path) -> None:
+async def _supervise(options: WorkerOptions, folder: Path, parting: Parting) -> None:
     events = Events()
     logs = attach_logs(events, options.logs)
     random, clock = Random(), SystemClock()  # noqa: S311 - jitter
@@ -46,7 +49,7 @@ async def _supervise(options: WorkerOptions, folder: Path) -> None:
     witness = Witness(clock, desk)
     watch = FileWatch(Path(options.app_dir)) if options.reload else None
     launcher = ProcessLauncher(options, folder)
-    ports = Ports(launcher, open_backend, clock, random, events, witness, Guard(), watch)
+    ports = Ports(launcher, open_backend, clock, random, events, witness, Guard(), watch, parting.close)
     plan = Plan(options.processes, options.queues, options.drain, early.hang_limit)
     supervisor = Supervisor(plan, ports)
     loop = asyncio.get_running_loop()

@@ -27,6 +27,9 @@ RECYCLE = "recycle"
 LONGEST = timedelta(days=1)
 """Nobody is granted one for so long: what says so is nonsense, or the clock of the store was set back."""
 
+GIVEN_BACK_WITHIN = 1.0
+"""Seconds for the store to take one back; then it ends by itself, and nobody's stop waits for it."""
+
 
 class Held(msgspec.Struct, frozen=True):
     """Who has a permit, and until when by the store's time."""
@@ -91,9 +94,10 @@ class Permit:
         finally:
             renewing.cancel()
             self._ends_at = 0.0
-            with suppress(StoreError):  # else it ends by itself
-                errand = give_back_permit(self._calls.verbs, self._name, self._holder)
-                await arun_errand(self._calls.once, errand)
+            with suppress(StoreError, TimeoutError):  # else it ends by itself
+                async with asyncio.timeout(GIVEN_BACK_WITHIN):
+                    errand = give_back_permit(self._calls.verbs, self._name, self._holder)
+                    await arun_errand(self._calls.once, errand)
 
     async def _take(self) -> bool:
         asked_at = self._clock.boot()

@@ -30,6 +30,8 @@ class Ports:
     """Who ends the children should the supervisor be killed; None where nobody does."""
     watch: FileWatch | None = None
     """Who sees that the code of the app changes; None where nobody looks."""
+    close_backend: Callable[[Backend], None] = lambda backend: backend.close()
+    """Lets go of the store in the end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Replaces children by overlap: the fresh one works before the old one is asked to leave.
 
-    due ─► permit ─► fresh child starts ─► it works ─► the old one drains ─► gone
+    due ─► permit ─► fresh child starts ─► it works ─► still permitted ─► the old one drains ─► gone
                             └─ it dies ─► the old one stays; tried again later, or given up if somebody asked for it
 
 What is due is decided in `recycling.py`. One child at a time; on a reload the next one follows as soon as a fresh
@@ -95,18 +95,23 @@ class Recycler:
 
     # -- what people want ------------------------------------------------------------------------------------
 
-    def replace_all(self, urgency: Urgency, words: str) -> None:
-        """Have all children replaced, one after the other; those that are just starting too, once they work."""
+    def replace_all(self, urgency: Urgency, words: str) -> bool:
+        """Have all children replaced, one after the other; those that are just starting too, once they work.
+
+        Tell whether there are any: of each of them it is said why it is replaced.
+        """
         now, force = self._clock.now(), urgency is Urgency.FILE_CHANGED
-        for child in self._crew.children():
-            if not child.spec.alone and child.phase is not Phase.LEAVING:
-                self._wishes[child.worker] = Wish(urgency, words, force=force)
+        meant = [
+            child for child in self._crew.children() if not child.spec.alone and child.phase is not Phase.LEAVING
+        ]
+        self._wishes |= {child.worker: Wish(urgency, words, force=force) for child in meant}
         until = self.limits.rules.forbidden_until(now)
         if until is not None and not force:
             log.warning(
                 "%s: the window that forbids it ends at %s, and so it is put off", words, moment(until, now)
             )
         self._wakeup.call()
+        return bool(meant)
 
     async def carry_out(self, order: Order) -> None:
         """Have a child replaced because somebody ordered it; return when it leaves, or when that has failed."""
@@ -161,6 +166,7 @@ class Recycler:
         if fresh is not None:
             self._events.emit(WorkerRecycling(old.worker, old.process.pid, due.words, fresh.worker))
             await _first_of(fresh.warm, fresh.gone)
+            await self._until_permitted(old, fresh, due)
         if self._crew.stopping or old.replace.is_set():
             return  # it has ended, or was asked to leave, meanwhile: the fresh one has its place, if it lives
         if fresh is None or fresh.gone.is_set():
@@ -173,6 +179,26 @@ class Recycler:
         self._crew.let_go(old, QUICKLY if quickly else self.limits.settings.drain_limit)
         if due.urgency not in NOT_WAITED_FOR:
             await self._until_gone(old)
+
+    async def _until_permitted(self, old: Child, fresh: Child, due: Due) -> None:
+        """Wait until the permit is ours again if it was lost meanwhile: others may replace theirs by it."""
+        told = False
+        while not (
+            self._may_let_go(old, due) or self._crew.stopping or old.replace.is_set() or fresh.gone.is_set()
+        ):
+            if not told:
+                told = True
+                log.warning(
+                    "the permit to replace worker %s was lost: it goes on until it is had again", old.worker
+                )
+            await _first_of(old.replace, fresh.gone, within=LOOK_EVERY)
+
+    def _may_let_go(self, old: Child, due: Due) -> bool:
+        return (
+            not due.alone
+            or self._permit.ours
+            or any(child is old and not each.alone for child, each in self._due())
+        )
 
     async def _until_gone(self, old: Child) -> None:
         """Wait until a child is gone; what cannot wait so long, goes on meanwhile."""

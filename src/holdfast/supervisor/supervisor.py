@@ -59,6 +59,7 @@ class Supervisor:
         self._tender = Tender(ports.clock, self._loop_failed, self._unfit)
         self._side_tender = Tender(ports.clock, self._loop_failed, self._worse_off)
         self._recycler: Recycler | None = None
+        self._reload_waits = False
         self._group: asyncio.TaskGroup
         self._loops: list[asyncio.Task[None]] = []
         self._fatal: HoldfastError | None = None
@@ -98,8 +99,13 @@ class Supervisor:
 
     def reload(self) -> None:
         """Replace all children, one after the other, by others that import the app anew."""
-        if self._recycler is not None and not self._crew.stopping:
+        if self._crew.stopping:
+            return
+        if self._recycler is not None:
             self._recycler.replace_all(Urgency.RELOAD, "a reload was asked for")
+        elif not self._reload_waits:
+            self._reload_waits = True
+            log.warning("a reload was asked for before a worker was ready: it is done as soon as one is")
 
     # -- loops -----------------------------------------------------------------------------------------------
 
@@ -128,6 +134,8 @@ class Supervisor:
         """Begin with the first registered child; what is wrong with the store before it, is said once."""
         assert self._recycler is not None  # it is as old as the link
         self._recycler.limits = Limits(hello.settings, hello.recycle)
+        if self._ports.guard is not None:
+            self._ports.guard.learn(hello.settings)
         if not first:
             return
         self._begin("beat", link.heart.run)
@@ -140,6 +148,8 @@ class Supervisor:
             )
         if self._plan.drain:
             self._begin("drain", partial(self._drain, link))
+        if self._reload_waits:
+            self.reload()
 
     async def _drain(self, link: Link) -> None:
         waiting = await until_drained(link.calls, self._plan.queue_names, self._crew.all_work)
@@ -151,10 +161,10 @@ class Supervisor:
         """Replace all children whenever a file of the app has changed."""
         assert self._ports.watch is not None
         async for file in self._ports.watch.changes():
-            log.warning("%s has changed", file)
+            words = f"{file} has changed"
             self._crew.code_changed.set()
-            if self._recycler is not None:
-                self._recycler.replace_all(Urgency.FILE_CHANGED, f"{file} has changed")
+            if self._recycler is None or not self._recycler.replace_all(Urgency.FILE_CHANGED, words):
+                log.warning("%s", words)
 
     async def _recycle(self, order: Order) -> None:
         assert self._recycler is not None  # orders come over the link

@@ -10,6 +10,9 @@ log = logging.getLogger(__name__)
 
 LOOK_EVERY = 0.5
 
+SETTLED_AFTER = 0.1
+"""Seconds without another change after which a save is over: an editor may empty a file before it writes it."""
+
 MOST_FILES = 5000
 """Files that are looked at; a look must not take longer than the time to the next."""
 
@@ -34,10 +37,22 @@ class FileWatch:
         while True:
             await asyncio.sleep(LOOK_EVERY)
             after = await asyncio.to_thread(self.look)
+            if before == after:
+                continue
+            after = await self._settled(after)
             changed = sorted(file for file, _ in before.items() ^ after.items())
             before = after
             if changed:
                 yield changed[0]
+
+    async def _settled(self, seen: Seen) -> Seen:
+        """Return the files as they are when nothing more changes."""
+        while True:
+            await asyncio.sleep(SETTLED_AFTER)
+            after = await asyncio.to_thread(self.look)
+            if after == seen:
+                return after
+            seen = after
 
     def look(self) -> Seen:
         """Return the files as they are."""

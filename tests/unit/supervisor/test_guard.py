@@ -12,11 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.settings import Settings
 from holdfast.supervisor import guardian
-from holdfast.supervisor.guard import COMMAND, Guard
+from holdfast.supervisor.guard import COMMAND, Guard, patience_for
+from holdfast.supervisor.guard import PATIENCE as LONGEST_PATIENCE
 
 PATIENCE = 1.0
 COMMAND_FOR_TESTS = (*COMMAND[:-1], str(PATIENCE))
+PATIENT_COMMAND = (*COMMAND[:-1], "600")
 WITHIN = 30.0
 
 PARENT = """
@@ -167,6 +170,56 @@ def test_a_guard_that_dies_is_started_again_and_told_all(sleeper, caplog) -> Non
     asyncio.run(story())
     assert sleeper.returncode == -signal.SIGKILL
     assert caplog.text.count("no guard ends the children") == 1
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_short_lease_leaves_orphans_less_time(sleeper, restarted) -> None:
+    """The guard is told of it, also where it has to be started again after that."""
+
+    async def story() -> None:
+        guard = Guard(PATIENT_COMMAND)
+        running = asyncio.ensure_future(guard.run())
+        await pid_of(guard)
+        guard.learn(Settings(lease=1.5))
+        guard.add(sleeper.pid)
+        if restarted:
+            os.kill(first := guard.pid, signal.SIGKILL)
+            await pid_of(guard, other_than=first)
+        running.cancel()
+        await asyncio.wait([running])
+        await asyncio.to_thread(sleeper.wait, WITHIN)
+        await asyncio.sleep(0.3)  # for the loop to take note of the guard's end
+
+    asyncio.run(story())
+    assert sleeper.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("lease", [1.0, 2.0, 3.0, 6.0])
+def test_orphans_are_killed_before_their_jobs_may_be_anothers(lease) -> None:
+    settings = Settings(lease=lease)
+    assert 0 < patience_for(settings) < lease - settings.beat_every
+
+
+def test_with_the_default_lease_they_have_the_whole_time() -> None:
+    assert patience_for(Settings()) == LONGEST_PATIENCE
+
+
+def test_after_a_quiet_time_the_death_of_a_guard_is_a_new_trouble(caplog) -> None:
+    """It is told again, and the pause before the next is the first, short one."""
+
+    async def story() -> None:
+        guard = Guard(COMMAND_FOR_TESTS, settled_after=0.0)
+        running = asyncio.ensure_future(guard.run())
+        for _ in range(4):
+            await pid_of(guard)
+            os.kill(last := guard.pid, signal.SIGKILL)
+            async with asyncio.timeout(WITHIN):
+                await pid_of(guard, other_than=last)
+        running.cancel()
+        await asyncio.wait([running])
+
+    asyncio.run(story())
+    assert caplog.text.count("no guard ends the children") == 4
 
 
 def test_a_clean_stop_waits_for_the_end_of_the_guard(sleeper) -> None:

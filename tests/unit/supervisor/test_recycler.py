@@ -36,6 +36,7 @@ class Crew:
         self.stopping = False
         self.clock = clock
         self.alive: list[Child] = []
+        self.starts_within = STARTS_WITHIN
         self.fails = 0
         """So many of the next children die at their start."""
         self.drains_for = 0.0
@@ -51,7 +52,7 @@ class Crew:
     async def relieve(self, old: Child) -> Child | None:
         fresh = self._new()
         fresh.relieves, old.successor = old, fresh
-        asyncio.get_running_loop().call_later(STARTS_WITHIN, self._started, fresh)
+        asyncio.get_running_loop().call_later(self.starts_within, self._started, fresh)
         return fresh
 
     def let_go(self, child: Child, within: float) -> None:
@@ -292,6 +293,46 @@ def test_the_permit_of_a_dead_supervisor_comes_to_its_end() -> None:
         assert scene.events(WorkerRecycling) == []
         await asyncio.sleep(6)
         assert scene.events(WorkerRecycling)
+
+    play(story)
+
+
+def test_a_permit_lost_meanwhile_is_waited_for_and_the_old_one_goes_on(caplog) -> None:
+    """An outage longer than its lease: then another machine has it, and only after that may the old one leave."""
+
+    async def story() -> None:
+        scene = Scene(recycle_age=10)
+        scene.crew.starts_within = 20
+        await asyncio.sleep(12)
+        old, fresh = scene.crew.alive
+        scene.backend.away = True
+        await asyncio.sleep(25)
+        assert (old.phase, fresh.phase) == (Phase.WORKING, Phase.WORKING)
+        scene.backend.away = False
+        taken = take_permit(scene.backend.verbs, RECYCLE, "other", timedelta(seconds=15))
+        assert await arun_errand(scene.backend.arun, taken)
+        await asyncio.sleep(14)
+        assert old.phase is Phase.WORKING
+        await asyncio.sleep(10)
+        assert old.gone.is_set()
+        assert scene.events(WorkerNotRecycled) == []
+
+    play(story)
+    assert caplog.text.count("the permit to replace worker w1 was lost") == 1
+
+
+def test_a_fresh_one_that_dies_while_the_permit_is_lost_has_failed() -> None:
+    async def story() -> None:
+        scene = Scene(recycle_age=10)
+        scene.crew.starts_within = 20
+        await asyncio.sleep(12)
+        old, fresh = scene.crew.alive
+        scene.backend.away = True
+        await asyncio.sleep(25)
+        scene.crew.end(fresh)
+        await asyncio.sleep(2)
+        assert len(scene.events(WorkerNotRecycled)) == 1
+        assert old.phase is Phase.WORKING
 
     play(story)
 
