@@ -109,7 +109,14 @@ class Cell:
             group.remove()
             group = None
         cell = cls(process, dump, lifeline, group)
-        cell._transport, _ = await cell._loop.connect_accepted_socket(lambda: _Line(cell), ours)
+        try:
+            cell._transport, _ = await cell._loop.connect_accepted_socket(lambda: _Line(cell), ours)
+        except BaseException:  # the pool is closed meanwhile
+            process.kill()
+            process.wait()
+            ours.close()
+            cell.forget()
+            raise
         threading.Thread(target=cell._await_end, name=f"holdfast-cell-{cell.pid}", daemon=True).start()
         return cell
 
