@@ -228,7 +228,7 @@ class Carrying:
         if self._ending is not None:
             self._ending.cancel()
         if concluded is not None and self._ending is None and not concluded.out_of_memory:
-            self.sound, self._cell.listener = True, None
+            self.sound, self._cell.listener, self._cell.parent = True, None, concluded.parent
             return self._fixed(concluded) if concluded.fixed else concluded.ending
         end = await self._cell.kill()
         if concluded is None and not self._begun:

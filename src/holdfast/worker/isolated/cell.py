@@ -22,7 +22,7 @@ from typing import IO
 import msgspec
 
 from holdfast.worker.isolated.cgroup import CellGroup
-from holdfast.worker.isolated.memory import descendants, taken_together
+from holdfast.worker.isolated.memory import descendants, resident, taken_together
 from holdfast.worker.isolated.messages import Frames, FromCell, ToCell, framed
 
 STACKS_WITHIN = 1.0
@@ -78,6 +78,8 @@ class Cell:
         self.jobs = 0
         self.haunted = False
         """Whether something talks that an earlier job has left behind there: the next one gets another cell."""
+        self.parent = False
+        """Whether it had processes of its own when it last said so: to look for them takes long."""
         self._rest = 0
         self._companions: frozenset[int] = frozenset()
 
@@ -128,16 +130,18 @@ class Cell:
     def is_ready(self) -> None:
         """Take note of what the app itself takes, and has started: none of that is of a job."""
         self._rest, self._companions = taken_together(self.pid), frozenset(descendants(self.pid))
+        self.parent = bool(self._companions)
 
     @property
     def left_over(self) -> int:
         """How many bytes its jobs have left in it, while none runs."""
-        return max(0, taken_together(self.pid) - self._rest)
+        taken = taken_together(self.pid) if self.parent else resident(self.pid)
+        return max(0, taken - self._rest)
 
     @property
     def has_leftover_processes(self) -> bool:
         """Whether something lives that its jobs have started, while none runs."""
-        return not self._companions.issuperset(descendants(self.pid))
+        return self.parent and not self._companions.issuperset(descendants(self.pid))
 
     def send(self, message: ToCell) -> None:
         """Say something; does nothing when it is gone."""

@@ -30,7 +30,7 @@ from holdfast.worker.attempt import AnyTask, Attempts
 from holdfast.worker.closures import Closures
 from holdfast.worker.control import Control, StopReason
 from holdfast.worker.isolated.limits import MemoryLimit
-from holdfast.worker.isolated.memory import out_of_memory
+from holdfast.worker.isolated.memory import is_parent, out_of_memory
 from holdfast.worker.isolated.messages import Begun, Concluded, FromCell, Logged, Progressed, Run, Tell, Where
 from holdfast.worker.judge import Judge, broken
 from holdfast.worker.lease import Lease
@@ -122,7 +122,7 @@ class Inside:
         if os.getpid() != self._pid:
             os._exit(0)  # the handler has forked, and this is not where the worker waits for it
         fixed = control.ending is not None
-        self._say(Concluded(control.claim.ref, ending, fixed, memory.exceeded, memory.peak))
+        self._say(Concluded(control.claim.ref, ending, fixed, memory.exceeded, memory.peak, is_parent()))
 
 
 class CellAttempts(Attempts):

@@ -25,8 +25,10 @@ class MemoryLimit:
 
     def begin(self) -> None:
         """Let the limit count from now on."""
+        if self.limit is None:
+            return
         forget_peak()
-        if self.limit is not None and self._ours:
+        if self._ours:
             [data] = status_of_self("VmData")
             left = max(0, self.limit + self._left_over - resident())
             self._set(data + left + ALLOWANCE)

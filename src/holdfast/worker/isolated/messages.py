@@ -96,7 +96,8 @@ class Where(msgspec.Struct, frozen=True, tag=True):
 class Concluded(msgspec.Struct, frozen=True, tag=True):
     """The attempt is over, and this is how; None where its claim is lost.
 
-    `fixed`: the store has it already. `peak` is the most memory that it took.
+    `fixed`: the store has it already. `peak` is the most memory that it took. `parent`: the cell has started
+    processes, and some may live.
     """
 
     ref: ClaimRef
@@ -104,6 +105,7 @@ class Concluded(msgspec.Struct, frozen=True, tag=True):
     fixed: bool = False
     out_of_memory: bool = False
     peak: int = 0
+    parent: bool = False
 
 
 ToCell = Furnish | Run | Tell | Leave
