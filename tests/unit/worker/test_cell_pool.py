@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.clock import SystemClock
 from holdfast.codec import decode_result
@@ -372,12 +373,13 @@ def test_a_window_that_begins_while_a_job_waits_for_its_cell_puts_it_off(on_benc
     ],
 )
 def test_a_stop_before_the_cell_took_it_up_charges_nothing(on_bench, why, move):
-    """It has one attempt, and did not begin: it goes back, is cancelled, or is another's."""
+    """Its only attempt did not begin: the job goes back, is cancelled, or is another's."""
 
     async def trial(bench):
         first = await bench.run()
         os.kill(first, signal.SIGSTOP)
         control = bench.control("where", together=0)
+        control.claim = replace(control.claim, max_attempts=1)
         given = asyncio.create_task(bench.end_of_told(control))
         while not control.cancellable:  # noqa: ASYNC110 - it has its cell within a turn or two of the loop
             await asyncio.sleep(0)
