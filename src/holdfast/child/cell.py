@@ -26,7 +26,6 @@ from holdfast.errors import HoldfastError
 from holdfast.store.open import open_backend
 from holdfast.watch.attach import attach_logs
 from holdfast.worker.isolated.inside import Inside
-from holdfast.worker.isolated.memory import resident
 from holdfast.worker.isolated.messages import Frames, FromCell, Furnish, Leave, Ready, Run, Tell, ToCell, framed
 from holdfast.worker.logtail import keep_log_tails
 from holdfast.worker.messages import Failed
@@ -78,7 +77,7 @@ async def _cell(line: "Line") -> None:
         settings=furnish.settings,
         say=line.say,
     )
-    line.say(Ready(resident()))
+    line.say(Ready())
     while not isinstance(message := await told.get(), Leave):
         match message:
             case Run():

@@ -10,6 +10,7 @@ more: it ends nowhere.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import timedelta
 from functools import partial
 from random import Random
 from typing import Any, Protocol
@@ -47,10 +48,16 @@ Marked = Callable[[], Awaitable[bool]]
 """Marks an attempt as started in the store where it must be; returns whether the claim is still ours."""
 
 
+Closed = Callable[[], timedelta | None]
+"""Tells for how long yet a job must not start, for a window of its queue or task; None if it may."""
+
+
 class Cells(Protocol):
     """Processes in which isolated tasks run."""
 
-    async def run(self, control: Control, judge: Judge, marked: Marked, started: Started) -> Ending | None:
+    async def run(
+        self, control: Control, judge: Judge, marked: Marked, closed: Closed, started: Started
+    ) -> Ending | None:
         """Run an attempt in one of them; return how it ends, None where its claim is lost."""
         ...
 
@@ -130,7 +137,11 @@ class Attempts:
         else:
             self._notes.returned(claim.ref)  # nothing of it runs in this process
             ending = await cells().run(
-                control, judge, partial(self._marked_for_cell, control), partial(self._started, control)
+                control,
+                judge,
+                partial(self._marked_for_cell, control),
+                partial(self._closures.closed_for, claim),
+                partial(self._started, control),
             )
         return ending if control.ending is None else _fixed(control, control.ending, ending)
 

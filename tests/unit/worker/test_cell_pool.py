@@ -3,19 +3,24 @@
 import asyncio
 import json
 import os
+import re
 import signal
-from datetime import UTC, datetime
+import subprocess
+from datetime import UTC, datetime, timedelta
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.clock import SystemClock
 from holdfast.codec import decode_result
+from holdfast.core.incident import Trouble
 from holdfast.core.job import Claim, ClaimRef
 from holdfast.core.states import Move
 from holdfast.policy import Policy
 from holdfast.settings import Settings
-from holdfast.worker.control import Control
+from holdfast.worker.control import Control, StopReason
+from holdfast.worker.isolated import carrying
 from holdfast.worker.isolated import pool as pools
 from holdfast.worker.isolated.messages import Furnish
 from holdfast.worker.isolated.pool import CellPool
@@ -38,16 +43,51 @@ def where(folder: str, together: int) -> int:
 
 @app.task(isolation="process")
 async def fork_and_return(folder: str) -> int:
-    if os.fork() == 0:
-        while not Path(folder, "next").exists():
-            time.sleep(0.01)
+    if fork := os.fork():
+        os.waitpid(fork, 0)
     return os.getpid()
 
 @app.task(isolation="process")
-async def outlast_the_fork(folder: str) -> int:
-    Path(folder, "next").touch()
-    while os.waitpid(-1, os.WNOHANG) == (0, 0):
-        await asyncio.sleep(0.01)
+def fork_in_thread(folder: str) -> int:
+    if fork := os.fork():
+        os.waitpid(fork, 0)
+    return os.getpid()
+
+@app.task(isolation="process")
+def fork_in_thread_and_raise(folder: str) -> int:
+    if fork := os.fork():
+        os.waitpid(fork, 0)
+        return os.getpid()
+    raise ValueError("on purpose")
+
+@app.task(isolation="process")
+def leave_process(folder: str) -> int:
+    if (fork := os.fork()) == 0:
+        time.sleep(600)
+    Path(folder, "left").write_text(str(fork))
+    return os.getpid()
+
+kept = []
+
+@app.task(isolation="process")
+def hold(folder: str, megabytes: int) -> int:
+    kept.append(bytearray(megabytes * 1_000_000))
+    return os.getpid()
+
+@app.task(isolation="process")
+def share(folder: str, megabytes: int, forks: int) -> int:
+    held = bytearray(megabytes * 1_000_000)
+    started = [os.fork() for _ in range(forks) if os.getpid() == pid] if (pid := os.getpid()) else []
+    if 0 in started:
+        time.sleep(0.5)
+        os._exit(0)
+    for fork in started:
+        os.waitpid(fork, 0)
+    return pid
+
+@app.task(isolation="process")
+async def block_loop(folder: str) -> int:
+    asyncio.get_running_loop().call_later(0.01, time.sleep, 600)
     return os.getpid()
 
 left_behind = set()
@@ -84,6 +124,10 @@ def close_all(folder: str, and_open: bool, for_ever: bool) -> None:
 """
 
 
+ISOLATED = Policy(isolation="process")
+WITHIN_256_MB = Policy(isolation="process", memory=256_000_000)
+
+
 class Bench:
     """A pool with real cells, and a worker that never loses its lease."""
 
@@ -98,6 +142,7 @@ class Bench:
         self._lease = Lease(self.clock, 1000.0, 0.0, 1000.0)
         self._lease.renewed(self.clock.boot())
         self._fences = 0
+        self.closed_for = None
 
     async def mark(self):
         """Mark a job, as if it were one that needs none."""
@@ -107,21 +152,28 @@ class Bench:
         """Run a job, which lasts until jobs have run in so many processes; return that in which it ran."""
         return await self.run_task("where", together=together)
 
-    async def run_task(self, task, **arguments):
+    async def run_task(self, task, policy=ISOLATED, **arguments):
         """Run a job of a task; return the process in which it ran."""
-        ending = await self.end_of(task, **arguments)
+        ending = await self.end_of(task, policy, **arguments)
         assert ending.move is Move.COMPLETE, ending
         return decode_result(ending.result)
 
-    async def end_of(self, task, **arguments):
+    async def end_of(self, task, policy=ISOLATED, **arguments):
         """Run a job of a task; return how it ends."""
+        return await self.end_of_told(self.control(task, **arguments), policy)
+
+    def control(self, task, **arguments):
+        """Return the live side of a job of a task."""
         self._fences += 1
         payload = json.dumps({"v": 1, "args": {"folder": self._folder, **arguments}}).encode()
         claim = Claim(ClaimRef("job", self._fences), task, 1, payload, "default", 0, datetime.now(UTC), 0, 0, 5)
-        control = Control(claim, self._lease, lambda control, _: self.progressed.append(control.claim.task))
+        return Control(claim, self._lease, lambda control, _: self.progressed.append(control.claim.task))
+
+    async def end_of_told(self, control, policy=ISOLATED):
+        """Run a job that somebody may tell to stop; return how it ends."""
         control.attempt = asyncio.current_task()
-        judge = Judge(claim, Policy(isolation="process"), self.clock.now(), Random(1))
-        ending = await self.pool.run(control, judge, self.mark, lambda _: None)
+        judge = Judge(control.claim, policy, self.clock.now(), Random(1))
+        ending = await self.pool.run(control, judge, self.mark, lambda: self.closed_for, lambda _: None)
         return control.with_log(ending)
 
 
@@ -149,6 +201,12 @@ def is_gone(pid):
     except ProcessLookupError:
         return True
     return False
+
+
+def has_ended(pid):
+    """Tell whether a process that is not ours has ended, even if nobody has reaped it yet."""
+    listed = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], check=False, capture_output=True, text=True)
+    return listed.stdout.strip()[:1] in {"", "Z"}
 
 
 def test_as_many_cells_as_jobs_at_a_time_and_then_they_are_used_again(on_bench):
@@ -212,14 +270,142 @@ def test_what_nobody_needs_is_let_go(on_bench, monkeypatch):
     on_bench(trial)
 
 
-def test_a_fork_that_returns_does_not_end_the_next_job(on_bench):
+@pytest.mark.parametrize("task", ["fork_and_return", "fork_in_thread", "fork_in_thread_and_raise"])
+def test_a_fork_that_returns_ends_there(on_bench, task):
     """Only the cell itself says how an attempt ended; a fork of it ends where its handler does."""
 
     async def trial(bench):
-        return await bench.run_task("fork_and_return"), await bench.run_task("outlast_the_fork")
+        return await asyncio.wait_for(bench.run_task(task), 30), await bench.run()
 
     first, then = on_bench(trial, concurrency=1)
     assert first == then
+
+
+# -- what a job leaves for the next ----------------------------------------------------------------------------
+
+
+def test_a_cell_in_which_a_process_was_left_is_not_handed_on(on_bench, tmp_path):
+    """The next job gets another one, whether it waits or comes later; what was left ends."""
+
+    async def trial(bench):
+        pids = await asyncio.gather(bench.run_task("leave_process"), bench.run())
+        pids += [await bench.run_task("leave_process"), await bench.run()]
+        return pids
+
+    pids = on_bench(trial, concurrency=1)
+    assert len(set(pids)) == 3
+    assert pids[1] == pids[2], "that one left nothing"
+    assert has_ended(int((tmp_path / "left").read_text()))
+
+
+def test_a_job_is_not_charged_for_what_another_left(on_bench):
+    """A cell holds 100 MB of an earlier job; the next one takes 200 MB of its 256, in the same cell or another."""
+
+    async def trial(bench):
+        left = await bench.run_task("hold", megabytes=100)
+        return left, await bench.end_of("hold", WITHIN_256_MB, megabytes=200), bench.noticed
+
+    left, ending, noticed = on_bench(trial, concurrency=1)
+    assert ending.move is Move.COMPLETE, ending
+    assert decode_result(ending.result) == left
+    assert noticed == []
+
+
+def test_a_cell_full_of_another_job_is_not_handed_on(on_bench, monkeypatch):
+    """More than half of the next limit is taken: that job gets another cell; one without a limit does not."""
+    monkeypatch.setattr(pools, "MOST_GROWTH", 10**12)
+
+    async def trial(bench):
+        full = await bench.run_task("hold", megabytes=140)
+        return full, await bench.run(), await bench.run_task("hold", WITHIN_256_MB, megabytes=1)
+
+    full, unlimited, limited = on_bench(trial, concurrency=1)
+    assert full == unlimited != limited
+
+
+def test_the_limit_holds_in_a_cell_that_was_used(on_bench):
+    """What another left changes neither that a job is failed, nor the words for it."""
+
+    async def trial(bench):
+        await bench.run_task("hold", megabytes=100)
+        return await bench.end_of("hold", WITHIN_256_MB, megabytes=1_000), bench.noticed
+
+    ending, [noticed] = on_bench(trial, concurrency=1)
+    assert ending.failure.type == "MemoryError"
+    said = re.fullmatch(r"out of memory \(limit 256 MB, peak (\d+) MB\)", ending.failure.message)
+    assert int(said[1]) < 100, "that which it was refused, and what another left, are no part of it"
+    assert noticed.trouble is Trouble.OUT_OF_MEMORY
+
+
+def test_what_forks_share_counts_once(on_bench):
+    """A job of 120 MB forks four times: it takes no more than that."""
+
+    async def trial(bench):
+        return await bench.end_of("share", WITHIN_256_MB, megabytes=120, forks=4)
+
+    assert on_bench(trial, concurrency=1).move is Move.COMPLETE
+
+
+# -- what did not begin ----------------------------------------------------------------------------------------
+
+
+def test_a_window_that_begins_while_a_job_waits_for_its_cell_puts_it_off(on_bench):
+    """It is put off until the window ends, and the cell goes to the next."""
+
+    async def trial(bench):
+        waiting = asyncio.create_task(bench.end_of("where", together=0))
+        await asyncio.sleep(0)
+        bench.closed_for = timedelta(hours=2)
+        put_off = await waiting
+        bench.closed_for = None
+        return put_off, await bench.run()
+
+    ending, _ = on_bench(trial, concurrency=1)
+    assert (ending.move, ending.delay) == (Move.SNOOZE, timedelta(hours=2))
+
+
+@pytest.mark.parametrize(
+    ("why", "move"),
+    [
+        (StopReason.STOP, Move.SNOOZE),
+        (StopReason.CANCEL, Move.CANCEL),
+        (StopReason.LOST, None),
+    ],
+)
+def test_a_stop_before_the_cell_took_it_up_charges_nothing(on_bench, why, move):
+    """Its only attempt did not begin: the job goes back, is cancelled, or is another's."""
+
+    async def trial(bench):
+        first = await bench.run()
+        os.kill(first, signal.SIGSTOP)
+        control = bench.control("where", together=0)
+        control.claim = replace(control.claim, max_attempts=1)
+        given = asyncio.create_task(bench.end_of_told(control))
+        while not control.cancellable:  # noqa: ASYNC110 - it has its cell within a turn or two of the loop
+            await asyncio.sleep(0)
+        control.interrupt(why)
+        control.interrupt(why)
+        return await given, bench.noticed
+
+    ending, noticed = on_bench(trial, concurrency=1)
+    assert (ending and ending.move) is move
+    assert noticed == []
+
+
+def test_time_counts_from_the_moment_at_which_the_cell_took_it_up(on_bench, monkeypatch):
+    """A cell that an earlier job keeps busy is replaced after a while, and nothing is charged for it."""
+    monkeypatch.setattr(carrying, "BEGIN_WITHIN", 0.5)
+
+    async def trial(bench):
+        first = await bench.run_task("block_loop")
+        await asyncio.sleep(0.2)  # until its loop is blocked: nothing tells
+        timely = Policy(isolation="process", timeout=0.1)
+        return first, await bench.end_of("where", timely, together=0), await bench.run(), bench.noticed
+
+    first, ending, then, noticed = on_bench(trial, concurrency=1)
+    assert ending.move is Move.SNOOZE
+    assert first != then
+    assert noticed == []
 
 
 def test_what_a_job_leaves_behind_speaks_for_no_other(on_bench):

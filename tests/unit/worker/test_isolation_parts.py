@@ -16,10 +16,11 @@ from holdfast.words import in_bytes
 from holdfast.worker.control import StopReason
 from holdfast.worker.isolated.cgroup import CellGroup, find_home
 from holdfast.worker.isolated.memory import (
+    descendants,
     out_of_memory,
     resident,
-    resident_with_children,
     status_of_self,
+    taken_together,
 )
 from holdfast.worker.isolated.messages import Concluded, Frames, Leave, Logged, Progressed, Run, Tell, framed
 
@@ -118,7 +119,7 @@ def test_what_a_cell_says_arrives_as_it_was_sent():
     sent = [
         Progressed(ref, Progress(1.0, None)),
         Logged(ref, ["a line"]),
-        Concluded(ref, ending, rss=5),
+        Concluded(ref, ending, peak=5),
         Concluded(ref, None),
     ]
     frames = Frames()
@@ -132,13 +133,39 @@ def test_memory_is_told_of_processes_and_all_that_they_have_started():
     ours = resident()
     assert ours > 5 * MEGABYTE
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
-        together = resident_with_children(os.getpid())
+        together, started = taken_together(os.getpid()), descendants(os.getpid())
         theirs = resident(other.pid)
         other.communicate(b"\n")
-    assert together >= theirs > 0
+    assert together > ours / 2
+    assert other.pid in started
+    assert theirs > 0
+    assert other.pid not in descendants(os.getpid())
     assert resident(other.pid) == 0, "it is gone"
     peak, nothing = status_of_self("VmHWM", "NoSuchThing")
     assert peak >= ours > nothing == 0
+
+
+def test_what_forks_share_counts_once_and_what_has_ended_not_at_all():
+    """Three forks of a process with 100 MB take 100 MB together; one that is not yet reaped is no process."""
+    code = (
+        "import os, signal; held = bytearray(os.urandom(1)) * 100_000_000\n"
+        "forks = [os.fork() for _ in range(3) if os.getpid() == PID] if (PID := os.getpid()) else []\n"
+        "if 0 in forks: signal.pause()\n"
+        "print(*forks, flush=True); input()\n"
+        "os.kill(forks[0], 9); os.waitid(os.P_PID, forks[0], os.WEXITED | os.WNOWAIT)\n"
+        "print(flush=True); input(); [os.kill(fork, 9) for fork in forks]"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        forks = [int(pid) for pid in other.stdout.readline().split()]
+        together, started = taken_together(other.pid), descendants(other.pid)
+        other.stdin.write(b"\n")
+        other.stdin.flush()
+        other.stdout.readline()
+        left = descendants(other.pid)
+        other.communicate(b"\n")
+    assert sorted(started) == sorted(forks)
+    assert 100 * MEGABYTE < together < 180 * MEGABYTE
+    assert sorted(left) == sorted(forks[1:]), "the first has ended"
 
 
 def test_sizes_in_bytes():

@@ -20,7 +20,7 @@ from holdfast.clock import Clock
 from holdfast.core.job import Ending
 from holdfast.worker.control import Control, StopReason
 from holdfast.worker.isolated.cell import Cell, End
-from holdfast.worker.isolated.memory import ALLOWANCE, resident_with_children
+from holdfast.worker.isolated.memory import ALLOWANCE, taken_together
 from holdfast.worker.isolated.messages import (
     Begun,
     Concluded,
@@ -32,7 +32,7 @@ from holdfast.worker.isolated.messages import (
     Tell,
     Where,
 )
-from holdfast.worker.isolated.verdict import Findings, Notice
+from holdfast.worker.isolated.verdict import Findings, Notice, ending_of_unstarted
 from holdfast.worker.judge import Judge
 from holdfast.worker.logtail import LogTail
 from holdfast.worker.messages import Failed
@@ -45,6 +45,9 @@ KILL_AFTER = 2.0
 
 LAST_WORDS = 0.2
 """Seconds from that moment where the worker itself is about to end."""
+
+BEGIN_WITHIN = 10.0
+"""Seconds for a cell to take up an attempt; one that an earlier attempt still keeps busy is replaced."""
 
 LOOK_EVERY = 0.1
 """Seconds between two looks at what a handler has to be told, and how much memory it takes."""
@@ -81,6 +84,7 @@ class Carrying:
         self._took_too_much = False
         self._capped = False
         self._begun = False
+        self._left_over = 0
         self.sound = False
 
     async def carry(self) -> Ending | None:
@@ -88,18 +92,21 @@ class Carrying:
         cell, control, policy = self._cell, self._control, self._judge.policy
         cell.listener = self._heard
         cell.gone.add_done_callback(self._cell_gone)
-        self._capped = cell.group is not None and cell.group.limit(policy.memory)
+        if policy.memory is not None:
+            self._left_over = cell.left_over
+        allowed = None if policy.memory is None else policy.memory + self._left_over
+        self._capped = cell.group is not None and cell.group.limit(allowed)
         claim = replace(control.claim, start_by=None, metadata=dict(control.claim.metadata))
-        cell.send(Run(claim, self._judge.started_at, policy.memory, self._capped))
+        cell.send(Run(claim, self._judge.started_at, policy.memory, self._capped, self._left_over))
         control.cancellable = True
-        timers = [] if policy.timeout is None else [self._loop.call_later(policy.timeout, self._time_is_over)]
+        self._deadline = self._loop.call_later(BEGIN_WITHIN, cell.signal_group, signal.SIGKILL)
         self._look_later()
         try:
             concluded = await self._outlasted()
         finally:
             control.cancellable = False
-            for timer in (*timers, self._looking):
-                timer.cancel()
+            self._deadline.cancel()
+            self._looking.cancel()
             cell.gone.remove_done_callback(self._cell_gone)
         return await self._judged(concluded)
 
@@ -111,7 +118,7 @@ class Carrying:
             return
         match message:
             case Begun():
-                self._begun = True
+                self._has_begun()
             case Progressed(progress=progress):
                 self._findings.progress = progress
                 self._control.report(progress)
@@ -124,6 +131,13 @@ class Carrying:
             case Concluded():
                 self._over.set_result(message)
 
+    def _has_begun(self) -> None:
+        """Take note that it began: from now on its time counts."""
+        self._begun = True
+        self._deadline.cancel()
+        if (timeout := self._judge.policy.timeout) is not None:
+            self._deadline = self._loop.call_later(timeout, self._time_is_over)
+
     def _cell_gone(self, _: asyncio.Future[End]) -> None:
         if not self._over.done():
             self._over.set_result(None)
@@ -135,7 +149,7 @@ class Carrying:
         self._tell()
         limit = self._judge.policy.memory
         if limit is not None and not self._capped:
-            taken = resident_with_children(self._cell.pid)
+            taken = taken_together(self._cell.pid) - self._left_over
             self._findings.peak = max(self._findings.peak, taken)
             if taken > limit + ALLOWANCE and not self._took_too_much:
                 self._took_too_much = True
@@ -214,9 +228,12 @@ class Carrying:
         if self._ending is not None:
             self._ending.cancel()
         if concluded is not None and self._ending is None and not concluded.out_of_memory:
-            self.sound, self._cell.listener, self._cell.rss_now = True, None, concluded.rss
+            self.sound, self._cell.listener, self._cell.parent = True, None, concluded.parent
             return self._fixed(concluded) if concluded.fixed else concluded.ending
         end = await self._cell.kill()
+        if concluded is None and not self._begun:
+            log.warning("job %s: the process for it %s before it began", self._control.claim.job_id, end)
+            return ending_of_unstarted(self._control, self._judge)
         self._findings.stacks = self._cell.last_stacks
         if concluded is not None and concluded.fixed:
             return self._fixed(concluded)
@@ -234,9 +251,6 @@ class Carrying:
         """Judge an attempt whose cell was ended after it was told to stop, or died."""
         if self._ending is not None:
             return ending_of_stopped(self._control, self._judge, self._clock)
-        if not self._begun:
-            log.warning("job %s: the process for it %s before it began", self._control.claim.job_id, end)
-            return self._judge.put_off()
         group = self._cell.group
         return self._findings.died(end, out_of_memory=group is not None and group.exceeded)
 

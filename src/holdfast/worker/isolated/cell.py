@@ -22,6 +22,7 @@ from typing import IO
 import msgspec
 
 from holdfast.worker.isolated.cgroup import CellGroup
+from holdfast.worker.isolated.memory import descendants, resident, taken_together
 from holdfast.worker.isolated.messages import Frames, FromCell, ToCell, framed
 
 STACKS_WITHIN = 1.0
@@ -77,8 +78,10 @@ class Cell:
         self.jobs = 0
         self.haunted = False
         """Whether something talks that an earlier job has left behind there: the next one gets another cell."""
-        self.rss = self.rss_now = 0
-        """Bytes that it took when it was ready, and takes now."""
+        self.parent = False
+        """Whether it had processes of its own when it last said so: to look for them takes long."""
+        self._rest = 0
+        self._companions: frozenset[int] = frozenset()
 
     @classmethod
     async def start(cls, group: CellGroup | None, folder: str) -> "Cell":
@@ -108,7 +111,14 @@ class Cell:
             group.remove()
             group = None
         cell = cls(process, dump, lifeline, group)
-        cell._transport, _ = await cell._loop.connect_accepted_socket(lambda: _Line(cell), ours)
+        try:
+            cell._transport, _ = await cell._loop.connect_accepted_socket(lambda: _Line(cell), ours)
+        except BaseException:  # the pool is closed meanwhile
+            process.kill()
+            process.wait()
+            ours.close()
+            cell.forget()
+            raise
         threading.Thread(target=cell._await_end, name=f"holdfast-cell-{cell.pid}", daemon=True).start()
         return cell
 
@@ -116,6 +126,22 @@ class Cell:
     def alive(self) -> bool:
         """Whether it is not known to have ended."""
         return self._end is None and not self._transport.is_closing()
+
+    def is_ready(self) -> None:
+        """Take note of what the app itself takes, and has started: none of that is of a job."""
+        self._rest, self._companions = taken_together(self.pid), frozenset(descendants(self.pid))
+        self.parent = bool(self._companions)
+
+    @property
+    def left_over(self) -> int:
+        """How many bytes its jobs have left in it, while none runs."""
+        taken = taken_together(self.pid) if self.parent else resident(self.pid)
+        return max(0, taken - self._rest)
+
+    @property
+    def has_leftover_processes(self) -> bool:
+        """Whether something lives that its jobs have started, while none runs."""
+        return self.parent and not self._companions.issuperset(descendants(self.pid))
 
     def send(self, message: ToCell) -> None:
         """Say something; does nothing when it is gone."""

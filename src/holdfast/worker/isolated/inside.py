@@ -12,6 +12,7 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import copy_context
 from datetime import timedelta
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -29,7 +30,7 @@ from holdfast.worker.attempt import AnyTask, Attempts
 from holdfast.worker.closures import Closures
 from holdfast.worker.control import Control, StopReason
 from holdfast.worker.isolated.limits import MemoryLimit
-from holdfast.worker.isolated.memory import out_of_memory, resident
+from holdfast.worker.isolated.memory import is_parent, out_of_memory
 from holdfast.worker.isolated.messages import Begun, Concluded, FromCell, Logged, Progressed, Run, Tell, Where
 from holdfast.worker.judge import Judge, broken
 from holdfast.worker.lease import Lease
@@ -38,7 +39,7 @@ from holdfast.worker.notes import Notes
 from holdfast.worker.picture import stack_of
 from holdfast.worker.reporter import Reporter
 from holdfast.worker.storecalls import StoreCalls
-from holdfast.worker.threads import ThreadExecutor
+from holdfast.worker.threads import ThreadCall, ThreadExecutor
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +80,7 @@ class Inside:
             notes=Notes(_NoLog()),
             reporter=Reporter(calls, clock, worker, tuple, announcer.progressed),
             closures=Closures((), clock),
-            threads=ThreadExecutor(1),
+            threads=CellThreads(1),
             stuck=_killed_anyway,
             middleware=middleware,
         )
@@ -121,7 +122,7 @@ class Inside:
         if os.getpid() != self._pid:
             os._exit(0)  # the handler has forked, and this is not where the worker waits for it
         fixed = control.ending is not None
-        self._say(Concluded(control.claim.ref, ending, fixed, memory.exceeded, resident(), memory.peak))
+        self._say(Concluded(control.claim.ref, ending, fixed, memory.exceeded, memory.peak, is_parent()))
 
 
 class CellAttempts(Attempts):
@@ -140,6 +141,14 @@ class CellAttempts(Attempts):
         judge = CellJudge(judge.claim, policy, control.started_at, judge.random, judge.scrub, control.memory)
         control.memory.begin()
         return super()._run(control, task, judge, arguments)
+
+
+class CellThreads(ThreadExecutor):
+    """The threads of a cell. A process that a function forks there ends where the function does."""
+
+    def submit(self, handler: Callable[[], Any]) -> ThreadCall:
+        """Run the handler in a free thread."""
+        return super().submit(partial(_without_forks, handler, os.getpid()))
 
 
 class CellJudge(Judge, frozen=True, gc=False):
@@ -192,7 +201,7 @@ class CellControl(Control):
         super().__init__(run.claim, self.lease, _tell_progress)
         self.say = say
         self.started_at = run.started_at
-        self.memory = MemoryLimit(run.limit, capped=run.capped)
+        self.memory = MemoryLimit(run.limit, capped=run.capped, left_over=run.left_over)
 
     def with_log(self, ending: Ending) -> Ending:
         """Return the ending with the end of what the attempt logged, if it did."""
@@ -211,6 +220,15 @@ class ToldTail(LogTail):
         """Keep lines here, and there."""
         super().keep(lines)
         self._say(Logged(self._ref, list(lines)))
+
+
+def _without_forks(handler: Callable[[], Any], pid: int) -> Any:
+    """Return or raise what the handler does, but in this process alone: nobody waits for a fork of it."""
+    try:
+        return handler()
+    finally:
+        if os.getpid() != pid:
+            os._exit(0)
 
 
 def _tell_progress(control: Control, progress: Progress) -> None:

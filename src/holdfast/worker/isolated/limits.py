@@ -2,8 +2,8 @@
 
 It is a limit to the data of the process (RLIMIT_DATA), which is what a program writes to: its address space
 (RLIMIT_AS) would count libraries and reservations as well, several times what is used. As the interpreter and the
-app take their part before the handler begins, the limit is what is left of it then. Only the soft limit moves: the
-next job may have another one.
+app take their part before the handler begins, the limit is what is left of it then. What earlier jobs have left in
+the process is not the handler's, and comes on top. Only the soft limit moves: the next job may have another one.
 """
 
 import resource
@@ -14,10 +14,11 @@ _UNLIMITED = resource.RLIM_INFINITY
 
 
 class MemoryLimit:
-    """The limit of the attempt that runs; None: there is none, or a cgroup has it."""
+    """The limit of the attempt that runs, beyond what earlier ones have left; None: there is none."""
 
-    def __init__(self, limit: int | None, *, capped: bool) -> None:
+    def __init__(self, limit: int | None, *, capped: bool, left_over: int = 0) -> None:
         self.limit = limit
+        self._left_over = left_over
         self._ours = limit is not None and not capped
         self.peak = 0
         self.exceeded = False
@@ -29,7 +30,7 @@ class MemoryLimit:
         forget_peak()
         if self._ours:
             [data] = status_of_self("VmData")
-            left = max(0, self.limit - resident())
+            left = max(0, self.limit + self._left_over - resident())
             self._set(data + left + ALLOWANCE)
 
     def lift(self) -> None:
@@ -38,7 +39,8 @@ class MemoryLimit:
             return
         if self._ours:
             self._set(_UNLIMITED)
-        [self.peak] = status_of_self("VmHWM")
+        [peak] = status_of_self("VmHWM")
+        self.peak = peak - self._left_over
 
     def _set(self, soft: int) -> None:
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)

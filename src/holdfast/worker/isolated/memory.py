@@ -25,9 +25,27 @@ def resident(pid: int | str = "self") -> int:
         return 0
 
 
-def resident_with_children(pid: int) -> int:
-    """Return how many bytes a process and all that it has started take together."""
-    return resident(pid) + sum(map(resident_with_children, _children(pid)))
+def taken_together(pid: int) -> int:
+    """Return how many bytes a process and all that it has started take; what forks share counts once."""
+    others = descendants(pid)
+    return sum(map(_share, (pid, *others))) if others else resident(pid)
+
+
+def descendants(pid: int) -> list[int]:
+    """Return all processes that a process has started, directly or not, and that have not ended."""
+    found = [child for child in _children(pid) if _lives(child)]
+    return found + [further for child in found for further in descendants(child)]
+
+
+def is_parent() -> bool:
+    """Tell, within a microsecond, whether this process has others of its own that live or are not reaped."""
+    if not hasattr(os, "waitid"):  # macOS: nothing is known of others there
+        return False
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
 
 
 def status_of_self(*names: str) -> list[int]:
@@ -45,6 +63,23 @@ def forget_peak() -> None:
     """Have the peak of this process begin anew."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
+
+
+def _share(pid: int) -> int:
+    """Return the bytes of a process, of what it shares its part only; all that it has where that is not told."""
+    with suppress(OSError, ValueError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    return resident(pid)
+
+
+def _lives(pid: int) -> bool:
+    """Tell whether a process has not ended, waiting to be reaped or not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (OSError, IndexError):
+        return False
 
 
 def _children(pid: int) -> list[int]:

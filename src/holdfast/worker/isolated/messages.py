@@ -36,12 +36,16 @@ class Furnish(msgspec.Struct, frozen=True, tag=True):
 
 
 class Run(msgspec.Struct, frozen=True, tag=True):
-    """Run this attempt. It may take `limit` bytes of memory; the cell sees to it unless it is `capped`."""
+    """Run this attempt. It may take `limit` bytes of memory; the cell sees to it unless it is `capped`.
+
+    The bytes `left_over` by earlier attempts do not count.
+    """
 
     claim: Claim
     started_at: datetime
     limit: int | None = None
     capped: bool = False
+    left_over: int = 0
 
 
 class Tell(msgspec.Struct, frozen=True, tag=True):
@@ -59,9 +63,7 @@ class Leave(msgspec.Struct, frozen=True, tag=True):
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):
-    """The app is loaded, its lifespans are entered; the cell takes so many bytes."""
-
-    rss: int
+    """The app is loaded, its lifespans are entered."""
 
 
 class Begun(msgspec.Struct, frozen=True, tag=True):
@@ -94,15 +96,16 @@ class Where(msgspec.Struct, frozen=True, tag=True):
 class Concluded(msgspec.Struct, frozen=True, tag=True):
     """The attempt is over, and this is how; None where its claim is lost.
 
-    `fixed`: the store has it already. `rss` is what the cell takes now, `peak` the most it took meanwhile.
+    `fixed`: the store has it already. `peak` is the most memory that it took. `parent`: the cell has started
+    processes, and some may live.
     """
 
     ref: ClaimRef
     ending: Ending | None
     fixed: bool = False
     out_of_memory: bool = False
-    rss: int = 0
     peak: int = 0
+    parent: bool = False
 
 
 ToCell = Furnish | Run | Tell | Leave

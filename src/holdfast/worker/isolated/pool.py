@@ -2,7 +2,7 @@
 
 There are as many as attempts ran in them at a time, and one to spare, but no more than the worker has slots. One
 that was not needed for a while is let go, the last one excepted. After so many jobs, or so long, or when it has
-grown, a cell is let go, and another takes its place.
+grown, a cell is let go, and another takes its place; so it is if what its jobs have left would harm the next one.
 """
 
 import asyncio
@@ -20,14 +20,14 @@ from holdfast.clock import Clock
 from holdfast.core.incident import Trouble
 from holdfast.core.job import Ending
 from holdfast.patience import Pauses
-from holdfast.worker.attempt import Marked, Started
-from holdfast.worker.control import Control, StopReason
+from holdfast.worker.attempt import Closed, Marked, Started
+from holdfast.worker.control import Control
 from holdfast.worker.isolated.carrying import Carrying
 from holdfast.worker.isolated.cell import Cell, End
 from holdfast.worker.isolated.cgroup import find_home
 from holdfast.worker.isolated.messages import Furnish, Leave
 from holdfast.worker.isolated.starting import UnableError, start_cell
-from holdfast.worker.isolated.verdict import Notice
+from holdfast.worker.isolated.verdict import Notice, ending_of_unstarted
 from holdfast.worker.judge import Judge
 from holdfast.worker.messages import Noticed
 
@@ -37,6 +37,9 @@ MOST_JOBS = 1_000
 LONGEST_LIFE = 3_600.0
 MOST_GROWTH = 128 * 1024**2
 """After so many jobs, seconds, or bytes more than at first, a cell is replaced."""
+
+MOST_LEFT_OVER = 0.5
+"""The part of its limit that a job may find taken by earlier ones: it may free that, and then take so much more."""
 
 IDLE_FOR = 300.0
 """Seconds after which a cell that nobody needed is let go."""
@@ -62,24 +65,28 @@ class CellPool:
         self._starting: set[asyncio.Task[None]] = set()
         self._cells: set[Cell] = set()
         self._idle: list[Cell] = []
-        self._waiting: deque[asyncio.Future[Cell]] = deque()
+        self._waiting: deque[tuple[asyncio.Future[Cell], int | None]] = deque()
         self._needed = 0
         self._trimming: asyncio.TimerHandle | None = None
         self._farewells: set[asyncio.Task[None]] = set()
         self._closing = False
         self._keep_warm()
 
-    async def run(self, control: Control, judge: Judge, marked: Marked, started: Started) -> Ending | None:
+    async def run(
+        self, control: Control, judge: Judge, marked: Marked, closed: Closed, started: Started
+    ) -> Ending | None:
         """Run an attempt in a cell; return how it ends, None where its claim is lost."""
         self._needed += 1
         cell, sound = None, False
         try:
-            cell = await self._cell_for(control)
+            cell = await self._cell_for(control, judge.policy.memory)
             sound = True
             if control.may_start and not await marked():
                 return None
             if not control.may_start:
                 return judge.put_off()
+            if (closed_for := closed()) is not None:  # a window has begun while it waited for its cell
+                return judge.put_off(closed_for)
             sound = False
             judge = replace(judge, started_at=self._clock.now())
             started(judge)
@@ -93,7 +100,7 @@ class CellPool:
         except asyncio.CancelledError:
             if cell is not None or control.why is None:
                 raise
-            return _unstarted(control, judge)
+            return ending_of_unstarted(control, judge)
         else:
             return ending
         finally:
@@ -114,18 +121,18 @@ class CellPool:
 
     # -- who gets a cell -------------------------------------------------------------------------------------
 
-    async def _cell_for(self, control: Control) -> Cell:
+    async def _cell_for(self, control: Control, memory: int | None) -> Cell:
         """Return a cell for an attempt, once there is one. Raises UnableError where there can be none."""
         while self._idle:
             cell = self._idle.pop()
-            if cell.alive and not cell.haunted:
+            if cell.alive and _is_fit(cell, memory):
                 self._keep_warm()
                 return cell
             self._let_go(cell)
         if self._loop.time() < self._unable_until or self._closing:
             raise UnableError
         place: asyncio.Future[Cell] = self._loop.create_future()
-        self._waiting.append(place)
+        self._waiting.append((place, memory))
         self._keep_warm()
         control.cancellable = True
         try:
@@ -148,9 +155,14 @@ class CellPool:
             self._offer(cell)
 
     def _offer(self, cell: Cell) -> None:
-        """Give a cell to who has waited longest, or keep it for the next."""
+        """Give a cell to who has waited longest, or keep it for the next; one that is not fit is replaced."""
         while self._waiting:
-            place = self._waiting.popleft()
+            place, memory = self._waiting[0]
+            if not place.done() and not _is_fit(cell, memory):
+                self._let_go(cell)
+                self._keep_warm()
+                return
+            self._waiting.popleft()
             if not place.done():
                 place.set_result(cell)
                 return
@@ -189,7 +201,7 @@ class CellPool:
         summary = f"a process for isolated tasks could not be started: {reason.partition(chr(10))[0]}"
         self._notice(Noticed(Trouble.CRASH, summary, "isolated:start", {"reason": reason}))
         while self._waiting:
-            place = self._waiting.popleft()
+            place, _ = self._waiting.popleft()
             if not place.done():
                 place.set_exception(UnableError(reason))
         self._loop.call_later(pause, self._keep_warm)
@@ -206,9 +218,7 @@ class CellPool:
 
     def _is_worn(self, cell: Cell) -> bool:
         lived = self._loop.time() - cell.started_at
-        return (
-            cell.jobs >= MOST_JOBS or lived >= LONGEST_LIFE or cell.rss_now - cell.rss > MOST_GROWTH or cell.haunted
-        )
+        return cell.jobs >= MOST_JOBS or lived >= LONGEST_LIFE or cell.left_over > MOST_GROWTH or cell.haunted
 
     def _let_go(self, cell: Cell) -> None:
         """Have a cell tear down and end; it counts no more."""
@@ -231,14 +241,16 @@ class CellPool:
         task.add_done_callback(running.discard)
 
 
+def _is_fit(cell: Cell, memory: int | None) -> bool:
+    """Tell whether a cell can be handed on: what its jobs have left must not harm one with this limit of memory."""
+    if cell.jobs == 0:
+        return True
+    if cell.haunted or cell.has_leftover_processes:
+        return False
+    return memory is None or cell.left_over <= memory * MOST_LEFT_OVER
+
+
 async def _farewell(cell: Cell) -> None:
     await asyncio.wait([cell.gone], timeout=LEAVE_WITHIN)
     await cell.kill()
     cell.forget()
-
-
-def _unstarted(control: Control, judge: Judge) -> Ending | None:
-    """Return how an attempt ends that was told to stop before it had a cell."""
-    if control.why is StopReason.LOST:
-        return None
-    return judge.cancelled() if control.why is StopReason.CANCEL else judge.put_off()

@@ -28,7 +28,7 @@ async def start_cell(furnish: Furnish, home: Path | None) -> Cell:
             group.remove()
         raise UnableError(f"a process cannot be started: {error}") from error
     try:
-        cell.rss = cell.rss_now = await _ready(cell, furnish)
+        await _ready(cell, furnish)
     except BaseException:
         await cell.kill()
         cell.forget()
@@ -36,8 +36,8 @@ async def start_cell(furnish: Furnish, home: Path | None) -> Cell:
     return cell
 
 
-async def _ready(cell: Cell, furnish: Furnish) -> int:
-    """Furnish a cell; return how many bytes it takes when it is ready."""
+async def _ready(cell: Cell, furnish: Furnish) -> None:
+    """Furnish a cell, and wait until it is ready."""
     answer: asyncio.Future[FromCell] = asyncio.get_running_loop().create_future()
 
     def heard(message: FromCell) -> None:
@@ -51,8 +51,8 @@ async def _ready(cell: Cell, furnish: Furnish) -> int:
     await asyncio.wait(either, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
     cell.listener = None
     match answer.result() if answer.done() else None:
-        case Ready(rss=rss):
-            return rss
+        case Ready():
+            cell.is_ready()
         case Failed(reason=reason):
             raise UnableError(reason)
         case _ if cell.gone.done():

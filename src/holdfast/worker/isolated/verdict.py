@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from holdfast.core.incident import InvolvedJob, Trouble
 from holdfast.core.job import Ending, Failure, Progress
 from holdfast.words import in_bytes
-from holdfast.worker.control import Control
+from holdfast.worker.control import Control, StopReason
 from holdfast.worker.isolated.cell import End
 from holdfast.worker.isolated.memory import out_of_memory
 from holdfast.worker.isolated.messages import Concluded
@@ -58,6 +58,8 @@ class Findings:
         """Judge a handler whose cell died under it."""
         limit = self._judge.policy.memory
         if limit is not None and (end.signal or end.code is None) and (out_of_memory or self.peak >= NEAR * limit):
+            if out_of_memory:
+                self.peak = max(self.peak, limit)
             return self.out_of_memory(end)
         self._tell(Trouble.CRASH, f"its process {end}", end=end)
         return self._judge.failed(Failure("Crash", f"its process {end}", self._where))
@@ -93,6 +95,13 @@ class Findings:
                 (InvolvedJob(claim.job_id, claim.fence, claim.task, claim.attempt + 1, progress),),
             )
         )
+
+
+def ending_of_unstarted(control: Control, judge: Judge) -> Ending | None:
+    """Return how an attempt ends that did not begin; nothing is charged for it. None where its claim is lost."""
+    if control.why is StopReason.LOST:
+        return None
+    return judge.cancelled() if control.why is StopReason.CANCEL else judge.put_off()
 
 
 def _took(end: End) -> str:
