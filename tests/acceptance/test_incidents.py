@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import pytest
 from fleet import wait_until
 from shopfloor import HOLDFAST, Worker, environment
 
@@ -29,6 +30,27 @@ def test_a_crash_is_an_incident_that_its_job_leads_to(fleet_on_each_store):
     assert fleet.holdfast_json("dead", "list")[0]["incidents"] == [each["id"] for each in listed]
     assert f"(incident {short})" in tree.told
     assert json.loads(Path(shown["folder"], "incident.json").read_text())["id"] == shown["id"]
+
+
+@pytest.mark.timeout(180)
+def test_deaths_of_one_cause_are_one_incident_that_counts(fleet_on_each_store):
+    """Jobs of one task end their processes in one way: each leads to the one incident, which has all of them."""
+    fleet = fleet_on_each_store
+    jobs = [fleet.enqueue("exit_nine", options={"max_attempts": 1}) for _ in range(4)]
+    fleet.start_workers(1, lease=2, concurrency=1)
+
+    dead = [fleet.wait_for(job, State.DEAD) for job in jobs]
+
+    def told() -> list[dict]:
+        return [each for each in fleet.holdfast_json("incidents", "list") if each["count"] == len(jobs)]
+
+    [incident] = wait_until(told, what="an incident that counts all")
+    assert len(fleet.holdfast_json("incidents", "list")) == 1
+    assert {each["job_id"] for each in incident["jobs"]} == set(jobs)
+    assert {each.error for each in dead} == {f"its process exited with status 9 (incident {incident['id'][-8:]})"}
+    for job in jobs:
+        shown = fleet.holdfast_json("jobs", "show", job)
+        assert (shown["incidents"], shown["forgotten_incidents"]) == ([incident["id"]], [])
 
 
 def test_a_worker_that_never_reaches_its_store_leaves_its_incidents_on_disk(tmp_path):

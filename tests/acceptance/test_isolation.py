@@ -131,7 +131,7 @@ def test_timeout_tells_where_a_coroutine_was(isolated_here):
     ("how", "words", "stack"),
     [
         ("segv", "was ended by SIGSEGV", "in die"),
-        ("exit", "exited with code 7", ""),
+        ("exit", "exited with status 7", ""),
         ("kill", "was ended by SIGKILL", ""),
     ],
 )

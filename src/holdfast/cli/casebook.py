@@ -8,12 +8,14 @@ import click
 from msgspec.structs import replace
 
 from holdfast.cli.connection import Wanted
+from holdfast.cli.lookup import find_job
 from holdfast.cli.typed import read_moment, read_span
 from holdfast.clock import SystemClock
 from holdfast.core.incident import Incident, InvolvedJob, Trouble
 from holdfast.core.job import Job
-from holdfast.errors import IncidentNotFoundError
+from holdfast.errors import IncidentNotFoundError, JobNotFoundError
 from holdfast.incidents.book import list_incidents
+from holdfast.incidents.naming import named_in
 from holdfast.schedule.zones import find_zone
 from holdfast.store.backend import Backend
 from holdfast.store.errand import run_errand
@@ -51,13 +53,33 @@ def read_jobs(backend: Backend, job_ids: Iterable[str]) -> dict[str, Job]:
     return {job_id: job for job_id, job in found.items() if job is not None}
 
 
-def by_job(incidents: Iterable[Incident]) -> Mapping[str, Sequence[Incident]]:
-    """Return for each job the incidents in which it was involved, the newest first."""
-    found: dict[str, list[Incident]] = {}
+Errors = Mapping[str, Iterable[str | None]]
+"""By the ids of jobs, all that is told of their failures."""
+
+
+def by_job(errors: Errors, incidents: Iterable[Incident]) -> Mapping[str, Sequence[Incident]]:
+    """Return for each of the jobs the incidents in which it was involved, the newest first.
+
+    One that happened often names only the last jobs: the errors of the others name it.
+    """
+    ends = {job_id: {named_in(error) for error in each} for job_id, each in errors.items()}
+    found: dict[str, list[Incident]] = {job_id: [] for job_id in errors}
     for incident in incidents:
-        for job_id in dict.fromkeys(job.job_id for job in incident.jobs):
-            found.setdefault(job_id, []).append(incident)
+        named_jobs = {job.job_id for job in incident.jobs}
+        for job_id, involving in found.items():
+            if job_id in named_jobs or short_id(incident.id) in ends[job_id]:
+                involving.append(incident)
     return found
+
+
+def ends_named_by(wanted: Wanted, backend: Backend, job_id: str) -> frozenset[str]:
+    """Return the ends of the ids of the incidents that the errors of a job name; none where it is not there."""
+    try:
+        job = find_job(wanted, backend, job_id)
+    except JobNotFoundError:
+        return frozenset()
+    errors = [job.error, *(each.error for each in backend.run(backend.verbs.history(job.id)))]
+    return frozenset(filter(None, map(named_in, errors)))
 
 
 def find_incident(wanted: Wanted, backend: Backend, incidents: Sequence[Incident], incident_id: str) -> Incident:
@@ -108,15 +130,20 @@ class Selection:
     since: datetime | None = None
     job: str | None = None
     task: str | None = None
+    ends: frozenset[str] = frozenset()
+    """Of ids that the errors of that job name."""
 
     def __call__(self, incident: Incident) -> bool:
         """Tell whether an incident is one of them."""
         return (
             (not self.troubles or incident.trouble in self.troubles)
             and (self.since is None or incident.last_at >= self.since)
-            and (self.job is None or any(_is_meant(job, self.job) for job in incident.jobs))
+            and (self.job is None or self._involves(incident, self.job))
             and (self.task is None or any(job.task == self.task for job in incident.jobs))
         )
+
+    def _involves(self, incident: Incident, job_id: str) -> bool:
+        return short_id(incident.id) in self.ends or any(_is_meant(job, job_id) for job in incident.jobs)
 
 
 def check_end(_ctx: click.Context, _parameter: click.Parameter, job_id: str | None) -> str | None:

@@ -2,12 +2,12 @@
 
 import click
 
-from holdfast.cli.casebook import Selection, check_end, read_casebook, read_since, with_tasks
+from holdfast.cli.casebook import Selection, check_end, ends_named_by, read_casebook, read_since, with_tasks
 from holdfast.cli.connection import Wanted, about_a_store
 from holdfast.cli.incidents_export import export
 from holdfast.cli.incidents_forget import forget
 from holdfast.cli.incidents_show import show
-from holdfast.cli.incidentview import incident_columns, incident_fields
+from holdfast.cli.incidentview import TroubleWords, incident_columns, incident_fields
 from holdfast.cli.options import examples, tz_option
 from holdfast.cli.output import say, say_json, say_table
 from holdfast.clock import SystemClock
@@ -43,7 +43,7 @@ for _command in (show, export, forget):
     "--trouble",
     "troubles",
     multiple=True,
-    type=click.Choice([trouble.value for trouble in Trouble]),
+    type=TroubleWords(),
     help="Only this kind; may be given several times.",
 )
 @click.option("--since", metavar="TIME", help="Only those that happened after this: 12h, 2d, or a date.")
@@ -56,7 +56,7 @@ def list_command(
     wanted: Wanted,
     /,
     *,
-    troubles: tuple[str, ...],
+    troubles: tuple[Trouble, ...],
     since: str | None,
     job: str | None,
     task: str | None,
@@ -64,9 +64,12 @@ def list_command(
     tz: str | None,
 ) -> None:
     """List incidents, those that happened last first."""
-    which = Selection(tuple(map(Trouble, troubles)), read_since("--since", since, tz), job, task)
+    after = read_since("--since", since, tz)
     with wanted.store() as backend:
         kept = read_casebook(backend)
+        unnamed = job is not None and any(incident.more_jobs for incident in kept)
+        ends = ends_named_by(wanted, backend, job) if job is not None and unnamed else frozenset()
+        which = Selection(troubles, after, job, task, ends)
         found = [incident for incident in (kept if task is None else with_tasks(backend, kept)) if which(incident)]
         shown = with_tasks(backend, found[:limit])
     if wanted.as_json:

@@ -16,7 +16,7 @@ from holdfast.core.incident import Incident
 from holdfast.errors import IncidentNotFoundError
 from holdfast.incidents.book import read_evidence
 from holdfast.store.errand import run_errand
-from holdfast.words import dated, legible, one_line
+from holdfast.words import counted, dated, legible, one_line
 
 
 @click.command(
@@ -66,6 +66,9 @@ def _tell(incident: Incident, parts: Mapping[str, str], states: States, now: dat
     if incident.jobs:
         say_heading("Jobs")
         say_table(incident.jobs, involved_columns(states), indent=2)
+    if incident.more_jobs:
+        runs = counted(incident.more_jobs, "run")
+        say_block(f"and {runs} more before these; the errors of those jobs name this incident", style="dim")
     for name, text in parts.items():
         say_heading(name.replace("_", " ").capitalize())
         say_block(text)

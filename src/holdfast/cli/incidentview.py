@@ -5,6 +5,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
+import click
 import msgspec
 from rich.text import Text
 
@@ -32,6 +33,17 @@ States = Mapping[str, State]
 """The state now of each job that still exists."""
 
 
+class TroubleWords(click.Choice[str]):
+    """A trouble as it is typed: as `--json` has it, or as tables show it."""
+
+    def __init__(self) -> None:
+        super().__init__([trouble.value for trouble in Trouble])
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Trouble:
+        """Return the trouble that is meant."""
+        return Trouble(super().convert("_".join(value.lower().split()), param, ctx))
+
+
 def incident_fields(incident: Incident) -> dict[str, Any]:
     """Return everything there is about an incident but its evidence, ready for JSON."""
     return msgspec.structs.asdict(incident)
@@ -56,7 +68,7 @@ def incident_columns(now: datetime) -> list[Column[Incident]]:
         Column("LAST", lambda each: dated(each.last_at, now), from_width=_WIDE, vital=2),
         Column("TROUBLE", lambda each: trouble_text(each.trouble), vital=2),
         Column("TIMES", lambda each: number(each.count), justify="right", vital=1),
-        Column("JOBS", lambda each: cut(_jobs(each.jobs)), shrinks=True, vital=1),
+        Column("JOBS", lambda each: cut(_jobs(each)), shrinks=True, vital=1),
         Column("HOST", lambda each: cut(each.host), shrinks=True),
         Column("WHAT", lambda each: cut(each.summary), shrinks=True, vital=1),
     ]
@@ -74,13 +86,14 @@ def involved_columns(states: States) -> list[Column[InvolvedJob]]:
     ]
 
 
-def _jobs(jobs: Sequence[InvolvedJob]) -> str:
+def _jobs(incident: Incident) -> str:
     """Return which jobs there were: the one, or the tasks of several."""
-    ids = {job.job_id for job in jobs}
-    if len(ids) == 1:
+    jobs, ids = incident.jobs, {job.job_id for job in incident.jobs}
+    if len(ids) == 1 and not incident.more_jobs:
         return f"{jobs[0].task} {short_id(jobs[0].job_id)}".strip()
     tasks = ", ".join(dict.fromkeys(job.task for job in jobs if job.task))
-    return f"{counted(len(ids), 'job')}{f' of {tasks}' if tasks else ''}" if ids else ""
+    more = "more than " if incident.more_jobs else ""
+    return f"{more}{counted(len(ids), 'job')}{f' of {tasks}' if tasks else ''}" if ids else ""
 
 
 def _state(state: State | None) -> Text:

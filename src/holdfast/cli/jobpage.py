@@ -1,19 +1,18 @@
 """One page of jobs, as `jobs list` and `dead list` print it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from holdfast.cli.casebook import by_job
+from holdfast.cli.casebook import by_job, read_casebook
 from holdfast.cli.connection import Wanted
 from holdfast.cli.jobview import job_columns, job_fields
 from holdfast.cli.lookup import find_job
 from holdfast.cli.output import say, say_json, say_table
 from holdfast.clock import SystemClock
+from holdfast.core.job import Job
 from holdfast.core.states import State
-from holdfast.incidents.book import list_incidents
 from holdfast.store.backend import Backend
-from holdfast.store.errand import run_errand
 from holdfast.store.protocol import JobFilter
 from holdfast.words import counted
 
@@ -25,7 +24,7 @@ def say_jobs(wanted: Wanted, which: JobFilter, nothing: str) -> None:
             which = replace(which, before=find_job(wanted, backend, which.before).id)
         found = backend.run(backend.verbs.list_jobs(which))
         dead = which.states == (State.DEAD,)
-        incidents = _ids_by_job(backend) if dead and found else {}
+        incidents = _ids_by_job(backend, found) if dead and found else {}
     if wanted.as_json:
         more = [{"incidents": incidents.get(job.id, ())} if dead else {} for job in found]
         say_json([{**job_fields(job), **each} for job, each in zip(found, more, strict=True)])
@@ -37,6 +36,6 @@ def say_jobs(wanted: Wanted, which: JobFilter, nothing: str) -> None:
             say(f"\nThe newest {counted(len(found), 'job')}; for older ones add --before {found[-1].id}")
 
 
-def _ids_by_job(backend: Backend) -> Mapping[str, Sequence[str]]:
-    incidents = run_errand(backend.run, list_incidents(backend.verbs))
-    return {job_id: [each.id for each in found] for job_id, found in by_job(incidents).items()}
+def _ids_by_job(backend: Backend, jobs: Iterable[Job]) -> Mapping[str, Sequence[str]]:
+    found = by_job({job.id: [job.error] for job in jobs}, read_casebook(backend))
+    return {job_id: [each.id for each in incidents] for job_id, incidents in found.items() if incidents}

@@ -12,6 +12,7 @@ from holdfast.cli.jobview import attempt_fields, indented, job_fields, say_argum
 from holdfast.cli.options import examples
 from holdfast.cli.output import Column, coloured, cut, say, say_block, say_fields, say_heading, say_json, say_table
 from holdfast.cli.story import Story, read_story
+from holdfast.core.crash import had_started
 from holdfast.core.job import Attempt, Job, OnLate, Progress
 from holdfast.core.provenance import planned_of, schedule_of, without_provenance
 from holdfast.incidents.health import trouble_words
@@ -33,7 +34,11 @@ def show(wanted: Wanted, job_id: str) -> None:
     """
     story = read_story(wanted, job_id)
     if wanted.as_json:
-        more = {"attempts": attempt_fields(story.attempts), "incidents": [each.id for each in story.incidents]}
+        more = {
+            "attempts": attempt_fields(story.attempts),
+            "incidents": [each.id for each in story.incidents],
+            "forgotten_incidents": story.forgotten,
+        }
         say_json({**job_fields(story.job), **more, "why": story.why.text})
     else:
         _tell(story)
@@ -84,7 +89,10 @@ def _incidents(story: Story, now: datetime) -> str | None:
         f"{short_id(each.id)} {trouble_words(each.trouble)} ({relative(each.last_at, now)})"
         for each in story.incidents
     ]
-    return f"{', '.join(told)}; `holdfast incidents show ID` has the evidence" if told else None
+    kept = f"{', '.join(told)}; `holdfast incidents show ID` has the evidence" if told else ""
+    were = "was" if len(story.forgotten) == 1 else "were"
+    gone = f"{', '.join(story.forgotten)} {were} forgotten, with the evidence" if story.forgotten else ""
+    return "; ".join(filter(None, (kept, gone))) or None
 
 
 def _metadata(job: Job) -> str | None:
@@ -120,12 +128,18 @@ def _tell_result(fields: Mapping[str, Any]) -> None:
 def _attempt_columns(now: datetime) -> list[Column[Attempt]]:
     return [
         Column("CLAIM", lambda each: str(each.fence), justify="right"),
-        Column("STARTED", lambda each: dated(each.started_at, now) if each.started_at else "not started"),
+        Column("STARTED", lambda each: _started(each, now)),
         Column("TOOK", _took, justify="right"),
         Column("ENDED", lambda each: each.how or "not yet"),
         Column("WORKER", lambda each: each.worker, from_width=100),
         Column("ERROR", lambda each: cut(each.error or "", "red"), shrinks=True),
     ]
+
+
+def _started(attempt: Attempt, now: datetime) -> str:
+    if attempt.started_at is not None:
+        return dated(attempt.started_at, now)
+    return "time not known" if had_started(attempt) else "not started"
 
 
 def _took(attempt: Attempt) -> str:

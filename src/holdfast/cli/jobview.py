@@ -10,6 +10,7 @@ from rich.text import Text
 
 from holdfast.cli.output import Column, coloured, cut, say_block, say_fields, say_heading
 from holdfast.codec import MASK
+from holdfast.core.crash import had_started
 from holdfast.core.job import Attempt, Job
 from holdfast.core.provenance import planned_of, schedule_of, without_provenance
 from holdfast.core.states import FINAL
@@ -79,7 +80,10 @@ def _checked(encoded: bytes) -> msgspec.Raw:
 
 def attempt_fields(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
     """Return a job's history, ready for JSON."""
-    return [{name: getattr(attempt, name) for name in _ATTEMPT_FIELDS} for attempt in attempts]
+    return [
+        {name: getattr(attempt, name) for name in _ATTEMPT_FIELDS} | {"started": had_started(attempt)}
+        for attempt in attempts
+    ]
 
 
 def indented(value: msgspec.Raw) -> str:
@@ -91,7 +95,7 @@ def job_columns(
     now: datetime, *, dead: bool = False, incidents: Mapping[str, Sequence[str]] = MappingProxyType({})
 ) -> list[Column[Job]]:
     """Return the columns of a list of jobs; among the dead the error matters more than the state."""
-    involved: Column[Job] = Column("INCIDENT", lambda job: _latest(incidents.get(job.id, ())), from_width=_WIDE)
+    involved: Column[Job] = Column("INCIDENT", lambda job: _latest(incidents.get(job.id, ())), vital=1)
     states: list[Column[Job]] = [
         Column("STATE", lambda job: coloured(job.state), below_width=_WIDE),
         Column("STATE", _state_and_wish, from_width=_WIDE),

@@ -9,10 +9,12 @@ from holdfast.cli.windows import find_windows
 from holdfast.core.incident import Incident
 from holdfast.core.job import Attempt, Job
 from holdfast.errors import JobNotFoundError
+from holdfast.incidents.naming import named_in
 from holdfast.store.protocol import Situation
 from holdfast.watch.closed import Windows
 from holdfast.watch.explanation import Explanation
 from holdfast.watch.why import explain
+from holdfast.words import short_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,8 @@ class Story:
     windows: Windows
     incidents: tuple[Incident, ...]
     """In which it was involved, the newest first."""
+    forgotten: tuple[str, ...] = ()
+    """The ends of the ids of incidents that its errors name, and that are not kept any more."""
 
     @property
     def job(self) -> Job:
@@ -45,5 +49,8 @@ def read_story(wanted: Wanted, job_id: str) -> Story:
         if situation is None:
             raise JobNotFoundError(f"job {job.id} was removed just now")
         history = backend.run(backend.verbs.history(job.id))
-        incidents = by_job(read_casebook(backend)).get(job.id, ())
-        return Story(situation, history, find_windows(backend), tuple(incidents))
+        errors = [situation.job.error, *(each.error for each in history)]
+        incidents = tuple(by_job({job.id: errors}, read_casebook(backend))[job.id])
+        named = dict.fromkeys(filter(None, map(named_in, errors)))
+        forgotten = tuple(end for end in named if end not in {short_id(each.id) for each in incidents})
+        return Story(situation, history, find_windows(backend), incidents, forgotten)

@@ -9,11 +9,14 @@ from enum import StrEnum
 
 import msgspec
 
-from holdfast.core.job import ClaimRef
+from holdfast.core.job import Attempt, ClaimRef
 from holdfast.core.states import Move, State
 
 CHARGED_ALONE = "crashed"
 """How the history calls the end of a claim that brought down a process of its own."""
+
+SUSPECTED = "suspected"
+"""How it calls the end of one that ran beside others in a process that came down."""
 
 CRASHES_ALONE_LIMIT = 3
 """A job that brought down a process of its own this often is dead, whatever attempts it has left."""
@@ -88,6 +91,15 @@ def aftermath(death: Death, orphans: Collection[Orphan]) -> list[Aftermath]:
     return [_fate(death.kind, orphan, started) for orphan in orphans]
 
 
+def had_started(attempt: Attempt) -> bool:
+    """Tell whether the handler of a claim began to run.
+
+    When is told to the store a moment later, and never where the process came down before; that it had started its
+    supervisor knew, and only who had started is blamed.
+    """
+    return attempt.started_at is not None or attempt.how in {CHARGED_ALONE, SUSPECTED}
+
+
 def _fate(kind: DeathKind, orphan: Orphan, started: set[ClaimRef]) -> Aftermath:
     attempt, crashes, alone, how = orphan.attempt, orphan.crashes, orphan.alone, Move.RELEASE.value
     exhausted = False
@@ -100,7 +112,7 @@ def _fate(kind: DeathKind, orphan: Orphan, started: set[ClaimRef]) -> Aftermath:
             hopeless = how == CHARGED_ALONE and min(orphan.crashes_alone, orphan.crashes) + 1 >= CRASHES_ALONE_LIMIT
             exhausted = hopeless or attempt >= orphan.max_attempts
         else:
-            how, alone = "suspected", True
+            how, alone = SUSPECTED, True
     elif orphan.last_chance:
         attempt, exhausted = attempt + 1, True
     elif kind is DeathKind.VANISHED:

@@ -44,7 +44,8 @@ class InvolvedJob(msgspec.Struct, frozen=True):
 class Incident(msgspec.Struct, frozen=True, kw_only=True):
     """One incident, or `count` of the same between `at` and `last_at`: a flood is folded by its `fingerprint`.
 
-    `folder` holds the evidence as files, on `host`.
+    `jobs` are the last that were involved, after `more_jobs` others that are not named. `folder` holds the
+    evidence, which is that of the first time, as files, on `host`.
     """
 
     id: str
@@ -58,6 +59,7 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
     worker: str = ""
     pid: int = 0
     jobs: tuple[InvolvedJob, ...] = ()
+    more_jobs: int = 0
     fingerprint: str = ""
     folder: str | None = None
 

@@ -77,6 +77,10 @@ class Desk:
             log.exception("an incident could not be taken in")
             return incident.id
 
+    def knows(self, incident: Incident) -> bool:
+        """Tell whether an incident would be counted as one more of another, which has its own evidence."""
+        return self._cases.knows(incident, self._clock.boot())
+
     async def run(self, calls: StoreCalls) -> None:
         """Write incidents as they come, now that there is a store to write them to."""
         pauses = calls.pauses()
@@ -155,7 +159,7 @@ class Desk:
     async def _secured(self, calls: StoreCalls, case: Case) -> Evidence:
         """Return the evidence without the secrets of the jobs, of which only the store knows; also on disk."""
         evidence = await self._filed(case)
-        scrub = await arun_errand(calls.once, secrets_of(calls.verbs, case.incident.jobs))
+        scrub = await arun_errand(calls.once, secrets_of(calls.verbs, case.first.jobs))
         cleaned = without(scrub, evidence)
         case.incident = replace(case.incident, summary=scrub.text(case.incident.summary))
         if cleaned is not evidence and case.filed is not None and self._filing is not None:

@@ -22,21 +22,23 @@ MOST_WAITING = 100
 MOST_REMEMBERED = 300
 """Incidents to which more of the same may be added."""
 
-MOST_JOBS = 100
-"""Jobs that one incident names."""
+MOST_JOBS = 50
+"""Jobs that an incident names when it has happened again: the last of them."""
 
 
 @dataclass(slots=True)
 class Case:
     """An incident on hand: as it is now, and as far as it was written.
 
-    heard_at: by the boot clock; due_at: when, by the loop's, it is to be written; seen: its version in the store;
-    changes: what was sent there, until it is answered; sent: what these say, or the last that were answered.
+    heard_at: by the boot clock; first: as it was when the evidence was secured; due_at: when, by the loop's, it is
+    to be written; seen: its version in the store; changes: what was sent there, until it is answered; sent: what
+    these say, or the last that were answered.
     """
 
     incident: Incident
     evidence: Evidence
     heard_at: float
+    first: Incident
     due_at: float = -math.inf
     filed: Filed | None = None
     seen: int = 0
@@ -60,14 +62,18 @@ class Cases:
 
     def take(self, incident: Incident, evidence: Evidence, now: float) -> tuple[Case, bool]:
         """Return the case that an incident belongs to, and whether it is a new one."""
-        case = self._open.get(_sameness(incident))
-        if case is not None and now - case.heard_at <= SAME_WITHIN:
+        case = self._same(incident, now)
+        if case is not None:
             case.incident, case.heard_at = folded(case.incident, incident), now
             return case, False
-        case = Case(incident, evidence, now)
+        case = Case(incident, evidence, now, incident)
         self._cases[incident.id] = self._open[_sameness(incident)] = case
         self._make_room()
         return case, True
+
+    def knows(self, incident: Incident, now: float) -> bool:
+        """Tell whether an incident would be one more of a case that is there."""
+        return self._same(incident, now) is not None
 
     def waiting(self) -> list[Case]:
         """Return those that the store does not have, or not all of."""
@@ -78,6 +84,10 @@ class Cases:
         self._cases.pop(case.incident.id, None)
         if self._open.get(_sameness(case.incident)) is case:
             del self._open[_sameness(case.incident)]
+
+    def _same(self, incident: Incident, now: float) -> Case | None:
+        case = self._open.get(_sameness(incident))
+        return case if case is not None and now - case.heard_at <= SAME_WITHIN else None
 
     def _make_room(self) -> None:
         waiting = self.waiting()
@@ -90,14 +100,15 @@ class Cases:
 
 
 def folded(first: Incident, again: Incident) -> Incident:
-    """Return an incident that has happened again."""
+    """Return an incident that has happened again; of many jobs it names the last, and counts the others."""
     known = {(job.job_id, job.fence) for job in first.jobs}
-    more = tuple(job for job in again.jobs if (job.job_id, job.fence) not in known)
+    jobs = first.jobs + tuple(job for job in again.jobs if (job.job_id, job.fence) not in known)
     return replace(
         first,
         count=first.count + again.count,
         last_at=max(first.last_at, again.last_at),
-        jobs=(first.jobs + more)[:MOST_JOBS],
+        jobs=jobs[-MOST_JOBS:],
+        more_jobs=first.more_jobs + again.more_jobs + max(0, len(jobs) - MOST_JOBS),
     )
 
 

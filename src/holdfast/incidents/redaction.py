@@ -60,8 +60,11 @@ _HEADER = re.compile(
     re.IGNORECASE,
 )
 _SCHEME = re.compile(r"\b(bearer|(?:basic|token|digest)(?= +\S*[\d=]))( +)[\w.~+/=-]{8,}", re.IGNORECASE)
+# Looked for once in each run of such characters, and only in one that ends in a dot: to try again wherever `eyJ`
+# stands in a run without a dot would take time by the square of its length.
+_WEB_TOKEN = re.compile(r"(?<![\w-])(?=[\w-]++\.[\w-])([\w-]*?)\beyJ[\w-]{6,}\.[\w-]+(?:\.[\w-]*)?")
 _WELL_KNOWN = re.compile(
-    r"\beyJ[\w-]{6,}\.[\w-]+(?:\.[\w-]*)?|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\bgh[pousr]_\w{20,}|\bgithub_pat_\w{20,}"
+    r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\bgh[pousr]_\w{20,}|\bgithub_pat_\w{20,}"
     r"|\bglpat-[\w-]{16,}|\bxox[abeprs]-[\w-]{10,}|\b[sr]k[-_](?:live|test|proj|ant)?[-_]?[\w-]{16,}|\bAIza[\w-]{30,}"
 )
 _PAIR = re.compile(
@@ -110,6 +113,7 @@ def redact_text(text: str, scrub: Scrub = NO_SECRETS) -> str:
     text = _URL_TOKEN.sub(rf"\1{MASK}@", text)
     text = _HEADER.sub(rf"\1\2\3{MASK}", text)
     text = _SCHEME.sub(rf"\1\2{MASK}", text)
+    text = _WEB_TOKEN.sub(rf"\1{MASK}", text)
     text = _WELL_KNOWN.sub(MASK, text)
     return _PAIR.sub(_without_value, text)
 

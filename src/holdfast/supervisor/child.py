@@ -14,8 +14,8 @@ from typing import Protocol
 
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import ClaimRef
+from holdfast.incidents.naming import naming
 from holdfast.store.protocol import WorkerBeat
-from holdfast.words import short_id
 from holdfast.worker.messages import Buried, Channel, Picture, Stop
 from holdfast.worker.notes import LogReader, read_notes
 
@@ -152,6 +152,10 @@ class Child:
     """What it said, or was found, to be its trouble."""
     incident: str = ""
     """Under which id its end is kept, if that is an incident."""
+    incident_told: bool = False
+    """Whether others know that id by now, so that it must not change any more."""
+    where: str = ""
+    """Where in the user's code it hung, as far as that is known."""
     portrait: Mapping[str, str] | None = None
     """How it was found when it hung: texts by name."""
     stuck: set[ClaimRef] = field(default_factory=set)
@@ -230,14 +234,12 @@ class Child:
         """Return what its end means for its claims."""
         noted = read_notes(self.process.notes)
         if self.stuck:
-            return Death(DeathKind.CRASHED, frozenset(self.stuck) & noted.running, self._told(self.verdict))
+            return Death(
+                DeathKind.CRASHED, frozenset(self.stuck) & noted.running, naming(self.verdict, self.incident)
+            )
         asked = self.phase is Phase.LEAVING or self.retired
         if self._killed_to_stop or (asked and end.clean):
             return Death(DeathKind.STOPPED)
         how = "" if self.portrait is not None and self.verdict else str(end)  # it was killed for what is told
         evidence = "; ".join(filter(None, [how, self.verdict]))
-        return Death(DeathKind.CRASHED, noted.running, self._told(evidence))
-
-    def _told(self, evidence: str) -> str:
-        """Return evidence with the incident that has more of it."""
-        return f"{evidence} (incident {short_id(self.incident)})" if self.incident else evidence
+        return Death(DeathKind.CRASHED, noted.running, naming(evidence, self.incident))

@@ -9,6 +9,7 @@ from holdfast.errors import StoreError
 from holdfast.events import Events, WorkerHung
 from holdfast.supervisor.child import Child, Phase
 from holdfast.supervisor.evidence.portrait import take_portrait
+from holdfast.supervisor.evidence.whereabouts import where_it_hangs
 from holdfast.worker.storecalls import StoreCalls
 
 log = logging.getLogger(__name__)
@@ -91,8 +92,10 @@ class HangWatch:
         starting = ""
         if child.phase is Phase.STARTING:
             starting = " while it imported the app (if that takes long, set HOLDFAST_HANG_LIMIT)"
-        stacks = portrait.get("stacks", "")
-        child.verdict = f"it gave no sign of life for {silent:.0f} s{starting}, here:\n{stacks}"
+        loop_stands = child.unanswered_for <= self._limit  # else it waits for the store, and no handler is to blame
+        child.where = where_it_hangs(portrait.get("stacks", "")) if loop_stands else ""
+        at = f", at {child.where}" if child.where else ""
+        child.verdict = f"it gave no sign of life for {silent:.0f} s{starting}{at}"
         child.portrait = portrait
         self._events.emit(WorkerHung(child.worker, child.process.pid, silent))
         child.process.kill()

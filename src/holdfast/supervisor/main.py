@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import tempfile
 from pathlib import Path
 from random import Random
 
@@ -15,6 +14,7 @@ from holdfast.incidents.filing import Filing
 from holdfast.incidents.keeping import Keeping
 from holdfast.settings import Settings, read_settings
 from holdfast.store.open import open_backend
+from holdfast.supervisor.folder import Folder, private_folder
 from holdfast.supervisor.guard import Guard
 from holdfast.supervisor.notify import Notifier
 from holdfast.supervisor.options import WorkerOptions
@@ -34,13 +34,13 @@ LAST_LINES = 1.0
 def supervise(options: WorkerOptions) -> int:
     """Run workers until told to stop; return the exit code. Raises HoldfastError when they cannot run."""
     parting = Parting()
-    with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
-        asyncio.run(_supervise(options, Path(folder), parting))
+    with private_folder() as folder:
+        asyncio.run(_supervise(options, folder, parting))
     parting.leave()
     return 0
 
 
-async def _supervise(options: WorkerOptions, folder: Path, parting: Parting) -> None:
+async def _supervise(options: WorkerOptions, folder: Folder, parting: Parting) -> None:
     events = Events()
     logs = attach_logs(events, options.logs)
     random, clock = Random(), SystemClock()  # noqa: S311 - jitter

@@ -13,6 +13,7 @@ from pathlib import Path
 from holdfast.settings import URL_VARIABLE
 from holdfast.supervisor.child import ChildSpec, Exit
 from holdfast.supervisor.evidence.outside import seen_from_outside
+from holdfast.supervisor.folder import Folder
 from holdfast.supervisor.offspring import Offspring
 from holdfast.supervisor.options import WorkerOptions
 from holdfast.worker.channel import SocketChannel
@@ -33,7 +34,7 @@ MOST_STACKS = 256 * 1024
 class ProcessLauncher:
     """Starts children of this interpreter."""
 
-    def __init__(self, options: WorkerOptions, folder: Path) -> None:
+    def __init__(self, options: WorkerOptions, folder: Folder) -> None:
         self._options = options
         self._folder = folder
 
@@ -44,11 +45,11 @@ class ProcessLauncher:
         with theirs:
             command = [sys.executable, "-m", "holdfast.child", str(theirs.fileno())]
             try:
-                process = Offspring(command, pass_fds=[theirs.fileno()], env=self._environment())
+                process = Offspring(command, pass_fds=[theirs.fileno(), self._folder.lock], env=self._environment())
             except BaseException:
                 ours.close()
                 raise
-        files = ChildFiles.of(self._folder, spec.worker)
+        files = ChildFiles.of(self._folder.path, spec.worker)
         child = RealChild(process, await SocketChannel.over(ours), files)
         child.channel.send(
             Configure(

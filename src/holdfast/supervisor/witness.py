@@ -12,6 +12,8 @@ import traceback
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from holdfast.clock import Clock
 from holdfast.core.crash import DeathKind
 from holdfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
@@ -80,20 +82,21 @@ class Witness:
         """Make an incident of the end of a child, if it is one and was not told of before."""
         death = child.death(end)
         if death.kind is not DeathKind.CRASHED or child.stuck:
+            child.incident_told = True
             return
         found, at = examine(child, death, end, self._memory), self._clock.now()
         child.incident = new_job_id()
 
         async def tell() -> None:
             jobs = await involved(self._calls, found.claims)
-            doing, same = running(jobs), ""
-            if child.phase is Phase.STARTING:  # an app that cannot be imported fails again and again
-                doing, same = " while it started", found.how
-            summary = f"worker {child.worker} {found.how}{doing}"
+            starting = child.phase is Phase.STARTING
+            summary = f"worker {child.worker} {found.how}{' while it started' if starting else running(jobs)}"
+            same = found.cause if starting else _sameness(found.cause, jobs)
             who = {**_who(child), "id": child.incident, "fingerprint": same}
-            await self._report(self._incident(found.trouble, summary, jobs, at=at, **who), found.parts)
+            await self._report_end(child, self._incident(found.trouble, summary, jobs, at=at, **who), found.parts)
 
         await asyncio.wait([self._begin(tell())], timeout=MOMENT)
+        child.incident_told = True
 
     def saw_loss(self, lost: Worker, jobs: tuple[InvolvedJob, ...]) -> None:
         """Make an incident of a worker of another supervisor that was heard of no more."""
@@ -138,10 +141,10 @@ class Witness:
         """Tell of a handler that cannot be stopped."""
         at, child.incident = self._clock.now(), new_job_id()
         jobs = await involved(self._calls, [ClaimRef(stuck.job_id, stuck.fence)])
-        why, _, stack = stuck.reason.partition("\n")
-        summary = f"worker {child.worker} cannot stop {words_of(jobs)}: {why.removesuffix(', here:')}"
-        incident = self._incident(Trouble.STUCK, summary, jobs, at=at, id=child.incident, **_who(child))
-        await self._report(incident, {"stack": stack, **child.process.remains()})
+        summary = f"worker {child.worker} cannot stop {words_of(jobs)}: {stuck.reason}"
+        who = {**_who(child), "id": child.incident, "fingerprint": _sameness(stuck.reason, jobs)}
+        incident = self._incident(Trouble.STUCK, summary, jobs, at=at, **who)
+        await self._report_end(child, incident, {"stack": stuck.stack, **child.process.remains()})
 
     async def snapshot(self, child: Child, incident_id: str) -> None:
         """Make an incident of how a living child is doing, because somebody asked."""
@@ -165,6 +168,14 @@ class Witness:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("an incident could not be told of", exc_info=error)
 
+    async def _report_end(self, child: Child, incident: Incident, parts: Mapping[str, str]) -> None:
+        """Report what ends a child. The same again is only counted, unless others know it by an id of its own."""
+        again = self._desk.knows(incident) and not child.incident_told
+        around = {} if again else await surroundings(self._own_state)
+        if child.incident_told and self._desk.knows(incident):
+            incident = replace(incident, fingerprint="")
+        child.incident = self._desk.report(incident, Evidence({**parts, **around}))
+
     async def _report(self, incident: Incident, parts: Mapping[str, str]) -> None:
         around = await surroundings(self._own_state)
         self._desk.report(incident, Evidence({**parts, **around}))
@@ -186,6 +197,12 @@ class Witness:
             heard = f"heard of {self._clock.boot() - child.pulse_at:.1f} s ago"
             lines.append(f"child {child.worker}: process {child.process.pid}, {child.phase.value}, {heard}")
         return "\n".join(lines)
+
+
+def _sameness(cause: str, jobs: Sequence[InvolvedJob]) -> str:
+    """Return what is the same for deaths of one cause in the same tasks; nothing where these are not known."""
+    tasks = {job.task for job in jobs}
+    return "" if "" in tasks else " ".join([cause, *sorted(tasks)])
 
 
 def _who(child: Child) -> dict[str, Any]:

@@ -101,7 +101,7 @@ class InProcessWorker:
         self._announcer = Announcer(self._events)
         self._threads = ThreadExecutor(1)
         self._closures = Closures(app.windows if ground.keeps_windows else (), self._clock)
-        self._cannot_stop: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._cannot_stop: asyncio.Future[tuple[str, str]] = asyncio.get_running_loop().create_future()
         calls = StoreCalls(self._backend, self._clock, self._events, random, app.settings.store_timeout)
         self._attempts = Attempts(
             tasks=self._tasks,
@@ -139,7 +139,8 @@ class InProcessWorker:
             self._events.emit(WorkerCrashed(self._id, os.getpid(), death.evidence, 1, len(released)))
             self._ran(await self._told(dying.claim, None))
             if self._cannot_stop.done():
-                raise AssertionError(f"job {dying.claim.job_id} cannot be stopped: {self._cannot_stop.result()}")
+                told = "\n".join(self._cannot_stop.result())
+                raise AssertionError(f"job {dying.claim.job_id} cannot be stopped: {told}")
         return Worked(dying is not None, min(filter(None, self._next_due), default=None))
 
     # -- the way of a claim ----------------------------------------------------------------------------------
@@ -190,7 +191,7 @@ class InProcessWorker:
                 attempt.cancel()
                 await asyncio.wait([attempt], timeout=LAST_WORDS)
         if self._cannot_stop.done():
-            control.evidence = self._cannot_stop.result()
+            control.evidence, _ = self._cannot_stop.result()
             return None
         return attempt.result()
 
@@ -234,9 +235,9 @@ class InProcessWorker:
         self._announcer.progressed(control.claim, progress)
         self._backend.run(self._backend.verbs.progress(self._id, [(control.claim.ref, progress)]))
 
-    def _stuck(self, _: Control, why: str) -> None:
+    def _stuck(self, _: Control, why: str, stack: str) -> None:
         if not self._cannot_stop.done():
-            self._cannot_stop.set_result(why)
+            self._cannot_stop.set_result((why, stack))
 
     def _info(self) -> WorkerInfo:
         lease = self._ground.app.settings.lease_span

@@ -34,7 +34,7 @@ from holdfast.worker.judge import Judge, describe
 from holdfast.worker.logtail import attempt_here
 from holdfast.worker.notes import Notes
 from holdfast.worker.reporter import Reporter
-from holdfast.worker.running import Running
+from holdfast.worker.running import CannotStop, Running
 from holdfast.worker.threads import ThreadExecutor
 from holdfast.worker.transaction import JobTransaction
 
@@ -78,7 +78,7 @@ class Attempts:
         reporter: Reporter,
         closures: Closures,
         threads: ThreadExecutor,
-        stuck: Callable[[Control, str], None],
+        stuck: CannotStop,
         middleware: Sequence[Middleware],
         cells: Callable[[], Cells] | None = None,
     ) -> None:

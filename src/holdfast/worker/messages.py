@@ -118,12 +118,13 @@ class Pulse(msgspec.Struct, frozen=True, tag=True):
 
 
 class Stuck(msgspec.Struct, frozen=True, tag=True):
-    """A handler ignores its timeout and cannot be stopped: this child must be replaced."""
+    """A handler ignores its timeout and cannot be stopped: this child must be replaced. `stack` is where it is."""
 
     job_id: str
     fence: int
     reason: str
     task: str = ""
+    stack: str = ""
 
 
 class Unfit(msgspec.Struct, frozen=True, tag=True):

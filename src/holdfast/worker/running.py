@@ -20,10 +20,15 @@ from holdfast.worker.around import Threaded, wrap
 from holdfast.worker.control import Control, StopReason
 from holdfast.worker.judge import Judge
 from holdfast.worker.picture import stack_of
+from holdfast.worker.places import users_line
 from holdfast.worker.threads import ThreadCall, ThreadExecutor
 
 STUCK_AFTER = 10.0
 """Seconds that a handler is given to heed its timeout before its process is replaced."""
+
+
+CannotStop = Callable[[Control, str, str], None]
+"""Hears of a handler that ignores its timeout: in a sentence, and where it is as a stack."""
 
 
 class Running(msgspec.Struct):
@@ -33,7 +38,7 @@ class Running(msgspec.Struct):
     judge: Judge
     clock: Clock
     threads: ThreadExecutor
-    stuck: Callable[[Control, str], None]
+    stuck: CannotStop
     handler: Callable[[], Any]
     inside: Threaded | None = None
 
@@ -114,7 +119,8 @@ class Running(msgspec.Struct):
         return True
 
     def _ignored(self, timeout: float, where: str) -> None:
-        self.stuck(self.control, f"it ignores its timeout of {timeout:g} s, here:\n{where}")
+        line = users_line(where)
+        self.stuck(self.control, f"it ignores its timeout of {timeout:g} s{f', at {line}' if line else ''}", where)
 
     def _raised(self, error: BaseException) -> Ending | None:
         """Judge what was raised; a handler that ends because it was told to is not to blame."""

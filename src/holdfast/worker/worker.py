@@ -359,10 +359,10 @@ class Worker:
     def _look_again(self) -> None:
         self._claimer.wake()
 
-    def _stuck(self, control: Control, why: str) -> None:
+    def _stuck(self, control: Control, why: str, stack: str) -> None:
         claim, why = control.claim, control.scrub.text(why)
         log.error("job %s cannot be stopped: %s", claim.job_id, why)
-        self._ports.channel.send(Stuck(claim.job_id, claim.fence, why, claim.task))
+        self._ports.channel.send(Stuck(claim.job_id, claim.fence, why, claim.task, control.scrub.text(stack)))
 
     # -- ends ------------------------------------------------------------------------------------------------
 

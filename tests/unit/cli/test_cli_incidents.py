@@ -9,6 +9,7 @@ import pytest
 from cli_world import WORKER, answer, assert_refused
 
 from holdfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
+from holdfast.core.job import Failure
 from holdfast.ids import new_job_id
 from holdfast.incidents.book import list_incidents, read_evidence, write_incident
 from holdfast.store.errand import run_errand
@@ -17,7 +18,7 @@ HOUR = timedelta(hours=1)
 EVIDENCE = Evidence({"exit": "status 9", "stacks": "Thread 1:\n  in render\n", "log_tail": "last \x1b[31mwords"})
 FIELDS = {
     *("id", "trouble", "summary", "at", "last_at", "count", "host", "supervisor", "worker", "pid", "jobs"),
-    *("fingerprint", "folder"),
+    *("more_jobs", "fingerprint", "folder"),
 }
 
 
@@ -88,6 +89,10 @@ class TestList:
         moment = (datetime.now(UTC) - 40 * HOUR).isoformat()
         assert listed() == [crash, hang, lost]
         assert listed("--trouble", "hang", "--trouble", "lost") == [hang, lost]
+        memory = happened(Trouble.OUT_OF_MEMORY, ago=60 * HOUR)
+        for words in ("out_of_memory", "out of memory", "Out of Memory"):
+            assert listed("--trouble", words) == [memory], "as the table shows it"
+        holdfast("incidents", "forget", memory)
         assert listed("--since", "1d") == [crash]
         assert listed("--since", moment) == [crash, hang]
         assert listed("--job", job) == listed("--job", job[-8:]) == listed("--task", "render") == [crash]
@@ -267,6 +272,46 @@ class TestLinks:
         rows = {row.split()[0]: row for row in holdfast("dead", "list").stdout.splitlines()}
         assert f"{last[-8:]} +1" in rows[job]
         assert last[-8:] not in rows[other]
+
+    def test_a_job_that_its_incident_does_not_name_any_more_leads_to_it(self, world, holdfast, happened):
+        """One that happened often names the last jobs only, and says how many more there were."""
+        last = world.dead(task="render")
+        incident = happened(jobs=[last], count=61, more_jobs=60)
+        early, other = (
+            world.dead(task="render", failure=Failure("Crash", f"it died (incident {incident[-8:]})")),
+            world.dead(),
+        )
+        assert answer(holdfast("jobs", "show", early, "--json"))["incidents"] == [incident]
+        listed = {each["id"]: each["incidents"] for each in answer(holdfast("dead", "list", "--json"))}
+        assert listed == {last: [incident], early: [incident], other: []}
+        for job, found in ((early, [incident]), (early[-8:], [incident]), (other, []), (new_job_id(), [])):
+            shown = answer(holdfast("incidents", "list", "--json", "--job", job))
+            assert [each["id"] for each in shown] == found
+        assert "more than 1 job of render" in holdfast("incidents", "list").stdout
+        assert "and 60 runs more before these" in holdfast("incidents", "show", incident).stdout
+
+    def test_an_incident_that_is_forgotten_is_told_to_be(self, world, holdfast, happened):
+        incident = happened()
+        job = world.dead(failure=Failure("Crash", f"it died (incident {incident[-8:]})"))
+        assert answer(holdfast("jobs", "show", job, "--json"))["forgotten_incidents"] == []
+        holdfast("incidents", "forget", incident)
+        shown = answer(holdfast("jobs", "show", job, "--json"))
+        assert (shown["incidents"], shown["forgotten_incidents"]) == ([], [incident[-8:]])
+        told = holdfast("jobs", "show", job).stdout
+        assert f"{incident[-8:]} was forgotten, with the evidence" in told
+        assert "incidents show" not in told
+
+    def test_a_narrow_terminal_has_room_for_the_incident_of_a_dead_job(
+        self, world, holdfast, happened, monkeypatch
+    ):
+        monkeypatch.setenv("COLUMNS", "80")
+        job = world.dead(task="render_all_the_pages", failure=Failure("Crash", "a long story " * 20))
+        incident = happened(jobs=[job])
+        header, _, row = holdfast("dead", "list").stdout.splitlines()
+        assert {"ID", "ERROR", "INCIDENT"} <= set(header.split())
+        assert row.split()[0] == job[-8:]
+        assert row.rstrip().endswith(incident[-8:])
+        assert "a long" in row
 
     def test_doctor_tells_of_the_last_day(self, holdfast, happened):
         def found():

@@ -8,6 +8,7 @@ from cli_schedules import keep
 from cli_world import CONTRACT, SMTP, WORKER, World, answer, assert_refused, bare
 
 from holdfast import Every
+from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import Failure, OnConflict, OnLate
 from holdfast.core.states import Move, State
 
@@ -26,8 +27,20 @@ class TestJobsShow:
 
     def test_json_tells_the_history(self, world, holdfast):
         (attempt,) = answer(holdfast("jobs", "show", world.dead(), "--json"))["attempts"]
-        assert attempt.keys() == {"fence", "worker", "started_at", "ended_at", "how", "error", "traceback", "log"}
+        times = {"started", "started_at", "ended_at"}
+        assert attempt.keys() == {"fence", "worker", *times, "how", "error", "traceback", "log"}
         assert (attempt["fence"], attempt["how"], attempt["error"]) == (1, "die", "SMTPError: 451 try again")
+
+    def test_who_came_down_before_its_start_was_marked_had_started(self, world, holdfast):
+        """Its supervisor knows it from the notes; of what was only held it knows that it had not."""
+        blamed, held = world.enqueue(), world.enqueue()
+        ref = world.claim(blamed).ref
+        world.claim(held)
+        world.do(world.verbs.bury(WORKER, Death(DeathKind.CRASHED, frozenset({ref}), "its process exited")))
+        for job, started, words in ((blamed, True, "time not known"), (held, False, "not started")):
+            (attempt,) = answer(holdfast("jobs", "show", job, "--json"))["attempts"]
+            assert (attempt["started_at"], attempt["started"]) == (None, started)
+            assert words in holdfast("jobs", "show", job).stdout
 
     def test_key_tags_metadata_and_times_are_shown(self, world, holdfast):
         job_id = world.enqueue(

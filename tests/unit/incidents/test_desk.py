@@ -7,7 +7,9 @@ from datetime import timedelta
 import pytest
 from reporting import NOON, STACKS, Office, a_job, an_incident, play
 
+from holdfast.codec import MASK
 from holdfast.core.incident import Evidence, Trouble
+from holdfast.core.job import NewJob
 from holdfast.incidents import desk as desk_module
 from holdfast.incidents.book import forget_incidents
 from holdfast.incidents.folding import MOST_JOBS, MOST_REMEMBERED, MOST_WAITING, SAME_WITHIN
@@ -43,7 +45,8 @@ def test_a_flood_is_one_incident_and_a_handful_of_writes():
         assert ids == {kept.id}, "every report is told the id under which it is kept"
         assert kept.count == 10_000
         assert (kept.at, kept.last_at) == (NOON, NOON + timedelta(seconds=9_999 / 500))
-        assert len(kept.jobs) == MOST_JOBS
+        assert kept.jobs == tuple(a_job(number) for number in range(10_000 - MOST_JOBS, 10_000)), "the last"
+        assert len(kept.jobs) + kept.more_jobs == 10_000
         assert office.evidence(kept.id) == STACKS.parts
         assert office.backend.changes <= 7
 
@@ -232,6 +235,26 @@ def test_secrets_of_the_url_and_in_texts_are_not_kept():
         assert kept.summary == "no •••• here, password=••••"
 
     play(story, url="postgresql://shop:s3cr3t%2Fx@db/shop")
+
+
+def test_secrets_of_the_first_are_removed_when_it_is_not_named_any_more():
+    """The evidence is that of the first time, however many came before the store could be asked."""
+
+    async def story(office):
+        payload = b'{"args":{},"secret":{"pin":"hunter22"}}'
+        office.backend.run(office.backend.verbs.enqueue([NewJob("job-0", "send_email", payload)]))
+        office.backend.away = True
+        first = office.report(evidence=Evidence({"log": "said hunter22"}), jobs=(a_job(0),))
+        for number in range(1, 2 * MOST_JOBS):
+            office.report(jobs=(a_job(number),))
+        await asyncio.sleep(1)
+        office.backend.away = False
+        await asyncio.sleep(10)
+        [kept] = office.kept()
+        assert (kept.count, len(kept.jobs), kept.more_jobs) == (2 * MOST_JOBS, MOST_JOBS, MOST_JOBS)
+        assert office.evidence(first) == {"log": f"said {MASK}"}
+
+    play(story)
 
 
 def test_reporting_never_raises(caplog):

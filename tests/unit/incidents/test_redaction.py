@@ -72,6 +72,9 @@ TEXTS = {
     "?a=1&api_key=xyz&b=2": f"?a=1&api_key={MASK}&b=2",
     "token: expired-0": f"token: {MASK}",
     "jwt eyJhbGciOi.eyJzdWIi.c2ln here": f"jwt {MASK} here",
+    "jwt session-eyJhbGciOi.eyJzdWIi.c2ln here": f"jwt session-{MASK} here",
+    "jwt eyJ-eyJhbGciOi.eyJzdWIi here": f"jwt {MASK} here",
+    "no.jwt eyJhbGciOi eyJ.x here": "no.jwt eyJhbGciOi eyJ.x here",
     "id AKIAIOSFODNN7EXAMPLE.": f"id {MASK}.",
     "a\n-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\nb": f"a\n{MASK}\nb",
     "-----BEGIN PRIVATE KEY-----\nMIIE": MASK,
@@ -236,7 +239,21 @@ def test_random_looks(text, random):
 
 
 @pytest.mark.timeout(30)
-@pytest.mark.parametrize("piece", ["a://b:", "password='", "x-key", "eyJabcdefgh.", "bearer ", "Cookie: \\", "aa-"])
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "a://b:",
+        "password='",
+        "x-key",
+        "eyJabcdefgh.",
+        "eyJ-",
+        "eyJabcdefgh-",
+        "-eyJ",
+        "bearer ",
+        "Cookie: \\",
+        "aa-",
+    ],
+)
 def test_no_text_takes_long(piece):
     """What a handler logs cannot hold up a supervisor: the work grows with the text, and not with its square."""
     redact_text(piece * (1_000_000 // len(piece)))

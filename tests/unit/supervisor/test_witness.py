@@ -2,14 +2,17 @@
 
 import asyncio
 import signal
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from household import Household
 
 from holdfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
-from holdfast.core.job import ClaimRef, Progress
+from holdfast.core.job import ClaimRef, NewJob, Progress
 from holdfast.errors import StoreUnavailableError
+from holdfast.incidents.desk import Desk
+from holdfast.incidents.naming import named_in
 from holdfast.store.protocol import Worker, WorkerInfo
 from holdfast.supervisor import witness as module
 from holdfast.supervisor.child import Exit, Phase
@@ -28,8 +31,12 @@ class Tray:
     def __init__(self) -> None:
         self.reported: list[tuple[Incident, Evidence | None]] = []
 
-    def report(self, incident: Incident, evidence: Evidence | None = None) -> None:
+    def report(self, incident: Incident, evidence: Evidence | None = None) -> str:
         self.reported.append((incident, evidence))
+        return incident.id
+
+    def knows(self, _incident: Incident) -> bool:
+        return False
 
     def learn(self, _settings: object) -> None:
         """Keep all."""
@@ -127,12 +134,13 @@ async def test_who_was_ended_by_us_did_not_run_out_of_memory(monkeypatch) -> Non
     """The signal was ours: a hang is called a hang, with how it was found."""
     house = Household()
     seat = Seat(house, monkeypatch, Memory(Seen(kills_before=1, kills=2)))
-    house.child.verdict = "it gave no sign of life for 120 s, here:\nstacks"
+    house.child.verdict = "it gave no sign of life for 120 s, at jobs.py:7 in render"
     house.child.portrait = {"stacks": "somewhere"}
     await seat.witness.saw_end(house.child, KILLED)
     incident, parts = await seat.told()
     assert incident.trouble is Trouble.HANG
-    assert "hung (it gave no sign of life for 120 s) and was ended with no job running" in incident.summary
+    sentence = "hung (it gave no sign of life for 120 s, at jobs.py:7 in render) and was ended with no job running"
+    assert sentence in incident.summary
     assert parts["stacks"] == "somewhere"
     assert "memory" not in parts
 
@@ -181,13 +189,56 @@ async def test_a_stuck_handler_is_told_once(monkeypatch) -> None:
     house = Household()
     seat, ref = Seat(house, monkeypatch), run_a_job(house)
     await asyncio.sleep(0)
-    seat.witness.heard(house.child, Stuck(*ref, "it ignores its timeout of 3 s, here:\n  in dawdle"))
+    seat.witness.heard(house.child, Stuck(*ref, "it ignores its timeout of 3 s", "task", "  in dawdle"))
     house.child.stuck.add(ref)
     await seat.witness.saw_end(house.child, KILLED)
     incident, parts = await seat.told()
     assert incident.trouble is Trouble.STUCK
     assert incident.summary == "worker ours cannot stop task job: it ignores its timeout of 3 s"
     assert parts["stack"] == "  in dawdle"
+
+
+class TestTheSameDeathAgain:
+    """Children that die of one cause in one task are one incident, and whatever was told of it names that one."""
+
+    @staticmethod
+    async def deaths(
+        monkeypatch, *ends: Exit, tasks: str = "ttt", slow: bool = False
+    ) -> tuple[list[Incident], list[str]]:
+        """Let a child die so, one after the other, each with a job of its own; return incidents and their names."""
+        house, kept, names = Household(), {}, []
+        seat = Seat(house, monkeypatch)
+        desk = seat.witness._desk = Desk(house.clock)
+        for number, (end, task) in enumerate(zip(ends, tasks, strict=False)):
+            [claim] = house.claim("ours", NewJob(f"job-{number}", task, b"{}"))
+            house.notes.answered(number + 1, [claim.ref])
+            house.notes.started(claim.ref)
+            child = house.child = replace(house.child, incident="", incident_told=False)
+            await asyncio.sleep(0)
+            house.backend.latency = MOMENT if slow else 0.0
+            await seat.witness.saw_end(child, end)
+            names.append(child.death(end).evidence)
+            await asyncio.sleep(10)
+            house.notes.ended([claim.ref])
+        for case in desk._cases._cases.values():
+            kept[case.incident.id] = case.incident
+        return list(kept.values()), names
+
+    async def test_it_is_counted_and_its_jobs_are_found(self, monkeypatch) -> None:
+        [incident], names = await self.deaths(monkeypatch, SEGV, SEGV, SEGV)
+        assert incident.count == 3
+        assert [job.job_id for job in incident.jobs] == ["job-0", "job-1", "job-2"]
+        assert set(names) == {f"its process was ended by SIGSEGV (incident {incident.id[-8:]})"}
+
+    async def test_another_signal_or_task_is_another_incident(self, monkeypatch) -> None:
+        incidents, _ = await self.deaths(monkeypatch, SEGV, Exit(-signal.SIGABRT), SEGV, SEGV, tasks="ttut")
+        assert [(each.count, len(each.jobs)) for each in incidents] == [(2, 2), (1, 1), (1, 1)]
+
+    async def test_whoever_was_told_an_id_finds_it(self, monkeypatch) -> None:
+        """A store that is slow to say what ran: the burial does not wait, and the job names what is really kept."""
+        incidents, names = await self.deaths(monkeypatch, SEGV, SEGV, slow=True)
+        assert [named_in(name) for name in names] == [each.id[-8:] for each in incidents]
+        assert len(incidents) == 2
 
 
 async def test_what_a_child_notices(monkeypatch) -> None:

@@ -1,6 +1,7 @@
 """Middleware runs around each attempt, and what it does counts as the handler's."""
 
 import asyncio
+import re
 import threading
 import time
 from contextvars import ContextVar
@@ -287,7 +288,7 @@ def test_a_stuck_thread_within_middleware_is_told_of_with_its_own_stack(monkeypa
     """The supervisor learns where the thread is, not that someone awaits it."""
     monkeypatch.setattr(running, "STUCK_AFTER", 0.1)
     app, free = Holdfast("memory://"), threading.Event()
-    reasons = []
+    told = []
 
     @app.task(timeout=0.1, max_attempts=1)
     def in_thread(word: str) -> str:
@@ -300,15 +301,17 @@ def test_a_stuck_thread_within_middleware_is_told_of_with_its_own_stack(monkeypa
 
     async def scenario() -> None:
         stage = Stage(app)
-        stage.worker._attempts._stuck = lambda _control, why: reasons.append(why)
+        stage.worker._attempts._stuck = lambda _control, *words: told.append(words)
         handle = in_thread.enqueue("hello")
         async with working(stage):
-            await stage.until(lambda: reasons)
+            await stage.until(lambda: told)
             free.set()
             await stage.settled(handle)
 
     play(scenario, virtual=False)
-    assert "free.wait(10)" in reasons[0]
+    [(why, stack)] = told
+    assert "free.wait(10)" in stack
+    assert re.fullmatch(r"it ignores its timeout of 0\.1 s, at \S*test_middleware\.py:\d+ in in_thread", why)
 
 
 def not_async(ctx, call_next): ...

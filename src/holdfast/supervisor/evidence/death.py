@@ -18,10 +18,14 @@ _OF_MEMORY = {Certainty.CERTAIN: "ran out of memory", Certainty.LIKELY: "most li
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a child died of, in words that follow its name, with what was found and what it ran."""
+    """What a child died of, in words that follow its name, with what was found and what it ran.
+
+    `cause` is the same for the same cause of death, whatever else differs.
+    """
 
     trouble: Trouble
     how: str
+    cause: str
     parts: Mapping[str, str]
     claims: frozenset[ClaimRef]
 
@@ -35,14 +39,17 @@ def examine(child: Child, death: Death, end: Exit, memory: MemoryWatch) -> Findi
     _tried(parts, "remains", lambda: parts.update(child.process.remains()))
     parts |= child.portrait or {}
     if child.portrait is not None:
-        trouble, how = Trouble.HANG, f"hung ({child.verdict.partition(',')[0]}) and was ended"
+        trouble, how, cause = Trouble.HANG, f"hung ({child.verdict}) and was ended", f"hung {child.where}"
     elif verdict is not None and verdict.holds:
-        trouble, how = Trouble.OUT_OF_MEMORY, _OF_MEMORY[verdict.certainty]
+        trouble = Trouble.OUT_OF_MEMORY
+        how = cause = _OF_MEMORY[verdict.certainty]
     elif child.phase is Phase.STARTING and child.verdict:
-        trouble, how = Trouble.CRASH, f"failed ({child.verdict.partition(chr(10))[0]})"
+        trouble = Trouble.CRASH
+        how = cause = f"failed ({child.verdict.partition(chr(10))[0]})"
     else:
-        trouble, how = Trouble.CRASH, _died(end)
-    return Finding(trouble, how, parts, death.started)
+        trouble = Trouble.CRASH
+        how = cause = _died(end)
+    return Finding(trouble, how, cause, parts, death.started)
 
 
 def _died(end: Exit) -> str:

@@ -33,7 +33,7 @@ _KILOBYTE = 1024 if sys.platform != "darwin" else 1
 
 
 class End(msgspec.Struct, frozen=True):
-    """How a cell ended: by which signal, or with which code it exited, and the most memory that it took.
+    """How a cell ended: by which signal, or with which status it exited, and the most memory that it took.
 
     The code is None, and the rest 0, where nobody knows: code in the worker has reaped it, or ignores SIGCHLD.
     """
@@ -48,7 +48,7 @@ class End(msgspec.Struct, frozen=True):
                 "ended; how is not known, for its worker reaps processes that it did not start, or ignores SIGCHLD"
             )
         if not self.signal:
-            return f"exited with code {self.code}"
+            return f"exited with status {self.code}"
         try:
             return f"was ended by {signal.Signals(self.signal).name}"
         except ValueError:

@@ -242,7 +242,7 @@ def _for_want_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError)
 
 
-def _killed_anyway(_: Control, __: str) -> None:
+def _killed_anyway(_: Control, __: str, ___: str) -> None:
     """Say nothing of a handler that ignores its timeout: the worker ends this process."""
 
 
