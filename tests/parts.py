@@ -1,6 +1,6 @@
 """Runs all tests in parts, several at once: most of them wait for processes, and a machine has more than one core.
 
-What a part says is shown when it is over. The long part comes first and the others are short, so that all who run
+What a part says is shown when it is over. The long parts come first and the others are short, so that all who run
 them end at about the same time. With arguments it is one plain pytest.
 """
 
@@ -17,9 +17,9 @@ TELL_SLOW = ["--durations=5", "--durations-min=10"]
 
 
 def parts() -> list[list[str]]:
-    """Return what each part runs: the unit and conformance tests, and then so manieth files of acceptance tests."""
+    """Return what each part runs: unit tests, conformance tests, and then so manieth files of acceptance tests."""
     files = sorted(map(str, (HERE / "acceptance").glob("test_*.py")))
-    return [[str(HERE / "unit"), str(HERE / "conformance")], *(files[n::SHORT_PARTS] for n in range(SHORT_PARTS))]
+    return [[str(HERE / "unit")], [str(HERE / "conformance")], *(files[n::SHORT_PARTS] for n in range(SHORT_PARTS))]
 
 
 def run(part: list[str]) -> subprocess.CompletedProcess[str]:
