@@ -17,8 +17,9 @@ STOPS_WITHIN = 15.0
 """Seconds beyond the grace after which systemd ends what is left; a stop takes about half of them."""
 
 
-def test_gil_hog_keeps_claim(fleet):
+def test_gil_hog_keeps_claim(fleet_on_each_store):
     """A handler that holds the interpreter for three leases keeps its claim: it runs once and is not charged."""
+    fleet = fleet_on_each_store
     lease = sizes(short=2, full=15)
     hog, other = fleet.start_workers(2, lease=lease)
     fleet.wait_until_it_may_bury(other)
