@@ -10,14 +10,24 @@ UNKNOWN = 0.1
 """Seconds that a job is expected to last at least, where nothing is known of it."""
 
 
-def crowded_out(due_in: Sequence[float], free: int, busy: int, lasts: float | None) -> list[int]:
+def outlasts(ages: Sequence[float], lasts: float) -> list[float]:
+    """Return for how many seconds more than others jobs will last that have run for so long.
+
+    None (0) as a rule; but one that has run for longer than jobs last is of another kind: as long again.
+    """
+    return [age if age > lasts else 0.0 for age in ages]
+
+
+def crowded_out(due_in: Sequence[float], free: int, ages: Sequence[float], lasts: float | None) -> list[int]:
     """Return the positions of those that would wait for too long, of jobs due in so many seconds, in their order.
 
-    Every job is expected to last for the same time; those that run, to end one after the other within it. Where it
-    is not known how long they last, only those are crowded out that are due at the same time as too many others.
+    Every job is expected to last for the same time; those that run, to end one after the other within it, but for
+    those that outlast it. Where it is not known how long they last, only those are crowded out that are due at the
+    same time as too many others.
     """
     lasts = UNKNOWN if lasts is None else lasts
-    places = [0.0] * free + [lasts * (position + 1) / (busy + 1) for position in range(busy)]
+    within = [lasts * (position + 1) / (len(ages) + 1) for position in range(len(ages))]
+    places = [0.0] * free + [more or end for more, end in zip(outlasts(ages, lasts), within, strict=True)]
     heapq.heapify(places)
     out = []
     for position, due in enumerate(due_in):

@@ -116,7 +116,20 @@ class Claimer:
     def overbooked(self) -> None:
         """Hear that due jobs went back for want of a place: look for them when there is one, if nobody else did."""
         self._looks.wait_for_a_place()
-        self._give_back_crowded()
+        self.look_after_held()
+
+    def look_after_held(self) -> bool:
+        """Let others have what would find no place here at its time, if they hear of it before; tell whether so."""
+        heard_at = self._looks.heard_at(self._clock.now())
+        if heard_at is None:
+            return False
+        crowded = self._timers.give_back_crowded(heard_at, self._load.lasts)
+        if crowded:
+            self._load.too_many_ahead()
+            self._looks.gave_back(min(claim.run_at for claim in crowded))
+        else:
+            self._load.not_too_many_ahead()
+        return bool(crowded)
 
     def stop(self) -> None:
         """Claim no more, but go on to look in its turns for others. A call that is under way is still answered."""
@@ -258,7 +271,7 @@ class Claimer:
         due = [claim for claim in answer.jobs if claim.run_at <= answer.now]
         if self._fair is not None and request.shares is not None:
             self._fair.learn(Counter(claim.queue for claim in due))
-        crowded = len(due) < len(answer.jobs) and self._give_back_crowded()
+        crowded = len(due) < len(answer.jobs) and self.look_after_held()
         found = self._looks.heed(look, request, answer, due=len(due), crowded=crowded)
         if found.filled:
             self._adopt = self._adopt or request.adopt  # there may be more of them
@@ -266,16 +279,3 @@ class Claimer:
             self._bell.ring()
         if found.report:
             self._report_look()
-
-    def _give_back_crowded(self) -> bool:
-        """Let others have what would find no place here at its time, if they hear of it before; tell whether so."""
-        heard_at = self._looks.heard_at(self._clock.now())
-        if heard_at is None:
-            return False
-        crowded = self._timers.give_back_crowded(heard_at, self._load.lasts)
-        if crowded:
-            self._load.too_many_ahead()
-            self._looks.gave_back(min(claim.run_at for claim in crowded))
-        else:
-            self._load.not_too_many_ahead()
-        return bool(crowded)

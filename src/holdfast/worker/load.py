@@ -2,6 +2,7 @@
 
 from holdfast.clock import Clock
 from holdfast.settings import Settings
+from holdfast.worker.booking import outlasts
 from holdfast.worker.completer import Completer
 from holdfast.worker.slots import Slots
 from holdfast.worker.timers import Timers
@@ -83,7 +84,7 @@ class Load:
     def overbooked(self) -> None:
         """Take note that due jobs waited in vain for those that run, which are half through, as a rule."""
         boot = self._clock.boot()
-        ages = [boot - control.started_boot for control in self._slots.running() if control.started_boot]
+        ages = [age for age in self._slots.ages(boot) if age]
         if ages:
             self.lasts = max(self.lasts or 0.0, 2 * sum(ages) / len(ages))
 
@@ -103,8 +104,12 @@ class Load:
             self.lasts = lasted if self.lasts is None else self.lasts + LEARNING * (lasted - self.lasts)
 
     def _most_ahead(self) -> int:
-        times = self._settings.look_ahead / (LASTS if self.lasts is None else max(self.lasts, SHORTEST))
-        return min(int(self._slots.free * max(times, 1.0) + self._slots.taken * times), self._most)
+        look_ahead, lasts = self._settings.look_ahead, LASTS if self.lasts is None else max(self.lasts, SHORTEST)
+        places = self._slots.free * max(look_ahead / lasts, 1.0)
+        if places < self._most:
+            outlasted = outlasts(self._slots.ages(self._clock.boot()), lasts)
+            places += sum(look_ahead - more for more in outlasted if more < look_ahead) / lasts
+        return min(int(places), self._most)
 
     def _measured_rate(self) -> float:
         now = self._clock.boot()

@@ -24,6 +24,10 @@ class Slots:
         """Return the attempts that run now."""
         return list(self._running)
 
+    def ages(self, boot: float) -> list[float]:
+        """Return for how many seconds each of them has run."""
+        return [boot - (control.started_boot or boot) for control in self._running]
+
     def take(self, control: Control) -> None:
         """Give an attempt its slot."""
         if not self._running:

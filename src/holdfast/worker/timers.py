@@ -52,6 +52,7 @@ class Timers:
         start: Callable[[Claim], None],
         release: Callable[[Claim], None],
         overbooked: Callable[[], None],
+        full: Callable[[], None],
         alarms: Alarms = LoopAlarm,
     ) -> None:
         self._clock = clock
@@ -61,13 +62,14 @@ class Timers:
         self._start = start
         self._release = release
         self._overbooked = overbooked
+        self._full = full
         self._closed = False
         self._order = count()
         self._ahead: list[tuple[float, int, Claim]] = []
         self._due: deque[tuple[float, Claim]] = deque()
         self._alarm = alarms(self._go_off)
         self._goes_off_at = math.inf
-        self._checks_from = -math.inf
+        self._checks_from = self._tells_from = -math.inf
 
     @property
     def ahead(self) -> int:
@@ -129,7 +131,8 @@ class Timers:
         """
         now = self._clock.now().timestamp()
         ahead = sorted(self._ahead)
-        out = crowded_out([entry[0] - now for entry in ahead], self._slots.free, self._slots.taken, lasts)
+        ages = self._slots.ages(self._clock.boot())
+        out = crowded_out([entry[0] - now for entry in ahead], self._slots.free, ages, lasts)
         crowded = {claim.ref for claim in (ahead[position][-1] for position in out) if claim.run_at > after}
         return self.give_back(lambda claim: claim.ref in crowded) if crowded else []
 
@@ -175,6 +178,14 @@ class Timers:
         self._goes_off_at = math.inf
         self.pump()
         self._give_back_overdue()
+        self._tell_if_full()
+
+    def _tell_if_full(self) -> None:
+        """Say now and again that there is no place for what is held for later, for those that run may last."""
+        boot = self._clock.boot()
+        if self._ahead and self._slots.free <= 0 and boot >= self._tells_from:
+            self._tells_from = boot + RECHECK
+            self._full()
 
     def _give_back_overdue(self) -> None:
         """Let others have what has waited for too long, several at a time where many do."""

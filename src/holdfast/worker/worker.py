@@ -138,6 +138,7 @@ class Worker:
             start=self._start,
             release=self._release,
             overbooked=self._overbooked,
+            full=self._look_after_held,
             alarms=ports.alarms,
         )
         self._load = Load(clock, self._slots, self._timers, self._completer, settings)
@@ -355,6 +356,9 @@ class Worker:
         """Have fewer jobs wait here: some have waited for too long, and went back."""
         self._load.overbooked()
         self._claimer.overbooked()
+
+    def _look_after_held(self) -> None:
+        self._claimer.look_after_held()
 
     def _look_again(self) -> None:
         self._claimer.wake()

@@ -89,6 +89,16 @@ def test_places_that_slow_jobs_have_taken_are_not_promised_to_others(
     assert load.wanted_ahead == 2
 
 
+def test_places_of_jobs_that_outlast_others_are_not_promised_to_any(
+    load: Load, slots: Slots, clock: FakeClock
+) -> None:
+    run(load, clock, 0.1)
+    start(slots, clock)
+    assert load.wanted_ahead == MOST_AHEAD
+    clock.advance(LOOK_AHEAD + 1)
+    assert load.wanted_ahead == 0
+
+
 def test_what_never_started_tells_nothing(load: Load) -> None:
     load.ended(None)
     assert load.lasts is None

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.bench.game.workload import LIVE_AHEAD, make_workload
+from holdfast.settings import Settings
 from virtual_fleet import PASSIVE, Fleet, play
 
 WORK = 0.083
@@ -158,6 +159,29 @@ def test_what_went_back_for_want_of_a_place_is_looked_for_when_there_is_one() ->
         assert max(fleet.delays()) == pytest.approx(2.9, abs=0.1)
 
     play(scenario, replace(PASSIVE, concurrency=2), silent=True)
+
+
+@pytest.mark.parametrize(("settings", "due"), [(Settings(url="memory://"), 28.0), (PASSIVE, 47.3)])
+def test_what_long_jobs_leave_no_place_for_others_have_in_time(settings: Settings, due: float) -> None:
+    """Who has had short jobs only, and runs long ones now, does not count on their end.
+
+    What it held before it knew of others goes back as soon as it does; what comes within reach later it leaves.
+    """
+
+    async def scenario(fleet: Fleet) -> None:
+        fleet.start()
+        await fleet.until(4)
+        fleet.enqueue((4 + place / 10 for place in range(20)), lasts=0.1)
+        await fleet.until(17)
+        fleet.enqueue([17.0] * 4, lasts=100.0)
+        await fleet.until(18)
+        fleet.start()
+        fleet.enqueue(due + place / 10 for place in range(10))
+        await fleet.until(due + 100)
+        starts = [fleet.ledger.starts[job][0][0] - at for job, at in fleet.run_at.items() if at >= due]
+        assert max(starts) < EXACT
+
+    play(scenario, replace(settings, concurrency=4), silent=True)
 
 
 def test_an_hour_forth_and_back_does_not_stop_the_turns() -> None:

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 
+import pytest
+
 from holdfast.core.job import Claim, ClaimRef
 from holdfast.store.protocol import Turn
 from holdfast.testing.simulator.loop import VirtualLoop
@@ -27,6 +29,7 @@ class Bench:
         self.started: list[tuple[float, str]] = []
         self.returned: list[str] = []
         self.overbooked_at: list[float] = []
+        self.full_at: list[float] = []
         self.timers = Timers(
             self.clock,
             self.lease,
@@ -35,6 +38,7 @@ class Bench:
             start=self._start,
             release=lambda claim: self.returned.append(claim.job_id),
             overbooked=lambda: self.overbooked_at.append(self.clock.boot()),
+            full=lambda: self.full_at.append(self.clock.boot()),
         )
 
     def _start(self, claim: Claim) -> None:
@@ -234,6 +238,19 @@ def test_many_that_wait_for_too_long_go_back_a_few_times_and_not_one_by_one() ->
         await asyncio.sleep(1.0 + 2 * PATIENCE)
         assert len(bench.returned) == 100
         assert 1 <= len(bench.overbooked_at) <= 10
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(("slots", "told"), [(0, range(2, 7)), (1, range(1))])
+def test_now_and_again_it_is_told_that_there_is_no_place_for_what_is_held(slots: int, told: range) -> None:
+    """Once a second or so, while all places are taken."""
+
+    async def scenario() -> None:
+        bench = Bench(slots=slots)
+        bench.timers.hold([bench.claim("later", 60)])
+        await asyncio.sleep(5.5)
+        assert len(bench.full_at) in told
 
     play(scenario)
 

@@ -11,9 +11,12 @@ class Ledger:
 
     running: set[tuple[str, ClaimRef]] = field(default_factory=set)
     starts: dict[str, list[tuple[float, str, int]]] = field(default_factory=dict)
+    beside: dict[str, int] = field(default_factory=dict)
+    """How many others ran at its worker when a job first started."""
 
     def started(self, at: float, worker: str, ref: ClaimRef) -> None:
         """Note the first line of a handler."""
+        self.beside.setdefault(ref.job_id, sum(who == worker for who, _ in self.running))
         self.running.add((worker, ref))
         self.starts.setdefault(ref.job_id, []).append((at, worker, ref.fence))
 

@@ -48,12 +48,13 @@ CHANGES_HANDS = 3
 
 
 class FairWeather:
-    """A while of it. `trees` are there already; `start_tree` starts one more."""
+    """A while of it. `trees` are there already; `start_tree` starts one more. A worker has so many `places`."""
 
-    def __init__(self, world: World, trees: Iterable[Tree], start_tree: Callable[[], Tree]) -> None:
+    def __init__(self, world: World, trees: Iterable[Tree], start_tree: Callable[[], Tree], *, places: int) -> None:
         self._world = world
         self._random = world.random
         self._start_tree = start_tree
+        self._places = places
         self._goers = list(trees)
         self._busy_until = 0.0
         self._jobs: list[str] = []
@@ -134,10 +135,11 @@ class FairWeather:
             return
         held_for = due_at - claims[0][1] if claims else 0.0
         may_be_late = LATE + CHANGES_HANDS * world.land.disk
-        if world.store.found_no_place(job_id):
-            may_be_late += SHORT_PATIENCE + CHECK
         if len(claims) == 1 and held_for > IN_GOOD_TIME + world.land.disk:
             may_be_late = WELL_KNOWN
+        had_last_place = world.ledger.beside.get(job_id) == self._places - 1
+        if had_last_place or world.store.found_no_place(job_id):
+            may_be_late += SHORT_PATIENCE + CHECK
         if started_at - due_at > may_be_late:
             world.violate(f"{job_id} was late by {started_at - due_at:.3f} s, claimed {held_for:.3f} s before")
 

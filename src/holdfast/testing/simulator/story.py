@@ -258,7 +258,7 @@ class Story:
                 self._world.violate(f"{job_id} did not start within {PROBE_WITHIN} s of its enqueue")
 
     async def _be_punctual(self) -> None:
-        await FairWeather(self._world, self._trees, self._start_tree).play()
+        await FairWeather(self._world, self._trees, self._start_tree, places=SETTINGS.concurrency).play()
 
     async def _pause(self, least: float, most: float) -> None:
         await asyncio.sleep(self._random.uniform(least, most))
