@@ -2,27 +2,15 @@
 
 import io
 import sys
+from collections import UserDict
+from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import click
 
-from holdfast.cli.bench import bench
-from holdfast.cli.check import check
 from holdfast.cli.connection import debug_option
-from holdfast.cli.dead import dead
-from holdfast.cli.doctor import doctor
 from holdfast.cli.failures import told_to_people
-from holdfast.cli.incidents import incidents
-from holdfast.cli.jobs import jobs
-from holdfast.cli.migrate import migrate
-from holdfast.cli.queues import queues
-from holdfast.cli.schedules import schedules
-from holdfast.cli.service import service
-from holdfast.cli.stats import stats
-from holdfast.cli.up import up
-from holdfast.cli.why import why
-from holdfast.cli.worker import worker
-from holdfast.cli.workers import workers
 
 _EPILOG = """\b
 Examples:
@@ -39,7 +27,48 @@ Exit codes:
   3    the store cannot be used: missing, locked, away, full or of another release
   130  interrupted
 """
+_COMMANDS = (
+    "up",
+    "worker",
+    "jobs",
+    "dead",
+    "queues",
+    "schedules",
+    "workers",
+    "incidents",
+    "stats",
+    "why",
+    "check",
+    "doctor",
+    "migrate",
+    "service",
+    "bench",
+)
+"""In the order in which people need them."""
+
 _SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
+
+
+class _ByName(UserDict[str, click.Command]):
+    """The commands. Each is in the file of its name, and loaded when it is asked for.
+
+    To load all of them takes longer than most of them run.
+    """
+
+    def __contains__(self, name: object) -> bool:
+        return name in _COMMANDS
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_COMMANDS)
+
+    def __len__(self) -> int:
+        return len(_COMMANDS)
+
+    def __missing__(self, name: str) -> click.Command:
+        if name not in _COMMANDS:
+            raise KeyError(name)
+        self.data[name] = getattr(import_module(f"holdfast.cli.{name}"), name)
+        return self.data[name]
 
 
 class _Commands(click.Group):
@@ -62,31 +91,11 @@ class _Commands(click.Group):
             return super().invoke(ctx)
 
 
-@click.group(cls=_Commands, epilog=_EPILOG, context_settings=_SETTINGS)
+@click.group(cls=_Commands, commands=_ByName(), epilog=_EPILOG, context_settings=_SETTINGS)
 @click.version_option(package_name="holdfast", prog_name="holdfast", message="%(prog)s %(version)s")
 @debug_option
 def cli() -> None:
     """Background jobs that hold fast: run workers, look at jobs, deal with what went wrong."""
-
-
-for _command in (
-    up,
-    worker,
-    jobs,
-    dead,
-    queues,
-    schedules,
-    workers,
-    incidents,
-    stats,
-    why,
-    check,
-    doctor,
-    migrate,
-    service,
-    bench,
-):
-    cli.add_command(_command)
 
 
 def main() -> None:
