@@ -4,6 +4,7 @@ What a part says is shown when it is over. The long parts come first and the oth
 them end at about the same time. With arguments it is one plain pytest.
 """
 
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -30,6 +31,7 @@ def run(part: list[str]) -> subprocess.CompletedProcess[str]:
 
 def main() -> int:
     """Run the tests; return the first exit code that is not 0."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each of a thousand processes would compile Holdfast anew
     if sys.argv[1:]:
         return subprocess.run([*PYTEST, *sys.argv[1:]], check=False).returncode
     code = 0
