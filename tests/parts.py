@@ -13,6 +13,10 @@ from pathlib import Path
 AT_ONCE = 5
 SHORT_PARTS = 14
 HERE = Path(__file__).parent
+UNIT = HERE / "unit"
+POSTGRES = UNIT / "postgres"
+"""As long as all other unit tests together."""
+
 PYTEST = [sys.executable, "-m", "pytest"]
 TELL_SLOW = ["--durations=5", "--durations-min=10"]
 
@@ -20,7 +24,8 @@ TELL_SLOW = ["--durations=5", "--durations-min=10"]
 def parts() -> list[list[str]]:
     """Return what each part runs: unit tests, conformance tests, and then so manieth files of acceptance tests."""
     files = sorted(map(str, (HERE / "acceptance").glob("test_*.py")))
-    return [[str(HERE / "unit")], [str(HERE / "conformance")], *(files[n::SHORT_PARTS] for n in range(SHORT_PARTS))]
+    long = [[str(POSTGRES)], [str(UNIT), f"--ignore={POSTGRES}"], [str(HERE / "conformance")]]
+    return [*long, *(files[n::SHORT_PARTS] for n in range(SHORT_PARTS))]
 
 
 def run(part: list[str]) -> subprocess.CompletedProcess[str]:

@@ -29,7 +29,7 @@ def test_a_schedule_is_made_changed_stopped_and_forgotten(fleet):
     arguments = ("--kwarg", "seconds=0.0", "--overlap", "allow", "--misfire", "all")
     made = schedules(fleet, "create", "naps", "nap", "--every", "200ms", "--anchored", *arguments)
     assert (made["state"], made["checked"]) == ("active", False)
-    wait_until(lambda: len(completed(fleet, "naps")) >= 3, what="three runs")
+    fleet.wait_for_completed(3)
     (listed,) = schedules(fleet)
     assert listed["last"]["decision"] == "fired"
     planned = [job["planned_at"] for job in completed(fleet, "naps")]
