@@ -11,6 +11,7 @@ import pytest
 from cli_world import bare, leaf_commands
 
 PROGRAM = Path(sys.executable).with_name("holdfast")
+LOADED = "import sys; from holdfast.cli.main import cli; cli(standalone_mode=False); print(*sys.modules)"
 
 
 class TestHelp:
@@ -43,6 +44,19 @@ class TestAsAProcess:
         result = self.run("jobs", "list", "--json", "--url", world.url)
         assert (result.returncode, result.stderr) == (0, "")
         assert [job["id"] for job in json.loads(result.stdout)] == [job_id]
+
+    def test_a_command_loads_no_other(self, world):
+        """Whoever asks for one thing does not wait for all."""
+        result = subprocess.run(
+            [sys.executable, "-c", LOADED, "stats", "--url", world.url], check=True, capture_output=True, text=True
+        )
+        loaded = set(result.stdout.splitlines()[-1].split())
+        assert loaded & {f"holdfast.cli.{path[0]}" for path, _ in leaf_commands()} == {"holdfast.cli.stats"}
+
+    def test_a_misspelt_command_is_guessed(self):
+        result = self.run("job")
+        assert (result.returncode, result.stdout) == (2, "")
+        assert "Did you mean 'jobs'?" in result.stderr
 
     def test_an_error_is_one_line_and_its_exit_code(self, tmp_path):
         result = self.run("jobs", "list", cwd=tmp_path)
