@@ -25,6 +25,7 @@ from report import show
 
 PERCENTILES = 100
 IMPORTS = 11
+BESIDE = "Beside it: checkpoints.py (what ctx.resume costs a loop), hot_path.py (instructions of a job)."
 PEERS_PYTHON = Path(os.environ.get("BENCH_PEERS_PYTHON", sys.executable)).absolute()
 
 
@@ -52,7 +53,7 @@ class Sizes:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    parser = argparse.ArgumentParser(prog="bench", description=__doc__, epilog=BESIDE)
     parser.add_argument("stores", nargs="*", metavar="STORE", help=f"{', '.join(FIELDS)} (default: all)")
     parser.add_argument("--jobs", type=int, default=30_000, help="jobs of the fast disciplines (default 30,000)")
     parser.add_argument("--rounds", type=int, default=5, help="rounds in which all take turns (default 5)")

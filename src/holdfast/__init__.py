@@ -18,16 +18,23 @@ from holdfast.context import Context, Interrupted
 from holdfast.core.backoff import Constant, Custom, Exponential, Linear
 from holdfast.core.job import Cancellation, Job, Progress
 from holdfast.core.outcome import Cancel, Discard, Fail, Retry, Snooze, Success
+from holdfast.core.retries import Retries
 from holdfast.core.states import State
+from holdfast.durable.files import SavedFile
 from holdfast.errors import (
     ArgumentsError,
     ConfigurationError,
+    CursorError,
     HoldfastError,
     JobCancelledError,
     JobDeadError,
     JobNotFoundError,
     JobStateError,
     KeyTakenError,
+    LockError,
+    LockLostError,
+    LockStateError,
+    LockTimeoutError,
     LostClaimError,
     ResultError,
     ResultExpiredError,
@@ -35,11 +42,15 @@ from holdfast.errors import (
     ScheduleExistsError,
     ScheduleNotFoundError,
     ScheduleUnreadableError,
+    StepChangedError,
+    StepError,
     StoreError,
     StoreUnavailableError,
+    WaitTimeoutError,
 )
 from holdfast.handle import JobHandle
 from holdfast.ids import new_job_id
+from holdfast.locks import Lock
 from holdfast.schedule.calendar import Calendar
 from holdfast.schedule.rules import AnyOf, At, Cron, Every
 from holdfast.schedule.window import Window
@@ -58,6 +69,7 @@ __all__ = [
     "Constant",
     "Context",
     "Cron",
+    "CursorError",
     "Custom",
     "Discard",
     "Every",
@@ -74,22 +86,32 @@ __all__ = [
     "JobStateError",
     "KeyTakenError",
     "Linear",
+    "Lock",
+    "LockError",
+    "LockLostError",
+    "LockStateError",
+    "LockTimeoutError",
     "LostClaimError",
     "Progress",
     "ResultError",
     "ResultExpiredError",
     "ResultTimeoutError",
+    "Retries",
     "Retry",
+    "SavedFile",
     "ScheduleExistsError",
     "ScheduleNotFoundError",
     "ScheduleUnreadableError",
     "Secret",
     "Snooze",
     "State",
+    "StepChangedError",
+    "StepError",
     "StoreError",
     "StoreUnavailableError",
     "Success",
     "Task",
+    "WaitTimeoutError",
     "Window",
     "__version__",
     "new_job_id",

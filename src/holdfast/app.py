@@ -1,7 +1,7 @@
 """The app: settings, tasks, events, and a store that is opened when it is first needed.
 
 It declares and connects; it neither works jobs nor administers them. Whatever a store can do is a verb of
-`app.verbs`, run by `app.call` or `await app.acall`.
+`app.verbs`, run by `app.call` or `await app.acall`. What it reaches by name there, jobs and locks, is in reach.py.
 """
 
 import os
@@ -14,14 +14,17 @@ from types import MappingProxyType, TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from holdfast.clock import Clock, SystemClock
 from holdfast.decorator import TaskDecorator
+from holdfast.durable.shelf import Shelf
 from holdfast.errors import ConfigurationError
 from holdfast.events import Events
-from holdfast.handle import JobHandle
 from holdfast.hooks import Lifespan, Middleware, check_lifespan, check_middleware
+from holdfast.locks.keeper import Deputy, Keepers
 from holdfast.policy import Policy, Seconds
+from holdfast.reach import Reach
 from holdfast.schedule.closing import About, ClosedHours, Windows, declare_hours
 from holdfast.schedule.declaring import Declaration
 from holdfast.schedule.recycle import RecycleRules, declare_recycling
@@ -31,6 +34,7 @@ from holdfast.settings import read_settings
 from holdfast.spelling import options_of
 from holdfast.store.backend import Backend
 from holdfast.store.errand import Errand, arun_errand, run_errand
+from holdfast.store.files import shelf_of
 from holdfast.store.open import check_url, open_backend
 from holdfast.store.protocol import Store
 from holdfast.store.verb import Verb
@@ -77,7 +81,7 @@ os.register_at_fork(
 )
 
 
-class Holdfast:
+class Holdfast(Reach):
     """An app: its tasks and the store that their jobs live in.
 
     `url` is the store's. Spans are seconds or timedeltas; what each setting means and its default is in
@@ -114,6 +118,8 @@ class Holdfast:
         keep_incidents_mb: int | None = None,
         blocked_warning: Seconds | UnsetType | None = UNSET,
         incident_locals: bool | None = None,
+        files: str | os.PathLike[str] | None = None,
+        files_limit: int | str | None = None,
         clock: Clock | None = None,
     ) -> None:
         given: dict[str, object] = {
@@ -142,6 +148,8 @@ class Holdfast:
             "keep_incidents_mb": keep_incidents_mb,
             "blocked_warning": blocked_warning,
             "incident_locals": incident_locals,
+            "files": files,
+            "files_limit": files_limit,
         }
         loaded = read_settings(given, url_check=check_url)
         self.settings = loaded.settings
@@ -156,6 +164,9 @@ class Holdfast:
         self._lifespans: list[Lifespan] = []
         self._backend: Backend | None = None
         self._waiter: Waiter | None = None
+        self._keepers: Keepers | None = None
+        self.deputy: Deputy | None = None
+        """Who keeps the locks of this process for it: in a worker, its supervisor."""
         self._stand_in: tuple[Backend, Waiter] | None = None
 
     @property
@@ -245,6 +256,17 @@ class Holdfast:
             return self._waiter
 
     @property
+    def keepers(self) -> Keepers:
+        """Who keeps the locks that this app holds; the first use makes it."""
+        keepers = self._keepers
+        if keepers is not None:
+            return keepers
+        with _OPENING.lock:
+            if self._keepers is None:
+                self._keepers = Keepers(self.backend, self.clock, lambda: self.deputy)
+            return self._keepers
+
+    @property
     def verbs(self) -> Store:
         """What the store can do; run it with `call` or `acall`."""
         return (self._backend or self.backend).verbs
@@ -298,9 +320,10 @@ class Holdfast:
             return await arun_errand(partial(self.acall, tx=tx), verb)
         return await (self.backend.arun(verb) if tx is None else self.backend.arun_in(verb, tx))
 
-    def handle(self, job_id: str) -> JobHandle[Any]:
-        """Return a handle for a job whose id was kept; `task.handle` knows the type of its result too."""
-        return JobHandle(job_id, "", self)
+    @property
+    def shelf(self) -> Shelf:
+        """Where the files are that jobs save."""
+        return shelf_of(replace(self.settings, url="memory://", files=None) if self._stand_in else self.settings)
 
     def prepare(self) -> None:
         """Open the store and make its tables ready, which the first use does otherwise.
@@ -314,6 +337,9 @@ class Holdfast:
         with _OPENING.lock:
             backend, self._backend = self._backend, None
             waiter, self._waiter = self._waiter, None
+            keepers, self._keepers = self._keepers, None
+        if keepers is not None:
+            keepers.close()
         if waiter is not None:
             waiter.close()
         if backend is not None:
@@ -326,9 +352,9 @@ class Holdfast:
         The app's own store, if it is open, stays so, and is not touched.
         """
         with _OPENING.lock:
-            own = self.clock, self._stand_in, self._backend, self._waiter
+            own = self.clock, self._stand_in, self._backend, self._waiter, self._keepers
             self.clock, self._stand_in = clock, (backend, waiter)
-            self._backend = self._waiter = None
+            self._backend = self._waiter = self._keepers = None
         try:
             yield
         finally:
@@ -336,7 +362,7 @@ class Holdfast:
                 self.close()
             finally:
                 with _OPENING.lock:
-                    self.clock, self._stand_in, self._backend, self._waiter = own
+                    self.clock, self._stand_in, self._backend, self._waiter, self._keepers = own
 
     def __enter__(self) -> Self:
         return self

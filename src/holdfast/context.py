@@ -6,32 +6,53 @@ the job cancelled, was it lost, where does progress go) through one small port t
 
 import logging
 import math
-from collections.abc import Callable, Mapping, MutableMapping
-from datetime import datetime
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, MutableMapping
+from datetime import datetime, timedelta
 from functools import cached_property
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
+from urllib.parse import quote
 
+from holdfast.codec.types import Supplied
+from holdfast.core.interruption import Interrupted, Suspended
 from holdfast.core.job import Claim, Progress
 from holdfast.core.provenance import planned_of, schedule_of
+from holdfast.durable.attempt import Durable
+from holdfast.durable.checkpoints import Checkpoints
+from holdfast.durable.cursor import Cursor
+from holdfast.durable.files import SavedFile
+from holdfast.durable.filing import Filing
+from holdfast.durable.handler import LongHandler
+from holdfast.durable.here import step_here
+from holdfast.durable.notebook import Notebook
+from holdfast.durable.positions import OnVersionWord
+from holdfast.durable.recall import Recall
+from holdfast.durable.resuming import Resume
+from holdfast.durable.shelf import Shelf, Source
+from holdfast.durable.waiting import Waiting
 from holdfast.errors import ArgumentsError, LostClaimError
+
+__all__ = [
+    "JOB_LOGGER",
+    "AttemptControl",
+    "Context",
+    "Interrupted",
+    "JobLogger",
+    "Scrub",
+    "Suspended",
+    "Transaction",
+]
 
 JOB_LOGGER = "holdfast.job"
 """The name of the logger of `Context.log`."""
+
+T = TypeVar("T")
 
 _LOGGER = logging.getLogger(JOB_LOGGER)
 _SCRUB = "holdfast_scrub"
 
 Scrub = Callable[[logging.LogRecord], None]
 """Takes the secrets of a job out of a log record."""
-
-
-class Interrupted(BaseException):
-    """The attempt should end now: its job was cancelled or lost, its worker stops, or a window is about to begin.
-
-    Like `asyncio.CancelledError` it is no `Exception`, so that a handler's `except Exception` cannot swallow it.
-    The worker knows which of them it was and ends the attempt accordingly.
-    """
 
 
 class Transaction(Protocol):
@@ -74,12 +95,27 @@ class AttemptControl(Protocol):
         """True once it is known that the claim belongs to someone else."""
         ...
 
+    @property
+    def notebook(self) -> Notebook:
+        """The memos of the job."""
+        ...
+
     def report(self, progress: Progress) -> None:
         """Take note of how far the job is; never blocks."""
         ...
 
     def transaction(self, connection: Any) -> Transaction:
         """Return a transaction on a connection of the handler's own, not yet begun."""
+        ...
+
+    @property
+    def shelf(self) -> Shelf:
+        """Where files of the job are put."""
+        ...
+
+    @property
+    def durable(self) -> Durable:
+        """What outlives this attempt: steps and waits."""
         ...
 
     def fault_point(self, name: str) -> None:
@@ -107,7 +143,7 @@ def _clean(record: logging.LogRecord) -> bool:
 _LOGGER.addFilter(_clean)
 
 
-class Context:
+class Context(Supplied, LongHandler):
     """One attempt of a job, as its handler sees it. `scrub` cleans what it logs."""
 
     def __init__(self, claim: Claim, control: AttemptControl, scrub: Scrub | None = None) -> None:
@@ -147,8 +183,13 @@ class Context:
 
     @property
     def idempotency_key(self) -> str:
-        """A key for outside services: the same in every attempt of this job, and of no other."""
-        return f"holdfast-{self._claim.job_id}"
+        """A key for outside services: the same in every attempt of this job, and of no other.
+
+        Inside a step it is the step's own, the same in every attempt too.
+        """
+        step = step_here.get()
+        key = f"holdfast-{self._claim.job_id}"
+        return key if step is None else f"{key}-{quote(step.name, safe='')}"
 
     @property
     def metadata(self) -> Mapping[str, str]:
@@ -170,8 +211,12 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """True once the handler should end: it was cancelled, its worker stops, or a window is about to begin."""
-        return self._control.cancelled
+        """True once the handler should end: it was cancelled, its worker stops, or a window is about to begin.
+
+        Inside a step with a timeout, also when that is over.
+        """
+        step = step_here.get()
+        return self._control.cancelled or (step is not None and step.overdue)
 
     @property
     def lost(self) -> bool:
@@ -184,22 +229,99 @@ class Context:
         fields = {"job_id": self.job_id, "task": self.task, "queue": self.queue, "attempt": self.attempt}
         return JobLogger(_LOGGER, fields if self._scrub is None else {**fields, _SCRUB: self._scrub})
 
-    def progress(self, done: float, total: float | None = None) -> None:
-        """Say how far the job is; anyone may see it. Returns at once, from any thread.
+    def progress(self, done: float, total: float | None = None, note: str | None = None) -> None:
+        """Say how far the job is and, in a note, what it is doing; anyone may see it.
 
-        Raises LostClaimError where the job is known to be lost.
+        It returns at once, from any thread. A note is one line, without the secrets of the job, and cut after 200
+        characters. Of what is said quickly one after the other only the latest is passed on. Raises LostClaimError
+        where the job is known to be lost.
         """
         if self._control.taken:
             raise LostClaimError(f"job {self.job_id} was lost to another worker; end the handler")
         for name, value in (("done", done), ("total", total)):
             if value is not None and not (math.isfinite(value) and value >= 0):
                 raise ArgumentsError(f"progress {name} must be a finite number, zero or more, not {value!r}")
-        self._control.report(Progress(float(done), None if total is None else float(total)))
+        if not isinstance(note, str | None):
+            raise ArgumentsError(f"the note of a progress must be a text, not {type(note).__name__}")
+        self._control.report(Progress(float(done), None if total is None else float(total), note))
 
     def raise_if_cancelled(self) -> None:
         """End the attempt here if its job was cancelled or is another's by now, or it was told or asked to end."""
-        if self._control.cancelled or self._control.taken:
+        if self.cancelled or self._control.taken:
             raise Interrupted
+
+    def save_file(self, name: str, data: Source) -> SavedFile:
+        """Keep a file with the job: bytes, or the pathlib.Path of a file, which is copied.
+
+        The bytes go to the folder of the setting `files`, and their size, hash and place to the store: when this
+        returns, both are there for good. Saved again, in this attempt or a later one, it takes the place of the one
+        before. It is kept as long as the job. In async code `asave_file`.
+
+        Raises ArgumentsError for a name that is none, for what is no bytes, and for more than `files_limit`,
+        ConfigurationError where no folder is set, and LostClaimError where the job is another's by now.
+        """
+        return self._filing.save(name, data)
+
+    async def asave_file(self, name: str, data: Source) -> SavedFile:
+        """Keep a file with the job, as `save_file` does, without blocking the event loop."""
+        return await self._filing.asave(name, data)
+
+    @property
+    def files(self) -> Mapping[str, SavedFile]:
+        """The files of the job by name, those of earlier attempts included. In async code `await ctx.afiles()`."""
+        return self._filing.all()
+
+    async def afiles(self) -> Mapping[str, SavedFile]:
+        """Return the files of the job by name, without blocking the event loop."""
+        return await self._filing.aall()
+
+    @cached_property
+    def _filing(self) -> Filing:
+        return Filing(self._recall, self._control.shelf, self._claim.ref)
+
+    @property
+    def cursor(self) -> Cursor:
+        """A value of your own that later attempts of the job find again: `load` it, `save` it."""
+        return self._checkpoints.cursor
+
+    def resume(
+        self,
+        items: Iterable[T] | AsyncIterable[T],
+        *,
+        key: Callable[[T], Any] | None = None,
+        every: int = 100,
+        seconds: timedelta | float = 5.0,
+        version: int = 1,
+        name: str = "items",
+        on_version: OnVersionWord = "raise",
+    ) -> Resume[T]:
+        """Loop over items, and in a later attempt go on after the last one that was done: `for`, or `async for`.
+
+        An item is done when the loop asks for the next; one in which it is left, by an exception or `break`, is
+        not. How far it is is saved every so many items or seconds, without waiting for it: after a crash at most
+        `every` items are done again. When the job is cancelled, times out or its worker stops, the loop ends
+        between two items, and none is done twice.
+
+        The place is found by counting, so the items must be the same in the same order; with `key`, it is after the
+        item whose key was saved. Give another `version` when the items come to mean something else: a place that
+        was saved under another one raises CursorError, or with `on_version="restart"` the loop begins anew. A
+        handler with several such loops gives each a `name`.
+        """
+        return self._checkpoints.resume(
+            items, key=key, every=every, seconds=seconds, version=version, name=name, on_version=on_version
+        )
+
+    @property
+    def _durable(self) -> Durable:
+        return self._control.durable
+
+    @cached_property
+    def _checkpoints(self) -> Checkpoints:
+        return Checkpoints(self._recall, lambda: self._control.durable.loops)
+
+    @cached_property
+    def _recall(self) -> Recall:
+        return Recall(Waiting(self, lambda: self._control.notebook))
 
     def transaction(self, connection: Any) -> Transaction:
         """Write rows of your own and complete the job in one transaction, on a connection to the store's database.

@@ -6,11 +6,11 @@ is. A Context in first position is not among the arguments; elsewhere it works, 
 
 import inspect
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, Concatenate, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 from holdfast.context import Context
 from holdfast.core.backoff import Backoff
-from holdfast.policy import DEFAULT, ExceptionTypes, IsolationWord, OnLateWord, Policy, Seconds, declare_policy
+from holdfast.policy import ExceptionTypes, IsolationWord, OnLateWord, Policy, Seconds, declare_policy
 from holdfast.schedule.closing import Windows
 from holdfast.schedule.rules import AnyRule
 from holdfast.spelling import refuse_unknown
@@ -25,36 +25,53 @@ Register = Callable[[Callable[..., Any], str | None, Policy, AnyRule | None, Win
 _OPTIONS = ("name", *inspect.signature(declare_policy).parameters, "schedule", "window")
 
 
+class TaskOptions(TypedDict, total=False):
+    """What may be declared of a task together with its function: `app.task(fn, queue="mail")`."""
+
+    name: str | None
+    queue: str
+    priority: int
+    max_attempts: int
+    backoff: Backoff | Seconds | None
+    timeout: Seconds | None
+    retry_on: ExceptionTypes | None
+    discard_on: ExceptionTypes
+    version: int
+    start_within: Seconds | None
+    on_late: OnLateWord
+    tags: Iterable[str]
+    keep_result: Seconds | None
+    isolation: IsolationWord
+    memory: int | str | None
+    schedule: AnyRule | None
+    window: Windows | None
+
+
 class TaskDecorator:
     """What `app.task` is: a decorator, and with arguments a maker of one that declares by another policy."""
 
-    def __init__(
-        self,
-        register: Register,
-        name: str | None = None,
-        policy: Policy = DEFAULT,
-        schedule: AnyRule | None = None,
-        window: Windows | None = None,
-    ) -> None:
+    def __init__(self, register: Register, **declared: Any) -> None:
+        refuse_unknown("app.task", declared, _OPTIONS)
         self._register = register
-        self._name = name
-        self._policy = policy
-        self._schedule = schedule
-        self._window = window
+        self._declared = declared
+        self._rest = {name: declared.get(name) for name in ("name", "schedule", "window")}
+        self._policy = declare_policy(**{name: declared[name] for name in declared if name not in self._rest})
 
     # A coroutine function is also a function of some result: mypy cannot know that the first match is meant.
     @overload
     def __call__(  # type: ignore[overload-overlap]
-        self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
+        self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /, **options: Unpack[TaskOptions]
     ) -> AsyncTask[P, R]: ...
     @overload
     def __call__(  # type: ignore[overload-overlap]
-        self, fn: Callable[P, Coroutine[Any, Any, R]], /
+        self, fn: Callable[P, Coroutine[Any, Any, R]], /, **options: Unpack[TaskOptions]
     ) -> AsyncTask[P, R]: ...
     @overload
-    def __call__(self, fn: Callable[Concatenate[Context, P], R], /) -> SyncTask[P, R]: ...
+    def __call__(
+        self, fn: Callable[Concatenate[Context, P], R], /, **options: Unpack[TaskOptions]
+    ) -> SyncTask[P, R]: ...
     @overload
-    def __call__(self, fn: Callable[P, R], /) -> SyncTask[P, R]: ...
+    def __call__(self, fn: Callable[P, R], /, **options: Unpack[TaskOptions]) -> SyncTask[P, R]: ...
     @overload
     def __call__(
         self,
@@ -79,23 +96,16 @@ class TaskDecorator:
         schedule: AnyRule | None = None,
         window: Windows | None = None,
     ) -> "TaskDecorator": ...
-    def __call__(
-        self,
-        fn: Callable[..., Any] | None = None,
-        /,
-        *,
-        name: str | None = None,
-        schedule: AnyRule | None = None,
-        window: Windows | None = None,
-        **declared: Any,
-    ) -> Any:
+    def __call__(self, fn: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
         """Make `fn` a task, or return a decorator that will, by the policy declared.
 
         `name` is the function's own unless given. A task with a `schedule` runs as often as that rule says, without
         arguments; the schedule has the task's name. Inside a `window`, or one of several, none of its jobs starts.
         See `holdfast.policy.Policy` for the rest.
         """
-        if fn is None:
-            refuse_unknown("app.task", declared, _OPTIONS)
-            return TaskDecorator(self._register, name, declare_policy(**declared), schedule, window)
-        return self._register(fn, self._name, self._policy, self._schedule, self._window)
+        declaring = TaskDecorator(self._register, **{**self._declared, **declared}) if declared else self
+        return declaring if fn is None else declaring._made_of(fn)  # noqa: SLF001 - one of its own kind
+
+    def _made_of(self, fn: Callable[..., Any]) -> Task[..., Any]:
+        rest = self._rest
+        return self._register(fn, rest["name"], self._policy, rest["schedule"], rest["window"])

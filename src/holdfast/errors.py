@@ -20,9 +20,18 @@ HoldfastError
 ├── ScheduleExistsError           a schedule has that name already
 ├── ScheduleUnreadableError       a stored schedule that means nothing here
 ├── IncidentNotFoundError         no incident has that id, or not that part
+│   locks
+├── LockError                     a lock cannot be had, kept or given back
+│   ├── LockTimeoutError ↻        it did not become free in the time given
+│   ├── LockLostError             it was held, and may be another's by now
+│   └── LockStateError            it is held already, or not held, by who asks
 │   inside a worker
 ├── ResultEncodingError           a handler returned what cannot be stored
+├── CursorError                   a cursor that cannot be saved, or not be used
 ├── LostClaimError                this attempt no longer owns its job
+├── StepError                     a step or a wait that cannot be kept; the job is dead
+│   └── StepChangedError          the steps that were done do not fit those of the code
+├── WaitTimeoutError              no signal came in the time given
 ├── WorkerBuriedError             this worker was declared dead; its claims are gone
 │   results
 └── ResultError                   there is no result to give
@@ -33,9 +42,10 @@ HoldfastError
 
 ↻: the same call may succeed later. A message names what is wrong and what to do about it.
 
-Three exceptions are outside the tree, as they tell of no error:
+Four exceptions are outside the tree, as they tell of no error:
 - `Outcome` (core/outcome.py): a handler raises it to say how its attempt ends;
-- `Interrupted` (context.py): it ends an attempt that is to stop, and no `except Exception` may catch it;
+- `Interrupted` (core/interruption.py): it ends an attempt that is to stop, and no `except Exception` may catch it;
+- `Suspended` (core/interruption.py): it ends an attempt whose job waits for a time or a signal, likewise;
 - `RemoteTraceback`: never raised; as the cause of a JobDeadError it shows what was raised in a worker.
 """
 
@@ -117,6 +127,25 @@ class IncidentNotFoundError(HoldfastError):
     """No incident has that id, or it has no such part."""
 
 
+# -- locks ----------------------------------------------------------------------------------------------------
+
+
+class LockError(HoldfastError):
+    """A lock cannot be had, kept or given back."""
+
+
+class LockTimeoutError(LockError, TimeoutError):
+    """The lock did not become free in the time given."""
+
+
+class LockLostError(LockError):
+    """The lock could not be renewed in time, or somebody released it: another may hold it now."""
+
+
+class LockStateError(LockError):
+    """The lock is held already by this object, or it is not held by who gives it back."""
+
+
 # -- inside a worker ------------------------------------------------------------------------------------------
 
 
@@ -124,8 +153,24 @@ class ResultEncodingError(HoldfastError):
     """What a handler returned cannot be stored as JSON, or is too large."""
 
 
+class CursorError(HoldfastError):
+    """How far a job got cannot be saved, or what was saved does not fit the code."""
+
+
 class LostClaimError(HoldfastError):
     """The claim is no longer valid: another worker may have the job."""
+
+
+class StepError(HoldfastError):
+    """A step or a wait of a handler cannot be kept; another attempt would not help, so the job is dead."""
+
+
+class StepChangedError(StepError):
+    """The steps that the job has done do not fit those that the code has now; nothing was run."""
+
+
+class WaitTimeoutError(HoldfastError, TimeoutError):
+    """No signal came in the time that a handler gave it."""
 
 
 class WorkerBuriedError(HoldfastError):

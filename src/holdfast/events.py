@@ -62,9 +62,10 @@ class JobRetrying(JobEvent, frozen=True):
 
 
 class JobSnoozed(JobEvent, frozen=True):
-    """Its handler asked to be run later."""
+    """Its handler asked to be run later; where it waits for something, `reason` says for what."""
 
     delay: timedelta
+    reason: str | None = None
 
 
 class JobDied(JobEvent, frozen=True):

@@ -1,16 +1,18 @@
 """What an enqueue returns: a job's id and the way to ask about it. It holds no copy of the job and no store."""
 
 import math
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 import msgspec
 
+from holdfast.awaiting import run_at_once
 from holdfast.clock import Clock
 from holdfast.codec import decode_result
 from holdfast.core.job import Attempt, Cancellation, Glance, Job, Progress
 from holdfast.core.states import FINAL, State
+from holdfast.durable.files import SavedFile
 from holdfast.errors import (
     ConfigurationError,
     JobCancelledError,
@@ -21,7 +23,7 @@ from holdfast.errors import (
     StoreUnavailableError,
 )
 from holdfast.policy.reading import is_number
-from holdfast.store.awaiting import run_at_once
+from holdfast.signals import send
 from holdfast.store.protocol import Store
 from holdfast.store.verb import Verb
 from holdfast.waiter import Until, Waiter, Watch, job_not_found
@@ -63,6 +65,14 @@ class Caller(Protocol):
 
     async def acall(self, verb: Verb[T], tx: Any = None) -> T:
         """Run a verb without blocking the event loop."""
+        ...
+
+    def files(self, job: str, /) -> Mapping[str, SavedFile]:
+        """Return the files that a job has saved, by name."""
+        ...
+
+    async def afiles(self, job: str, /) -> Mapping[str, SavedFile]:
+        """Return them without blocking the event loop."""
         ...
 
 
@@ -149,6 +159,27 @@ class JobHandle(msgspec.Struct, Generic[R], frozen=True, eq=False, weakref=True)
     async def acancel(self) -> Cancellation:
         """Cancel the job: at once if it waits, by asking its handler if it is claimed. Raises JobNotFoundError."""
         return await self.caller.acall(self.caller.verbs.cancel(self.id))
+
+    def files(self) -> Mapping[str, SavedFile]:
+        """Return the files that the job has saved, by name. Raises JobNotFoundError."""
+        return self.caller.files(self.id)
+
+    async def afiles(self) -> Mapping[str, SavedFile]:
+        """Return the files that the job has saved, by name. Raises JobNotFoundError."""
+        return await self.caller.afiles(self.id)
+
+    def signal(self, name: str, data: Any = None) -> None:
+        """Send the job a signal: `ctx.wait_for(name)` returns `data` in its handler, and a job that waits goes on.
+
+        Signals that nobody waits for yet are kept, and taken in order. While the store is away it is tried again
+        for `retry_for`, and counts once. Raises ArgumentsError for what JSON cannot carry, JobNotFoundError, and
+        JobStateError where the job is over, or was sent as many signals as a job may be.
+        """
+        run_at_once(send(self.caller, self.id, name, data, at_once=True))
+
+    async def asignal(self, name: str, data: Any = None) -> None:
+        """Send the job a signal as `signal` does, without blocking the event loop."""
+        await send(self.caller, self.id, name, data, at_once=False)
 
     def result(self, timeout: float | None = None) -> R:
         """Wait for the job and return what its handler returned; None waits for ever.

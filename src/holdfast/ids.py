@@ -5,10 +5,13 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from random import Random
+from uuid import UUID
 
 _RANDOM_BITS = 74
 _POOL = struct.Struct("=1024I")
+_VERSION = 7
 _SET_BACK = 10_000
 """Milliseconds by which a clock that goes back is corrected rather than set; ids then follow it."""
 
@@ -71,6 +74,15 @@ os.register_at_fork(after_in_child=_begin_anew)
 def new_job_id() -> str:
     """Return a fresh UUIDv7 in its usual text form, greater than any made before by this process."""
     return _sequence.next()
+
+
+def made_at(job_id: str) -> datetime | None:
+    """Return when a UUIDv7 was made; None of anything else."""
+    try:
+        made = UUID(job_id)
+    except ValueError:
+        return None
+    return datetime.fromtimestamp((made.int >> 80) / 1000, UTC) if made.version == _VERSION else None
 
 
 def new_worker_id(random: Random) -> str:

@@ -35,7 +35,7 @@ class Pauses:
 
 
 class Patience:
-    """How long an enqueue goes on trying while the store is away: `seconds` from its first failure on."""
+    """How long to go on trying while the store is away: `seconds` from the first failure on."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -51,3 +51,8 @@ class Patience:
         if left <= 0:
             raise error
         return min(self._pauses.next(), left)
+
+    def reset(self) -> None:
+        """Begin anew: there was an answer, and the next failure is another one."""
+        self._ends_at = None
+        self._pauses.reset()

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Generic, ParamSpec, TypeVar
 
 from msgspec.structs import replace
 
+from holdfast.awaiting import run_at_once
 from holdfast.codec import Arguments, Upgrade
 from holdfast.core.job import KnownTask, NewJob
 from holdfast.errors import ArgumentsError, ConfigurationError
@@ -24,7 +25,6 @@ from holdfast.patience import PASSING, Patience
 from holdfast.policy import OnConflictWord, OnLateWord, Options, Policy, Seconds, declare_options
 from holdfast.policy.problems import name_problems, refuse_any
 from holdfast.spelling import options_of
-from holdfast.store.awaiting import run_at_once
 
 __all__ = ["AsyncTask", "BoundTask", "Policy", "SyncTask", "Task", "declare_task"]
 

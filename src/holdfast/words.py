@@ -109,6 +109,11 @@ def in_bytes(size: int) -> str:
     return f"{shown} {unit}"
 
 
+def with_note(words: str, note: str | None) -> str:
+    """Return how far something is with what it is doing: `3 of 10: the shoes`."""
+    return f"{words}: {one_line(note)}" if note else words
+
+
 def one_line(text: str, limit: int | None = None) -> str:
     """Return foreign text as one line without control characters, which could repaint a terminal."""
     safe = legible(" ".join(text.split()))

@@ -32,3 +32,13 @@ def test_the_bench_measures_every_contender_and_leaves_nothing_behind(quick_path
     assert [store["store"] for store in report["stores"]] == [word for word in words if not word.startswith("--")]
     assert report["import_ms"] > 0
     assert list(quick_path.iterdir()) == []
+
+
+def test_the_bench_of_checkpoints_compares_two_loops(quick_path):
+    """Small here too: that both loops ran is all that its figures say."""
+    words = [str(BENCH / "checkpoints.py"), "sqlite", "--items", "50", "--rounds", "1", "--json"]
+    ended = subprocess.run([sys.executable, *words], cwd=quick_path, check=True, capture_output=True, text=True)
+    figures = json.loads(ended.stdout)["sqlite"]
+    assert figures["ratio"] == pytest.approx(figures["resumed"] / figures["bare"])
+    assert figures["bare"] >= 50 * 0.001
+    assert list(quick_path.iterdir()) == []

@@ -81,6 +81,7 @@ def test_a_worker_that_was_stopped_is_not_said_to_block(shop):
     assert blocked(worker) == []
 
 
+@pytest.mark.parametrize("shop", ["sqlite"], indirect=True)
 def test_it_can_be_turned_off(shop):
     """With `blocked_warning` at none, nobody looks."""
     worker = shop.worker(HOLDFAST_BLOCKED_WARNING="none")

@@ -4,7 +4,7 @@ import re
 
 import deadly
 import pytest
-from fleet import wait_until
+from fleet import sizes, wait_until
 
 from holdfast.core.incident import Evidence, Incident, Trouble
 from holdfast.core.states import State
@@ -55,6 +55,7 @@ def incident_about(fleet, job: str) -> Incident:
     return incident
 
 
+@pytest.mark.parametrize("fleet", sizes(short=["postgres"], full=["sqlite", "postgres"]), indirect=True)
 @pytest.mark.timeout(180)
 def test_deaths(fleet):
     """Six ways to die at once, with neighbours: each job is charged one attempt and completes in another child."""
@@ -109,8 +110,9 @@ def _peak(words: str) -> float:
 
 
 @pytest.mark.timeout(120)
-def test_a_last_chance_dies_with_its_process(fleet):
+def test_a_last_chance_dies_with_its_process(fleet_on):
     """A job with one attempt is dead after a crash, and the incident names it all the same."""
+    fleet = fleet_on()
     fleet.start(concurrency=1, lease=5)
     job = fleet.enqueue("touch_nothing", options={"max_attempts": 1})
     fleet.wait_for(job, State.DEAD)

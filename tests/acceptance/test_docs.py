@@ -122,7 +122,7 @@ NOT_FOR_USERS = {"caller", "result_type"}
 def test_every_member_of_what_users_hold_is_documented(kind):
     """Whatever an app, a context or a handle offers stands on the page about tasks."""
     text = (REFERENCE / "tasks.md").read_text()
-    members = [name for name in vars(kind) if not name.startswith("_") and name not in NOT_FOR_USERS]
+    members = [name for name in dir(kind) if not name.startswith("_") and name not in NOT_FOR_USERS]
     assert [name for name in members if not re.search(rf"`{name}\b", text)] == []
 
 

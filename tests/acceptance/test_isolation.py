@@ -33,6 +33,12 @@ def isolated_here(fleet_on):
     return fleet_on(None, isolation_app)
 
 
+EACH_STORE_ONCE = pytest.mark.parametrize(
+    ("isolated", "task"), [("sqlite", "obey"), ("postgres", "ignore")], indirect=["isolated"]
+)
+"""How a handler ends is up to its worker, whatever the store."""
+
+
 def is_alive(pid):
     """Tell whether there is such a process; one that has ended and waits to be reaped is none."""
     listed = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], check=False, capture_output=True, text=True)
@@ -128,12 +134,13 @@ def test_timeout_tells_where_a_coroutine_was(isolated_here):
 
 
 @pytest.mark.parametrize(
-    ("how", "words", "stack"),
+    ("isolated", "how", "words", "stack"),
     [
-        ("segv", "was ended by SIGSEGV", "in die"),
-        ("exit", "exited with status 7", ""),
-        ("kill", "was ended by SIGKILL", ""),
+        ("sqlite", "segv", "was ended by SIGSEGV", "in die"),
+        ("postgres", "exit", "exited with status 7", ""),
+        ("sqlite", "kill", "was ended by SIGKILL", ""),
     ],
+    indirect=["isolated"],
 )
 def test_a_crash_harms_nothing_else(isolated, how, words, stack):
     """A process that dies ends its attempt, which is charged and tried again; nobody else notices."""
@@ -162,7 +169,11 @@ def test_a_crash_harms_nothing_else(isolated, how, words, stack):
     assert "about to die" in evidence["log"]
 
 
-@pytest.mark.parametrize("task", ["take_at_once", "take_in_steps", "take_in_subprocess"])
+@pytest.mark.parametrize(
+    ("isolated", "task"),
+    [("postgres", "take_at_once"), ("sqlite", "take_in_steps"), ("sqlite", "take_in_subprocess")],
+    indirect=["isolated"],
+)
 def test_memory_is_capped(isolated, task):
     """A 1 GB allocation in a task with 256 MB fails that attempt, whichever way it is made, and nothing else."""
     tree = isolated.start(concurrency=4)
@@ -244,7 +255,7 @@ def test_a_transaction_completes_the_job_from_its_cell(isolated, request):
     assert attempt.how == "complete"
 
 
-@pytest.mark.parametrize("task", ["obey", "ignore"])
+@EACH_STORE_ONCE
 def test_cancel_ends_a_running_job(isolated, task):
     """A cancelled coroutine ends at once, and may tidy up; who does not heed it is ended after the grace."""
     tree = isolated.start(grace=1)
@@ -262,7 +273,7 @@ def test_cancel_ends_a_running_job(isolated, task):
     assert tree.process.poll() is None
 
 
-@pytest.mark.parametrize("task", ["obey", "ignore"])
+@EACH_STORE_ONCE
 def test_a_stop_gives_running_jobs_back(isolated, task):
     """A worker that stops gives the job back, charged nothing, once its process is gone; and no cell remains."""
     tree = isolated.start(grace=1)
@@ -352,7 +363,7 @@ def test_cells_start_where_their_worker_did(isolated_here, tmp_path, then):
 
 def test_throughput(isolated_here, measured, capsys):
     """Jobs that do nothing, in processes of their own: how many a second."""
-    jobs = sizes(short=300, full=3_000)
+    jobs = sizes(short=100, full=3_000)
     noop = isolated_here.app.tasks["noop"]
     noop.enqueue_many([{}] * jobs)
     isolated_here.start(concurrency=2)

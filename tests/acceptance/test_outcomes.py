@@ -108,7 +108,7 @@ def test_outcomes_results_and_progress(tmp_path):
         shop.worker()
         eventually(lambda: (job := handle.job()).progress and job.progress.done == 5, "half-way")
         shown = shop.asked("jobs", "show", handle.id)
-        assert (shown["state"], shown["progress"]) == ("running", {"done": 5, "total": 10})
+        assert (shown["state"], shown["progress"]) == ("running", {"done": 5, "total": 10, "note": None})
         assert "5 of 10 (50%)" in shop.holdfast("jobs", "show", handle.id).stdout
         shop.put("go")
         assert handle.result(timeout=30) == 10

@@ -34,8 +34,7 @@ def test_poison_among_innocents(fleet):
     wait_until(lambda: len(fleet.workers()) == 1, what="the leave of the children that ran suspects")
 
 
-@pytest.mark.parametrize("task", ["take_deadly", "take_deadly_in_thread"])
-@pytest.mark.parametrize("when", ["read", "written"])
+@pytest.mark.parametrize(("task", "when"), [("take_deadly", "read"), ("take_deadly_in_thread", "written")])
 def test_poison_around_the_handler(fleet, task, when):
     """Code of the user's that runs before the handler, or after it, is charged for a crash as the handler is."""
     poison = fleet.enqueue(task, given=Deadly(when=when))

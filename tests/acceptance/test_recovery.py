@@ -15,7 +15,9 @@ SECOND = timedelta(seconds=1)
 pytestmark = pytest.mark.timeout(sizes(short=120, full=600))
 
 
-@pytest.mark.parametrize("task", ["nap", "nap_in_thread", "fork_and_nap"])
+@pytest.mark.parametrize(
+    "task", sizes(short=["nap", "fork_and_nap"], full=["nap", "nap_in_thread", "fork_and_nap"])
+)
 def test_recovery_after_kill_of_a_child(fleet, task):
     """What a killed child had is ready again within a second, because its supervisor saw the death: also where the
     handler has left a process behind."""
@@ -35,7 +37,7 @@ def test_recovery_after_kill_of_a_child(fleet, task):
     assert tree.process.poll() is None
 
 
-@pytest.mark.parametrize("task", ["nap", "nap_in_thread"])
+@pytest.mark.parametrize("task", sizes(short=["nap_in_thread"], full=["nap", "nap_in_thread"]))
 def test_recovery_after_kill_of_a_tree(fleet, task):
     """What a killed tree had is ready again within its lease and a second, because another worker lives."""
     [tree] = fleet.start_workers(1, lease=LEASE)

@@ -113,6 +113,7 @@ def test_recycling_under_load(fleet, measured):
         assert dip < MOST_DIP
 
 
+@pytest.mark.parametrize("fleet", sizes(short=["sqlite"], full=["sqlite", "postgres"]), indirect=True)
 def test_recycling_of_a_leak(fleet, measured, tmp_path):
     """A handler that leaks is survived for good: at its limit of memory each child is replaced by overlap."""
     jobs, megabytes, limit, concurrency = sizes(short=(40, 20, "200MB", 1), full=(3000, 1, "200MB", 4))
@@ -192,7 +193,9 @@ def test_recycling_one_machine_at_a_time(fleet):
         assert end <= begin, "two machines were about it at a time"
 
 
-@pytest.mark.parametrize("moment", ["worker_recycling", "worker_stopping"])
+@pytest.mark.parametrize(
+    ("fleet", "moment"), [("sqlite", "worker_recycling"), ("postgres", "worker_stopping")], indirect=["fleet"]
+)
 def test_sigterm_while_recycling(fleet, moment):
     """SIGTERM while a fresh child starts, or while the old one drains: exit 0 within the grace, no process is left,
     and all that is unfinished is ready, uncharged."""
@@ -218,6 +221,7 @@ def test_sigterm_while_recycling(fleet, moment):
     assert fleet.workers() == ()
 
 
+@pytest.mark.parametrize("fleet", sizes(short=["postgres"], full=["sqlite", "postgres"]), indirect=True)
 def test_a_long_job_keeps_its_old_child(fleet):
     """It ends there, undisturbed, while the fresh child does the rest; a limit to that is the drain limit."""
     tree = fleet.start({"HOLDFAST_DRAIN_LIMIT": "4s"}, concurrency=2, lease=2, grace=1, **{"log-format": "json"})

@@ -23,7 +23,7 @@ from holdfast.store.errand import arun_errand
 from holdfast.store.memory.record_verbs import RecordVerbs
 from holdfast.testing.simulator.land import draw_land
 from holdfast.testing.simulator.loop import VirtualLoop
-from holdfast.testing.simulator.mutants import replaced
+from holdfast.testing.simulator.replacing import replaced
 from holdfast.testing.simulator.run import _sweep
 from holdfast.testing.simulator.story import SETTINGS, Story
 from holdfast.testing.simulator.world import World

@@ -84,7 +84,11 @@ def test_sigstop_past_lease_of_the_supervisor_alone(fleet):
         assert (done.worker, done.fence, done.attempt, done.crashes) == (worker.info.id, 1, 0, 0)
 
 
-@pytest.mark.parametrize("task", ["nap", "nap_in_thread"])
+@pytest.mark.parametrize(
+    ("fleet_on_each_store", "task"),
+    [("sqlite", "nap"), ("sqlite", "nap_in_thread"), ("postgres", "nap"), ("redis", "nap_in_thread")],
+    indirect=["fleet_on_each_store"],
+)
 def test_sigterm_grace(fleet, task):
     """SIGTERM in the middle of a job longer than the grace: nothing more is claimed, the job is ready at once after
     the grace, uncharged, and exit is 0."""
@@ -113,8 +117,15 @@ def test_sigterm_grace(fleet, task):
     assert fleet.job(job).attempt == 0
 
 
-@pytest.mark.parametrize("task", ["nap", "nap_in_thread"])
-@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    ("fleet_on_each_store", "task", "second"),
+    [
+        ("sqlite", "nap", signal.SIGTERM),
+        ("postgres", "nap_in_thread", signal.SIGINT),
+        ("redis", "nap", signal.SIGINT),
+    ],
+    indirect=["fleet_on_each_store"],
+)
 def test_sigterm_grace_ends_with_a_second_signal(fleet, task, second):
     """A second signal does not wait for the grace: the job is ready at once, uncharged, and exit is 0."""
     tree = fleet.start(grace=60)

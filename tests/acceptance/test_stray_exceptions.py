@@ -44,14 +44,25 @@ def told_of(shop, words):
 
 
 @pytest.mark.parametrize(
-    ("task", "words", "line"),
+    ("shop", "task", "words", "line"),
     [
-        ("start_thread", "ValueError: raised in a thread in thread 'courier'", "in raise_in_thread"),
-        ("schedule_callback", "ValueError: raised in a callback in callback raise_in_callback", "in raise_in_"),
-        ("start_task_and_forget", "ValueError: raised in a task in task 'errand' (raise_in_task)", "in raise_in_"),
-        ("let_go", "ValueError: raised in __del__ in Fragile.__del__", "in __del__"),
-        ("never_await", "RuntimeWarning: coroutine 'raise_in_task' was never awaited", "in never_await"),
+        ("sqlite", "start_thread", "ValueError: raised in a thread in thread 'courier'", "in raise_in_thread"),
+        (
+            "postgres",
+            "schedule_callback",
+            "ValueError: raised in a callback in callback raise_in_callback",
+            "in raise_in_",
+        ),
+        (
+            "sqlite",
+            "start_task_and_forget",
+            "ValueError: raised in a task in task 'errand' (raise_in_task)",
+            "in raise_in_",
+        ),
+        ("postgres", "let_go", "ValueError: raised in __del__ in Fragile.__del__", "in __del__"),
+        ("sqlite", "never_await", "RuntimeWarning: coroutine 'raise_in_task' was never awaited", "in never_await"),
     ],
+    indirect=["shop"],
     ids=lambda value: value if value.isidentifier() else "",
 )
 def test_an_exception_that_nobody_can_hear_is_an_incident(shop, task, words, line):

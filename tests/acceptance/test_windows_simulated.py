@@ -17,10 +17,10 @@ from holdfast.schedule.window import Window
 from holdfast.testing.simulator.fleet import Tree
 from holdfast.testing.simulator.land import draw_land
 from holdfast.testing.simulator.loop import VirtualLoop
-from holdfast.testing.simulator.mutants import replaced
+from holdfast.testing.simulator.replacing import replaced
 from holdfast.testing.simulator.run import _judge, _sweep
 from holdfast.testing.simulator.story import SETTINGS, Story
-from holdfast.testing.simulator.watched import Seen
+from holdfast.testing.simulator.watching import Seen
 from holdfast.testing.simulator.world import World
 from holdfast.worker.closures import Closures
 

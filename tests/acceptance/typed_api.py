@@ -47,6 +47,13 @@ async def import_rows(ctx: Context, path: str) -> int | Snooze:
     return Snooze(60) if ctx.cancelled else len(path)
 
 
+def subtract(a: int, b: int) -> int:
+    return a - b
+
+
+subtracting = app.task(subtract, queue="sums", max_attempts=2)
+
+
 @app.task(queue="nightly")
 def nightly(ctx: Context) -> None:
     ctx.progress(1, total=2)

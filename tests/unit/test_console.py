@@ -8,6 +8,7 @@ from rich.console import Console
 
 from holdfast import events
 from holdfast.core.job import Failure, Progress
+from holdfast.core.memo import FOR_EVER
 from holdfast.core.states import State
 from holdfast.watch.console import HumanLines
 from holdfast.watch.folding import Folded
@@ -36,12 +37,16 @@ CASES = [
     (events.JobProgressed(*JOB, Progress(42, 100)), "████████░░░░░░░░░░░░ 42% (42 of 100)"),
     (events.JobProgressed(*JOB, Progress(150, 100)), "████████████████████ 100% (150 of 100)"),
     (events.JobProgressed(*JOB, Progress(1500)), "1,500 done"),
+    (events.JobProgressed(*JOB, Progress(1500, None, "the\x1b shoes")), "1,500 done: the� shoes"),
     (events.JobCompleted(*JOB, timedelta(milliseconds=12)), "completed in 12 ms"),
     (
         events.JobRetrying(*JOB, SMTP, timedelta(seconds=1.3)),
         "failed (1/2): SMTPError: 451 try again�[2J — next try in 1.3 s",
     ),
     (events.JobSnoozed(*JOB, timedelta(minutes=1)), "snoozed for 1 min"),
+    (events.JobSnoozed(*JOB, timedelta(minutes=1), "sleep"), "sleeps for 1 min"),
+    (events.JobSnoozed(*JOB, timedelta(minutes=1), "signal:paid"), "waits for signal 'paid', at most 1 min"),
+    (events.JobSnoozed(*JOB, FOR_EVER, "signal:paid"), "waits for signal 'paid'"),
     (events.JobDied(*JOB[:3], 2, 2, SMTP), "dead after 2 attempts: SMTPError: 451 try again�[2J"),
     (events.JobCancelled(*JOB, "requested"), "cancelled: requested"),
     (events.JobReleased(*JOB), "given back, no attempt charged"),

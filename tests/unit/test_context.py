@@ -78,7 +78,15 @@ def test_progress_goes_to_the_worker():
     ctx = Context(claim(), control)
     ctx.progress(3)
     ctx.progress(4, total=10)
-    assert control.reports == [Progress(3, None), Progress(4, 10)]
+    ctx.progress(5, note="the shoes")
+    assert control.reports == [Progress(3, None), Progress(4, 10), Progress(5, None, "the shoes")]
+
+
+def test_a_note_that_is_no_text_is_refused():
+    control = Control()
+    with pytest.raises(ArgumentsError, match="the note of a progress must be a text, not bytes"):
+        Context(claim(), control).progress(1, note=b"the shoes")
+    assert control.reports == []
 
 
 @pytest.mark.parametrize(("done", "total"), [(-1, None), (math.nan, None), (1, math.inf), (1, -1)])

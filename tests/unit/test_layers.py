@@ -9,11 +9,11 @@ import holdfast
 ROOT = Path(holdfast.__file__).parent
 
 LAYERS = [
-    {"core", "errors", "clock", "ids", "patience", "spelling", "wakeup", "words"},
-    {"settings", "events", "codec", "context", "hooks", "policy"},
+    {"awaiting", "core", "errors", "clock", "ids", "patience", "spelling", "wakeup", "words"},
+    {"settings", "events", "codec", "context", "durable", "hooks", "policy"},
     {"store"},
-    {"waiter", "handle", "task", "schedule"},
-    {"decorator"},
+    {"signals", "waiter", "handle", "locks", "task", "schedule"},
+    {"decorator", "reach"},
     {"worker", "watch"},
     {"incidents"},
     {"supervisor"},

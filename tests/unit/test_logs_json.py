@@ -52,7 +52,11 @@ def test_a_failure_is_flat_with_its_traceback(lines):
 @pytest.mark.parametrize(
     ("event", "name", "fields"),
     [
-        (events.JobProgressed(*JOB, Progress(42, 100)), "job_progressed", {**ABOUT_JOB, "done": 42, "total": 100}),
+        (
+            events.JobProgressed(*JOB, Progress(42, 100)),
+            "job_progressed",
+            {**ABOUT_JOB, "done": 42, "total": 100, "note": None},
+        ),
         (
             FirstCompletion(events.JobCompleted(*JOB, timedelta(milliseconds=12)), hint=True),
             "job_completed",

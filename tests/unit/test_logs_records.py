@@ -21,10 +21,11 @@ def root():
 
 @pytest.fixture(autouse=True)
 def leave_ours_as_it_was():
-    ours = logging.getLogger("holdfast")
-    before = ours.level
+    ours = [logging.getLogger(name) for name in ("holdfast", "holdfast.job")]
+    before = [each.level for each in ours]
     yield
-    ours.setLevel(before)
+    for each, level in zip(ours, before, strict=True):
+        each.setLevel(level)
 
 
 @pytest.fixture
@@ -98,6 +99,21 @@ def test_an_app_with_a_console_of_its_own_keeps_it_unless_ours_must_be_alone(roo
 def test_ours_always_have_the_level_that_was_asked_for(root, handler):
     attach_records(root, handler, Level.DEBUG, alone=False)
     assert logging.getLogger("holdfast.worker").isEnabledFor(logging.DEBUG)
+
+
+@pytest.mark.parametrize(
+    ("asked", "heard"), [(Level.ERROR, logging.INFO), (Level.INFO, logging.INFO), (Level.DEBUG, logging.DEBUG)]
+)
+def test_what_a_job_says_is_made_for_its_own_log_and_written_from_the_level_on(root, handler, asked, heard):
+    attach_records(root, handler, asked, alone=False)
+    assert logging.getLogger("holdfast.job").getEffectiveLevel() == heard
+    assert handler.level == asked
+
+
+def test_handlers_of_the_app_hear_no_more_of_jobs_than_before(root, handler):
+    root.addHandler(logging.NullHandler())
+    attach_records(root, handler, Level.ERROR, alone=False)
+    assert logging.getLogger("holdfast.job").getEffectiveLevel() == logging.ERROR
 
 
 def test_a_record_that_cannot_be_shown_harms_nobody(root, handler, written, capsys):

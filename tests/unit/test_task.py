@@ -12,10 +12,12 @@ from holdfast import (
     ConfigurationError,
     Constant,
     Context,
+    Every,
     Exponential,
     Holdfast,
     Linear,
     State,
+    Window,
     new_job_id,
 )
 from holdfast.core.job import Job, KnownTask
@@ -50,6 +52,26 @@ def stored(app: Holdfast) -> tuple[Job, ...]:
 def test_a_task_is_called_like_its_function(add):
     assert add(2, b=3) == 5
     assert (add.__name__, add.__doc__, add.__wrapped__) == ("add", "Add two numbers.", add.fn)
+
+
+def test_options_given_together_with_the_function_count(app):
+    """As they do without it, and those of a decorator that was made before stay."""
+
+    def pay(): ...
+
+    rule, window = Every(60), Window("22:00", "06:00")
+    task = app.task(pay, queue="money", max_attempts=2, name="paying", schedule=rule, window=window)
+    assert (task.name, task.policy.queue, task.policy.max_attempts) == ("paying", "money", 2)
+    assert [each.name for each in app.declarations] == ["paying"]
+    assert [each.name for each in app.windows] == ["paying"]
+    later = app.task(queue="money", timeout=3)(pay, max_attempts=7)
+    assert (later.policy.queue, later.policy.timeout, later.policy.max_attempts) == ("money", 3, 7)
+
+
+def test_an_unknown_option_given_together_with_the_function_is_refused(app):
+    with pytest.raises(ConfigurationError, match="max_atempts"):
+        app.task(len, max_atempts=2)
+    assert app.tasks == {}
 
 
 def test_an_async_task_is_awaited_like_its_function(app):

@@ -7,8 +7,11 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.job import Job, OnLate
+from holdfast.core.memo import FOR_EVER
 from holdfast.core.provenance import SCHEDULE_KEY
 from holdfast.core.states import State
+from holdfast.schedule.closing import About, declare_hours
+from holdfast.schedule.window import Window
 from holdfast.store.protocol import Situation, Worker, WorkerInfo
 from holdfast.watch.explanation import Cause
 from holdfast.watch.why import explain
@@ -233,6 +236,51 @@ class TestExpiry:
     def test_others_are_not(self, spared):
         """It may run late, was tried before, still has time, was put off beyond it, or has started."""
         assert "expires" not in why(**{**TOO_LATE, **spared})
+
+    @pytest.mark.parametrize(
+        ("fence", "where"), [(1, {}), (2, {"state": State.HELD, "worker": "w1"}), (1, {"state": State.SCHEDULED})]
+    )
+    def test_one_that_came_before_may_have_begun(self, fence, where):
+        """Then to go on is never too late, and only a worker can tell."""
+        assert "unless it has begun" in why(**TOO_LATE, fence=fence, **where)
+        assert "unless it has begun" not in why(**TOO_LATE, fence=fence - 1, **where)
+
+
+WAITS = {"state": State.SCHEDULED, "fence": 1, "reason": "signal:approved"}
+NIGHT = declare_hours(About.QUEUE, "mail", Window("14:00", "15:00"))
+
+
+@pytest.mark.parametrize(("hour", "is_closed"), [(14, True), (16, False)])
+def test_a_signal_may_come_at_any_time(hour, is_closed):
+    """So what counts is whether its queue is closed now, and not at the time until which it would wait."""
+    now = NOW.replace(hour=hour)
+    job = replace(JOB, **WAITS, run_at=NOW.replace(hour=14 if hour == 16 else 16) + FOR_EVER)
+    text = explain(Situation(job, now, None, (WORKER,), 0), windows=[NIGHT]).text
+    assert ("Its queue 'mail' is closed until 15:00 UTC" in text) is is_closed
+    assert "then closed" not in text
+
+
+class TestSuspended:
+    def test_a_job_that_sleeps_says_until_when(self):
+        told = explained(**{**WAITS, "reason": "sleep"}, run_at=NOW + 60 * SECOND)
+        assert told.cause is Cause.SLEEPING
+        assert told.says == (
+            "Its handler sleeps until 14:04:04 (in 1 min), without a slot; then it runs again from its top."
+        )
+
+    def test_a_job_that_waits_says_for_what_and_how_to_send_it(self):
+        told = explained(**WAITS, run_at=NOW + 60 * SECOND)
+        assert told.cause is Cause.WAITING_FOR_SIGNAL
+        assert told.says.startswith("It waits for signal 'approved', until 14:04:04 (in 1 min) at the latest,")
+        assert told.remedy == f"`holdfast jobs signal {JOB.id} approved` sends it"
+        assert "however long that takes" in explained(**WAITS, run_at=NOW + FOR_EVER).says
+
+    def test_a_pause_of_its_queue_is_told_too(self):
+        told = why(**WAITS, run_at=NOW + 60 * SECOND, paused_at=NOW - SECOND)
+        assert "Even then it will not start: " in told
+
+    def test_one_whose_time_has_come_is_due_as_any_other(self):
+        assert explained(**WAITS, run_at=NOW - SECOND).cause not in {Cause.SLEEPING, Cause.WAITING_FOR_SIGNAL}
 
 
 class TestBlocked:

@@ -37,6 +37,7 @@ from holdfast.store.open import absolute_url, open_backend
 from holdfast.watch.attach import attach_logs
 from holdfast.worker.alarm import finest_alarm
 from holdfast.worker.channel import SocketChannel
+from holdfast.worker.lockkeeping import SupervisedLocks
 from holdfast.worker.logring import keep_log_ring
 from holdfast.worker.logtail import keep_log_tails
 from holdfast.worker.loopwatch import LoopWatch
@@ -84,6 +85,7 @@ async def _child(end: socket.socket) -> None:
     random = Random()  # noqa: S311 - jitter
     notes = FileLog(Path(configure.notes))
     cells = CellKeeper(app, configure, settings, channel, random, folder=folder)
+    app.deputy = SupervisedLocks(channel, Path(configure.kept))
     busy = _watch(app, settings)
     ports = Ports(backend, channel, notes, SystemClock(), random, app.events, finest_alarm, busy, cells.pool)
     worker = Worker(
@@ -129,7 +131,8 @@ def _settings(app: Holdfast, configure: Configure) -> Settings:
     loaded = Loaded(app.settings, app.settings_from)
     options = {name: getattr(configure, name) for name in ("lease", "grace", "concurrency")}
     settings = loaded.overridden(**options).settings
-    return msgspec.structs.replace(settings, url=absolute_url(settings.url))
+    files = None if settings.files is None else str(Path(settings.files).absolute())
+    return msgspec.structs.replace(settings, url=absolute_url(settings.url), files=files)
 
 
 def _watch(app: Holdfast, settings: Settings) -> Callable[[bool], None]:

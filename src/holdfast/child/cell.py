@@ -26,7 +26,19 @@ from holdfast.errors import HoldfastError
 from holdfast.store.open import open_backend
 from holdfast.watch.attach import attach_logs
 from holdfast.worker.isolated.inside import Inside
-from holdfast.worker.isolated.messages import Frames, FromCell, Furnish, Leave, Ready, Run, Tell, ToCell, framed
+from holdfast.worker.isolated.messages import (
+    Frames,
+    FromCell,
+    Furnish,
+    Leave,
+    Noted,
+    Ready,
+    Recalled,
+    Run,
+    Tell,
+    ToCell,
+    framed,
+)
 from holdfast.worker.logtail import keep_log_tails
 from holdfast.worker.messages import Failed
 
@@ -84,6 +96,8 @@ async def _cell(line: "Line") -> None:
                 inside.begin(message)
             case Tell():
                 inside.heed(message)
+            case Noted() | Recalled():
+                inside.recall(message)
     await leave_lifespans(lifespans)
     logs.close(LAST_LINES)
     leave(0)

@@ -31,7 +31,8 @@ def say_jobs(wanted: Wanted, which: JobFilter, nothing: str) -> None:
     elif not found:
         say(nothing)
     else:
-        say_table(found, job_columns(SystemClock().now(), dead=dead, incidents=incidents))
+        progress = any(job.progress is not None and job.state is State.RUNNING for job in found)
+        say_table(found, job_columns(SystemClock().now(), dead=dead, progress=progress, incidents=incidents))
         if len(found) == which.limit:
             say(f"\nThe newest {counted(len(found), 'job')}; for older ones add --before {found[-1].id}")
 

@@ -8,12 +8,13 @@ import click
 from rich.text import Text
 
 from holdfast.cli.connection import Wanted, about_a_store
-from holdfast.cli.jobview import attempt_fields, indented, job_fields, say_arguments
+from holdfast.cli.jobview import attempt_fields, indented, job_fields, progress_words, say_arguments
 from holdfast.cli.options import examples
 from holdfast.cli.output import Column, coloured, cut, say, say_block, say_fields, say_heading, say_json, say_table
 from holdfast.cli.story import Story, read_story
+from holdfast.cli.writtenview import say_written, written_fields
 from holdfast.core.crash import had_started
-from holdfast.core.job import Attempt, Job, OnLate, Progress
+from holdfast.core.job import Attempt, Job, OnLate
 from holdfast.core.provenance import planned_of, schedule_of, without_provenance
 from holdfast.incidents.health import trouble_words
 from holdfast.words import counted, dated, one_line, relative, short_id, span
@@ -22,12 +23,14 @@ from holdfast.words import counted, dated, one_line, relative, short_id, span
 @click.command(
     epilog=examples(
         "holdfast jobs show 0197b1c2-7d1e-7c3a-9f60-5a4b3c2d1e0f",
+        "holdfast jobs show 3c2d1e0f --log",
         "holdfast jobs show 3c2d1e0f --json",
     )
 )
 @click.argument("job_id", metavar="ID")
+@click.option("--log", "all_logs", is_flag=True, help="What each claim logged, not only the last.")
 @about_a_store
-def show(wanted: Wanted, job_id: str) -> None:
+def show(wanted: Wanted, /, *, job_id: str, all_logs: bool) -> None:
     """Show everything about a job.
 
     ID is a job's id, or its last characters as the worker shows them.
@@ -39,12 +42,12 @@ def show(wanted: Wanted, job_id: str) -> None:
             "incidents": [each.id for each in story.incidents],
             "forgotten_incidents": story.forgotten,
         }
-        say_json({**job_fields(story.job), **more, "why": story.why.text})
+        say_json({**job_fields(story.job), **written_fields(story.written), **more, "why": story.why.text})
     else:
-        _tell(story)
+        _tell(story, all_logs=all_logs)
 
 
-def _tell(story: Story) -> None:
+def _tell(story: Story, *, all_logs: bool) -> None:
     job, now = story.job, story.situation.now
     fields = job_fields(job)
     say(Text.assemble((one_line(job.task), "bold"), "  ", coloured(job.state), "  ", (job.id, "dim")))
@@ -53,11 +56,12 @@ def _tell(story: Story) -> None:
     say_fields({**_fields(job, now), "incidents": _incidents(story, now)})
     say_arguments(job.payload)
     _tell_result(fields)
+    say_written(story.written, now)
     if story.attempts:
         say_heading("History")
         say_table(story.attempts, _attempt_columns(now), indent=2)
     _tell_traceback(story.attempts)
-    _tell_log(story.attempts)
+    _tell_log(story.attempts, everything=all_logs)
 
 
 def _fields(job: Job, now: datetime) -> dict[str, str | Text | None]:
@@ -77,7 +81,7 @@ def _fields(job: Job, now: datetime) -> dict[str, str | Text | None]:
         "schedule": _schedule(job, now),
         "metadata": _metadata(job),
         "worker": job.worker,
-        "progress": _progress(job.progress) if job.progress else None,
+        "progress": progress_words(job.progress) if job.progress else None,
         "payload": f"version {job.version}, {counted(len(job.payload), 'byte')}",
         "result": f"kept until {dated(job.result_until, now)}" if job.result_until else None,
         "error": Text(one_line(job.error), style="red") if job.error else None,
@@ -108,12 +112,6 @@ def _start_by(job: Job, now: datetime) -> str:
     assert job.start_by is not None
     fate = "it expires if it comes later" if job.on_late is OnLate.EXPIRE else "later is reported, and it runs"
     return f"{dated(job.start_by, now)}; {fate}"
-
-
-def _progress(progress: Progress) -> str:
-    if not progress.total:
-        return f"{progress.done:,g} done"
-    return f"{progress.done:,g} of {progress.total:,g} ({progress.done / progress.total:.0%})"
 
 
 def _tell_result(fields: Mapping[str, Any]) -> None:
@@ -155,17 +153,15 @@ def _tell_traceback(attempts: Sequence[Attempt]) -> None:
         say_block(last.traceback)
 
 
-def _tell_log(attempts: Sequence[Attempt]) -> None:
-    """Show what the last attempt that logged anything did log; of the earlier ones how much there is."""
+def _tell_log(attempts: Sequence[Attempt], *, everything: bool) -> None:
+    """Show what the last attempt that logged anything did log, or each of them; of the others how much there is."""
     logged = [each for each in attempts if each.log]
-    if not logged:
-        return
-    last = logged[-1]
-    say_heading(f"Log of claim {last.fence}")
-    say_block(last.log or "")
-    if len(logged) > 1:
+    for each in logged if everything else logged[-1:]:
+        say_heading(f"Log of claim {each.fence}")
+        say_block(each.log or "")
+    if len(logged) > 1 and not everything:
         earlier = ", ".join(f"{each.fence} ({_lines(each)})" for each in logged[:-1])
-        say_block(f"earlier claims logged too: {earlier}; --json shows it all", style="dim")
+        say_block(f"earlier claims logged too: {earlier}; --log shows it all", style="dim")
 
 
 def _lines(attempt: Attempt) -> str:

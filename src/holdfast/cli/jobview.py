@@ -11,10 +11,10 @@ from rich.text import Text
 from holdfast.cli.output import Column, coloured, cut, say_block, say_fields, say_heading
 from holdfast.codec import MASK
 from holdfast.core.crash import had_started
-from holdfast.core.job import Attempt, Job
+from holdfast.core.job import Attempt, Job, Progress
 from holdfast.core.provenance import planned_of, schedule_of, without_provenance
 from holdfast.core.states import FINAL
-from holdfast.words import dated, one_line, relative, short_id
+from holdfast.words import dated, one_line, relative, short_id, with_note
 
 _WIDE = 120
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -34,7 +34,7 @@ def job_fields(job: Job) -> dict[str, Any]:
     """Return everything there is about a job, ready for JSON."""
     fields = {name: getattr(job, name) for name in _JOB_FIELDS}
     progress = job.progress
-    fields["progress"] = progress and {"done": progress.done, "total": progress.total}
+    fields["progress"] = progress and {"done": progress.done, "total": progress.total, "note": progress.note}
     fields["metadata"] = without_provenance(job.metadata)
     fields["schedule"], fields["planned_at"] = schedule_of(job.metadata), planned_of(job.metadata)
     return {**fields, **decoded_args(job.payload), **_decoded_result(job.result)}
@@ -47,6 +47,14 @@ def decoded_args(payload: bytes) -> dict[str, Any]:
         return {"args": envelope.args | dict.fromkeys(envelope.secret, _MASKED)}
     except _UNREADABLE as error:
         return {"args": None, "payload_error": f"the payload cannot be read: {error}"}
+
+
+def has_secrets(payload: bytes) -> bool:
+    """Tell whether a job has arguments that nobody is to see; so has one that cannot be read, for all we know."""
+    try:
+        return bool(msgspec.json.decode(payload, type=_Envelope).secret)
+    except _UNREADABLE:
+        return True
 
 
 def say_arguments(payload: bytes) -> None:
@@ -91,11 +99,24 @@ def indented(value: msgspec.Raw) -> str:
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode(errors="replace")
 
 
+def progress_words(progress: Progress) -> str:
+    """Return how far a job is and what it is doing: `3 of 10 (30%): the shoes`."""
+    words = f"{progress.done:,g} done"
+    if progress.total:
+        words = f"{progress.done:,g} of {progress.total:,g} ({progress.done / progress.total:.0%})"
+    return with_note(words, progress.note)
+
+
 def job_columns(
-    now: datetime, *, dead: bool = False, incidents: Mapping[str, Sequence[str]] = MappingProxyType({})
+    now: datetime,
+    *,
+    dead: bool = False,
+    progress: bool = False,
+    incidents: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> list[Column[Job]]:
     """Return the columns of a list of jobs; among the dead the error matters more than the state."""
     involved: Column[Job] = Column("INCIDENT", lambda job: _latest(incidents.get(job.id, ())), vital=1)
+    far: Column[Job] = Column("PROGRESS", lambda job: cut(_progress(job)), shrinks=True)
     states: list[Column[Job]] = [
         Column("STATE", lambda job: coloured(job.state), below_width=_WIDE),
         Column("STATE", _state_and_wish, from_width=_WIDE),
@@ -108,6 +129,7 @@ def job_columns(
         Column("FAILS", lambda job: f"{job.attempt}/{job.max_attempts}", justify="right"),
         Column("WHEN", lambda job: relative(_when(job), now), below_width=_WIDE),
         Column("WHEN", lambda job: dated(_when(job), now), from_width=_WIDE),
+        *([far] if progress else []),
         Column(
             "ERROR",
             lambda job: cut(job.error or "", "red"),
@@ -122,6 +144,10 @@ def job_columns(
 def _latest(incidents: Sequence[str]) -> str:
     more = f" +{len(incidents) - 1}" if len(incidents) > 1 else ""
     return f"{short_id(incidents[0])}{more}" if incidents else ""
+
+
+def _progress(job: Job) -> str:
+    return "" if job.progress is None else progress_words(job.progress)
 
 
 def _state_and_wish(job: Job) -> Text:

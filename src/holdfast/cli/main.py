@@ -35,6 +35,7 @@ _COMMANDS = (
     "queues",
     "schedules",
     "workers",
+    "locks",
     "incidents",
     "stats",
     "why",

@@ -6,8 +6,10 @@ from holdfast.cli.casebook import by_job, read_casebook
 from holdfast.cli.connection import Wanted
 from holdfast.cli.lookup import find_job
 from holdfast.cli.windows import find_windows
+from holdfast.cli.writtenview import read_written
 from holdfast.core.incident import Incident
 from holdfast.core.job import Attempt, Job
+from holdfast.durable.written import Written
 from holdfast.errors import JobNotFoundError
 from holdfast.incidents.naming import named_in
 from holdfast.store.protocol import Situation
@@ -24,6 +26,8 @@ class Story:
     situation: Situation
     attempts: tuple[Attempt, ...]
     windows: Windows
+    written: Written
+    """What it has written down and was sent."""
     incidents: tuple[Incident, ...]
     """In which it was involved, the newest first."""
     forgotten: tuple[str, ...] = ()
@@ -53,4 +57,5 @@ def read_story(wanted: Wanted, job_id: str) -> Story:
         incidents = tuple(by_job({job.id: errors}, read_casebook(backend))[job.id])
         named = dict.fromkeys(filter(None, map(named_in, errors)))
         forgotten = tuple(end for end in named if end not in {short_id(each.id) for each in incidents})
-        return Story(situation, history, find_windows(backend), incidents, forgotten)
+        written = read_written(backend.run(backend.verbs.memos(job.id)), situation.job.payload)
+        return Story(situation, history, find_windows(backend), written, incidents, forgotten)

@@ -11,24 +11,30 @@ from holdfast.errors import PayloadError, ResultEncodingError
 
 def encode_result(value: Any) -> bytes:
     """Return a handler's result as JSON. Raises ResultEncodingError if it cannot be stored."""
-    if value is None:
-        return b"null"
+    return b"null" if value is None else encode_value(value, "result", "return", MAX_BYTES)
+
+
+def encode_value(value: Any, what: str, use: str, limit: int) -> bytes:
+    """Return a value of the user's as JSON of at most `limit` bytes. Raises ResultEncodingError otherwise.
+
+    `what` it is and the verb for how to `use` something else are words of that error.
+    """
     try:
         encoded = ENCODER.encode(value)
         endless = b"null" in encoded and any(map(is_endless, leaves(value)))
     except UNENCODABLE as error:
         raise ResultEncodingError(
-            f"the result, of type {type(value).__qualname__}, cannot be stored as JSON: {error};"
-            " return plain values, dataclasses, pydantic models or msgspec Structs"
+            f"the {what}, of type {type(value).__qualname__}, cannot be stored as JSON: {error};"
+            f" {use} plain values, dataclasses, pydantic models or msgspec Structs"
         ) from error
     if endless:
         raise ResultEncodingError(
-            "the result has a float that is not finite, and JSON has no such number; return None or a text for it"
+            f"the {what} has a float that is not finite, and JSON has no such number; {use} None or a text for it"
         )
-    if len(encoded) > MAX_BYTES:
+    if len(encoded) > limit:
         raise ResultEncodingError(
-            f"the result takes {len(encoded):,} bytes and at most {MAX_BYTES:,} are stored;"
-            " keep it elsewhere and return a reference to it"
+            f"the {what} takes {len(encoded):,} bytes and at most {limit:,} are stored;"
+            f" keep it elsewhere and {use} a reference to it"
         )
     return encoded
 

@@ -12,7 +12,6 @@ import msgspec
 import msgspec.inspect
 
 from holdfast.codec.secrets import is_mark
-from holdfast.context import Context
 from holdfast.core.outcome import Outcome
 
 MAX_BYTES = 1024 * 1024
@@ -93,10 +92,14 @@ def members_of(annotation: Any) -> tuple[Any, ...]:
     return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
 
 
+class Supplied:
+    """What a worker gives to a handler whose parameter is annotated with it: no argument of the job."""
+
+
 def is_context(annotation: Any) -> bool:
     """Tell whether a parameter asks for the Context."""
-    members = members_of(annotation)
-    return annotation is Context or (len(members) > 1 and set(members) == {Context, NoneType})
+    members = [each for each in members_of(annotation) if each is not NoneType]
+    return len(members) == 1 and isinstance(members[0], type) and issubclass(members[0], Supplied)
 
 
 def result_type_of(annotation: Any) -> Any:

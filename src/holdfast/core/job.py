@@ -123,8 +123,9 @@ class Failure(msgspec.Struct, frozen=True):
 class Ending(msgspec.Struct, frozen=True, gc=False):
     """How a worker ends one of its claims. `move` is one of `states.ENDINGS`.
 
-    `delay` is for RETRY and SNOOZE, `reason` for BLOCK and CANCEL, `result` for COMPLETE, where `keep_result` says
-    for how long it is kept (None: as long as the job). `log` is the end of what the attempt logged.
+    `delay` is for RETRY and SNOOZE, `reason` for BLOCK, CANCEL and SNOOZE, `result` for COMPLETE, where
+    `keep_result` says for how long it is kept (None: as long as the job). `log` is the end of what the attempt
+    logged.
     """
 
     ref: ClaimRef
@@ -145,11 +146,16 @@ class Verdict(StrEnum):
     STALE = "stale"
 
 
+NOTE_LENGTH = 200
+"""Characters kept of the note of a progress."""
+
+
 class Progress(msgspec.Struct, frozen=True):
-    """How far a job is, as its handler says."""
+    """How far a job is, as its handler says, and in a few words what it is doing."""
 
     done: float
     total: float | None = None
+    note: str | None = None
 
 
 class Job(msgspec.Struct, frozen=True):

@@ -36,7 +36,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     supervisors write incidents (None: the user's folder for such); keep_incidents, keep_incidents_for and
     keep_incidents_mb: how many of them are kept, for how long (None: for ever), and how many megabytes their
     folders may take; blocked_warning: how long a handler may block the event loop before a warning names it (None
-    or 0: for ever); incident_locals: whether incidents show local variables, without what looks like a secret.
+    or 0: for ever); incident_locals: whether incidents show local variables, without what looks like a secret;
+    files: the folder for the files that jobs save (None: beside a sqlite database; other stores need one), and
+    files_limit: how many bytes one of them may have.
     """
 
     url: str = DEFAULT_URL
@@ -64,6 +66,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     keep_incidents_mb: int = 200
     blocked_warning: float | None = 0.2
     incident_locals: bool = False
+    files: str | None = None
+    files_limit: int = 1_000_000_000
 
     @property
     def beat_every(self) -> float:

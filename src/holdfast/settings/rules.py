@@ -216,6 +216,8 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "keep_incidents_mb": CountRule(MOST_MEGABYTES),
         "blocked_warning": SpanRule(from_zero=True, optional=True),
         "incident_locals": FlagRule(),
+        "files": FolderRule(),
+        "files_limit": SizeRule(),
     }
 )
 """The rule of every setting, in the order of `Settings`."""

@@ -1,6 +1,7 @@
 """The door of a store: all that is asked about one by its URL alone, before it is open."""
 
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from holdfast.clock import Clock, SystemClock
@@ -38,6 +39,10 @@ class Door(Protocol):
 
     def examine(self, settings: Settings, clock: Clock, *, deep: bool) -> "Examination":
         """Look at the store, and change nothing; `deep` reads all of it."""
+        ...
+
+    def files_beside(self, url: str) -> Path | None:
+        """Return the folder for the files of jobs where none is set; None where it must be."""
         ...
 
     def migrator(self, settings: Settings) -> "Migrator | None":

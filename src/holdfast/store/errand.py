@@ -9,8 +9,8 @@ from functools import wraps
 from inspect import GEN_CREATED, getgeneratorstate
 from typing import Any, Generic, ParamSpec, TypeVar
 
+from holdfast.awaiting import run_at_once
 from holdfast.errors import ConfigurationError
-from holdfast.store.awaiting import run_at_once
 from holdfast.store.verb import Verb
 
 T = TypeVar("T")

@@ -5,7 +5,7 @@ Rules that hold for every verb:
 - repeating it with the same arguments succeeds and changes nothing more, but for `claim`, which gives other jobs
   each time, and `requeue` and `discard`, which raise JobStateError where the job is dead no more;
 - time is the store's own; `run_at` and lease ages are never judged by a caller's clock;
-- a write of a claim (finish, start, progress) carries (worker, job, fence) and is refused as STALE, changing
+- a write of a claim (finish, start, progress, save) carries (worker, job, fence) and is refused as STALE, changing
   nothing, unless that very claim is the job's valid one;
 - a verb says before it is run whether it *wakes* workers, because jobs may have come or come back, and whether it
   *tells* of an end to those who wait for one (`store/verb.py`): drivers ring by that. What turns out while it runs
@@ -33,6 +33,7 @@ from holdfast.core.job import (
     Progress,
     Verdict,
 )
+from holdfast.core.memo import Memo, Save
 from holdfast.core.record import Change, Fire, Kind, Record
 from holdfast.core.states import State
 from holdfast.store.verb import Verb
@@ -323,6 +324,19 @@ class Store(Protocol):
         """
         ...
 
+    def memos(self, job_id: str) -> Verb[tuple[Memo, ...]]:
+        """Return what a job has written down and was sent, by name; nothing of a job that does not exist."""
+        ...
+
+    def signal(self, job_id: str, name: str, token: str, body: bytes) -> Verb[bool]:
+        """Send a signal to a job that is not final: write its memo, unless there is one with this token.
+
+        A job that is scheduled because it waits for a signal of this name becomes ready, due now, and its reason is
+        forgotten; one whose time has come already keeps its place. Returns False, and writes nothing, where the job
+        is final. Raises JobNotFoundError, and JobStateError where the job was sent MEMOS_LIMIT others.
+        """
+        ...
+
     def requeue(self, job_id: str) -> Verb[None]:
         """Make a dead job ready, due now, with attempt and crashes 0, or a scheduled one due now. The fence stays.
 
@@ -363,7 +377,8 @@ class Store(Protocol):
     def unsettled(self, queues: tuple[str, ...] | None) -> Verb[int]:
         """Return how many jobs of these queues a drain still waits for.
 
-        These are ready (in queues not paused), held, running, or scheduled after an earlier claim.
+        These are ready (in queues not paused), held, running, or scheduled after an earlier claim; not those that
+        are suspended (`core.memo`).
         """
         ...
 
@@ -404,7 +419,8 @@ class Store(Protocol):
         """Give jobs to a worker that is registered, and not buried yet: fence + 1, state held.
 
         Due jobs go by priority, then run_at, then order of arrival, queue by queue in the order asked for.
-        Paused queues give nothing. Raises WorkerBuriedError where the worker is not registered (any more).
+        Paused queues give nothing. A job that waits for a signal is not given ahead of its time: in a worker's hand
+        it would not hear the signal. Raises WorkerBuriedError where the worker is not registered (any more).
         """
         ...
 
@@ -416,12 +432,21 @@ class Store(Protocol):
         """Record progress, fenced."""
         ...
 
+    def save(self, worker: str, saves: Sequence[Save]) -> Verb[tuple[Verdict, ...]]:
+        """Write memos down, fenced, each save of its own; one that says nothing new is accepted all the same."""
+        ...
+
     def finish(self, worker: str, endings: Sequence[Ending]) -> Verb[tuple[Verdict, ...]]:
         """End claims, fenced. An ending recorded before by this worker for this fence is accepted again.
 
         A job that has a replacement waits no more: every return of it (RETRY, SNOOZE, RELEASE, BLOCK) ends it as
-        cancelled(replaced). Whenever a job ends, here or by burial or reconciling, the one that is
-        blocked(replacing) after it waits for its time as any other.
+        cancelled(replaced).
+
+        A SNOOZE may have a reason of `core.memo`, which the job keeps while it is scheduled. One that waits for a
+        signal of which there is a memo that is not taken waits no longer: it is ready, due now, without a reason.
+
+        Whenever a job ends, here or by burial or reconciling, the one that is blocked(replacing) after it
+        waits for its time as any other.
         """
         ...
 
@@ -453,8 +478,9 @@ class Store(Protocol):
     def forget_jobs(self, age: timedelta, limit: int) -> Verb[int]:
         """Forget at most `limit` jobs that completed or were cancelled `age` ago or before; return how many.
 
-        With a job go its result, history and tags, and its key. One whose key is kept for longer stays as long; a
-        dead one until a person decides. A store may look at a part of its jobs only, and at another the next time.
+        With a job go its result, history, memos and tags, and its key. One whose key is kept for longer stays as
+        long; a dead one until a person decides. A store may look at a part of its jobs only, and at another the
+        next time.
         """
         ...
 

@@ -1,6 +1,7 @@
 """What every store refuses, in the same words: each function returns the error to raise."""
 
 from holdfast.core.job import NewJob, OnConflict
+from holdfast.core.memo import MEMOS_LIMIT
 from holdfast.core.states import State
 from holdfast.errors import (
     JobNotFoundError,
@@ -35,6 +36,14 @@ def not_discarded(job_id: str, state: str) -> JobStateError:
 def not_withdrawn(job_id: str) -> JobStateError:
     """Return the error for a job that was to be withdrawn and that a worker has."""
     return JobStateError(f"job {job_id} cannot be withdrawn: a worker has it; cancel it instead")
+
+
+def too_many_signals(job_id: str) -> JobStateError:
+    """Return the error for a signal more than a job may be sent."""
+    return JobStateError(
+        f"job {job_id} was sent {MEMOS_LIMIT:,} signals, and takes no more: send several things with one signal, or"
+        " enqueue a job for each"
+    )
 
 
 def key_taken(task: str, key: str | None, holder: str, state: str, *, requeued: str | None = None) -> KeyTakenError:

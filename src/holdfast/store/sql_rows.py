@@ -21,7 +21,7 @@ def to_job(row: Row, read_tags: Callable[[Any], Iterable[str]] = tuple) -> Job:
     """Return the job that `job_columns` tell of; `read_tags` is for tags that are not stored as a list."""
     id_, task, version, queue, priority, state, reason, run_at, created_at, finished_at, *rest = row
     fence, attempt, crashes, max_attempts, alone, cancel_requested, worker, payload, result, error, *rest = rest
-    done, total, key, tags, metadata, start_by, on_late, after, result_until = rest
+    done, total, note, key, tags, metadata, start_by, on_late, after, result_until = rest
     return Job(
         id=id_,
         task=task,
@@ -43,7 +43,7 @@ def to_job(row: Row, read_tags: Callable[[Any], Iterable[str]] = tuple) -> Job:
         payload=payload,
         result=result,
         error=error,
-        progress=to_progress(done, total),
+        progress=to_progress(done, total, note),
         key=key,
         tags=() if tags is None else tuple(read_tags(tags)),
         metadata=NO_METADATA if metadata is None else json.loads(metadata),
@@ -54,9 +54,9 @@ def to_job(row: Row, read_tags: Callable[[Any], Iterable[str]] = tuple) -> Job:
     )
 
 
-def to_progress(done: float | None, total: float | None) -> Progress | None:
+def to_progress(done: float | None, total: float | None, note: str | None) -> Progress | None:
     """Return how far a job is, if it has said so."""
-    return None if done is None else Progress(done, total)
+    return None if done is None else Progress(done, total, note)
 
 
 def to_worker_info(row: Row, read_queues: Callable[[Any], Iterable[str]] = tuple) -> WorkerInfo:

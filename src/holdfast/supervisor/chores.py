@@ -3,7 +3,8 @@
 All of it writes where jobs live and may have to wait for a lock. A beat waits for none of it.
 
     claims that nobody holds ─► given back        workers that stopped beating ─► buried
-    about once a minute      ─► results and finished jobs that are kept no longer are forgotten
+    about once a minute      ─► results and finished jobs that are kept no longer are forgotten, and files of those
+    about once an hour       ─► locks that nobody has used for long are forgotten
 """
 
 import asyncio
@@ -16,8 +17,11 @@ from holdfast.core.crash import Death, DeathKind
 from holdfast.errors import HoldfastError
 from holdfast.events import Events, WorkerFound
 from holdfast.settings import Settings
+from holdfast.store.files import lasting_shelf_of
 from holdfast.store.protocol import BeatAnswer, WorkerBeat
 from holdfast.supervisor.evidence.involved import jobs_of
+from holdfast.supervisor.filesweep import FileSweep
+from holdfast.supervisor.locksweep import LockSweep
 from holdfast.supervisor.obituary import find_dead, tell_dead
 from holdfast.supervisor.witness import Witness
 from holdfast.worker.storecalls import StoreCalls
@@ -59,10 +63,13 @@ class Chores:
         self._came_back = came_back
         self._witness = witness
         self._sweep_at = clock.boot()
+        self._files = FileSweep(calls, clock, lasting_shelf_of(settings))
+        self._locks = LockSweep(calls, clock)
         self._at_work: asyncio.Task[None] | None = None
 
     def after(self, beats: Sequence[WorkerBeat], answer: BeatAnswer, *, may_bury: bool) -> None:
         """Begin what there is to do after an answered beat, unless what an earlier one began goes on."""
+        self._files.go_on()
         if self._at_work is not None and not self._at_work.done():
             return
         unnamed = [beat for beat in beats if beat.worker in answer.unnamed]
@@ -73,6 +80,7 @@ class Chores:
 
     def stop(self) -> None:
         """Leave the rest undone: the beats of others find it again."""
+        self._files.stop()
         if self._at_work is not None:
             self._at_work.cancel()
 
@@ -84,6 +92,8 @@ class Chores:
                 await self._bury(expired)
             if sweep and not await self._sweep():
                 self._sweep_at = self._clock.boot() + SWEEP_EVERY
+            if sweep and self._locks.is_due:
+                await self._locks.bite()
         except HoldfastError as error:
             log.warning("what the beat found could not be put right yet: %s", error)
 

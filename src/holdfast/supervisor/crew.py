@@ -157,6 +157,8 @@ class Crew:
         if self._ports.guard is not None:
             self._ports.guard.remove(child.process.pid)
         del self._children[child.worker]
+        if self.link is not None:
+            self.link.wards.child_died(child.worker)
         if self.stopping and not self._children:
             self.over.set()
         await self._testify(child, end)
@@ -165,6 +167,7 @@ class Crew:
         else:
             assert self.link is not None  # it has been registered
             await self.link.bury(child, child.death(end))
+            await self.link.wards.all_given_back(child.worker)
         child.process.forget()
 
     async def _testify(self, child: Child, end: Exit) -> None:

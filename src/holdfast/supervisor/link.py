@@ -17,6 +17,7 @@ from holdfast.supervisor.heart import Heart
 from holdfast.supervisor.obituary import find_dead, tell_dead
 from holdfast.supervisor.orders import CarryOut, Orders
 from holdfast.supervisor.plan import Ports
+from holdfast.supervisor.wards import Wards
 from holdfast.worker.storecalls import StoreCalls
 
 
@@ -52,6 +53,7 @@ class Link:
             heed=self._heed,
             witness=ports.witness,
         )
+        self.wards = Wards(calls, clock)
         self._any_registered = False
 
     async def register(

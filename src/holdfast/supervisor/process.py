@@ -59,6 +59,7 @@ class ProcessLauncher:
                 notes=str(files.notes),
                 dump=str(files.stacks),
                 log=str(files.log),
+                kept=str(files.kept),
                 concurrency=options.concurrency,
                 queues=options.queues,
                 lease=options.lease,
@@ -77,16 +78,20 @@ class ProcessLauncher:
 
 @dataclass(frozen=True, slots=True)
 class ChildFiles:
-    """Where a child writes down what is to outlive it: its claims, its stacks, the end of its log."""
+    """Where a child writes down what is to outlive it: its claims, its stacks, the end of its log.
+
+    `kept` is where its supervisor writes, and it reads, until when its locks are kept.
+    """
 
     notes: Path
     stacks: Path
     log: Path
+    kept: Path
 
     @classmethod
     def of(cls, folder: Path, worker: str) -> "ChildFiles":
         """Return the files of one child."""
-        return cls(*(folder / f"{worker}.{name}" for name in ("notes", "stacks", "log")))
+        return cls(*(folder / f"{worker}.{name}" for name in ("notes", "stacks", "log", "kept")))
 
 
 class RealChild:

@@ -12,7 +12,19 @@ from holdfast.supervisor.child import Child, Phase
 from holdfast.supervisor.crew import Crew
 from holdfast.supervisor.link import Link
 from holdfast.supervisor.plan import Plan, Ports
-from holdfast.worker.messages import Failed, Hello, Message, Noticed, Pictured, Pulse, Retired, Stuck, Unfit
+from holdfast.worker.messages import (
+    Failed,
+    Hello,
+    Holds,
+    LetsGo,
+    Message,
+    Noticed,
+    Pictured,
+    Pulse,
+    Retired,
+    Stuck,
+    Unfit,
+)
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +73,10 @@ class Reception:
                 child.retired, child.worked = True, worked
             case Pictured(tasks=tasks):
                 child.pictured(tasks)
+            case Holds() if self._crew.link is not None:
+                self._crew.link.wards.take(child.worker, message)
+            case LetsGo(holder=holder) if self._crew.link is not None:
+                self._crew.link.wards.let_go(holder)
             case Noticed():
                 pass  # the witness has heard it
             case _:

@@ -9,6 +9,7 @@ child on there are these loops:
     heart.py    beats for the children; what a beat brings to light, `chores.py` puts right beside it
     firing.py   fires schedules
     orders.py   carries out what people ask for
+    wards.py    keeps the locks that children hold
     recycler.py replaces children that have lived long enough, or whose code has changed
     drain.py    sees when nothing is left to do, if that is the wish
 
@@ -141,6 +142,7 @@ class Supervisor:
         self._begin("beat", link.heart.run)
         self._begin("firing of schedules", link.firing.run)
         self._begin_beside("taking of orders", link.orders.run)
+        self._begin_beside("keeping of locks", link.wards.run)
         self._begin_beside("replacing of children", self._recycler.run)
         if self._ports.witness is not None:
             self._begin_beside(

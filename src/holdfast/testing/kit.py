@@ -105,7 +105,8 @@ class HoldfastKit:
     def drain_all(self, *, raising: bool = False, limit: int = RUNS) -> list[Run]:
         """Drain, move the clock to when the next job is due, and drain again, until nothing waits for its time.
 
-        So retries and delayed jobs run too, and what was killed by a fault is run again.
+        So retries, delayed jobs and those that sleep run too, and what was killed by a fault is run again. A job
+        that waits for a signal goes on when its timeout is over; without one it stays where it is.
         """
         __tracebackhide__ = True
         return run_here(lambda: self.adrain_all(raising=raising, limit=limit))

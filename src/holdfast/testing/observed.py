@@ -7,6 +7,7 @@ from typing import Any
 
 from holdfast.context import Context
 from holdfast.core.job import Claim, Ending, Progress
+from holdfast.durable.notebook import OwnNotebook
 from holdfast.hooks import CallNext
 from holdfast.store.backend import Backend
 from holdfast.testing.faults import Faults, Killed
@@ -22,15 +23,20 @@ class WatchedControl(Control):
     `evidence` says what killed it.
     """
 
+    takes_pauses = False
+    """The clock of a test stands still, and nobody would move it on meanwhile."""
+
     def __init__(
         self,
         claim: Claim,
         lease: Lease,
         report: Callable[[Control, Progress], None],
+        open_notebook: Callable[[Control], OwnNotebook],
+        *,
         backend: Backend,
         faults: Faults,
     ) -> None:
-        super().__init__(claim, lease, report)
+        super().__init__(claim, lease, report, open_notebook)
         self.evidence: str | None = None
         self.raised: BaseException | None = None
         self._backend = backend

@@ -11,7 +11,7 @@ import asyncio
 import math
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from random import Random
@@ -23,6 +23,7 @@ from holdfast.child.lifespan import enter_lifespans, leave_lifespans
 from holdfast.codec import decode_result
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import Claim, Ending, KnownTask, Progress, Verdict
+from holdfast.core.memo import FOR_EVER
 from holdfast.core.states import MOVES
 from holdfast.errors import PayloadError
 from holdfast.events import Events, WorkerCrashed
@@ -40,6 +41,7 @@ from holdfast.worker.control import Control, StopReason
 from holdfast.worker.lease import Lease
 from holdfast.worker.notes import Notes
 from holdfast.worker.reporter import Reporter
+from holdfast.worker.saving import Saver
 from holdfast.worker.storecalls import StoreCalls
 from holdfast.worker.threads import ThreadExecutor
 
@@ -103,6 +105,8 @@ class InProcessWorker:
         self._closures = Closures(app.windows if ground.keeps_windows else (), self._clock)
         self._cannot_stop: asyncio.Future[tuple[str, str]] = asyncio.get_running_loop().create_future()
         calls = StoreCalls(self._backend, self._clock, self._events, random, app.settings.store_timeout)
+        reporter = Reporter(calls, self._clock, self._id, tuple, self._announcer.progressed)
+        self._saver = Saver(calls, self._id, reporter.heed)
         self._attempts = Attempts(
             tasks=self._tasks,
             backend=self._backend,
@@ -111,7 +115,8 @@ class InProcessWorker:
             random=random,
             announcer=self._announcer,
             notes=Notes(_NoLog()),
-            reporter=Reporter(calls, self._clock, self._id, tuple, self._announcer.progressed),
+            reporter=reporter,
+            shelf=app.shelf,
             closures=self._closures,
             threads=self._threads,
             stuck=self._stuck,
@@ -122,17 +127,20 @@ class InProcessWorker:
         """Run what is due, until nothing is or a fault kills this worker."""
         death, dying = Death(DeathKind.STOPPED), None
         lifespans = await enter_lifespans(self._ground.app)
+        saving = asyncio.create_task(self._saver.run())
         try:
             await self._backend.arun(self._backend.verbs.register(self._info()))
             while dying is None and (claim := await self._claim()) is not None:
                 control = self._watched(claim)
                 ending = await self._attempt(control)
                 if control.evidence is None:
+                    await self._saver.flush(control)
                     await self._finish(control, ending)
                 else:
                     death, dying = Death(DeathKind.CRASHED, frozenset({claim.ref}), control.evidence), control
         finally:
             self._threads.abandon()
+            saving.cancel()
             await leave_lifespans(lifespans)
             released = await self._backend.arun(self._backend.verbs.bury(self._id, death))
         if dying is not None:
@@ -141,7 +149,12 @@ class InProcessWorker:
             if self._cannot_stop.done():
                 told = "\n".join(self._cannot_stop.result())
                 raise AssertionError(f"job {dying.claim.job_id} cannot be stopped: {told}")
-        return Worked(dying is not None, min(filter(None, self._next_due), default=None))
+        return Worked(dying is not None, min(self._times_to_come(), default=None))
+
+    def _times_to_come(self) -> Iterator[datetime]:
+        """Yield when something is due; a job that waits for a signal, however long it takes, has no such time."""
+        never = self._clock.now() + FOR_EVER / 2
+        return (at for at in self._next_due if at is not None and at < never)
 
     # -- the way of a claim ----------------------------------------------------------------------------------
 
@@ -177,7 +190,14 @@ class InProcessWorker:
             self._next_due.append(max(waiting, opens_at))
 
     def _watched(self, claim: Claim) -> WatchedControl:
-        return WatchedControl(claim, self._lease, self._progressed, self._backend, self._ground.faults)
+        return WatchedControl(
+            claim,
+            self._lease,
+            self._progressed,
+            self._saver.open,
+            backend=self._backend,
+            faults=self._ground.faults,
+        )
 
     async def _attempt(self, control: WatchedControl) -> Ending | None:
         attempt = asyncio.create_task(self._attempts.run(control))

@@ -12,6 +12,8 @@ class Cause(StrEnum):
     NOT_DUE = "not_due"
     RETRY_WAIT = "retry_wait"
     PUT_OFF = "put_off"
+    SLEEPING = "sleeping"
+    WAITING_FOR_SIGNAL = "waiting_for_signal"
     CLOSED = "closed"
     QUEUE_PAUSED = "queue_paused"
     NO_WORKER = "no_worker"

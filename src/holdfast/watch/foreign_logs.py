@@ -4,6 +4,7 @@ import logging
 import sys
 from collections.abc import Callable
 
+from holdfast.context import JOB_LOGGER
 from holdfast.watch.levels import Level
 
 OURS = "holdfast"
@@ -37,6 +38,7 @@ def attach_records(root: logging.Logger, handler: logging.Handler, level: Level,
         return
     if not root.handlers:
         root.setLevel(level)
+        logging.getLogger(JOB_LOGGER).setLevel(min(level, logging.INFO))  # kept with the job, if not written
     for each in consoles:
         root.removeHandler(each)
     handler.setLevel(level)

@@ -87,7 +87,7 @@ def _flat(name: str, value: Any) -> dict[str, Any]:
             trace = value.traceback and value.traceback[-TRACEBACK_LENGTH:]
             return {"error_type": value.type, "error_message": value.message[:MESSAGE_LENGTH], "traceback": trace}
         case Progress():
-            return {"done": value.done, "total": value.total}
+            return {"done": value.done, "total": value.total, "note": value.note}
         case timedelta():
             return {name: value.total_seconds()}
         case Mapping():

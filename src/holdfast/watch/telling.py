@@ -10,10 +10,11 @@ from rich.style import Style
 
 from holdfast import events
 from holdfast.core.job import Progress
+from holdfast.core.memo import FOR_EVER, SLEEPING, signal_name
 from holdfast.core.states import Reason
 from holdfast.watch.folding import Folded
 from holdfast.watch.summary import FirstCompletion, Summary
-from holdfast.words import counted, one_line, short_id, span
+from holdfast.words import counted, one_line, short_id, span, with_note
 
 GOOD: Final = Style.parse("green")
 BUSY: Final = Style.parse("cyan")
@@ -80,7 +81,7 @@ def _(event: events.JobLate) -> Telling:
 
 @tell.register
 def _(event: events.JobProgressed) -> Telling:
-    return Telling("…", BUSY, _bar(event.progress))
+    return Telling("…", BUSY, with_note(_bar(event.progress), event.progress.note))
 
 
 def _bar(progress: Progress) -> str:
@@ -107,7 +108,11 @@ def _(event: events.JobRetrying) -> Telling:
 
 @tell.register
 def _(event: events.JobSnoozed) -> Telling:
-    return Telling("⏲", LATER, f"snoozed for {span(event.delay)}")
+    waits_for = signal_name(event.reason)
+    if waits_for is None:
+        return Telling("⏲", LATER, f"{'sleeps' if event.reason == SLEEPING else 'snoozed'} for {span(event.delay)}")
+    within = "" if event.delay >= FOR_EVER else f", at most {span(event.delay)}"
+    return Telling("⏲", LATER, f"waits for signal {one_line(waits_for)!r}{within}")
 
 
 @tell.register

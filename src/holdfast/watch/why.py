@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from holdfast.core.crash import CRASHES_ALONE_LIMIT
 from holdfast.core.job import Job, OnLate
+from holdfast.core.memo import FOR_EVER, is_suspended, signal_name
 from holdfast.core.provenance import planned_of, schedule_of
 from holdfast.core.states import WAITING, Reason, State
 from holdfast.store.protocol import Situation, Worker
@@ -60,7 +61,8 @@ def _closed(situation: Situation, windows: Windows) -> Explanation | None:
     job, now = situation.job, situation.now
     if job.state not in _MAY_BE_SHUT_OUT or situation.queue_paused_at is not None:
         return None
-    closed = job_closed(windows, job, max(job.run_at - PUT_OFF, now))
+    may_come_now = signal_name(job.reason) is not None
+    closed = job_closed(windows, job, now if may_come_now else max(job.run_at - PUT_OFF, now))
     if closed is None:
         return None
     until = closed.until(now)
@@ -81,7 +83,9 @@ def _expiry(situation: Situation) -> Iterator[str]:
         return
     if job.run_at <= job.start_by < now:
         by = dated(job.start_by, now)
-        yield f"It was to start by {by} at the latest: it expires as soon as a worker comes to it."
+        came_before = job.fence > (job.state is State.HELD)
+        unless = ", unless it has begun, and written something down" if came_before else ""
+        yield f"It was to start by {by} at the latest: it expires as soon as a worker comes to it{unless}."
 
 
 def _provenance(situation: Situation) -> Iterator[str]:
@@ -96,6 +100,8 @@ def _scheduled(situation: Situation) -> Explanation:
     job = situation.job
     if job.run_at <= situation.now:
         return _ready(situation)
+    if is_suspended(job.reason):
+        return _suspended(situation)
     cause, purpose = _purpose(job)
     says = f"It waits until {dated(job.run_at, situation.now)}{purpose}."
     if situation.queue_paused_at is not None:
@@ -103,6 +109,27 @@ def _scheduled(situation: Situation) -> Explanation:
         says += f" Even then it will not start: {paused.says}."
         return Explanation(cause, says, paused.remedy)
     return Explanation(cause, says, f"`holdfast jobs retry {job.id}` lets it run now")
+
+
+def _suspended(situation: Situation) -> Explanation:
+    """Tell what a job waits for that gave its slot back on purpose."""
+    job, now = situation.job, situation.now
+    name = signal_name(job.reason)
+    paused = situation.queue_paused_at is not None
+    notes = (f"Even then it will not start: {obstacle_of(situation).says}.",) if paused else ()
+    if name is None:
+        until = dated(job.run_at, now)
+        says = f"Its handler sleeps until {until}, without a slot; then it runs again from its top."
+        return Explanation(Cause.SLEEPING, says, notes=notes)
+    ends = "however long that takes"
+    if job.run_at - now < FOR_EVER / 2:
+        ends = f"until {dated(job.run_at, now)} at the latest"
+    return Explanation(
+        Cause.WAITING_FOR_SIGNAL,
+        f"It waits for signal '{name}', {ends}, without a slot; then its handler runs again from its top.",
+        f"`holdfast jobs signal {job.id} {shlex.quote(name)}` sends it",
+        notes,
+    )
 
 
 def _purpose(job: Job) -> tuple[Cause, str]:

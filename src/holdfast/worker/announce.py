@@ -50,7 +50,7 @@ def _failure(ending: Ending) -> Failure:
 _SAY: dict[Move, Callable[[Ending, Claim, float], event.Event]] = {
     Move.COMPLETE: lambda _, claim, seconds: event.JobCompleted(*_whose(claim), timedelta(0, seconds)),
     Move.RETRY: lambda end, claim, _: event.JobRetrying(*_whose(claim), _failure(end), end.delay),
-    Move.SNOOZE: lambda end, claim, _: event.JobSnoozed(*_whose(claim), end.delay),
+    Move.SNOOZE: lambda end, claim, _: event.JobSnoozed(*_whose(claim), end.delay, end.reason),
     Move.RELEASE: lambda _, claim, __: event.JobReleased(*_whose(claim)),
     Move.BLOCK: lambda end, claim, _: event.JobBlocked(
         *_whose(claim), end.reason or Reason.NO_WORKER, claim.version

@@ -9,6 +9,7 @@ there is such a process. Each step either goes on or returns the ending. None me
 more: it ends nowhere.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
@@ -20,25 +21,31 @@ from msgspec.structs import replace
 from holdfast.clock import Clock
 from holdfast.codec import NO_SECRETS
 from holdfast.context import Context
+from holdfast.core.interruption import Suspended
 from holdfast.core.job import Ending, OnLate
+from holdfast.core.memo import signal_name
 from holdfast.core.states import Move, Reason
-from holdfast.errors import PayloadError
+from holdfast.durable.shelf import Shelf
+from holdfast.errors import PayloadError, StepError
 from holdfast.hooks import Middleware
 from holdfast.policy import Isolation
 from holdfast.store.backend import Backend
 from holdfast.task import Task
 from holdfast.worker.announce import Announcer
-from holdfast.worker.closures import Closures
+from holdfast.worker.closures import Closures, would_expire
 from holdfast.worker.control import Control
 from holdfast.worker.judge import Judge, describe
 from holdfast.worker.logtail import attempt_here
+from holdfast.worker.means import AttemptMeans
 from holdfast.worker.notes import Notes
 from holdfast.worker.reporter import Reporter
 from holdfast.worker.running import CannotStop, Running
 from holdfast.worker.threads import ThreadExecutor
-from holdfast.worker.transaction import JobTransaction
 
 AnyTask = Task[..., Any]
+
+LOOK_EVERY = 0.05
+"""Seconds between two looks at whether steps that a handler has left behind are over."""
 
 
 Started = Callable[[Judge], None]
@@ -76,6 +83,7 @@ class Attempts:
         announcer: Announcer,
         notes: Notes,
         reporter: Reporter,
+        shelf: Shelf,
         closures: Closures,
         threads: ThreadExecutor,
         stuck: CannotStop,
@@ -90,6 +98,7 @@ class Attempts:
         self._announcer = announcer
         self._notes = notes
         self._reporter = reporter
+        self._shelf = shelf
         self._closures = closures
         self._threads = threads
         self._stuck = stuck
@@ -124,14 +133,15 @@ class Attempts:
             scrub = task.arguments.scrub_for(claim.payload, arguments)
             if scrub is not NO_SECRETS:
                 judge, control.scrub = replace(judge, scrub=scrub), scrub
-        if self._expires(control, judge):
+        if self._is_late(control, judge) and await self._expires(control, judge):
             return judge.expired()
         if cells is None and claim.max_attempts == 1 and not await self._marked(control):
             return None
         if not control.may_start:
             return judge.put_off()
         if (closed_for := self._closures.closed_for(claim)) is not None:  # a window has begun meanwhile
-            return judge.put_off(closed_for)
+            late = would_expire(claim, self._clock.now() + closed_for) and not await self._has_begun(control)
+            return judge.expired() if late else judge.put_off(closed_for)
         if cells is None:
             ending = await self._run(control, task, judge, arguments)
         else:
@@ -143,15 +153,46 @@ class Attempts:
                 partial(self._closures.closed_for, claim),
                 partial(self._started, control),
             )
+        if control.began_durable and ending is not None:
+            await self._outlast_steps(control, judge)
+            ending = _kept_to(control, judge, ending)
+            _tell_left_over(control, ending)
         return ending if control.ending is None else _fixed(control, control.ending, ending)
 
-    def _expires(self, control: Control, judge: Judge) -> bool:
+    async def _outlast_steps(self, control: Control, judge: Judge) -> None:
+        """Wait for steps that a handler has left behind, as `gather` does when one of several fails.
+
+        Their results are kept so; else the next attempt would run them again, and beside them. No longer than the
+        handler itself may run.
+        """
+        timeout = judge.policy.timeout
+        while control.durable.busy and control.goes_on:
+            if timeout is not None and self._clock.boot() - control.started_boot > timeout:
+                break
+            await asyncio.sleep(LOOK_EVERY)
+
+    def _is_late(self, control: Control, judge: Judge) -> bool:
+        start_by = control.claim.start_by
+        return start_by is not None and judge.started_at > start_by and control.may_start
+
+    async def _expires(self, control: Control, judge: Judge) -> bool:
         """Say so where a job comes too late to its first start; tell whether it must not run then."""
         claim = control.claim
-        if claim.start_by is None or judge.started_at <= claim.start_by or not control.may_start:
+        if await self._has_begun(control):
             return False
-        self._announcer.late(claim, claim.start_by, judge.started_at)
+        if claim.start_by is not None:
+            self._announcer.late(claim, claim.start_by, judge.started_at)
         return claim.on_late is OnLate.EXPIRE
+
+    async def _has_begun(self, control: Control) -> bool:
+        """Tell whether an earlier run of the job has written something down: to go on is never too late."""
+        claim = control.claim
+        if claim.fence == 1 or claim.on_late is not OnLate.EXPIRE:
+            return False
+        self._notes.returned(claim.ref)  # nothing of it runs while the store is asked
+        memos = await asyncio.wrap_future(control.notebook.read())
+        self._notes.started(claim.ref)
+        return bool(memos)
 
     async def _marked(self, control: Control) -> bool:
         """Mark the job as started in the store; nothing of it runs while that takes its time."""
@@ -171,7 +212,8 @@ class Attempts:
         """Let the handler begin; return what waits for its end."""
         claim, context, parameter = control.claim, None, task.arguments.context_parameter
         if self._middleware or parameter is not None:
-            control.transactions = partial(JobTransaction, self._backend, self._worker, control, judge)
+            control.shelved = self._shelf
+            control.means = AttemptMeans(self._backend, self._worker, self._clock, control, judge)
             context = Context(claim, control, judge.scrub.record if judge.scrub else None)
         if parameter is not None:
             arguments[parameter] = context
@@ -201,6 +243,34 @@ def _fixed(control: Control, ending: Ending, judged: Ending | None) -> Ending:
             said,
         )
     return ending
+
+
+def _kept_to(control: Control, judge: Judge, ending: Ending) -> Ending:
+    """Return how a run ends that was suspended, or refused a step, whatever its handler made of that."""
+    match None if control.ending is not None else control.durable.over:
+        case Suspended() as suspended if ending.move is Move.COMPLETE:
+            name = signal_name(suspended.reason)
+            Context(control.claim, control).log.warning(
+                "job %s waits %s, and its handler went on instead of ending: let Suspended pass, which `except"
+                " BaseException` caught; what it came to is ignored",
+                ending.ref.job_id,
+                "for its time" if name is None else f"for signal {name!r}",
+            )
+            return judge.suspended(suspended)
+        case StepError() as error if ending.move in {Move.COMPLETE, Move.RETRY}:
+            return judge.dead(describe(error, judge.scrub))
+        case _:
+            return ending
+
+
+def _tell_left_over(control: Control, ending: Ending) -> None:
+    """Warn of steps that the job did in an earlier run, and that the one which completes it did not ask for."""
+    if ending.move is Move.COMPLETE and (left := control.durable.left_over):
+        Context(control.claim, control).log.warning(
+            "job %s completed without asking for steps that it did before: %s; were they removed, or renamed?",
+            ending.ref.job_id,
+            ", ".join(left),
+        )
 
 
 def _agrees(ending: Ending, judged: Ending) -> bool:

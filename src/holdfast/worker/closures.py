@@ -99,6 +99,13 @@ class Closures:
         until = None if task is None else task.closed_until(now)
         if until is None:
             return None
-        if claim.on_late is OnLate.EXPIRE and claim.start_by is not None and until > claim.start_by:
-            return Ending(claim.ref, Move.CANCEL, reason=Reason.EXPIRED)  # put off it would count as not late
-        return Ending(claim.ref, Move.SNOOZE, delay=until - now)
+        if not would_expire(claim, until):
+            return Ending(claim.ref, Move.SNOOZE, delay=until - now)
+        if claim.fence > 1:  # whether it has begun before is found out by its attempt
+            return None
+        return Ending(claim.ref, Move.CANCEL, reason=Reason.EXPIRED)
+
+
+def would_expire(claim: Claim, until: datetime) -> bool:
+    """Tell whether a job that is put off until a time must expire instead: put off it would count as not late."""
+    return claim.on_late is OnLate.EXPIRE and claim.start_by is not None and until > claim.start_by

@@ -1,18 +1,27 @@
 """The live side of one attempt: what its handler can ask, and how it is told to stop."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from datetime import datetime
 from enum import Enum
-from typing import Any
+from random import Random
+from typing import Any, Protocol
 
 from msgspec.structs import replace
 
 from holdfast.codec import NO_SECRETS, Scrub
 from holdfast.context import Transaction
-from holdfast.core.job import Claim, Ending, Progress
+from holdfast.core.job import NOTE_LENGTH, Claim, Ending, Progress
+from holdfast.durable.attempt import Durable
+from holdfast.durable.notebook import Notebook, OwnNotebook
+from holdfast.durable.port import Saving
+from holdfast.durable.shelf import Shelf
+from holdfast.words import one_line
 from holdfast.worker.lease import Lease
 from holdfast.worker.logtail import LogTail
+
+_opening = threading.Lock()
 
 
 class StopReason(Enum):
@@ -26,38 +35,76 @@ class StopReason(Enum):
     """A window of its queue or task is about to begin: it is asked only, and any other reason overrules."""
 
 
+class Means(Protocol):
+    """What a handler can use through its attempt."""
+
+    @property
+    def random(self) -> Random:
+        """The source of jitter."""
+        ...
+
+    def now(self) -> datetime:
+        """Return the store's time."""
+        ...
+
+    def completing(self, connection: Any) -> Transaction:
+        """Return a transaction that completes the job."""
+        ...
+
+    def saving(self, connection: Any) -> Saving:
+        """Return a transaction that writes the memo of a step."""
+        ...
+
+
 class Control:
     """One attempt in progress. Read from any thread; changed on the event loop only, but for what `fix` sets.
 
     `attempt` is the task that carries it; while a coroutine is in progress there, `cancellable` is true.
     `ending` is how a transaction of the handler ended the job; while that is under way, `concluding` is true.
-    `opens_at` is when the window ends for which it was asked to finish.
+    `opens_at` is when the window ends for which it was asked to finish. `opened` is its notebook, if it was used.
+    `spoke`: it has said how far it is; `began_durable`: it has asked for a step or a wait.
     """
 
+    takes_pauses = True
+    """Whether the waits between two tries of a step are kept."""
+
     __slots__ = (
+        "_durable",
         "_lease",
+        "_open",
         "_report",
         "attempt",
+        "began_durable",
         "cancellable",
         "claim",
         "concluding",
         "ending",
         "log",
         "marked",
+        "means",
+        "opened",
         "opens_at",
         "outlived_by_thread",
         "scrub",
+        "shelved",
+        "spoke",
         "started_boot",
-        "transactions",
         "why",
     )
 
-    def __init__(self, claim: Claim, lease: Lease, report: Callable[["Control", Progress], None]) -> None:
+    def __init__(
+        self,
+        claim: Claim,
+        lease: Lease,
+        report: Callable[["Control", Progress], None],
+        open_notebook: Callable[[Any], OwnNotebook] | None = None,
+    ) -> None:
         self.claim = claim
         self.started_boot: float = 0.0
         self.marked = False
         self.log: LogTail | None = None
         self.scrub: Scrub = NO_SECRETS
+        self.spoke = False
         self.why: StopReason | None = None
         self.attempt: asyncio.Task[Any] | None = None
         self.cancellable = False
@@ -65,9 +112,14 @@ class Control:
         self.concluding = False
         self.opens_at: datetime | None = None
         self.outlived_by_thread = False
-        self.transactions: Callable[[Any], Transaction] | None = None
+        self.shelved: Shelf | None = None
+        self.means: Means | None = None
+        self.began_durable = False
+        self._durable: Durable | None = None
         self._lease = lease
         self._report = report
+        self._open = open_notebook
+        self.opened: OwnNotebook | None = None
 
     @property
     def cancelled(self) -> bool:
@@ -89,11 +141,54 @@ class Control:
         """Whether the claim may belong to someone else."""
         return self.why is StopReason.LOST or self._lease.lost
 
+    @property
+    def notebook(self) -> Notebook:
+        """The memos of the job; only an attempt that asks for them has a notebook."""
+        if self.opened is None:
+            if self._open is None:
+                raise RuntimeError("this attempt has no notebook")
+            with _opening:  # a handler may have threads, and two notebooks would number their saves alike
+                self.opened = self.opened or self._open(self)
+        return self.opened
+
+    @property
+    def shelf(self) -> Shelf:
+        """Where files of the job are put."""
+        if self.shelved is None:
+            raise RuntimeError("this attempt has not started")
+        return self.shelved
+
     def transaction(self, connection: Any) -> Transaction:
         """Return a transaction on a connection of the handler's own."""
-        if self.transactions is None:
+        return self._means.completing(connection)
+
+    def saving(self, connection: Any) -> Saving:
+        """Return a transaction that writes the memo of a step with the handler's own rows."""
+        return self._means.saving(connection)
+
+    @property
+    def random(self) -> Random:
+        """The source of jitter."""
+        return self._means.random
+
+    def now(self) -> datetime:
+        """Return the store's time."""
+        return self._means.now()
+
+    @property
+    def durable(self) -> Durable:
+        """The steps and waits; only an attempt that asks for them has any."""
+        if self._durable is None:
+            durable = Durable(self)
+            with _opening:  # a handler may have threads of its own, and they must know of each other's steps
+                self._durable, self.began_durable = self._durable or durable, True
+        return self._durable
+
+    @property
+    def _means(self) -> Means:
+        if self.means is None:
             raise RuntimeError("this attempt has not started")
-        return self.transactions(connection)
+        return self.means
 
     def fix(self, ending: Ending) -> None:
         """Let this be how the attempt ends, whatever comes: the store has it already."""
@@ -107,7 +202,11 @@ class Control:
         """Do nothing: this place in a handler has a name for tests alone."""
 
     def report(self, progress: Progress) -> None:
-        """Pass on how far the handler is."""
+        """Pass on how far the handler is, its note without secrets and as one line that is not too long."""
+        if progress.note is not None:
+            note = one_line(self.scrub.text(progress.note), NOTE_LENGTH)  # in this order: a cut secret is not found
+            progress = replace(progress, note=note or None)
+        self.spoke = True
         self._report(self, progress)
 
     @property

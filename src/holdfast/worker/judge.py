@@ -10,10 +10,11 @@ from msgspec.structs import replace
 
 from holdfast.codec import NO_SECRETS, Scrub, encode_result
 from holdfast.core.backoff import Exponential
+from holdfast.core.interruption import Suspended
 from holdfast.core.job import Claim, Ending, Failure
 from holdfast.core.outcome import Cancel, Discard, Fail, Outcome, Retry, Snooze, Success
 from holdfast.core.states import STARTED_ITS_LAST, Move, Reason
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, StepError
 from holdfast.policy import MAX_DELAY, Policy
 from holdfast.worker.legible import legible, text_of
 
@@ -50,6 +51,8 @@ class Judge(msgspec.Struct, frozen=True, gc=False):
         if isinstance(error, Outcome):
             return self.said(error)
         failure = describe(error, self.scrub)
+        if isinstance(error, StepError):
+            return self.dead(failure)
         if isinstance(error, self.policy.discard_on):
             return self._ending(Move.CANCEL, reason=Reason.DISCARDED, failure=failure)
         if self.policy.retry_on and not isinstance(error, self.policy.retry_on):
@@ -105,6 +108,10 @@ class Judge(msgspec.Struct, frozen=True, gc=False):
     def put_off(self, delay: timedelta = timedelta()) -> Ending:
         """Give back a job that was not started after all, even if it was marked."""
         return self._ending(Move.SNOOZE, delay=max(delay, timedelta()))
+
+    def suspended(self, suspended: Suspended) -> Ending:
+        """Let the job wait as its handler asked; it ended its run by itself, so even a last attempt runs again."""
+        return self._ending(Move.SNOOZE, delay=max(suspended.delay, timedelta()), reason=suspended.reason)
 
     def released(self) -> Ending:
         """Give the job back as it was, unless it must not start twice."""

@@ -23,6 +23,7 @@ class Configure(msgspec.Struct, frozen=True, tag=True):
     notes: str
     dump: str
     log: str = ""
+    kept: str = ""
     concurrency: int | None = None
     queues: ServedQueues | None = None
     lease: float | None = None
@@ -154,6 +155,23 @@ class Noticed(msgspec.Struct, frozen=True, tag=True):
     count: int = 1
 
 
+class Holds(msgspec.Struct, frozen=True, tag=True):
+    """A handler holds a lock, for its `ttl` from this boot time on: keep it. `slot` of `file` says until when."""
+
+    name: str
+    holder: str
+    ttl: float
+    asked_at: float
+    file: str
+    slot: int
+
+
+class LetsGo(msgspec.Struct, frozen=True, tag=True):
+    """A lock is to be kept no longer: the child gives it back itself."""
+
+    holder: str
+
+
 class Pictured(msgspec.Struct, frozen=True, tag=True):
     """Where the coroutines of the child are."""
 
@@ -161,7 +179,7 @@ class Pictured(msgspec.Struct, frozen=True, tag=True):
 
 
 ToChild = Configure | Renewed | Revoke | Adopt | Stop | Buried | Picture
-ToParent = Hello | Failed | Pulse | Stuck | Unfit | Retired | Noticed | Pictured
+ToParent = Hello | Failed | Pulse | Stuck | Unfit | Retired | Noticed | Pictured | Holds | LetsGo
 Message = ToChild | ToParent
 
 

@@ -5,8 +5,9 @@ them together cost one.
 """
 
 import asyncio
+import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 
 from holdfast.clock import Clock
@@ -16,8 +17,13 @@ from holdfast.store.verb import Verb
 from holdfast.worker.control import Control, StopReason
 from holdfast.worker.storecalls import StoreCalls
 
+log = logging.getLogger(__name__)
+
 MARK_AFTER = 0.2
 ROUND = 0.1
+
+LAST_WORD = 1.0
+"""Seconds for the last word of an attempt to reach the store before its ending goes there."""
 
 
 class Reporter:
@@ -41,6 +47,8 @@ class Reporter:
         self._busy = busy
         self._progress: dict[ClaimRef, tuple[Control, Progress]] = {}
         self._progressing = threading.Lock()
+        self._sending = asyncio.Lock()
+        self._sent: Collection[ClaimRef] = ()
         self._awake = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
@@ -56,8 +64,21 @@ class Reporter:
         if first:
             self._loop.call_soon_threadsafe(self._awake.set)
 
+    async def last_word(self, control: Control) -> None:
+        """Let the store have what an attempt said last, before its ending: after that it would be refused.
+
+        Not of one that was over within a round: nobody would have seen it, and a write would cost it dearly.
+        """
+        ref = control.claim.ref
+        if (ref in self._progress or ref in self._sent) and self._clock.boot() - control.started_boot >= ROUND:
+            try:
+                async with asyncio.timeout(LAST_WORD):
+                    await self._send_progress()
+            except Exception as error:  # noqa: BLE001 - what it came to does not depend on what it said
+                log.warning("job %s: the store did not take its last progress: %r", ref.job_id, error)
+
     def ended(self, control: Control) -> None:
-        """Say at once what an attempt that is over said last; its ending tells the store the rest."""
+        """Say at once what an attempt that is over said last, where that was not passed on."""
         if self._progress:
             with self._progressing:
                 _, progress = self._progress.pop(control.claim.ref, (control, None))
@@ -102,14 +123,19 @@ class Reporter:
                 control.marked = True
 
     async def _send_progress(self) -> None:
-        with self._progressing:
-            reports, self._progress = self._progress, {}
-        for control, progress in reports.values():
-            self._announce(control.claim, progress)
-        if reports:
-            controls = [control for control, _ in reports.values()]
-            pairs = [(ref, progress) for ref, (_, progress) in reports.items()]
-            await self._told(controls, self._calls.verbs.progress(self._worker, pairs))
+        async with self._sending:
+            with self._progressing:
+                reports, self._progress = self._progress, {}
+            for control, progress in reports.values():
+                self._announce(control.claim, progress)
+            if reports:
+                self._sent = reports.keys()
+                controls = [control for control, _ in reports.values()]
+                pairs = [(ref, progress) for ref, (_, progress) in reports.items()]
+                try:
+                    await self._told(controls, self._calls.verbs.progress(self._worker, pairs))
+                finally:
+                    self._sent = ()
 
     async def _told(self, controls: Sequence[Control], verb: Verb[tuple[Verdict, ...]]) -> bool:
         """Tell the store; where it answers that a claim is stale, tell the handler."""
@@ -117,9 +143,15 @@ class Reporter:
             verdicts = await self._calls.once(verb)
         except HoldfastError:
             return False
+        self.heed(controls, verdicts)
+        return True
+
+    def heed(self, controls: Sequence[Control], verdicts: Sequence[Verdict]) -> None:
+        """Where the store has answered that the claim of a running attempt is stale, tell its handler."""
+        if Verdict.STALE not in verdicts:
+            return
         still_running = set(self._running())
         for control, verdict in zip(controls, verdicts, strict=True):
             told = control.concluding or control.why is StopReason.LOST
             if verdict is Verdict.STALE and control in still_running and not told:
                 control.interrupt(StopReason.LOST)
-        return True

@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast.clock import Clock
 from holdfast.context import Context, Interrupted
+from holdfast.core.interruption import suspension_in
 from holdfast.core.job import Ending
 from holdfast.errors import LostClaimError
 from holdfast.hooks import Middleware
@@ -124,6 +125,8 @@ class Running(msgspec.Struct):
 
     def _raised(self, error: BaseException) -> Ending | None:
         """Judge what was raised; a handler that ends because it was told to is not to blame."""
+        if (suspended := suspension_in(error)) is not None:
+            return self.judge.suspended(suspended)
         told = isinstance(error, Interrupted | LostClaimError)
         return self._stopped() if told else self.judge.raised(error)
 

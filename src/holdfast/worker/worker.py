@@ -20,12 +20,13 @@ from typing import Any
 
 from holdfast.clock import Clock
 from holdfast.core.job import Claim, ClaimRef, Ending
-from holdfast.core.states import Move, Reason
+from holdfast.core.states import RETURNS, Move, Reason
 from holdfast.events import Events
 from holdfast.hooks import Middleware
 from holdfast.schedule.closing import ClosedHours
 from holdfast.settings import Settings
 from holdfast.store.backend import Backend
+from holdfast.store.files import shelf_of
 from holdfast.store.protocol import LeaseClock
 from holdfast.worker.alarm import Alarms, LoopAlarm
 from holdfast.worker.announce import Announcer
@@ -56,6 +57,7 @@ from holdfast.worker.messages import (
 from holdfast.worker.notes import Log, Notes
 from holdfast.worker.picture import picture
 from holdfast.worker.reporter import Reporter
+from holdfast.worker.saving import Saver
 from holdfast.worker.served import ServedQueues
 from holdfast.worker.slots import Slots
 from holdfast.worker.storecalls import StoreCalls
@@ -146,6 +148,7 @@ class Worker:
         self._reporter = Reporter(
             self._calls, clock, worker, self._slots.running, self._announcer.progressed, busy=ports.busy
         )
+        self._saver = Saver(self._calls, worker, self._reporter.heed)
         self._threads = ThreadExecutor(settings.concurrency)
         self._closures = Closures(hours, clock)
         self._attempts = Attempts(
@@ -157,6 +160,7 @@ class Worker:
             announcer=self._announcer,
             notes=self._notes,
             reporter=self._reporter,
+            shelf=shelf_of(settings),
             closures=self._closures,
             threads=self._threads,
             stuck=self._stuck,
@@ -193,6 +197,7 @@ class Worker:
                 "closure keeper": self._closure_keeper.run,
                 "completer": self._completer.run,
                 "reporter": self._reporter.run,
+                "saver": self._saver.run,
                 "pulse": self._pulse,
                 "timekeeper": self._timekeeper.run,
             }
@@ -321,7 +326,7 @@ class Worker:
             if refusal is not None:
                 self._completer.add(Ended(claim, refusal))
                 return
-            control = Control(claim, self._lease, self._reporter.progressed)
+            control = Control(claim, self._lease, self._reporter.progressed, self._saver.open)
             self._slots.take(control)
             self._reporter.something_runs()
             # In a context of its own: what one job's code sets there is no business of the next, whoever starts it.
@@ -332,10 +337,15 @@ class Worker:
     async def _attempt(self, control: Control) -> None:
         claim = control.claim
         try:
-            ending = await self._attempts.run(control)
-        except Exception as error:
-            log.exception("job %s: its attempt broke outside its handler", claim.job_id)
-            ending = control.ending or broken(claim, error, self._ports.random, control.scrub)
+            try:
+                ending = await self._attempts.run(control)
+            except Exception as error:
+                log.exception("job %s: its attempt broke outside its handler", claim.job_id)
+                ending = control.ending or broken(claim, error, self._ports.random, control.scrub)
+            if control.opened is not None:
+                await self._saver.flush(control)
+            if control.spoke and ending is not None and ending.move not in RETURNS:
+                await self._reporter.last_word(control)
         finally:
             self._slots.leave(control)
             self._reporter.ended(control)

@@ -13,6 +13,7 @@ from holdfast.cli import bulk, connection
 from holdfast.errors import SchemaError, StoreFullError, StoreUnavailableError
 
 NEEDED = {
+    ("jobs", "signal"): ("some-id", "approved"),
     ("schedules", "create"): ("some-id", "send_email", "--every", "1h"),
     ("schedules", "edit"): ("some-id", "--every", "1h"),
     ("schedules", "backfill"): ("some-id", "--since", "1h"),

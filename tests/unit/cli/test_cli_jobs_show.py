@@ -21,7 +21,7 @@ class TestJobsShow:
             *("worker", "priority", "version", "args", "result", "progress", "attempts", "why"),
         }
         assert shown["args"] == {"to": "a@example.com", "n": [1, 2]}
-        assert shown["progress"] == {"done": 42.0, "total": 100.0}
+        assert shown["progress"] == {"done": 42.0, "total": 100.0, "note": None}
         assert shown["why"].startswith(f"It runs on worker {WORKER}")
         assert datetime.fromisoformat(shown["run_at"]).tzinfo is not None
 
@@ -79,7 +79,7 @@ class TestJobsShow:
         world.end(job_id, Move.DIE, failure=SMTP, log="three\nfo\x1bur")
         text = holdfast("jobs", "show", job_id).stdout
         assert "Log of claim 2\n  three\n  fo�ur\n" in text
-        assert "earlier claims logged too: 1 (2 lines); --json shows it all" in text
+        assert "earlier claims logged too: 1 (2 lines); --log shows it all" in text
         assert [each["log"] for each in answer(holdfast("jobs", "show", job_id, "--json"))["attempts"]] == [
             "one\ntwo",
             "three\nfo\x1bur",

@@ -9,7 +9,7 @@ from pg_underway import Crossing
 
 from holdfast.store.postgres.sql_files import load_statements
 
-FENCED = ["start", "progress", "complete", "claimed_jobs", "end_for_good", "give_back"]
+FENCED = ["start", "progress", "save", "complete", "claimed_jobs", "end_for_good", "give_back"]
 
 
 @pytest.fixture

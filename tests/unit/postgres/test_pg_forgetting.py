@@ -9,13 +9,14 @@ import pytest
 from pg_underway import LONG, Crossing
 from psycopg import sql
 
-from holdfast.core.job import Ending
+from holdfast.core.job import Ending, Progress
 from holdfast.core.states import Move, State
 from holdfast.store.postgres import forgetting_verbs
 from holdfast.store.postgres.sql_files import load_statements
 from holdfast.store.postgres.store import PostgresStore
 from holdfast.store.protocol import JobFilter
 from holdfast.store.verb import Last, Verb
+from holdfast.testing.conformance.harness import new_save
 
 AGE = timedelta(hours=1)
 HOUR = AGE.total_seconds()
@@ -40,9 +41,10 @@ def ended(crossing, how_many, move=Move.COMPLETE, **fields):
     worker = crossing.register()
     jobs = [crossing.new_job(**fields) for _ in range(how_many)]
     crossing.run(crossing.verbs.enqueue(jobs))
-    crossing.run(
-        crossing.verbs.finish(worker, [Ending(claim.ref, move) for claim in crossing.claim(worker, how_many)])
-    )
+    refs = [claim.ref for claim in crossing.claim(worker, how_many)]
+    crossing.run(crossing.verbs.save(worker, [new_save(ref, 1, {"cursor": b"1"}) for ref in refs]))
+    crossing.run(crossing.verbs.progress(worker, [(ref, Progress(1, 2, "half of it")) for ref in refs]))
+    crossing.run(crossing.verbs.finish(worker, [Ending(ref, move) for ref in refs]))
     return [job.id for job in jobs]
 
 
@@ -63,7 +65,7 @@ def left(crossing):
     """Return the jobs that are there, by id; nothing else may be counted, or kept in any table."""
     ids = sorted(job.id for job in crossing.run(crossing.verbs.list_jobs(JobFilter(limit=1000))))
     assert sum(crossing.run(crossing.verbs.count()).values()) == len(ids)
-    for table in ("outcome", "attempt", "tag", "fading"):
+    for table in ("outcome", "attempt", "tag", "fading", "memo", "note"):
         found = crossing.own.execute(crossing.named(f"SELECT id::text FROM {{}}.{table}")).fetchall()
         assert {id_ for (id_,) in found} <= set(ids), table
     return ids
@@ -292,7 +294,7 @@ def test_an_old_id_that_comes_late_is_forgotten_too(alone, monkeypatch):
 
 def test_a_plan_of_a_quiet_hour_serves_when_there_is_much(alone):
     """Made for tables with nothing in them, it does not walk them again and again when they are full."""
-    tables = ("outcome", "job", "attempt", "tag", "key", "fading")
+    tables = ("outcome", "job", "attempt", "tag", "key", "fading", "memo", "note")
     for table in tables:
         alone.own.execute(alone.named(f"VACUUM (ANALYZE) {{}}.{table}"))
     alone.own.execute("SET plan_cache_mode = force_generic_plan")

@@ -71,6 +71,8 @@ class TestValues:
             "keep_incidents_mb": 80,
             "blocked_warning": 88,
             "incident_locals": True,
+            "files": "/var/lib/shop/files",
+            "files_limit": 81_000_000,
         }
         app = Holdfast(**given)
         assert msgspec.structs.asdict(app.settings) == given | {"grace": 60, "recycle_memory": 70_000_000}
@@ -198,6 +200,8 @@ class TestEnvironment:
             "keep_incidents_mb": ("80", 80),
             "blocked_warning": ("0", 0),
             "incident_locals": ("true", True),
+            "files": ("/var/lib/files", "/var/lib/files"),
+            "files_limit": ("2MB", 2_000_000),
         }
         environment = {f"HOLDFAST_{name.upper()}": text for name, (text, _) in said.items()}
         loaded = read_settings({"lease": 5, "concurrency": 3}, environment=environment)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.job import ClaimRef, Ending, NewJob, OnConflict, OnLate, Progress, Verdict
+from holdfast.core.memo import FOR_EVER, Memo, Save, signal_memo, signal_reason
 from holdfast.core.record import Change, Decision, Fire, Kind, Record
 from holdfast.core.states import Move, State
 from holdfast.store.protocol import ClaimRequest, JobFilter, Turn, WorkerBeat
@@ -143,6 +144,21 @@ def test_records_can_be_kept(backend: SqliteBackend) -> None:
     assert [fire.job_id for fire in run(verbs.fires("nightly", 10))] == ["f"]
     assert len(run(verbs.list_jobs(JobFilter()))) == len(JOBS) + 1
     assert run(verbs.beat([WorkerBeat("w")])).record_due_at == CLOCK.now()
+
+
+def test_memos_can_be_kept(backend: SqliteBackend) -> None:
+    """A job that ran when the file was migrated says how far it is, waits for a signal, and goes on."""
+    run, verbs = backend.run, backend.verbs
+    ref = ClaimRef("c", 4)
+    assert run(verbs.memos("c")) == ()
+    assert run(verbs.progress("w", [(ref, Progress(1, 2, "half"))])) == (Verdict.ACCEPTED,)
+    assert run(verbs.glance(["c"]))["c"].progress == Progress(1, 2, "half")
+    assert run(verbs.save("w", [Save(ref, 1, (Memo("cursor", b"1"),))])) == (Verdict.ACCEPTED,)
+    waits = Ending(ref, Move.SNOOZE, delay=FOR_EVER, reason=signal_reason("go"))
+    assert run(verbs.finish("w", [waits])) == (Verdict.ACCEPTED,)
+    assert run(verbs.signal("c", "go", "t1", b"2"))
+    assert run(verbs.memos("c")) == (Memo("cursor", b"1"), Memo(signal_memo("go", "t1"), b"2"))
+    assert "c" in {claim.job_id for claim in run(verbs.claim(ClaimRequest("w", 2, 10))).jobs}
 
 
 OPEN = """

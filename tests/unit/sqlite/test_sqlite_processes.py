@@ -249,6 +249,11 @@ INDEXES = {
     "record_version": "sqlite_autoindex_holdfast_record_1 (kind=? AND name=?)",
     "fires": "holdfast_planned (planned>? AND planned<?)",
     "fires_of": "holdfast_fire USING PRIMARY KEY (schedule=? AND planned>? AND planned<?)",
+    "valid_claims": "sqlite_autoindex_holdfast_job_1 (id=?)",
+    "memos": "sqlite_autoindex_holdfast_memo_1 (job=?)",
+    "end_wait": "sqlite_autoindex_holdfast_memo_1 (job=? AND name>? AND name<?)",
+    "forget_memos": "sqlite_autoindex_holdfast_memo_1 (job=?)",
+    "unsettled": "holdfast_due",
     "forget_old_fires": "holdfast_fire USING PRIMARY KEY (schedule=? AND planned<?)",
 }
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from holdfast import Context, Every, Holdfast, Window
+from holdfast import Context, Every, Holdfast, Interrupted, Window
 from holdfast.core.states import State
 from holdfast.testing import HoldfastKit
 
@@ -87,3 +87,24 @@ def test_without_a_start_the_hour_of_the_test_does_not_matter() -> None:
         handle = send.enqueue()
         kit.drain()
         assert kit.job(handle).state is State.COMPLETED
+
+
+@pytest.mark.parametrize("began", [True, False])
+def test_a_job_that_goes_on_inside_a_window_does_not_expire(began: bool) -> None:
+    """One that has done a step goes on after the window; one that was only given back is too late by then."""
+    app = Holdfast("memory://")
+
+    @app.task(window=NIGHT, start_within=300, on_late="expire")
+    def work(ctx: Context) -> None:
+        if ctx.fence == 1:
+            if began:
+                ctx.step("ask", int)
+            kit.advance(120)
+            raise Interrupted
+        ctx.step("ask", int)
+
+    with HoldfastKit(app, start=START) as kit:
+        handle = work.enqueue()
+        kit.drain_all()
+        job = kit.job(handle)
+        assert (job.state, job.reason) == ((State.COMPLETED, None) if began else (State.CANCELLED, "expired"))

@@ -30,11 +30,13 @@ PATIENCE = 30.0
 class Stage:
     """One worker, its store and what it told."""
 
+    kind: type[MemoryBackend] = MemoryBackend
+
     def __init__(self, app: Holdfast, settings: Settings = SETTINGS, **options: Any) -> None:
         self.app = app
         self.clock = VirtualClock()
         self.places = settings.concurrency
-        self.backend = app._backend = MemoryBackend(self.clock)
+        self.backend = app._backend = self.kind(self.clock)
         self.told: list[Event] = []
         app.events.subscribe(self.told.append)
         self._far, near = WireEnd.pair(Process(1, "supervisor"), Process(2, "child"))

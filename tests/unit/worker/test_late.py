@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 from stage import Stage, play, working
 
-from holdfast import Holdfast
+from holdfast import Context, Holdfast, Interrupted
 from holdfast.core.states import State
 from holdfast.events import JobCancelled, JobLate, JobStarted
 
@@ -105,5 +105,34 @@ def test_only_the_first_start_can_be_late() -> None:
             stage.renew()
             assert (await stage.settled(handle)).state is State.COMPLETED
         assert "JobLate" not in stage.names_told()
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_a_job_that_goes_on_is_never_too_late(writes: bool) -> None:
+    """Who was released after it had written something down runs to its end; who had not, expires."""
+
+    async def scenario() -> None:
+        app = Holdfast("memory://")
+
+        @app.task
+        async def work(ctx: Context) -> int:
+            if ctx.fence == 1:
+                if writes:
+                    ctx.cursor.save(7)
+                stage.clock.offset += timedelta(seconds=60)
+                raise Interrupted
+            return await ctx.cursor.aload(default=0)
+
+        stage = Stage(app)
+        handle = work.options(start_within=WITHIN, on_late="expire").enqueue()
+        async with working(stage):
+            job = await stage.settled(handle)
+        if writes:
+            assert (job.state, handle.result()) == (State.COMPLETED, 7)
+        else:
+            assert (job.state, job.reason) == (State.CANCELLED, "expired")
+        assert ("JobLate" in stage.names_told()) is not writes
 
     play(scenario)

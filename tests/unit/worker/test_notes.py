@@ -149,7 +149,7 @@ def test_a_reader_beside_a_busy_writer_never_loses_a_claim(tmp_path: Path, eye: 
             assert writer.stdout is not None
             writer.stdout.readline()
             long = ClaimRef("long", 1)
-            for _ in range(6_000):
+            for _ in range(1_500):
                 noted = read_notes(eye)
                 assert long in noted.held
                 assert long in noted.running

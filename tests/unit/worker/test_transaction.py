@@ -28,7 +28,7 @@ from holdfast.store.sqlite.backend import SqliteBackend
 from holdfast.worker.control import Control
 from holdfast.worker.judge import Judge
 from holdfast.worker.lease import Lease
-from holdfast.worker.transaction import JobTransaction
+from holdfast.worker.means import AttemptMeans
 
 WORKER = "w1"
 SHORT = 0.2
@@ -46,7 +46,7 @@ class Attempt:
         [claim] = backend.run(verbs.claim(ClaimRequest(WORKER, call=1, limit=1))).jobs
         self.control = kind(claim, Lease(SystemClock(), 15.0, 1.0, 5.0), lambda *_: None)
         judge = Judge(claim, Policy(), datetime.now(UTC), Random(1))
-        self.control.transactions = lambda own: JobTransaction(backend, WORKER, self.control, judge, own)
+        self.control.means = AttemptMeans(backend, WORKER, SystemClock(), self.control, judge)
         self.ctx = Context(claim, self.control)
 
     @property

@@ -11,6 +11,8 @@ from holdfast.store.counted.address import CountedUrl
 from holdfast.store.open import door_of
 
 if TYPE_CHECKING:  # an app does not look at stores: it need not load the words for it
+    from pathlib import Path
+
     from holdfast.store.examination import Examination
     from holdfast.store.migrator import Migrator
 
@@ -53,6 +55,11 @@ class CountedDoor:
         """Look at the store inside."""
         inside = _inside(settings)
         return door_of(inside.url).examine(inside, clock, deep=deep)
+
+    def files_beside(self, url: str) -> "Path | None":
+        """Return that of the store inside."""
+        inner = CountedUrl.parse(url).inner
+        return door_of(inner).files_beside(inner)
 
     def migrator(self, settings: Settings) -> "Migrator | None":
         """Return what brings the tables of the store inside to this release."""

@@ -20,13 +20,13 @@ from holdfast.store.counted.lines import append_line, read_lines
 _NUMBERS = count(1)
 """The numbers of a process's calls, whichever store of it they are made of."""
 
-_FENCED = frozenset({"start", "progress", "finish"})
+_FENCED = frozenset({"start", "progress", "save", "finish"})
 _SIZES: Mapping[str, Any] = MappingProxyType(
     {
         "claim": lambda answer: len(answer.jobs),
         "get": lambda answer: int(answer is not None),
-        "history": lambda _: 1,
-        **dict.fromkeys(("glance", "start", "progress", "finish", "reconcile", "bury"), len),
+        **dict.fromkeys(("history", "memos"), lambda _: 1),
+        **dict.fromkeys(("glance", "start", "progress", "save", "finish", "reconcile", "bury"), len),
     }
 )
 """How many jobs an answer is about, of the verbs that are about jobs; of a beat there are none to count."""

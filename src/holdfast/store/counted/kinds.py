@@ -22,9 +22,9 @@ class Kind(StrEnum):
 KINDS: Mapping[str, Kind] = MappingProxyType(
     {
         "claim": Kind.LIST,
-        **dict.fromkeys(("get", "glance", "history"), Kind.READ),
-        "enqueue": Kind.CREATE,
-        **dict.fromkeys(("start", "progress", "finish"), Kind.WRITE),
+        **dict.fromkeys(("get", "glance", "history", "memos"), Kind.READ),
+        **dict.fromkeys(("enqueue", "signal"), Kind.CREATE),
+        **dict.fromkeys(("start", "progress", "save", "finish"), Kind.WRITE),
         **dict.fromkeys(
             ("register", "beat", "reconcile", "condemn", "bury", "forget_results", "forget_jobs"), Kind.MEMBERSHIP
         ),

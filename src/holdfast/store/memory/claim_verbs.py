@@ -5,6 +5,7 @@ from datetime import datetime
 from functools import partial
 
 from holdfast.core.job import ClaimRef, Ending, Progress, Verdict
+from holdfast.core.memo import Save, signal_name
 from holdfast.core.states import FINAL, MOVES, STARTED_ITS_LAST, Move, Reason, State
 from holdfast.store.choosing import Candidate, choose_due
 from holdfast.store.claimed import check
@@ -17,7 +18,7 @@ from holdfast.store.waking import Finished, finishing
 
 
 class ClaimVerbs(Tables):
-    """Claim, start, report, finish."""
+    """Claim, start, report, save, finish."""
 
     @verb(Access.WRITE)
     def claim(self, request: ClaimRequest) -> ClaimAnswer:
@@ -47,7 +48,11 @@ class ClaimVerbs(Tables):
     def _ahead(self, request: ClaimRequest, now: datetime) -> list[JobRow]:
         if request.alone:
             return []
-        rows = [row for row in self._open_rows(request) if now < row.run_at <= now + request.look_ahead]
+        rows = [
+            row
+            for row in self._open_rows(request)
+            if now < row.run_at <= now + request.look_ahead and signal_name(row.reason) is None
+        ]
         return sorted(rows, key=lambda row: (row.run_at, row.order))[: request.ahead_limit]
 
     def _open_queues(self, request: ClaimRequest) -> list[str]:
@@ -88,6 +93,18 @@ class ClaimVerbs(Tables):
         if row is None:
             return Verdict.STALE
         row.progress = progress
+        return Verdict.ACCEPTED
+
+    @verb(Access.WRITE)
+    def save(self, worker: str, saves: Sequence[Save]) -> tuple[Verdict, ...]:
+        """Write memos down, fenced, each save of its own."""
+        return tuple(self._save(worker, save) for save in saves)
+
+    def _save(self, worker: str, save: Save) -> Verdict:
+        row = self._claimed_by(worker, save.ref)
+        if row is None:
+            return Verdict.STALE
+        row.write_down(save)
         return Verdict.ACCEPTED
 
     def finish(self, worker: str, endings: Sequence[Ending]) -> Verb[tuple[Verdict, ...]]:
@@ -133,8 +150,19 @@ def _end(row: JobRow, ending: Ending, now: datetime) -> None:
             row.result_until = now + ending.keep_result
     elif rule.target is State.BLOCKED:
         row.block(ending.reason)
+    elif rule.target is State.SCHEDULED:
+        _suspend(row, ending, now)
     else:
-        row.wait(now + ending.delay if rule.target is State.SCHEDULED else row.run_at)
+        row.wait(row.run_at)
+
+
+def _suspend(row: JobRow, ending: Ending, now: datetime) -> None:
+    """Let it wait for its time, or not at all where the signal that it wants has come."""
+    wanted = signal_name(ending.reason)
+    if wanted is not None and row.has_signal(wanted):
+        row.wait(now)
+    else:
+        row.wait(now + ending.delay, ending.reason)
 
 
 def _record(row: JobRow, ending: Ending, move: Move, now: datetime) -> None:

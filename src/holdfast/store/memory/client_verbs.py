@@ -6,12 +6,13 @@ from datetime import datetime
 from functools import partial
 
 from holdfast.core.job import Attempt, Cancellation, Glance, Job, NewJob
+from holdfast.core.memo import MEMOS_LIMIT, Memo, is_signal, is_suspended, signal_memo, signal_name
 from holdfast.core.states import CLAIMED, FINAL, MOVES, WAITING, Move, Reason, State
 from holdfast.store.memory.reception import Reception, key_of
-from holdfast.store.memory.rows import JobRow
+from holdfast.store.memory.rows import JobRow, MemoRow
 from holdfast.store.memory.tables import Tables, in_one_step, verb
 from holdfast.store.protocol import JobFilter, Queue, Situation, Worker
-from holdfast.store.refusals import key_taken, not_discarded, not_requeued
+from holdfast.store.refusals import key_taken, not_discarded, not_requeued, too_many_signals
 from holdfast.store.verb import Access, Verb
 from holdfast.store.waking import enqueuing
 
@@ -77,6 +78,26 @@ class ClientVerbs(Tables):
         if key is not None and row.after is not None:
             self._jobs[row.after].replaced_by = None
             self._holders[key] = row.after
+
+    @verb(Access.READ)
+    def memos(self, job_id: str) -> tuple[Memo, ...]:
+        """Return what a job has written down and was sent, by name; nothing of a job that does not exist."""
+        row = self._jobs.get(job_id)
+        return () if row is None else tuple(Memo(name, memo.body) for name, memo in sorted(row.memos.items()))
+
+    @verb(Access.WRITE, wakes=True)
+    def signal(self, job_id: str, name: str, token: str, body: bytes) -> bool:
+        """Send a signal to a job that is not final; one that waits for it becomes ready."""
+        row, now = self._job(job_id), self._clock.now()
+        if row.state in FINAL:
+            return False
+        memo = signal_memo(name, token)
+        if memo not in row.memos and sum(map(is_signal, row.memos)) >= MEMOS_LIMIT:
+            raise too_many_signals(job_id)
+        row.memos.setdefault(memo, MemoRow(body))
+        if row.state_at(now) is State.SCHEDULED and signal_name(row.reason) == name and row.has_signal(name):
+            row.wait(now)
+        return True
 
     @verb(Access.WRITE, wakes=True)
     def requeue(self, job_id: str) -> None:
@@ -166,4 +187,4 @@ class ClientVerbs(Tables):
         state = row.state_at(self._clock.now())
         if state is State.READY:
             return row.new.queue not in self._paused_at
-        return state in CLAIMED or (state is State.SCHEDULED and row.fence > 0)
+        return state in CLAIMED or (state is State.SCHEDULED and row.fence > 0 and not is_suspended(row.reason))

@@ -1,5 +1,12 @@
 """The door of the memory store."""
 
+import atexit
+import os
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+
 from holdfast.clock import Clock
 from holdfast.errors import ConfigurationError
 from holdfast.settings import Settings
@@ -41,8 +48,25 @@ class MemoryDoor:
         finding = Finding.warning("store", lives, "use it in tests only; name a sqlite:/// URL elsewhere")
         return Examination((finding,), usable=True, census=Census(clock.now()))
 
+    def files_beside(self, url: str) -> Path:  # noqa: ARG002 - the port's shape
+        """Return a folder that goes with this process, as the jobs do."""
+        return _passing_folder(os.getpid())
+
     def migrator(self, settings: Settings) -> None:
         """Return nothing: there are no tables."""
+
+
+@cache
+def _passing_folder(pid: int) -> Path:
+    """Make the folder of a process; it goes at its end. A process that was forked has another one."""
+    folder = tempfile.mkdtemp(prefix="holdfast-files-")
+
+    def remove() -> None:
+        if os.getpid() == pid:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    return Path(folder)
 
 
 DOOR = MemoryDoor()

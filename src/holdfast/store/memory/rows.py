@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from holdfast.core.job import Attempt, Claim, ClaimRef, Job, NewJob, Progress
+from holdfast.core.memo import Save, signal_prefix
 from holdfast.core.states import CLAIMED, FINAL, Move, Reason, State, settle
 from holdfast.store.protocol import Worker, WorkerInfo
 
@@ -25,6 +26,15 @@ class ClaimRow:
     def view(self) -> Attempt:
         """Return what others may see."""
         return Attempt(*(getattr(self, name) for name in Attempt.__struct_fields__))
+
+
+@dataclass(frozen=True, slots=True)
+class MemoRow:
+    """A memo, and by which save of which claim it was written; those of others, signals, come before all."""
+
+    body: bytes
+    fence: int = 0
+    number: int = 0
 
 
 @dataclass(slots=True)
@@ -57,6 +67,7 @@ class JobRow:
     after: str | None = None
     replaced_by: str | None = None
     claims: list[ClaimRow] = field(default_factory=list)
+    memos: dict[str, MemoRow] = field(default_factory=dict)
 
     @classmethod
     def accepted(cls, new: NewJob, arrival: int, now: datetime) -> "JobRow":
@@ -149,10 +160,22 @@ class JobRow:
         claim.ended_at, claim.how, claim.error = now, how, error
         return claim
 
-    def wait(self, run_at: datetime) -> None:
+    def wait(self, run_at: datetime, reason: str | None = None) -> None:
         """Let it wait for its time, claimed by nobody."""
         self.run_at = run_at
-        self._leave_worker(State.SCHEDULED, None)
+        self._leave_worker(State.SCHEDULED, reason)
+
+    def write_down(self, save: Save) -> None:
+        """Write memos, but for those that something later was written over."""
+        for memo in save.memos:
+            old = self.memos.get(memo.name)
+            if old is None or (old.fence, old.number) < (save.ref.fence, save.number):
+                self.memos[memo.name] = MemoRow(memo.body, save.ref.fence, save.number)
+
+    def has_signal(self, name: str) -> bool:
+        """Tell whether a signal of this name has come and is not taken."""
+        prefix = signal_prefix(name)
+        return any(each.startswith(prefix) and memo.body for each, memo in self.memos.items())
 
     def block(self, reason: str | None) -> None:
         """Let it wait for something else than time."""

@@ -4,6 +4,7 @@ Nothing is opened before the first verb, and nothing stays open across a fork: e
 own.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from holdfast.clock import Clock
@@ -13,6 +14,7 @@ from holdfast.store.postgres.address import parse_address
 from holdfast.store.postgres.bell import PostgresBell
 from holdfast.store.postgres.connect import libpq_parameters
 from holdfast.store.postgres.engine import Engine
+from holdfast.store.postgres.session import SessionLine, session_holders
 from holdfast.store.postgres.store import PostgresStore
 from holdfast.store.postgres.tones import sounds
 from holdfast.store.verb import Verb
@@ -33,6 +35,7 @@ class PostgresBackend:
         libpq_parameters(self._address)
         self.verbs = PostgresStore(self._address.schema, clock)
         """The verbs of this store."""
+        self._timeout = timeout
         self._sounds = sounds(self._address.schema)
         self.bell = PostgresBell(
             lambda tone: self._engine().ring(tone),
@@ -72,6 +75,14 @@ class PostgresBackend:
         from holdfast.store.postgres.joined import ajoin  # noqa: PLC0415 - only who has one loads it
 
         return ajoin(connection, self._engine().home)
+
+    def session_line(self, name: str) -> SessionLine:
+        """Return a connection of its own for a lock of the server's. Raises ConfigurationError behind a pooler."""
+        return SessionLine(self._engine().connect, self._address, self._timeout, name)
+
+    def session_holders(self, names: Sequence[str]) -> Verb[Mapping[str, str]]:
+        """Return which locks are held by a session, by name, and in words who has them."""
+        return session_holders(self._address.schema, names)
 
     def close(self) -> None:
         """Let go of connections and threads; running verbs end first."""

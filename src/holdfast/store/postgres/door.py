@@ -49,6 +49,9 @@ class PostgresDoor:
 
         return examine_postgres(settings.url, settings.namespace, moved_clock(clock), deep=deep)
 
+    def files_beside(self, url: str) -> None:
+        """Return none: the server may be far away."""
+
     def migrator(self, settings: Settings) -> "PostgresMigrator":
         """Return what brings the schema to this release."""
         from holdfast.store.postgres.migrator import PostgresMigrator  # noqa: PLC0415 - only who uses it loads it

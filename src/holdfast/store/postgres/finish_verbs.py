@@ -8,6 +8,9 @@ Whoever else may change a claim's row meanwhile:
                                   looks again at a row that it had to wait for; after us, they find it gone.
     finish, sent a second time    It waits for the first, finds no claim, and then, in a statement that sees what
                                   the first committed, that it is recorded.
+    signal                        It keeps the row as it is, and writes a memo. Before us, we wait; and the
+                                  statement that looks for signals sees the memo, as it comes after the one that
+                                  waited. After us, it finds the claim gone, and looks again.
     bury, reconcile               They lock the row. One of us ends the claim, the other finds it gone.
 Claims are locked in the order of their ids, here and by all those: so none of us waits for another in a circle.
 """
@@ -18,9 +21,12 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from holdfast.core.job import ClaimRef, Ending, Progress, Verdict
+from holdfast.core.memo import signal_name, signal_prefix
+from holdfast.core.states import State
 from holdfast.store.bites import in_bites
-from holdfast.store.claimed import ClaimedRow, check, finished, is_plain_success
+from holdfast.store.claimed import ClaimedRow, End, check, finished, is_plain_success
 from holdfast.store.postgres.ending import columns, ends
+from holdfast.store.postgres.readable import readable
 from holdfast.store.postgres.verbs import PostgresVerbs, is_id
 from holdfast.store.times import span_to_micros, to_micros
 from holdfast.store.verb import Access, Command, Last, Query, Steps, Together, Verb, verb
@@ -52,7 +58,7 @@ class FinishVerbs(PostgresVerbs):
     @verb(Access.WRITE, tells=True)
     def progress(self, worker: str, reports: Sequence[tuple[ClaimRef, Progress]]) -> Steps[tuple[Verdict, ...]]:
         """Record progress, fenced."""
-        last = {ref: (*ref, report.done, report.total) for ref, report in reports}
+        last = {ref: (*ref, report.done, report.total, readable(report.note)) for ref, report in reports}
         valid = yield from self._fenced("progress", worker, last)
         return tuple(_verdict(ref in valid) for ref, _ in reports)
 
@@ -102,10 +108,19 @@ class FinishVerbs(PostgresVerbs):
                 finished(row, first[ref], now) for ref, row in claims.items() if not is_plain_success(first[ref])
             ]
             statements += ends(self._sql, ended, now)
+            statements += self._signals_heard(ended, now)
         answers = yield Last(Together(statements))
         recorded = {ClaimRef(*row) for row in answers[0]} if others else set()
         frees = any(row.replaced for row in claims.values())
         return _Aftermath({ref for ref in others if ref not in recorded}, frees)
+
+    def _signals_heard(self, ended: Sequence[End], now: int) -> list[Command]:
+        """Return what wakes those that would wait for a signal which has come already."""
+        wanted = [(end.row.id, signal_name(end.reason)) for end in ended if end.state is State.SCHEDULED]
+        prefixes = {job_id: signal_prefix(name) for job_id, name in wanted if name is not None}
+        if not prefixes:
+            return []
+        return [Command(self._sql["wake_signalled"], (now, list(prefixes), list(prefixes.values())))]
 
     def _completion(self, worker: str, endings: list[Ending]) -> tuple[Query, Query]:
         ids, fences, started, results, kept = columns(map(_completed, endings))

@@ -14,8 +14,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
+from holdfast.awaiting import run_at_once, to_its_end
 from holdfast.errors import ConfigurationError, StoreError
-from holdfast.store.awaiting import run_at_once, to_its_end
 from holdfast.store.foreign import not_awaited, to_be_awaited
 from holdfast.store.postgres.foreign import Foreign, Hand, Standing, foreign
 from holdfast.store.postgres.home import Home, Place

@@ -9,8 +9,8 @@ from holdfast.store.times import from_micros, span_from_micros
 
 def to_glance(row: Row) -> Glance:
     """Return the glance at the state and progress that `glance` selects."""
-    state, done, total = row
-    return Glance(State(state), to_progress(done, total))
+    state, *progress = row
+    return Glance(State(state), to_progress(*progress))
 
 
 def to_worker(row: Row) -> Worker:

@@ -5,6 +5,7 @@ from holdfast.store.postgres.burial_verbs import BurialVerbs
 from holdfast.store.postgres.claim_verbs import ClaimVerbs
 from holdfast.store.postgres.finish_verbs import FinishVerbs
 from holdfast.store.postgres.forgetting_verbs import ForgettingVerbs
+from holdfast.store.postgres.memo_verbs import MemoVerbs
 from holdfast.store.postgres.record_verbs import RecordVerbs
 from holdfast.store.postgres.sql_files import load_statements
 from holdfast.store.postgres.supervision_verbs import SupervisionVerbs
@@ -13,7 +14,7 @@ from holdfast.store.protocol import LeaseClock
 
 
 class PostgresStore(
-    RecordVerbs, ViewVerbs, ClaimVerbs, FinishVerbs, SupervisionVerbs, BurialVerbs, ForgettingVerbs
+    RecordVerbs, MemoVerbs, ViewVerbs, ClaimVerbs, FinishVerbs, SupervisionVerbs, BurialVerbs, ForgettingVerbs
 ):
     """Every verb of `Store`, as statements for PostgreSQL. `clock` overrides the server's own time."""
 

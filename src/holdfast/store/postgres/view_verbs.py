@@ -7,6 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.core.job import Attempt, Glance, Job
+from holdfast.core.memo import SLEEPING, signal_reason
 from holdfast.core.states import Move, State
 from holdfast.store.postgres.pages import LONGEST_PAGE, parameters_of, walk_of
 from holdfast.store.postgres.rows import to_glance, to_worker
@@ -97,7 +98,9 @@ class ViewVerbs(PostgresVerbs):
     @verb(Access.READ)
     def unsettled(self, queues: tuple[str, ...] | None) -> Steps[int]:
         """Return how many jobs of these queues a drain still waits for."""
-        [(count,)] = yield from self._look("unsettled", None if queues is None else list(queues))
+        [(count,)] = yield from self._look(
+            "unsettled", None if queues is None else list(queues), SLEEPING, signal_reason("")
+        )
         return int(count)
 
     def _page(self, which: JobFilter) -> Steps[Sequence[Row]]:

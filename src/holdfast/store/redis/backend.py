@@ -57,9 +57,9 @@ class RedisBackend(NoTransactions):
         """Refuse: Redis takes part in no transaction of another database."""
         raise _no_part(
             connection,
-            "so that it cannot complete the job with your rows: commit them yourself, in a way that does no harm"
-            " twice, as with a unique row for ctx.idempotency_key, and return from the handler, which completes the"
-            " job",
+            "so that it cannot complete the job with your rows, nor a step: commit them yourself, in a way that"
+            " does no harm twice, as with a unique row for ctx.idempotency_key, and return from the handler or"
+            " the step",
         )
 
     def close(self) -> None:

@@ -1,10 +1,12 @@
-"""What clients ask for about jobs that are there: cancel, requeue, discard; and about queues: pause."""
+"""What clients ask for about jobs that are there: cancel, signal, requeue, discard; and about queues: pause."""
 
 from typing import Any
 
 from holdfast.core.job import Cancellation
+from holdfast.core.memo import MEMOS_LIMIT, signal_memo, signal_reason
 from holdfast.core.states import State
-from holdfast.store.refusals import key_taken, no_such_job, not_discarded, not_requeued
+from holdfast.store.redis.memo_texts import write_memo
+from holdfast.store.refusals import key_taken, no_such_job, not_discarded, not_requeued, too_many_signals
 from holdfast.store.verb import Access, Script, Steps, verb
 
 
@@ -16,6 +18,15 @@ class ClientVerbs:
         """Cancel a waiting job now; ask for it where it is claimed; too late where it is final."""
         outcome = yield from _ask("cancel", job_id)
         return Cancellation(outcome.decode())
+
+    @verb(Access.WRITE, wakes=True)
+    def signal(self, job_id: str, name: str, token: str, body: bytes) -> Steps[bool]:
+        """Send a signal to a job that is not final; one that waits for it becomes ready."""
+        memo = (signal_memo(name, token), write_memo(body))
+        sent = yield from _ask("signal", job_id, signal_reason(name), *memo, str(MEMOS_LIMIT))
+        if sent < 0:
+            raise too_many_signals(job_id)
+        return bool(sent)
 
     @verb(Access.WRITE, wakes=True)
     def requeue(self, job_id: str) -> Steps[None]:
@@ -45,8 +56,8 @@ class ClientVerbs:
         yield Script("resume", (queue,))
 
 
-def _ask(name: str, job_id: str) -> Steps[Any]:
-    reply = yield Script(name, (job_id,))
+def _ask(name: str, job_id: str, *more: str | bytes) -> Steps[Any]:
+    reply = yield Script(name, (job_id, *more))
     if reply is None:
         raise no_such_job(job_id)
     return reply

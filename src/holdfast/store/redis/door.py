@@ -48,6 +48,9 @@ class RedisDoor:
 
         return examine_redis(settings.url, settings.namespace, moved_clock(clock), deep=deep)
 
+    def files_beside(self, url: str) -> None:
+        """Return none: the server may be far away."""
+
     def migrator(self, settings: Settings) -> None:
         """Return nothing: there are no tables."""
 

@@ -1,15 +1,18 @@
-"""The fenced writes of a claim: start, progress, finish.
+"""The fenced writes of a claim: start, progress, save, finish.
 
 Success is the hot path: plain completions travel in columns and are written all at once.
 """
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from holdfast.core.job import ClaimRef, Ending, Progress, Verdict
+from holdfast.core.memo import Save
 from holdfast.store.claimed import check, is_plain_success
 from holdfast.store.redis.job_texts import write_completion
+from holdfast.store.redis.memo_texts import write_memo
 from holdfast.store.redis.packing import pack
 from holdfast.store.redis.rows import write_progress
 from holdfast.store.times import span_to_micros, to_micros, to_micros_or_none
@@ -33,6 +36,17 @@ class FinishVerbs:
         texts = [write_progress(report) for _, report in reports]
         rows = [(*ref, len(text)) for (ref, _), text in zip(reports, texts, strict=True)]
         refused = (yield Script("progress", (worker, pack(rows), b"".join(texts)))) if rows else ()
+        return _verdicts(len(rows), refused)
+
+    @verb(Access.WRITE)
+    def save(self, worker: str, saves: Sequence[Save]) -> Steps[tuple[Verdict, ...]]:
+        """Write memos down, fenced, each save of its own."""
+        texts = [[write_memo(memo.body, save.ref.fence, save.number) for memo in save.memos] for save in saves]
+        rows = [
+            (*save.ref, [memo.name for memo in save.memos], list(map(len, own)))
+            for save, own in zip(saves, texts, strict=True)
+        ]
+        refused = (yield Script("save", (worker, pack(rows), b"".join(chain(*texts))))) if rows else ()
         return _verdicts(len(rows), refused)
 
     def finish(self, worker: str, endings: Sequence[Ending]) -> Verb[tuple[Verdict, ...]]:

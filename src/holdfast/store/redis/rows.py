@@ -18,7 +18,15 @@ Row = Sequence[Any]
 _LATEST = to_micros(datetime.max.replace(tzinfo=UTC))
 
 
-_decode_progress = msgspec.msgpack.Decoder(tuple[float, float | None]).decode
+class _Reported(msgspec.Struct, array_like=True, frozen=True):
+    """Progress as it is stored. A note is written only where there is one."""
+
+    done: float
+    total: float | None
+    note: str | None = None
+
+
+_decode_progress = msgspec.msgpack.Decoder(_Reported).decode
 
 
 class _Registration(msgspec.Struct, array_like=True, frozen=True):
@@ -37,7 +45,8 @@ _decode_registration = msgspec.msgpack.Decoder(_Registration).decode
 
 def write_progress(progress: Progress) -> bytes:
     """Return progress as it is stored."""
-    return pack((progress.done, progress.total))
+    note = () if progress.note is None else (progress.note,)
+    return pack((progress.done, progress.total, *note))
 
 
 def write_registration(worker: WorkerInfo) -> bytes:
@@ -132,7 +141,10 @@ def to_job(row: Row) -> Job:
 
 def to_progress(text: bytes | None) -> Progress | None:
     """Return progress as it was reported."""
-    return None if text is None else Progress(*_decode_progress(text))
+    if text is None:
+        return None
+    reported = _decode_progress(text)
+    return Progress(reported.done, reported.total, reported.note)
 
 
 def to_glance(state: bytes, progress: bytes | None) -> Glance:

@@ -2,10 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 
 from holdfast.core.job import Attempt, Glance, Job
+from holdfast.core.memo import Memo
 from holdfast.core.states import State
 from holdfast.store.protocol import JobFilter, Queue, Situation, Worker
+from holdfast.store.redis.memo_texts import read_memo
 from holdfast.store.redis.packing import pack
 from holdfast.store.redis.rows import Row, pairs, to_attempt, to_glance, to_job, to_worker
 from holdfast.store.times import from_micros, from_micros_or_none
@@ -49,6 +52,12 @@ class ViewVerbs:
         """Return every claim of the job by fence, the present one included."""
         rows = yield Script("history", (job_id,))
         return tuple(to_attempt(row) for row in rows)
+
+    @verb(Access.READ)
+    def memos(self, job_id: str) -> Steps[tuple[Memo, ...]]:
+        """Return what a job has written down and was sent, by name; nothing of a job that does not exist."""
+        flat = yield Script("memos", (job_id,))
+        return tuple(sorted((read_memo(*pair) for pair in pairs(flat)), key=attrgetter("name")))
 
     @verb(Access.READ)
     def queues(self) -> Steps[tuple[Queue, ...]]:

@@ -46,6 +46,10 @@ class SqliteDoor:
 
         return examine_file(sqlite_path(settings.url), settings.namespace, clock, deep=deep)
 
+    def files_beside(self, url: str) -> Path:
+        """Return a folder beside the database."""
+        return Path(f"{self.public_name(url)}-files")
+
     def migrator(self, settings: Settings) -> "SqliteMigrator":
         """Return what brings the files to this release."""
         from holdfast.store.sqlite.migrator import SqliteMigrator  # noqa: PLC0415 - only who uses it loads it

@@ -10,8 +10,11 @@ from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import astuple
 
 from holdfast.core.job import ClaimRef, Ending, Progress, Verdict
+from holdfast.core.memo import signal_name, signal_prefix
+from holdfast.core.states import State
 from holdfast.store.bites import in_bites
 from holdfast.store.claimed import ClaimedRow, check, finished, is_plain_success
 from holdfast.store.sqlite.ending import write_end
@@ -36,7 +39,7 @@ class FinishVerbs(SqliteVerbs):
     @verb(Access.WRITE, tells=True)
     def progress(self, worker: str, reports: Sequence[tuple[ClaimRef, Progress]]) -> Steps[tuple[Verdict, ...]]:
         """Record progress, fenced."""
-        rows = [(ref.job_id, ref.fence, worker, report.done, report.total) for ref, report in reports]
+        rows = [(ref.job_id, ref.fence, worker, *astuple(report)) for ref, report in reports]
         return (yield from self._fenced("progress", rows))
 
     def finish(self, worker: str, endings: Sequence[Ending]) -> Verb[tuple[Verdict, ...]]:
@@ -93,7 +96,11 @@ class FinishVerbs(SqliteVerbs):
         rows = yield Query(self._sql["claimed_job"], (ending.ref.job_id, ending.ref.fence, worker))
         if not rows:
             return (yield from self._verdict("was_finished", worker, ending.ref)), False
-        frees = yield from write_end(self._sql, finished(ClaimedRow(*rows[0]), ending, now), now)
+        end = finished(ClaimedRow(*rows[0]), ending, now)
+        frees = yield from write_end(self._sql, end, now)
+        wanted = signal_name(end.reason) if end.state is State.SCHEDULED else None
+        if wanted is not None:
+            yield Command(self._sql["end_wait"], (end.row.seq, end.reason, signal_prefix(wanted), now))
         return Verdict.ACCEPTED, frees
 
 

@@ -30,6 +30,7 @@ class ForgettingVerbs(SqliteVerbs):
         yield Bulk(self._sql["forget_fading"], jobs)
         yield Bulk(self._sql["forget_key"], [(task, key, job_id) for _, job_id, task, key in over])
         yield Bulk(self._sql["forget_attempts"], [(seq,) for seq, _ in jobs])
+        yield Bulk(self._sql["forget_memos"], [(seq,) for seq, _ in jobs])
         yield Bulk(self._sql["forget_job"], [(seq,) for seq, _ in jobs])
         # If not all of the stretch was seen to, it is looked at again; after the last one the first is next.
         if len(over) < limit:

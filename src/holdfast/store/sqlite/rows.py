@@ -75,8 +75,8 @@ def to_job(row: Row, now: datetime) -> Job:
 
 def to_glance(row: Row, now: datetime) -> Glance:
     """Return the glance at the state, run_at and progress that `glance` selects."""
-    state, run_at, done, total = row
-    return Glance(shown_state(state, from_micros(run_at), now), sql_rows.to_progress(done, total))
+    state, run_at, *progress = row
+    return Glance(shown_state(state, from_micros(run_at), now), sql_rows.to_progress(*progress))
 
 
 def to_worker(row: Row, boot_at: int, boot_id: str) -> Worker:

@@ -8,6 +8,7 @@ from holdfast.core.job import ClaimRef, Job, Progress
 from holdfast.core.states import State
 from holdfast.errors import StoreError
 from holdfast.store.protocol import JobFilter
+from holdfast.words import with_note
 from holdfast.worker.storecalls import StoreCalls
 
 MOST_ASKED = 50
@@ -64,4 +65,5 @@ def _involved(ref: ClaimRef, job: Job | None) -> InvolvedJob:
 def _progress(progress: Progress | None) -> str | None:
     if progress is None:
         return None
-    return f"{progress.done:g}" if progress.total is None else f"{progress.done:g} of {progress.total:g}"
+    words = f"{progress.done:g}" if progress.total is None else f"{progress.done:g} of {progress.total:g}"
+    return with_note(words, progress.note)

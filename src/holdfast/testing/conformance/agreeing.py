@@ -10,19 +10,24 @@ from msgspec.structs import asdict
 
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import Claim, ClaimRef, Ending, Failure, Job, NewJob, OnConflict, OnLate, Progress
+from holdfast.core.memo import SLEEPING, Save, signal_memo, signal_reason
 from holdfast.core.record import Change, Decision, Fire, FireCause, Kind
 from holdfast.core.states import CLAIMED, ENDINGS, Move, Reason, State
 from holdfast.errors import HoldfastError
 from holdfast.store.memory.backend import MemoryBackend
 from holdfast.store.protocol import ClaimAnswer, ClaimRequest, JobFilter, Store, WorkerBeat, WorkerInfo
 from holdfast.store.verb import Verb
-from holdfast.testing.conformance.harness import KNOWN, LEASE, Harness
+from holdfast.testing.conformance.harness import KNOWN, LEASE, Harness, new_save
 
 STEPS = 80
 QUEUES = ("a", "b")
 SECONDS = (0, 0, 0, 1, 20)
 RECORDS = [(kind, name) for kind in (Kind.SCHEDULE, Kind.WINDOW) for name in "abc"]
+SIGNALS = ("a", "ab", "a_")
+TOKENS = ("t1", "t2", "t3")
 MOST_WORKERS = 4
+MOST_PARTS = 100
+"""In so many calls a store has looked at all of its jobs for what is to be forgotten."""
 
 C = TypeVar("C", Claim, ClaimRef)
 Ask = Callable[[Store], Verb[Any]]
@@ -50,6 +55,7 @@ class History:
         self._others = others
         self._random = random
         self._calls = 0
+        self._saves = 0
         self._workers: list[str] = []
         self.most_jobs = 0
         self._hire()
@@ -59,9 +65,10 @@ class History:
     def step(self) -> None:
         """Do something, and expect the same answers."""
         often = (self._enqueue, self._enqueue, self._claim, self._claim, self._finish, self._finish, self._change)
-        seldom = (self._cancel, self._requeue, self._start, self._progress, self._beat, self._reconcile)
+        seldom = (self._cancel, self._requeue, self._start, self._progress, self._save, self._signal)
+        supervisors = (self._beat, self._reconcile)
         rare = (self._bury, self._vanish, self._discard, self._pause, self._sweep, self._retire)
-        self._random.choice([*often, *often, *seldom, *rare])()
+        self._random.choice([*often, *often, *seldom, *supervisors, *rare])()
         self._model.clock.advance(self._random.choice(SECONDS))
         which = JobFilter(key=self._key(), tags=self._tags(), error=self._random.choice((None, "OH")))
         self._ask(lambda verbs: verbs.list_jobs(which))
@@ -109,6 +116,10 @@ class History:
     def _requeue(self) -> None:
         job = self._job()
         self._ask(lambda verbs: verbs.requeue(job.id))
+
+    def _signal(self) -> None:
+        job, name, token = self._job(), self._random.choice(SIGNALS), self._random.choice(TOKENS)
+        self._ask(lambda verbs: verbs.signal(job.id, name, token, b"sent"))
 
     def _discard(self) -> None:
         job = self._job()
@@ -198,9 +209,26 @@ class History:
         self._ask(lambda verbs: verbs.start(worker, started))
 
     def _progress(self) -> None:
-        reports = [(ref, Progress(1, 3)) for _, ref in self._claims()]
+        reports = [(ref, Progress(1, 3, self._random.choice((None, "so far")))) for _, ref in self._claims()]
         worker = self._random.choice(self._workers)
         self._ask(lambda verbs: verbs.progress(worker, reports))
+
+    def _save(self) -> None:
+        worker = self._random.choice(self._workers)
+        saves = [self._new_save(ref) for _, ref in self._claims() for _ in range(2)]
+        self._ask(lambda verbs: verbs.save(worker, saves))
+
+    def _new_save(self, ref: ClaimRef) -> Save:
+        """Return a save; now and then it comes after some that it should have come before."""
+        self._saves += 1
+        number = max(1, self._saves - self._random.choice((0, 0, 0, 5)))
+        taken = signal_memo(self._random.choice(SIGNALS), self._random.choice(TOKENS))
+        memos = {
+            "cursor": str(number).encode(),
+            f"step:{self._random.choice('abc')}": str(number).encode(),
+            taken: b"",
+        }
+        return new_save(ref, number, dict(self._random.sample(sorted(memos.items()), self._random.choice((1, 2)))))
 
     def _finish(self) -> None:
         worker = self._random.choice(self._workers)
@@ -216,6 +244,9 @@ class History:
             says = {"reason": self._random.choice((Reason.NO_WORKER, "so"))}
         elif move in {Move.RETRY, Move.DIE}:
             says = {"failure": Failure("ValueError", "oh no", "Traceback"), "delay": self._span()}
+        elif move is Move.SNOOZE:
+            reasons = (None, SLEEPING, *map(signal_reason, SIGNALS), *map(signal_reason, SIGNALS))
+            says = {"reason": self._random.choice(reasons), "delay": self._span()}
         started_at = self._random.choice((None, self._model.clock.now()))
         return Ending(ref, move, started_at, log=self._random.choice((None, "said")), **says)
 
@@ -265,7 +296,15 @@ class History:
         self._ask(lambda verbs: verbs.forget_results(2))
 
     def _retire(self) -> None:
-        self._ask(lambda verbs: verbs.forget_jobs(timedelta(seconds=200), 100))
+        def forget(harness: Harness) -> int:
+            return harness.run(harness.verbs.forget_jobs(timedelta(seconds=200), 100))
+
+        expected = forget(self._model)
+        for other in self._others:
+            forgotten, calls = forget(other), 1
+            while forgotten < expected and calls < MOST_PARTS:
+                forgotten, calls = forgotten + forget(other), calls + 1
+            assert forgotten == expected
 
     # -- what to do it with ----------------------------------------------------------------------------------
 

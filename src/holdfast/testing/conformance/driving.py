@@ -68,6 +68,7 @@ class Driving:
         waking: list[Verb[Any]] = [
             verbs.enqueue([]),
             verbs.requeue("x"),
+            verbs.signal("x", "go", "t1", b"1"),
             verbs.resume("q"),
             verbs.reconcile(beat),
             verbs.bury("w", Death(DeathKind.STOPPED)),
@@ -76,6 +77,8 @@ class Driving:
             verbs.cancel("x"),
             verbs.pause("q"),
             verbs.discard("x"),
+            verbs.save("w", []),
+            verbs.memos("x"),
             verbs.get("x"),
             verbs.beat([beat]),
         ]
@@ -104,6 +107,8 @@ class Driving:
             verbs.enqueue([]),
             verbs.claim(ClaimRequest("w", 1, 1)),
             verbs.start("w", []),
+            verbs.save("w", []),
+            verbs.signal("x", "go", "t1", b"1"),
             verbs.pause("q"),
             verbs.glance([]),
             verbs.beat([beat]),

@@ -90,7 +90,7 @@ class EndingClaims:
     def test_progress_is_shown_while_it_runs(self, harness: Harness) -> None:
         """A report is seen by anyone; the last one counts."""
         placed = harness.place(State.RUNNING)
-        for progress in (Progress(1, 4), Progress(2.5, None)):
+        for progress in (Progress(1, 4), Progress(2, 4, "the second: ü"), Progress(2.5, None)):
             harness.run(harness.verbs.progress(placed.worker, [(placed.ref, progress)]))
             assert harness.job(placed.job_id).progress == progress
 

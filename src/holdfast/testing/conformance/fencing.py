@@ -132,6 +132,15 @@ class Fencing:
         assert harness.run(harness.verbs.progress(worker, [(ref, Progress(1, 2))])) == (Verdict.STALE,)
         assert harness.snapshot() == before
 
+    @pytest.mark.parametrize("way", WAYS_TO_BE_STALE, ids=_name)
+    def test_stale_save_is_refused(self, harness: Harness, way: Callable[[Harness], Stale]) -> None:
+        """A claim that is not the valid one cannot write down anything."""
+        worker, ref = way(harness)
+        before = harness.snapshot()
+        assert harness.save(worker, ref, 1, {"cursor": b"1"}) is Verdict.STALE
+        assert harness.snapshot() == before
+        assert harness.memos(ref.job_id) == {}
+
     @pytest.mark.parametrize("move", sorted(ENDINGS))
     def test_an_ended_claim_neither_starts_nor_reports(self, harness: Harness, move: Move) -> None:
         """Once its worker has ended it, a claim can still be ended again, and nothing else."""
@@ -141,6 +150,7 @@ class Fencing:
         assert harness.start(placed.worker, placed.ref) is Verdict.STALE
         report = harness.verbs.progress(placed.worker, [(placed.ref, Progress(1, 2))])
         assert harness.run(report) == (Verdict.STALE,)
+        assert harness.save(placed.worker, placed.ref, 1, {"cursor": b"1"}) is Verdict.STALE
         assert harness.snapshot() == before
 
     def test_a_stale_ending_does_not_spoil_its_batch(self, harness: Harness) -> None:

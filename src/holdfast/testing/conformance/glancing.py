@@ -27,7 +27,7 @@ class Glancing:
     def test_progress_is_seen(self, harness: Harness) -> None:
         """Progress comes as the handler reported it."""
         placed = harness.place(State.RUNNING)
-        for progress in (Progress(1, 4), Progress(2.5, None)):
+        for progress in (Progress(1, 4), Progress(2, 4, "the second: ü"), Progress(2.5, None)):
             harness.run(harness.verbs.progress(placed.worker, [(placed.ref, progress)]))
             assert harness.run(harness.verbs.glance([placed.job_id])) == {
                 placed.job_id: Glance(State.RUNNING, progress)

@@ -1,5 +1,6 @@
 """What a conformance test holds in its hands: an empty store, its clock, and short words for common acts."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import count
@@ -9,6 +10,7 @@ from msgspec.structs import replace
 
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import Attempt, Claim, ClaimRef, Ending, Failure, Job, KnownTask, NewJob, Verdict
+from holdfast.core.memo import SLEEPING, Memo, Save, signal_reason
 from holdfast.core.record import Change, Decision, Fire, Kind, Record
 from holdfast.core.states import Move, Reason, State
 from holdfast.store.backend import Backend
@@ -30,6 +32,8 @@ T = TypeVar("T")
 
 LEASE = 15.0
 TASK = "mail.send"
+FIRST = "t1"
+"""The token of a signal that says no other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,7 @@ class Snapshot:
 
     jobs: tuple[Job, ...]
     histories: tuple[tuple[Attempt, ...], ...]
+    memos: tuple[tuple[Memo, ...], ...]
     queues: tuple[Queue, ...]
     workers: tuple[Worker, ...]
 
@@ -113,7 +118,16 @@ class Harness:
         """Return everything that the store shows."""
         jobs = self.run(self.verbs.list_jobs(JobFilter(limit=1000)))
         histories = tuple(self.history(job.id) for job in jobs)
-        return Snapshot(jobs, histories, self.run(self.verbs.queues()), self.run(self.verbs.workers()))
+        memos = tuple(self.run(self.verbs.memos(job.id)) for job in jobs)
+        return Snapshot(jobs, histories, memos, self.run(self.verbs.queues()), self.run(self.verbs.workers()))
+
+    def memos(self, job_id: str) -> dict[str, bytes]:
+        """Return the bodies of the memos of a job by name."""
+        return {memo.name: memo.body for memo in self.run(self.verbs.memos(job_id))}
+
+    def signal(self, job_id: str, name: str, token: str = FIRST, body: bytes = b"1") -> bool:
+        """Send a signal to a job; tell whether it was not too late."""
+        return self.run(self.verbs.signal(job_id, name, token, body))
 
     # -- records ---------------------------------------------------------------------------------------------
 
@@ -178,6 +192,11 @@ class Harness:
         (verdict,) = self.run(self.verbs.finish(worker, [Ending(ref, move, **fields)]))
         return verdict
 
+    def save(self, worker: str, ref: ClaimRef, number: int, memos: Mapping[str, bytes]) -> Verdict:
+        """Write memos down under a claim."""
+        (verdict,) = self.run(self.verbs.save(worker, [new_save(ref, number, memos)]))
+        return verdict
+
     # -- supervisors -----------------------------------------------------------------------------------------
 
     def beat(
@@ -218,6 +237,19 @@ class Harness:
         elif state is not State.HELD:
             self.run(self.verbs.finish(worker, [_ending_into(state, ref)]))
         return Placed(job_id, worker, ref)
+
+    def suspend(self, name: str | None, delay: timedelta, placed: Placed | None = None, **fields: Any) -> Placed:
+        """Let a running job, a new one unless told otherwise, wait for a signal, or without a name for its time."""
+        placed = placed or self.place(State.RUNNING, **fields)
+        reason = SLEEPING if name is None else signal_reason(name)
+        verdict = self.finish(placed.worker, placed.ref, Move.SNOOZE, delay=delay, reason=reason)
+        assert verdict is Verdict.ACCEPTED
+        return placed
+
+
+def new_save(ref: ClaimRef, number: int, memos: Mapping[str, bytes]) -> Save:
+    """Return a save of memos, each body by its name."""
+    return Save(ref, number, tuple(Memo(name, body) for name, body in memos.items()))
 
 
 KNOWN = KnownTask(TASK, 1)

@@ -8,11 +8,12 @@ import pytest
 
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import Cancellation, Ending, Failure, OnConflict, Progress, Verdict
+from holdfast.core.memo import FOR_EVER, signal_reason
 from holdfast.core.states import ENDINGS, Move, State
 from holdfast.errors import JobStateError
 from holdfast.store.protocol import WorkerBeat, WorkerInfo
 from holdfast.store.verb import Verb
-from holdfast.testing.conformance.harness import LEASE, Harness
+from holdfast.testing.conformance.harness import LEASE, Harness, new_save
 
 Repeatable = tuple[Callable[[], Verb[Any]], object]
 """A write as it is sent each time, and the answer that its repetition must get."""
@@ -45,6 +46,23 @@ def _progress(harness: Harness) -> Repeatable:
     placed = harness.place(State.RUNNING)
     reports = [(placed.ref, Progress(1, 3))]
     return lambda: harness.verbs.progress(placed.worker, reports), (Verdict.ACCEPTED,)
+
+
+def _save(harness: Harness) -> Repeatable:
+    placed = harness.place(State.RUNNING)
+    saves = [new_save(placed.ref, 1, {"cursor": b"1"}), new_save(placed.ref, 2, {"cursor": b"2", "step:a": b"3"})]
+    return lambda: harness.verbs.save(placed.worker, saves), (Verdict.ACCEPTED, Verdict.ACCEPTED)
+
+
+def _signal_running(harness: Harness) -> Repeatable:
+    placed = harness.place(State.RUNNING)
+    return lambda: harness.verbs.signal(placed.job_id, "go", "t1", b"1"), True
+
+
+def _signal_suspended(harness: Harness) -> Repeatable:
+    placed = harness.place(State.RUNNING)
+    harness.finish(placed.worker, placed.ref, Move.SNOOZE, delay=FOR_EVER, reason=signal_reason("go"))
+    return lambda: harness.verbs.signal(placed.job_id, "go", "t1", b"1"), True
 
 
 def _cancel_waiting(harness: Harness) -> Repeatable:
@@ -112,6 +130,9 @@ WRITES: list[Callable[[Harness], Repeatable]] = [
     _enqueue_with_keys,
     _start,
     _progress,
+    _save,
+    _signal_running,
+    _signal_suspended,
     _cancel_waiting,
     _cancel_claimed,
     _cancel_replacement,

@@ -17,6 +17,7 @@ from holdfast.testing.conformance.keys import Keys, RefusingKeys, RevivingKeys
 from holdfast.testing.conformance.late import LateStarts
 from holdfast.testing.conformance.leasing import Beating, Burying
 from holdfast.testing.conformance.looking import Draining, Looking
+from holdfast.testing.conformance.memos import KeepingMemos, WritingDown
 from holdfast.testing.conformance.moves import Moves
 from holdfast.testing.conformance.one_at_a_time import OneAtATime
 from holdfast.testing.conformance.reconciling import Reconciling
@@ -24,6 +25,8 @@ from holdfast.testing.conformance.recording import ComparingVersions, KeepingRec
 from holdfast.testing.conformance.replacing import GivingBack, ReplacingTheClaimed, ReplacingTheWaiting
 from holdfast.testing.conformance.results import KeepingLogs, KeepingResults
 from holdfast.testing.conformance.sharing import Sharing, WaitingLongEnough
+from holdfast.testing.conformance.signalling import Signalling
+from holdfast.testing.conformance.suspending import Suspending
 from holdfast.testing.conformance.tagging import Tagging
 from holdfast.testing.conformance.taking_turns import TakingTurns, TellingOfPolls, TellingOfRecords
 from holdfast.testing.conformance.waiting import Adopting, Closing, Pausing
@@ -61,6 +64,10 @@ class StoreConformance(
     EndingClaims,
     KeepingResults,
     KeepingLogs,
+    WritingDown,
+    KeepingMemos,
+    Suspending,
+    Signalling,
     Forgetting,
     KeepingRecords,
     ComparingVersions,

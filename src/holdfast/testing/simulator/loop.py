@@ -65,6 +65,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         guard.handle = super().call_soon(guard, context=guard.context)
         return guard.handle
 
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        """Schedule a callback in its process: all of the world is in one thread."""
+        return self.call_soon(callback, *args, context=context)
+
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:

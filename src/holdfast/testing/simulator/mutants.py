@@ -4,8 +4,8 @@ A mutant replaces one method of the shipped code for as long as its `with` block
 that the design names; a simulator that lets any of them live is a defect.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from functools import wraps
 from typing import Any
 
@@ -24,6 +24,8 @@ from holdfast.store.verb import Access
 from holdfast.supervisor.crew import Crew
 from holdfast.supervisor.heart import Heart
 from holdfast.testing.simulator.bell import WorldBell
+from holdfast.testing.simulator.long_mutants import LONG_MUTANTS
+from holdfast.testing.simulator.replacing import replaced
 from holdfast.worker.control import Control, StopReason
 from holdfast.worker.lease import Lease
 from holdfast.worker.looks import Looks
@@ -31,17 +33,6 @@ from holdfast.worker.messages import Revoke
 from holdfast.worker.reporter import Reporter
 from holdfast.worker.timekeeper import Timekeeper
 from holdfast.worker.worker import Worker
-
-
-@contextmanager
-def replaced(owner: object, name: str, value: object) -> Iterator[None]:
-    """Put something else in a place for a while."""
-    original = vars(owner)[name]
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, original)
 
 
 def reused_fence() -> AbstractContextManager[None]:
@@ -66,7 +57,7 @@ def unfenced_finish() -> AbstractContextManager[None]:
             claim_verbs._end(row, ending, self._clock.now())
         return Verdict.ACCEPTED, False
 
-    return replaced(ClaimVerbs, "_finish", broken)
+    return replaced(ClaimVerbs, "_end", broken)
 
 
 def lost_claim_reply() -> AbstractContextManager[None]:
@@ -253,4 +244,5 @@ MUTANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     "start-of-a-paused-job": start_of_a_paused_job,
     "lost-after-burial": lost_after_burial,
     "charged-for-the-store": charged_for_the_store,
+    **LONG_MUTANTS,
 }

@@ -61,6 +61,10 @@ def _judge(world: World, story: Story) -> None:
             world.violate(f"{job_id} ({wish.kind}) completed")
         if seen.state is State.COMPLETED and job_id not in world.ledger.starts:
             world.violate(f"{job_id} completed without having run")
+        if seen.state is State.COMPLETED and "items" in wish.arguments:
+            world.trail.check_items(job_id, wish.arguments["items"])
+        if seen.state is State.COMPLETED and wish.signals and wish.arguments["timeout"] is None:
+            world.trail.check_signals(job_id, story.sent[job_id])
 
 
 async def _sweep(world: World) -> None:

@@ -2,26 +2,29 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.core.job import NewJob
 from holdfast.core.states import FINAL, State
 from holdfast.errors import HoldfastError
 from holdfast.settings import Settings
 from holdfast.store.verb import Verb
 from holdfast.testing.simulator.fleet import KILLED, Tree
 from holdfast.testing.simulator.punctual import FairWeather
+from holdfast.testing.simulator.wishes import KINDS, SIGNAL, Wish, draw_wish, make_wish
 from holdfast.testing.simulator.world import BEAT, LEASE, Weather, World
 
 STORM = 60.0
 SETTLED_WITHIN = 240.0
 PROBES = 3
 PROBE_WITHIN = 0.5
+SUSPENDED_WITHIN = 1.0
+
+HASTY = 0.7
+"""How often a signal is sent about when a job goes to wait for it."""
 
 SETTINGS = Settings(
     url="memory://", lease=LEASE, beat=BEAT, grace=3.0, hang_limit=40.0, look_ahead=12.0, safety_poll=20.0,
@@ -35,16 +38,6 @@ GRACES = (3.0, 12.0, 12.0)
 
 DRAIN_LIMIT = 8.0
 
-KINDS = {"ok": 50, "flaky": 10, "fail": 3, "snooze": 5, "crash_once": 4, "poison": 2, "once": 8, "unknown": 2}
-
-
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """A job and what it is to do."""
-
-    kind: str
-    job: NewJob
-
 
 class Story:
     """One play in one world."""
@@ -55,6 +48,8 @@ class Story:
         self._world = world
         self._random = world.random
         self.wishes: dict[str, Wish] = {}
+        self.sent: dict[str, list[str]] = {}
+        """The signals that each job was sent."""
         self._trees: list[Tree] = []
         self._settings = replace(
             SETTINGS,
@@ -85,26 +80,19 @@ class Story:
         for number, kind in enumerate(kinds):
             await self._pause(0, 2 * STORM / len(kinds))
             await self._enqueue(f"job-{number:03}", kind)
+            if kind == "order" and self._random.random() < HASTY:
+                await self._pause(0, SUSPENDED_WITHIN)
+                await self._send(f"job-{number:03}")
 
     async def _enqueue(self, job_id: str, kind: str, queue: str | None = None) -> None:
-        seconds = self._random.choice((0.0, 0.01, 0.1, 0.5, 2.0, self._random.uniform(0, 8)))
-        job = NewJob(
-            id=job_id,
-            task="unheard_of" if kind == "unknown" else "work",
-            payload=msgspec.json.encode({"v": 1, "args": {"kind": kind, "seconds": seconds}}),
-            priority=self._random.randint(0, 3),
-            queue=queue or self._random.choice(("default", "mail")),
-            delay=timedelta(seconds=self._random.choice((0, 0, 1, 6, 15))),
-            max_attempts=1 if kind == "once" else 3 if kind == "fail" else 20,
-        )
-        self.wishes[job_id] = Wish(kind, job)
-        self._world.say(f"enqueues {job_id} ({kind}, {seconds:.2f} s)")
-        await self._insist(lambda: self._world.store.enqueue((job,)))
+        wish = self.wishes[job_id] = draw_wish(self._random, job_id, kind, queue)
+        self._world.say(f"enqueues {job_id} ({wish.job.task}, {wish.arguments})")
+        await self._insist(lambda: self._world.store.enqueue((wish.job,)))
 
     async def _meddle(self) -> None:
         while self._stormy:
             await self._pause(1, 8)
-            await self._random.choice((self._cancel_one, self._pause_queue))()
+            await self._random.choice((self._cancel_one, self._pause_queue, self._send_one, self._send_one))()
 
     async def _cancel_one(self) -> None:
         if self.wishes:
@@ -119,6 +107,17 @@ class Story:
         await self._insist(lambda: self._world.store.pause("mail"))
         await self._pause(0, 16)
         await self._insist(lambda: self._world.store.resume("mail"))
+
+    async def _send_one(self) -> None:
+        """Send a signal to a job that will wait for it, or does, or did."""
+        if waiting := [job_id for job_id, wish in self.wishes.items() if wish.signals]:
+            await self._send(self._random.choice(waiting))
+
+    async def _send(self, job_id: str) -> None:
+        sent = self.sent.setdefault(job_id, [])
+        token = f"{len(sent):04}"
+        sent.append(token)
+        await self._insist(lambda: self._world.store.signal(job_id, SIGNAL, token, msgspec.json.encode(token)))
 
     async def _insist(self, make: Callable[[], Verb[Any]]) -> None:
         """Call as a stubborn client does: again with the same id until there is an answer."""
@@ -203,7 +202,7 @@ class Story:
                 delay=self._random.choice(chances),
                 lose_ring=self._random.choice((0.0, 0.5, 1.0)),
                 refuse=self._random.choice((0.1, 0.5, 0.9)),
-                refused=self._random.choice(("", "claim", "finish", "start", "start")),
+                refused=self._random.choice(("", "claim", "finish", "start", "start", "save", "memos")),
                 bug=self._world.bugs.choice((0.0, 0.0, 0.01, 0.1)),
             )
             if self._random.random() < 0.2:
@@ -230,7 +229,10 @@ class Story:
         self._world.store_clock.set(self._latest)  # whatever was put off by a step of the clock is due
 
     async def _settle(self) -> None:
-        """Wait until every job has come to its end; not forever."""
+        """Send what people owe, and wait until every job has come to its end; not forever."""
+        for job_id, wish in self.wishes.items():
+            for _ in range(wish.signals - len(self.sent.get(job_id, ()))):
+                await self._send(job_id)
         deadline = self._world.clock.boot() + SETTLED_WITHIN
         while (open_jobs := self._open()) and self._world.clock.boot() < deadline:  # noqa: ASYNC110 - virtual time
             await asyncio.sleep(0.5)
@@ -251,11 +253,21 @@ class Story:
         await asyncio.sleep(3 * SETTINGS.lease)
         for number in range(PROBES):
             job_id = f"probe-{number}"
-            self.wishes[job_id] = Wish("ok", NewJob(job_id, "work", b'{"v":1,"args":{"kind":"ok","seconds":0}}'))
-            await self._world.call(self._world.store.enqueue((self.wishes[job_id].job,)))
-            await asyncio.sleep(PROBE_WITHIN)
+            await self._enqueue_probe(make_wish("ok", job_id, "work", {"kind": "ok", "seconds": 0}))
             if job_id not in self._world.ledger.starts:
                 self._world.violate(f"{job_id} did not start within {PROBE_WITHIN} s of its enqueue")
+        waits = {"kind": "ok", "signals": 1, "timeout": None, "seconds": 0}
+        await self._enqueue_probe(make_wish("order", "probe-order", "order", waits))
+        await asyncio.sleep(SUSPENDED_WITHIN)
+        await self._send("probe-order")
+        await asyncio.sleep(PROBE_WITHIN)
+        if len(self._world.ledger.starts["probe-order"]) == 1:
+            self._world.violate(f"probe-order did not go on within {PROBE_WITHIN} s of its signal")
+
+    async def _enqueue_probe(self, wish: Wish) -> None:
+        self.wishes[wish.job.id] = wish
+        await self._world.call(self._world.store.enqueue((wish.job,)))
+        await asyncio.sleep(PROBE_WITHIN)
 
     async def _be_punctual(self) -> None:
         await FairWeather(self._world, self._trees, self._start_tree, places=SETTINGS.concurrency).play()

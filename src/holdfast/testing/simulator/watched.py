@@ -4,56 +4,31 @@ The watcher never asks the store whether a write was right. It compares every jo
 its own record of fences, finishes, beats and burials, and says which promise was broken.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from holdfast.clock import Clock
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import Cancellation, Claim, ClaimRef, Ending, Verdict
 from holdfast.core.states import CLAIMED, FINAL, Move, State
-from holdfast.store.memory.store import MemoryStore
 from holdfast.store.protocol import BeatAnswer, ClaimAnswer, ClaimRequest, WorkerBeat, WorkerInfo
-from holdfast.store.verb import Access, Steps, Verb
+from holdfast.store.verb import Verb
+from holdfast.testing.simulator.watched_memos import WatchedMemos
+from holdfast.testing.simulator.watching import Seen, Snapshot
 
 if TYPE_CHECKING:
     from holdfast.testing.simulator.world import World
-
-T = TypeVar("T")
 
 CHARGED = frozenset({Move.RETRY, Move.DIE})
 """The endings that may charge an attempt, said here again so that a wrong table does not excuse itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A job as the watcher sees it."""
-
-    state: State
-    fence: int
-    worker: str | None
-    attempt: int
-    crashes: int
-    max_attempts: int
-    queue: str
-    task: str
-    run_at: datetime
-
-    def is_claim(self, worker: str, ref: ClaimRef) -> bool:
-        """Tell whether this very claim is the valid one."""
-        return self.state in CLAIMED and self.worker == worker and self.fence == ref.fence
-
-
-Snapshot = dict[str, Seen]
-
-
-class WatchedStore(MemoryStore):
+class WatchedStore(WatchedMemos):
     """The memory store with a watcher over its shoulder."""
 
     def __init__(self, clock: Clock, world: "World") -> None:
-        super().__init__(clock)
-        self._world = world
+        super().__init__(clock, world)
         self._seen_fences: dict[str, int] = {}
         self._seen_finished: dict[tuple[str, ClaimRef], Move] = {}
         self._seen_beat_at: dict[str, float] = {}
@@ -66,46 +41,6 @@ class WatchedStore(MemoryStore):
         """Who claimed each job, and when."""
         self.cancel_asked_at: dict[str, float] = {}
         self.paused_at: dict[str, float] = {}
-
-    def apply(self, verb: Verb[T]) -> T:
-        """Commit a verb."""
-        try:
-            next(verb.steps)
-        except StopIteration as stop:
-            answer: T = stop.value
-            return answer
-        raise TypeError(f"{verb.name} yielded a statement")
-
-    def look(self, job_id: str) -> Seen:
-        """Return one job as it is."""
-        row = self._jobs[job_id]
-        new = row.new
-        return Seen(
-            row.state,
-            row.fence,
-            row.worker,
-            row.attempt,
-            row.crashes,
-            new.max_attempts,
-            new.queue,
-            new.task,
-            row.run_at,
-        )
-
-    def snapshot(self) -> Snapshot:
-        """Return all jobs as they are."""
-        return {job_id: self.look(job_id) for job_id in self._jobs}
-
-    def _watch(self, verb: Verb[T], check: Callable[[Snapshot, T], None]) -> Verb[T]:
-        def steps() -> Steps[T]:
-            before = self.snapshot() if verb.access is Access.WRITE else {}
-            answer = yield from verb.steps
-            check(before, answer)
-            watched.wakes = verb.wakes  # a finish may learn only now that it made a job due
-            return answer
-
-        watched = Verb(verb.name, verb.access, steps(), verb.wakes, verb.tells)
-        return watched
 
     # -- workers ---------------------------------------------------------------------------------------------
 
@@ -153,6 +88,7 @@ class WatchedStore(MemoryStore):
             broken(f"finish of {ref.job_id}:{ref.fence} was {verdict}, valid {valid}, recorded {recorded}")
         if valid:
             self._seen_finished[worker, ref] = ending.move
+            self._world.trail.ended(ref, self._world.clock.boot())
             if ending.move in CHARGED and not self._world.ledger.has_started(worker, ref):
                 broken(f"{ending.move} of {ref.job_id} ended an attempt that had not started")
             may_charge = ending.move in CHARGED or (before.state is State.RUNNING and before.max_attempts == 1)

@@ -25,7 +25,9 @@ from holdfast.testing.simulator.land import PLAIN, Land
 from holdfast.testing.simulator.ledger import Ledger
 from holdfast.testing.simulator.loop import here
 from holdfast.testing.simulator.process import Process
-from holdfast.testing.simulator.watched import Seen, WatchedStore
+from holdfast.testing.simulator.trail import Trail
+from holdfast.testing.simulator.watched import WatchedStore
+from holdfast.testing.simulator.watching import Seen
 from holdfast.testing.simulator.wires import WireEnd
 
 T = TypeVar("T")
@@ -47,7 +49,7 @@ ALONE = "alone"
 SAFE_OUTAGE = 2 * LEASE
 """Seconds of outage during which the beat of every supervisor must have failed."""
 
-LOOP_VERBS = frozenset({"claim", "finish", "progress", "due_records"})
+LOOP_VERBS = frozenset({"claim", "finish", "progress", "save", "due_records"})
 """What the loops of a worker ask of the store, and nothing else does: an attempt that breaks is charged."""
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -146,6 +148,7 @@ class World:
         if land.elsewhere:
             self.store.lease_clock = LeaseClock.SERVER
         self.ledger = Ledger()
+        self.trail = Trail(self.violate)
         self.windows: tuple[ClosedHours, ...] = ()
         self.worker_process: dict[str, Process] = {}
         self.worker_channel: dict[str, WireEnd] = {}

@@ -22,6 +22,7 @@ from holdfast.worker.control import Control, StopReason
 from holdfast.worker.isolated.cell import Cell, End
 from holdfast.worker.isolated.memory import ALLOWANCE, taken_together
 from holdfast.worker.isolated.messages import (
+    Asked,
     Begun,
     Concluded,
     FromCell,
@@ -31,7 +32,9 @@ from holdfast.worker.isolated.messages import (
     Run,
     Tell,
     Where,
+    Wrote,
 )
+from holdfast.worker.isolated.notebook import answer_cell
 from holdfast.worker.isolated.verdict import Findings, Notice, ending_of_unstarted
 from holdfast.worker.judge import Judge
 from holdfast.worker.logtail import LogTail
@@ -97,7 +100,8 @@ class Carrying:
         allowed = None if policy.memory is None else policy.memory + self._left_over
         self._capped = cell.group is not None and cell.group.limit(allowed)
         claim = replace(control.claim, start_by=None, metadata=dict(control.claim.metadata))
-        cell.send(Run(claim, self._judge.started_at, policy.memory, self._capped, self._left_over))
+        now, boot = self._clock.now(), self._clock.boot()
+        cell.send(Run(claim, self._judge.started_at, policy.memory, self._capped, self._left_over, now, boot))
         control.cancellable = True
         self._deadline = self._loop.call_later(BEGIN_WITHIN, cell.signal_group, signal.SIGKILL)
         self._look_later()
@@ -126,6 +130,8 @@ class Carrying:
                 if self._control.log is None:
                     self._control.log = LogTail(self._control.scrub)
                 self._control.log.keep(lines)
+            case Asked() | Wrote():
+                answer_cell(self._control.notebook, message, self._cell.send)
             case Where(stack=stack):
                 self._findings.coroutine = stack
             case Concluded():

@@ -25,13 +25,27 @@ from holdfast.events import Events
 from holdfast.hooks import Middleware
 from holdfast.settings import Settings
 from holdfast.store.backend import Backend
+from holdfast.store.files import shelf_of
 from holdfast.worker.announce import Announcer
 from holdfast.worker.attempt import AnyTask, Attempts
 from holdfast.worker.closures import Closures
 from holdfast.worker.control import Control, StopReason
 from holdfast.worker.isolated.limits import MemoryLimit
 from holdfast.worker.isolated.memory import is_parent, out_of_memory
-from holdfast.worker.isolated.messages import Begun, Concluded, FromCell, Logged, Progressed, Run, Tell, Where
+from holdfast.worker.isolated.messages import (
+    Begun,
+    Concluded,
+    FromCell,
+    Logged,
+    Noted,
+    Progressed,
+    Recalled,
+    Run,
+    Tell,
+    Where,
+)
+from holdfast.worker.isolated.notebook import CellNotebook
+from holdfast.worker.isolated.pace import Pace
 from holdfast.worker.judge import Judge, broken
 from holdfast.worker.lease import Lease
 from holdfast.worker.logtail import LogTail
@@ -39,6 +53,7 @@ from holdfast.worker.notes import Notes
 from holdfast.worker.picture import stack_of
 from holdfast.worker.reporter import Reporter
 from holdfast.worker.storecalls import StoreCalls
+from holdfast.worker.storeclock import StoreClock
 from holdfast.worker.threads import ThreadCall, ThreadExecutor
 
 log = logging.getLogger(__name__)
@@ -60,7 +75,7 @@ class Inside:
         settings: Settings,
         say: Say,
     ) -> None:
-        clock, random, silent = SystemClock(), Random(), Events()  # noqa: S311 - jitter
+        clock, random, silent = StoreClock(SystemClock()), Random(), Events()  # noqa: S311 - jitter
         announcer = Announcer(silent)
         calls = StoreCalls(backend, clock, silent, random, settings.store_timeout)
         self._pid = os.getpid()
@@ -79,6 +94,7 @@ class Inside:
             announcer=announcer,
             notes=Notes(_NoLog()),
             reporter=Reporter(calls, clock, worker, tuple, announcer.progressed),
+            shelf=shelf_of(settings),
             closures=Closures((), clock),
             threads=CellThreads(1),
             stuck=_killed_anyway,
@@ -87,7 +103,9 @@ class Inside:
 
     def begin(self, run: Run) -> None:
         """Begin with an attempt."""
-        control = CellControl(run, self._say)
+        if run.now is not None:
+            self._clock.learn(run.boot, run.now, run.boot)
+        control = CellControl(run, self._say, self._loop)
         self._control = control
         self._say(Begun(run.claim.ref))
         control.attempt = self._loop.create_task(self._attempt(control), context=self._context.copy())
@@ -109,6 +127,12 @@ class Inside:
         if tell.interrupt:
             control.interrupt(tell.why)
 
+    def recall(self, answer: Noted | Recalled) -> None:
+        """Let the handler's notebook know what its worker answers."""
+        control = self._control
+        if control is not None and answer.ref == control.claim.ref and isinstance(control.opened, CellNotebook):
+            control.opened.heed(answer)
+
     async def _attempt(self, control: "CellControl") -> None:
         memory = control.memory
         try:
@@ -118,10 +142,13 @@ class Inside:
             ending = control.ending or broken(control.claim, error, self._random, control.scrub)
         finally:
             memory.lift()
-        self._control = None
         if os.getpid() != self._pid:
             os._exit(0)  # the handler has forked, and this is not where the worker waits for it
+        if control.opened is not None and control.ending is None:
+            control.opened.take_last_words()
+        self._control = None
         fixed = control.ending is not None
+        control.pace.flush()
         self._say(Concluded(control.claim.ref, ending, fixed, memory.exceeded, memory.peak, is_parent()))
 
 
@@ -196,12 +223,16 @@ class CellLease(Lease):
 class CellControl(Control):
     """One attempt in progress in a cell."""
 
-    def __init__(self, run: Run, say: Say) -> None:
+    def __init__(self, run: Run, say: Say, loop: asyncio.AbstractEventLoop) -> None:
         self.lease = CellLease()
-        super().__init__(run.claim, self.lease, _tell_progress)
+        self.pace = Pace(lambda progress: say(Progressed(run.claim.ref, progress)), loop)
+        super().__init__(run.claim, self.lease, self._pass_on, lambda _: CellNotebook(run.claim.ref, say))
         self.say = say
         self.started_at = run.started_at
         self.memory = MemoryLimit(run.limit, capped=run.capped, left_over=run.left_over)
+
+    def _pass_on(self, _: Control, progress: Progress) -> None:
+        self.pace(progress)
 
     def with_log(self, ending: Ending) -> Ending:
         """Return the ending with the end of what the attempt logged, if it did."""
@@ -229,11 +260,6 @@ def _without_forks(handler: Callable[[], Any], pid: int) -> Any:
     finally:
         if os.getpid() != pid:
             os._exit(0)
-
-
-def _tell_progress(control: Control, progress: Progress) -> None:
-    if isinstance(control, CellControl):
-        control.say(Progressed(control.claim.ref, progress))
 
 
 def _for_want_of_memory(error: BaseException) -> bool:

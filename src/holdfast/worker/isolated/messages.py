@@ -3,7 +3,8 @@
 What a cell says of an attempt names its claim: something that an earlier one has left behind may still talk.
 
 furnish ─► ready (or failed) ─► run ─► begun ─► progressed, logged, where … ─► concluded ─► run … ─► leave
-                                 └──► tell: it was cancelled, lost, timed out, or its worker stops
+                                 ├──► tell: it was cancelled, lost, timed out, or its worker stops
+                                 └──► asked, wrote ◄─► recalled, noted: the notebook of the attempt
 """
 
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from datetime import datetime
 import msgspec
 
 from holdfast.core.job import Claim, ClaimRef, Ending, Progress
+from holdfast.core.memo import Memo
 from holdfast.settings import Settings
 from holdfast.watch.options import LogOptions
 from holdfast.worker.control import StopReason
@@ -38,7 +40,8 @@ class Furnish(msgspec.Struct, frozen=True, tag=True):
 class Run(msgspec.Struct, frozen=True, tag=True):
     """Run this attempt. It may take `limit` bytes of memory; the cell sees to it unless it is `capped`.
 
-    The bytes `left_over` by earlier attempts do not count.
+    The bytes `left_over` by earlier attempts do not count. At `boot`, on the clock that all processes of a machine
+    share, it was `now` at the store.
     """
 
     claim: Claim
@@ -46,6 +49,8 @@ class Run(msgspec.Struct, frozen=True, tag=True):
     limit: int | None = None
     capped: bool = False
     left_over: int = 0
+    now: datetime | None = None
+    boot: float = 0.0
 
 
 class Tell(msgspec.Struct, frozen=True, tag=True):
@@ -56,6 +61,25 @@ class Tell(msgspec.Struct, frozen=True, tag=True):
     taken: bool = False
     opens_in: float | None = None
     interrupt: bool = False
+
+
+class Noted(msgspec.Struct, frozen=True, tag=True):
+    """What was written with this ticket is in the store; or it is not, for this error."""
+
+    ref: ClaimRef
+    ticket: int
+    kind: str = ""
+    error: str | None = None
+
+
+class Recalled(msgspec.Struct, frozen=True, tag=True):
+    """The memos that were asked for with this ticket, or why there are none."""
+
+    ref: ClaimRef
+    ticket: int
+    kind: str = ""
+    error: str | None = None
+    memos: tuple[Memo, ...] = ()
 
 
 class Leave(msgspec.Struct, frozen=True, tag=True):
@@ -86,6 +110,22 @@ class Logged(msgspec.Struct, frozen=True, tag=True):
     lines: list[str]
 
 
+class Asked(msgspec.Struct, frozen=True, tag=True):
+    """The handler wants to know what was written down so far: `Recalled` is the answer."""
+
+    ref: ClaimRef
+    ticket: int
+
+
+class Wrote(msgspec.Struct, frozen=True, tag=True):
+    """Write this down: `Noted` is the answer."""
+
+    ref: ClaimRef
+    ticket: int
+    memos: tuple[Memo, ...]
+    hurry: bool = True
+
+
 class Where(msgspec.Struct, frozen=True, tag=True):
     """Where the coroutine was when it was told of its timeout."""
 
@@ -108,8 +148,8 @@ class Concluded(msgspec.Struct, frozen=True, tag=True):
     parent: bool = False
 
 
-ToCell = Furnish | Run | Tell | Leave
-FromCell = Ready | Failed | Begun | Progressed | Logged | Where | Concluded
+ToCell = Furnish | Run | Tell | Noted | Recalled | Leave
+FromCell = Ready | Failed | Begun | Progressed | Logged | Asked | Wrote | Where | Concluded
 
 _encoder = msgspec.msgpack.Encoder()
 _to_cell: msgspec.msgpack.Decoder[ToCell] = msgspec.msgpack.Decoder(ToCell)

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from holdfast.core.incident import InvolvedJob, Trouble
 from holdfast.core.job import Ending, Failure, Progress
-from holdfast.words import in_bytes
+from holdfast.words import in_bytes, with_note
 from holdfast.worker.control import Control, StopReason
 from holdfast.worker.isolated.cell import End
 from holdfast.worker.isolated.memory import out_of_memory
@@ -77,9 +77,8 @@ class Findings:
 
     def _tell(self, trouble: Trouble, what: str, *, end: End | None = None) -> None:
         claim, log, said = self._control.claim, self._control.log, self.progress
-        progress = (
-            None if said is None else f"{said.done:g}" + ("" if said.total is None else f" of {said.total:g}")
-        )
+        of = "" if said is None or said.total is None else f" of {said.total:g}"
+        progress = None if said is None else with_note(f"{said.done:g}{of}", said.note)
         parts = {
             "exit": "" if end is None else f"its process {end}" + _took(end),
             "stacks": self.stacks,

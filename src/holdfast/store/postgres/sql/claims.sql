@@ -110,12 +110,13 @@ CROSS JOIN LATERAL (SELECT waiting.ctid {waiting_due} LIMIT level.waiting FOR UP
 WHERE level.waiting > 0
 
 -- part: soon
--- What becomes due within `look_ahead`, soonest first. The queue is compared in such a way that only an index by
+-- What becomes due within `look_ahead`, soonest first, but for what waits for a signal: in a worker's hand it would
+-- not hear it. The queue is compared in such a way that only an index by
 -- time will do.
 FROM holdfast.waiting AS waiting
 WHERE NOT waiting.blocked AND NOT waiting.alone AND waiting.run_at > (SELECT now FROM asker)
     AND waiting.run_at <= (SELECT now + :look_ahead FROM asker)
-    AND waiting.queue || '' = ANY (ARRAY(SELECT name FROM open))
+    AND waiting.queue || '' = ANY (ARRAY(SELECT name FROM open)) AND coalesce(left(waiting.reason, 7), '') <> 'signal:'
 ORDER BY waiting.run_at, waiting.priority DESC, waiting.seq LIMIT :ahead_limit
 
 -- part: given

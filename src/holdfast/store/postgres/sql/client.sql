@@ -22,9 +22,10 @@ FROM was_dead JOIN holdfast.job AS job ON job.id = was_dead.id CROSS JOIN moment
 
 -- name: make_due
 -- takes: now bigint, job uuid
--- Let a scheduled job run now.
+-- Let a scheduled job run now, whatever it waited for.
 WITH {moment}
-UPDATE holdfast.waiting SET run_at = moment.now FROM moment WHERE id = :job AND NOT blocked AND run_at > moment.now;
+UPDATE holdfast.waiting SET run_at = moment.now, reason = NULL FROM moment
+WHERE id = :job AND NOT blocked AND run_at > moment.now;
 
 -- name: discard
 -- takes: now bigint, job uuid

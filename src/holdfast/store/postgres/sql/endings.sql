@@ -50,14 +50,23 @@ WHERE claim.id = ANY (ARRAY[started.id]) AND claim.fence - started.fence = 0 AND
 RETURNING claim.id::text, claim.fence;
 
 -- name: progress
--- takes: worker text, ids uuid[], fences bigint[], dones double precision[], totals double precision[]
--- Note how far the jobs of claims of a worker are. Tells which were valid.
-UPDATE holdfast.claim AS claim SET progress_done = report.done, progress_total = report.total
-FROM unnest(
-    (SELECT :ids), (SELECT :fences), (SELECT :dones), (SELECT :totals)
-) AS report (id, fence, done, total)
-WHERE claim.id = ANY (ARRAY[report.id]) AND claim.fence - report.fence = 0 AND claim.worker = :worker
-RETURNING claim.id::text, claim.fence;
+-- takes: worker text, ids uuid[], fences bigint[], dones double precision[], totals double precision[], notes text[]
+-- Note how far the jobs of claims of a worker are, and what they are doing. Tells which were valid.
+WITH reported AS (
+    UPDATE holdfast.claim AS claim SET progress_done = report.done, progress_total = report.total
+    FROM unnest(
+        (SELECT :ids), (SELECT :fences), (SELECT :dones), (SELECT :totals), (SELECT :notes)
+    ) AS report (id, fence, done, total, note)
+    WHERE claim.id = ANY (ARRAY[report.id]) AND claim.fence - report.fence = 0 AND claim.worker = :worker
+    RETURNING claim.id, claim.fence, report.note
+), noted AS (
+    INSERT INTO holdfast.note (id, fence, note) SELECT id, fence, note FROM reported WHERE note IS NOT NULL
+    ON CONFLICT (id) DO UPDATE SET fence = excluded.fence, note = excluded.note
+), silent AS (
+    DELETE FROM holdfast.note AS note USING reported
+    WHERE note.id = ANY (ARRAY[reported.id]) AND reported.note IS NULL
+)
+SELECT id::text, fence FROM reported;
 
 -- name: complete
 -- takes: now bigint, worker text, ids uuid[], fences bigint[], times bigint[], results bytea[], keeps bigint[]

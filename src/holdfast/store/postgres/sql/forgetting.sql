@@ -55,6 +55,12 @@ their_tags AS (
 their_attempts AS (
     DELETE FROM holdfast.attempt WHERE id = ANY (ARRAY(SELECT id FROM over))
 ),
+their_memos AS (
+    DELETE FROM holdfast.memo WHERE id = ANY (ARRAY(SELECT id FROM over))
+),
+their_notes AS (
+    DELETE FROM holdfast.note WHERE id = ANY (ARRAY(SELECT id FROM over))
+),
 their_outcomes AS (
     DELETE FROM holdfast.outcome WHERE id = ANY (ARRAY(SELECT id FROM over))
 ),

@@ -61,13 +61,19 @@ LEFT JOIN LATERAL (
     UNION ALL {outcome_place} WHERE outcome.id = job.id
 ) AS place ON true
 
+-- part: note
+-- What the handler of a job said that it is doing, with its progress: of the claim that this is the progress of.
+CASE WHEN place.progress_done IS NOT NULL THEN (
+        SELECT said.note FROM holdfast.note AS said WHERE said.id = job.id AND said.fence = place.fence
+    ) END
+
 -- part: job_columns
 -- All that is shown of a job.
 job.id::text, job.task, job.version, job.queue, job.priority, coalesce(place.state, {ready}), place.reason,
     coalesce(place.run_at, job.run_at), job.created_at, place.finished_at, coalesce(place.fence, 0),
     coalesce(place.attempt, 0), coalesce(place.crashes, 0), job.max_attempts, coalesce(place.alone, false),
     coalesce(place.cancel_requested, false), place.worker, job.payload, place.result, place.error,
-    place.progress_done, place.progress_total, job.key, job.tags, job.metadata, job.start_by, job.on_late,
+    place.progress_done, place.progress_total, {note}, job.key, job.tags, job.metadata, job.start_by, job.on_late,
     place.after::text, place.result_until
 
 -- part: wanted
@@ -205,7 +211,7 @@ SELECT * FROM (
 -- takes: now bigint, jobs uuid[]
 -- The little that those who wait for jobs look at again and again.
 WITH {moment}
-SELECT job.id::text, coalesce(place.state, {ready}), place.progress_done, place.progress_total
+SELECT job.id::text, coalesce(place.state, {ready}), place.progress_done, place.progress_total, {note}
 FROM unnest(:jobs) AS asked (id)
 CROSS JOIN LATERAL (SELECT id FROM holdfast.job WHERE id = asked.id OFFSET 0) AS job {placed};
 
@@ -275,8 +281,9 @@ SELECT (SELECT now FROM moment), (SELECT paused_at FROM holdfast.queue WHERE nam
 FROM holdfast.job AS job {placed} WHERE job.id = :job;
 
 -- name: unsettled
--- takes: now bigint, queues text[]
--- How many jobs of the queues (NULL for all) a drain still waits for.
+-- takes: now bigint, queues text[], asleep text, signalled text
+-- How many jobs of the queues (NULL for all) a drain still waits for. Not for those that have given their slot back
+-- on purpose: their reason is `asleep`, or begins as `signalled`.
 WITH {moment}
 SELECT (
     SELECT count(*) FROM holdfast.fresh
@@ -284,7 +291,8 @@ SELECT (
 ) + (
     SELECT count(*) FROM holdfast.waiting
     WHERE NOT blocked AND (:queues IS NULL OR queue = ANY (:queues)) AND CASE
-        WHEN run_at <= (SELECT now FROM moment) THEN queue NOT IN (SELECT name FROM holdfast.queue) ELSE fence > 0 END
+        WHEN run_at <= (SELECT now FROM moment) THEN queue NOT IN (SELECT name FROM holdfast.queue)
+        ELSE fence > 0 AND (reason IS NULL OR NOT (reason = :asleep OR starts_with(reason, :signalled))) END
 ) + (
     SELECT count(*) FROM holdfast.claim WHERE :queues IS NULL OR queue = ANY (:queues)
 );

@@ -7,6 +7,7 @@
 --                             16 digits of micros when, 4 bytes with the length of what follows, a MessagePack
 --                             array (job_texts.py), and the payload
 --   life:<id>         hash    what became of it since, if anything did (lives.lua)
+--   memo:<id>         hash    its memos, if it has any: name to a stamp and the body (remembering.lua)
 --   done:<id>         string  a completion that is all there is to say: instead of a life (done.lua)
 --   all               zset    every id, score 0: read backwards, newest first
 --   dead              zset    the dead ones, score 0
@@ -21,7 +22,7 @@
 --   queues            zset    queues that have lanes, score 0: by name
 --   lanes:<queue>     set     the lanes of a queue
 --   lane:<length of the queue's name>:<queue>:<lane>   zset   jobs by run_at, those of one time by arrival
---   again:<queue>     zset    ids of those that wait for their time after an earlier claim, by run_at
+--   again:<queue>     zset    ids of those that wait for their time after an earlier claim, by run_at; not suspended ones
 --   unknown           hash    <version>:<task> to how many are blocked(no_worker)
 --   suspects          set     queues that have, or had, suspects
 --   paused            hash    queue to micros since when
@@ -49,7 +50,7 @@
 -- and those of the bell (bell.lua).
 --
 -- A server that is full refuses a script if its first write may need room, and does not look again after that. Only
--- new jobs and new records should be refused so: every script without such begins with a write that takes something
+-- new jobs, new records and signals should be refused so: every script without such begins with a write that takes something
 -- away, be it what is written again at once.
 
 -- A number of micros as text: what Lua makes of it by itself has 14 digits.

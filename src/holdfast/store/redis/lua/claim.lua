@@ -78,8 +78,15 @@ if not wish.alone and ahead_limit > 0 and horizon > now then
         end
     end
     table.sort(entries, by_time)
-    for place = 1, math.min(#entries, ahead_limit) do
-        choose(entries[place].member, entries[place].lane)
+    local left = ahead_limit
+    for _, entry in ipairs(entries) do
+        -- What waits for a signal stays: in a worker's hand it would not hear it.
+        local has_life = string.sub(entry.member, FLAG_AT, FLAG_AT) >= LIFE_FLAG
+        local reason = has_life and call('HGET', prefix .. 'life:' .. string.sub(entry.member, ID_AT), 'y')
+        if left > 0 and not (reason and string.sub(reason, 1, 7) == 'signal:') then
+            choose(entry.member, entry.lane)
+            left = left - 1
+        end
     end
 end
 

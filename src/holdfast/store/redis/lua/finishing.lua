@@ -1,4 +1,4 @@
--- uses: ending, fence
+-- uses: ending, fence, remembering
 -- Part: one ending by the claim's own worker, with all that may come of it.
 
 local woken = false
@@ -37,6 +37,15 @@ local function was_finished(worker, ending)
     return by_worker == worker and by == 'finish'
 end
 
+-- Let a job wait for its time, or not at all where the signal that it wants has come.
+local function suspend(job, reason, delay)
+    if wants_signal(reason) and has_signal(job.id, reason) then
+        let_wait(job, 'scheduled', nil, now)
+    else
+        let_wait(job, 'scheduled', reason, now + delay)
+    end
+end
+
 local function leave_claim(job, ending, move)
     local rule = MOVES[move]
     if move == 'cancel' and move ~= ending.move then
@@ -46,8 +55,10 @@ local function leave_claim(job, ending, move)
         return end_job(job, rule.target, ending.reason, { result = ending.result, until_at = until_at })
     elseif rule.target == 'blocked' then
         let_wait(job, 'blocked', ending.reason)
+    elseif rule.target == 'scheduled' then
+        suspend(job, ending.reason, ending.delay)
     else
-        let_wait(job, 'scheduled', nil, rule.target == 'scheduled' and now + ending.delay or nil)
+        let_wait(job, 'scheduled')
     end
     return true
 end

@@ -13,7 +13,9 @@ for _, id in ipairs(call('ZRANGEBYSCORE', prefix .. 'kept', '-inf', micros(now),
 end
 
 local function forget(job)
-    call('DEL', prefix .. 'job:' .. job.id, prefix .. 'life:' .. job.id, prefix .. 'done:' .. job.id)
+    local id = job.id
+    -- memos may be large, and large ones are freed later
+    call('UNLINK', prefix .. 'job:' .. id, prefix .. 'life:' .. id, prefix .. 'done:' .. id, prefix .. 'memo:' .. id)
     count(job.state, job.queue, -1)
     for _, tag in ipairs(job.tags) do
         call('ZREM', prefix .. 'tag:' .. tag, job.id)

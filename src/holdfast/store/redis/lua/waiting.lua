@@ -21,6 +21,16 @@ local function is_unknown(job)
     return job.state == 'blocked' and job.reason == 'no_worker'
 end
 
+-- Whether a scheduled job with this reason waits for a signal.
+local function wants_signal(reason)
+    return reason and string.sub(reason, 1, 7) == 'signal:'
+end
+
+-- Whether a scheduled job has given its slot back on purpose, as core/memo.py says.
+local function is_suspended(job)
+    return job.reason == 'sleep' or wants_signal(job.reason)
+end
+
 -- Put a job that is scheduled or blocked where it belongs.
 local function enter(job)
     if job.state == 'blocked' then
@@ -33,7 +43,7 @@ local function enter(job)
     end
     if is_unknown(job) then
         count_unknown(job.version, job.task, 1)
-    elseif job.state == 'scheduled' and job.fence > 0 then
+    elseif job.state == 'scheduled' and job.fence > 0 and not is_suspended(job) then
         call('ZADD', prefix .. 'again:' .. job.queue, job.run_at, job.id)
     end
 end
@@ -53,7 +63,7 @@ local function leave(job)
     end
     if is_unknown(job) then
         count_unknown(job.version, job.task, -1)
-    elseif job.state == 'scheduled' and job.fence > 0 then
+    elseif job.state == 'scheduled' and job.fence > 0 and not is_suspended(job) then
         call('ZREM', prefix .. 'again:' .. job.queue, job.id)
     end
 end
@@ -82,7 +92,8 @@ local function life_numbers(job)
     }
 end
 
--- Let a job that nobody has wait: for its time, which is another one if `run_at` is given, or blocked for a reason.
+-- Let a job that nobody has wait: for its time, which is another one if `run_at` is given, or blocked. A reason says
+-- for what else.
 local function let_wait(job, state, reason, run_at)
     local changes = life_numbers(job)
     changes.s, changes.y = state, reason or false

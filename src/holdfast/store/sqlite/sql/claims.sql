@@ -158,13 +158,15 @@ RETURNING {claim_columns};
 
 -- name: claim_ahead
 -- takes: worker, call, now, horizon, queues, limit, known, closed
--- Give jobs due after now and until the horizon to a worker, soonest first.
+-- Give jobs due after now and until the horizon to a worker, soonest first, but for those that wait for a signal: in
+-- a worker's hand they would not hear it.
 {give}
 WHERE seq IN (
     SELECT seq FROM (
         SELECT * FROM (
             SELECT seq, priority, run_at FROM holdfast_job AS job
             WHERE state = {scheduled} AND run_at > :now AND run_at <= :horizon AND alone = 0 AND {asked_for}
+                AND coalesce(substr(job.reason, 1, 7), '') <> 'signal:'
             ORDER BY run_at, priority DESC, seq LIMIT :limit
         )
         UNION

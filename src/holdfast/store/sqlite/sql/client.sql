@@ -76,13 +76,13 @@ UPDATE holdfast_job SET cancel_requested = 1 WHERE seq = :seq;
 -- Make a dead job ready as if it were new; only its fence and its suspicion stay.
 UPDATE holdfast_job
 SET state = {ready}, run_at = :now, attempt = 0, crashes = 0, error = NULL, cancel_requested = 0, reason = NULL,
-    worker = NULL, finished_at = NULL, progress_done = NULL, progress_total = NULL, replaced = 0
+    worker = NULL, finished_at = NULL, progress_done = NULL, progress_total = NULL, progress_note = NULL, replaced = 0
 WHERE seq = :seq;
 
 -- name: make_due
 -- takes: seq, now
--- Let a scheduled job run now.
-UPDATE holdfast_job SET state = {ready}, run_at = :now WHERE seq = :seq;
+-- Let a scheduled job run now, whatever it waited for.
+UPDATE holdfast_job SET state = {ready}, run_at = :now, reason = NULL WHERE seq = :seq;
 
 -- name: pause
 -- takes: queue, now

@@ -16,9 +16,9 @@ UPDATE holdfast_job SET state = {running}, started_at = coalesce(started_at, :st
 WHERE {this_claim};
 
 -- name: progress
--- takes: job, fence, worker, done, total
+-- takes: job, fence, worker, done, total, note
 -- Note how far the job of a claim is.
-UPDATE holdfast_job SET progress_done = :done, progress_total = :total
+UPDATE holdfast_job SET progress_done = :done, progress_total = :total, progress_note = :note
 WHERE {this_claim};
 
 -- name: complete
@@ -74,7 +74,7 @@ SELECT {claimed_columns} FROM holdfast_job WHERE worker = :worker AND state IN {
 -- Let a claimed job wait again, in nobody's hands.
 UPDATE holdfast_job
 SET state = :state, reason = :reason, run_at = :run_at, attempt = :attempt, crashes = :crashes, alone = :alone,
-    error = :error, worker = NULL, finished_at = NULL, progress_done = NULL, progress_total = NULL
+    error = :error, worker = NULL, finished_at = NULL, progress_done = NULL, progress_total = NULL, progress_note = NULL
 WHERE seq = :seq;
 
 -- name: end_for_good

@@ -39,6 +39,11 @@ DELETE FROM holdfast_key WHERE task = :task AND key = :key AND job = :job;
 -- Forget the history of a job.
 DELETE FROM holdfast_attempt WHERE job = :seq;
 
+-- name: forget_memos
+-- takes: seq
+-- Forget what a job has written down and was sent.
+DELETE FROM holdfast_memo WHERE job = :seq;
+
 -- name: forget_job
 -- takes: seq
 -- Forget a job.

@@ -5,8 +5,8 @@
 -- All that is shown of a job.
 job.id, job.task, job.version, job.queue, job.priority, job.state, job.reason, job.run_at, job.created_at,
     job.finished_at, job.fence, job.attempt, job.crashes, job.max_attempts, job.alone, job.cancel_requested, job.worker,
-    CAST(job.payload AS BLOB), CAST(job.result AS BLOB), job.error, job.progress_done, job.progress_total, job.key,
-    job.tags, job.metadata, job.start_by, job.on_late, job.after, job.result_until
+    CAST(job.payload AS BLOB), CAST(job.result AS BLOB), job.error, job.progress_done, job.progress_total,
+    job.progress_note, job.key, job.tags, job.metadata, job.start_by, job.on_late, job.after, job.result_until
 
 -- part: shown
 -- The state in which a job is shown.
@@ -36,6 +36,10 @@ job.id < coalesce(:before, char(1114111)) AND (:queue IS NULL OR job.queue = :qu
 -- part: of_queues
 -- A job of the queues (JSON; NULL for all).
 (:queues IS NULL OR queue IN (SELECT value FROM json_each(:queues)))
+
+-- part: suspended
+-- A scheduled job that has given its slot back on purpose, as core.memo says by its reason.
+(coalesce(reason, '') = 'sleep' OR coalesce(reason, '') GLOB 'signal:*')
 
 -- name: job
 -- takes: job
@@ -67,7 +71,7 @@ ORDER BY first.job DESC LIMIT :limit;
 -- name: glance
 -- takes: jobs
 -- The little that those who wait for jobs (JSON) look at again and again.
-SELECT job.id, job.state, job.run_at, job.progress_done, job.progress_total
+SELECT job.id, job.state, job.run_at, job.progress_done, job.progress_total, job.progress_note
 FROM json_each(:jobs) AS asked CROSS JOIN holdfast_job AS job ON job.id = asked.value;
 
 -- name: attempts
@@ -137,7 +141,8 @@ SELECT (
         AND queue NOT IN (SELECT name FROM holdfast_queue) AND {of_queues}
 ) + (
     SELECT count(*) FROM holdfast_job WHERE state = {scheduled}
-        AND iif(run_at <= :now, queue NOT IN (SELECT name FROM holdfast_queue), fence > 0) AND {of_queues}
+        AND iif(run_at <= :now, queue NOT IN (SELECT name FROM holdfast_queue), fence > 0 AND NOT {suspended})
+        AND {of_queues}
 ) + (
     SELECT count(*) FROM holdfast_job WHERE state IN {claimed} AND {of_queues}
 );

@@ -30,3 +30,12 @@ async def to_its_end(coroutine: Coroutine[Any, Any, T]) -> T:
     if (failure := task.exception()) is not None:
         cancelled.add_note(f"what it was cancelled in failed: {failure}")
     raise cancelled
+
+
+def must_not_block(call: str, instead: str, error: type[Exception]) -> None:
+    """Refuse to wait in the thread of an event loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise error(f"{call} would block the event loop: write `{instead}` in async code")

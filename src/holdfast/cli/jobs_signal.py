@@ -1,0 +1,52 @@
+"""`holdfast jobs signal`: send a job what its handler waits for."""
+
+import click
+import msgspec
+
+from holdfast.cli.connection import Wanted, about_a_store
+from holdfast.cli.lookup import find_job
+from holdfast.cli.options import examples
+from holdfast.cli.output import say, say_json
+from holdfast.core.memo import signal_name
+from holdfast.errors import ArgumentsError
+from holdfast.ids import new_job_id
+from holdfast.signals import encode_signal, too_late
+
+
+@click.command(
+    epilog=examples(
+        "holdfast jobs signal 3c2d1e0f approved",
+        'holdfast jobs signal 3c2d1e0f approved \'{"by": "ada", "limit": 500}\'',
+        "holdfast jobs signal 3c2d1e0f approved true --json",
+    )
+)
+@click.argument("job_id", metavar="ID")
+@click.argument("name", metavar="NAME")
+@click.argument("data", default="null", metavar="[DATA]")
+@about_a_store
+def signal(wanted: Wanted, job_id: str, name: str, data: str) -> None:
+    """Send a signal to a job.
+
+    In its handler ctx.wait_for(NAME) returns DATA. A job that waits for it goes on; for any other that is not over
+    it is kept until its handler asks for it. DATA is JSON; without it, null. A word alone is no JSON: quote it for
+    JSON and for the shell, as in '"yes"'.
+
+    ID is a job's id, or its last characters as the worker shows them.
+    """
+    try:
+        body = encode_signal(name, msgspec.json.decode(data))
+    except msgspec.DecodeError as error:
+        raise click.BadParameter(
+            f"{data!r:.80} is no JSON ({error}); a text needs quotes of its own, as in '\"yes\"'", param_hint="DATA"
+        ) from None
+    except ArgumentsError as error:
+        raise click.BadParameter(str(error)) from None
+    with wanted.store() as backend:
+        job = find_job(wanted, backend, job_id)
+        if not backend.run(backend.verbs.signal(job.id, name, new_job_id(), body)):
+            raise too_late(job.id, name)
+    waited = signal_name(job.reason) == name
+    if wanted.as_json:
+        say_json({"id": job.id, "signal": name, "waited": waited})
+    else:
+        say(f"{job.id}  {'goes on' if waited else 'has it, for when it waits for it'}")

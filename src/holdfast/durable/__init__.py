@@ -1,0 +1,1 @@
+"""Long jobs: how they go on where they were, do nothing twice, and wait without a slot."""

@@ -1,0 +1,115 @@
+"""What of an attempt outlives it: its steps and its waits, for sync and async handlers."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from holdfast.awaiting import must_not_block, run_at_once
+from holdfast.durable.gate import End, Gate
+from holdfast.durable.here import step_here
+from holdfast.durable.loops import Loops
+from holdfast.durable.pages import Pages
+from holdfast.durable.plan import plan_step
+from holdfast.durable.port import Port
+from holdfast.durable.steps import Steps
+from holdfast.durable.waiting import Host, Waiting
+from holdfast.durable.waits import Waits
+from holdfast.durable.ways import Awaiting, Blocking
+from holdfast.errors import StepError
+
+Time = datetime | timedelta | float
+
+
+class Durable:
+    """The steps and waits of one attempt."""
+
+    def __init__(self, port: Port) -> None:
+        self._notebook = port.notebook
+        pages = Pages(self._notebook)
+        self._gate = Gate()
+        self.loops = Loops()
+        """In which loops of `ctx.resume` the handler is."""
+        self._steps = Steps(port, pages, self._gate, self.loops)
+        self._waits = Waits(port, pages, self._gate, self.loops)
+
+    def step(
+        self,
+        host: Host,
+        name: str,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        **options: Any,
+    ) -> Any:
+        """Run a step, or return what it came to before."""
+        _not_in_a_step(f"step {name!r}")
+        plan = plan_step(name, fn, args, kwargs, **options, log=host.log, blocking=True)
+        return run_at_once(self._steps.step(self._blocking(host, f"ctx.step({name!r}, …)", "astep"), plan))
+
+    async def astep(
+        self,
+        host: Host,
+        name: str,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        **options: Any,
+    ) -> Any:
+        """Run a step, or return what it came to before."""
+        _not_in_a_step(f"step {name!r}")
+        plan = plan_step(name, fn, args, kwargs, **options, log=host.log, blocking=False)
+        return await self._steps.step(self._awaiting(host), plan)
+
+    def sleep_until(self, host: Host, until: Time) -> None:
+        """Go on at a time."""
+        _not_in_a_step("ctx.sleep_until")
+        run_at_once(self._waits.sleep_until(self._blocking(host, "ctx.sleep_until(…)", "asleep_until"), until))
+
+    async def asleep_until(self, host: Host, until: Time) -> None:
+        """Go on at a time."""
+        _not_in_a_step("ctx.asleep_until")
+        await self._waits.sleep_until(self._awaiting(host), until)
+
+    def wait_for(self, host: Host, name: str, timeout: timedelta | float | None) -> Any:
+        """Go on when a signal has come."""
+        _not_in_a_step("ctx.wait_for")
+        way = self._blocking(host, f"ctx.wait_for({name!r})", "await_for")
+        return run_at_once(self._waits.wait_for(way, name, timeout))
+
+    async def await_for(self, host: Host, name: str, timeout: timedelta | float | None) -> Any:
+        """Go on when a signal has come."""
+        _not_in_a_step("ctx.await_for")
+        return await self._waits.wait_for(self._awaiting(host), name, timeout)
+
+    @property
+    def left_over(self) -> list[str]:
+        """The steps that were done before and that this run did not ask for."""
+        return self._steps.left_over
+
+    @property
+    def busy(self) -> bool:
+        """Whether a step runs, of which the handler may know nothing any more."""
+        return self._gate.busy
+
+    @property
+    def over(self) -> End | None:
+        """Why this run of the handler cannot complete the job, if that is so."""
+        return self._gate.over
+
+    def _blocking(self, host: Host, call: str, instead: str) -> Blocking:
+        must_not_block(call, f"await ctx.{instead}(…)", StepError)
+        return Blocking(self._waiting(host))
+
+    def _awaiting(self, host: Host) -> Awaiting:
+        return Awaiting(self._waiting(host))
+
+    def _waiting(self, host: Host) -> Waiting:
+        return Waiting(host, lambda: self._notebook)
+
+
+def _not_in_a_step(what: str) -> None:
+    here = step_here.get()
+    if here is not None:
+        raise StepError(
+            f"{what} is inside step {here.name!r}, which would be done again from its top: write it beside that"
+        )

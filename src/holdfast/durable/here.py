@@ -1,0 +1,24 @@
+"""The step in which the code that asks runs."""
+
+import time
+from contextvars import ContextVar
+
+
+class StepHere:
+    """A step that runs, and by when it should be over, if it has a timeout."""
+
+    __slots__ = ("_ends_at", "name", "timeout")
+
+    def __init__(self, name: str, timeout: float | None) -> None:
+        self.name = name
+        self.timeout = timeout
+        self._ends_at = None if timeout is None else time.monotonic() + timeout
+
+    @property
+    def overdue(self) -> bool:
+        """Whether its time is over."""
+        return self._ends_at is not None and time.monotonic() >= self._ends_at
+
+
+step_here: ContextVar[StepHere | None] = ContextVar("holdfast_step", default=None)
+"""Coroutines and threads of a step have it; a bare `threading.Thread` that a step starts has not."""

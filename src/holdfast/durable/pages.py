@@ -1,0 +1,69 @@
+"""The memos of the job as one attempt knows them: read at their first use, and kept up with what it writes."""
+
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+
+from holdfast.core.memo import MEMO_LIMIT, MEMOS_LIMIT, Memo, is_signal
+from holdfast.durable.notebook import Notebook
+from holdfast.durable.ways import Way
+from holdfast.errors import StepError
+
+
+class Pages:
+    """What is known of the memos. Every member may be used from any thread."""
+
+    def __init__(self, notebook: Notebook) -> None:
+        self._notebook = notebook
+        self._lock = threading.Lock()
+        self._reading: Future[Mapping[str, bytes]] | None = None
+        self._own: dict[str, bytes] = {}
+
+    async def known(self, way: Way) -> Mapping[str, bytes]:
+        """Return the memos as they were at the first use, with what was written since."""
+        with self._lock:
+            reading = self._reading = self._reading or self._notebook.read()
+        try:
+            memos = await way.answer(reading)
+        except Exception:
+            self._forget(reading)
+            raise
+        return {**memos, **self._own}
+
+    async def fresh(self, way: Way) -> Mapping[str, bytes]:
+        """Return the memos as they are now."""
+        with self._lock:
+            self._reading = self._notebook.read()
+        return await self.known(way)
+
+    async def write(self, way: Way, *memos: Memo) -> None:
+        """Write memos; when this returns, the store has them."""
+        self.note(*memos)  # first: what is under way comes to the store, even if nobody waits for that any more
+        await way.answer(self._notebook.write(*memos))
+
+    def note(self, *memos: Memo) -> None:
+        """Take note of what the store has, or will have."""
+        self._own.update((memo.name, memo.body) for memo in memos)
+
+    def _forget(self, reading: "Future[Mapping[str, bytes]]") -> None:
+        with self._lock:
+            if self._reading is reading:
+                self._reading = None
+
+
+def check_room(memos: Mapping[str, bytes], name: str) -> None:
+    """Refuse a memo more than a job may write."""
+    if name not in memos and sum(not is_signal(each) for each in memos) >= MEMOS_LIMIT:
+        raise StepError(
+            f"the job has {MEMOS_LIMIT:,} steps, waits and other memos, and may have no more: put more into each,"
+            " as with ctx.resume, or enqueue a job for each part"
+        )
+
+
+def check_size(what: str, body: bytes) -> None:
+    """Refuse what is too large for a memo."""
+    if len(body) > MEMO_LIMIT:
+        raise StepError(
+            f"{what} takes {len(body):,} bytes and at most {MEMO_LIMIT:,} are stored; keep it elsewhere, and return"
+            " a reference to it"
+        )

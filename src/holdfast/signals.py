@@ -1,0 +1,81 @@
+"""Sending a signal to a job: what its handler waits for with `ctx.wait_for`."""
+
+import asyncio
+import time
+from typing import Any, Protocol, TypeVar
+
+from holdfast.codec import encode_result
+from holdfast.core.memo import MEMO_LIMIT
+from holdfast.core.names import signal_problems
+from holdfast.errors import ArgumentsError, JobStateError, ResultEncodingError
+from holdfast.ids import new_job_id
+from holdfast.patience import PASSING, Patience
+from holdfast.store.protocol import Store
+from holdfast.store.verb import Verb
+
+T = TypeVar("T")
+
+
+class Caller(Protocol):
+    """Whoever can run verbs: the app."""
+
+    @property
+    def verbs(self) -> Store:
+        """The verbs of the store."""
+        ...
+
+    @property
+    def retry_for(self) -> float:
+        """For how many seconds to go on trying while the store is away."""
+        ...
+
+    def call(self, verb: Verb[T]) -> T:
+        """Run a verb, blocking."""
+        ...
+
+    async def acall(self, verb: Verb[T]) -> T:
+        """Run a verb without blocking the event loop."""
+        ...
+
+
+def encode_signal(name: str, data: Any) -> bytes:
+    """Return what is sent with a signal, as JSON. Raises ArgumentsError that says what cannot be sent."""
+    for problem in signal_problems(name):
+        raise ArgumentsError(problem)
+    try:
+        body = encode_result(data)
+    except ResultEncodingError as error:
+        raise ArgumentsError(f"signal {name!r} cannot be sent: {error.__cause__ or error}") from error
+    if len(body) > MEMO_LIMIT:
+        raise ArgumentsError(
+            f"the data of signal {name!r} takes {len(body):,} bytes and at most {MEMO_LIMIT:,} are stored;"
+            " keep it elsewhere and send a reference to it"
+        )
+    return body
+
+
+async def send(caller: Caller, job_id: str, name: str, data: Any, *, at_once: bool) -> None:
+    """Send a signal once: a try whose answer was lost may have sent it, and the next has the same token."""
+    body, token, patience = encode_signal(name, data), new_job_id(), Patience(caller.retry_for)
+    while True:
+        try:
+            verb = caller.verbs.signal(job_id, name, token, body)
+            sent = caller.call(verb) if at_once else await caller.acall(verb)
+        except PASSING as error:
+            pause = patience.pause_after(error)
+        else:
+            break
+        if at_once:
+            time.sleep(pause)  # noqa: ASYNC251 - no event loop is waiting
+        else:
+            await asyncio.sleep(pause)
+    if not sent:
+        raise too_late(job_id, name)
+
+
+def too_late(job_id: str, name: str) -> JobStateError:
+    """Return the error of a signal to a job that is over."""
+    return JobStateError(
+        f"job {job_id} is over, and takes no signal {name!r} any more: `holdfast jobs show {job_id}` says how it"
+        " ended"
+    )

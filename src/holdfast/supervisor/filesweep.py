@@ -1,0 +1,89 @@
+"""Removes the files of jobs that were forgotten, some few folders at a time."""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from itertools import islice
+
+from holdfast.clock import Clock
+from holdfast.durable.shelf import Shelf
+from holdfast.errors import HoldfastError
+from holdfast.worker.storecalls import StoreCalls
+
+log = logging.getLogger(__name__)
+
+BITE = 500
+"""Jobs that the store is asked about in one call."""
+
+BITE_EVERY = 60.0
+"""Seconds between two bites, unless all jobs of a bite were forgotten ones."""
+
+ROUND_EVERY = 600.0
+"""Seconds between the end of a round through all folders and the next."""
+
+YOUNG = 60.0
+"""Seconds for which a folder is left alone after something came into it, whatever the store says."""
+
+
+class FileSweep:
+    """Every supervisor looks through the folder that it sees: machines may share one, or each have their own.
+
+    It does so beside all else, in threads: a folder of another machine may keep whoever looks at it waiting.
+    Without a shelf there is nothing to look through.
+    """
+
+    def __init__(self, calls: StoreCalls, clock: Clock, shelf: Shelf | None) -> None:
+        self._calls = calls
+        self._clock = clock
+        self._shelf = shelf
+        self._next_at = clock.boot()
+        self._round: Iterator[str] | None = None
+        self._at_work: asyncio.Task[None] | None = None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether there is a folder to look through, and it is time to do so."""
+        if self._shelf is None or self._clock.boot() < self._next_at:
+            return False
+        return self._shelf.own_part is not None
+
+    def go_on(self) -> None:
+        """Take the next bite if it is due, and the last one is over."""
+        if (self._at_work is None or self._at_work.done()) and self.is_due:
+            self._at_work = asyncio.ensure_future(self._try())
+
+    def stop(self) -> None:
+        """Leave the rest to others."""
+        if self._at_work is not None:
+            self._at_work.cancel()
+
+    async def _try(self) -> None:
+        try:
+            await self.bite()
+        except HoldfastError as error:
+            log.warning("the files of jobs cannot be looked through yet: %s", error)
+
+    async def bite(self) -> None:
+        """Look at the next jobs that have files; of those that the store does not know, remove them."""
+        if self._shelf is None:
+            return
+        if self._round is None:
+            self._round = self._shelf.jobs(older_than=YOUNG)
+        try:
+            jobs = await asyncio.to_thread(list, islice(self._round, BITE))
+        except OSError as error:  # the next round begins anew
+            log.warning("the files of jobs cannot be looked through: %s", error)
+            jobs = []
+        known = await self._calls.once(self._calls.verbs.glance(jobs)) if jobs else {}
+        forgotten = [job for job in jobs if job not in known]
+        await asyncio.to_thread(_forget, self._shelf, forgotten)
+        if len(jobs) < BITE:
+            self._round = None
+            self._next_at = self._clock.boot() + ROUND_EVERY
+        elif known:
+            self._next_at = self._clock.boot() + BITE_EVERY
+
+
+def _forget(shelf: Shelf, jobs: list[str]) -> None:
+    for job in jobs:
+        shelf.forget(job)

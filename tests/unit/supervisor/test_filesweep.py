@@ -1,0 +1,207 @@
+"""Files of jobs that were forgotten go, those of any other stay, and the store is asked seldom."""
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from holdfast.core.job import ClaimRef, NewJob
+from holdfast.durable.shelf import Shelf
+from holdfast.events import Events
+from holdfast.settings import Settings
+from holdfast.store.files import lasting_shelf_of, shelf_of
+from holdfast.store.memory.backend import MemoryBackend
+from holdfast.store.protocol import WorkerBeat, WorkerInfo
+from holdfast.store.verb import Verb
+from holdfast.supervisor import filesweep
+from holdfast.supervisor.chores import Chores
+from holdfast.supervisor.filesweep import BITE_EVERY, ROUND_EVERY, YOUNG, FileSweep
+from holdfast.testing.clock import FakeClock
+from holdfast.worker.storecalls import StoreCalls
+
+BITE = 5
+
+
+@pytest.fixture(autouse=True)
+def small_bites(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have few files do: each is written down for good, which takes its time."""
+    monkeypatch.setattr(filesweep, "BITE", BITE)
+
+
+class Counting(MemoryBackend):
+    """Counts what it is asked."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__(clock)
+        self.asked: list[str] = []
+
+    async def arun(self, verb: Verb[Any]) -> Any:
+        self.asked.append(verb.name)
+        return await super().arun(verb)
+
+
+class Ground:
+    """A shelf, a store, and the sweep between them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clock = FakeClock()
+        self.backend = Counting(self.clock)
+        self.shelf = shelf_of(Settings(url="redis://cache", files=str(folder)))
+        calls = StoreCalls(self.backend, self.clock, Events(), Random(1), timeout=5.0)
+        self.sweep = FileSweep(calls, self.clock, self.shelf)
+
+    def file(self, job: str, age: float = YOUNG + 1) -> Path:
+        """Save a file of a job, so many seconds ago."""
+        path = self.shelf.find(self.shelf.put(ClaimRef(job, 1), "f", b"x")).path
+        os.utime(path.parent, (time.time() - age,) * 2)
+        return path
+
+    def enqueue(self, *jobs: str) -> None:
+        self.backend.run(self.backend.verbs.enqueue([NewJob(job, "task", b"{}") for job in jobs]))
+
+
+def play(act: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(asyncio.wait_for(act(), 30))
+
+
+def test_only_files_of_forgotten_jobs_go(tmp_path: Path) -> None:
+    """Not those of a job that is there, not young ones, and nothing that another store has put there."""
+
+    async def act() -> None:
+        ground = Ground(tmp_path)
+        ground.enqueue("there")
+        kept, gone, young = ground.file("there"), ground.file("gone"), ground.file("young", age=YOUNG - 10)
+        others = shelf_of(Settings(url="redis://elsewhere", files=str(tmp_path)))
+        other = others.find(others.put(ClaimRef("gone", 1), "f", b"x")).path
+        os.utime(other.parent, (0, 0))
+        assert ground.sweep.is_due
+        await ground.sweep.bite()
+        assert [each.exists() for each in (kept, gone, young, other)] == [True, False, True, True]
+        assert not gone.parent.exists()
+
+    play(act)
+
+
+def test_all_folders_are_looked_through_in_bites(tmp_path: Path) -> None:
+    """One call to the store for each, one in a while where jobs are there, and then a long rest."""
+
+    async def act() -> None:
+        ground = Ground(tmp_path)
+        there = [f"there-{number}" for number in range(BITE + 2)]
+        ground.enqueue(*there)
+        for job in there:
+            ground.file(job)
+        assert ground.sweep.is_due
+        await ground.sweep.bite()
+        assert (ground.backend.asked, ground.sweep.is_due) == (["glance"], False)
+        ground.clock.advance(BITE_EVERY)
+        assert ground.sweep.is_due
+        await ground.sweep.bite()
+        assert ground.backend.asked == ["glance"] * 2
+        ground.clock.advance(ROUND_EVERY - 1)
+        assert not ground.sweep.is_due
+        gone = ground.file("gone")
+        ground.clock.advance(1)
+        while ground.sweep.is_due:
+            await ground.sweep.bite()
+            ground.clock.advance(BITE_EVERY)
+        assert not gone.exists()
+        assert sorted(ground.shelf.jobs(older_than=0)) == sorted(there)
+
+    play(act)
+
+
+def test_many_forgotten_jobs_are_not_waited_for(tmp_path: Path) -> None:
+    async def act() -> None:
+        ground = Ground(tmp_path)
+        for number in range(BITE + 2):
+            ground.file(f"gone-{number}")
+        await ground.sweep.bite()
+        assert ground.sweep.is_due
+        await ground.sweep.bite()
+        assert list(ground.shelf.jobs(older_than=0)) == []
+
+    play(act)
+
+
+def test_a_folder_that_cannot_be_read_is_told_of_and_tried_again_later(tmp_path: Path, caplog: Any) -> None:
+    def broken(older_than: float) -> Iterator[str]:  # noqa: ARG001 - the shape of the real one
+        raise PermissionError(13, "not yours")
+        yield
+
+    async def act() -> None:
+        ground = Ground(tmp_path)
+        gone, jobs = ground.file("gone"), ground.shelf.jobs
+        ground.shelf.jobs = broken  # type: ignore[method-assign]
+        await ground.sweep.bite()
+        assert "cannot be looked through: [Errno 13] not yours" in caplog.text
+        assert not ground.sweep.is_due
+        ground.shelf.jobs = jobs  # type: ignore[method-assign]
+        ground.clock.advance(ROUND_EVERY)
+        await ground.sweep.bite()
+        assert not gone.exists()
+
+    play(act)
+
+
+@pytest.mark.parametrize("files", [None, "never-made"])
+def test_without_a_folder_nothing_is_asked_or_made(tmp_path: Path, files: str | None) -> None:
+    async def act() -> None:
+        ground = Ground(tmp_path)
+        settings = Settings(url="redis://cache", files=files and str(tmp_path / files))
+        ground.sweep._shelf = shelf_of(settings)
+        assert not ground.sweep.is_due
+
+    play(act)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_that_go_with_their_process_are_not_looked_through() -> None:
+    """Several stores in memory share the folder of their process, and none knows the jobs of another."""
+    settings, clock = Settings(url="memory://"), FakeClock()
+    shelf_of(settings).put(ClaimRef("job", 1), "report", b"kept")
+    calls = StoreCalls(Counting(clock), clock, Events(), Random(1), timeout=5.0)
+    assert FileSweep(calls, clock, shelf_of(settings)).is_due
+    assert not FileSweep(calls, clock, lasting_shelf_of(settings)).is_due
+
+
+def test_a_folder_that_does_not_answer_holds_up_no_burial(tmp_path: Path) -> None:
+    """A share of a machine that is away makes whoever looks through it wait for as long."""
+
+    async def act() -> None:
+        ground = Ground(tmp_path)
+        ground.file("gone")
+        back = threading.Event()
+
+        def find() -> Path:
+            assert threading.current_thread() is threading.main_thread() or back.wait(10)
+            return tmp_path
+
+        settings = Settings(url="redis://cache", files=str(tmp_path))
+        chores = Chores(ground.sweep._calls, ground.clock, settings, Events(), came_back=lambda: None)
+        chores._files._shelf = Shelf(find, ground.shelf._part, 1_000)
+        span = timedelta(seconds=15)
+        ground.backend.run(ground.backend.verbs.register(WorkerInfo("lost", "s", "host", 1, span)))
+        beat = [WorkerBeat("ours")]
+        try:
+            chores.after(beat, ground.backend.run(ground.backend.verbs.beat(beat)), may_bury=True)
+            await asyncio.sleep(0.1)
+            ground.clock.advance(60)
+            answer = ground.backend.run(ground.backend.verbs.beat(beat))
+            assert answer.expired == {"lost"}
+            chores.after(beat, answer, may_bury=True)
+            async with asyncio.timeout(5):
+                while "bury" not in ground.backend.asked:  # noqa: ASYNC110 - the store tells nobody
+                    await asyncio.sleep(0.01)
+        finally:
+            back.set()
+            chores.stop()
+
+    play(act)
