@@ -65,14 +65,14 @@ def test_fresh_jobs_are_found_by_their_order(crossing):
         crossing.own.execute(crossing.named(believed))
     plan = plan_of(crossing, load_statements(crossing.schema)["claim_fresh"])
     looks = {
-        (node["Relation Name"], node["Node Type"])
+        (node["Relation Name"], node["Node Type"].replace(" Only", ""))
         for node, _ in nodes(plan)
         if node.get("Relation Name") in {"fresh", "waiting", "job"} and node["Node Type"] != "ModifyTable"
     }
     assert looks == {
         ("fresh", "Index Scan"),
         ("fresh", "Tid Scan"),
-        ("waiting", "Index Only Scan"),
+        ("waiting", "Index Scan"),
         ("job", "Index Scan"),
     }
 
