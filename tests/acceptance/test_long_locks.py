@@ -30,7 +30,10 @@ NAP = 0.3
 pytestmark = pytest.mark.timeout(300 if PROVE else 120)
 
 
-@pytest.fixture(params=["sqlite", "postgres", "redis"])
+STORES = ["sqlite", "postgres", "redis"]
+
+
+@pytest.fixture(params=STORES)
 def store_url(request, tmp_path):
     """Give an empty store, of one kind after the other."""
     if request.param == "sqlite":
@@ -167,6 +170,7 @@ def test_a_lock_is_never_held_by_two(store_url, tmp_path, measured):
         measured(f"{len(tokens)} holders, {contenders.kills} kills, {contenders.stops} stops")
 
 
+@pytest.mark.parametrize("store_url", sizes(short=["sqlite"], full=STORES), indirect=True)
 def test_a_semaphore_has_no_more_holders_than_places_and_leaks_none(store_url, tmp_path, measured):
     """Under kills and stops never more; after them, as many as before."""
     places, crowd, seconds = sizes(short=(2, 6, 6), full=(5, 20, SECONDS))

@@ -32,7 +32,10 @@ MOMENT = sizes(short=0.04, full=0.1)
 LONG = sizes(short=120, full=900)
 
 
-@pytest.fixture(params=["sqlite", "postgres", "redis"])
+STORES = ["sqlite", "postgres", "redis"]
+
+
+@pytest.fixture(params=STORES)
 def fleet(request, fleet_on):
     url = None if request.param == "sqlite" else request.getfixturevalue(f"{request.param}_url")
     fleet = fleet_on(url, long_app)
@@ -80,6 +83,7 @@ def check(fleet, jobs):
         assert fleet.app.handle(job).result(timeout=1) == list(STEPS)
 
 
+@pytest.mark.parametrize("fleet", sizes(short=["sqlite", "postgres"], full=STORES), indirect=True)
 def test_every_step_of_an_order_takes_effect_once_whatever_dies(fleet, measured):
     jobs = [fleet.enqueue("order") for _ in range(BACKLOG)]
     steady = fleet.start(concurrency=2)  # somebody has to live for a lease, to bury the others
@@ -112,6 +116,7 @@ def test_every_step_of_an_order_takes_effect_once_whatever_dies(fleet, measured)
     measured(f"{kills} kills, {len(jobs)} orders, {again} calls of the bank came twice, no effect did")
 
 
+@pytest.mark.parametrize("fleet", sizes(short=["redis"], full=STORES), indirect=True)
 def test_steps_and_waits_in_a_process_of_their_own(fleet):
     """In a cell they do the same: it ends its run to wait, and its steps commit with its rows."""
     job = fleet.enqueue("order_in_a_cell")

@@ -226,11 +226,11 @@ def test_a_server_without_a_connection_to_spare(fleet, place):
     assert_done_and_uncharged(fleet, [patient.enqueue(seconds=0).id])
 
 
-def test_more_threads_than_connections(app, server):
+def test_more_threads_than_connections(server):
     """Whoever finds every connection of its process in use waits for a turn."""
-    with ThreadPoolExecutor(60) as threads:
-        handles = list(threads.map(app.tasks["add"].enqueue, range(600)))
-    assert sum(app.call(app.verbs.count()).values()) == len({handle.id for handle in handles}) == 600
+    with Holdfast(server.url()) as app, ThreadPoolExecutor(60) as threads:
+        handles = list(threads.map(app.task(add).enqueue, range(600)))
+        assert sum(app.call(app.verbs.count()).values()) == len({handle.id for handle in handles}) == 600
     assert server.is_running
 
 

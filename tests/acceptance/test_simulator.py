@@ -15,7 +15,7 @@ from holdfast.testing.simulator.mutants import MUTANTS
 from holdfast.testing.simulator.run import run_seed
 
 PROVE = bool(os.environ.get("HOLDFAST_PROVE"))
-SEEDS = 2000 if PROVE else 30
+SEEDS = 2000 if PROVE else 12
 
 
 @pytest.mark.timeout(3600 if PROVE else 400)
