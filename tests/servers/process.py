@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from random import SystemRandom
-from secrets import token_urlsafe
+from secrets import token_hex
 from typing import Any, ClassVar, Self
 
 PATIENCE = 60.0
@@ -45,7 +45,9 @@ class Server:
         self.settings = {name: str(value) for name, value in settings.items()}
         self.port = free_port()
         if heir_of is None:
-            self.password = token_urlsafe(12)
+            self.password = token_hex(
+                12
+            )  # no dash, which would make it an option where it is one of a command's words
             self.folder = Path(tempfile.mkdtemp(prefix=f"holdfast-{self.kind}-", dir=SHELTER))
             give_away(self.folder)
             self._prepare()
