@@ -28,7 +28,8 @@ YOUNG = 60.0
 class FileSweep:
     """Every supervisor looks through the folder that it sees: machines may share one, or each have their own.
 
-    It does so beside all else, in threads: a folder of another machine may keep whoever looks at it waiting.
+    It looks through it beside all else, in threads: a folder of another machine may keep whoever does so waiting.
+    Only whether there is such a folder is asked on the event loop.
     Without a shelf there is nothing to look through.
     """
 
