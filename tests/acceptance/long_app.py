@@ -28,9 +28,9 @@ def ledger() -> Ledger:
     return Ledger(Path(os.environ[VARIABLE]))
 
 
-def bank() -> sqlite3.Connection:
-    """Return the bank; a call may come twice, and counts once for each key."""
-    own = sqlite3.connect(Path(os.environ[VARIABLE]).with_name("bank.db"), timeout=PATIENCE)
+def bank(beside: Path) -> sqlite3.Connection:
+    """Return the bank beside a ledger; a call may come twice, and counts once for each key."""
+    own = sqlite3.connect(beside.with_name("bank.db"), timeout=PATIENCE)
     own.execute("CREATE TABLE IF NOT EXISTS effect (key TEXT PRIMARY KEY, job TEXT, step TEXT)")
     own.execute("CREATE TABLE IF NOT EXISTS call (job TEXT, step TEXT)")
     return own
@@ -38,7 +38,7 @@ def bank() -> sqlite3.Connection:
 
 def call_bank(ctx: Context, step: str) -> str:
     linger()
-    with closing(bank()) as own, own:
+    with closing(bank(Path(os.environ[VARIABLE]))) as own, own:
         own.execute("INSERT INTO call VALUES (?, ?)", (ctx.job_id, step))
         own.execute("INSERT OR IGNORE INTO effect VALUES (?, ?, ?)", (ctx.idempotency_key, ctx.job_id, step))
     linger()

@@ -7,7 +7,6 @@ their idempotency keys; those that share the store's transaction need no such he
 import os
 import random
 import signal
-import sqlite3
 import time
 from collections import Counter
 from contextlib import closing, suppress
@@ -47,10 +46,7 @@ def fleet(request, fleet_on):
 
 def in_bank(fleet, table):
     """Return how often each step of each job is there."""
-    file = fleet.ledger.path.with_name("bank.db")
-    if not file.exists():
-        return Counter()
-    with closing(sqlite3.connect(file, timeout=60)) as own:
+    with closing(long_app.bank(fleet.ledger.path)) as own:
         return Counter(own.execute(f"SELECT job, step FROM {table}").fetchall())
 
 
@@ -95,6 +91,7 @@ def test_every_step_of_an_order_takes_effect_once_whatever_dies(fleet, measured)
         called = in_bank(fleet, "call").total()
         while fleet.count(State.COMPLETED) > len(jobs) - BACKLOG:
             jobs.append(fleet.enqueue("order"))
+        requeue_dead(fleet)
         wait_until(lambda called=called: in_bank(fleet, "call").total() > called, what="another step")
         time.sleep(random.uniform(0, MOMENT))  # somewhere in the steps that come now
         if kills % TREE_EVERY == TREE_EVERY - 1:
