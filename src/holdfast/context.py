@@ -31,7 +31,7 @@ from holdfast.durable.resuming import Resume
 from holdfast.durable.shelf import Shelf, Source
 from holdfast.durable.waiting import Waiting
 from holdfast.errors import ArgumentsError, LostClaimError
-from holdfast.spelling import options_of, written_as
+from holdfast.spelling import options_of
 
 __all__ = [
     "JOB_LOGGER",
@@ -151,7 +151,6 @@ def _is_amount(value: Any) -> bool:
 _LOGGER.addFilter(_clean)
 
 
-@written_as("ctx")
 class Context(Supplied, LongHandler):
     """One attempt of a job, as its handler sees it. `scrub` cleans what it logs."""
 

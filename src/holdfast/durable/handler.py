@@ -18,6 +18,9 @@ R = TypeVar("R")
 class LongHandler(ABC):
     """A context whose handler may be done in steps, and wait."""
 
+    def __init_subclass__(cls) -> None:
+        written_as("ctx")(cls)
+
     @property
     @abstractmethod
     def _durable(self) -> Durable:
