@@ -25,8 +25,8 @@ class Durable:
     """The steps and waits of one attempt."""
 
     def __init__(self, port: Port) -> None:
-        self._notebook = port.notebook
-        pages = Pages(self._notebook)
+        self._port = port
+        pages = Pages(lambda: port.notebook)
         self._gate = Gate()
         self.loops = Loops()
         """In which loops of `ctx.resume` the handler is."""
@@ -92,7 +92,7 @@ class Durable:
         return Awaiting(self._waiting(host))
 
     def _waiting(self, host: Host) -> Waiting:
-        return Waiting(host, lambda: self._notebook)
+        return Waiting(host, lambda: self._port.notebook)
 
 
 def _not_in_a_step(call: str) -> None:
