@@ -19,6 +19,7 @@ class LongHandler(ABC):
     """A context whose handler may be done in steps, and wait."""
 
     def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
         written_as("ctx")(cls)
 
     @property
