@@ -59,6 +59,10 @@ Closed = Callable[[], timedelta | None]
 """Tells for how long yet a job must not start, for a window of its queue or task; None if it may."""
 
 
+_TELLING = frozenset({Move.COMPLETE, Move.RETRY, Move.DIE})
+"""Endings after which a step that never began was forgotten: nobody told the handler to end before it."""
+
+
 class Cells(Protocol):
     """Processes in which isolated tasks run."""
 
@@ -259,8 +263,11 @@ def _kept_to(control: Control, judge: Judge, ending: Ending) -> Ending:
                 "for its time" if name is None else f"for signal {name!r}",
             )
             return judge.suspended(suspended)
-        case None if ending.move is Move.COMPLETE and (forgotten := control.durable.forgotten()) is not None:
-            return judge.dead(describe(forgotten, judge.scrub))
+        case None if ending.move in _TELLING and (forgotten := control.durable.forgotten()) is not None:
+            if ending.move is Move.COMPLETE:
+                return judge.dead(describe(forgotten, judge.scrub))
+            Context(control.claim, control).log.warning("%s", forgotten)  # likely why it failed
+            return ending
         case StepError() as error if ending.move in {Move.COMPLETE, Move.RETRY}:
             return judge.dead(describe(error, judge.scrub))
         case _:

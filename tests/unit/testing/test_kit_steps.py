@@ -281,6 +281,21 @@ def test_a_call_that_nobody_awaits_is_deadly_and_named_by_its_line(app, kit, wha
     assert f"ctx.{what}(" in job.error
 
 
+def test_a_failure_after_a_call_that_nobody_awaits_is_told_of_with_its_line(app, kit, caplog):
+    """A coroutine that was taken for an answer fails in ways that do not say so."""
+
+    @app.task(max_attempts=2)
+    async def buy(ctx: Context) -> str:
+        answer = ctx.await_for("approved")
+        return answer["by"]
+
+    handle = buy.enqueue()
+    kit.drain()
+    assert handle.job().error.startswith("TypeError: 'coroutine' object is not subscriptable")
+    (told,) = caplog.messages
+    assert told.startswith("ctx.await_for('approved') in test_kit_steps.py, line ")
+
+
 def test_steps_that_were_cancelled_before_they_began_are_not_forgotten_ones(app, kit):
     """A group that fails cancels the others, and its handler may go on without them."""
 
