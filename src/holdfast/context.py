@@ -31,6 +31,7 @@ from holdfast.durable.resuming import Resume
 from holdfast.durable.shelf import Shelf, Source
 from holdfast.durable.waiting import Waiting
 from holdfast.errors import ArgumentsError, LostClaimError
+from holdfast.spelling import options_of
 
 __all__ = [
     "JOB_LOGGER",
@@ -140,6 +141,13 @@ def _clean(record: logging.LogRecord) -> bool:
     return True
 
 
+def _is_amount(value: Any) -> bool:
+    try:
+        return bool(0 <= value < math.inf)
+    except TypeError:
+        return False
+
+
 _LOGGER.addFilter(_clean)
 
 
@@ -239,8 +247,8 @@ class Context(Supplied, LongHandler):
         if self._control.taken:
             raise LostClaimError(f"job {self.job_id} was lost to another worker; end the handler")
         for name, value in (("done", done), ("total", total)):
-            if value is not None and not (math.isfinite(value) and value >= 0):
-                raise ArgumentsError(f"progress {name} must be a finite number, zero or more, not {value!r}")
+            if value is not None and not _is_amount(value):
+                raise ArgumentsError(f"progress {name} must be a finite number, zero or more, not {value!r:.80}")
         if not isinstance(note, str | None):
             raise ArgumentsError(f"the note of a progress must be a text, not {type(note).__name__}")
         self._control.report(Progress(float(done), None if total is None else float(total), note))
@@ -284,6 +292,7 @@ class Context(Supplied, LongHandler):
         """A value of your own that later attempts of the job find again: `load` it, `save` it."""
         return self._checkpoints.cursor
 
+    @options_of("ctx.resume")
     def resume(
         self,
         items: Iterable[T] | AsyncIterable[T],

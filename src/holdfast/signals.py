@@ -1,19 +1,28 @@
 """Sending a signal to a job: what its handler waits for with `ctx.wait_for`."""
 
 import asyncio
+import logging
 import time
+from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
 from holdfast.codec import encode_result
-from holdfast.core.memo import MEMO_LIMIT
+from holdfast.core.job import Job
+from holdfast.core.memo import MEMO_LIMIT, signal_name
 from holdfast.core.names import signal_problems
-from holdfast.errors import ArgumentsError, JobStateError, ResultEncodingError
+from holdfast.errors import ArgumentsError, JobStateError, ResultEncodingError, StoreError
 from holdfast.ids import new_job_id
 from holdfast.patience import PASSING, Patience
+from holdfast.spelling import nearest
 from holdfast.store.protocol import Store
 from holdfast.store.verb import Verb
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+_A_SLIP = 0.75
+"""From which likeness on a signal may have been meant for the one that is waited for."""
 
 
 class Caller(Protocol):
@@ -71,6 +80,16 @@ async def send(caller: Caller, job_id: str, name: str, data: Any, *, at_once: bo
             await asyncio.sleep(pause)
     if not sent:
         raise too_late(job_id, name)
+    with suppress(StoreError):  # it is sent, whatever becomes of the hint
+        look = caller.verbs.get(job_id)
+        _tell_slip(name, caller.call(look) if at_once else await caller.acall(look))
+
+
+def _tell_slip(name: str, job: Job | None) -> None:
+    """Say so in the log if the job waits for a signal of nearly this name: it would go on waiting."""
+    waited = None if job is None else signal_name(job.reason)
+    if job is not None and waited is not None and waited != name and nearest(name, [waited], _A_SLIP):
+        log.warning("job %s was sent signal %r, and waits for signal %r: was that meant?", job.id, name, waited)
 
 
 def too_late(job_id: str, name: str) -> JobStateError:

@@ -11,6 +11,7 @@ from holdfast.errors import ConfigurationError
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 _ALIKE = 0.5
 """From which likeness on, of 1, a name may be a slip of another."""
@@ -66,6 +67,18 @@ def options_of(where: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         return call
 
     return checked
+
+
+def written_as(word: str) -> Callable[[type[T]], type[T]]:
+    """Let Python's own errors name the methods of a class as users write them: `ctx.step()`."""
+
+    def named(kind: type[T]) -> type[T]:
+        for name, method in vars(kind).items():
+            if inspect.isfunction(method) and not name.startswith("_"):
+                inspect.unwrap(method).__qualname__ = method.__qualname__ = f"{word}.{name}"
+        return kind
+
+    return named
 
 
 class Declared(StructMeta):

@@ -54,6 +54,21 @@ def subtract(a: int, b: int) -> int:
 subtracting = app.task(subtract, queue="sums", max_attempts=2)
 
 
+@app.task
+async def long(ctx: Context) -> None:
+    assert_type(await ctx.astep("plain", subtract, 3, b=1, retry=2), int)
+    assert_type(await ctx.astep("async", _fetch, "a"), str)
+    for number in ctx.resume([1, 2], key=str, every=10):
+        assert_type(number, int)
+    await ctx.await_for("approved", timeout=timedelta(days=1))
+    ctx.resume([1, 2], evry=10)  # error: call-arg, reportCallIssue
+    ctx.await_for("approved", timeout=1)  # error: unused-coroutine, reportUnusedCoroutine
+
+
+async def _fetch(url: str) -> str:
+    return url
+
+
 @app.task(queue="nightly")
 def nightly(ctx: Context) -> None:
     ctx.progress(1, total=2)

@@ -9,7 +9,7 @@ import holdfast
 ROOT = Path(holdfast.__file__).parent
 
 LAYERS = [
-    {"awaiting", "core", "errors", "clock", "ids", "patience", "spelling", "wakeup", "words"},
+    {"attendant", "awaiting", "core", "errors", "clock", "ids", "patience", "spelling", "wakeup", "words"},
     {"settings", "events", "codec", "context", "durable", "hooks", "policy"},
     {"store"},
     {"signals", "waiter", "handle", "locks", "task", "schedule"},

@@ -86,7 +86,7 @@ def is_final(seen: Glance) -> bool:
 
 
 def thread_of(waiter: Waiter) -> threading.Thread | None:
-    return waiter._lookouts[os.getpid()]._thread
+    return waiter._lookouts[os.getpid()]._attendant._thread
 
 
 @pytest.mark.usefixtures("no_polls")

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from holdfast.cli.casebook import by_job, read_casebook
 from holdfast.cli.connection import Wanted
-from holdfast.cli.jobview import job_columns, job_fields
+from holdfast.cli.jobview import job_columns, job_fields, waits_for
 from holdfast.cli.lookup import find_job
 from holdfast.cli.output import say, say_json, say_table
 from holdfast.clock import SystemClock
@@ -32,7 +32,11 @@ def say_jobs(wanted: Wanted, which: JobFilter, nothing: str) -> None:
         say(nothing)
     else:
         progress = any(job.progress is not None and job.state is State.RUNNING for job in found)
-        say_table(found, job_columns(SystemClock().now(), dead=dead, progress=progress, incidents=incidents))
+        waiting = any(waits_for(job) for job in found)
+        columns = job_columns(
+            SystemClock().now(), dead=dead, progress=progress, waiting=waiting, incidents=incidents
+        )
+        say_table(found, columns)
         if len(found) == which.limit:
             say(f"\nThe newest {counted(len(found), 'job')}; for older ones add --before {found[-1].id}")
 

@@ -2,22 +2,41 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 import click
 from rich.text import Text
 
 from holdfast.cli.connection import Wanted, about_a_store
-from holdfast.cli.jobview import attempt_fields, indented, job_fields, progress_words, say_arguments
+from holdfast.cli.jobview import attempt_fields, due, indented, job_fields, progress_words, say_arguments, waits_for
 from holdfast.cli.options import examples
 from holdfast.cli.output import Column, coloured, cut, say, say_block, say_fields, say_heading, say_json, say_table
 from holdfast.cli.story import Story, read_story
 from holdfast.cli.writtenview import say_written, written_fields
-from holdfast.core.crash import had_started
+from holdfast.core.crash import CHARGED_ALONE, SUSPECTED, DeathKind, had_started
 from holdfast.core.job import Attempt, Job, OnLate
+from holdfast.core.memo import is_suspended
 from holdfast.core.provenance import planned_of, schedule_of, without_provenance
+from holdfast.core.states import Move
 from holdfast.incidents.health import trouble_words
 from holdfast.words import counted, dated, one_line, relative, short_id, span
+
+_HOW: Mapping[str, str] = MappingProxyType(
+    {
+        Move.COMPLETE: "completed",
+        Move.RETRY: "failed",
+        Move.SNOOZE: "put off",
+        Move.RELEASE: "given back",
+        Move.BLOCK: "task unknown",
+        Move.DIE: "failed for good",
+        Move.CANCEL: "cancelled",
+        CHARGED_ALONE: "process died",
+        SUSPECTED: "process died",
+        DeathKind.VANISHED: "worker vanished",
+    }
+)
+"""How a claim ended, for people; `--json` has the words of the store."""
 
 
 @click.command(
@@ -70,11 +89,12 @@ def _fields(job: Job, now: datetime) -> dict[str, str | Text | None]:
         "attempts": f"{job.attempt} of {job.max_attempts} charged, {counted(job.fence, 'claim')} so far",
         "crashes": counted(job.crashes, "crash", "crashes") if job.crashes else None,
         "alone": "in a process of its own, as a suspect" if job.alone else None,
-        "due": dated(job.run_at, now),
+        "due": due(job, now),
+        "waits for": waits_for(job),
         "start by": _start_by(job, now) if job.start_by else None,
         "enqueued": dated(job.created_at, now),
         "finished": dated(job.finished_at, now) if job.finished_at else None,
-        "reason": job.reason,
+        "reason": None if is_suspended(job.reason) else job.reason,
         "after": f"job {job.after}, whose place it takes" if job.after else None,
         "key": job.key,
         "tags": ", ".join(job.tags) or None,
@@ -128,7 +148,7 @@ def _attempt_columns(now: datetime) -> list[Column[Attempt]]:
         Column("CLAIM", lambda each: str(each.fence), justify="right"),
         Column("STARTED", lambda each: _started(each, now)),
         Column("TOOK", _took, justify="right"),
-        Column("ENDED", lambda each: each.how or "not yet"),
+        Column("ENDED", _ended),
         Column("WORKER", lambda each: each.worker, from_width=100),
         Column("ERROR", lambda each: cut(each.error or "", "red"), shrinks=True),
     ]
@@ -138,6 +158,11 @@ def _started(attempt: Attempt, now: datetime) -> str:
     if attempt.started_at is not None:
         return dated(attempt.started_at, now)
     return "time not known" if had_started(attempt) else "not started"
+
+
+def _ended(attempt: Attempt) -> str:
+    """Return how a claim ended, in words; one of a later release as it is stored."""
+    return "not yet" if attempt.how is None else _HOW.get(attempt.how, attempt.how)
 
 
 def _took(attempt: Attempt) -> str:

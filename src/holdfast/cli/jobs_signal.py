@@ -45,8 +45,10 @@ def signal(wanted: Wanted, job_id: str, name: str, data: str) -> None:
         job = find_job(wanted, backend, job_id)
         if not backend.run(backend.verbs.signal(job.id, name, new_job_id(), body)):
             raise too_late(job.id, name)
-    waited = signal_name(job.reason) == name
+    waits_for = signal_name(job.reason)
+    waited = waits_for == name
     if wanted.as_json:
         say_json({"id": job.id, "signal": name, "waited": waited})
     else:
-        say(f"{job.id}  {'goes on' if waited else 'has it, for when it waits for it'}")
+        instead = "" if waits_for is None else f"; now it waits for signal {waits_for!r}"
+        say(f"{job.id}  {'goes on' if waited else f'has it, for when it waits for it{instead}'}")

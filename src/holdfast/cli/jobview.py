@@ -1,6 +1,6 @@
 """A job as the fields that `--json` prints, its bytes decoded; and what several commands show of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
@@ -12,8 +12,9 @@ from holdfast.cli.output import Column, coloured, cut, say_block, say_fields, sa
 from holdfast.codec import MASK
 from holdfast.core.crash import had_started
 from holdfast.core.job import Attempt, Job, Progress
+from holdfast.core.memo import is_for_ever, is_suspended, signal_name
 from holdfast.core.provenance import planned_of, schedule_of, without_provenance
-from holdfast.core.states import FINAL
+from holdfast.core.states import FINAL, State
 from holdfast.words import dated, one_line, relative, short_id, with_note
 
 _WIDE = 120
@@ -112,10 +113,12 @@ def job_columns(
     *,
     dead: bool = False,
     progress: bool = False,
+    waiting: bool = False,
     incidents: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> list[Column[Job]]:
     """Return the columns of a list of jobs; among the dead the error matters more than the state."""
     involved: Column[Job] = Column("INCIDENT", lambda job: _latest(incidents.get(job.id, ())), vital=1)
+    waits: Column[Job] = Column("WAITS FOR", lambda job: cut(waits_for(job) or ""), shrinks=True)
     far: Column[Job] = Column("PROGRESS", lambda job: cut(_progress(job)), shrinks=True)
     states: list[Column[Job]] = [
         Column("STATE", lambda job: coloured(job.state), below_width=_WIDE),
@@ -127,8 +130,9 @@ def job_columns(
         Column("QUEUE", lambda job: cut(job.queue), shrinks=True),
         *([] if dead else states),
         Column("FAILS", lambda job: f"{job.attempt}/{job.max_attempts}", justify="right"),
-        Column("WHEN", lambda job: relative(_when(job), now), below_width=_WIDE),
-        Column("WHEN", lambda job: dated(_when(job), now), from_width=_WIDE),
+        Column("WHEN", lambda job: _when(job, now, relative), below_width=_WIDE),
+        Column("WHEN", lambda job: _when(job, now, dated), from_width=_WIDE),
+        *([waits] if waiting else []),
         *([far] if progress else []),
         Column(
             "ERROR",
@@ -157,6 +161,20 @@ def _state_and_wish(job: Job) -> Text:
     return text
 
 
-def _when(job: Job) -> datetime:
+def waits_for(job: Job) -> str | None:
+    """Return what a job waits for that has given its slot back: a signal, or a time. None if it has not."""
+    if job.state is not State.SCHEDULED or not is_suspended(job.reason):
+        return None
+    name = signal_name(job.reason)
+    return "a time" if name is None else f"signal {name}"
+
+
+def due(job: Job, now: datetime, told: Callable[[datetime, datetime], str] = dated) -> str:
+    """Return when a job is due, as it is `told`; a signal that is waited for without an end has no time."""
+    open_end = waits_for(job) is not None and is_for_ever(job.run_at, now)
+    return "when it comes" if open_end else told(job.run_at, now)
+
+
+def _when(job: Job, now: datetime, told: Callable[[datetime, datetime], str]) -> str:
     """Return the time that matters in the job's state: its end, or else when it is due."""
-    return job.finished_at or job.run_at
+    return told(job.finished_at, now) if job.finished_at else due(job, now, told)

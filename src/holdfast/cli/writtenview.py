@@ -107,7 +107,7 @@ def _wait_columns(now: datetime) -> list[Column[WaitTold]]:
     return [
         Column("WAITS FOR", lambda each: cut(each.name), shrinks=True),
         Column("NUMBER", lambda each: str(each.number), justify="right"),
-        Column("UNTIL", lambda each: "for ever" if each.until is None else dated(each.until, now)),
+        Column("UNTIL", lambda each: _until(each, now)),
         Column("ENDED", lambda each: each.how or _passed(each, now)),
         Column("DATA", lambda each: cut(_shown(each.told) if each.how else ""), shrinks=True),
     ]
@@ -120,6 +120,13 @@ def _signal_columns(now: datetime) -> list[Column[SignalTold]]:
         Column("TAKEN", lambda each: "yes" if each.taken else "not yet"),
         Column("DATA", lambda each: cut("" if each.taken else _shown(each.told)), shrinks=True),
     ]
+
+
+def _until(wait: WaitTold, now: datetime) -> str:
+    """Return the deadline of a wait; one that is over need not tell that it had none."""
+    if wait.until is not None:
+        return dated(wait.until, now)
+    return "for ever" if wait.how is None else ""
 
 
 def _passed(wait: WaitTold, now: datetime) -> str:

@@ -10,7 +10,7 @@ until the job is forgotten, and never deleted one by one. The name says what it 
     file:NAME           where a file that the job has saved is                   (ctx.save_file)
 """
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -95,6 +95,11 @@ def step_name(memo: str) -> str | None:
 def wait_memo(name: str, number: int, place: str = "") -> str:
     """Return the name of the memo of a wait: the so manieth of this name in a run, or at a place in its loops."""
     return f"wait:{name}:{place}#{number}" if place else f"wait:{name}:{number}"
+
+
+def is_for_ever(run_at: datetime, now: datetime) -> bool:
+    """Tell whether a job that waits for a signal until then waits for it however long it takes."""
+    return run_at - now >= FOR_EVER / 2
 
 
 def is_suspended(reason: str | None) -> bool:

@@ -1,15 +1,16 @@
 """What of an attempt outlives it: its steps and its waits, for sync and async handlers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Coroutine
 from datetime import datetime, timedelta
 from typing import Any
 
 from holdfast.awaiting import must_not_block, run_at_once
+from holdfast.durable.awaited import Awaited
 from holdfast.durable.gate import End, Gate
 from holdfast.durable.here import step_here
 from holdfast.durable.loops import Loops
 from holdfast.durable.pages import Pages
-from holdfast.durable.plan import plan_step
+from holdfast.durable.plan import Plan
 from holdfast.durable.port import Port
 from holdfast.durable.steps import Steps
 from holdfast.durable.waiting import Host, Waiting
@@ -24,62 +25,47 @@ class Durable:
     """The steps and waits of one attempt."""
 
     def __init__(self, port: Port) -> None:
-        self._notebook = port.notebook
-        pages = Pages(self._notebook)
+        self._port = port
+        pages = Pages(lambda: port.notebook)
         self._gate = Gate()
         self.loops = Loops()
         """In which loops of `ctx.resume` the handler is."""
         self._steps = Steps(port, pages, self._gate, self.loops)
         self._waits = Waits(port, pages, self._gate, self.loops)
+        self._awaited = Awaited()
 
-    def step(
-        self,
-        host: Host,
-        name: str,
-        fn: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        **options: Any,
-    ) -> Any:
+    def step(self, host: Host, plan: Plan) -> Any:
         """Run a step, or return what it came to before."""
-        _not_in_a_step(f"step {name!r}")
-        plan = plan_step(name, fn, args, kwargs, **options, log=host.log, blocking=True)
-        return run_at_once(self._steps.step(self._blocking(host, f"ctx.step({name!r}, …)", "astep"), plan))
+        way = self._blocking(host, f"ctx.step({plan.name!r}, …)", "astep")
+        return run_at_once(self._steps.step(way, plan))
 
-    async def astep(
-        self,
-        host: Host,
-        name: str,
-        fn: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        **options: Any,
-    ) -> Any:
+    def astep(self, host: Host, plan: Plan) -> Coroutine[Any, Any, Any]:
         """Run a step, or return what it came to before."""
-        _not_in_a_step(f"step {name!r}")
-        plan = plan_step(name, fn, args, kwargs, **options, log=host.log, blocking=False)
-        return await self._steps.step(self._awaiting(host), plan)
+        call = f"ctx.astep({plan.name!r}, …)"
+        return self._awaited.add(call, self._steps.step(self._awaiting(host, call), plan))
 
     def sleep_until(self, host: Host, until: Time) -> None:
         """Go on at a time."""
-        _not_in_a_step("ctx.sleep_until")
         run_at_once(self._waits.sleep_until(self._blocking(host, "ctx.sleep_until(…)", "asleep_until"), until))
 
-    async def asleep_until(self, host: Host, until: Time) -> None:
+    def asleep_until(self, host: Host, until: Time) -> Coroutine[Any, Any, None]:
         """Go on at a time."""
-        _not_in_a_step("ctx.asleep_until")
-        await self._waits.sleep_until(self._awaiting(host), until)
+        call = "ctx.asleep_until(…)"
+        return self._awaited.add(call, self._waits.sleep_until(self._awaiting(host, call), until))
 
     def wait_for(self, host: Host, name: str, timeout: timedelta | float | None) -> Any:
         """Go on when a signal has come."""
-        _not_in_a_step("ctx.wait_for")
         way = self._blocking(host, f"ctx.wait_for({name!r})", "await_for")
         return run_at_once(self._waits.wait_for(way, name, timeout))
 
-    async def await_for(self, host: Host, name: str, timeout: timedelta | float | None) -> Any:
+    def await_for(self, host: Host, name: str, timeout: timedelta | float | None) -> Coroutine[Any, Any, Any]:
         """Go on when a signal has come."""
-        _not_in_a_step("ctx.await_for")
-        return await self._waits.wait_for(self._awaiting(host), name, timeout)
+        call = f"ctx.await_for({name!r})"
+        return self._awaited.add(call, self._waits.wait_for(self._awaiting(host, call), name, timeout))
+
+    def forgotten(self) -> StepError | None:
+        """Return the error of a call of the handler that it should have awaited."""
+        return self._awaited.forgotten()
 
     @property
     def left_over(self) -> list[str]:
@@ -97,19 +83,21 @@ class Durable:
         return self._gate.over
 
     def _blocking(self, host: Host, call: str, instead: str) -> Blocking:
+        _not_in_a_step(call)
         must_not_block(call, f"await ctx.{instead}(…)", StepError)
         return Blocking(self._waiting(host))
 
-    def _awaiting(self, host: Host) -> Awaiting:
+    def _awaiting(self, host: Host, call: str) -> Awaiting:
+        _not_in_a_step(call)
         return Awaiting(self._waiting(host))
 
     def _waiting(self, host: Host) -> Waiting:
-        return Waiting(host, lambda: self._notebook)
+        return Waiting(host, lambda: self._port.notebook)
 
 
-def _not_in_a_step(what: str) -> None:
+def _not_in_a_step(call: str) -> None:
     here = step_here.get()
     if here is not None:
         raise StepError(
-            f"{what} is inside step {here.name!r}, which would be done again from its top: write it beside that"
+            f"{call} is inside step {here.name!r}, which would be done again from its top: write it beside that"
         )

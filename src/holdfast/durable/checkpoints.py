@@ -1,6 +1,5 @@
 """The checkpoints of one attempt: its cursor, and the loops that it resumes."""
 
-import math
 from collections.abc import AsyncIterable, Callable, Iterable
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -12,6 +11,7 @@ from holdfast.durable.positions import OnVersionWord, check_on_version, check_ve
 from holdfast.durable.recall import Recall
 from holdfast.durable.resuming import Plan, Resume
 from holdfast.errors import ArgumentsError, CursorError
+from holdfast.policy.reading import as_seconds, is_int, is_number
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ class Checkpoints:
             raise ArgumentsError(f"ctx.resume needs items to loop over, not {type(items).__name__}")
         if key is not None and not callable(key):
             raise ArgumentsError(f"key must be a function that gives the key of an item, not {key!r}")
-        if isinstance(every, bool) or not isinstance(every, int) or every < 1:
+        if not is_int(every) or every < 1:
             raise ArgumentsError(f"every must be a whole number of items, 1 or more, not {every!r}")
         check_version(version)
         plan = Plan(name, memo_of(name), key, every, _seconds(seconds), version, check_on_version(on_version))
@@ -61,7 +61,7 @@ class Checkpoints:
 
 
 def _seconds(span: timedelta | float) -> float:
-    seconds = span.total_seconds() if isinstance(span, timedelta) else span
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0 or math.isnan(seconds):
+    seconds = as_seconds(span)
+    if not is_number(seconds) or not seconds > 0:
         raise ArgumentsError(f"seconds must be a span greater than 0, not {span!r}")
     return float(seconds)

@@ -2,18 +2,25 @@
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import datetime, timedelta
 from typing import Any, TypeVar, overload
 
 from holdfast.core.retries import Retries
 from holdfast.durable.attempt import Durable
+from holdfast.durable.plan import Options, plan_step
+from holdfast.spelling import options_of, written_as
 
 R = TypeVar("R")
 
 
+@written_as("ctx")
 class LongHandler(ABC):
     """A context whose handler may be done in steps, and wait."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        written_as("ctx")(cls)
 
     @property
     @abstractmethod
@@ -48,20 +55,21 @@ class LongHandler(ABC):
         step runs again: give `ctx.idempotency_key`, which each step has of its own, to whom it concerns. With `tx`,
         a connection of your own to the store's database, the step's rows and its result commit together.
 
-        `retry`: how often `fn` is tried, in this run; what it raises last is raised. `timeout`: `fn` cannot be
-        interrupted; `ctx.cancelled` turns True inside of it, and if it raises after that, this raises TimeoutError.
-        Raise `version` when what `fn` does has changed so that a result of before does not stand for it.
+        `retry`: how often `fn` is tried, in this run, after 2, 4, 8 … seconds, each up to one longer, unless
+        a Retries has others; what it raises last is raised. `timeout`: `fn` cannot be interrupted; `ctx.cancelled`
+        turns True inside of it, and if it raises after that, this raises TimeoutError. Raise `version` when what
+        `fn` does has changed so that a result of before does not stand for it.
 
         Raises StepChangedError, before `fn` runs, where the steps that were done do not fit those of the code, and
         StepError for what cannot be a step; the job is dead then. For async code there is `astep`.
         """
-        result: R = self._durable.step(
-            self, name, fn, args, kwargs, retry=retry, timeout=timeout, version=version, tx=tx
-        )
+        options = Options(retry, timeout, version, tx)
+        plan = plan_step(name, fn, args, kwargs, options, log=self.log, blocking=True)
+        result: R = self._durable.step(self, plan)
         return result
 
     @overload
-    async def astep(
+    def astep(
         self,
         name: str,
         fn: Callable[..., Awaitable[R]],
@@ -72,10 +80,10 @@ class LongHandler(ABC):
         version: int = 1,
         tx: Any = None,
         **kwargs: Any,
-    ) -> R: ...
+    ) -> Coroutine[Any, Any, R]: ...
 
     @overload
-    async def astep(
+    def astep(
         self,
         name: str,
         fn: Callable[..., R],
@@ -86,9 +94,9 @@ class LongHandler(ABC):
         version: int = 1,
         tx: Any = None,
         **kwargs: Any,
-    ) -> R: ...
+    ) -> Coroutine[Any, Any, R]: ...
 
-    async def astep(
+    def astep(
         self,
         name: str,
         fn: Callable[..., Any],
@@ -99,14 +107,14 @@ class LongHandler(ABC):
         version: int = 1,
         tx: Any = None,
         **kwargs: Any,
-    ) -> Any:
+    ) -> Coroutine[Any, Any, Any]:
         """Run a step as `step` does, from async code; a plain function runs in a thread.
 
         A coroutine is cancelled at its `timeout`. Steps may run at the same time, as with `asyncio.gather`.
         """
-        return await self._durable.astep(
-            self, name, fn, args, kwargs, retry=retry, timeout=timeout, version=version, tx=tx
-        )
+        options = Options(retry, timeout, version, tx)
+        plan = plan_step(name, fn, args, kwargs, options, log=self.log, blocking=False)
+        return self._durable.astep(self, plan)
 
     def sleep_until(self, until: datetime | timedelta | float, /) -> None:
         """Go on at a time, or so many seconds from now: the handler ends here, and runs again from its top then.
@@ -116,10 +124,11 @@ class LongHandler(ABC):
         """
         self._durable.sleep_until(self, until)
 
-    async def asleep_until(self, until: datetime | timedelta | float, /) -> None:
+    def asleep_until(self, until: datetime | timedelta | float, /) -> Coroutine[Any, Any, None]:
         """Go on at a time, as `sleep_until` does, from async code."""
-        await self._durable.asleep_until(self, until)
+        return self._durable.asleep_until(self, until)
 
+    @options_of("ctx.wait_for")
     def wait_for(self, name: str, /, timeout: timedelta | float | None = None) -> Any:
         """Go on when a signal of this name has come (`app.signal`), and return what was sent with it.
 
@@ -129,6 +138,7 @@ class LongHandler(ABC):
         """
         return self._durable.wait_for(self, name, timeout)
 
-    async def await_for(self, name: str, /, timeout: timedelta | float | None = None) -> Any:
+    @options_of("ctx.await_for")
+    def await_for(self, name: str, /, timeout: timedelta | float | None = None) -> Coroutine[Any, Any, Any]:
         """Wait for a signal, as `wait_for` does, from async code."""
-        return await self._durable.await_for(self, name, timeout)
+        return self._durable.await_for(self, name, timeout)

@@ -1,7 +1,7 @@
 """The memos of the job as one attempt knows them: read at their first use, and kept up with what it writes."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 
 from holdfast.core.memo import MEMO_LIMIT, MEMOS_LIMIT, Memo, is_signal
@@ -13,16 +13,22 @@ from holdfast.errors import StepError
 class Pages:
     """What is known of the memos. Every member may be used from any thread."""
 
-    def __init__(self, notebook: Notebook) -> None:
-        self._notebook = notebook
+    def __init__(self, find_notebook: Callable[[], Notebook]) -> None:
+        self._find_notebook = find_notebook
         self._lock = threading.Lock()
         self._reading: Future[Mapping[str, bytes]] | None = None
         self._own: dict[str, bytes] = {}
 
+    @property
+    def is_read(self) -> bool:
+        """Whether they can be had without waiting."""
+        reading = self._reading
+        return reading is not None and reading.done() and reading.exception() is None
+
     async def known(self, way: Way) -> Mapping[str, bytes]:
         """Return the memos as they were at the first use, with what was written since."""
         with self._lock:
-            reading = self._reading = self._reading or self._notebook.read()
+            reading = self._reading = self._reading or self._find_notebook().read()
         try:
             memos = await way.answer(reading)
         except Exception:
@@ -33,13 +39,13 @@ class Pages:
     async def fresh(self, way: Way) -> Mapping[str, bytes]:
         """Return the memos as they are now."""
         with self._lock:
-            self._reading = self._notebook.read()
+            self._reading = self._find_notebook().read()
         return await self.known(way)
 
     async def write(self, way: Way, *memos: Memo) -> None:
         """Write memos; when this returns, the store has them."""
         self.note(*memos)  # first: what is under way comes to the store, even if nobody waits for that any more
-        await way.answer(self._notebook.write(*memos))
+        await way.answer(self._find_notebook().write(*memos))
 
     def note(self, *memos: Memo) -> None:
         """Take note of what the store has, or will have."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Any, get_type_hints
+from typing import Any, NamedTuple, get_type_hints
 
 from holdfast.codec import decode_result
 from holdfast.codec.types import result_type_of
@@ -14,6 +14,7 @@ from holdfast.core.retries import ONCE, Retries
 from holdfast.durable.here import StepHere
 from holdfast.errors import ConfigurationError, PayloadError, StepError
 from holdfast.policy.reading import as_seconds, is_finite, is_int
+from holdfast.spelling import hint
 
 _LONGEST_NAME = 128
 
@@ -21,12 +22,21 @@ Log = logging.LoggerAdapter[logging.Logger]
 """The logger of the job, which keeps its secrets."""
 
 
+class Options(NamedTuple):
+    """What a step takes itself, and does not pass on to its function."""
+
+    retry: Retries | int | None
+    timeout: timedelta | float | None
+    version: int
+    tx: Any
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """One step: what it does, how often it is tried, and how long it may take."""
 
     name: str
-    call: Callable[[], Any]
+    call: partial[Any]
     result_type: Any
     retries: Retries
     timeout: float | None
@@ -54,20 +64,20 @@ def plan_step(
     fn: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
+    options: Options,
     *,
-    retry: Retries | int | None,
-    timeout: timedelta | float | None,
-    version: int,
-    tx: Any,
     log: Log,
     blocking: bool,
 ) -> Plan:
     """Return a step, checked. Raises StepError that names what is wrong with it."""
+    retry, timeout, version, tx = options
     if not (isinstance(name, str) and 1 <= len(name) <= _LONGEST_NAME and name.isprintable()):
         raise StepError(f"a step's name must be 1 to {_LONGEST_NAME} printable characters, not {name!r:.80}")
     if not callable(fn):
-        hint = "; give the function, and its arguments after it" if fn is None or inspect.isawaitable(fn) else ""
-        raise StepError(f"step {name!r} must have a function, not {type(fn).__name__}{hint}")
+        raise StepError(
+            f"step {name!r} must have a function, not {type(fn).__name__}: give it uncalled, and its arguments"
+            f" after it, as in ctx.step({name!r}, charge, order)"
+        )
     if blocking and inspect.iscoroutinefunction(fn):
         raise StepError(f"step {name!r} is async: write `await ctx.astep({name!r}, …)` in an async handler")
     seconds = as_seconds(timeout)
@@ -78,6 +88,13 @@ def plan_step(
     return Plan(
         name, partial(fn, *args, **kwargs), _result_type(fn), _retries(name, retry), seconds, version, tx, log
     )
+
+
+def note_misspelt(plan: Plan, error: Exception) -> None:
+    """Note on an error which option may have been meant: what a step does not know went to its function."""
+    for name in plan.call.keywords:
+        if isinstance(error, TypeError) and f"unexpected keyword argument {name!r}" in str(error):
+            error.add_note(f"if {name} was meant for the step, not for its function: {hint(name, Options._fields)}")
 
 
 def _retries(name: str, retry: Retries | int | None) -> Retries:

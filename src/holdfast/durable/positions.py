@@ -8,6 +8,7 @@ import msgspec
 from holdfast.codec.results import encode_value
 from holdfast.core.memo import MEMO_LIMIT
 from holdfast.errors import ArgumentsError, CursorError, PayloadError, ResultEncodingError
+from holdfast.policy.reading import is_int
 
 CURSOR = "cursor"
 """The name of the memo of `ctx.cursor`; those of `ctx.resume` have a name of their own after it."""
@@ -82,7 +83,7 @@ def from_bytes(name: str, body: bytes) -> Position:
 
 def check_version(version: int) -> None:
     """Refuse what is no version."""
-    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+    if not is_int(version) or version < 1:
         raise ArgumentsError(f"version must be a whole number, 1 or more, not {version!r}")
 
 

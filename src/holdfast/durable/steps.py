@@ -96,13 +96,11 @@ class Steps:
                 return
             await way.nap(0 if look < YIELDS else LOOK_EVERY)
         if left := self.left_over:
-            several = len(left) > 1
             raise self._gate.end(
                 StepChangedError(
-                    f"step {name!r} was not done yet, while {_shown(left)}, which the job has done,"
-                    f" {'are' if several else 'is'} not asked for before it: if it was renamed, give it its"
-                    " old name; new steps go after those that were done. Deploy code with the old names, and retry"
-                    " the job"
+                    f"the job has done {_shown(left)}, and this code comes first to step {name!r}: if that is a new"
+                    " name, give the old one back; if it is a new step, put it after those that were done. Nothing"
+                    " was run: deploy that, and retry the job"
                 )
             )
 
@@ -151,9 +149,10 @@ class Steps:
 
 
 def _shown(names: Sequence[str]) -> str:
-    """Return the first of them, in quotes."""
+    """Return steps by name, the first of them if there are many."""
     more = len(names) - SHOWN
-    return ", ".join(map(repr, names[:SHOWN])) + (f" and {more} more" if more > 0 else "")
+    steps = "step" if len(names) == 1 else "steps"
+    return f"{steps} {', '.join(map(repr, names[:SHOWN]))}" + (f" and {more} more" if more > 0 else "")
 
 
 def _expected(memos: Mapping[str, bytes]) -> frozenset[str]:

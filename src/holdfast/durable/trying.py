@@ -5,7 +5,7 @@ from itertools import count
 
 from holdfast.core.interruption import Interrupted
 from holdfast.core.outcome import Outcome
-from holdfast.durable.plan import Plan
+from holdfast.durable.plan import Plan, note_misspelt
 from holdfast.durable.port import Port
 from holdfast.durable.ways import Way
 from holdfast.errors import ConfigurationError, LostClaimError, StepError
@@ -34,6 +34,7 @@ async def tried(
         except FOR_GOOD:
             raise
         except Exception as error:
+            note_misspelt(plan, error)
             if port.cancelled and isinstance(error.__cause__, Interrupted):  # not its timeout: all is to end
                 raise Interrupted from error
             wait = plan.retries.wait_after(tries, error, port.random)

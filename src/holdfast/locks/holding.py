@@ -18,6 +18,9 @@ log = logging.getLogger(__name__)
 MARGIN = 1.0
 """Seconds before the end of a `ttl` at which its holder gives up, or a tenth of it where that is less."""
 
+DRIFT = 0.001
+"""Which part of a long `ttl` that is at least: by so much two clocks may differ in what they take for a second."""
+
 Kept = Callable[[], float]
 """Until which boot time somebody else has kept a place for us; less than 0 once it is lost."""
 
@@ -35,7 +38,7 @@ class Holding:
         self.ttl = ttl
         self.kept: Kept = lambda: 0.0
         self._when_lost: deque[Callable[[], object]] = deque()
-        self._margin = min(MARGIN, ttl / 10)
+        self._margin = min(max(MARGIN, ttl * DRIFT), ttl / 10) if math.isfinite(ttl) else 0.0
         self._clock = clock
         self._pid = os.getpid()
         self._ends_at = asked_at + ttl - self._margin

@@ -8,10 +8,10 @@ this one, as a supervisor does for its worker, the thread renews only what that 
 """
 
 import os
-import threading
 from collections.abc import Callable
 from typing import Protocol
 
+from holdfast.attendant import Attendant
 from holdfast.clock import Clock
 from holdfast.locks.holding import Holding, Kept
 from holdfast.store.backend import Backend
@@ -50,12 +50,12 @@ class Keeper:
         self.clock = clock
         self.closed = False
         self._find_deputy = find_deputy
-        self._lock = threading.RLock()  # a signal's handler may take a lock too, in the thread that has it
+        self._attendant = Attendant("holdfast-locks", self._live, self._failed)
+        self._lock = self._attendant.lock
+        self.attend = self._attendant.attend
+        """Lets the thread be woken like this from now on."""
         self._holdings = dict[str, Holding]()
         self._leaving = dict[str, Holding]()
-        self._thread: threading.Thread | None = None
-        self._attended = False
-        self._wake: Callable[[], object] | None = None
 
     @property
     def deputy(self) -> Deputy | None:
@@ -71,7 +71,7 @@ class Keeper:
             holding.kept = kept
         with self._lock:
             self._holdings[holding.id] = holding
-            self._attend()
+            self._attendant.call()
 
     def let_go(self, holding: Holding) -> None:
         """Renew a place no longer."""
@@ -85,19 +85,16 @@ class Keeper:
         with self._lock:
             if not self.closed:
                 self._leaving[holding.id] = holding
-                self._attend()
+                self._attendant.call()
 
     def close(self) -> None:
         """Keep nothing any more: what is held is lost."""
         with self._lock:
             self.closed = True
-            holdings, thread = list(self._holdings.values()), self._thread
             self._leaving.clear()
-        for holding in holdings:
+        for holding in self.held():
             self.lost(holding)
-        self._call()
-        if thread is not None and thread is not threading.current_thread():
-            thread.join()
+        self._attendant.join()
 
     # -- in the thread -----------------------------------------------------------------------------------------
 
@@ -122,43 +119,26 @@ class Keeper:
         self.let_go(holding)
         holding.tell_lost()
 
-    def attend(self, wake: Callable[[], object]) -> None:
-        """Let the thread be woken like this from now on."""
-        with self._lock:
-            self._wake = wake
-
     def leave(self) -> bool:
         """Let the thread go if nothing is left to do, and return whether it may."""
         with self._lock:
-            if self.closed or (not self._holdings and not self._leaving):
-                self._attended, self._wake = False, None
-            return not self._attended
+            may = self.closed or (not self._holdings and not self._leaving)
+            if may:
+                self._attendant.leave()
+            return may
 
-    def _attend(self) -> None:
-        if not self._attended:
-            thread = threading.Thread(target=self._live, args=(self._thread,), name="holdfast-locks", daemon=True)
-            thread.start()
-            self._thread, self._attended = thread, True
-        self._call()
-
-    def _call(self) -> None:
-        with self._lock:
-            if self._wake is not None:
-                self._wake()
-
-    def _live(self, previous: threading.Thread | None) -> None:
-        if previous is not None:
-            previous.join()  # it has left and is tidying up
+    def _live(self) -> None:
         from holdfast.locks.thread import go_rounds  # noqa: PLC0415 - only who holds loads what the thread needs
 
-        try:
-            go_rounds(self)
-        except Exception:  # noqa: BLE001 - who holds a place that nobody keeps has to know
-            with self._lock:
-                self._attended, self._wake = False, None
-                self._leaving.clear()
-            for holding in self.held():
-                self.lost(holding)
+        go_rounds(self)
+
+    def _failed(self, _: Exception) -> None:
+        """Give up all places: who holds one that nobody keeps has to know."""
+        with self._lock:
+            self._attendant.leave()
+            self._leaving.clear()
+        for holding in self.held():
+            self.lost(holding)
 
 
 class Keepers:

@@ -29,7 +29,6 @@ class FileSweep:
     """Every supervisor looks through the folder that it sees: machines may share one, or each have their own.
 
     It looks through it beside all else, in threads: a folder of another machine may keep whoever does so waiting.
-    Only whether there is such a folder is asked on the event loop.
     Without a shelf there is nothing to look through.
     """
 
@@ -43,10 +42,8 @@ class FileSweep:
 
     @property
     def is_due(self) -> bool:
-        """Whether there is a folder to look through, and it is time to do so."""
-        if self._shelf is None or self._clock.boot() < self._next_at:
-            return False
-        return self._shelf.own_part is not None
+        """Whether it is time to look through a folder, if there is one."""
+        return self._shelf is not None and self._clock.boot() >= self._next_at
 
     def go_on(self) -> None:
         """Take the next bite if it is due, and the last one is over."""

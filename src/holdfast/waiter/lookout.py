@@ -9,10 +9,10 @@ every quarter of a second without it too. The thread starts with the first watch
 watched for a moment.
 """
 
-import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from copy import copy
 
+from holdfast.attendant import Attendant
 from holdfast.core.job import Glance
 from holdfast.errors import HoldfastError, StoreError, StoreUnavailableError
 from holdfast.store.backend import Backend, Listener
@@ -25,12 +25,12 @@ class Lookout:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._lock = threading.RLock()  # a signal's handler may wait for a job too, in the thread that has it
+        self._attendant = Attendant("holdfast-waiter", self._live, self._failed)
+        self._lock = self._attendant.lock
+        self.attend = self._attendant.attend
+        """Lets the thread be woken like this from now on."""
         self._watches = set[Watch]()
         self._unseen = set[Watch]()
-        self._thread: threading.Thread | None = None
-        self._attended = False
-        self._wake: Callable[[], object] | None = None
         self.closed = False
 
     @property
@@ -43,15 +43,9 @@ class Lookout:
         with self._lock:
             if self.closed:
                 raise _closed()
-            if not self._attended:
-                thread = threading.Thread(
-                    target=self._live, args=(self._thread,), name="holdfast-waiter", daemon=True
-                )
-                thread.start()
-                self._thread, self._attended = thread, True
             self._watches.add(watch)
             self._unseen.add(watch)
-            self._call()
+            self._attendant.call()
 
     def remove(self, watch: Watch) -> None:
         """Watch no more."""
@@ -64,43 +58,27 @@ class Lookout:
         with self._lock:
             self.closed = True
             self._end(tuple(self._watches), _closed())
-            self._call()
-            thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join()
-
-    def _call(self) -> None:
-        if self._wake is not None:
-            self._wake()
+        self._attendant.join()
 
     # -- in the thread -----------------------------------------------------------------------------------------
 
-    def _live(self, previous: threading.Thread | None) -> None:
-        if previous is not None:
-            previous.join()  # it has left and is tidying up
+    def _live(self) -> None:
         from holdfast.waiter.rounds import go_rounds  # noqa: PLC0415 - only who waits loads what the thread needs
 
-        try:
-            go_rounds(self)
-        except Exception as error:  # noqa: BLE001 - whoever waits must hear of it, and would hear of nothing else
-            with self._lock:
-                self._leave()
-                self._end(tuple(self._watches), StoreError(f"the wait for jobs failed: {error!r}"))
+        go_rounds(self)
 
-    def attend(self, wake: Callable[[], object]) -> None:
-        """Let the thread be woken like this from now on."""
+    def _failed(self, error: Exception) -> None:
+        """Let all who wait hear of it: they would hear of nothing else."""
         with self._lock:
-            self._wake = wake
+            self._attendant.leave()
+            self._end(tuple(self._watches), StoreError(f"the wait for jobs failed: {error!r}"))
 
     def leave(self) -> bool:
         """Let the thread go if nothing is watched, and return whether it may: the next watch starts another."""
         with self._lock:
             if not self._watches:
-                self._leave()
-            return not self._attended
-
-    def _leave(self) -> None:
-        self._attended, self._wake = False, None
+                self._attendant.leave()
+            return not self._watches
 
     def listen(self) -> Listener:
         """Open an ear for the end of jobs."""

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from holdfast.core.crash import CRASHES_ALONE_LIMIT
 from holdfast.core.job import Job, OnLate
-from holdfast.core.memo import FOR_EVER, is_suspended, signal_name
+from holdfast.core.memo import is_for_ever, is_suspended, signal_name
 from holdfast.core.provenance import planned_of, schedule_of
 from holdfast.core.states import WAITING, Reason, State
 from holdfast.store.protocol import Situation, Worker
@@ -122,7 +122,7 @@ def _suspended(situation: Situation) -> Explanation:
         says = f"Its handler sleeps until {until}, without a slot; then it runs again from its top."
         return Explanation(Cause.SLEEPING, says, notes=notes)
     ends = "however long that takes"
-    if job.run_at - now < FOR_EVER / 2:
+    if not is_for_ever(job.run_at, now):
         ends = f"until {dated(job.run_at, now)} at the latest"
     return Explanation(
         Cause.WAITING_FOR_SIGNAL,

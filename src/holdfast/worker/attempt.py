@@ -59,6 +59,10 @@ Closed = Callable[[], timedelta | None]
 """Tells for how long yet a job must not start, for a window of its queue or task; None if it may."""
 
 
+_TELLING = frozenset({Move.COMPLETE, Move.RETRY, Move.DIE})
+"""Endings after which a step that never began was forgotten: nobody told the handler to end before it."""
+
+
 class Cells(Protocol):
     """Processes in which isolated tasks run."""
 
@@ -246,8 +250,10 @@ def _fixed(control: Control, ending: Ending, judged: Ending | None) -> Ending:
 
 
 def _kept_to(control: Control, judge: Judge, ending: Ending) -> Ending:
-    """Return how a run ends that was suspended, or refused a step, whatever its handler made of that."""
-    match None if control.ending is not None else control.durable.over:
+    """Return how a run ends that was suspended, refused a step or forgot one, whatever its handler made of that."""
+    if control.ending is not None:
+        return ending
+    match control.durable.over:
         case Suspended() as suspended if ending.move is Move.COMPLETE:
             name = signal_name(suspended.reason)
             Context(control.claim, control).log.warning(
@@ -257,6 +263,11 @@ def _kept_to(control: Control, judge: Judge, ending: Ending) -> Ending:
                 "for its time" if name is None else f"for signal {name!r}",
             )
             return judge.suspended(suspended)
+        case None if ending.move in _TELLING and (forgotten := control.durable.forgotten()) is not None:
+            if ending.move is Move.COMPLETE:
+                return judge.dead(describe(forgotten, judge.scrub))
+            Context(control.claim, control).log.warning("%s", forgotten)  # likely why it failed
+            return ending
         case StepError() as error if ending.move in {Move.COMPLETE, Move.RETRY}:
             return judge.dead(describe(error, judge.scrub))
         case _:

@@ -1,9 +1,12 @@
 """`jobs list`: every job, in the order and the width that were asked for."""
 
+from datetime import timedelta
+
 import pytest
 from cli_world import CONTRACT, answer, assert_refused
 
-from holdfast.core.states import State
+from holdfast.core.memo import FOR_EVER, SLEEPING, signal_reason
+from holdfast.core.states import Move, State
 from holdfast.ids import new_job_id
 
 
@@ -91,6 +94,20 @@ class TestJobsList:
         shown = line.split()[0]
         assert shown == long if width >= 100 else long.endswith(shown)
         assert answer(holdfast("jobs", "show", shown, "--json"))["id"] == long
+
+    def test_what_jobs_wait_for_that_gave_their_slot_back_shows(self, world, holdfast):
+        """A wait without an end is due in a hundred years only by the store."""
+        assert "WAITS FOR" not in holdfast("jobs", "list").stdout
+        asked = world.end(world.enqueue(), Move.SNOOZE, delay=FOR_EVER, reason=signal_reason("approved"))
+        soon = timedelta(hours=2)
+        paid = world.end(world.enqueue(), Move.SNOOZE, delay=soon, reason=signal_reason("paid"))
+        asleep = world.end(world.enqueue(), Move.SNOOZE, delay=soon, reason=SLEEPING)
+        head, _, *lines = holdfast("jobs", "list", env={"COLUMNS": "110"}).stdout.splitlines()
+        assert "WAITS FOR" in head
+        told = {line.split()[0]: " ".join(line.split()) for line in lines}
+        assert told[asked].endswith("when it comes signal approved")
+        assert told[paid].endswith("in 2 h signal paid")
+        assert told[asleep].endswith("in 2 h a time")
 
     def test_the_end_of_an_id_is_found_on_any_page(self, world, holdfast, monkeypatch):
         monkeypatch.setattr("holdfast.cli.lookup._PAGE", 2)

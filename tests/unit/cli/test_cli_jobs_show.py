@@ -10,6 +10,7 @@ from cli_world import CONTRACT, SMTP, WORKER, World, answer, assert_refused, bar
 from holdfast import Every
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import Failure, OnConflict, OnLate
+from holdfast.core.memo import FOR_EVER, signal_reason
 from holdfast.core.states import Move, State
 
 
@@ -68,6 +69,32 @@ class TestJobsShow:
         assert f"job {running}, whose place it takes" in holdfast("jobs", "show", job_id).stdout
         assert answer(holdfast("jobs", "show", job_id, "--json"))["after"] == running
 
+    def test_what_it_waits_for_is_shown_in_words(self, world, holdfast):
+        job_id = world.end(world.enqueue(), Move.SNOOZE, delay=FOR_EVER, reason=signal_reason("approved"))
+        lines = [" ".join(line.split()) for line in holdfast("jobs", "show", job_id).stdout.splitlines()]
+        assert {"due when it comes", "waits for signal approved"} <= set(lines)
+        assert not any("signal:" in line for line in lines)
+        assert answer(holdfast("jobs", "show", job_id, "--json"))["reason"] == "signal:approved"
+
+    @pytest.mark.parametrize(
+        ("move", "words"),
+        [
+            (Move.COMPLETE, "completed"),
+            (Move.RETRY, "failed"),
+            (Move.SNOOZE, "put off"),
+            (Move.RELEASE, "given back"),
+            (Move.BLOCK, "task unknown"),
+            (Move.DIE, "failed for good"),
+            (Move.CANCEL, "cancelled"),
+        ],
+    )
+    def test_how_claims_ended_is_told_in_words(self, world, holdfast, move, words):
+        job_id = world.end(world.enqueue(), move)
+        text = holdfast("jobs", "show", job_id, env={"COLUMNS": "120"}).stdout
+        history = text[text.index("History") :]
+        assert f" {words} " in history
+        assert f" {move.value} " not in history
+
     def test_for_how_long_a_result_is_kept_is_shown(self, world, holdfast):
         done = world.end(world.enqueue(), Move.COMPLETE, result=b"1", keep_result=timedelta(hours=2))
         assert "kept until " in holdfast("jobs", "show", done).stdout
@@ -101,7 +128,7 @@ class TestJobsShow:
             "its only attempt failed",
             '"a@example.com"',
             "1 of 1 charged",
-            "die",
+            "failed for good",
             "  in send",
         ):
             assert part in text

@@ -37,7 +37,7 @@ def test_without_data_it_is_null(world, holdfast, waiting):
 
 def test_another_signal_is_kept(world, holdfast, waiting):
     result = holdfast("jobs", "signal", waiting, "paid", "7")
-    assert result.stdout == f"{waiting}  has it, for when it waits for it\n"
+    assert result.stdout == f"{waiting}  has it, for when it waits for it; now it waits for signal 'approved'\n"
     assert world.state(waiting) is State.SCHEDULED
 
 

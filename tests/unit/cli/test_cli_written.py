@@ -23,6 +23,7 @@ WRITTEN = {
     "wait:sleep:1": b'{"until":"2030-01-03T00:00:00Z"}',
     "wait:sleep:2": b'{"until":"2020-01-03T00:00:00Z"}',
     "wait:paid:1": b"{}",
+    "wait:paid:2": b'{"how":"signal","data":"by Bob"}',
 }
 
 
@@ -56,6 +57,7 @@ class TestJobsShow:
         assert any(line.startswith("approved 1 2030-01-02") and line.endswith('signal "by Ann"') for line in lines)
         assert any(line.startswith("sleep 1 2030-01-03") and line.endswith("not yet") for line in lines)
         assert "paid 1 for ever not yet" in lines
+        assert 'paid 2 signal "by Bob"' in lines
         assert any(line.startswith("sleep 2 2020-") and line.endswith("its time has come") for line in lines)
 
     def test_json_has_it_too(self, world, holdfast):
@@ -71,6 +73,7 @@ class TestJobsShow:
         assert [(each["name"], each["number"], each["how"]) for each in shown["waits"]] == [
             ("approved", 1, "signal"),
             ("paid", 1, None),
+            ("paid", 2, "signal"),
             ("sleep", 1, None),
             ("sleep", 2, None),
         ]

@@ -1,6 +1,7 @@
 """A step is done once per job, answers from the store after that, and a change of the code is never passed over."""
 
 import asyncio
+import re
 import threading
 from dataclasses import dataclass
 from datetime import timedelta
@@ -10,6 +11,7 @@ import pytest
 from desk import Desk
 
 from holdfast import (
+    ConfigurationError,
     Constant,
     Custom,
     Fail,
@@ -259,7 +261,7 @@ def test_a_renamed_step_is_refused_before_it_runs(desk, is_async):
     """What was done under the old name would be done again."""
     desk.context().step("charge", lambda: 1)
     ctx, ran = desk.context(), []
-    with pytest.raises(StepChangedError, match=r"step 'pay' was not done yet, while 'charge'.* is not asked for"):
+    with pytest.raises(StepChangedError, match=r"has done step 'charge', and this code comes first to step 'pay'"):
         run_step(ctx, is_async, "pay", ran.append, 1)
     assert ran == []
     with pytest.raises(StepChangedError):  # a handler that catches it does not get further
@@ -283,7 +285,9 @@ def test_steps_of_items_that_a_loop_leaves_out_are_no_renamed_ones(desk):
         mail(desk.context(), fails_at=3)
     mail(desk.context())
     assert mailed == [0, 1, 2, 3, 4, "close", "after"]
-    with pytest.raises(StepChangedError, match="'close', which the job has done"):
+    with pytest.raises(
+        StepChangedError, match="has done steps 'after', 'close', and this code comes first to step 'shut'"
+    ):
         mail(desk.context(), last="shut")
 
 
@@ -383,7 +387,7 @@ def test_signals_take_no_room_from_steps(desk):
 def test_steps_do_not_nest(desk):
     """The inner one would not be asked for once the outer one is done."""
     ctx = desk.context()
-    with pytest.raises(StepError, match=r"step 'inner' is inside step 'outer'"):
+    with pytest.raises(StepError, match=r"ctx.step\('inner', …\) is inside step 'outer'"):
         ctx.step("outer", lambda: ctx.step("inner", lambda: 1))
 
 
@@ -403,7 +407,7 @@ async def coroutine():
         ("", len, {}, "name must be 1 to 128 printable characters, not ''"),
         ("a\n", len, {}, "printable"),
         (7, len, {}, "not 7"),
-        ("a", None, {}, "must have a function, not NoneType; give the function, and its arguments after it"),
+        ("a", None, {}, "must have a function, not NoneType: give it uncalled, and its arguments after it"),
         ("a", coroutine, {}, r"step 'a' is async: write `await ctx.astep"),
         ("a", len, {"timeout": 0}, "timeout of step 'a' must be a timedelta or seconds above 0, not 0"),
         ("a", len, {"timeout": "1"}, "timeout"),
@@ -417,6 +421,44 @@ def test_what_cannot_be_a_step_is_refused(desk, name, fn, options, words):
     with pytest.raises(StepError, match=words):
         desk.context().step(name, fn, **options)
     assert desk.memos == {}
+
+
+def test_an_option_that_a_step_does_not_have_is_hinted_at(desk):
+    """It went to the function, which knows nothing of it; what the function itself takes is no slip."""
+
+    def charge(order, *, timeouts=0):
+        return order + timeouts
+
+    with pytest.raises(TypeError, match="unexpected keyword argument 'retries'") as raised:
+        desk.context().step("charge", charge, 7, retries=3)
+    assert raised.value.__notes__ == [
+        "if retries was meant for the step, not for its function: did you mean retry?"
+    ]
+    assert desk.context().step("charge", charge, 7, timeouts=1) == 8
+
+
+def test_errors_of_python_name_calls_as_they_are_written(desk):
+    """Nobody has written LongHandler."""
+    ctx = desk.context()
+    with pytest.raises(TypeError, match=r"^ctx\.step\(\) missing 1 required positional argument: 'fn'"):
+        ctx.step("charge")
+    with pytest.raises(TypeError, match=r"^ctx\.wait_for\(\) missing"):
+        ctx.wait_for()
+    with pytest.raises(TypeError, match=r"^ctx\.resume\(\) missing"):
+        ctx.resume()
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda ctx: ctx.resume([], evry=1), "ctx.resume has no option 'evry'; did you mean every?"),
+        (lambda ctx: ctx.wait_for("a", timout=1), "ctx.wait_for has no option 'timout'; did you mean timeout?"),
+        (lambda ctx: ctx.await_for("a", timout=1), "ctx.await_for has no option 'timout'; did you mean timeout?"),
+    ],
+)
+def test_a_misspelt_option_is_refused_with_the_one_that_is_meant(desk, call, words):
+    with pytest.raises(ConfigurationError, match=re.escape(words)):
+        call(desk.context())
 
 
 class Transaction:

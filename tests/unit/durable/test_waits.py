@@ -213,9 +213,9 @@ def test_nothing_is_done_in_a_run_that_is_suspended(desk):
 def test_a_wait_inside_a_step_is_refused(desk):
     """The step would be done again from its top."""
     ctx = desk.context()
-    with pytest.raises(StepError, match=r"ctx.wait_for is inside step 'ask'"):
+    with pytest.raises(StepError, match=r"ctx.wait_for\('approved'\) is inside step 'ask'"):
         ctx.step("ask", ctx.wait_for, "approved")
-    with pytest.raises(StepError, match=r"ctx.sleep_until is inside step 'nap'"):
+    with pytest.raises(StepError, match=r"ctx.sleep_until\(…\) is inside step 'nap'"):
         ctx.step("nap", ctx.sleep_until, 1)
 
 

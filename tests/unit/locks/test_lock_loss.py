@@ -14,6 +14,8 @@ from lock_stage import SHORT, holders, wait_for
 from holdfast import Holdfast, StoreUnavailableError
 from holdfast.errors import LockLostError, LockStateError
 from holdfast.locks.errands import free
+from holdfast.locks.holding import Holding
+from holdfast.testing.clock import FakeClock
 
 
 def test_a_lock_that_a_person_released_is_lost(app) -> None:
@@ -100,6 +102,15 @@ def test_a_holder_that_cannot_renew_knows_before_the_store_gives_it_to_others(ap
     assert app.clock.now() < until
     with pytest.raises(LockLostError):
         lock.release()
+
+
+@pytest.mark.parametrize(("ttl", "margin"), [(0.1, 0.01), (30, 1), (43_200, 43.2)])
+def test_a_holder_gives_up_so_much_before_the_store_as_their_clocks_may_drift(ttl, margin) -> None:
+    """A second is nothing in half a day."""
+    clock = FakeClock()
+    holding = Holding("a", "me", 7, ttl=ttl, asked_at=clock.boot(), clock=clock)
+    assert clock.boot() + ttl - holding.ends_at == pytest.approx(margin)
+    assert holding.granted_at == pytest.approx(clock.boot())
 
 
 def test_a_closed_app_holds_nothing(app) -> None:

@@ -6,6 +6,7 @@ import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -214,7 +215,7 @@ def test_a_handler_that_swallows_the_refusal_of_a_step_is_not_done(app, kit, end
     handle.signal("go")
     kit.drain()
     assert handle.job().state == "dead"
-    assert "step 'pay' was not done yet, while 'charge'" in handle.job().error
+    assert "has done step 'charge', and this code comes first to step 'pay'" in handle.job().error
 
 
 def test_a_changed_step_is_deadly_and_a_fixed_deploy_goes_on(app, kit):
@@ -232,7 +233,7 @@ def test_a_changed_step_is_deadly_and_a_fixed_deploy_goes_on(app, kit):
     handle.signal("go")
     kit.drain()
     assert handle.job().state == "dead"
-    assert "step 'pay' was not done yet, while 'charge'" in handle.job().error
+    assert "has done step 'charge', and this code comes first to step 'pay'" in handle.job().error
     name[0] = "charge"
     app.call(app.verbs.requeue(handle.id))
     kit.drain()
@@ -257,6 +258,82 @@ def test_steps_that_are_left_over_are_logged(app, kit, caplog):
         handle.signal("go")
         kit.drain()
     assert "completed without asking for steps that it did before: b; were they removed" in caplog.text
+
+
+@pytest.mark.parametrize("what", ["astep", "asleep_until", "await_for"])
+def test_a_call_that_nobody_awaits_is_deadly_and_named_by_its_line(app, kit, what):
+    """The job would complete without its step, or take a coroutine for an approval."""
+    calls = {"astep": ("charge", int), "asleep_until": (60,), "await_for": ("approved",)}
+
+    @app.task
+    async def buy(ctx: Context) -> str:
+        await ctx.astep("ask", int)
+        answer = getattr(ctx, what)(*calls[what])  # the line
+        return "shipped" if answer else "refused"
+
+    with Path(__file__).open() as lines:
+        line = next(number for number, line in enumerate(lines, 1) if line.endswith("# the line\n"))
+    handle = buy.enqueue()
+    kit.drain()
+    job = handle.job()
+    assert job.state == "dead"
+    assert f"in test_kit_steps.py, line {line}, was not awaited, and nothing of it was done" in job.error
+    assert f"ctx.{what}(" in job.error
+
+
+def test_a_failure_after_a_call_that_nobody_awaits_is_told_of_with_its_line(app, kit, caplog):
+    """A coroutine that was taken for an answer fails in ways that do not say so."""
+
+    @app.task(max_attempts=2)
+    async def buy(ctx: Context) -> str:
+        answer = ctx.await_for("approved")
+        return answer["by"]
+
+    handle = buy.enqueue()
+    kit.drain()
+    assert handle.job().error.startswith("TypeError: 'coroutine' object is not subscriptable")
+    (told,) = caplog.messages
+    assert told.startswith("ctx.await_for('approved') in test_kit_steps.py, line ")
+
+
+def test_steps_that_were_cancelled_before_they_began_are_not_forgotten_ones(app, kit):
+    """A group that fails cancels the others, and its handler may go on without them."""
+
+    @app.task
+    async def work(ctx: Context) -> str:
+        async def away() -> None:
+            raise OSError("away")
+
+        with suppress(BaseExceptionGroup):
+            async with asyncio.TaskGroup() as group:
+                group.create_task(away())
+                await asyncio.sleep(0)
+                group.create_task(ctx.astep("late", int))
+        return "without it"
+
+    handle = work.enqueue()
+    kit.drain()
+    assert handle.result() == "without it"
+
+
+def test_a_signal_with_nearly_the_name_that_is_waited_for_is_told_of(app, kit, caplog):
+    """It is kept all the same; one with another name may be for a later wait, and nothing is said of it."""
+
+    @app.task
+    def buy(ctx: Context) -> None:
+        ctx.wait_for("approved")
+
+    handle = buy.enqueue()
+    kit.drain()
+    handle.signal("paid")
+    assert caplog.messages == []
+    handle.signal("aproved")
+    assert caplog.messages == [
+        f"job {handle.id} was sent signal 'aproved', and waits for signal 'approved': was that meant?"
+    ]
+    handle.signal("approved")
+    kit.drain()
+    assert handle.status() == "completed"
 
 
 def test_a_step_is_tried_again_without_a_wait_and_then_fails_its_attempt(app, kit):

@@ -13,7 +13,7 @@ from holdfast import Context, Holdfast, Secret
 from holdfast.codec import MASK
 from holdfast.core.job import NOTE_LENGTH, Claim, ClaimRef, Progress
 from holdfast.core.states import State
-from holdfast.errors import StoreUnavailableError
+from holdfast.errors import ArgumentsError, StoreUnavailableError
 from holdfast.events import JobProgressed
 from holdfast.testing.clock import FakeClock
 from holdfast.worker.control import Control
@@ -88,6 +88,19 @@ def test_a_storm_of_words_costs_a_write_for_each_round_and_the_last_word_arrives
             assert len(sent) <= 12
 
     play(scenario)
+
+
+@pytest.mark.parametrize("amount", ["half", -1, float("nan"), float("inf"), [1]])
+def test_what_is_no_amount_is_refused(amount):
+    """With the name of what is wrong, and what it must be."""
+    heard = []
+    control = Control(CLAIM, Lease(FakeClock(), 10.0, 1.0, 3.0), lambda _, progress: heard.append(progress))
+    ctx = Context(CLAIM, control)
+    with pytest.raises(ArgumentsError, match="progress done must be a finite number, zero or more, not "):
+        ctx.progress(amount)
+    with pytest.raises(ArgumentsError, match="progress total must be a finite number, zero or more, not "):
+        ctx.progress(1, amount)
+    assert heard == []
 
 
 def test_a_job_that_is_over_at_once_costs_no_write_of_its_progress():

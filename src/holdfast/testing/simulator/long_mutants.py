@@ -71,7 +71,7 @@ def unawaited_step() -> AbstractContextManager[None]:
     """A handler goes on after a step before the store has its result."""
 
     async def broken(self: Pages, _way: Way, *memos: Memo) -> None:
-        self._notebook.write(*memos)
+        self._find_notebook().write(*memos)
         self.note(*memos)
 
     return replaced(Pages, "write", broken)
