@@ -67,18 +67,9 @@ class Teller:
 
     def heard(self, work: Work[Any], error: BaseException) -> None:
         """Hear of an exception. Never raises, nor waits for anything."""
-        with self._lock:
-            if not self._closed:
-                self.heard_of.append((work, error))
-                if self._thread is None:
-                    self._thread = threading.Thread(
-                        target=self._run, name="holdfast-background-incidents", daemon=True
-                    )
-                    self._thread.start()
-                self._wake()
-                return
-        with suppress(Exception):  # the app is closed: there is no store to write to, but the log may go on
-            log.error("%s failed after its app was closed: %s", work.name, work.call.scrub.text(repr(error)))
+        if not self._taken_in(work, error):
+            with suppress(Exception):  # nothing is left to write an incident with, but the log may go on
+                log.error("%s failed, and this is no incident: %s", work.name, work.call.scrub.text(repr(error)))
 
     def close(self) -> None:
         """Have told what is not, and wait for that, but not for long."""
@@ -88,6 +79,21 @@ class Teller:
             self._wake()
         if thread is not None and thread is not threading.current_thread():
             thread.join(LAST_WORDS)
+
+    def _taken_in(self, work: Work[Any], error: BaseException) -> bool:
+        with self._lock:
+            if self._closed:
+                return False
+            if self._thread is None:
+                thread = threading.Thread(target=self._run, name="holdfast-background-incidents", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:  # the process cannot have another thread
+                    return False
+                self._thread = thread
+            self.heard_of.append((work, error))
+            self._wake()
+            return True
 
     def _wake(self) -> None:
         if self.wake is not None:

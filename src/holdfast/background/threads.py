@@ -18,14 +18,17 @@ class Threads:
         self._free = 0
 
     def submit(self, run: Callable[[], None], then: Callable[[], None]) -> None:
-        """Run something in a free thread, or in one more; `then` is called there once the thread counts as free."""
+        """Run something in a free thread, or in one more; `then` is called there once the thread counts as free.
+
+        Raises RuntimeError where the process cannot have another thread.
+        """
         with self._lock:
             if self._free:
                 self._free -= 1
             else:
-                self._started += 1
-                name = f"holdfast-background-{self._started}"
+                name = f"holdfast-background-{self._started + 1}"
                 threading.Thread(target=self._work, name=name, daemon=True).start()
+                self._started += 1
         self._pieces.put((run, then))
 
     def close(self) -> None:

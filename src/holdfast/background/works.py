@@ -22,7 +22,7 @@ from holdfast.background.processes import end_at_exit, remember
 from holdfast.background.teller import House, Teller
 from holdfast.background.threads import Threads
 from holdfast.background.work import CANCELLED, Outcome, Work, work_here
-from holdfast.errors import BackgroundClosedError, BackgroundFullError
+from holdfast.errors import BackgroundClosedError, BackgroundError, BackgroundFullError
 from holdfast.words import counted, one_line, span
 
 log = logging.getLogger(__name__)
@@ -92,7 +92,9 @@ class Works:
             else:
                 self._waiting.append(work)
                 return work
-        self._start(work)
+        if not self._start(work):
+            self._end(work, CANCELLED)
+            raise BackgroundError(f"{call.name} cannot begin: this process cannot start another thread")
         return work
 
     def settle(self, work: AnyWork, outcome: Outcome) -> None:
@@ -163,16 +165,18 @@ class Works:
     def _start(self, work: AnyWork) -> bool:
         """Begin with what has a place; return whether that was possible."""
         work.begin(self._house.clock.now())
-        if work.loop is None:
-            outcomes: list[Outcome] = []
-            self._threads.submit(lambda: outcomes.append(work.run_here()), lambda: self.settle(work, outcomes[0]))
-            return True
-        if work.loop is _running_loop():
+        if work.loop is not None and work.loop is _running_loop():
             work.begin_on_loop()
             return True
+        outcomes: list[Outcome] = []
         try:
-            work.loop.call_soon_threadsafe(work.begin_on_loop)
-        except RuntimeError:  # its loop is closed
+            if work.loop is None:
+                self._threads.submit(
+                    lambda: outcomes.append(work.run_here()), lambda: self.settle(work, outcomes[0])
+                )
+            else:
+                work.loop.call_soon_threadsafe(work.begin_on_loop)
+        except RuntimeError:  # there are too many threads, or its loop is closed
             return False
         return True
 

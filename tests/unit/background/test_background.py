@@ -379,6 +379,21 @@ def test_so_many_may_wait_and_no_more(app, held, monkeypatch):
         app.background(held.thread)
 
 
+def test_a_process_without_another_thread_says_so(app, monkeypatch):
+    """And no place is lost by that."""
+
+    def refuse(_):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        for _ in range(3):
+            with pytest.raises(BackgroundError, match="int cannot begin: this process cannot start another thread"):
+                app.background(int, "7")
+    assert app.backgrounds == ()
+    assert app.background(int, "7").result(LONG) == 7
+
+
 # -- bad input -----------------------------------------------------------------------------------------------------
 
 
