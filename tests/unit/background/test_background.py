@@ -214,9 +214,12 @@ async def test_a_coroutine_that_is_cancelled_ends_where_it_awaits(app):
         begun.set()
         await asyncio.sleep(LONG)
 
-    early, late = app.background(endless), app.background(endless)
-    early.cancel()
+    early = app.background(endless)
+    [task] = [each for each in asyncio.all_tasks() if each.get_name().startswith("background ")]
+    task.cancel()  # as the end of a loop does, before its first line
     assert await early.aended(5)
+    assert not begun.is_set()
+    late = app.background(endless)
     await begun.wait()
     await late.acancel()
     with pytest.raises(BackgroundCancelledError):

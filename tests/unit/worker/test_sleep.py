@@ -87,21 +87,27 @@ async def test_who_should_end_does_not_even_begin_to_sleep():
             await ctx.asleep(LONG)
 
 
+class ToldLate(Control):
+    """An attempt that is told to end after its handler has looked, and before there is a sleep to end."""
+
+    def _sleeps(self):
+        self.tell(StopReason.STOP)
+        return super()._sleeps()
+
+
 async def test_word_that_comes_between_look_and_sleep_is_not_missed():
-    """Many times over, in both ways: the word comes at any moment of going to sleep."""
-    for number in range(200):
-        control, ctx = await opened()
-        if number % 2:
-            sleeping = asyncio.create_task(asyncio.to_thread(ctx.sleep, LONG))
-        else:
-            sleeping = asyncio.create_task(ctx.asleep(LONG))
-        teller = threading.Thread(target=control.tell, args=(StopReason.STOP,))
-        await asyncio.sleep(0)
-        teller.start()
-        async with asyncio.timeout(10):
-            with pytest.raises(Interrupted):
-                await sleeping
-        teller.join()
+    """In both ways to sleep."""
+    control, _ = await opened()
+    async with asyncio.timeout(5):
+        with pytest.raises(Interrupted):
+            await asyncio.to_thread(Context(control.claim, told_late(control)).sleep, LONG)
+        with pytest.raises(Interrupted):
+            await Context(control.claim, told_late(control)).asleep(LONG)
+
+
+def told_late(control):
+    """Return another attempt of the same claim."""
+    return ToldLate(control.claim, control._lease, lambda _, __: None)
 
 
 async def test_two_threads_of_a_handler_are_both_woken():
