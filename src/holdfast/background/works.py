@@ -108,11 +108,12 @@ class Works:
         with self._lock:
             self._closed = True
             never_began = list(self._waiting)
-            running = [work for work in self._running if work is not here and work not in self._left]
+            told = [work for work in self._running if work not in self._left]
         for work in never_began:
             self._end(work, CANCELLED)
-        for work in running:
+        for work in told:
             work.life.end()
+        running = [work for work in told if work is not here]  # it would wait for itself
         kept_from_ending = [work for work in running if work.loop is not None and work.loop is this_loop]
         for work in kept_from_ending:  # their loop stands still while this waits
             work.stop()
@@ -198,7 +199,7 @@ class Works:
             work.outcome = outcome
             self._running.pop(work, None)
             self._left.discard(work)
-            if work in self._waiting:
+            if work.started_at is None and work in self._waiting:
                 self._waiting.remove(work)
             self._changed.notify_all()
         if outcome.error is not None:
