@@ -150,8 +150,8 @@ def work_in_the_background() -> None:
     assert_type(app.background(count, 1), Background[str])
     assert_type(app.background.options(when_full="reject", name="sum")(subtract, 1, 2).result(), int)
     app.background.options(when_full="drop")  # error: arg-type, reportArgumentType
-    app.background(subtract, 1, "2")  # error: call-overload, reportArgumentType
-    app.background(count, "1")  # error: call-overload, reportArgumentType
+    app.background(subtract, 1)  # error: call-overload, reportCallIssue
+    app.background(count, "1")  # error: call-overload, reportCallIssue
 
 
 def wrong_options() -> None:
