@@ -13,6 +13,7 @@ print(handle.result(timeout=10))       # while `holdfast worker MODULE:app` runs
 """
 
 from holdfast.app import Holdfast
+from holdfast.background import Background, BackgroundState
 from holdfast.codec import Secret
 from holdfast.context import Context, Interrupted
 from holdfast.core.backoff import Constant, Custom, Exponential, Linear
@@ -23,6 +24,10 @@ from holdfast.core.states import State
 from holdfast.durable.files import SavedFile
 from holdfast.errors import (
     ArgumentsError,
+    BackgroundCancelledError,
+    BackgroundClosedError,
+    BackgroundError,
+    BackgroundFullError,
     ConfigurationError,
     CursorError,
     HoldfastError,
@@ -50,6 +55,7 @@ from holdfast.errors import (
 )
 from holdfast.handle import JobHandle
 from holdfast.ids import new_job_id
+from holdfast.life import Life
 from holdfast.locks import Lock
 from holdfast.schedule.calendar import Calendar
 from holdfast.schedule.rules import AnyOf, At, Cron, Every
@@ -62,6 +68,12 @@ __all__ = [
     "AnyOf",
     "ArgumentsError",
     "At",
+    "Background",
+    "BackgroundCancelledError",
+    "BackgroundClosedError",
+    "BackgroundError",
+    "BackgroundFullError",
+    "BackgroundState",
     "Calendar",
     "Cancel",
     "Cancellation",
@@ -85,6 +97,7 @@ __all__ = [
     "JobNotFoundError",
     "JobStateError",
     "KeyTakenError",
+    "Life",
     "Linear",
     "Lock",
     "LockError",

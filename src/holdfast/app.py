@@ -16,6 +16,9 @@ from typing import Any, ParamSpec, Self, TypeVar
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
+from holdfast.background.handle import Background
+from holdfast.background.launcher import Launcher
+from holdfast.background.works import Works
 from holdfast.clock import Clock, SystemClock
 from holdfast.decorator import TaskDecorator
 from holdfast.durable.shelf import Shelf
@@ -120,6 +123,8 @@ class Holdfast(Reach):
         incident_locals: bool | None = None,
         files: str | os.PathLike[str] | None = None,
         files_limit: int | str | None = None,
+        background_limit: int | None = None,
+        background_when_full: str | None = None,
         clock: Clock | None = None,
     ) -> None:
         given: dict[str, object] = {
@@ -150,6 +155,8 @@ class Holdfast(Reach):
             "incident_locals": incident_locals,
             "files": files,
             "files_limit": files_limit,
+            "background_limit": background_limit,
+            "background_when_full": background_when_full,
         }
         loaded = read_settings(given, url_check=check_url)
         self.settings = loaded.settings
@@ -167,6 +174,7 @@ class Holdfast(Reach):
         self._keepers: Keepers | None = None
         self.deputy: Deputy | None = None
         """Who keeps the locks of this process for it: in a worker, its supervisor."""
+        self._works: Works | None = None
         self._stand_in: tuple[Backend, Waiter] | None = None
 
     @property
@@ -321,6 +329,23 @@ class Holdfast(Reach):
         return await (self.backend.arun(verb) if tx is None else self.backend.arun_in(verb, tx))
 
     @property
+    def background(self) -> Launcher:
+        """Run a function in the background of this process: `app.background(fn, *args)`. It is not durable."""
+        return Launcher(self._work, lambda: self._tasks, self.settings.background_when_full)
+
+    @property
+    def backgrounds(self) -> Sequence[Background[Any]]:
+        """What runs in the background of this process, and what waits to."""
+        return () if self._works is None else self._works.all
+
+    @property
+    def _work(self) -> Works:
+        with _OPENING.lock:
+            if self._works is None:
+                self._works = Works(self, to_disk=self._stand_in is None)
+            return self._works
+
+    @property
     def shelf(self) -> Shelf:
         """Where the files are that jobs save."""
         return shelf_of(replace(self.settings, url="memory://", files=None) if self._stand_in else self.settings)
@@ -333,7 +358,11 @@ class Holdfast(Reach):
         self.call(self.verbs.glance(()))
 
     def close(self) -> None:
-        """Let go of the store; the next use opens it again. Whoever waits for a job is told so by a StoreError."""
+        """End the work in the background, within `grace`, and let go of the store, which the next use opens again.
+
+        Whoever waits for a job is told so by a StoreError. In async code `aclose`.
+        """
+        self._work.close(self.settings.grace)
         with _OPENING.lock:
             backend, self._backend = self._backend, None
             waiter, self._waiter = self._waiter, None
@@ -345,6 +374,11 @@ class Holdfast(Reach):
         if backend is not None:
             backend.close()
 
+    async def aclose(self) -> None:
+        """Close as `close` does, and let the event loop go on while work in the background ends."""
+        await self._work.aclose(self.settings.grace)
+        self.close()
+
     @contextmanager
     def elsewhere(self, backend: Backend, waiter: Waiter, clock: Clock) -> Iterator[None]:
         """Live on another store and by another clock within the block, however often it is closed: for tests.
@@ -352,9 +386,9 @@ class Holdfast(Reach):
         The app's own store, if it is open, stays so, and is not touched.
         """
         with _OPENING.lock:
-            own = self.clock, self._stand_in, self._backend, self._waiter, self._keepers
+            own = (self.clock, self._stand_in, self._backend, self._waiter, self._keepers, self._works)
             self.clock, self._stand_in = clock, (backend, waiter)
-            self._backend = self._waiter = self._keepers = None
+            self._backend = self._waiter = self._keepers = self._works = None
         try:
             yield
         finally:
@@ -362,9 +396,10 @@ class Holdfast(Reach):
                 self.close()
             finally:
                 with _OPENING.lock:
-                    self.clock, self._stand_in, self._backend, self._waiter, self._keepers = own
+                    self.clock, self._stand_in, self._backend, self._waiter, self._keepers, self._works = own
 
     def __enter__(self) -> Self:
+        self.background.open()
         return self
 
     def __exit__(

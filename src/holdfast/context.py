@@ -13,7 +13,6 @@ from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 from urllib.parse import quote
 
-from holdfast.codec.types import Supplied
 from holdfast.core.interruption import Interrupted, Suspended
 from holdfast.core.job import Claim, Progress
 from holdfast.core.provenance import planned_of, schedule_of
@@ -31,6 +30,7 @@ from holdfast.durable.resuming import Resume
 from holdfast.durable.shelf import Shelf, Source
 from holdfast.durable.waiting import Waiting
 from holdfast.errors import ArgumentsError, LostClaimError
+from holdfast.life import Life
 from holdfast.spelling import options_of
 
 __all__ = [
@@ -119,6 +119,14 @@ class AttemptControl(Protocol):
         """What outlives this attempt: steps and waits."""
         ...
 
+    def nap(self, seconds: float) -> None:
+        """Block this thread for so long, or until the handler should end."""
+        ...
+
+    async def anap(self, seconds: float) -> None:
+        """Let the event loop go on for so long, or until the handler should end."""
+        ...
+
     def fault_point(self, name: str) -> None:
         """Pass a place in a handler that has a name; tests may let it fail there."""
         ...
@@ -151,7 +159,7 @@ def _is_amount(value: Any) -> bool:
 _LOGGER.addFilter(_clean)
 
 
-class Context(Supplied, LongHandler):
+class Context(Life, LongHandler):
     """One attempt of a job, as its handler sees it. `scrub` cleans what it logs."""
 
     def __init__(self, claim: Claim, control: AttemptControl, scrub: Scrub | None = None) -> None:
@@ -258,6 +266,12 @@ class Context(Supplied, LongHandler):
         if self.cancelled or self._control.taken:
             raise Interrupted
 
+    def _nap(self, seconds: float) -> None:
+        self._control.nap(_in_step(seconds))
+
+    async def _anap(self, seconds: float) -> None:
+        await self._control.anap(_in_step(seconds))
+
     def save_file(self, name: str, data: Source) -> SavedFile:
         """Keep a file with the job: bytes, or the pathlib.Path of a file, which is copied.
 
@@ -348,3 +362,9 @@ class Context(Supplied, LongHandler):
     def fault_point(self, name: str) -> None:
         """Name this place, so that a test can let the handler fail here; does nothing otherwise."""
         self._control.fault_point(name)
+
+
+def _in_step(seconds: float) -> float:
+    """Return how long a sleep lasts at most: to the end of the time of the step that it is in."""
+    step = step_here.get()
+    return seconds if step is None else min(seconds, step.left)

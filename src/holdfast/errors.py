@@ -25,6 +25,11 @@ HoldfastError
 │   ├── LockTimeoutError ↻        it did not become free in the time given
 │   ├── LockLostError             it was held, and may be another's by now
 │   └── LockStateError            it is held already, or not held, by who asks
+│   in the background
+├── BackgroundError               work in the background cannot begin, or not be waited for
+│   ├── BackgroundFullError ↻     as much runs as may, and it may not wait
+│   ├── BackgroundClosedError     the app was closed
+│   └── BackgroundCancelledError  it was cancelled: there is no result
 │   inside a worker
 ├── ResultEncodingError           a handler returned what cannot be stored
 ├── CursorError                   a cursor that cannot be saved, or not be used
@@ -144,6 +149,25 @@ class LockLostError(LockError):
 
 class LockStateError(LockError):
     """The lock is held already by this object, or it is not held by who gives it back."""
+
+
+# -- in the background -----------------------------------------------------------------------------------------
+
+
+class BackgroundError(HoldfastError):
+    """Work in the background cannot begin, or cannot be waited for like this."""
+
+
+class BackgroundFullError(BackgroundError):
+    """As much work runs in the background as may, and this may not wait for its turn; it was not begun."""
+
+
+class BackgroundClosedError(BackgroundError):
+    """The app was closed: nothing begins in its background any more."""
+
+
+class BackgroundCancelledError(BackgroundError):
+    """Work in the background was cancelled, or never began: it has no result."""
 
 
 # -- inside a worker ------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 from docs_session import ROOT, Session, blocks_of
 
 import holdfast
-from holdfast import Context, Holdfast, JobHandle, Window, errors, events
+from holdfast import Background, Context, Holdfast, JobHandle, Life, Window, errors, events
 from holdfast.cli.failures import ExitCode
 from holdfast.cli.jobview import job_fields
 from holdfast.cli.main import cli
@@ -118,7 +118,7 @@ NOT_FOR_USERS = {"caller", "result_type"}
 """What a handle goes by, and its repr does not show."""
 
 
-@pytest.mark.parametrize("kind", [Holdfast, Context, JobHandle])
+@pytest.mark.parametrize("kind", [Holdfast, Context, JobHandle, Background, Life])
 def test_every_member_of_what_users_hold_is_documented(kind):
     """Whatever an app, a context or a handle offers stands on the page about tasks."""
     text = (REFERENCE / "tasks.md").read_text()

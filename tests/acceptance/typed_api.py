@@ -11,6 +11,7 @@ from typing import Annotated, Any, assert_type
 from holdfast import (
     AnyOf,
     At,
+    Background,
     Calendar,
     Context,
     Cron,
@@ -18,6 +19,7 @@ from holdfast import (
     Exponential,
     Holdfast,
     JobHandle,
+    Life,
     Progress,
     Secret,
     Snooze,
@@ -149,6 +151,22 @@ async def wrong() -> None:
     nightly.enqueue(1)  # error: call-arg, reportCallIssue
     text: str = add.enqueue(1).result()  # error: assignment, reportAssignmentType
     send.enqueue(text, subject=text)
+
+
+async def count(life: Life, number: int) -> str:
+    await life.asleep(timedelta(seconds=1))
+    return str(number)
+
+
+def work_in_the_background() -> None:
+    assert_type(app.background(subtract, 1, b=2), Background[int])
+    assert_type(app.background(add, 1), Background[int])
+    assert_type(app.background(send, "a", subject="b"), Background[str])
+    assert_type(app.background(count, 1), Background[str])
+    assert_type(app.background.options(when_full="reject", name="sum")(subtract, 1, 2).result(), int)
+    app.background.options(when_full="drop")  # error: arg-type, reportArgumentType
+    app.background(subtract, 1)  # error: call-overload, reportCallIssue
+    app.background(count, "1")  # error: call-overload, reportCallIssue
 
 
 def wrong_options() -> None:

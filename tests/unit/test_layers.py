@@ -9,14 +9,14 @@ import holdfast
 ROOT = Path(holdfast.__file__).parent
 
 LAYERS = [
-    {"attendant", "awaiting", "core", "errors", "clock", "ids", "patience", "spelling", "wakeup", "words"},
-    {"settings", "events", "codec", "context", "durable", "hooks", "policy"},
+    {"attendant", "awaiting", "core", "errors", "clock", "ids", "naps", "patience", "spelling", "wakeup", "words"},
+    {"settings", "events", "codec", "context", "durable", "hooks", "life", "policy"},
     {"store"},
     {"signals", "waiter", "handle", "locks", "task", "schedule"},
     {"decorator", "reach"},
     {"worker", "watch"},
     {"incidents"},
-    {"supervisor"},
+    {"background", "supervisor"},
     {"app"},
     {"bench"},
     {"child", "cli"},

@@ -50,6 +50,9 @@ ORPHAN_CHECK = 0.2
 LAST_LINES = 1.0
 """Seconds for what was said last to reach the terminal."""
 
+LAST_WORK = 1.0
+"""Seconds for work that handlers have begun in the background, after the grace that their jobs had."""
+
 
 def main() -> None:
     """Run the child; never returns."""
@@ -109,6 +112,8 @@ async def _child(end: socket.socket) -> None:
         declaring = asyncio.create_task(bring_in_declared(app, configure.target, settings, backend, worker))
     try:
         await worker.run()
+        if app.backgrounds:
+            await app.background.aclose(LAST_WORK)
         await asyncio.gather(leave_lifespans(lifespans), cells.close())
     finally:
         if declaring is not None:

@@ -1,5 +1,6 @@
 """The step in which the code that asks runs."""
 
+import math
 import time
 from contextvars import ContextVar
 
@@ -13,6 +14,11 @@ class StepHere:
         self.name = name
         self.timeout = timeout
         self._ends_at = None if timeout is None else time.monotonic() + timeout
+
+    @property
+    def left(self) -> float:
+        """How many seconds it has yet."""
+        return math.inf if self._ends_at is None else max(0.0, self._ends_at - time.monotonic())
 
     @property
     def overdue(self) -> bool:

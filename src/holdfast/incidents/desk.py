@@ -205,8 +205,12 @@ class Desk:
             await arun_errand(calls.once, forget_outdated(calls.verbs, self._keeping, self._clock.now()))
 
     async def _write_the_last(self, calls: StoreCalls) -> None:
-        """Try once to write what is left, for a moment: on disk it is already."""
+        """Try to write what is left, for a moment: on disk it is already.
+
+        What was under way is asked for again first, and what it has grown by since is written after that.
+        """
         with suppress(StoreError, TimeoutError):
             async with asyncio.timeout(LAST_WRITES):
-                for case in self._cases.waiting():
-                    await self._write(calls, case)
+                while waiting := self._cases.waiting():
+                    for case in waiting:
+                        await self._write(calls, case)

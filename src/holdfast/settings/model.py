@@ -38,7 +38,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     folders may take; blocked_warning: how long a handler may block the event loop before a warning names it (None
     or 0: for ever); incident_locals: whether incidents show local variables, without what looks like a secret;
     files: the folder for the files that jobs save (None: beside a sqlite database; other stores need one), and
-    files_limit: how many bytes one of them may have.
+    files_limit: how many bytes one of them may have; background_limit: how many
+    pieces of work run in the background of a process at a time, and background_when_full: what becomes of more
+    (wait, reject, enqueue).
     """
 
     url: str = DEFAULT_URL
@@ -68,6 +70,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     incident_locals: bool = False
     files: str | None = None
     files_limit: int = 1_000_000_000
+    background_limit: int = 20
+    background_when_full: str = "wait"
 
     @property
     def beat_every(self) -> float:

@@ -189,6 +189,8 @@ _LABEL = TextRule(
 )
 """A name that people choose."""
 
+_WHEN_FULL = TextRule(re.compile(r"wait|reject|enqueue"), "must be wait, reject or enqueue", optional=False)
+
 RULES: Mapping[str, Rule] = MappingProxyType(
     {
         "url": _URL,
@@ -218,6 +220,8 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "incident_locals": FlagRule(),
         "files": FolderRule(),
         "files_limit": SizeRule(),
+        "background_limit": CountRule(MOST_AT_ONCE),
+        "background_when_full": _WHEN_FULL,
     }
 )
 """The rule of every setting, in the order of `Settings`."""

@@ -180,7 +180,7 @@ class HoldfastKit:
             due = [at for at in (worked.next_due_at, self._clockwork.next_due_at()) if at is not None and at > now]
             next_at = min(due, default=None)
             if next_at is None or next_at > ends_at:
-                self.advance(ends_at - now)
+                self.advance(max(ends_at - now, timedelta()))  # a handler that slept may have moved it further
                 return ran.done
             self.advance(next_at - now)
 

@@ -1,5 +1,6 @@
 """Attempts as a kit has them run: they meet faults, and what their handlers raise is kept for the test."""
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from functools import wraps
@@ -10,6 +11,7 @@ from holdfast.core.job import Claim, Ending, Progress
 from holdfast.durable.notebook import OwnNotebook
 from holdfast.hooks import CallNext
 from holdfast.store.backend import Backend
+from holdfast.testing.clock import FakeClock
 from holdfast.testing.faults import Faults, Killed
 from holdfast.worker.attempt import AnyTask
 from holdfast.worker.control import Control, StopReason
@@ -34,12 +36,14 @@ class WatchedControl(Control):
         open_notebook: Callable[[Control], OwnNotebook],
         *,
         backend: Backend,
+        clock: FakeClock,
         faults: Faults,
     ) -> None:
         super().__init__(claim, lease, report, open_notebook)
         self.evidence: str | None = None
         self.raised: BaseException | None = None
         self._backend = backend
+        self._clock = clock
         self._faults = faults
 
     @property
@@ -50,6 +54,20 @@ class WatchedControl(Control):
             if job is not None and job.cancel_requested:
                 self.tell(StopReason.CANCEL)
         return self.why is not None
+
+    def nap(self, seconds: float) -> None:
+        """Move the clock on by so much, unless the handler should end: nobody else would."""
+        self._move_to(self._clock.boot() + seconds)
+
+    async def anap(self, seconds: float) -> None:
+        """Move the clock on, after those who go to sleep beside it: they sleep at the same time."""
+        wakes_at = self._clock.boot() + seconds
+        await asyncio.sleep(0)
+        self._move_to(wakes_at)
+
+    def _move_to(self, boot: float) -> None:
+        if not self.cancelled:
+            self._clock.advance(max(0.0, boot - self._clock.boot()))
 
     def fault_point(self, name: str) -> None:
         """Meet the fault that waits here, if there is one; a killed attempt meets its end at every point."""

@@ -196,6 +196,7 @@ class InProcessWorker:
             self._progressed,
             self._saver.open,
             backend=self._backend,
+            clock=self._clock,
             faults=self._ground.faults,
         )
 

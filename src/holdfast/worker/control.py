@@ -17,6 +17,7 @@ from holdfast.durable.attempt import Durable
 from holdfast.durable.notebook import Notebook, OwnNotebook
 from holdfast.durable.port import Saving
 from holdfast.durable.shelf import Shelf
+from holdfast.naps import Naps
 from holdfast.words import one_line
 from holdfast.worker.lease import Lease
 from holdfast.worker.logtail import LogTail
@@ -71,6 +72,7 @@ class Control:
     __slots__ = (
         "_durable",
         "_lease",
+        "_naps",
         "_open",
         "_report",
         "attempt",
@@ -184,6 +186,32 @@ class Control:
                 self._durable, self.began_durable = self._durable or durable, True
         return self._durable
 
+    def nap(self, seconds: float) -> None:
+        """Block this thread for so long, or until the handler should end."""
+        naps = self._sleeps()
+        if not (self.cancelled or self.taken):  # or it was told before there was anybody to wake
+            naps.nap(seconds)
+
+    async def anap(self, seconds: float) -> None:
+        """Let the event loop go on for so long, or until the handler should end."""
+        naps = self._sleeps()
+        if not (self.cancelled or self.taken):
+            await naps.anap(seconds)
+
+    def wake(self) -> None:
+        """End the sleeps of the handler: it should end."""
+        naps: Naps | None = getattr(self, "_naps", None)
+        if naps is not None:
+            naps.end()
+
+    def _sleeps(self) -> Naps:
+        """Return the sleeps of the handler; only an attempt that sleeps has any, so others pay nothing for it."""
+        with _opening:
+            naps: Naps | None = getattr(self, "_naps", None)
+            if naps is None:
+                naps = self._naps = Naps()
+            return naps
+
     @property
     def _means(self) -> Means:
         if self.means is None:
@@ -218,11 +246,13 @@ class Control:
         """Ask the handler to end; the first reason given stays, but a lost claim overrules."""
         if self.goes_on or why is StopReason.LOST:
             self.why = why
+            self.wake()
 
     def ask_to_finish(self, opens_at: datetime) -> None:
         """Ask a handler that has started to end before a window begins; what it leaves goes on after its end."""
         if self.why is None and self.started_boot:
             self.why, self.opens_at = StopReason.WINDOW, opens_at
+            self.wake()
 
     def interrupt(self, why: StopReason) -> None:
         """Ask the handler to end and, where it is a coroutine in progress, cancel it."""

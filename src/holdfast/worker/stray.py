@@ -82,11 +82,12 @@ class Strays:
         *,
         lines: Lines | None = None,
         trace: Callable[[], str] | None = None,
+        scrub: Scrub = NO_SECRETS,
     ) -> bool:
         """Hear of an exception; tell whether it will be told. Never raises, nor waits for anything.
 
         `about` is what is known of it by name, `where` first; it is asked for only where it is told. `lines` and
-        `trace` are for what has no traceback of its own.
+        `trace` are for what has no traceback of its own; `scrub` takes out secrets that no attempt has.
         """
         try:
             with self._alone_in_thread() as alone:
@@ -97,7 +98,7 @@ class Strays:
                 with self._counting:
                     known = self._counted(kind, whose)
                 if not known:
-                    noticed = self._describe(error, kind[1], about(), whose(), trace)
+                    noticed = self._describe(error, kind[1], about(), whose(), trace, also=scrub)
                     with self._counting:
                         if not self._counted(kind, whose):  # another thread may have been quicker
                             self._piles.begin(kind, noticed)
@@ -150,9 +151,11 @@ class Strays:
         about: Mapping[str, str],
         whose: Whose | None,
         trace: Callable[[], str] | None,
+        *,
+        also: Scrub,
     ) -> Noticed:
         running = self._running()
-        scrubs = [control.scrub for control in running if control.scrub]
+        scrubs = [also, *(control.scrub for control in running if control.scrub)]
         if whose is not None and whose.scrub:
             scrubs.append(whose.scrub)
 

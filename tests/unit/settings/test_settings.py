@@ -73,6 +73,8 @@ class TestValues:
             "incident_locals": True,
             "files": "/var/lib/shop/files",
             "files_limit": 81_000_000,
+            "background_limit": 30,
+            "background_when_full": "reject",
         }
         app = Holdfast(**given)
         assert msgspec.structs.asdict(app.settings) == given | {"grace": 60, "recycle_memory": 70_000_000}
@@ -202,6 +204,8 @@ class TestEnvironment:
             "incident_locals": ("true", True),
             "files": ("/var/lib/files", "/var/lib/files"),
             "files_limit": ("2MB", 2_000_000),
+            "background_limit": ("7", 7),
+            "background_when_full": ("enqueue", "enqueue"),
         }
         environment = {f"HOLDFAST_{name.upper()}": text for name, (text, _) in said.items()}
         loaded = read_settings({"lease": 5, "concurrency": 3}, environment=environment)

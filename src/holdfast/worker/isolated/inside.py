@@ -116,6 +116,8 @@ class Inside:
         if control is None:
             return
         control.lease.told_lost, control.lease.buried = tell.lost, tell.taken
+        if tell.taken:
+            control.wake()
         if tell.opens_in is not None and control.opens_at is None:
             control.opens_at = self._clock.now() + timedelta(seconds=tell.opens_in)
         concluding = control.concluding or control.ending is not None  # that it is lost is our own doing then
@@ -124,6 +126,7 @@ class Inside:
         if tell.why is StopReason.TIMEOUT and control.cancellable:
             self._say(Where(control.claim.ref, stack_of(control.attempt)))
         control.why = tell.why
+        control.wake()
         if tell.interrupt:
             control.interrupt(tell.why)
 
