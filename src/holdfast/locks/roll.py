@@ -6,8 +6,8 @@ in one step. Who asks is given a place if one is free and it is its turn; else i
     asks ─► holds ─► renews … ─► gives back, or its time is over
       └─► in line ─┘ first at once, those behind it later, if those before it do not come
 
-A place that is free belongs to the first in line. It may be dead, so who is behind it waits a little longer for
-each one before it, and no more.
+A place that is free belongs to the first in line. It may be dead, so those behind it may have it a little later:
+after a while the second, then the next two, then the next four. So a whole line of dead ones is soon passed.
 """
 
 from datetime import datetime, timedelta
@@ -23,7 +23,7 @@ LONGEST = timedelta(days=1)
 """Nobody is granted a place for so long: what says so is nonsense, or the clock of the store was set back."""
 
 PRECEDENCE = timedelta(seconds=0.5)
-"""So long a free place is left to each who is before one in line."""
+"""So long a free place is left to those before one in line, before twice as many may have it."""
 
 PLACE_KEPT = timedelta(seconds=15)
 """How long one who waits keeps its place in line without a sign of life."""
@@ -120,7 +120,7 @@ def granted(roll: Roll, bid: Bid, now: datetime) -> Roll | None:
     if free < 1:
         return None
     behind = roll.rank(bid.id) - free + 1
-    if behind > 0 and roll.freed_at is not None and now < roll.freed_at + behind * PRECEDENCE:
+    if behind > 0 and roll.freed_at is not None and now < roll.freed_at + behind.bit_length() * PRECEDENCE:
         return None
     holder = Holder(bid.id, next_token(roll, now), now, now + bid.ttl, bid.owner)
     passed, rest = roll.line[: max(behind, 0)], roll.line[max(behind, 0) :]

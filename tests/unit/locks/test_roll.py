@@ -107,6 +107,13 @@ def test_who_does_not_come_keeps_those_behind_it_waiting_for_a_little_and_no_mor
     assert granted(roll, bid("third"), NOW + PRECEDENCE * 2) is not None
 
 
+def test_a_long_line_of_the_dead_is_soon_passed() -> None:
+    """As when a whole machine of those who wait is gone."""
+    roll = without(waiting(*(f"dead-{number}" for number in range(15))), "holder", NOW)
+    assert granted(roll, bid("newcomer"), NOW + PRECEDENCE * 3.99) is None
+    assert granted(roll, bid("newcomer"), NOW + PRECEDENCE * 4) is not None
+
+
 def test_who_did_not_come_soon_loses_its_place_unless_it_looks() -> None:
     """Many who wait may die at once: those behind them need not wait for each of them again and again."""
     roll = without(waiting("dead", "second", "third"), "holder", NOW)
