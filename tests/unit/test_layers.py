@@ -17,7 +17,7 @@ LAYERS = [
     {"worker", "watch"},
     {"incidents"},
     {"supervisor"},
-    {"app"},
+    {"app", "health"},
     {"bench"},
     {"child", "cli"},
     {"testing"},
