@@ -1,9 +1,9 @@
 """What is answered to whom: the guard first, then the path. No I/O: who serves brings the request and the look."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -12,6 +12,7 @@ from holdfast.health.report import Seen, judge
 
 LIVE, READY, HEALTH = "/livez", "/readyz", "/healthz"
 _METHODS = ("GET", "HEAD")
+_WORKING = "working"
 _ALWAYS = (
     ("Content-Type", "application/json"),
     ("Cache-Control", "no-store"),
@@ -33,7 +34,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What goes back. `length` is that of the body, which an answer to HEAD does not have."""
+    """What goes back. To HEAD it is the same as to GET, but for the body."""
 
     status: HTTPStatus
     headers: tuple[tuple[str, str], ...]
@@ -49,12 +50,21 @@ class Answer:
         return cls(status, headers, b"" if request.method == "HEAD" else body)
 
 
-class Answers:
-    """Answers of one process. `warm` tells whether its own worker works, if it is to have one."""
+class Hosting(Protocol):
+    """A host: it has a worker inside this process."""
 
-    def __init__(self, guard: Guard, warm: Callable[[], bool] | None = None) -> None:
+    @property
+    def state(self) -> str:
+        """How it is doing: `working` once its worker is warm, and until it is told to stop."""
+        ...
+
+
+class Answers:
+    """Answers of one process, in which a host may have its worker."""
+
+    def __init__(self, guard: Guard, host: Hosting | None = None) -> None:
         self._guard = guard
-        self._warm = warm
+        self._host = host
 
     def at_once(self, request: Request, malformed: HTTPStatus | None = None) -> Answer | None:
         """Return the answer that needs no look at the store; None where it needs one.
@@ -74,14 +84,8 @@ class Answers:
 
     def after(self, request: Request, seen: Seen) -> Answer:
         """Return the answer to one who may know what was seen."""
-        report = judge(seen, warm=None if self._warm is None else self._is_warm(self._warm))
+        report = judge(seen, warm=None if self._host is None else self._host.state == _WORKING)
         fields = report.fields()
         if request.path == READY:
             fields = {name: fields[name] for name in ("status", "checks")}
         return Answer.of(request, HTTPStatus.OK if report.ok else HTTPStatus.SERVICE_UNAVAILABLE, fields)
-
-    def _is_warm(self, warm: Callable[[], bool]) -> bool:
-        try:
-            return bool(warm())
-        except Exception:  # noqa: BLE001 - whoever cannot say that it is well is not
-            return False

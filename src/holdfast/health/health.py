@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Any
 
 from holdfast.errors import ConfigurationError
-from holdfast.health.answers import Answer, Answers, Request
+from holdfast.health.answers import Answer, Answers, Hosting, Request
 from holdfast.health.guard import RATE, Guard, check_token, read_networks
 from holdfast.health.looks import Asked, Looks, look_at
 from holdfast.health.report import Seen
@@ -35,8 +35,8 @@ class Health:
 
     Who asks needs the `token` (`Authorization: Bearer …`), unless its address is in one of the `networks`
     (`10.0.0.0/8`). One of the two must be given: behind a proxy on this machine, every peer is this machine.
-    `rate` is how many requests a second each peer may make. `ready` tells whether the worker inside this process
-    works; without it, one live worker anywhere will do.
+    `rate` is how many requests a second each peer may make. With a `host`, this process is ready while the worker
+    inside it works; without, while there is a live worker anywhere.
     """
 
     @options_of("Health")
@@ -47,7 +47,7 @@ class Health:
         token: str | None = None,
         networks: Sequence[str] = (),
         rate: float = RATE,
-        ready: Callable[[], bool] | None = None,
+        host: Hosting | None = None,
     ) -> None:
         if token is None and not networks:
             raise ConfigurationError(
@@ -58,7 +58,7 @@ class Health:
         if not (math.isfinite(rate) and rate > 0):
             raise ConfigurationError(f"rate is requests a second, more than 0, not {rate!r}")
         make_guard = partial(Guard, None if token is None else check_token(token), read_networks(networks), rate)
-        self._make: Callable[[], _Own] = lambda: _Own(Answers(make_guard(), ready), Looks(partial(look_at, app)))
+        self._make: Callable[[], _Own] = lambda: _Own(Answers(make_guard(), host), Looks(partial(look_at, app)))
         self._owns: dict[int, _Own] = {}
 
     def answer(self, request: Request, malformed: HTTPStatus | None = None) -> Answer:
