@@ -84,12 +84,15 @@ def keepalive(
     seconds = timeout.total_seconds()
     alive = KeepAlive(targets, partial(ping, timeout=seconds, token=token), fail_after=fail_after, longest=seconds)
     over: queue.SimpleQueue[int] = queue.SimpleQueue()
-    signal.signal(signal.SIGTERM, lambda _number, _frame: over.put(ExitCode.OK))
+    before = signal.signal(signal.SIGTERM, lambda _number, _frame: over.put(ExitCode.OK))
     rounds = threading.Thread(
         target=_run, args=(alive, teller, every.total_seconds(), 1 if once else count, over), daemon=True
     )
     rounds.start()
-    ctx.exit(over.get())
+    try:
+        ctx.exit(over.get())
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _run(

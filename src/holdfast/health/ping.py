@@ -9,7 +9,8 @@ import socket
 import ssl
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Self
@@ -95,7 +96,7 @@ def ping(target: Target, timeout: float, token: str | None = None) -> Pinged:
             break
         try:
             there = Target.of(urljoin(target.url.geturl(), leads_to))
-        except ConfigurationError:
+        except (ConfigurationError, ValueError):
             says = f"{status}, a redirect that cannot be followed"
             break
         if not target.leads_on(there):
@@ -110,25 +111,43 @@ def _get(target: Target, headers: dict[str, str], seconds: float) -> tuple[int, 
     if seconds <= 0:
         raise TimeoutError
     host, path = target.url.hostname or "", target.url._replace(scheme="", netloc="", fragment="").geturl() or "/"
-    kind = http.client.HTTPSConnection if target.url.scheme == "https" else http.client.HTTPConnection
-    connection = kind(host, target.port, timeout=seconds)
-    watch = threading.Timer(seconds, _cut, (connection,))  # the timeout of a socket begins anew with each byte
+    with (
+        socket.create_connection((host, target.port), seconds) as plain,
+        _cut_after(seconds, plain) as is_cut,
+        closing(http.client.HTTPConnection(host, target.port)) as connection,
+    ):
+        connection.default_port = _PORTS[target.url.scheme]
+        secured = target.url.scheme == "https"
+        connection.sock = (
+            ssl.create_default_context().wrap_socket(plain, server_hostname=host) if secured else plain
+        )
+        connection.request("GET", path, headers=headers)
+        with connection.getresponse() as answer:
+            answer.read(_LONGEST_ANSWER)
+        if is_cut():
+            raise TimeoutError  # what was cut off looks like an end
+        return answer.status, answer.getheader("Location")
+
+
+@contextmanager
+def _cut_after(seconds: float, connection: socket.socket) -> Iterator[Callable[[], bool]]:
+    """End a connection under the hands of whoever reads: the timeout of a socket begins anew with each byte."""
+    cut = threading.Event()
+    same = connection.dup()  # TLS takes over the one that it is given
+
+    def end() -> None:
+        cut.set()
+        with suppress(OSError):
+            same.shutdown(socket.SHUT_RDWR)
+
+    watch = threading.Timer(seconds, end)
     watch.daemon = True
     watch.start()
     try:
-        connection.request("GET", path, headers=headers)
-        answer = connection.getresponse()
-        answer.read(_LONGEST_ANSWER)
-        return answer.status, answer.getheader("Location")
+        yield cut.is_set
     finally:
         watch.cancel()
-        connection.close()
-
-
-def _cut(connection: http.client.HTTPConnection) -> None:
-    """End a connection under the hands of whoever reads from it."""
-    with suppress(OSError, AttributeError):
-        connection.sock.shutdown(socket.SHUT_RDWR)
+        same.close()
 
 
 def _phrase(status: int) -> str:
