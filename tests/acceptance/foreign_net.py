@@ -63,7 +63,7 @@ def foreign_machine():
 
 @contextmanager
 def _namespace():
-    """Give a process that has a namespace of its own, and takes it along when it ends, at the latest with the test."""
+    """Give a process with a namespace of its own, which goes when it ends: with the test at the latest."""
     holder = subprocess.Popen(["unshare", "--net", "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         holder.stdin.write(b"in\n")

@@ -251,7 +251,7 @@ def test_no_secret_is_in_an_answer_or_a_log(by_token, foreign):
 
 
 def test_a_store_that_hangs_is_told_of_in_time(tmp_path):
-    """It takes connections and says nothing: 503 within seconds, at once for the next ones; it is alive meanwhile."""
+    """It takes connections and says nothing: 503 within seconds, at once for the next ones, and it stays alive."""
     with socket.create_server(("127.0.0.1", 0)) as mute:
         url = f"redis://user:{SECRET}@127.0.0.1:{mute.getsockname()[1]}/0"
         with health_port(tmp_path, HOLDFAST_URL=url) as door:
