@@ -35,9 +35,9 @@ def ask(host, port, path="/healthz", method="GET", headers=None):
     """Return status, headers and body of the answer to a request that is sent as it is written."""
     connection = http.client.HTTPConnection(host, port, timeout=20)
     try:
-        connection.putrequest(method, "/", skip_accept_encoding=True)
+        connection.putrequest(method, "/", skip_host=True, skip_accept_encoding=True)
         connection._buffer[0] = f"{method} {path} HTTP/1.1".encode("latin-1")  # http.client would refuse odd ones
-        for name, value in (headers or {}).items():
+        for name, value in {"Host": "shop.example", **(headers or {})}.items():
             connection.putheader(name, value)
         connection.endheaders()
         answer = connection.getresponse()
