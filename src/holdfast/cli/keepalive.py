@@ -71,7 +71,7 @@ def keepalive(
     count: int | None,
     once: bool,
 ) -> None:
-    """Ping hosts again and again; tell when one goes down or comes back.
+    """Ping hosts again and again; tell who goes down or comes back.
 
     A host that has failed so often in a row is given up: an incident is opened in the store, if --url, HOLDFAST_URL
     or a settings file names one, and the exit code is 4. SIGTERM ends it with 0. With --count the exit code is 1
