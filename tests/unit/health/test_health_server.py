@@ -104,6 +104,10 @@ def test_a_stranger_is_told_the_same_whatever_is_sent(serve, sent):
     assert status(raw(serve(networks=["192.0.2.0/24"]), sent)) == 403
 
 
+def test_a_token_in_the_url_is_none(serve):
+    assert status(raw(serve(token=TOKEN), f"GET /livez?token={TOKEN} HTTP/1.1\r\n\r\n".encode())) == 401
+
+
 def test_half_a_request_is_none(serve):
     assert status(raw(serve(), b"GET /livez HTTP/1.1\r\nHost: here\r\n", end=True)) == 400
 
