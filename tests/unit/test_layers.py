@@ -17,7 +17,7 @@ LAYERS = [
     {"worker", "watch"},
     {"incidents"},
     {"background", "supervisor"},
-    {"app"},
+    {"app", "health"},
     {"bench"},
     {"child", "cli"},
     {"testing"},

@@ -25,6 +25,7 @@ _STYLES: Mapping[Trouble, str] = MappingProxyType(
         Trouble.STUCK: "yellow",
         Trouble.TIMEOUT: "yellow",
         Trouble.EXCEPTION: "red",
+        Trouble.UNREACHABLE: "bold red",
         Trouble.SNAPSHOT: "dim",
     }
 )

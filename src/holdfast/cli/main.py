@@ -40,6 +40,8 @@ _COMMANDS = (
     "stats",
     "why",
     "check",
+    "health",
+    "keepalive",
     "doctor",
     "migrate",
     "service",

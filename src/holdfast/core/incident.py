@@ -27,6 +27,8 @@ class Trouble(StrEnum):
     """A worker was heard of no more: its machine, or its supervisor with it, is gone."""
     EXCEPTION = "exception"
     """Something was raised where no attempt and no caller could hear of it."""
+    UNREACHABLE = "unreachable"
+    """A host that is kept alive did not answer, several times in a row."""
     SNAPSHOT = "snapshot"
     """Nothing: somebody asked for a picture of a living worker."""
 

@@ -253,6 +253,21 @@ class Worker(msgspec.Struct, frozen=True):
         return self.info.queues is None or queue in self.info.queues
 
 
+class QueueAge(msgspec.Struct, frozen=True):
+    """A queue with due jobs that nobody has claimed: since when the oldest of them is due."""
+
+    name: str
+    oldest_due_at: datetime
+    paused_at: datetime | None = None
+
+
+class QueueAges(msgspec.Struct, frozen=True):
+    """How old queues are by the store's time `now`, by name."""
+
+    now: datetime
+    queues: tuple[QueueAge, ...] = ()
+
+
 class Situation(msgspec.Struct, frozen=True):
     """All that is needed to say why a job is where it is."""
 
@@ -364,6 +379,10 @@ class Store(Protocol):
 
     def workers(self) -> Verb[tuple[Worker, ...]]:
         """Return the registered workers, oldest first."""
+        ...
+
+    def queue_ages(self) -> Verb[QueueAges]:
+        """Return each queue with due jobs that nobody has claimed. Costs no more with many jobs than with few."""
         ...
 
     def count(self) -> Verb[Mapping[State, int]]:

@@ -11,7 +11,7 @@ from holdfast.core.states import CLAIMED, FINAL, MOVES, WAITING, Move, Reason, S
 from holdfast.store.memory.reception import Reception, key_of
 from holdfast.store.memory.rows import JobRow, MemoRow
 from holdfast.store.memory.tables import Tables, in_one_step, verb
-from holdfast.store.protocol import JobFilter, Queue, Situation, Worker
+from holdfast.store.protocol import JobFilter, Queue, QueueAge, QueueAges, Situation, Worker
 from holdfast.store.refusals import key_taken, not_discarded, not_requeued, too_many_signals
 from holdfast.store.verb import Access, Verb
 from holdfast.store.waking import enqueuing
@@ -154,6 +154,17 @@ class ClientVerbs(Tables):
     def workers(self) -> tuple[Worker, ...]:
         """Return the registered workers, oldest first."""
         return self._view_workers()
+
+    @verb(Access.READ)
+    def queue_ages(self) -> QueueAges:
+        """Return each queue with due jobs that nobody has claimed."""
+        now = self._clock.now()
+        oldest: dict[str, datetime] = {}
+        for row in self._jobs.values():
+            if row.state_at(now) is State.READY:
+                oldest[row.new.queue] = min(oldest.get(row.new.queue, row.run_at), row.run_at)
+        ages = (QueueAge(name, oldest[name], self._paused_at.get(name)) for name in sorted(oldest))
+        return QueueAges(now, tuple(ages))
 
     @verb(Access.READ)
     def count(self) -> Mapping[State, int]:

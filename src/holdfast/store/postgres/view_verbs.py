@@ -12,7 +12,7 @@ from holdfast.core.states import Move, State
 from holdfast.store.postgres.pages import LONGEST_PAGE, parameters_of, walk_of
 from holdfast.store.postgres.rows import to_glance, to_worker
 from holdfast.store.postgres.verbs import PostgresVerbs, is_id
-from holdfast.store.protocol import JobFilter, Queue, Situation, Worker
+from holdfast.store.protocol import JobFilter, Queue, QueueAge, QueueAges, Situation, Worker
 from holdfast.store.sql_rows import Row, to_attempt, to_job
 from holdfast.store.times import from_micros, from_micros_or_none
 from holdfast.store.verb import Access, Last, Query, Steps, verb
@@ -76,6 +76,13 @@ class ViewVerbs(PostgresVerbs):
         """Return the registered workers, oldest first."""
         rows = yield from self._look("workers")
         return tuple(to_worker(row) for row in rows)
+
+    @verb(Access.READ)
+    def queue_ages(self) -> Steps[QueueAges]:
+        """Return each queue with due jobs that nobody has claimed."""
+        (now, *_), *rows = yield from self._look("queue_ages")
+        ages = (QueueAge(name, from_micros(at), from_micros_or_none(paused_at)) for _, name, at, paused_at in rows)
+        return QueueAges(from_micros(now), tuple(sorted(ages, key=lambda age: age.name)))
 
     @verb(Access.READ)
     def count(self) -> Steps[Mapping[State, int]]:

@@ -7,7 +7,7 @@ from operator import attrgetter
 from holdfast.core.job import Attempt, Glance, Job
 from holdfast.core.memo import Memo
 from holdfast.core.states import State
-from holdfast.store.protocol import JobFilter, Queue, Situation, Worker
+from holdfast.store.protocol import JobFilter, Queue, QueueAge, QueueAges, Situation, Worker
 from holdfast.store.redis.memo_texts import read_memo
 from holdfast.store.redis.packing import pack
 from holdfast.store.redis.rows import Row, pairs, to_attempt, to_glance, to_job, to_worker
@@ -77,6 +77,16 @@ class ViewVerbs:
         """Return the registered workers, oldest first."""
         rows = yield Script("workers")
         return tuple(to_worker(row) for row in rows)
+
+    @verb(Access.READ)
+    def queue_ages(self) -> Steps[QueueAges]:
+        """Return each queue with due jobs that nobody has claimed."""
+        now, rows = yield Script("queue_ages")
+        ages = (
+            QueueAge(name.decode(), from_micros(int(oldest)), from_micros_or_none(paused and int(paused)))
+            for name, oldest, paused in rows
+        )
+        return QueueAges(from_micros(int(now)), tuple(sorted(ages, key=attrgetter("name"))))
 
     @verb(Access.READ)
     def count(self) -> Steps[Mapping[State, int]]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from holdfast.core.job import Attempt, Glance, Job
 from holdfast.core.states import Move, State
-from holdfast.store.protocol import JobFilter, Queue, Situation, Worker
+from holdfast.store.protocol import JobFilter, Queue, QueueAge, QueueAges, Situation, Worker
 from holdfast.store.sql_rows import Row, to_attempt
 from holdfast.store.sqlite.rows import to_glance, to_job, to_worker
 from holdfast.store.sqlite.verbs import SqliteVerbs, to_json
@@ -58,6 +58,17 @@ class ViewVerbs(SqliteVerbs):
     def workers(self) -> Steps[tuple[Worker, ...]]:
         """Return the registered workers, oldest first."""
         return (yield from self._workers())
+
+    @verb(Access.READ)
+    def queue_ages(self) -> Steps[QueueAges]:
+        """Return each queue with due jobs that nobody has claimed."""
+        now = self._clock.now()
+        paused_at = dict((yield Query(self._sql["paused_queues"])))
+        rows = yield Query(self._sql["queue_ages"], (to_micros(now),))
+        return QueueAges(
+            now,
+            tuple(QueueAge(name, from_micros(at), from_micros_or_none(paused_at.get(name))) for name, at in rows),
+        )
 
     @verb(Access.READ)
     def count(self) -> Steps[Mapping[State, int]]:

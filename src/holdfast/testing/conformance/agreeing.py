@@ -74,6 +74,7 @@ class History:
         self._ask(lambda verbs: verbs.list_jobs(which))
         self._ask(lambda verbs: verbs.unsettled(None))
         self._ask(lambda verbs: verbs.count())
+        self._ask(lambda verbs: verbs.queue_ages())
         self._look_at_records()
 
     def compare(self) -> None:

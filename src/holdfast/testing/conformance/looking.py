@@ -2,9 +2,10 @@
 
 from datetime import timedelta
 
+from holdfast.core.crash import DeathKind
 from holdfast.core.job import Job
 from holdfast.core.states import Move, State
-from holdfast.store.protocol import JobFilter, Queue, WorkerInfo
+from holdfast.store.protocol import JobFilter, Queue, QueueAge, WorkerInfo
 from holdfast.testing.conformance.harness import LEASE, Harness
 
 
@@ -110,6 +111,38 @@ class Looking:
         )
         harness.run(harness.verbs.resume("a"))
         assert [queue.name for queue in harness.run(harness.verbs.queues())] == ["b", "c"]
+
+    def test_the_age_of_a_queue_is_that_of_its_oldest_due_job(self, harness: Harness) -> None:
+        """Whatever its priority, and whether it came due or was so on arrival; claimed ones do not count."""
+        assert harness.run(harness.verbs.queue_ages()).queues == ()
+        began = harness.clock.now()
+        harness.enqueue(queue="b", priority=-3, delay=timedelta(seconds=2))
+        harness.enqueue(queue="later", delay=timedelta(hours=1))
+        for state in State:
+            if state not in {State.READY, State.SCHEDULED}:
+                harness.place(state, queue=state)
+        harness.clock.advance(5)
+        harness.enqueue(queue="b", priority=7)
+        harness.enqueue(queue="b")
+        harness.enqueue(queue="a")
+        harness.enqueue(queue="a")
+        harness.run(harness.verbs.pause("a"))
+        harness.clock.advance(1)
+        ages = harness.run(harness.verbs.queue_ages())
+        assert ages.now == harness.clock.now()
+        assert ages.queues == (
+            QueueAge("a", began + timedelta(seconds=5), began + timedelta(seconds=5)),
+            QueueAge("b", began + timedelta(seconds=2)),
+        )
+
+    def test_a_queue_is_as_old_as_its_oldest_suspect(self, harness: Harness) -> None:
+        """They wait for a process of their own, and wait all the same."""
+        placed = harness.place(State.RUNNING, queue="q")
+        harness.bury(placed.worker, DeathKind.CRASHED, frozenset({placed.ref}))
+        crashed_at = harness.job(placed.job_id).run_at
+        harness.clock.advance(3)
+        harness.enqueue(queue="q")
+        assert harness.run(harness.verbs.queue_ages()).queues == (QueueAge("q", crashed_at),)
 
     def test_workers_oldest_first(self, harness: Harness) -> None:
         """Workers are shown as they registered, with their beats and what they have."""

@@ -255,6 +255,41 @@ SELECT {shown} AS state, count(*) FROM holdfast.waiting AS waiting GROUP BY 1
 UNION ALL
 SELECT {in_hand} AS state, count(*) FROM holdfast.claim AS claim GROUP BY 1;
 
+-- name: queue_ages
+-- takes: now bigint
+-- Since when the oldest due job that nobody has claimed is due, of each queue that has one, and since when the queue is
+-- paused. The first row has no queue, and is there for the time alone. Of each level the first job of each kind is
+-- looked up in an index.
+WITH {moment},
+level AS MATERIALIZED (SELECT DISTINCT queue, priority FROM holdfast.level),
+first AS MATERIALIZED (
+    SELECT level.queue, due.run_at FROM level CROSS JOIN LATERAL (
+        (
+            SELECT fresh.run_at FROM holdfast.fresh AS fresh
+            WHERE fresh.queue = level.queue AND fresh.priority = level.priority ORDER BY fresh.xid, fresh.seq LIMIT 1
+        )
+        UNION ALL
+        (
+            SELECT waiting.run_at FROM holdfast.waiting AS waiting
+            WHERE NOT waiting.blocked AND waiting.queue = level.queue AND NOT waiting.alone
+                AND waiting.priority = level.priority
+            ORDER BY waiting.run_at, waiting.seq LIMIT 1
+        )
+        UNION ALL
+        (
+            SELECT waiting.run_at FROM holdfast.waiting AS waiting
+            WHERE NOT waiting.blocked AND waiting.queue = level.queue AND waiting.alone
+                AND waiting.priority = level.priority
+            ORDER BY waiting.run_at, waiting.seq LIMIT 1
+        )
+    ) AS due
+    WHERE due.run_at <= (SELECT now FROM moment)
+)
+SELECT moment.now, NULL AS queue, NULL::bigint AS oldest, NULL::bigint AS paused_at FROM moment
+UNION ALL
+SELECT NULL, first.queue, min(first.run_at), (SELECT paused_at FROM holdfast.queue WHERE name = first.queue)
+FROM first GROUP BY first.queue;
+
 -- name: workers
 -- takes: now bigint
 -- Every registered worker, oldest first.

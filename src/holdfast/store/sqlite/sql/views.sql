@@ -95,6 +95,40 @@ SELECT job.queue, {shown} AS shown, count(*) FROM holdfast_job AS job GROUP BY j
 -- Which queues are paused since when.
 SELECT name, paused_at FROM holdfast_queue;
 
+-- name: queue_ages
+-- takes: now
+-- Since when the oldest due job that nobody has claimed is due, of each queue that has one. Jumps from queue to queue
+-- and from priority to priority in the index of ready jobs. Those that are due and not ready yet are few, or there is
+-- nobody who claims.
+WITH RECURSIVE of_queue (queue) AS (
+    SELECT min(queue) FROM holdfast_job WHERE state = {ready}
+    UNION ALL
+    SELECT (SELECT min(queue) FROM holdfast_job WHERE state = {ready} AND queue > of_queue.queue)
+    FROM of_queue WHERE of_queue.queue IS NOT NULL
+),
+of_level (queue, alone, priority) AS (
+    SELECT of_queue.queue, kind.value, (
+        SELECT max(priority) FROM holdfast_job
+        WHERE state = {ready} AND queue = of_queue.queue AND alone = kind.value
+    )
+    FROM of_queue CROSS JOIN json_each('[0, 1]') AS kind WHERE of_queue.queue IS NOT NULL
+    UNION ALL
+    SELECT of_level.queue, of_level.alone, (
+        SELECT max(priority) FROM holdfast_job
+        WHERE state = {ready} AND queue = of_level.queue AND alone = of_level.alone AND priority < of_level.priority
+    )
+    FROM of_level WHERE of_level.priority IS NOT NULL
+)
+SELECT queue, min(run_at) FROM (
+    SELECT of_level.queue, (
+        SELECT min(run_at) FROM holdfast_job
+        WHERE state = {ready} AND queue = of_level.queue AND alone = of_level.alone AND priority = of_level.priority
+    ) AS run_at
+    FROM of_level WHERE of_level.priority IS NOT NULL
+    UNION ALL
+    SELECT queue, min(run_at) FROM holdfast_job WHERE state = {scheduled} AND run_at <= :now GROUP BY queue
+) WHERE run_at <= :now GROUP BY queue ORDER BY queue;
+
 -- name: states
 -- takes: now
 -- How many jobs are in each state.

@@ -1,0 +1,156 @@
+"""`holdfast health`: the health of an app or a store on a port of its own, or told once, for probes."""
+
+import signal
+import threading
+from types import FrameType
+from typing import TypeVar
+
+import click
+from rich.text import Text
+
+from holdfast.cli.connection import Wanted, about_a_store
+from holdfast.cli.failures import ExitCode, wrong_usage
+from holdfast.cli.options import examples
+from holdfast.cli.output import Column, cut, say, say_heading, say_json, say_table
+from holdfast.cli.target import app_dir_option, find_meant, target_argument
+from holdfast.cli.tokenfile import token_file_option
+from holdfast.health import LOOPBACK, Health, Report
+from holdfast.health.report import Check, QueueHealth, judge
+from holdfast.health.server import HealthServer, is_of_this_machine
+from holdfast.settings import Settings
+from holdfast.store.backend import Backend
+from holdfast.store.open import absolute_url, open_backend, refuse_missing_store
+from holdfast.store.protocol import Store
+from holdfast.store.verb import Verb
+from holdfast.words import span
+
+T = TypeVar("T")
+
+
+@click.command(
+    epilog=examples(
+        "holdfast health myproject.jobs:app",
+        "holdfast health --url redis://queue.example:6379/0 --port 8090",
+        "holdfast health myproject.jobs:app --host 0.0.0.0 --token-file /run/secrets/health",
+        "holdfast health myproject.jobs:app --host 0.0.0.0 --allow 10.0.0.0/8 --allow 127.0.0.1",
+        "holdfast health --once --json",
+    )
+)
+@target_argument
+@app_dir_option
+@click.option(
+    "--once", is_flag=True, help="Tell it once, and end: 0 if all is well, 1 if not, 3 without the store."
+)
+@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Where to listen.")
+@click.option("--port", type=click.IntRange(0, 65_535), default=8090, help="On which port; 0 for any that is free.")
+@token_file_option
+@click.option(
+    "--allow", multiple=True, metavar="CIDR", help="Who may ask without a token; may be given several times."
+)
+@click.pass_context
+@about_a_store
+def health(
+    wanted: Wanted,
+    ctx: click.Context,
+    /,
+    *,
+    target: str | None,
+    app_dir: str,
+    once: bool,
+    host: str,
+    port: int,
+    token: str | None,
+    allow: tuple[str, ...],
+) -> None:
+    """Serve /livez, /readyz and /healthz, or tell once how things are.
+
+    Only this machine may ask, unless there is a token or an --allow: then who is in a network that is allowed, and
+    anybody else with the token. A list that is given replaces this machine, too.
+    """
+    store = _Existing(find_meant(wanted, target, app_dir).loaded.settings)
+    try:
+        asked = Health(store, token=token, networks=allow or (() if token else LOOPBACK))
+        if once:
+            ctx.exit(_told_once(asked, as_json=wanted.as_json))
+        if not (token or allow) and not is_of_this_machine(host, port):
+            raise wrong_usage(
+                f"--host {host} is reached from other machines: add --token-file, or --allow for those who may ask"
+            )
+        _serve(asked, host, port)
+    finally:
+        store.close()
+
+
+class _Existing:
+    """A store that is opened when it is there: a probe must not make one, and may come before it."""
+
+    def __init__(self, settings: Settings) -> None:
+        absolute_url(settings.url)  # raises for one that lives in another process
+        self._settings = settings
+        self._backend: Backend | None = None
+
+    @property
+    def verbs(self) -> Store:
+        """What it can do."""
+        return self._opened().verbs
+
+    def call(self, verb: Verb[T]) -> T:
+        """Run a verb."""
+        return self._opened().run(verb)
+
+    def _opened(self) -> Backend:
+        if self._backend is None:
+            refuse_missing_store(self._settings)
+            self._backend = open_backend(self._settings)
+        return self._backend
+
+    def close(self) -> None:
+        """Let go of it."""
+        if self._backend is not None:
+            self._backend.close()
+
+
+def _serve(asked: Health, host: str, port: int) -> None:
+    with HealthServer(asked, host, port) as server:
+
+        def stop(_number: int, _frame: FrameType | None) -> None:
+            threading.Thread(target=server.shutdown, daemon=True).start()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, stop)
+        click.echo(f"health is told at {server.url}/healthz")
+        server.serve_forever()
+
+
+def _told_once(asked: Health, *, as_json: bool) -> ExitCode:
+    report = judge(asked.look())
+    if as_json:
+        say_json(report.fields())
+    else:
+        _tell(report)
+    if report.at is None:
+        return ExitCode.STORE
+    return ExitCode.OK if report.ok else ExitCode.FAILED
+
+
+def _tell(report: Report) -> None:
+    say_table(report.checks, _CHECK_COLUMNS)
+    if report.queues:
+        say_heading("Queues with due jobs")
+        say_table(list(report.queues.items()), _QUEUE_COLUMNS)
+    beat = "no beat is known" if report.last_beat is None else f"the last beat {span(report.last_beat)} ago"
+    style, word = ("green", "All is well") if report.ok else ("bold red", "Not ready")
+    told = f"; {beat}, lag {span(report.lag)}" if report.at else ""
+    say(Text(f"\n{word}{told}.", style=style))
+
+
+_CHECK_COLUMNS: list[Column[Check]] = [
+    Column("CHECK", lambda check: check.name),
+    Column("", lambda check: Text("ok", style="green") if check.ok else Text("failing", style="bold red")),
+    Column("WHAT IS FOUND", lambda check: check.says, shrinks=True),
+]
+_QUEUE_COLUMNS: list[Column[tuple[str, QueueHealth]]] = [
+    Column("QUEUE", lambda row: cut(row[0])),
+    Column("OLDEST WAITS", lambda row: span(row[1].age), justify="right"),
+    Column("", lambda row: row[1].held_up or ""),
+]

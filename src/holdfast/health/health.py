@@ -1,0 +1,123 @@
+"""The face of it: an ASGI app and a WSGI app about the health of an app, to be mounted in your own."""
+
+import math
+import os
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+
+from holdfast.errors import ConfigurationError
+from holdfast.health.answers import Answer, Answers, Hosting, Request
+from holdfast.health.guard import RATE, Guard, check_token, read_networks
+from holdfast.health.looks import Asked, Looks, look_at
+from holdfast.health.report import Seen
+from holdfast.spelling import options_of
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+_POLICY_VIOLATION = 1008
+
+
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """What each process has of its own: locks and threads do not come along through a fork."""
+
+    answers: Answers
+    looks: Looks
+
+
+class Health:
+    """Answers `/livez`, `/readyz` and `/healthz` about an app: mount `health.asgi` or `health.wsgi` in your own.
+
+    Who asks needs the `token` (`Authorization: Bearer …`), unless its address is in one of the `networks`
+    (`10.0.0.0/8`). One of the two must be given: behind a proxy on this machine, every peer is this machine.
+    `rate` is how many requests a second each peer may make. With a `host`, this process is ready while the worker
+    inside it works; without, while there is a live worker anywhere.
+    """
+
+    @options_of("Health")
+    def __init__(
+        self,
+        app: Asked,
+        *,
+        token: str | None = None,
+        networks: Sequence[str] = (),
+        rate: float = RATE,
+        host: Hosting | None = None,
+    ) -> None:
+        if token is None and not networks:
+            raise ConfigurationError(
+                "Health needs a token or networks: behind a proxy on the same machine every peer is this machine,"
+                " and it would be open to all; give token=… (`openssl rand -hex 32` makes one) or"
+                " networks=['10.0.0.0/8']"
+            )
+        if not (math.isfinite(rate) and rate > 0):
+            raise ConfigurationError(f"rate is requests a second, more than 0, not {rate!r}")
+        make_guard = partial(Guard, None if token is None else check_token(token), read_networks(networks), rate)
+        self._make: Callable[[], _Own] = lambda: _Own(Answers(make_guard(), host), Looks(partial(look_at, app)))
+        self._owns: dict[int, _Own] = {}
+
+    def answer(self, request: Request, malformed: HTTPStatus | None = None) -> Answer:
+        """Return the answer to a request; where it takes a look at the store, wait for that."""
+        own = self._own()
+        return own.answers.at_once(request, malformed) or own.answers.after(request, own.looks.seen())
+
+    def look(self) -> Seen:
+        """Look at the store, or return what was seen a moment ago."""
+        return self._own().looks.seen()
+
+    async def asgi(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve as an ASGI app."""
+        if scope["type"] == "lifespan":
+            await _live(receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
+        else:
+            request = _asgi_request(scope)
+            own = self._own()
+            answer = own.answers.at_once(request) or own.answers.after(request, await own.looks.aseen())
+            headers = [(name.lower().encode(), value.encode()) for name, value in answer.headers]
+            await send({"type": "http.response.start", "status": int(answer.status), "headers": headers})
+            await send({"type": "http.response.body", "body": answer.body})
+
+    def wsgi(self, environ: MutableMapping[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        """Serve as a WSGI app."""
+        given = environ.get("HTTP_AUTHORIZATION")
+        credentials = () if given is None else (given.encode("latin-1", "replace"),)
+        path, peer = environ.get("PATH_INFO", ""), environ.get("REMOTE_ADDR")
+        answer = self.answer(Request(environ["REQUEST_METHOD"], path, peer, credentials))
+        start_response(f"{answer.status.value} {answer.status.phrase}", list(answer.headers))
+        return [answer.body] if answer.body else []
+
+    def _own(self) -> _Own:
+        pid = os.getpid()
+        own = self._owns.get(pid)
+        if own is None:
+            # No lock here, it might have been held during a fork: of two threads the first wins.
+            own = self._owns.setdefault(pid, self._make())
+            for other in [each for each in self._owns if each != pid]:
+                self._owns.pop(other, None)
+        return own
+
+
+def _asgi_request(scope: Scope) -> Request:
+    """Return what is asked; of a mounted app, the path is what comes after where it is mounted."""
+    credentials = tuple(value for name, value in scope["headers"] if name.lower() == b"authorization")
+    client = scope.get("client")
+    root = scope.get("root_path", "").rstrip("/")
+    path = scope["path"]
+    below = path.removeprefix(root) if path.startswith(f"{root}/") else path
+    return Request(scope["method"], below, client[0] if client else None, credentials)
+
+
+async def _live(receive: Receive, send: Send) -> None:
+    """Go along with the life of a server that has this as its only app: there is nothing to begin or to end."""
+    while True:
+        phase = (await receive())["type"]
+        await send({"type": f"{phase}.complete"})
+        if phase == "lifespan.shutdown":
+            return

@@ -1,0 +1,120 @@
+"""Looks at the store for all who ask: one at a time, one a second at most, and nobody waits for it for long.
+
+none ─(somebody asks)─► going on ─(the store answers)─► seen ─(asked again, a second later)─► going on …
+                            └─(too long)─► whoever asks is told so at once, until it has ended
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from holdfast.core.record import Kind
+from holdfast.errors import HoldfastError
+from holdfast.health.report import Seen
+from holdfast.schedule.published import read_windows
+from holdfast.store.protocol import Store
+from holdfast.store.verb import Verb
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+EVERY = 1.0
+"""Seconds between the beginnings of two looks."""
+
+PATIENCE = 3.0
+"""Seconds after which a store that has not answered is not waited for any longer."""
+
+_SILENT = Seen(problem="does not answer")
+_FAILED = Seen(problem="cannot be used")
+
+
+class Asked(Protocol):
+    """Whose store is looked at: an app, for one."""
+
+    @property
+    def verbs(self) -> Store:
+        """What its store can do."""
+        ...
+
+    def call(self, verb: Verb[T]) -> T:
+        """Run a verb."""
+        ...
+
+
+def look_at(asked: Asked) -> Seen:
+    """Ask the store for all that a report says."""
+    began_at = time.monotonic()
+    workers = asked.call(asked.verbs.workers())
+    ages = asked.call(asked.verbs.queue_ages())
+    windows = asked.call(asked.verbs.records(Kind.WINDOW))
+    return Seen(time.monotonic() - began_at, workers, ages, read_windows(windows))
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    began_at: float
+    seen: Future[Seen] = field(default_factory=Future)
+
+
+class Looks:
+    """The looks of one process. Any thread, and any event loop, may ask for what was seen last."""
+
+    def __init__(
+        self, look: Callable[[], Seen], patience: float = PATIENCE, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._look = look
+        self._patience = patience
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._last: _Look | None = None
+        self._problem: str | None = None
+
+    def seen(self) -> Seen:
+        """Return what the store said a second ago at most, or that it does not answer."""
+        last, left = self._current()
+        try:
+            return last.seen.result(left)
+        except TimeoutError:
+            return _SILENT
+
+    async def aseen(self) -> Seen:
+        """Do as `seen` does, without blocking the event loop and without a thread for each who waits."""
+        last, left = self._current()
+        waiting = asyncio.wrap_future(last.seen)
+        done, _ = await asyncio.wait([waiting], timeout=left)
+        return waiting.result() if done else _SILENT
+
+    def _current(self) -> tuple[_Look, float]:
+        """Return the look to wait for, and for how long."""
+        with self._lock:
+            now = self._clock()
+            if self._last is None or (self._last.seen.done() and now - self._last.began_at >= EVERY):
+                self._last = _Look(now)
+                threading.Thread(
+                    target=self._go, args=(self._last.seen,), name="holdfast-health", daemon=True
+                ).start()
+            return self._last, max(0.0, self._last.began_at + self._patience - now)
+
+    def _go(self, seen: "Future[Seen]") -> None:
+        try:
+            found, problem = self._look(), None
+        except HoldfastError as error:
+            found, problem = _FAILED, str(error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, those who wait are to be told
+            found, problem = _FAILED, f"internal error: {type(error).__name__}"
+        self._tell(problem)
+        seen.set_result(found)
+
+    def _tell(self, problem: str | None) -> None:
+        """Log what is wrong when it begins, and when it is over: answers do not say it."""
+        if problem is not None and self._problem is None:
+            log.warning("health: the store cannot be asked: %s", problem)
+        elif problem is None and self._problem is not None:
+            log.info("health: the store answers again")
+        self._problem = problem

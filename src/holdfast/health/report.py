@@ -1,0 +1,123 @@
+"""What a look at the store means: is it all well, and how far behind are the queues. Pure.
+
+Nothing in a report names a machine, a URL, a task or an argument.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cache
+from importlib.metadata import version
+from typing import Any
+
+from holdfast.store.protocol import QueueAge, QueueAges, Worker
+from holdfast.watch.closed import Windows, queue_closed
+from holdfast.words import counted, span
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a look at the store brought, and how many seconds it took; `problem` if the store did not answer."""
+
+    took: float = 0.0
+    workers: tuple[Worker, ...] = ()
+    ages: QueueAges | None = None
+    windows: Windows = ()
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that has to be well."""
+
+    name: str
+    ok: bool
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueHealth:
+    """A queue with due jobs that nobody has claimed: how long the oldest waits, and who wants that, if anybody."""
+
+    age: timedelta
+    held_up: str | None = None
+    """`paused` or `closed`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How things are. `lag` is the age of the oldest queue that nothing holds up on purpose."""
+
+    checks: tuple[Check, ...]
+    at: datetime | None = None
+    last_beat: timedelta | None = None
+    """How long ago the last beat of any worker was."""
+    workers: int = 0
+    queues: Mapping[str, QueueHealth] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether all is well, so that work may be sent here."""
+        return all(check.ok for check in self.checks)
+
+    @property
+    def lag(self) -> timedelta:
+        """How long the job waits that has been due longest, and should be running."""
+        late = (queue.age for queue in self.queues.values() if queue.held_up is None)
+        return max(late, default=timedelta())
+
+    def fields(self) -> dict[str, Any]:
+        """Return the report as JSON has it; spans are seconds."""
+        return {
+            "status": "ok" if self.ok else "failing",
+            "version": holdfast_version(),
+            "time": self.at,
+            "last_beat": None if self.last_beat is None else _seconds(self.last_beat),
+            "lag": _seconds(self.lag) if self.at else None,
+            "workers": self.workers,
+            "queues": {
+                name: {"age": _seconds(queue.age), "held_up": queue.held_up} for name, queue in self.queues.items()
+            },
+            "checks": [{"check": check.name, "ok": check.ok, "says": check.says} for check in self.checks],
+        }
+
+
+@cache
+def holdfast_version() -> str:
+    """Return the version of Holdfast that is installed."""
+    return version("holdfast")
+
+
+def judge(seen: Seen, *, warm: bool | None = None) -> Report:
+    """Return what a look means; `warm` is whether the worker of this very process works, if it is to have one."""
+    if seen.ages is None:
+        store = Check("store", ok=False, says=f"the store {seen.problem}")
+        return Report((store,) if warm is None else (store, _of_this_process(warm=warm)))
+    live = [worker for worker in seen.workers if worker.is_live]
+    store = Check("store", ok=True, says=f"answered within {span(timedelta(seconds=seen.took))}")
+    workers = _fleet(len(live)) if warm is None else _of_this_process(warm=warm)
+    return Report(
+        (store, workers),
+        seen.ages.now,
+        min((worker.beat_age for worker in seen.workers), default=None),
+        len(live),
+        {queue.name: _queue(queue, seen.ages.now, seen.windows) for queue in seen.ages.queues},
+    )
+
+
+def _fleet(live: int) -> Check:
+    return Check("workers", ok=live > 0, says=f"{counted(live, 'live worker')}" if live else "no live worker")
+
+
+def _of_this_process(*, warm: bool) -> Check:
+    return Check("worker", ok=warm, says="works" if warm else "does not work, or not yet")
+
+
+def _queue(queue: QueueAge, now: datetime, windows: Windows) -> QueueHealth:
+    closed = queue_closed(windows, queue.name, now) is not None
+    held_up = "paused" if queue.paused_at is not None else "closed" if closed else None
+    return QueueHealth(max(timedelta(), now - queue.oldest_due_at), held_up)
+
+
+def _seconds(length: timedelta) -> float:
+    return round(length.total_seconds(), 3)

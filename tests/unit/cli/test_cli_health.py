@@ -1,0 +1,80 @@
+"""`health`: told once, with an exit code for probes, and who may not listen where."""
+
+import json
+import socket
+
+import pytest
+from cli_world import WORKER, answer, assert_refused, bare
+
+from holdfast.core.crash import Death, DeathKind
+
+FAILED, USAGE, STORE = 1, 2, 3
+
+
+def test_all_is_well(world, holdfast):
+    world.enqueue(queue="mail")
+    report = answer(holdfast("health", "--once", "--json"))
+    assert (report["status"], report["workers"], list(report["queues"])) == ("ok", 1, ["mail"])
+    text = holdfast("health", "--once").stdout
+    assert "All is well; the last beat" in text
+    assert "mail" in text
+
+
+def test_without_a_worker_it_is_not_ready(world, holdfast):
+    world.do(world.verbs.bury(WORKER, Death(DeathKind.STOPPED)))
+    result = holdfast("health", "--once", "--json")
+    assert result.exit_code == FAILED
+    assert json.loads(result.stdout)["checks"][1] == {"check": "workers", "ok": False, "says": "no live worker"}
+    assert "Not ready; no beat is known, lag 0 ms." in holdfast("health", "--once").stdout
+
+
+def test_a_queue_that_is_paused_is_told_so(world, holdfast):
+    world.enqueue(queue="mail")
+    world.do(world.verbs.pause("mail"))
+    assert "paused" in holdfast("health", "--once").stdout
+
+
+def test_a_store_that_is_not_there_is_told_and_not_made(tmp_path):
+    result = bare("health", "--once", "--url", f"sqlite:///{tmp_path}/none.db")
+    assert result.exit_code == STORE
+    assert "the store cannot be used" in result.stdout
+    assert list(tmp_path.iterdir()) == []
+    assert_refused(bare("health", "--once", "--url", "memory://"), USAGE, "lives inside one process")
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
+def test_others_are_not_let_in_by_oversight(holdfast, host):
+    assert_refused(holdfast("health", "--host", host), USAGE, "is reached from other machines: add --token-file")
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--allow", "10.0.0.1/8"], "is no network"),
+        (["--port", "99999"], "--port"),
+        (["--token-file", "nowhere"], "nowhere cannot be read: No such file"),
+        (["--host", "no such host"], "no address to listen on"),
+    ],
+)
+def test_nonsense_is_wrong_usage(holdfast, args, words):
+    assert_refused(holdfast("health", *args), USAGE, words)
+
+
+@pytest.mark.parametrize("held", ["", "\n", "two words of it all", "x" * 5000, "grüße-grüße-grüße"])
+def test_a_file_without_a_token(holdfast, tmp_path, held):
+    file = tmp_path / "token"
+    file.write_text(held)
+    assert_refused(holdfast("health", "--token-file", str(file)), USAGE, "must hold one token")
+
+
+def test_a_token_that_could_be_guessed_is_not_repeated(holdfast, tmp_path):
+    file = tmp_path / "token"
+    file.write_text("hunter2")
+    result = holdfast("health", "--token-file", str(file))
+    assert_refused(result, USAGE, "the token has 7 characters, and must have 16 or more")
+    assert "hunter2" not in result.stderr
+
+
+def test_a_port_that_is_taken_is_told(holdfast):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert_refused(holdfast("health", "--port", str(taken.getsockname()[1])), FAILED, "in use")
