@@ -32,9 +32,9 @@ lint: $(STAMP) ## check style, format and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-prove: $(STAMP) ## run acceptance tests at full size: make prove NAME=kill
+prove: $(STAMP) ## run tests at full size: make prove NAME=kill
 	@test -n "$(NAME)" || { echo 'make: say which, as in: make prove NAME=kill' >&2; exit 2; }
-	HOLDFAST_PROVE=1 $(BIN)/python -m pytest tests/acceptance -k "$(NAME)" -v --timeout 3600 $(ARGS)
+	HOLDFAST_PROVE=1 $(BIN)/python -m pytest tests -k "$(NAME)" -v --timeout 3600 $(ARGS)
 
 simulate: $(STAMP) ## run the simulator over many seeds: make simulate SEEDS=2000
 	$(BIN)/python -m holdfast.testing.simulator --seeds $(SEEDS) $(ARGS)

@@ -24,7 +24,7 @@ from processes import import_time, run_python
 from report import show
 
 PERCENTILES = 100
-IMPORTS = 11
+MOST_IMPORTS = 11
 BESIDE = "Beside it: checkpoints.py (what ctx.resume costs a loop), hot_path.py (instructions of a job)."
 PEERS_PYTHON = Path(os.environ.get("BENCH_PEERS_PYTHON", sys.executable)).absolute()
 
@@ -68,7 +68,7 @@ def main() -> None:
     sizes = Sizes(options.jobs, options.rounds, options.latencies, not options.no_peers)
     with Progress(console=Console(stderr=True), transient=True) as progress:
         stores = [_compete(FIELDS[name], sizes, options.idle, progress) for name in options.stores or FIELDS]
-        imports = import_time(IMPORTS)
+        imports = import_time(min(MOST_IMPORTS, 2 * sizes.rounds + 1))
     report = {
         "machine": f"{platform.system()}, {os.cpu_count()} cores, Python {platform.python_version()}",
         "date": datetime.now(UTC).isoformat(timespec="seconds"),

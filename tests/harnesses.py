@@ -9,6 +9,16 @@ import pytest
 from empty_stores import Opener
 from holdfast.testing import FakeClock
 from holdfast.testing.conformance import Harness
+from holdfast.testing.conformance.agreeing import Agreeing
+
+
+class AgreeingOnce(Agreeing):
+    """The same over one history: for servers that stand in for another, on which all of them are walked."""
+
+    @pytest.mark.parametrize("seed", range(1))
+    def test_the_store_agrees_with_the_model(self, harness: Harness, seed: int) -> None:
+        """After each of many random steps both stores gave the same answer and show the same."""
+        super().test_the_store_agrees_with_the_model(harness, seed)
 
 
 @contextmanager

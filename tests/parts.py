@@ -1,7 +1,7 @@
 """Runs all tests in parts, several at once: most of them wait for processes, and a machine has more than one core.
 
-What a part says is shown when it is over. The long parts come first and the others are short, so that all who run
-them end at about the same time. With arguments it is one plain pytest.
+What a part says is shown when it is over. Parts are about equally long, so that all who run them end at about the
+same time. With arguments it is one plain pytest.
 """
 
 import os
@@ -11,21 +11,65 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 AT_ONCE = 5
-SHORT_PARTS = 14
+PARTS = {"conformance": 1, "unit": 5, "acceptance": 13}
+"""How many parts each folder is divided into."""
+
 HERE = Path(__file__).parent
-UNIT = HERE / "unit"
-POSTGRES = UNIT / "postgres"
-"""As long as all other unit tests together."""
+
+LONG = {
+    "unit/postgres": 105,
+    "conformance": 90,
+    "acceptance/test_docs.py": 65,
+    "acceptance/test_isolation.py": 50,
+    "unit/worker": 50,
+    "acceptance/test_kill_storm.py": 40,
+    "acceptance/test_one_fire.py": 40,
+    "acceptance/test_outages.py": 40,
+    "unit/postgres/joined": 35,
+    "acceptance/test_bench.py": 30,
+    "acceptance/test_game.py": 30,
+    "acceptance/test_simulator.py": 30,
+    "acceptance/test_long_steps.py": 25,
+    "acceptance/test_long_waits.py": 25,
+    "acceptance/test_long_locks.py": 20,
+    "acceptance/test_recycling.py": 20,
+    "acceptance/test_long_views.py": 20,
+    "unit/cli": 20,
+    "unit/redis": 20,
+    "unit/sqlite": 20,
+    "acceptance/test_schedules_simulated.py": 15,
+}
+"""About how many seconds of a core each takes."""
+
+BRIEF = 8
+"""And each of all others."""
 
 PYTEST = [sys.executable, "-m", "pytest"]
 TELL_SLOW = ["--durations=5", "--durations-min=10"]
 
 
+def pieces(of: str) -> dict[str, list[Path]]:
+    """Return what is never divided: a file of acceptance tests, or the tests of a folder but not of those in it."""
+    found: dict[str, list[Path]] = {}
+    for file in sorted((HERE / of).rglob("test_*.py")):
+        place = file if of == "acceptance" else file.parent
+        found.setdefault(str(place.relative_to(HERE)), []).append(file)
+    return found
+
+
 def parts() -> list[list[str]]:
-    """Return what each part runs: unit tests, conformance tests, and then so manieth files of acceptance tests."""
-    files = sorted(map(str, (HERE / "acceptance").glob("test_*.py")))
-    long = [[str(POSTGRES)], [str(UNIT), f"--ignore={POSTGRES}"], [str(HERE / "conformance")]]
-    return [*long, *(files[n::SHORT_PARTS] for n in range(SHORT_PARTS))]
+    """Return what each part runs, the longest first."""
+    assert {file.relative_to(HERE).parts[0] for file in HERE.rglob("test_*.py")} == PARTS.keys(), "none is left out"
+    filled: list[tuple[int, list[str]]] = []
+    for folder, number in PARTS.items():
+        made: list[tuple[int, list[str]]] = [(0, [])] * number
+        whole = pieces(folder)
+        for name in sorted(whole, key=lambda name: -LONG.get(name, BRIEF)):
+            seconds, files = made.pop(0)
+            made.append((seconds + LONG.get(name, BRIEF), [*files, *map(str, whole[name])]))
+            made.sort(key=lambda part: part[0])
+        filled += made
+    return [files for _, files in sorted(filled, reverse=True)]
 
 
 def run(part: list[str]) -> subprocess.CompletedProcess[str]:

@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import Any
 
 import fleet_app
+from commands import ask
 from fleet_app import SETTINGS, variable_of
 from ledger import VARIABLE, Ledger
 
@@ -208,14 +209,9 @@ class Fleet:
 
     def holdfast(self, *words: str) -> str:
         """Return what a command says on stdout."""
-        return subprocess.run(
-            [HOLDFAST, *words, "--url", self.url],
-            env=self._environment(),
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-        ).stdout
+        ended = ask([*words, "--url", self.url], self._environment())
+        ended.check_returncode()
+        return ended.stdout
 
     def holdfast_json(self, *words: str) -> Any:
         return json.loads(self.holdfast(*words, "--json"))

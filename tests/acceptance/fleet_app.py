@@ -5,16 +5,13 @@ import ctypes
 import os
 import socket
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Literal, Self
 
 from deadly import DEATHS
 from ledger import VARIABLE, Ledger
-from pydantic import BaseModel, model_serializer, model_validator
 
 from holdfast import Context, Every, Holdfast, Window
 from holdfast.clock import SystemClock
@@ -138,37 +135,6 @@ async def exit_nine(ctx: Context) -> None:
     os._exit(9)
 
 
-class Deadly(BaseModel):
-    """Arguments whose reading takes a worker's process down, and a result whose writing does."""
-
-    when: Literal["read", "written"]
-
-    @model_validator(mode="after")
-    def read(self) -> Self:
-        if self.when == "read" and IN_A_WORKER:
-            os._exit(9)
-        return self
-
-    @model_serializer
-    def write(self) -> dict[str, str]:
-        if self.when == "written" and IN_A_WORKER:
-            os._exit(9)
-        return {"when": self.when}
-
-
-IN_A_WORKER = (
-    sys.modules["__main__"].__spec__ is not None and "holdfast.child" in sys.modules["__main__"].__spec__.name
-)
-
-
-async def take_deadly(given: Deadly) -> Deadly:
-    return given
-
-
-def take_deadly_in_thread(given: Deadly) -> Deadly:
-    return given
-
-
 async def nap_in_helper_thread(ctx: Context, seconds: float) -> None:
     """Leave the work to a thread that nothing can stop."""
     await asyncio.to_thread(nap_in_thread, ctx, seconds)
@@ -213,8 +179,6 @@ HANDLERS = (
     hold_interpreter,
     block_first_time,
     exit_nine,
-    take_deadly,
-    take_deadly_in_thread,
     tell_start,
     say_progress_often,
     *DEATHS,

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import psycopg
 from ledger import VARIABLE, Ledger
 
 from holdfast import Context, Holdfast, Secret, Snooze
@@ -233,6 +232,8 @@ def write_order(ctx: Context, database: str, table: str) -> str | None:
 
 def connect(database: str) -> Any:
     if database.startswith("postgresql"):
+        import psycopg  # noqa: PLC0415 - most processes need none
+
         return psycopg.connect(database, autocommit=True)
     return sqlite3.connect(database, isolation_level=None)
 

@@ -8,13 +8,16 @@ from pathlib import Path
 from holdfast import Holdfast
 from holdfast.locks.errands import look_at_all
 
+TTL = 3
+"""Seconds: long enough that a supervisor on a busy machine renews in time."""
+
 app = Holdfast(os.environ["HOLDFAST_URL"])
 
 
 @app.task
 def hog(seconds: int, told: str) -> None:
     """Hold a lock, and the interpreter for longer than its ttl; then say whether the lock is still held."""
-    with app.lock("hog", ttl=1) as lock:
+    with app.lock("hog", ttl=TTL) as lock:
         ctypes.PyDLL(None).sleep(seconds)
         Path(told).write_text(f"held={lock.held} lost={lock.lost}")
 
@@ -22,7 +25,7 @@ def hog(seconds: int, told: str) -> None:
 @app.task
 async def async_hog(seconds: int, told: str) -> None:
     """Do the same on the event loop."""
-    async with app.lock("hog", ttl=1) as lock:
+    async with app.lock("hog", ttl=TTL) as lock:
         ctypes.PyDLL(None).sleep(seconds)
         Path(told).write_text(f"held={lock.held} lost={lock.lost}")  # noqa: ASYNC240 - it blocks on purpose
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import psycopg
 from ledger import VARIABLE, Ledger
 
 from holdfast import Context, Holdfast, WaitTimeoutError
@@ -59,6 +58,8 @@ def connect(url: str) -> Any:
     if parts.scheme == "sqlite":
         return sqlite3.connect(parts.path, timeout=PATIENCE)
     schema = parse_qs(parts.query).get("schema", ["holdfast"])[0]
+    import psycopg  # noqa: PLC0415 - most processes need none
+
     return psycopg.connect(parts._replace(query="").geturl(), options=f"-c search_path={schema}")
 
 

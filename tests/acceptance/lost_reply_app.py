@@ -6,18 +6,17 @@ those that brought jobs) are lost; `how` is `error` (as a broken connection) or 
 
 import asyncio
 import os
+from importlib import import_module
 from pathlib import Path
 
 from holdfast import Context, Holdfast, StoreUnavailableError
-from holdfast.store.postgres.backend import PostgresBackend
-from holdfast.store.redis.backend import RedisBackend
-from holdfast.store.sqlite import SqliteBackend
 
 FOLDER = Path(__file__).resolve().parent
-BACKENDS = {"postgresql": PostgresBackend, "redis": RedisBackend}
+BACKENDS = {"postgresql": ("postgres", "PostgresBackend"), "redis": ("redis", "RedisBackend")}
 
-
-Backend = BACKENDS.get(os.environ.get("HOLDFAST_URL", "").partition(":")[0], SqliteBackend)
+store, backend = BACKENDS.get(os.environ.get("HOLDFAST_URL", "").partition(":")[0], ("sqlite", "SqliteBackend"))
+Backend = getattr(import_module(f"holdfast.store.{store}.backend"), backend)
+"""The only one that is loaded: the others bring their drivers."""
 
 
 class Wire:

@@ -19,6 +19,8 @@ import time
 from contextlib import closing, suppress
 from pathlib import Path
 
+from commands import BRIEF, ask
+
 HERE = Path(__file__).resolve().parent
 HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
 PROVE = bool(os.environ.get("HOLDFAST_PROVE"))
@@ -216,7 +218,9 @@ class Shop:
 
 
 def run(*args, through=(), **env):
-    """Run a command."""
+    """Run a command, in a process of its own if that matters."""
+    if args[0] in BRIEF and not through:
+        return ask(args, environment(**env))
     return subprocess.run(
         [*through, HOLDFAST, *args],
         env=environment(**env),

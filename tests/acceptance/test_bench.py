@@ -6,12 +6,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from fleet import sizes
 
 BENCH = Path(__file__).resolve().parents[2] / "bench"
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("words", [("sqlite",), ("postgres", "redis", "--no-peers")], ids=["sqlite", "servers"])
+@pytest.mark.parametrize(
+    "words",
+    [("sqlite",), (*sizes(short=["postgres"], full=["postgres", "redis"]), "--no-peers")],
+    ids=["file", "servers"],
+)
 def test_the_bench_measures_every_contender_and_leaves_nothing_behind(quick_path, words):
     """Small here, so its figures mean nothing; each aim has its measured figure beside it."""
     options = ["--jobs", "100", "--rounds", "1", "--latencies", "5", "--idle", "1", "--json"]

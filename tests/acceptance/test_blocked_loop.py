@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from fleet import sizes
 from shopfloor import Shop, eventually
 
 from holdfast.core.states import State
@@ -36,6 +37,7 @@ def blocked(worker):
     return [line for line in worker.words.splitlines() if "blocked the event loop" in line or "interpreter" in line]
 
 
+@pytest.mark.parametrize("shop", sizes(short=["sqlite"], full=["sqlite", "postgres"]), indirect=True)
 def test_a_handler_that_sleeps_on_the_loop_is_named_with_its_line(shop):
     """The first of the place is told at once, with task, job and line; the next ones within a minute are not."""
     worker = shop.worker()
@@ -63,6 +65,7 @@ def test_a_handler_that_sleeps_on_the_loop_is_named_with_its_line(shop):
     assert {each.status() for each in [handle, *again]} == {State.COMPLETED}
 
 
+@pytest.mark.parametrize("shop", sizes(short=["sqlite"], full=["sqlite", "postgres"]), indirect=True)
 def test_a_worker_that_was_stopped_is_not_said_to_block(shop):
     """SIGSTOP is nobody's fault, whatever ran; nor does a handler that awaits block anything."""
     worker = shop.worker()

@@ -7,16 +7,15 @@ import pytest
 from fleet import PROVE
 
 from empty_stores import open_pgbouncer
-from harnesses import open_harness
+from harnesses import AgreeingOnce, open_harness
 from holdfast.testing.conformance import Harness, StoreConformance
-from holdfast.testing.conformance.agreeing import Agreeing
 from holdfast.testing.conformance.claiming import Claiming
 from holdfast.testing.conformance.driving import Driving
 from holdfast.testing.conformance.keys import Keys
 from holdfast.testing.conformance.leasing import Burying
 
 # The short form: what a connection that changes hands might break.
-CHAPTERS = StoreConformance.__bases__ if PROVE else (Claiming, Burying, Keys, Driving, Agreeing)
+CHAPTERS = StoreConformance.__bases__ if PROVE else (Claiming, Burying, Keys, Driving, AgreeingOnce)
 
 
 class TestThroughPgBouncer(*CHAPTERS):  # type: ignore[misc]

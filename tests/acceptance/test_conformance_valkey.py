@@ -8,13 +8,12 @@ import pytest
 from fleet import PROVE
 from shopfloor import run
 
-from harnesses import open_harness
+from harnesses import AgreeingOnce, open_harness
 from holdfast.clock import Clock
 from holdfast.core.states import State
 from holdfast.store.backend import Backend
 from holdfast.store.redis.backend import RedisBackend
 from holdfast.testing.conformance import Harness, StoreConformance
-from holdfast.testing.conformance.agreeing import Agreeing
 from holdfast.testing.conformance.claiming import Claiming
 from holdfast.testing.conformance.driving import Driving
 from holdfast.testing.conformance.fencing import Fencing
@@ -23,7 +22,7 @@ from holdfast.testing.conformance.leasing import Burying
 from servers import ValkeyServer
 
 # The short form: the largest scripts, and what a server decides by itself.
-CHAPTERS = StoreConformance.__bases__ if PROVE else (Fencing, Claiming, Burying, Keys, Driving, Agreeing)
+CHAPTERS = StoreConformance.__bases__ if PROVE else (Fencing, Claiming, Burying, Keys, Driving, AgreeingOnce)
 
 
 @pytest.fixture(scope="module")

@@ -157,6 +157,7 @@ def test_a_stuck_handler(fleet_on):
 
 
 @pytest.mark.timeout(120)
+@pytest.mark.parametrize("fleet", sizes(short=["sqlite"], full=["sqlite", "postgres"]), indirect=True)
 def test_workers_dump(fleet):
     """A living worker is pictured on demand, threads, coroutines and jobs, and goes on as if nothing had been."""
     [tree] = fleet.start_workers(1, lease=3)

@@ -16,7 +16,7 @@ from holdfast.testing import FakeClock
 from holdfast.testing.conformance import Harness
 from holdfast.testing.conformance.agreeing import History
 
-EXAMPLES, FEWEST, MOST = sizes(short=(10, 30, 50), full=(2000, 1, 40))
+EXAMPLES, FEWEST, MOST = sizes(short=(4, 30, 50), full=(2000, 1, 40))
 """Few and long where it is to be short: to open all stores takes longer than many steps."""
 COMPARED_EVERY = 10
 

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from fleet import wait_until
+from fleet import sizes, wait_until
 from shopfloor import HOLDFAST, Worker, environment
 
 from holdfast.core.states import State
@@ -35,6 +35,9 @@ def test_a_crash_is_an_incident_that_its_job_leads_to(fleet_on_each_store):
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.parametrize(
+    "fleet_on_each_store", sizes(short=["redis"], full=["sqlite", "postgres", "redis"]), indirect=True
+)
 def test_deaths_of_one_cause_are_one_incident_that_counts(fleet_on_each_store):
     """Jobs of one task end their processes in one way: each leads to the one incident, which has all of them."""
     fleet = fleet_on_each_store

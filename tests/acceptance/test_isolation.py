@@ -20,7 +20,10 @@ from holdfast.store.errand import run_errand
 pytestmark = pytest.mark.timeout(sizes(short=120, full=600))
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+STORES = ["sqlite", "postgres"]
+
+
+@pytest.fixture(params=STORES)
 def isolated(request, fleet_on):
     """Give an empty fleet of isolated tasks, on one store after the other."""
     url = None if request.param == "sqlite" else request.getfixturevalue("postgres_url")
@@ -72,6 +75,7 @@ def incident_of(fleet, job_id, trouble):
     return incident, run_errand(backend.run, read_evidence(backend.verbs, incident.id)).parts
 
 
+@pytest.mark.parametrize("isolated", sizes(short=["sqlite"], full=STORES), indirect=True)
 def test_typed_result_comes_back(isolated):
     """Sync or async, a result is what its annotation says; context, middleware and lifespan are there."""
     tree = isolated.start()
@@ -97,6 +101,7 @@ def test_a_cell_is_warm_and_used_again(isolated_here):
     assert len({add.enqueue(a=1, b=2).result(60).pid for _ in range(5)}) == 1
 
 
+@pytest.mark.parametrize("isolated", sizes(short=["postgres"], full=STORES), indirect=True)
 def test_timeout_ends_the_whole_group(isolated):
     """A handler that heeds nothing is ended at its timeout with its subprocess; others in the worker go on."""
     tree = isolated.start(concurrency=4)
@@ -204,6 +209,7 @@ def test_the_limit_is_that_of_the_task(isolated_here):
     assert unlimited.enqueue(megabytes=600).result(60) != first
 
 
+@pytest.mark.parametrize("isolated", sizes(short=["sqlite"], full=STORES), indirect=True)
 def test_policy_holds_as_for_other_tasks(isolated):
     """retry_on, discard_on, attempts, backoff and outcomes mean what they mean elsewhere."""
     isolated.start()

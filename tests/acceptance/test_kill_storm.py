@@ -30,6 +30,9 @@ def fleet(fleet_on_each_store):
     return fleet_on_each_store
 
 
+@pytest.mark.parametrize(
+    "fleet_on_each_store", sizes(short=["sqlite", "postgres"], full=["sqlite", "postgres", "redis"]), indirect=True
+)
 def test_kill_tree(fleet):
     """Whole worker trees die by `kill -9`: each job completes, under one valid claim at a time."""
     enqueue_naps(fleet)
@@ -47,6 +50,9 @@ def test_kill_tree(fleet):
     assert hows.keys() <= {"complete", "vanished", "release"}
 
 
+@pytest.mark.parametrize(
+    "fleet_on_each_store", sizes(short=["postgres", "redis"], full=["sqlite", "postgres", "redis"]), indirect=True
+)
 def test_kill_child(fleet):
     """Children alone die by `kill -9`: each job completes, and nobody pays for what another may have done."""
     enqueue_naps(fleet)

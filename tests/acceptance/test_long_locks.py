@@ -255,19 +255,28 @@ def workers(store_url, tmp_path, monkeypatch):
         module.app.close()
 
 
-def test_a_handler_that_holds_the_interpreter_keeps_its_lock(workers, tmp_path):
-    """Its supervisor renews it, three times as long as its ttl; nobody else gets it meanwhile, and it knows so."""
-    for task in (workers.hog, workers.async_hog):
-        told = tmp_path / task.name
-        handle = task.enqueue(3, str(told))
-        wait_until(lambda: is_held(workers.app, "hog"))
-        while not told.exists():
-            assert is_held(workers.app, "hog") or told.exists()
-            time.sleep(POLL)
-        handle.result(timeout=30)
-        assert told.read_text() == "held=True lost=False"
+HOGS = [("sqlite", "hog"), ("postgres", "async_hog"), ("redis", "hog")]
+"""The short form: each store, and each kind of handler."""
 
 
+@pytest.mark.parametrize(
+    ("store_url", "task"),
+    sizes(short=HOGS, full=[(store, task) for store in STORES for task in ("hog", "async_hog")]),
+    indirect=["store_url"],
+)
+def test_a_handler_that_holds_the_interpreter_keeps_its_lock(workers, tmp_path, task):
+    """Its supervisor renews it, for longer than its ttl; nobody else gets it meanwhile, and it knows so."""
+    told = tmp_path / task
+    handle = workers.app.tasks[task].enqueue(workers.TTL + sizes(short=1, full=2 * workers.TTL), str(told))
+    wait_until(lambda: is_held(workers.app, "hog"))
+    while not told.exists():
+        assert is_held(workers.app, "hog") or told.exists()
+        time.sleep(POLL)
+    handle.result(timeout=30)
+    assert told.read_text() == "held=True lost=False"
+
+
+@pytest.mark.parametrize("store_url", sizes(short=["postgres"], full=STORES), indirect=True)
 def test_the_locks_of_a_dead_worker_are_free_at_once(workers, tmp_path, measured):
     """Its supervisor gives them back, long before their ttl is over."""
     told = tmp_path / "told"

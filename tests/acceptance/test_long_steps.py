@@ -21,8 +21,8 @@ from holdfast.store.protocol import JobFilter
 
 pytestmark = pytest.mark.timeout(sizes(short=240, full=1_500))
 
-KILLS = sizes(short=4, full=200)
-TREE_EVERY = sizes(short=4, full=8)
+KILLS = sizes(short=3, full=200)
+TREE_EVERY = sizes(short=3, full=8)
 """One kill of so many is of a whole tree."""
 BACKLOG = sizes(short=4, full=12)
 """So many orders are under way at each kill, so that it has something to hit."""

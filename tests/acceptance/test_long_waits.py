@@ -1,14 +1,15 @@
 """Jobs that wait for signals hold no slot, and go on over any kill and any restart, of workers and of the store."""
 
 import json
+import os
 import sqlite3
-import subprocess
 from contextlib import ExitStack, closing
 from datetime import timedelta
 
 import long_app
 import pytest
-from fleet import HOLDFAST, now, sizes, wait_until
+from commands import ask
+from fleet import now, sizes, wait_until
 
 from holdfast.core.states import State
 from servers import PostgresServer, RedisServer
@@ -19,7 +20,10 @@ WAITING = sizes(short=40, full=1_000)
 OTHERS = sizes(short=20, full=200)
 
 
-@pytest.fixture(params=["sqlite", "postgres", "redis"])
+STORES = ["sqlite", "postgres", "redis"]
+
+
+@pytest.fixture(params=STORES)
 def store(request):
     """Give a server of the test's own, to be killed, which keeps what it has accepted; None for a file."""
     with ExitStack() as opened:
@@ -31,7 +35,7 @@ def store(request):
             yield opened.enter_context(RedisServer(appendonly="yes", appendfsync="always"))
 
 
-@pytest.fixture(params=["sqlite", "postgres", "redis"])
+@pytest.fixture(params=STORES)
 def fleet(request, fleet_on):
     """Give an empty fleet, on one store after the other."""
     url = None if request.param == "sqlite" else request.getfixturevalue(f"{request.param}_url")
@@ -82,6 +86,7 @@ def test_a_job_waits_three_times_over_kills_and_restarts(fleet_on, store, task):
         ]
 
 
+@pytest.mark.parametrize("fleet", sizes(short=["postgres"], full=STORES), indirect=True)
 def test_many_that_wait_do_not_delay_others(fleet, measured):
     """They have no slot: others start on time beside them as they do without them, and in the end all go on."""
     fleet.start(concurrency=4)
@@ -109,7 +114,15 @@ def lateness(fleet):
     return late[len(late) // 2] * 1000
 
 
-@pytest.mark.parametrize(("signalled", "result"), [(True, "yes"), (False, "nobody came")])
+@pytest.mark.parametrize(
+    ("fleet", "signalled", "result"),
+    [
+        (store, signalled, "yes" if signalled else "nobody came")
+        for store in STORES
+        for signalled in sizes(short=[store == "sqlite"], full=[True, False])
+    ],
+    indirect=["fleet"],
+)
 def test_times_are_kept_by_the_store(fleet, signalled, result):
     """A sleep and a timeout end at their time, and never before it; a signal that came meanwhile is there."""
     job = fleet.enqueue("hesitate", seconds=0.5)
@@ -140,5 +153,4 @@ def test_signals_that_cannot_be_sent_are_refused(fleet_here):
 
 def sent(fleet, *words):
     """Return how the command ended that is to send a signal."""
-    command = [HOLDFAST, "jobs", "signal", *words, "--url", fleet.url]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return ask(["jobs", "signal", *words, "--url", fleet.url], os.environ)

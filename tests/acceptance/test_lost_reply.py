@@ -88,7 +88,11 @@ def assert_every_claim_is_accounted_for(shop, handles):
             assert next_one.started_at is None or one.ended_at <= next_one.started_at
 
 
-@pytest.mark.parametrize("how", ["sync", "async"])
+@pytest.mark.parametrize(
+    ("store", "how"),
+    [(store, how) for store in STORES for how in (("sync", "async") if PROVE or store == "sqlite" else ("async",))],
+    indirect=["store"],
+)
 def test_lost_reply_of_an_enqueue(tmp_path, store, how):
     """A client that did not hear the answer enqueues again with the same id: there is one job, and it runs once."""
     with Shop(tmp_path, "lost_reply_app.py") as shop:

@@ -83,6 +83,9 @@ def last_moment():
     return datetime.now(UTC) - timedelta(seconds=1)
 
 
+@pytest.mark.parametrize(
+    "fleet_on_each_store", sizes(short=["sqlite", "postgres"], full=["sqlite", "postgres", "redis"]), indirect=True
+)
 def test_five_workers_and_a_rolling_deploy(ticking):
     """Old and new workers overlap, and an old one that starts late undoes nothing."""
     old = ticking.start(WORKERS if sizes(short=False, full=True) else 2, "1")
@@ -99,6 +102,9 @@ def test_five_workers_and_a_rolling_deploy(ticking):
     assert all(tree.process.poll() is None for tree in new)
 
 
+@pytest.mark.parametrize(
+    "fleet_on_each_store", sizes(short=["postgres", "redis"], full=["sqlite", "postgres", "redis"]), indirect=True
+)
 def test_workers_are_killed_at_any_time(ticking):
     """Whoever dies between two fires, or in the middle of one, neither drops nor doubles any."""
     dice = random.Random(5)

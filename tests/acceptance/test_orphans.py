@@ -16,7 +16,10 @@ pytestmark = pytest.mark.timeout(180)
 NO_ORPHAN_WITHIN = 10.0
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+STORES = ["sqlite", "postgres"]
+
+
+@pytest.fixture(params=STORES)
 def fleet(request, fleet_on):
     return fleet_on(None if request.param == "sqlite" else request.getfixturevalue("postgres_url"))
 
@@ -35,6 +38,7 @@ def alive(pids):
     return [pid for pid in pids if started_of(pid) is not None]
 
 
+@pytest.mark.parametrize("fleet", sizes(short=["sqlite"], full=STORES), indirect=True)
 def test_kill_of_the_supervisor_leaves_no_orphan(fleet):
     """Ten seconds after kill -9 nothing is left: not the child whose handler holds the interpreter, nor what a
     handler has started in a session of its own, nor the one that is well, nor the guard."""
@@ -55,6 +59,7 @@ def test_kill_of_the_supervisor_leaves_no_orphan(fleet):
     assert time.monotonic() - killed_at < sizes(short=30, full=NO_ORPHAN_WITHIN)
 
 
+@pytest.mark.parametrize("fleet", sizes(short=["postgres"], full=STORES), indirect=True)
 def test_kill_of_the_whole_group_leaves_no_orphan(fleet):
     """What a handler has started in a session of its own is not in the group, and the guard knows of it."""
     tree = fleet.start(concurrency=1, lease=60)
@@ -70,6 +75,7 @@ def test_kill_of_the_whole_group_leaves_no_orphan(fleet):
     wait_until(lambda: not alive(everybody), within=60, what="the end of all processes")
 
 
+@pytest.mark.parametrize("fleet", sizes(short=["sqlite"], full=STORES), indirect=True)
 def test_a_clean_stop_leaves_nobody_behind_and_hurts_nobody(fleet):
     """The guard ends with its supervisor, and what a handler left on purpose is not touched by it."""
     tree = fleet.start(concurrency=1, grace=1)
@@ -88,6 +94,7 @@ def test_a_clean_stop_leaves_nobody_behind_and_hurts_nobody(fleet):
     os.kill(sleepers[0], signal.SIGKILL)
 
 
+@pytest.mark.parametrize("fleet", sizes(short=["postgres"], full=STORES), indirect=True)
 def test_work_goes_on_without_a_guard(fleet):
     """One that is killed is replaced, and the worker hardly notices."""
     tree = fleet.start(lease=2)

@@ -62,6 +62,9 @@ class Place:
         return own
 
 
+RESTARTS = [("postgres", False), ("postgres", True), ("redis", True), ("redis", False)]
+
+
 @pytest.fixture(params=["postgres", "redis"])
 def place(request):
     """Give a server with its data on disk."""
@@ -122,7 +125,11 @@ def workers_of(fleet):
     return {worker.info.id for worker in fleet.workers()}
 
 
-@pytest.mark.parametrize("longer_than_the_lease", [False, True], ids=["short", "longer than the lease"])
+@pytest.mark.parametrize(
+    ("place", "longer_than_the_lease"),
+    sizes(short=[*RESTARTS[:3]], full=RESTARTS),
+    indirect=["place"],
+)
 def test_a_restart_while_jobs_run(fleet, server, longer_than_the_lease):
     """Jobs that ran go on, end while the server is down, and are completed under the same claim; others follow."""
     trees = start(fleet, 2)

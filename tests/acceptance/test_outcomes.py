@@ -107,6 +107,7 @@ def test_outcomes_results_and_progress(tmp_path):
             handle.result(timeout=0.05)
         shop.worker()
         eventually(lambda: (job := handle.job()).progress and job.progress.done == 5, "half-way")
+        shop.become(handle, "running")  # the mark of a start comes a moment after it
         shown = shop.asked("jobs", "show", handle.id)
         assert (shown["state"], shown["progress"]) == ("running", {"done": 5, "total": 10, "note": None})
         assert "5 of 10 (50%)" in shop.holdfast("jobs", "show", handle.id).stdout

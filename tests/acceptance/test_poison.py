@@ -2,9 +2,10 @@
 
 import random
 
+import poison_app
 import pytest
 from fleet import sizes, wait_until
-from fleet_app import Deadly
+from poison_app import Deadly
 
 from holdfast.core.crash import CRASHES_ALONE_LIMIT
 from holdfast.core.states import State
@@ -35,8 +36,9 @@ def test_poison_among_innocents(fleet):
 
 
 @pytest.mark.parametrize(("task", "when"), [("take_deadly", "read"), ("take_deadly_in_thread", "written")])
-def test_poison_around_the_handler(fleet, task, when):
+def test_poison_around_the_handler(fleet_on, task, when):
     """Code of the user's that runs before the handler, or after it, is charged for a crash as the handler is."""
+    fleet = fleet_on(None, poison_app)
     poison = fleet.enqueue(task, given=Deadly(when=when))
     [tree] = fleet.start_workers(1, lease=2)
 

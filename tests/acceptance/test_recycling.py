@@ -172,6 +172,7 @@ def draw(folder, sampled, limit):
     plt.close(figure)
 
 
+@pytest.mark.parametrize("fleet", sizes(short=["postgres"], full=["sqlite", "postgres"]), indirect=True)
 def test_recycling_one_machine_at_a_time(fleet):
     """Three supervisors whose children are all of age replace them, and no two at a time."""
     wanted = sizes(short=1, full=10)
@@ -241,6 +242,7 @@ def test_a_long_job_keeps_its_old_child(fleet):
     assert first.start.pid != second.start.pid
 
 
+@pytest.mark.parametrize("fleet", sizes(short=["sqlite"], full=["sqlite", "postgres"]), indirect=True)
 def test_workers_recycle(fleet):
     """The command says what will happen, waits until it has, and tells who works in whose place."""
     [tree] = fleet.start_workers(1, lease=2, processes=2)

@@ -8,7 +8,7 @@ import sys
 from contextlib import suppress
 
 import pytest
-from fleet import HOLDFAST, wait_until
+from fleet import HOLDFAST, sizes, wait_until
 
 from holdfast import Holdfast
 from holdfast.supervisor.crew import EARLY_DEATHS_LIMIT
@@ -95,6 +95,7 @@ def here(tmp_path):
     site.close()
 
 
+@pytest.mark.parametrize("site", sizes(short=["sqlite"], full=["sqlite", "postgres"]), indirect=True)
 def test_sighup_brings_in_new_code_under_load(site):
     """All children are replaced one after the other while jobs flow; none is lost, and then the code is the new."""
     site.start("--processes", "2")

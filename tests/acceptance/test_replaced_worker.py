@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from fleet import sizes
 from shopfloor import Shop, eventually
 
 from holdfast.core.states import State
@@ -21,6 +22,7 @@ def shop(request, tmp_path, monkeypatch):
         yield opened
 
 
+@pytest.mark.parametrize("shop", sizes(short=["postgres"], full=["sqlite", "postgres"]), indirect=True)
 def test_a_worker_whose_own_loop_keeps_failing_is_replaced_and_nobody_pays(shop):
     """Another child is there while the old one drains; what ran completes there, on its first attempt."""
     worker = shop.worker()
@@ -49,6 +51,7 @@ def test_a_worker_whose_own_loop_keeps_failing_is_replaced_and_nobody_pays(shop)
     assert worker.stop() == 0
 
 
+@pytest.mark.parametrize("shop", sizes(short=["sqlite"], full=["sqlite", "postgres"]), indirect=True)
 def test_a_handler_that_cannot_be_stopped_has_its_process_replaced_at_once(shop):
     """It alone is charged, in one sentence that says where; who runs beside it completes in the old process."""
     worker = shop.worker()

@@ -64,6 +64,9 @@ def test_sigstop_past_lease(fleet):
     assert fleet.wait_for(fleet.enqueue("nap", seconds=0), State.COMPLETED).worker == new.info.id
 
 
+@pytest.mark.parametrize(
+    "fleet_on_each_store", sizes(short=["postgres"], full=["sqlite", "postgres", "redis"]), indirect=True
+)
 def test_sigstop_past_lease_of_the_supervisor_alone(fleet):
     """A child that nobody beats for starts nothing, though it could; once beats go on, so does it, uncharged."""
     [tree] = fleet.start_workers(1, lease=2)

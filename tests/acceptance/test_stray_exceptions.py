@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from fleet import sizes
 from shopfloor import Shop, eventually
 
 from holdfast.core.incident import Trouble
@@ -88,6 +89,7 @@ def test_an_exception_that_nobody_can_hear_is_an_incident(shop, task, words, lin
     assert worker.stop() == 0
 
 
+@pytest.mark.parametrize("shop", sizes(short=["sqlite"], full=["sqlite", "postgres"]), indirect=True)
 def test_a_flood_is_one_incident_with_its_count(shop):
     """A hundred thousand exceptions are folded before they are sent: none is missing from the count."""
     worker = shop.worker()
@@ -107,6 +109,7 @@ def test_a_flood_is_one_incident_with_its_count(shop):
     assert worker.words.count("raised in a callback in callback") <= 6
 
 
+@pytest.mark.parametrize("shop", sizes(short=["postgres"], full=["sqlite", "postgres"]), indirect=True)
 def test_a_secret_of_the_job_is_in_no_text(shop):
     """A marked argument is taken out of everything that is told, though a thread of its own tells it."""
     worker = shop.worker()
@@ -121,6 +124,7 @@ def test_a_secret_of_the_job_is_in_no_text(shop):
     assert token not in worker.words
 
 
+@pytest.mark.parametrize("shop", sizes(short=["sqlite"], full=["sqlite", "postgres"]), indirect=True)
 def test_locals_are_shown_where_they_are_wanted_and_no_secret_is(shop):
     """With `incident_locals` the innermost frames tell their locals; secrets among them are hidden."""
     shop.worker(HOLDFAST_INCIDENT_LOCALS="true")

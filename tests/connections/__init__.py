@@ -10,6 +10,7 @@ Async ones have an event loop of their own, so that tests and customers need non
 are opened are loaded.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from typing import Any
 
 from connections.faces import Async, Sync, for_asyncpg, for_libpq
 
-__all__ = ["ASYNC", "KINDS", "SYNC", "Async", "Sync", "for_asyncpg", "for_libpq", "kind", "open_own"]
+__all__ = ["ASYNC", "KINDS", "SOME", "SYNC", "Async", "Sync", "for_asyncpg", "for_libpq", "kind", "open_own"]
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,12 @@ ASYNC = {
     "sqlalchemy-asyncpg-scoped": _Place("alchemy", "AsyncAlchemyScopedAsyncpg"),
 }
 KINDS = SYNC | ASYNC
+_FEW = (
+    *("psycopg", "psycopg2-block", "sqlalchemy-session", "sqlalchemy-psycopg2", "django"),
+    *("psycopg-async", "asyncpg-pool", "sqlalchemy-asyncpg-scoped"),
+)
+SOME = tuple(KINDS) if os.environ.get("HOLDFAST_PROVE") == "1" else _FEW
+"""Each driver, and each way to hold a connection of it, at least once; all kinds at full size."""
 
 
 def kind(name: str) -> Any:

@@ -4,17 +4,19 @@ import io
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from rich.console import Console
+from rich.color import ColorSystem
+from rich.style import Style
 
 from holdfast import events
 from holdfast.core.job import Failure, Progress
 from holdfast.core.memo import FOR_EVER
 from holdfast.core.states import State
+from holdfast.watch.colours import BOLD, PLAIN, painted, shows_colours
 from holdfast.watch.console import HumanLines
 from holdfast.watch.folding import Folded
 from holdfast.watch.levels import Level
 from holdfast.watch.summary import FirstCompletion, Summary
-from holdfast.watch.telling import tell
+from holdfast.watch.telling import BAD, BUSY, CALM, GOOD, LATER, tell
 
 JOB = ("0197b1c2-7d1e-7c3a-9f60-5a4b3c2d1e0f", "send_email", "mail", 1, 2)
 WORKER = ("w1", 4242)
@@ -134,8 +136,8 @@ class FixedClock:
         return 0.0
 
 
-def written(event, *, traces=False, **console):
-    lines = HumanLines(Console(file=io.StringIO(), **console), FixedClock(), traces=traces)
+def written(event, *, traces=False, colours=False):
+    lines = HumanLines(FixedClock(), colours=colours, traces=traces)
     return lines.of_event(event, Level.INFO)
 
 
@@ -169,19 +171,47 @@ def test_a_worker_line_names_the_worker_and_its_pid():
     assert " worker w1 pid 4242 stopped" in written(events.WorkerStopped(*WORKER, 0))
 
 
-def test_a_terminal_gets_colours():
-    line = written(events.JobDied(*JOB, SMTP), force_terminal=True, color_system="standard")
+def test_colours_are_those_that_rich_makes():
+    line = written(events.JobDied(*JOB, SMTP), colours=True)
     assert "\x1b[1;31m✘\x1b[0m" in line
     assert "\x1b[2J" not in line
+    by_rich = {GOOD: "green", BUSY: "cyan", LATER: "yellow", BAD: "bold red", CALM: "dim", BOLD: "bold", PLAIN: ""}
+    for colour, name in by_rich.items():
+        for system in (ColorSystem.STANDARD, ColorSystem.TRUECOLOR):
+            assert painted("word", colour) == Style.parse(name).render("word", color_system=system)
 
 
-def test_no_color_is_respected():
-    line = written(events.JobDied(*JOB, SMTP), force_terminal=True, color_system="standard", no_color=True)
-    assert "\x1b" not in line
+class Stream(io.StringIO):
+    """A stream that is a terminal, or none."""
+
+    def __init__(self, *, terminal):
+        super().__init__()
+        self._terminal = terminal
+
+    def isatty(self):
+        return self._terminal
+
+
+@pytest.mark.parametrize(
+    ("terminal", "surroundings", "shown"),
+    [
+        (True, {"TERM": "xterm"}, True),
+        (True, {"TERM": "dumb"}, False),
+        (True, {"TERM": "xterm", "NO_COLOR": "1"}, False),
+        (False, {"TERM": "xterm"}, False),
+        (False, {"TERM": "xterm", "FORCE_COLOR": "1"}, True),
+    ],
+)
+def test_colours_are_for_terminals_and_who_insists(monkeypatch, terminal, surroundings, shown):
+    for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "COLORTERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in surroundings.items():
+        monkeypatch.setenv(name, value)
+    assert shows_colours(Stream(terminal=terminal)) is shown
 
 
 def test_a_long_error_is_cut_and_never_wrapped():
-    line = written(events.JobDied(*JOB, Failure("E", "x" * 5000)), width=40)
+    line = written(events.JobDied(*JOB, Failure("E", "x" * 5000)))
     assert len(line) < 300
     assert line.endswith("…\n")
 

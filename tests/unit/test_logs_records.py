@@ -5,7 +5,6 @@ import logging
 import sys
 
 import pytest
-from rich.console import Console
 
 from holdfast.testing.clock import FakeClock
 from holdfast.watch.console import HumanLines
@@ -35,7 +34,7 @@ def written():
 
 @pytest.fixture
 def handler(written):
-    lines = HumanLines(Console(file=io.StringIO()), FakeClock())
+    lines = HumanLines(FakeClock(), colours=False)
     return RecordHandler(lines.of_record, written.append)
 
 

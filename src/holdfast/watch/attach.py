@@ -2,13 +2,14 @@
 
 import logging
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-
-from rich.console import Console
+from pathlib import Path
 
 from holdfast.clock import SystemClock
 from holdfast.events import Events
+from holdfast.watch.colours import shows_colours
 from holdfast.watch.console import HumanLines
 from holdfast.watch.foreign_logs import RecordHandler, attach_records
 from holdfast.watch.jsonlines import JsonLines
@@ -33,12 +34,14 @@ class Logs:
 
 def attach_logs(events: Events, options: LogOptions, worker: str | None = None) -> Logs:
     """Tell events and log records as `options` say; `worker` is who this process is."""
-    clock, console = SystemClock(), Console(stderr=True, highlight=False, soft_wrap=True)
+    clock = SystemClock()
+    stream = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115 - a daemon may have none; open as long as it lives
     level = Level[options.level.upper()]
     in_json = options.format == "json"
     whose = {"pid": os.getpid()} if worker is None else {"worker": worker, "pid": os.getpid()}
-    lines = JsonLines(clock, whose) if in_json else HumanLines(console, clock, traces=level == Level.DEBUG)
-    writer = LineWriter(console.file, lines.of_dropped)
+    traces = level == Level.DEBUG
+    lines = JsonLines(clock, whose) if in_json else HumanLines(clock, colours=shows_colours(stream), traces=traces)
+    writer = LineWriter(stream, lines.of_dropped)
     narrator = Narrator(level, lines, writer.write, clock)
     writer.tick = narrator.tick
     if not options.quiet:

@@ -8,39 +8,31 @@ from datetime import UTC, datetime
 from logging import LogRecord
 from typing import Final
 
-from rich.console import COLOR_SYSTEMS, Console
-from rich.style import Style
-
 from holdfast import events
 from holdfast.clock import Clock
 from holdfast.codec import trace_of
 from holdfast.context import JOB_LOGGER
+from holdfast.watch.colours import BOLD, PLAIN, painted
 from holdfast.watch.levels import Level
 from holdfast.watch.telling import BAD, CALM, GOOD, LATER, subject_of, tell
 from holdfast.watch.traces import short_trace, short_trace_and_error
 from holdfast.words import counted, legible, one_line, short_id
 
-_NAME: Final = Style.parse("bold")
-_PLAIN: Final = Style.null()
-
-_MARKS: Final = ((logging.ERROR, ("✘", BAD)), (logging.WARNING, ("⚠", LATER)), (logging.NOTSET, ("·", _PLAIN)))
+_MARKS: Final = ((logging.ERROR, ("✘", BAD)), (logging.WARNING, ("⚠", LATER)), (logging.NOTSET, ("·", PLAIN)))
 
 _RECORD_LENGTH = 2000
 
 
 class HumanLines:
-    """Makes one line of each event and log record, coloured as the console can show it.
+    """Makes one line of each event and log record, in colours where they are shown.
 
     With `traces` the last frames of what an attempt raised follow it.
     """
 
-    def __init__(self, console: Console, clock: Clock, *, traces: bool = False) -> None:
+    def __init__(self, clock: Clock, *, colours: bool, traces: bool = False) -> None:
         self._clock = clock
+        self._colours = colours
         self._traces = traces
-        system = None if console.no_color else console.color_system
-        self._colours = None if system is None else COLOR_SYSTEMS[system]
-
-    # The console's own print costs ten times as much and may write a line in pieces.
 
     def of_event(self, event: events.Event, _level: Level) -> str:
         """Return the line about an event."""
@@ -48,9 +40,9 @@ class HumanLines:
         name, which = subject_of(event)
         parts = [
             self._head(self._clock.now(), telling.symbol, telling.style),
-            self._paint(name, _NAME),
+            self._paint(name, BOLD),
             self._paint(which, CALM),
-            self._paint(telling.words, _PLAIN if telling.style is GOOD else telling.style),
+            self._paint(telling.words, PLAIN if telling.style is GOOD else telling.style),
         ]
         return " ".join(part for part in parts if part) + "\n" + self._trace_of(event)
 
@@ -60,14 +52,14 @@ class HumanLines:
         head = self._head(datetime.fromtimestamp(record.created, UTC), symbol, style)
         words = one_line(record.getMessage(), _RECORD_LENGTH)
         trace = short_trace_and_error(trace_of(record))
-        line = f"{head} {self._paint(f'{one_line(_source(record))}:', _NAME)} {self._paint(words, style)}"
+        line = f"{head} {self._paint(f'{one_line(_source(record))}:', BOLD)} {self._paint(words, style)}"
         return f"{line}\n{self._indented(trace)}"
 
     def of_dropped(self, count: int) -> str:
         """Return the line about lines that nobody read."""
         return f"({counted(count, 'line was', 'lines were')} dropped: nobody read them)\n"
 
-    def _head(self, at: datetime, symbol: str, style: Style) -> str:
+    def _head(self, at: datetime, symbol: str, style: str) -> str:
         time = f"{at.astimezone():%H:%M:%S.%f}"[:-3]
         return f"{self._paint(time, CALM)} {self._paint(symbol, style)}"
 
@@ -79,8 +71,8 @@ class HumanLines:
     def _indented(self, text: str) -> str:
         return "".join(f"      {self._paint(legible(line), CALM)}\n" for line in text.splitlines())
 
-    def _paint(self, text: str, style: Style) -> str:
-        return style.render(text, color_system=self._colours)
+    def _paint(self, text: str, style: str) -> str:
+        return painted(text, style) if self._colours else text
 
 
 def _source(record: LogRecord) -> str:

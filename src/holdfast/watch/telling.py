@@ -6,21 +6,20 @@ from datetime import datetime, timedelta
 from functools import singledispatch
 from typing import Final
 
-from rich.style import Style
-
 from holdfast import events
 from holdfast.core.job import Progress
 from holdfast.core.memo import FOR_EVER, SLEEPING, signal_name
 from holdfast.core.states import Reason
+from holdfast.watch.colours import BOLD_RED, CYAN, DIM, GREEN, YELLOW
 from holdfast.watch.folding import Folded
 from holdfast.watch.summary import FirstCompletion, Summary
 from holdfast.words import counted, one_line, short_id, span, with_note
 
-GOOD: Final = Style.parse("green")
-BUSY: Final = Style.parse("cyan")
-LATER: Final = Style.parse("yellow")
-BAD: Final = Style.parse("bold red")
-CALM: Final = Style.parse("dim")
+GOOD: Final = GREEN
+BUSY: Final = CYAN
+LATER: Final = YELLOW
+BAD: Final = BOLD_RED
+CALM: Final = DIM
 
 _ERROR_LENGTH = 200
 _TASKS_IN_SUMMARY = 3
@@ -33,7 +32,7 @@ class Telling:
     """What is said of an event: a symbol in its colour, and words."""
 
     symbol: str
-    style: Style
+    style: str
     words: str
 
 

@@ -57,8 +57,24 @@ def examine(seed: int) -> Finding:
     return Finding(seed, report.violations, report.virtual_seconds, report.jobs)
 
 
-LIKELY = {"start-of-a-paused-job": 23, "lost-after-burial": 9, "unnumbered-save": 15, "missed-signal": 28}
-"""Seeds that have caught mutants which live long: they are played first, whatever has become of their worlds."""
+LIKELY = {
+    "lost-claim-reply": 6,
+    "claim-during-burial": 2,
+    "start-after-lost-lease": 1,
+    "beat-during-burial": 6,
+    "resurrection": 2,
+    "deaf-to-burial": 6,
+    "counted-on": 2,
+    "unmoved-alarm": 2,
+    "start-of-a-paused-job": 23,
+    "lost-after-burial": 9,
+    "stale-save": 1,
+    "unnumbered-save": 15,
+    "unbounded-lead": 1,
+    "missed-signal": 28,
+}
+"""Seeds that have caught mutants which the first one does not: they are played first, whatever has become of their
+worlds."""
 
 
 def hunt(name: str) -> Catch:

@@ -3,14 +3,17 @@
 import pytest
 from pg_joining import jobs, pack
 
+from connections import KINDS
 from holdfast.core.job import NewJob, OnConflict
 from holdfast.errors import KeyTakenError, StoreError
 from holdfast.ids import new_job_id
 
 
-@pytest.mark.parametrize("order_first", [True, False])
-def test_the_user_s_commit_decides(shop, own, orders, table, order_first):
-    for ending, stored in (("rollback", 0), ("commit", 1), ("rollback", 1), ("commit", 2)):
+@pytest.mark.parametrize("own", KINDS, indirect=True)
+def test_the_user_s_commit_decides(shop, own, orders, table):
+    """Whichever comes first, the job or the row."""
+    turns = (("rollback", 0, True), ("commit", 1, False), ("rollback", 1, False), ("commit", 2, True))
+    for ending, stored, order_first in turns:
         before = jobs(shop)
         own.begin()
         if order_first:
@@ -71,6 +74,7 @@ def test_a_savepoint_that_is_rolled_back_takes_its_jobs_along(shop, own):
     assert jobs(shop) == 1
 
 
+@pytest.mark.parametrize("own", KINDS, indirect=True)
 def test_an_error_in_the_middle_leaves_the_transaction_usable(shop, own, orders, table):
     own.begin()
     pack(shop, own, key="order-1")

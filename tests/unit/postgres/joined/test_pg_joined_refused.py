@@ -12,7 +12,7 @@ from pg_joining import jobs, make_app, pack, sql
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 
-from connections import ASYNC, SYNC, for_asyncpg, for_libpq, open_own
+from connections import ASYNC, KINDS, SYNC, for_asyncpg, for_libpq, open_own
 from connections.django import set_up_django
 from holdfast import ConfigurationError
 from holdfast.core.job import NewJob
@@ -187,6 +187,7 @@ async def test_a_connection_that_is_back_in_its_pool_is_refused(shop, postgres_u
             await shop.tasks["pack"].options(tx=own).aenqueue(order=1)
 
 
+@pytest.mark.parametrize("own", KINDS, indirect=True)
 def test_a_transaction_that_has_failed_is_refused(shop, own):
     own.begin()
     with pytest.raises(Exception, match="division by zero"):

@@ -3,7 +3,7 @@
 import pytest
 from pg_joining import jobs, sql
 
-from connections import Async, Sync, open_own
+from connections import KINDS, Async, Sync, open_own
 from holdfast import ConfigurationError
 from holdfast.core.job import NewJob
 from holdfast.errors import StoreError
@@ -44,6 +44,7 @@ def whole(shop, own):
 
 
 @pytest.mark.parametrize(("ending", "stored"), [("commit", 1), ("rollback", 0)])
+@pytest.mark.parametrize("own", KINDS, indirect=True)
 def test_it_ends_as_a_whole(own, whole, counts, ending, stored):
     whole.begin()
     own.do(f"INSERT INTO {counts.table} DEFAULT VALUES")
