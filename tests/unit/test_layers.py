@@ -12,7 +12,7 @@ LAYERS = [
     {"awaiting", "core", "errors", "clock", "ids", "patience", "spelling", "wakeup", "words"},
     {"settings", "events", "codec", "context", "durable", "hooks", "policy"},
     {"store"},
-    {"signals", "waiter", "handle", "locks", "task", "schedule"},
+    {"signals", "waiter", "handle", "locks", "task", "schedule", "gates"},
     {"decorator", "reach"},
     {"worker", "watch"},
     {"incidents"},
