@@ -338,3 +338,47 @@ def test_a_store_that_takes_long_to_pass_over_jobs_is_left_alone() -> None:
     assert gates.rest_after(narrow, 0.011) == 0
     assert gates.rest_after(narrow, 0.06) == pytest.approx(0.2)
     assert gates.rest_after(narrow, 9.0) == 0.5
+
+
+async def line_up(stage: Stage, limited: Any) -> list[Any]:
+    """Let some jobs wait at a gate behind a long one, where those before were short; return them."""
+    for handle in limited.enqueue_many([{"seconds": 0.001}] * 50):
+        await stage.settled(handle)
+    first, *others = limited.enqueue_many([{"seconds": 100.0}, *([{"seconds": 0.001}] * 5)])
+    await stage.until(lambda: stage.job(first).state is State.RUNNING)
+    assert {stage.job(handle).state for handle in others} == {State.HELD}
+    return others
+
+
+def test_who_waits_at_a_gate_in_vain_goes_back() -> None:
+    """Within two seconds others may have it, and it is not claimed again before there is room."""
+
+    async def scenario() -> None:
+        app, limited, _ = app_with(Busy(), concurrency=1)
+        stage = Stage(app, RARELY, limits=app.limits)
+        async with working(stage):
+            waiting = await line_up(stage, limited)
+            await asyncio.sleep(2)
+            assert {stage.job(handle).state for handle in waiting} == {State.READY}
+            assert released(stage, waiting) == len(waiting)
+            await asyncio.sleep(50)
+            assert released(stage, waiting) == len(waiting)
+
+    play(scenario)
+
+
+def test_who_waits_at_a_gate_may_be_cancelled_and_goes_back_at_a_stop() -> None:
+    """It is held like any other claim that has not started."""
+
+    async def scenario() -> None:
+        app, limited, _ = app_with(Busy(), concurrency=1)
+        stage = Stage(app, RARELY, limits=app.limits)
+        async with working(stage):
+            waiting = await line_up(stage, limited)
+            assert waiting[0].cancel()
+            stage.pass_on()
+            await asyncio.sleep(0.1)
+            assert stage.job(waiting[0]).state is State.CANCELLED
+        assert {stage.job(handle).state for handle in waiting[1:]} == {State.READY}
+
+    play(scenario)
