@@ -382,3 +382,60 @@ def test_who_waits_at_a_gate_may_be_cancelled_and_goes_back_at_a_stop() -> None:
         assert {stage.job(handle).state for handle in waiting[1:]} == {State.READY}
 
     play(scenario)
+
+
+@pytest.mark.parametrize("what", ["worker", "task"])
+def test_the_end_of_a_peak_needs_no_other_reason_to_look(what: str) -> None:
+    """A worker that starts inside one, and whose jobs go on beyond it, takes more at its end."""
+
+    async def scenario() -> None:
+        busy, peak = Busy(), {Window("23:00", "00:03"): 2}
+        app, limited, _ = app_with(busy, **({"peak": peak} if what == "task" else {}))
+        if what == "worker":
+            app.peak(peak)
+        stage = Stage(app, RARELY, limits=app.limits)
+        async with working(stage):
+            limited.enqueue_many([{"seconds": 1000.0}] * 20)
+            await asyncio.sleep(179.9)
+            assert busy.now["limited"] == 2
+            await asyncio.sleep(0.2)
+            assert busy.now["limited"] == 10
+
+    play(scenario)
+
+
+def test_a_job_of_a_task_with_room_costs_one_claim() -> None:
+    """A gate that is not full is no reason to look again."""
+
+    async def scenario() -> None:
+        app, limited, _ = app_with(Busy(), concurrency=2)
+        stage = Stage(app, RARELY, limits=app.limits)
+        claims = Claims(stage)
+        async with working(stage):
+            await stage.until(lambda: claims.requests)
+            for _ in range(5):
+                await stage.settled(limited.enqueue(0.1))
+                await asyncio.sleep(1)
+            assert len(claims.requests) == 6
+
+    play(scenario)
+
+
+def test_a_gate_that_had_too_many_once_does_not_hold_up_others() -> None:
+    """Once its jobs are gone the others are claimed in large numbers again."""
+
+    async def scenario() -> None:
+        app, limited, free = app_with(Busy(), concurrency=1)
+        stage = Stage(app, RARELY, limits=app.limits)
+        claims = Claims(stage)
+        async with working(stage):
+            several = limited.enqueue_many([{"seconds": 2.0}] * 5)
+            for handle in several:
+                await stage.settled(handle)
+            assert released(stage, several)
+            before = len(claims.requests)
+            for handle in free.enqueue_many([{"seconds": 0.5}] * 100):
+                await stage.settled(handle)
+            assert len(claims.requests) - before <= 25
+
+    play(scenario)
