@@ -100,6 +100,7 @@ async def _child(end: socket.socket) -> None:
         alone=configure.alone,
         middleware=app.middlewares,
         hours=app.windows,
+        limits=app.limits,
     )
     if settings.incident_locals:
         worker.strays.show_locals = redact_values
