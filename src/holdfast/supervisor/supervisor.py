@@ -56,7 +56,9 @@ class Supervisor:
             arrived=self._arrived,
             give_up=self._give_up_at_once,
         ).hear
-        self._hangs = HangWatch(ports.clock, ports.events, plan.hang_limit, self._crew.children)
+        self._hangs = HangWatch(
+            ports.clock, ports.events, plan.hang_limit, self._crew.children, self._crew.end_hung
+        )
         self._tender = Tender(ports.clock, self._loop_failed, self._unfit)
         self._side_tender = Tender(ports.clock, self._loop_failed, self._worse_off)
         self._recycler: Recycler | None = None
