@@ -115,7 +115,8 @@ class Beater:
 
     async def _watch(self) -> None:
         await self._host.gone.wait()
-        self._stop()
+        self._stopping = True
+        self._supervisor.outlive_host()
 
     async def _say_alive(self) -> None:
         while True:

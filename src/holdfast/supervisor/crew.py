@@ -207,11 +207,12 @@ class Crew:
 
     # -- stopping --------------------------------------------------------------------------------------------
 
-    def begin_stop(self) -> None:
-        """Ask all to leave."""
+    def begin_stop(self, *, host_gone: bool = False) -> None:
+        """Ask all to leave, but for those that their host, now gone, has taken with it: they were not asked."""
         self.stopping = True
         for child in self._children.values():
-            self.ask_to_leave(child)
+            if child.process.killable or not host_gone:
+                self.ask_to_leave(child)
         if not self._children:
             self.over.set()
 

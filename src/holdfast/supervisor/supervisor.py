@@ -96,6 +96,11 @@ class Supervisor:
         else:
             self._crew.begin_stop()
 
+    def outlive_host(self) -> None:
+        """Stop as the process is gone in which children lived: to give back what they had is all that is left."""
+        if not self._crew.stopping:
+            self._crew.begin_stop(host_gone=True)
+
     def ready(self) -> int:
         """Return how many children are ready to work."""
         return self._crew.ready()
