@@ -11,7 +11,9 @@ import os
 import sys
 import threading
 import weakref
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -23,16 +25,13 @@ from holdfast.host.stay import Stay
 from holdfast.host.targets import find_target
 from holdfast.policy import Seconds
 from holdfast.policy.reading import as_seconds
-from holdfast.settings import Loaded
+from holdfast.settings import HOST_VARIABLE, Loaded
 from holdfast.store.open import absolute_url
 from holdfast.watch.narrator import Narrator
 from holdfast.watch.records import tell_in_records
 from holdfast.worker.served import ServedQueues, read_queues
 
 log = logging.getLogger(__name__)
-
-SWITCH = "HOLDFAST_HOST"
-"""The environment variable that says `on` or `off`, whatever is found out about this process."""
 
 _OUR_PROCESSES = ("holdfast.child", "holdfast.host.beater")
 
@@ -73,7 +72,7 @@ class Host:
         if not isinstance(app, Holdfast):
             raise ConfigurationError(f"a host works for a Holdfast app, not for {app!r:.80}")
         self.app = app
-        self._required = required
+        self.required = required
         self._start_within = float(as_seconds(start_within))
         self._target = target
         self._queues = None if queues is None else read_named(queues)
@@ -129,12 +128,13 @@ class Host:
                 raise ConfigurationError(
                     "this app has a host in this process already: bind it once, or stop the other host first"
                 )
+            refuse_greenlets()
             stay = Stay(self.app, self._begin(), _narrator_of(self.app).tick)
             self._stay, self._off, self._was_stopped = stay, False, False
             _RUNNING[id(self.app)] = self
             _stop_at_exit()
             stay.start()
-        if self._required:
+        if self.required:
             self._demand(stay)
 
     def stop(self, grace: Seconds | None = None) -> None:
@@ -213,23 +213,35 @@ class Host:
         self._changing, self._stopping = threading.Lock(), threading.Lock()
 
 
-def switched() -> bool | None:
+def switched(environ: Mapping[str, str] | None = None) -> bool | None:
     """Return what HOLDFAST_HOST says; None where it says nothing."""
-    said = os.environ.get(SWITCH, "").strip().lower()
+    said = (os.environ if environ is None else environ).get(HOST_VARIABLE, "").strip().lower()
     if said in {"", "auto"}:
         return None
     if said in {"on", "1", "true", "yes"}:
         return True
     if said in {"off", "0", "false", "no"}:
         return False
-    raise ConfigurationError(f"{SWITCH} is {said!r}; it takes `on` or `off`")
+    raise ConfigurationError(f"{HOST_VARIABLE} is {said!r}; it takes `on` or `off`")
 
 
-def in_our_own_process() -> bool:
-    """Tell whether this is a process of Holdfast's own, that has imported the user's module."""
-    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
-    name = getattr(spec, "name", "") or ""
-    return name.startswith(_OUR_PROCESSES)
+def in_our_own_process(main: str | None = None, argv: Sequence[str] | None = None) -> bool:
+    """Tell whether this is a process of Holdfast's own, by what runs in it: they import users' modules, too."""
+    if main is None:
+        spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+        main = getattr(spec, "name", "") or ""
+    typed = getattr(sys, "argv", ()) if argv is None else argv
+    return main.startswith(_OUR_PROCESSES) or (bool(typed) and Path(typed[0]).name == "holdfast")
+
+
+def refuse_greenlets(modules: Mapping[str, object] | None = None) -> None:
+    """Raise ConfigurationError where threads are none: a handler would hold up requests, and requests handlers."""
+    monkey = (sys.modules if modules is None else modules).get("gevent.monkey")
+    if monkey is not None and getattr(monkey, "is_module_patched", lambda _: False)("threading"):
+        raise ConfigurationError(
+            "gevent has replaced Python's threads, and a worker needs real ones: run `holdfast worker` beside this"
+            " process, or take gunicorn's gthread workers"
+        )
 
 
 def read_named(queues: str) -> ServedQueues:

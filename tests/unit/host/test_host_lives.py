@@ -1,4 +1,4 @@
-"""A worker inside another process lives and dies with it, and loses nothing by that: real processes, real signals."""
+"""A worker inside another process lives and dies with it, and loses nothing: real processes, real signals."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ def began(hosted, name):
 
 
 def test_jobs_run_in_threads_of_the_host(hosted, host_script):
-    """Plain functions and coroutines both run in this very process, and in no thread of its own; a stop ends all."""
+    """Plain functions and coroutines run in this very process, and in no thread of its own; a stop ends all."""
     script = host_script()
     beater = script.start()
     pid, thread = hosted.whoami.enqueue().result(timeout=30)
@@ -48,7 +48,7 @@ def test_a_killed_host_gives_back_its_jobs_at_once(hosted, host_script):
 
 
 def test_a_stop_tells_handlers_and_charges_nothing(hosted, host_script):
-    """The handler saw its cancel token, its job is ready again, and each stage of the stop is in the log in order."""
+    """The handler saw its cancel token, its job is ready again, and the log has each stage of the stop in order."""
     script = host_script()
     script.start()
     job = hosted.heedful.enqueue()
