@@ -23,7 +23,7 @@ IN_CODE = "the code"
 
 _PROJECT_FILE = "pyproject.toml"
 _OWN_FILE = "holdfast.toml"
-_VARIABLES = (*(name.removeprefix(PREFIX).lower() for name in (CONFIG_VARIABLE, HOST_VARIABLE)), *RULES)
+_VARIABLES = (CONFIG_VARIABLE.removeprefix(PREFIX).lower(), *RULES, HOST_VARIABLE.removeprefix(PREFIX).lower())
 _NOT_SETTINGS = {CONFIG_VARIABLE, HOST_VARIABLE, f"{PREFIX}PROVE"}
 _TESTS = f"{PREFIX}TEST_"
 _KUBERNETES = re.compile(

@@ -56,6 +56,14 @@ def heedless(ctx: Context, until: str) -> str:
 
 
 @app.task
+async def blocking(until: str) -> None:
+    """Block the event loop until a file is there."""
+    note("blocking-began")
+    while not (HERE / until).exists():
+        time.sleep(0.01)  # noqa: ASYNC251 - that is the point
+
+
+@app.task
 def leaves_thread() -> None:
     """Leave a thread behind that raises."""
 

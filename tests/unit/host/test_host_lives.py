@@ -6,6 +6,7 @@ import signal
 import pytest
 from hosting import eventually, is_gone
 
+from holdfast.core.record import Kind
 from holdfast.core.states import State
 
 pytestmark = pytest.mark.timeout(120)
@@ -38,13 +39,21 @@ def test_a_killed_host_gives_back_its_jobs_at_once(hosted, host_script):
     """Its beater has seen the death: the lease of an hour is not waited for. Then the beater ends, too."""
     script = host_script(host_test_lease=3600)
     beater = script.start()
-    job = hosted.heedless.enqueue("never")
+    job = hosted.heedless.enqueue("go")
     eventually(lambda: began(hosted, "heedless-began"))
     script.kill()
     eventually(lambda: job.job().state is State.READY, "the job is ready again", within=20)
     eventually(lambda: is_gone(beater), "the end of the beater")
     found = job.job()
     assert (found.attempt, found.crashes) == (1, 1), "as that of any crash"
+
+    other = host_script()
+    other.start()
+    eventually(lambda: began(hosted, "heedless-began") == 2, "the next attempt")
+    (hosted.HERE / "go").touch()
+    assert job.result(timeout=30) == "2"
+    *_, second = (hosted.HERE / "heedless-began").read_text().split()
+    assert int(second) != other.pid, "what may have killed a host runs in a process of its own"
 
 
 def test_a_stop_tells_handlers_and_charges_nothing(hosted, host_script):
@@ -122,6 +131,19 @@ def test_a_host_that_stood_still_comes_back_as_another_worker(hosted, host_scrip
     eventually(lambda: began(hosted, "heedless-lost"), "the first run knows that it was lost")
     assert job.result(timeout=30) == "2"
     assert hosted.whoami.enqueue().result(timeout=60)[0] == str(script.pid)
+
+
+def test_a_handler_that_blocks_its_loop_does_not_keep_the_host_from_working(hosted, host_script):
+    """Nobody beats for it any more, an incident is opened, and another worker begins beside it."""
+    script = host_script(host_test_hang_limit=1)
+    script.start()
+    hosted.blocking.enqueue("go")
+    eventually(lambda: began(hosted, "blocking-began"))
+    assert hosted.whoami.enqueue().result(timeout=60)[0] == str(script.pid)
+    assert "nobody beats for it any more" in script.words
+    incidents = eventually(lambda: hosted.app.call(hosted.app.verbs.records(Kind.INCIDENT)), "an incident")
+    assert any(b"is beaten for no longer" in record.body for record in incidents)
+    (hosted.HERE / "go").touch()
 
 
 def test_a_forked_process_has_no_host(hosted, host_script):
