@@ -87,6 +87,8 @@ class Life:
             error = f"{type(failure).__name__}: {failure}"
             log.exception("the worker inside this process failed; another is begun")
         finally:
+            if self._working is not None:
+                self._working.outlive_threads()
             self._files = None
             line.close()
             os.close(lock)

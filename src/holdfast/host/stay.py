@@ -163,10 +163,7 @@ class Stay:
                 self._line = None
             line.close()
             self.ready.clear()
-        if why:
-            beater.kill()
-        status = beater.wait()
-        self._beater = None
+        self._beater, status = None, _reaped(beater, at_once=bool(why))
         return why or f"it ended with status {status}"
 
     def _hear(self, line: HostEnd) -> str:
@@ -233,6 +230,15 @@ def interpreter() -> str:
     if not found.exists():
         raise ConfigurationError(f"there is no Python to start a beater with: {found} does not exist")
     return str(found)
+
+
+def _reaped(beater: "subprocess.Popen[bytes]", *, at_once: bool) -> int:
+    """Return the status of a beater that has said its last word; one that does not end is killed."""
+    try:
+        return beater.wait(0 if at_once else GIVEN_BACK_WITHIN)
+    except subprocess.TimeoutExpired:
+        beater.kill()
+        return beater.wait()
 
 
 def _stacks() -> str:

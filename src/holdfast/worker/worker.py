@@ -235,6 +235,10 @@ class Worker:
         """Wait until no handler runs."""
         await self._slots.quiet()
 
+    def outlive_threads(self) -> None:
+        """Block until no handler runs in a thread: after the event loop has ended, whatever ended it."""
+        self._threads.outlive()
+
     async def renewed(self) -> None:
         """Wait for the next beat that the store accepts."""
         await self._lease.renewal()
