@@ -1,0 +1,1 @@
+"""Work inside a web process."""
