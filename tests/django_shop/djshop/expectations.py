@@ -1,6 +1,9 @@
 """What Django expects of a backend for its tasks, with a worker at work. Run by Django's own test runner."""
 
+# ruff: noqa: PT009, PT027 - these are tests of Django's kind
+
 import uuid
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from asgiref.sync import async_to_sync
@@ -11,10 +14,10 @@ from django.test import SimpleTestCase
 from django_tasks import TaskResultStatus, default_task_backend, task, task_backends
 from django_tasks.exceptions import InvalidTaskError, TaskResultDoesNotExist, TaskResultMismatch
 from django_tasks.signals import task_enqueued
+
 from djshop import shop_tasks as tasks
 from djshop.jobs import app, elsewhere, finds_a_connection, finds_a_connection_in_async_code
 from djshop.models import Order, Told
-
 from holdfast.errors import JobDeadError
 from holdfast.host.django.results import Call
 
@@ -24,10 +27,8 @@ LATER = datetime.now(UTC) + timedelta(days=1)
 
 def ended(result):
     """Wait until the job of a result has ended, and return the result as it is then."""
-    try:
+    with suppress(JobDeadError):
         app.handle(result.id).result(timeout=PATIENCE)
-    except JobDeadError:
-        pass
     result.refresh()
     return result
 

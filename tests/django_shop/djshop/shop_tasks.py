@@ -78,7 +78,7 @@ def no_task():
 
 
 def _tell(what):
-    def receiver(sender, task_result, **_):
+    def receiver(task_result, **_):
         Told.objects.create(
             result_id=task_result.id, what=what, status=task_result.status, errors=len(task_result.errors)
         )

@@ -13,15 +13,15 @@ def told(result):
     return JsonResponse({"id": result.id, "status": result.status})
 
 
-def enqueue(request):
+def enqueue(_request):
     return told(add.enqueue(40, two=2))
 
 
-async def aenqueue(request):
+async def aenqueue(_request):
     return told(await add_async.aenqueue(40, two=2))
 
 
-def order(request, name, fate):
+def order(_request, name, fate):
     with transaction.atomic():
         Order.objects.create(name=name)
         result = add.enqueue(1)
@@ -29,11 +29,11 @@ def order(request, name, fate):
     return told(result)
 
 
-def look(request, result_id):
+def look(_request, result_id):
     return told(default_task_backend.get_result(result_id))
 
 
-async def alook(request, result_id):
+async def alook(_request, result_id):
     return told(await default_task_backend.aget_result(result_id))
 
 

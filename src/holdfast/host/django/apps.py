@@ -1,13 +1,7 @@
 """The Django app: checks the settings, and lets the processes that serve requests run jobs where they say so."""
 
-import logging
-
 from django.apps import AppConfig  # type: ignore[import-untyped]
 from django.core.checks import register  # type: ignore[import-untyped]
-
-from holdfast.errors import ConfigurationError
-
-log = logging.getLogger(__name__)
 
 
 class HoldfastConfig(AppConfig):  # type: ignore[misc]
@@ -23,8 +17,4 @@ class HoldfastConfig(AppConfig):  # type: ignore[misc]
         from holdfast.host.django.embedded import start_embedded  # noqa: PLC0415
 
         register(check_settings)
-        try:
-            start_embedded()
-        except ConfigurationError as error:
-            # The checks say the same, in a way that management commands can show.
-            log.error("the embedded worker does not start: %s", error)  # noqa: TRY400 - the user's mistake
+        start_embedded()

@@ -1,5 +1,6 @@
 """What the settings of a Django project say: the dict HOLDFAST, and the app that it names."""
 
+import inspect
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,9 +18,6 @@ TARGET = "holdfast.host.django.target:app"
 """The MODULE:APP of every Django project: it sets Django up before it imports the app that the settings name."""
 
 KEYS = ("APP", "EMBEDDED", "OPTIONS")
-OPTIONS = ("concurrency", "queues", "grace")
-"""What may be said of the embedded worker."""
-
 _EXAMPLE = 'HOLDFAST = {"APP": "shop.jobs:app"}'
 
 
@@ -37,7 +35,6 @@ class Configured:
     """What HOLDFAST says, complete and checked."""
 
     target: str
-    embedded: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -47,7 +44,7 @@ def configured() -> Configured:
     found = [f"{problem.says}; {problem.hint}" for problem in problems_of(said)]
     if found:
         raise ConfigurationError("; ".join(found))
-    return Configured(said["APP"], said.get("EMBEDDED", False), said.get("OPTIONS", {}))
+    return Configured(said["APP"], said.get("OPTIONS", {}))
 
 
 def problems_of(said: Any) -> Iterator[Problem]:
@@ -75,15 +72,21 @@ _EMBEDDED = "True lets the processes that serve requests run jobs too"
 
 def _problems_of_options(said: Any) -> Iterator[Problem]:
     if not isinstance(said, Mapping):
-        yield Problem("E006", f"HOLDFAST['OPTIONS'] must be a dict, not {said!r:.80}", f"there are: {_written()}")
+        remedy = 'write e.g. "OPTIONS": {"concurrency": 4}'
+        yield Problem("E006", f"HOLDFAST['OPTIONS'] must be a dict, not {said!r:.80}", remedy)
         return
-    for name in said:
-        if name not in OPTIONS:
-            yield Problem("E006", f"HOLDFAST['OPTIONS'] has no option {name!r}", hint(str(name), OPTIONS, repr))
+    if said:
+        known = _options_of_a_host()
+        for name in said:
+            if name not in known:
+                yield Problem("E006", f"HOLDFAST['OPTIONS'] has no option {name!r}", hint(str(name), known, repr))
 
 
-def _written() -> str:
-    return ", ".join(map(repr, OPTIONS))
+def _options_of_a_host() -> list[str]:
+    """Return what may be said of the embedded worker."""
+    from holdfast.host.host import Host  # noqa: PLC0415 - only who says something of it loads it
+
+    return [name for name in inspect.signature(Host).parameters if name not in {"app", "target"}]
 
 
 def app_of(target: str) -> Holdfast:
