@@ -5,7 +5,6 @@
 import asyncio
 import os
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest import mock
@@ -23,8 +22,7 @@ from holdfast.host.django.apps import HoldfastConfig
 from holdfast.host.django.checks import check_settings
 from holdfast.host.django.configured import TARGET, app_of, configured
 from holdfast.host.django.management.commands.holdfast import filled_in, project_folder
-
-BACKEND = "holdfast.host.django.tasks.HoldfastBackend"
+from holdfast.host.django.tasks import HoldfastBackend
 
 
 class TestSettings(SimpleTestCase):
@@ -37,7 +35,7 @@ class TestSettings(SimpleTestCase):
     def test_each_mistake_is_told_with_a_remedy(self):
         good = {"APP": "djshop.jobs:app"}
         for said, number, says, remedy in (
-            (None, "E001", "HOLDFAST is not set", "'APP'"),
+            (None, "E001", "HOLDFAST is not set", '"APP"'),
             ("djshop.jobs:app", "E001", "must be a dict", "HOLDFAST = {"),
             ({**good, "app": "x"}, "E002", "no key 'app'", "did you mean 'APP'?"),
             ({**good, "EMBEDED": True}, "E002", "no key 'EMBEDED'", "did you mean 'EMBEDDED'?"),
@@ -65,32 +63,16 @@ class TestSettings(SimpleTestCase):
             ({"timeout": -1}, "timeout must be"),
             ({"app": "djshop.gone:app"}, "there is no module 'djshop.gone'"),
         ):
-            with (
-                self.subTest(options),
-                override_settings(TASKS={"default": {"BACKEND": BACKEND, "OPTIONS": options}}),
-                fresh_backends(),
-            ):
-                [found] = task_backends["default"].check()
+            with self.subTest(options):
+                [found] = HoldfastBackend("default", {"OPTIONS": options}).check()
                 self.assertEqual(found.id, "holdfast.E007")
                 self.assertIn(says, found.msg)
         for alias in ("default", "tried", "elsewhere", "at_once"):
             self.assertEqual(list(task_backends[alias].check()), [])
 
     def test_a_task_needs_no_app_to_be_declared(self):
-        with mock.patch.dict(sys.modules, {"djshop.jobs": None}), fresh_backends():
-            self.assertEqual(tasks.add.using(priority=3).priority, 3)
-
-
-@contextmanager
-def fresh_backends():
-    """Make backends by the settings as they are now, and forget them again."""
-    kept = task_backends.settings, task_backends._connections
-    del task_backends.settings
-    task_backends._settings, task_backends._connections = None, type(kept[1])()
-    try:
-        yield
-    finally:
-        task_backends.settings, task_backends._connections = kept
+        with mock.patch.dict(sys.modules, {"djshop.jobs": None}):
+            HoldfastBackend("default", {}).validate_task(tasks.add)
 
 
 class TestCommand(SimpleTestCase):

@@ -55,8 +55,8 @@ def problems_of(said: Any) -> Iterator[Problem]:
         return
     for key in said:
         if key not in KEYS:
-            meant = key.upper() if isinstance(key, str) else str(key)
-            yield Problem("E002", f"HOLDFAST has no key {key!r}", hint(meant, KEYS, repr))
+            remedy = hint(str(key), [known.lower() for known in KEYS], lambda known: repr(known.upper()))
+            yield Problem("E002", f"HOLDFAST has no key {key!r}", remedy)
     target = said.get("APP")
     if not (isinstance(target, str) and all(target.partition(":"))):
         yield Problem("E003", f"HOLDFAST['APP'] must be 'MODULE:APP', not {target!r}", f"write e.g. {_EXAMPLE}")

@@ -134,7 +134,8 @@ class HoldfastBackend(BaseTaskBackend):  # type: ignore[misc]
         try:
             refuse_unknown(f"TASKS[{self.alias!r}]['OPTIONS']", self.options, (*_OWN, *_POLICY))
             declare_policy(**self._policy())
-            _ = self.app
+            if "app" in self.options:  # that of HOLDFAST has a check of its own
+                _ = self.app
         except ConfigurationError as error:
             yield Error(str(error), hint="see the how-to about Django", id="holdfast.E007")
 
