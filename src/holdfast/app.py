@@ -20,13 +20,17 @@ from holdfast.background.handle import Background
 from holdfast.background.launcher import Launcher
 from holdfast.background.works import Works
 from holdfast.clock import Clock, SystemClock
-from holdfast.decorator import TaskDecorator
+from holdfast.decorator import Beside, TaskDecorator
 from holdfast.durable.shelf import Shelf
 from holdfast.errors import ConfigurationError
 from holdfast.events import Events
+from holdfast.gates.adaptive import Adaptive
+from holdfast.gates.limit import Peaks
+from holdfast.gates.limits import DeclaredLimits, Gate, Limits
 from holdfast.hooks import Lifespan, Middleware, check_lifespan, check_middleware
 from holdfast.locks.keeper import Deputy, Keepers
 from holdfast.policy import Policy, Seconds
+from holdfast.policy.problems import queue_problems, refuse_any
 from holdfast.reach import Reach
 from holdfast.schedule.closing import About, ClosedHours, Windows, declare_hours
 from holdfast.schedule.declaring import Declaration
@@ -166,6 +170,8 @@ class Holdfast(Reach):
         self._tasks: dict[str, Task[..., Any]] = {}
         self._declarations: dict[str, Declaration] = {}
         self._windows: dict[tuple[About, str], ClosedHours] = {}
+        self._queues: set[str] = set()
+        self._limits = DeclaredLimits()
         self._recycle: RecycleRules | None = None
         self._middlewares: list[Middleware] = []
         self._lifespans: list[Lifespan] = []
@@ -213,17 +219,60 @@ class Holdfast(Reach):
         return tuple(self._windows.values())
 
     @options_of("app.queue")
-    def queue(self, name: str, *, window: Windows) -> None:
-        """Declare that no job of a queue starts inside a window, or inside one of several.
+    def queue(
+        self,
+        name: str,
+        *,
+        window: Windows | None = None,
+        concurrency: int | None = None,
+        peak: Peaks | None = None,
+    ) -> None:
+        """Declare that no job of a queue starts inside a window, and how many run at a time in one process.
 
-        Running jobs are asked to finish before it begins, and what had to wait starts when it has ended.
+        Running jobs are asked to finish before a window begins, and what had to wait starts when it has ended.
+        While `concurrency` of its jobs run, or in a `peak` fewer, none is claimed here: other processes may.
         """
-        hours = declare_hours(About.QUEUE, name, window)
-        if (hours.about, hours.name) in self._windows:
+        refuse_any(queue_problems(name))
+        if name in self._queues:
             raise ConfigurationError(
                 f"queue {name!r} is declared twice; declare it once, with all its windows: window=(..., ...)"
             )
-        self._windows[hours.about, hours.name] = hours
+        if window is None and concurrency is None and peak is None:
+            raise ConfigurationError(
+                f"app.queue({name!r}) says nothing; say how many of its jobs run at a time, as in concurrency=2, or"
+                ' when none starts, as in window=Window("03:00", "03:15", tz="Asia/Taipei")'
+            )
+        hours = None if window is None else declare_hours(About.QUEUE, name, window)
+        self._limits.queue(name, concurrency, peak)
+        self._queues.add(name)
+        if hours is not None:
+            self._windows[hours.about, hours.name] = hours
+
+    @property
+    def limits(self) -> Limits:
+        """How many jobs may run at a time in one process, as far as that is declared."""
+        return self._limits.all
+
+    @options_of("app.gate")
+    def gate(self, name: str, limit: int, *, peak: Peaks | None = None) -> Gate:
+        """Declare a gate: of all tasks that go through it, so many jobs run at a time in one process.
+
+        In a `peak` fewer: `peak={Window("09:00", "18:00"): 1}`. Declare it before its tasks, which name it:
+        `@app.task(gate="disk")`.
+        """
+        return self._limits.gate(name, limit, peak)
+
+    def peak(self, peak: Peaks) -> None:
+        """Declare how many jobs a worker process runs at a time in its peak hours, instead of its `concurrency`."""
+        self._limits.peak(peak)
+
+    @options_of("app.adaptive")
+    def adaptive(self, *, lag: Seconds | None = 0.05, latency: Seconds | None = None, lowest: int = 1) -> Adaptive:
+        """Declare that fewer jobs run at a time while the host's event loop lags, or its requests take too long.
+
+        The limits are seconds. What is returned is told of both: see `holdfast.gates.adaptive.Adaptive`.
+        """
+        return self._limits.adapt(Adaptive(lag, latency, lowest))
 
     @property
     def recycle_rules(self) -> RecycleRules:
@@ -407,20 +456,14 @@ class Holdfast(Reach):
     ) -> None:
         self.close()
 
-    def _register(
-        self,
-        fn: Callable[..., Any],
-        name: str | None,
-        policy: Policy,
-        rule: AnyRule | None,
-        window: Windows | None,
-    ) -> Task[..., Any]:
-        task = declare_task(fn, name, policy, self)
+    def _register(self, fn: Callable[..., Any], policy: Policy, beside: Beside) -> Task[..., Any]:
+        task = declare_task(fn, beside.name, policy, self)
         if task.name in self._tasks:
             raise ConfigurationError(f"two tasks are named {task.name!r}; give one of them another name=")
-        hours = None if window is None else declare_hours(About.TASK, task.name, window)
-        if rule is not None:
-            self._declare(declare_own(task, rule))
+        hours = None if beside.window is None else declare_hours(About.TASK, task.name, beside.window)
+        self._limits.task(task.name, beside.concurrency, beside.peak, beside.gate)
+        if beside.schedule is not None:
+            self._declare(declare_own(task, beside.schedule))
         if hours is not None:
             self._windows[hours.about, hours.name] = hours
         self._tasks[task.name] = task

@@ -6,10 +6,13 @@ is. A Context in first position is not among the arguments; elsewhere it works, 
 
 import inspect
 from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 from holdfast.context import Context
 from holdfast.core.backoff import Backoff
+from holdfast.gates.limit import Peaks
+from holdfast.gates.limits import Gates
 from holdfast.policy import ExceptionTypes, IsolationWord, OnLateWord, Policy, Seconds, declare_policy
 from holdfast.schedule.closing import Windows
 from holdfast.schedule.rules import AnyRule
@@ -19,10 +22,25 @@ from holdfast.task import AsyncTask, SyncTask, Task
 P = ParamSpec("P")
 R = TypeVar("R")
 
-Register = Callable[[Callable[..., Any], str | None, Policy, AnyRule | None, Windows | None], Task[..., Any]]
-"""Makes a task of a function, a name or None, a policy, and a schedule and windows or None, and remembers it."""
+_BESIDE_THE_POLICY = ("name", "schedule", "window", "concurrency", "peak", "gate")
 
-_OPTIONS = ("name", *inspect.signature(declare_policy).parameters, "schedule", "window")
+_OPTIONS = ("name", *inspect.signature(declare_policy).parameters, *_BESIDE_THE_POLICY[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What is declared of a task beside its policy; None where nothing is."""
+
+    name: str | None
+    schedule: AnyRule | None
+    window: Windows | None
+    concurrency: int | None
+    peak: Peaks | None
+    gate: Gates | None
+
+
+Register = Callable[[Callable[..., Any], Policy, Beside], Task[..., Any]]
+"""Makes a task of a function, a policy and what is beside it, and remembers it."""
 
 
 class TaskOptions(TypedDict, total=False):
@@ -45,6 +63,9 @@ class TaskOptions(TypedDict, total=False):
     memory: int | str | None
     schedule: AnyRule | None
     window: Windows | None
+    concurrency: int | None
+    peak: Peaks | None
+    gate: Gates | None
 
 
 class TaskDecorator:
@@ -54,8 +75,9 @@ class TaskDecorator:
         refuse_unknown("app.task", declared, _OPTIONS)
         self._register = register
         self._declared = declared
-        self._rest = {name: declared.get(name) for name in ("name", "schedule", "window")}
-        self._policy = declare_policy(**{name: declared[name] for name in declared if name not in self._rest})
+        self._beside = Beside(*(declared.get(name) for name in _BESIDE_THE_POLICY))
+        policy = {name: declared[name] for name in declared if name not in _BESIDE_THE_POLICY}
+        self._policy = declare_policy(**policy)
 
     # A coroutine function is also a function of some result: mypy cannot know that the first match is meant.
     @overload
@@ -95,17 +117,20 @@ class TaskDecorator:
         memory: int | str | None = None,
         schedule: AnyRule | None = None,
         window: Windows | None = None,
+        concurrency: int | None = None,
+        peak: Peaks | None = None,
+        gate: Gates | None = None,
     ) -> "TaskDecorator": ...
     def __call__(self, fn: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
         """Make `fn` a task, or return a decorator that will, by the policy declared.
 
         `name` is the function's own unless given. A task with a `schedule` runs as often as that rule says, without
         arguments; the schedule has the task's name. Inside a `window`, or one of several, none of its jobs starts.
-        See `holdfast.policy.Policy` for the rest.
+        In one process no more than `concurrency` of its jobs run at a time, fewer in a `peak`, and of all tasks
+        that go through a `gate` no more than that lets in. See `holdfast.policy.Policy` for the rest.
         """
         declaring = TaskDecorator(self._register, **{**self._declared, **declared}) if declared else self
         return declaring if fn is None else declaring._made_of(fn)  # noqa: SLF001 - one of its own kind
 
     def _made_of(self, fn: Callable[..., Any]) -> Task[..., Any]:
-        rest = self._rest
-        return self._register(fn, rest["name"], self._policy, rest["schedule"], rest["window"])
+        return self._register(fn, self._policy, self._beside)

@@ -324,6 +324,19 @@ class WindowDeclared(WindowEvent, frozen=True):
     words: str
 
 
+class LimitChanged(Event, frozen=True):
+    """`limit` attempts may run at a time in this process from now on, `before` that another number could.
+
+    `about` is whose limit it is: that of a gate, a queue or a task, which has a `name`, or of the whole worker.
+    """
+
+    about: str
+    name: str
+    limit: int
+    before: int
+    reason: str
+
+
 class StoreAway(Event, frozen=True):
     """The store stopped answering; we go on trying."""
 

@@ -102,6 +102,14 @@ CASES = [
         events.WindowDeclared("task", "tidy", "changed", "03:00–03:15 UTC"),
         "task tidy windows changed: 03:00–03:15 UTC",
     ),
+    (
+        events.LimitChanged("gate", "disk", 1, 4, "peak hours"),
+        "gate disk 1 at a time instead of 4 (peak hours)",
+    ),
+    (
+        events.LimitChanged("worker", "", 8, 4, "the host is calm"),
+        "worker 8 at a time instead of 4 (the host is calm)",
+    ),
     (events.StoreAway("database is locked"), "store away: database is locked; trying on"),
     (events.StoreBack(2.5), "store back after 2.5 s"),
     (FirstCompletion(events.JobCompleted(*JOB, timedelta(milliseconds=12)), hint=False), "completed in 12 ms"),

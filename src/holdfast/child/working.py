@@ -101,6 +101,7 @@ class WorkingLife:
             middleware=app.middlewares,
             hours=app.windows,
             stays=place.stays,
+            limits=app.limits,
         )
         if settings.incident_locals:
             self.worker.strays.show_locals = redact_values

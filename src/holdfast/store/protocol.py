@@ -83,7 +83,8 @@ class ClaimRequest(msgspec.Struct, frozen=True):
     due jobs are given as ready ones are, and those that are not given stay blocked. `alone` takes suspects that are
     due and nothing else; without it suspects are left where they are. Suspects that it adopts are blocked no more
     even so: the next beat tells of them. `closed` are queues that give nothing in this call, as if they were
-    paused.
+    paused; `closed_tasks` are tasks of which nothing is given but what is adopted, and whose jobs do not count for
+    `next_due_at`. They are passed over one by one; where that is only so many a call, others begin further on.
     """
 
     worker: str
@@ -97,6 +98,7 @@ class ClaimRequest(msgspec.Struct, frozen=True):
     adopt: tuple[KnownTask, ...] = ()
     alone: bool = False
     closed: tuple[str, ...] = ()
+    closed_tasks: tuple[str, ...] = ()
 
     def in_turn(self, queues: Sequence[str]) -> list[str]:
         """Return the open queues in the order in which this call tries them."""

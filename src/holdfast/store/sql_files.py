@@ -8,6 +8,10 @@ The states are put in while loading, as literals and not as parameters, because 
 where it can read in the query's own text that the index applies. What several statements share stands at the
 beginning of their file, or for all files in `parts.sql`, in blocks that begin with `-- part: …`; they say a part's
 name in braces, as they do with a state's.
+
+A part that is said to be there `where tasks are closed` is empty otherwise. Statements that use such a part are
+there twice, the second time with `_of_open_tasks` after their names: to look at the task of each job costs a claim
+more than to look into an index, and most claims need not.
 """
 
 import re
@@ -19,7 +23,7 @@ from holdfast.core.states import CLAIMED, WAITING, Reason, State
 
 _SHARED = "parts.sql"
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
-_PART = re.compile(r"^-- part: (\w+)$", re.MULTILINE)
+_PART = re.compile(r"^-- part(, where tasks are closed)?: (\w+)$", re.MULTILINE)
 _TAKES = re.compile(r"^-- takes: (.+)$", re.MULTILINE)
 _USED = re.compile(r"(?<![:\w]):(\w+)")
 
@@ -41,6 +45,10 @@ WORDS: Mapping[str, str] = {
 """What stands in braces in every file: states and reasons, and lists of them."""
 
 
+OF_OPEN_TASKS = "_of_open_tasks"
+"""What the names of statements end with that pass over the jobs of closed tasks."""
+
+
 class _Block(NamedTuple):
     name: str
     takes: str
@@ -49,12 +57,18 @@ class _Block(NamedTuple):
 
 def read_statements(folder: Traversable) -> dict[str, str]:
     """Return every named statement in the files of a folder."""
+    usual = _statements(folder, narrow=False)
+    narrow = _statements(folder, narrow=True)
+    return usual | {f"{name}{OF_OPEN_TASKS}": text for name, text in narrow.items() if text != usual[name]}
+
+
+def _statements(folder: Traversable, *, narrow: bool) -> dict[str, str]:
     files = {file.name: file.read_text("utf-8") for file in sql_files(folder)}
-    shared = _with_parts(WORDS, files.pop(_SHARED, ""))
+    shared = _with_parts(WORDS, files.pop(_SHARED, ""), narrow=narrow)
     statements: dict[str, str] = {}
     for content in files.values():
         head, *rest = _NAME.split(content)
-        words = _with_parts(shared, head)
+        words = _with_parts(shared, head, narrow=narrow)
         for name, takes, text in _blocks(rest):
             if name in statements:
                 raise ValueError(f"two statements are named {name}")
@@ -67,11 +81,15 @@ def sql_files(folder: Traversable) -> list[Traversable]:
     return sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)
 
 
-def _with_parts(words: Mapping[str, str], content: str) -> dict[str, str]:
+def _with_parts(words: Mapping[str, str], content: str, *, narrow: bool) -> dict[str, str]:
     """Return the words, and with them the parts that the beginning of a file has."""
     known = dict(words)
-    for name, _, text in _blocks(_PART.split(content)[1:]):
-        known[name] = text.format_map(known)
+    _, *rest = _PART.split(content)
+    only_if_narrow = rest[::3]
+    for only, (name, _, text) in zip(
+        only_if_narrow, _blocks([each for place, each in enumerate(rest) if place % 3]), strict=True
+    ):
+        known[name] = "" if only and not narrow else text.format_map(known)
     return known
 
 

@@ -61,6 +61,7 @@ _LEVELS: Mapping[type[events.Event], Level] = MappingProxyType(
         events.WindowBegan: Level.INFO,
         events.WindowEnded: Level.INFO,
         events.WindowDeclared: Level.INFO,
+        events.LimitChanged: Level.INFO,
         events.StoreAway: Level.WARNING,
         events.StoreBack: Level.WARNING,  # who hears that it is away must hear that it is back
     }

@@ -47,7 +47,7 @@ def subject_of(event: events.Event) -> tuple[str, str]:
             return "worker", f"{worker} pid {pid}" if pid else worker
         case events.ScheduleEvent(schedule=schedule):
             return "schedule", one_line(schedule)
-        case events.WindowEvent(about=about, name=name):
+        case events.WindowEvent(about=about, name=name) | events.LimitChanged(about=about, name=name):
             return about, one_line(name)
         case _:
             return "", ""
@@ -359,6 +359,12 @@ def _(_: events.WindowEnded) -> Telling:
 @tell.register
 def _(event: events.WindowDeclared) -> Telling:
     return Telling("✚" if event.what == "added" else "✎", GOOD, f"windows {event.what}: {event.words}")
+
+
+@tell.register
+def _(event: events.LimitChanged) -> Telling:
+    symbol, style = ("▽", LATER) if event.limit < event.before else ("△", GOOD)
+    return Telling(symbol, style, f"{event.limit} at a time instead of {event.before}{_because(event.reason)}")
 
 
 def _running(number: int) -> str:

@@ -30,6 +30,7 @@ from holdfast.store.protocol import ClaimAnswer, ClaimRequest, Turn
 from holdfast.wakeup import Wakeup
 from holdfast.worker.closures import Closures
 from holdfast.worker.fairness import FairShares, interleaved
+from holdfast.worker.gates import Gates
 from holdfast.worker.lease import Lease
 from holdfast.worker.load import Load
 from holdfast.worker.looks import Look, Looks
@@ -65,6 +66,7 @@ class Claimer:
         turns: Turns,
         notes: Notes,
         closures: Closures,
+        gates: Gates | None,
         report_look: Callable[[], None],
         buried: Callable[[], None],
     ) -> None:
@@ -84,6 +86,7 @@ class Claimer:
         self._turns = turns
         self._notes = notes
         self._closures = closures
+        self._gates = gates
         self._report_look = report_look
         self._buried = buried
         self._looks = Looks(settings, load, turns)
@@ -189,8 +192,11 @@ class Claimer:
             if look is None or request is None:
                 await self._wakeup.rest(self._looks.rest_for(self._clock.now()))
                 continue
+            began = self._clock.boot()
             try:
                 answer = await self._ask(request)
+                took = self._clock.boot() - began
+                left = await self._leaves_to_others(look, request)
             except StoreError:
                 self._looks.call()
                 self._adopt = self._adopt or request.adopt
@@ -199,13 +205,16 @@ class Claimer:
             pauses.reset()
             if answer is None:
                 return
-            self._heed(look, request, answer)
+            self._heed(look, request, answer, left=left)
+            if self._gates is not None:
+                await asyncio.sleep(self._gates.rest_after(request, took))
 
     def _request(self, look: Look) -> ClaimRequest | None:
         """Return what to ask for now, or None with enough in hand, or while all its queues are closed."""
         limit = ahead_limit = 0
-        if not self._stopped:
+        if not self._stopped and not (self._gates is not None and self._gates.closes(self._queues)):
             limit, ahead_limit = min(self._load.wanted, BATCH), self._looks.wanted_ahead(look)
+            limit = limit if self._gates is None else self._gates.most(limit)
         by_turn, slow = look is Look.BY_TURN, self._turns.slow
         if not self._closures.all_closed(self._queues):
             if limit > 0 or (by_turn and slow and ahead_limit > 0):
@@ -218,7 +227,7 @@ class Claimer:
     def _whole_request(self, limit: int, ahead_limit: int) -> ClaimRequest:
         adopt, self._adopt = self._adopt, ()
         queues, shares = (self._queues, None) if self._fair is None else self._fair.divide(limit)
-        return ClaimRequest(
+        request = ClaimRequest(
             worker=self._worker,
             call=self._next_call(),
             limit=limit,
@@ -229,6 +238,7 @@ class Claimer:
             ahead_limit=ahead_limit,
             adopt=adopt,
         )
+        return request if self._gates is None else self._gates.narrow(request)
 
     def _empty_request(self) -> ClaimRequest:
         """Return how to see what is there without taking any of it, on behalf of those who could.
@@ -247,7 +257,7 @@ class Claimer:
     async def _ask(self, request: ClaimRequest) -> ClaimAnswer | None:
         """Make one claim call and close it; None once this worker is buried."""
         if closed := self._closures.closed_queues():
-            request = replace(request, closed=closed)
+            request = replace(request, closed=(*request.closed, *closed))
         sent_at = self._clock.boot()
         try:
             answer = await self._calls.once(self._calls.verbs.claim(request))
@@ -266,16 +276,27 @@ class Claimer:
             raise HalfDoneError("jobs were claimed, and not all of them are held") from error
         return answer
 
-    def _heed(self, look: Look, request: ClaimRequest, answer: ClaimAnswer) -> None:
-        """Learn from an answer, and do what it asks for."""
+    async def _leaves_to_others(self, look: Look, request: ClaimRequest) -> bool:
+        """Tell whether a look by turn passed over what others should look for: gates are of one process."""
+        if look is not Look.BY_TURN or not (request.closed or request.closed_tasks) or not self._turns.has_others:
+            return False
+        answer = await self._ask(self._empty_request())
+        if answer is None or answer.next_due_at is None:
+            return False
+        return not self._turns.somebody_looks_before(answer.next_due_at.timestamp(), answer.now.timestamp())
+
+    def _heed(self, look: Look, request: ClaimRequest, answer: ClaimAnswer, *, left: bool) -> None:
+        """Learn from an answer, and do what it asks for; `left`: it passed over something."""
         due = [claim for claim in answer.jobs if claim.run_at <= answer.now]
         if self._fair is not None and request.shares is not None:
             self._fair.learn(Counter(claim.queue for claim in due))
         crowded = len(due) < len(answer.jobs) and self.look_after_held()
-        found = self._looks.heed(look, request, answer, due=len(due), crowded=crowded)
+        found = self._looks.heed(look, request, answer, due=len(due), crowded=crowded or left)
+        if self._gates is not None:
+            self._gates.learn(request, due, filled=found.filled)
         if found.filled:
             self._adopt = self._adopt or request.adopt  # there may be more of them
-        if found.ring:
+        if found.ring or left:
             self._bell.ring()
         if found.report:
             self._report_look()

@@ -9,8 +9,8 @@ class Slots:
     """Every attempt in progress has one of them."""
 
     def __init__(self, concurrency: int) -> None:
-        self.free = concurrency
-        """How many more attempts may start now."""
+        self.free = self.limit = concurrency
+        """How many more attempts may start now, and how many may run at a time."""
         self._running: dict[Control, None] = {}
         self._quiet = asyncio.Event()
         self._quiet.set()
@@ -41,6 +41,11 @@ class Slots:
         self.free += 1
         if not self._running:
             self._quiet.set()
+
+    def resize(self, limit: int) -> None:
+        """Let so many run at a time. What runs goes on, and `free` is below 0 while that is more."""
+        self.free += limit - self.limit
+        self.limit = limit
 
     async def quiet(self) -> None:
         """Wait until nothing runs."""

@@ -169,6 +169,9 @@ class Timers:
         if self._ahead:
             soonest = 0.0 if self._lease.fresh else CHECK
             delay = min(max(self._ahead[0][0] - self._clock.now().timestamp(), soonest), delay)
+        self._go_off_in(delay)
+
+    def _go_off_in(self, delay: float) -> None:
         goes_off_at = self._clock.boot() + delay
         if goes_off_at < self._goes_off_at:
             self._goes_off_at = goes_off_at

@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -23,6 +24,7 @@ from holdfast.clock import Clock
 from holdfast.core.job import Claim, ClaimRef, Ending
 from holdfast.core.states import RETURNS, Move, Reason
 from holdfast.events import Events, StopStage
+from holdfast.gates.limits import Limits
 from holdfast.hooks import Middleware
 from holdfast.schedule.closing import ClosedHours
 from holdfast.settings import Settings
@@ -37,6 +39,9 @@ from holdfast.worker.closure_keeper import ClosureKeeper
 from holdfast.worker.closures import Closures
 from holdfast.worker.completer import Completer, Ended
 from holdfast.worker.control import Control, StopReason
+from holdfast.worker.gated import GatedSlots, GatedTimers
+from holdfast.worker.gatekeeper import Gatekeeper
+from holdfast.worker.gates import Gates
 from holdfast.worker.judge import broken
 from holdfast.worker.lease import Lease
 from holdfast.worker.load import Load
@@ -77,6 +82,8 @@ LAST_WORDS = 0.5
 
 FLUSH_LIMIT = 2.0
 """Seconds for the last endings to reach the store, even if the grace is over."""
+
+NO_LIMITS = Limits()
 
 
 Staged = Callable[[StopStage, int], None]
@@ -120,6 +127,7 @@ class Worker:
         alone: bool = False,
         hours: Sequence[ClosedHours] = (),
         stays: bool = False,
+        limits: Limits = NO_LIMITS,
     ) -> None:
         self.id = worker
         self._tasks = tasks
@@ -142,9 +150,12 @@ class Worker:
         self._lease = Lease(clock, settings.lease, settings.margin, settings.beat_every)
         self._calls = StoreCalls(ports.backend, clock, events, ports.random, settings.store_timeout)
         self._completer = Completer(self._calls, worker, self._notes, self._announcer.settled, self._look_again)
-        self._slots = Slots(settings.concurrency)
+        gates = Gates(limits, settings.concurrency) if limits.apart and not alone else None
+        places = settings.concurrency
+        self._slots = Slots(places) if gates is None else GatedSlots(places, gates, clock.boot)
         self._turns = Turns(settings.safety_poll, settings.beat_every)
-        self._timers = Timers(
+        timers = Timers if gates is None else partial(GatedTimers, gates=gates)
+        self._timers = timers(
             clock,
             self._lease,
             self._slots,
@@ -192,10 +203,14 @@ class Worker:
             turns=self._turns,
             notes=self._notes,
             closures=self._closures,
+            gates=gates,
             report_look=self.ask_for_beat,
             buried=self._buried,
         )
         self._closure_keeper = ClosureKeeper(self._closures, clock, events, self._slots.running, self._look_again)
+        if gates is not None:
+            gates.opened = self._look_again
+        self._gatekeeper = Gatekeeper(limits, gates, self._slots, clock, events=events, raised=self._more_may_start)
         self.strays = Strays(ports.channel.send, ports.clock, self._slots.running)
         """Where exceptions are told that nobody else could hear."""
         self._tender = Tender(ports.clock, self.strays.failed, self._unfit)
@@ -207,6 +222,7 @@ class Worker:
             loops = {
                 "listener": self._listen,
                 "closure keeper": self._closure_keeper.run,
+                "gatekeeper": self._gatekeeper.run,
                 "completer": self._completer.run,
                 "reporter": self._reporter.run,
                 "saver": self._saver.run,
@@ -392,6 +408,10 @@ class Worker:
         self._claimer.look_after_held()
 
     def _look_again(self) -> None:
+        self._claimer.wake()
+
+    def _more_may_start(self) -> None:
+        self._timers.pump()
         self._claimer.wake()
 
     def _stuck(self, control: Control, why: str, stack: str) -> None:

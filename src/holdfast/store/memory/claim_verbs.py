@@ -127,7 +127,9 @@ class ClaimVerbs(Tables):
 
 
 def _is_open_to(request: ClaimRequest, row: JobRow) -> bool:
-    return row.state is State.SCHEDULED or _is_adopted(request, row)
+    if row.state is State.SCHEDULED:
+        return row.new.task not in request.closed_tasks
+    return _is_adopted(request, row)
 
 
 def _is_adopted(request: ClaimRequest, row: JobRow) -> bool:

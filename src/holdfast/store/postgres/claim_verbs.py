@@ -1,9 +1,9 @@
 """How a worker comes by jobs.
 
 Most claims are one short statement, for the fresh jobs of levels that this process knows (expected.py). Where there
-is more, a long one and a look at what is left follow, sent together. Queues with shares, jobs to be adopted, and
-jobs of a lower priority that have waited long take two round trips: a look at what is due, among which one chooses
-here, and a statement that takes so many of each level.
+is more, a long one and a look at what is left follow, sent together. Queues with shares, jobs to be adopted, tasks
+that are closed, and jobs of a lower priority that have waited long take two round trips: a look at what is due,
+among which one chooses here, and a statement that takes so many of each level.
 """
 
 from collections import Counter
@@ -27,6 +27,7 @@ from holdfast.store.postgres.marks import Noted, as_json, note
 from holdfast.store.postgres.remembering import RememberingVerbs
 from holdfast.store.protocol import ClaimAnswer, ClaimRequest
 from holdfast.store.refusals import buried_worker
+from holdfast.store.sql_files import OF_OPEN_TASKS
 from holdfast.store.sql_rows import Row
 from holdfast.store.times import from_micros, from_micros_or_none, span_to_micros
 from holdfast.store.verb import Access, Command, Last, Query, Steps, Together, Try, verb
@@ -40,8 +41,8 @@ class ClaimVerbs(RememberingVerbs):
     @verb(Access.WRITE)
     def claim(self, request: ClaimRequest) -> Steps[ClaimAnswer]:
         """Give jobs to a registered, living worker: fence + 1, state held."""
-        noted = self._marks.begin()
-        if request.adopt or (request.shares is not None and request.queues is not None):
+        noted = self._marks_for(request).begin()
+        if request.adopt or request.closed_tasks or (request.shares is not None and request.queues is not None):
             return (yield from self._choose(request, noted))
         expected = None if request.alone else self._expectations.of(request, noted)
         if expected is not None:
@@ -117,7 +118,7 @@ class ClaimVerbs(RememberingVerbs):
         asked = self._asked(request, noted, self._given_now())
         if request.adopt:
             yield Command(self._sql["unblock_suspects"], (_queues(request), *adopted, list(request.closed)))
-        look = Query(self._sql["due_jobs"], (*asked, max(request.limit, 0), *adopted))
+        look = self._of_open_tasks("due_jobs", request, (*asked, max(request.limit, 0), *adopted))
         *_, rows = yield Together([*self._mend(noted), look])
         (now, xmin, levels, *_), *due = _refuse_buried(request, rows)
         walked = to_walked(levels)
@@ -129,11 +130,18 @@ class ClaimVerbs(RememberingVerbs):
             None if long_wait is None else now - long_wait,
         )
         asked = self._asked(request, noted, now)
-        take = Query(self._sql["claim_chosen"], (*asked, *_limits(request), *_quotas(chosen), *adopted))
-        rows, left = yield Last(Together([take, Query(self._sql["next_due"], asked)]))
+        what = (*asked, *_limits(request), *_quotas(chosen), *adopted)
+        take = self._of_open_tasks("claim_chosen", request, what)
+        rows, left = yield Last(Together([take, self._of_open_tasks("next_due", request, asked)]))
         note(noted, int(xmin), marks_of(rows), walked.empty)
-        self._marks.walked(noted)
+        self._marks_for(request).walked(noted)
         return _answer(as_chosen(in_order(rows, walked.queues, now), chosen), now, left)
+
+    def _of_open_tasks(self, name: str, request: ClaimRequest, what: tuple[Any, ...]) -> Query:
+        """Return the statement that passes over closed tasks, where there are any."""
+        if not request.closed_tasks:
+            return Query(self._sql[name], what)
+        return Query(self._sql[name + OF_OPEN_TASKS], (*what, list(request.closed_tasks)))
 
     def _mend(self, noted: Noted) -> list[Command]:
         """Return what a claim that walks everything does before: it looks for jobs whose level is gone."""

@@ -3,7 +3,8 @@
 Who takes jobs leaves dead entries in the index behind, and while some transaction still sees an old snapshot,
 nothing can clear them away. A mark lets the next claim begin behind them. It is an xid: every transaction before it
 had ended when the mark was set (`pg_snapshot_xmin`), and of what those had enqueued all was taken, or locked by
-someone who was taking it. Such a one may roll back: so from time to time everything is walked again, without marks.
+someone who was taking it (or is of a task that is closed to the claims whose marks these are). Such a one may roll
+back: so from time to time everything is walked again, without marks.
 While an old snapshot is held open that takes long, and is then done the less often.
 """
 

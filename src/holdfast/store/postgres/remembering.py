@@ -7,6 +7,10 @@ from holdfast.store.postgres.expected import Expectations
 from holdfast.store.postgres.levels import Levels
 from holdfast.store.postgres.marks import Marks
 from holdfast.store.postgres.verbs import PostgresVerbs
+from holdfast.store.protocol import ClaimRequest
+
+_MOST_PAST = 100
+"""So many sets of closed tasks are remembered."""
 
 
 class RememberingVerbs(PostgresVerbs):
@@ -16,9 +20,19 @@ class RememberingVerbs(PostgresVerbs):
         super().__init__(statements, clock)
         self._levels = Levels()
         self._marks = marks or Marks()
+        self._marks_past: dict[tuple[str, ...], Marks] = {}
         self._expectations = Expectations()
 
     def forget_server(self) -> None:
         """Forget everything: after an error, or on a new connection, it may be another server that answers."""
         self._levels.forget()
         self._marks.forget()
+        self._marks_past.clear()
+
+    def _marks_for(self, request: ClaimRequest) -> Marks:
+        """Return the marks for a claim: where tasks are closed, marks of its own, which go past their jobs."""
+        if not request.closed_tasks:
+            return self._marks
+        if len(self._marks_past) >= _MOST_PAST:
+            self._marks_past.clear()
+        return self._marks_past.setdefault(request.closed_tasks, Marks())

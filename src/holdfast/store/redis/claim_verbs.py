@@ -31,6 +31,7 @@ class ClaimVerbs:
                         request.shares,
                         [_known(task) for task in request.adopt],
                         request.closed or None,
+                        request.closed_tasks or None,
                     )
                 ),
             ),

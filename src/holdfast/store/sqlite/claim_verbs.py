@@ -9,11 +9,13 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from typing import Any
 
 from holdfast.core.job import Claim
 from holdfast.store.choosing import Candidate, choose_due
 from holdfast.store.protocol import ClaimAnswer, ClaimRequest
 from holdfast.store.refusals import buried_worker
+from holdfast.store.sql_files import OF_OPEN_TASKS
 from holdfast.store.sql_rows import Row
 from holdfast.store.sqlite.rows import to_claims
 from holdfast.store.sqlite.verbs import SqliteVerbs, to_json
@@ -65,7 +67,7 @@ class ClaimVerbs(SqliteVerbs):
             wanted = min(most, left)
             if wanted > 0:
                 place = (queue, int(request.alone), now, wanted, _adoptable(request))
-                rows = yield Query(self._sql["claim_due"], (request.worker, request.call, *place))
+                rows = yield self._of_open_tasks("claim_due", request, (request.worker, request.call, *place))
                 claims[queue] += to_claims(sorted(rows))
                 left -= len(rows)
         return list(chain.from_iterable(claims.values()))
@@ -77,7 +79,9 @@ class ClaimVerbs(SqliteVerbs):
         since, alone = _long_ago(request, now), int(request.alone)
         waited: defaultdict[str, set[int]] = defaultdict(set)
         passed_over: set[str] = set()
-        for queue, priority, depth in (yield Query(self._sql["long_waits"], (to_json(queues), alone, since))):
+        for queue, priority, depth in (
+            yield self._of_open_tasks("long_waits", request, (to_json(queues), alone, since))
+        ):
             waited[queue].add(priority)
             if depth > 0:
                 passed_over.add(queue)
@@ -100,9 +104,11 @@ class ClaimVerbs(SqliteVerbs):
         )
         due: dict[int, Candidate] = {}
         for queue in queues:
-            rows = yield Query(self._sql["first_due_jobs"], (queue, alone, now, limit, adopted))
+            rows = yield self._of_open_tasks("first_due_jobs", request, (queue, alone, now, limit, adopted))
             for priority in starving.get(queue, ()):
-                rows += yield Query(self._sql["oldest_due_jobs"], (queue, alone, since, limit, adopted, priority))
+                rows += yield self._of_open_tasks(
+                    "oldest_due_jobs", request, (queue, alone, since, limit, adopted, priority)
+                )
             due |= {seq: Candidate(queue, priority, run_at, seq) for seq, priority, run_at in rows}
             if len(due) >= limit and request.shares is None:
                 break  # those after it give nothing
@@ -116,14 +122,20 @@ class ClaimVerbs(SqliteVerbs):
             return []
         horizon, queues = now + span_to_micros(request.look_ahead), to_json(request.queues)
         what = (horizon, queues, request.ahead_limit, _adoptable(request), to_json(request.closed))
-        rows = yield Query(self._sql["claim_ahead"], (request.worker, request.call, now, *what))
+        rows = yield self._of_open_tasks("claim_ahead", request, (request.worker, request.call, now, *what))
         return to_claims(sorted(rows, key=_by_time))
+
+    def _of_open_tasks(self, name: str, request: ClaimRequest, what: tuple[Any, ...]) -> Query:
+        """Return the statement that passes over closed tasks, where there are any."""
+        if not request.closed_tasks:
+            return Query(self._sql[name], what)
+        return Query(self._sql[name + OF_OPEN_TASKS], (*what, to_json(request.closed_tasks)))
 
     def _next_due_at(self, request: ClaimRequest, queues: Sequence[str]) -> Steps[int | None]:
         alone = int(request.alone)
-        [(ready,)] = yield Query(self._sql["next_ready"], (to_json(queues), alone))
+        [(ready,)] = yield self._of_open_tasks("next_ready", request, (to_json(queues), alone))
         where = (to_json(request.queues), alone, to_json(request.closed))
-        scheduled = yield Query(self._sql["next_scheduled"], where)
+        scheduled = yield self._of_open_tasks("next_scheduled", request, where)
         times = [time for (time,) in [(ready,), *scheduled] if time is not None]
         return min(times, default=None)
 

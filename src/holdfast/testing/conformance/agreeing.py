@@ -17,7 +17,7 @@ from holdfast.errors import HoldfastError
 from holdfast.store.memory.backend import MemoryBackend
 from holdfast.store.protocol import ClaimAnswer, ClaimRequest, JobFilter, Store, WorkerBeat, WorkerInfo
 from holdfast.store.verb import Verb
-from holdfast.testing.conformance.harness import KNOWN, LEASE, Harness, new_save
+from holdfast.testing.conformance.harness import KNOWN, LEASE, TASK, Harness, new_save
 
 STEPS = 80
 QUEUES = ("a", "b")
@@ -98,6 +98,7 @@ class History:
 
     def _new_job(self, *on_conflict: OnConflict) -> NewJob:
         return self._model.new_job(
+            task=self._random.choice((TASK, TASK, "mail.sort")),
             queue=self._random.choice(QUEUES),
             priority=self._random.choice((0, 0, 5)),
             delay=self._span(),
@@ -201,6 +202,7 @@ class History:
             adopt=self._random.choice(((), (KNOWN,))),
             alone=self._random.random() < 0.2,
             closed=self._random.choice(((), (), QUEUES[:1], QUEUES[1:], QUEUES)),
+            closed_tasks=self._random.choice(((), (), ("mail.sort",), (TASK,))),
         )
         self._ask(lambda verbs: verbs.claim(request))
 

@@ -20,6 +20,7 @@ from holdfast.testing.conformance.looking import Draining, Looking
 from holdfast.testing.conformance.memos import KeepingMemos, WritingDown
 from holdfast.testing.conformance.moves import Moves
 from holdfast.testing.conformance.one_at_a_time import OneAtATime
+from holdfast.testing.conformance.passing_over import PassingOver
 from holdfast.testing.conformance.reconciling import Reconciling
 from holdfast.testing.conformance.recording import ComparingVersions, KeepingRecords, RacingForRecords
 from holdfast.testing.conformance.replacing import GivingBack, ReplacingTheClaimed, ReplacingTheWaiting
@@ -42,6 +43,7 @@ class StoreConformance(
     WaitingLongEnough,
     Pausing,
     Closing,
+    PassingOver,
     Adopting,
     Crashing,
     Suspects,

@@ -165,7 +165,8 @@ class Tree:
             _events(world),
         )
         tasks = tasks_of(world, process, spec.worker)
-        worker = Worker(spec.worker, tasks, self._settings, ports, alone=spec.alone, hours=world.windows)
+        hours, limits = world.windows, world.limits
+        worker = Worker(spec.worker, tasks, self._settings, ports, alone=spec.alone, hours=hours, limits=limits)
         channel.send(Hello(self._settings, len(tasks), world.windows))
         try:
             await worker.run()

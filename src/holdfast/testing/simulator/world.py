@@ -17,6 +17,7 @@ from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import ClaimRef
 from holdfast.core.states import State
 from holdfast.errors import HoldfastError, StoreError, StoreUnavailableError
+from holdfast.gates.limits import Limits
 from holdfast.schedule.closing import ClosedHours
 from holdfast.store.protocol import LeaseClock
 from holdfast.store.verb import Access, Verb
@@ -150,6 +151,7 @@ class World:
         self.ledger = Ledger()
         self.trail = Trail(self.violate)
         self.windows: tuple[ClosedHours, ...] = ()
+        self.limits = Limits()
         self.worker_process: dict[str, Process] = {}
         self.worker_channel: dict[str, WireEnd] = {}
         self.known_at: dict[ClaimRef, float] = {}

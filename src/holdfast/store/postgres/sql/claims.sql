@@ -5,6 +5,18 @@
 -- `unnest(ARRAY(…))` hides from the planner how many rows there are: it takes them for ten, and looks each up by
 -- itself.
 
+-- part, where tasks are closed: closed_tasks
+-- What statements take in addition: the closed tasks.
+, closed_tasks text[]
+
+-- part, where tasks are closed: fresh_of_open_task
+-- A fresh job that is not of a closed task. Each is looked up by itself: a join might read all jobs there are.
+AND (SELECT job.task FROM holdfast.job AS job WHERE job.id = fresh.id) <> ALL (:closed_tasks)
+
+-- part, where tasks are closed: waiting_of_open_task
+-- Another one.
+AND waiting.task <> ALL (:closed_tasks)
+
 -- part: asked
 -- What all of these are told: the time, NULL for the server's; the worker, and the number of its call; the queues
 -- that it asks for in their order, NULL for every one by name, each in its turn the first; the marks (by priority
@@ -58,7 +70,7 @@ level AS MATERIALIZED (
 -- part: fresh_due
 -- The fresh jobs of a level, first ones first; none where suspects are asked for.
 FROM holdfast.fresh AS fresh
-WHERE NOT :alone AND {fresh_of_level}
+WHERE NOT :alone {fresh_of_open_task} AND {fresh_of_level}
 
 -- part: first
 -- The open levels, when the first job of each is due or became due, and which of them have no fresh ones.
@@ -70,7 +82,7 @@ first AS MATERIALIZED (
     LEFT JOIN LATERAL (
         SELECT waiting.run_at FROM holdfast.waiting AS waiting
         WHERE NOT waiting.blocked AND waiting.queue = level.queue AND waiting.alone = :alone
-            AND waiting.priority = level.priority
+            AND waiting.priority = level.priority {waiting_of_open_task}
         ORDER BY waiting.run_at, waiting.seq LIMIT 1
     ) AS waiting ON true
 )
@@ -79,7 +91,7 @@ first AS MATERIALIZED (
 -- The other jobs of a level that are due, first ones first.
 FROM holdfast.waiting AS waiting
 WHERE NOT waiting.blocked AND waiting.queue = level.queue AND waiting.alone = :alone
-    AND waiting.priority = level.priority AND waiting.run_at <= (SELECT now FROM asker)
+    AND waiting.priority = level.priority AND waiting.run_at <= (SELECT now FROM asker) {waiting_of_open_task}
 ORDER BY waiting.run_at, waiting.seq
 
 -- part: adoptable
@@ -117,6 +129,7 @@ FROM holdfast.waiting AS waiting
 WHERE NOT waiting.blocked AND NOT waiting.alone AND waiting.run_at > (SELECT now FROM asker)
     AND waiting.run_at <= (SELECT now + :look_ahead FROM asker)
     AND waiting.queue || '' = ANY (ARRAY(SELECT name FROM open)) AND coalesce(left(waiting.reason, 7), '') <> 'signal:'
+    {waiting_of_open_task}
 ORDER BY waiting.run_at, waiting.priority DESC, waiting.seq LIMIT :ahead_limit
 
 -- part: given
@@ -159,7 +172,7 @@ NULL::bigint, NULL::text, NULL::integer, NULL::text, NULL::integer, NULL::bytea,
     NULL::bigint, NULL::integer, NULL::integer, NULL::integer, NULL::bigint, NULL::text, NULL::text, NULL::text
 
 -- name: claim
--- takes: {asked}, {limits}, long_wait bigint
+-- takes: {asked}, {limits}, long_wait bigint {closed_tasks}
 -- Give due jobs to the worker, and some that soon will be. But if jobs have waited for `long_wait`, and more urgent
 -- ones are due, give nothing: the former are to have their turns. Where fresh jobs and others are due, a look
 -- without locks tells how many of each come first.
@@ -212,7 +225,7 @@ UNION ALL
 {claims};
 
 -- name: next_due
--- takes: {asked}
+-- takes: {asked} {closed_tasks}
 -- When the next job of the open levels is due, or became due.
 WITH {asker}, {level}, {first}
 SELECT min(due_at) FROM first;
@@ -226,7 +239,7 @@ WHERE {adoptable} AND waiting.alone
     AND NOT EXISTS (SELECT FROM holdfast.queue AS paused WHERE paused.name = waiting.queue);
 
 -- name: due_jobs
--- takes: {asked}, limit integer, tasks text[], versions integer[]
+-- takes: {asked}, limit integer, tasks text[], versions integer[] {closed_tasks}
 -- The due jobs among which one can choose: the first ones of each level and of each kind. Kinds are fresh (0),
 -- waiting (1) and adoptable (2). The first row tells the time, xmin and the levels.
 WITH {asker}, {level}, {first}
@@ -252,7 +265,7 @@ FROM level CROSS JOIN LATERAL (
 -- name: claim_chosen
 -- takes: {asked}, {limits}
 -- takes: of_queues text[], of_priorities integer[], fresh integer[], waiting integer[], adoptable integer[]
--- takes: tasks text[], versions integer[]
+-- takes: tasks text[], versions integer[] {closed_tasks}
 -- Give due jobs to the worker: of these levels so many fresh ones, waiting ones and adoptable ones. And some that
 -- soon will be due.
 WITH {asker}, {level},

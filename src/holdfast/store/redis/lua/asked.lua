@@ -3,8 +3,9 @@
 --
 -- ARGV: time, worker, call, limit, alone (1 or 0), max_wait (micros, or empty), look_ahead (micros), ahead_limit,
 --   MessagePack of 1 queues (nothing: all), 2 shares, 3 known tasks, each with its version,
---   4 queues that give nothing (nothing: none)
+--   4 queues that give nothing (nothing: none), 5 tasks that give nothing but what is
+--   adopted (nothing: none)
 
 local worker, call_number, limit, alone = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5] == '1'
 local max_wait, horizon, ahead_limit = tonumber(ARGV[6]), now + tonumber(ARGV[7]), tonumber(ARGV[8])
-local asked_queues, shares, adopted, closed = unpack(cmsgpack.unpack(ARGV[9]), 1, 4)
+local asked_queues, shares, adopted, closed, closed_tasks = unpack(cmsgpack.unpack(ARGV[9]), 1, 5)

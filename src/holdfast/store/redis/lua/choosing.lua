@@ -1,6 +1,7 @@
 -- uses: lanes, members
 -- Part: which due jobs a queue gives in one call, as `ClaimRequest` says. A wish is what is asked for: alone,
--- limit, max_wait (micros, or nothing), visit, and newest_known: the version by task that its worker knows.
+-- call, limit, ahead_limit, max_wait (micros, or nothing), visit, newest_known: the version by task that its worker knows, and
+-- closed_tasks (or nothing): the tasks that give nothing but what is adopted.
 --
 -- A level is a priority of a queue with its lanes: the one of jobs that any worker takes, and those of jobs that
 -- this worker knows and others did not. A line is a queue in this call: where it is asked a second time, its places
@@ -38,6 +39,83 @@ local function levels_of(wish, queue)
     return levels
 end
 
+local TASK_AT = 74 -- of what is stored of a job (base.lua), after its numbers and its id
+local PASSED_AT_MOST = 1000 -- members of a lane that one call looks at: nobody else is served meanwhile
+
+-- Whether a job is of a closed task. Of what is stored of it, which may be long, its task alone is read.
+local function is_of_closed_task(wish, member)
+    if not wish.packed then
+        wish.packed, wish.longest = {}, 0
+        for place, task in ipairs(wish.closed_tasks) do
+            wish.packed[place] = cmsgpack.pack(task)
+            wish.longest = math.max(wish.longest, #wish.packed[place])
+        end
+    end
+    local job = prefix .. 'job:' .. string.sub(member, ID_AT)
+    local said = call('GETRANGE', job, TASK_AT, TASK_AT + wish.longest - 1)
+    for _, task in ipairs(wish.packed) do
+        if string.sub(said, 1, #task) == task then
+            return true
+        end
+    end
+    return false
+end
+
+-- The first members of a lane that are not of closed tasks, as many as this call may want, each followed by its time.
+-- Where there is more than one call looks at, every second one begins further on, so that nothing starves behind.
+local function open_of(wish, lane)
+    if lane.open then
+        return lane.open
+    end
+    local from, size = 0, call('ZCARD', lane.key)
+    if wish.call % 2 == 0 and size > PASSED_AT_MOST then
+        from = (wish.call / 2 * PASSED_AT_MOST) % size
+    end
+    local listed = call('ZRANGE', lane.key, from, from + PASSED_AT_MOST - 1, 'WITHSCORES')
+    lane.open = {}
+    for place = 1, #listed, 2 do
+        if #lane.open > 2 * (wish.limit + wish.ahead_limit) then
+            break
+        elseif not is_of_closed_task(wish, listed[place]) then
+            lane.open[#lane.open + 1], lane.open[#lane.open + 2] = listed[place], tonumber(listed[place + 1])
+        end
+    end
+    return lane.open
+end
+
+-- The first members of a lane after a time (nothing: all) and until another one, each followed by its time.
+local function members_between(wish, lane, after, until_at, most)
+    if not wish.closed_tasks or lane.task then
+        local exclusive = after and '(' .. micros(after) or '-inf'
+        return call('ZRANGEBYSCORE', lane.key, exclusive, micros(until_at), 'WITHSCORES', 'LIMIT', 0, most)
+    end
+    local found, open = {}, open_of(wish, lane)
+    for place = 1, #open, 2 do
+        local time = open[place + 1]
+        if #found < 2 * most and (not after or time > after) and time <= until_at then
+            found[#found + 1], found[#found + 2] = open[place], time
+        end
+    end
+    return found
+end
+
+-- When the first job of a lane is due that is left, but for those of closed tasks; nothing if there is none.
+local function next_time(wish, lane, first)
+    if not wish.closed_tasks then
+        return first
+    end
+    local taken, open = {}, open_of(wish, lane)
+    for _, member in ipairs(lane.taken) do
+        taken[member] = true
+    end
+    for place = 1, #open, 2 do
+        if not taken[open[place]] then
+            return micros(open[place + 1])
+        end
+    end
+    return nil
+end
+
 -- As long as only the highest priority has jobs that have waited for half of max_wait, these come first anyway.
 local function line_of(wish, queue)
     local levels, starving, rounds = levels_of(wish, queue), {}, 0
@@ -46,7 +124,10 @@ local function line_of(wish, queue)
         for depth = #levels, 1, -1 do
             local level = levels[depth]
             for _, lane in ipairs(level.lanes) do
-                level.starved = level.starved + call('ZCOUNT', lane.key, '-inf', now - wish.max_wait / 2)
+                local since = now - wish.max_wait / 2
+                level.starved = level.starved
+                    + (wish.closed_tasks and #members_between(wish, lane, nil, since, wish.limit) / 2
+                        or call('ZCOUNT', lane.key, '-inf', since))
             end
             if level.starved > 0 then
                 starving[#starving + 1] = level
@@ -71,9 +152,9 @@ local function by_time(one, other)
 end
 
 -- Add the first members of a level's lanes between two times to a list.
-local function look(level, after, until_at, most, entries)
+local function look(wish, level, after, until_at, most, entries)
     for _, lane in ipairs(level.lanes) do
-        local found = call('ZRANGEBYSCORE', lane.key, after, until_at, 'WITHSCORES', 'LIMIT', 0, most)
+        local found = members_between(wish, lane, after, until_at, most)
         for place = 1, #found, 2 do
             local entry = { member = found[place], run_at = tonumber(found[place + 1]), lane = lane }
             entry.priority = level.priority
@@ -88,12 +169,12 @@ local function fill(wish, level)
         return
     end
     level.from = {}
-    if #level.lanes == 1 then
+    if #level.lanes == 1 and not wish.closed_tasks then
         level.members = call('ZRANGEBYSCORE', level.lanes[1].key, '-inf', now, 'LIMIT', 0, wish.limit)
         return
     end
     local entries = {}
-    look(level, '-inf', now, wish.limit, entries)
+    look(wish, level, nil, now, wish.limit, entries)
     table.sort(entries, by_time)
     level.members = {}
     for place = 1, math.min(#entries, wish.limit) do

@@ -8,7 +8,8 @@
 -- Returns nothing if the worker is not registered; else the time, when the next one is due (or nothing), the jobs,
 --   and for each one with a life its place among them, fence, attempt, crashes and run_at (empty: the first one).
 
-local wish = { limit = limit, alone = alone, max_wait = max_wait, newest_known = {} }
+local wish = { limit = limit, ahead_limit = ahead_limit, alone = alone, max_wait = max_wait, newest_known = {} }
+wish.call, wish.closed_tasks = call_number, closed_tasks
 
 -- -- which queues, and in which order -----------------------------------------------------------------------------
 
@@ -74,7 +75,7 @@ if not wish.alone and ahead_limit > 0 and horizon > now then
     local entries = {}
     for _, queue in ipairs(queues) do
         for _, level in ipairs(lines[queue].levels) do
-            look(level, '(' .. micros(now), micros(horizon), ahead_limit, entries)
+            look(wish, level, now, horizon, ahead_limit, entries)
         end
     end
     table.sort(entries, by_time)
@@ -149,8 +150,11 @@ local function leave_behind(queue, lane)
     local first = call('ZRANGE', lane.key, 0, 0, 'WITHSCORES')
     if not first[1] then
         close_lane(queue, lane.name)
-    elseif not lane.task and (not next_due or tonumber(first[2]) < tonumber(next_due)) then
-        next_due = first[2]
+    elseif not lane.task then
+        local time = next_time(wish, lane, first[2])
+        if time and (not next_due or tonumber(time) < tonumber(next_due)) then
+            next_due = time
+        end
     end
 end
 

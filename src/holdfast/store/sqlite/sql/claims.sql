@@ -5,6 +5,14 @@
 -- Lists are JSON. Queues are NULL for every queue; `known` are the tasks that the worker knows, pairs of name and
 -- version; `alone` is 1 where suspects are asked for, and 0 for any others.
 
+-- part, where tasks are closed: closed_tasks
+-- What statements take in addition: the closed tasks.
+, closed_tasks
+
+-- part, where tasks are closed: of_open_task
+-- A job that is not of a closed task.
+AND task NOT IN (SELECT value FROM json_each(:closed_tasks))
+
 -- part: adoptable
 -- Blocked jobs that wait for a worker which knows their task, as the one that asks does.
 json_each(:known) AS known
@@ -22,7 +30,7 @@ WHERE job.queue = :queue AND job.alone = :alone AND job.run_at <= :due_by
 SELECT seq FROM (
     SELECT * FROM (
         SELECT seq, priority, run_at FROM holdfast_job
-        WHERE state = {ready} AND queue = :queue AND alone = :alone AND run_at <= :due_by
+        WHERE state = {ready} AND queue = :queue AND alone = :alone AND run_at <= :due_by {of_open_task}
         ORDER BY priority DESC, run_at, seq LIMIT :limit
     )
     UNION
@@ -54,8 +62,9 @@ level (queue, priority, depth) AS (
 
 -- part: oldest_of_level
 -- Since when the oldest ready job of a level is due.
-SELECT min(run_at) FROM holdfast_job
-WHERE state = {ready} AND queue = level.queue AND alone = :alone AND priority = level.priority
+SELECT run_at FROM holdfast_job
+WHERE state = {ready} AND queue = level.queue AND alone = :alone AND priority = level.priority {of_open_task}
+ORDER BY run_at LIMIT 1
 
 -- part: give
 -- Give jobs to a worker.
@@ -108,14 +117,14 @@ SET state = CASE WHEN run_at <= :now THEN {ready} ELSE {scheduled} END, reason =
 WHERE seq IN (SELECT job.seq FROM {adoptable} WHERE job.alone > 0 AND {asked_for});
 
 -- name: claim_due
--- takes: worker, call, queue, alone, due_by, limit, known
+-- takes: worker, call, queue, alone, due_by, limit, known {closed_tasks}
 -- Give the first due jobs of a queue to a worker.
 {give}
 WHERE seq IN ({first_due})
 RETURNING {claim_columns};
 
 -- name: long_waits
--- takes: queues, alone, due_by
+-- takes: queues, alone, due_by {closed_tasks}
 -- The levels of the queues whose oldest ready job was due by a time, lowest priority first.
 WITH RECURSIVE {level}
 SELECT queue, priority, depth FROM level
@@ -130,17 +139,18 @@ ORDER BY priority;
 SELECT DISTINCT priority FROM ({adoptable_due});
 
 -- name: first_due_jobs
--- takes: queue, alone, due_by, limit, known
+-- takes: queue, alone, due_by, limit, known {closed_tasks}
 -- The same jobs that `claim_due` gives, not yet given to anyone.
 SELECT seq, priority, run_at FROM holdfast_job WHERE seq IN ({first_due});
 
 -- name: oldest_due_jobs
--- takes: queue, alone, due_by, limit, known, priority
+-- takes: queue, alone, due_by, limit, known, priority {closed_tasks}
 -- The first jobs of a priority in a queue that were due by a time.
 SELECT * FROM (
     SELECT * FROM (
         SELECT seq, priority, run_at FROM holdfast_job
         WHERE state = {ready} AND queue = :queue AND alone = :alone AND priority = :priority AND run_at <= :due_by
+            {of_open_task}
         ORDER BY run_at, seq LIMIT :limit
     )
     UNION
@@ -157,7 +167,7 @@ WHERE seq IN (SELECT value FROM json_each(:chosen))
 RETURNING {claim_columns};
 
 -- name: claim_ahead
--- takes: worker, call, now, horizon, queues, limit, known, closed
+-- takes: worker, call, now, horizon, queues, limit, known, closed {closed_tasks}
 -- Give jobs due after now and until the horizon to a worker, soonest first, but for those that wait for a signal: in
 -- a worker's hand they would not hear it.
 {give}
@@ -166,7 +176,7 @@ WHERE seq IN (
         SELECT * FROM (
             SELECT seq, priority, run_at FROM holdfast_job AS job
             WHERE state = {scheduled} AND run_at > :now AND run_at <= :horizon AND alone = 0 AND {asked_for}
-                AND coalesce(substr(job.reason, 1, 7), '') <> 'signal:'
+                AND coalesce(substr(job.reason, 1, 7), '') <> 'signal:' {of_open_task}
             ORDER BY run_at, priority DESC, seq LIMIT :limit
         )
         UNION
@@ -178,7 +188,7 @@ WHERE seq IN (
 RETURNING {claim_columns};
 
 -- name: next_ready
--- takes: queues, alone
+-- takes: queues, alone {closed_tasks}
 -- The earliest run_at among the ready jobs of the queues.
 WITH RECURSIVE {level}
 SELECT min((
@@ -187,10 +197,10 @@ SELECT min((
 FROM level WHERE level.priority IS NOT NULL;
 
 -- name: next_scheduled
--- takes: queues, alone, closed
+-- takes: queues, alone, closed {closed_tasks}
 -- The earliest run_at among the scheduled jobs of the queues.
 SELECT run_at FROM holdfast_job AS job
-WHERE state = {scheduled} AND alone = :alone AND {asked_for}
+WHERE state = {scheduled} AND alone = :alone AND {asked_for} {of_open_task}
 ORDER BY run_at LIMIT 1;
 
 -- name: last_arrival
