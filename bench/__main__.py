@@ -18,18 +18,14 @@ from statistics import median, quantiles
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
-import host
 from fields import FIELDS, FUNCTIONS, OURS, RATES, Aim, Contender, Field
 from places import HERE, PLACES, Place, Places
 from processes import import_time, run_python
 from report import show
 
 PERCENTILES = 100
-IMPORTS = 11
-BESIDE = (
-    "Beside it: `bench host` (what jobs cost the requests of the process that they run in), checkpoints.py (what"
-    " ctx.resume costs a loop), hot_path.py (instructions of a job)."
-)
+MOST_IMPORTS = 11
+BESIDE = "Beside it: checkpoints.py (what ctx.resume costs a loop), hot_path.py (instructions of a job)."
 PEERS_PYTHON = Path(os.environ.get("BENCH_PEERS_PYTHON", sys.executable)).absolute()
 
 
@@ -72,7 +68,7 @@ def main() -> None:
     sizes = Sizes(options.jobs, options.rounds, options.latencies, not options.no_peers)
     with Progress(console=Console(stderr=True), transient=True) as progress:
         stores = [_compete(FIELDS[name], sizes, options.idle, progress) for name in options.stores or FIELDS]
-        imports = import_time(IMPORTS)
+        imports = import_time(min(MOST_IMPORTS, 2 * sizes.rounds + 1))
     report = {
         "machine": f"{platform.system()}, {os.cpu_count()} cores, Python {platform.python_version()}",
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -196,4 +192,4 @@ def _server(store: str, places: Places) -> str:
 
 
 if __name__ == "__main__":
-    host.main(sys.argv[2:]) if sys.argv[1:2] == ["host"] else main()
+    main()

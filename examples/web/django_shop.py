@@ -3,8 +3,8 @@
     python examples/web/django_shop.py              then open http://127.0.0.1:8000
     gunicorn django_shop:web --chdir examples/web --workers 4
 
-HEALTH_TOKEN=… mounts /health/livez, /health/readyz and /health/healthz for whoever has the token. The line that runs
-the jobs is in django_settings.py.
+HEALTH_TOKEN=… mounts /health/livez, /health/readyz and /health/healthz for whoever has the token. The line that
+runs the jobs is in django_settings.py.
 """
 
 import os
@@ -60,7 +60,7 @@ def tell_health(request: HttpRequest, look: str) -> HttpResponse:
     response = HttpResponse()
 
     def start(status: str, headers: list[tuple[str, str]]) -> None:
-        response.status_code = int(status.split()[0])
+        response.status_code = int(status.split(maxsplit=1)[0])
         for name, value in headers:
             response[name] = value
 
