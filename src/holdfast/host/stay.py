@@ -138,7 +138,7 @@ class Stay:
         ours, theirs = socket.socketpair()
         with theirs:
             command = [interpreter(), "-m", "holdfast.host.beater", str(theirs.fileno())]
-            environment = {**os.environ, URL_VARIABLE: self._begin.url}
+            environment = {**os.environ, URL_VARIABLE: self._begin.url, "PYTHONPATH": import_path()}
             try:
                 beater = subprocess.Popen(  # noqa: S603 - our own interpreter
                     command,
@@ -220,6 +220,11 @@ class Stay:
         self._app.events.emit(ready)
         self.ready.set()
         self.settled.set()
+
+
+def import_path() -> str:
+    """Return where this process looks for modules: a server may have been told of folders that no other knows."""
+    return os.pathsep.join(str(Path(folder).absolute()) for folder in sys.path)
 
 
 def interpreter() -> str:
