@@ -3,7 +3,7 @@
 # .venv/.installed is the stamp: it is older than pyproject.toml when something has to be installed again.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint prove simulate bench instructions
+.PHONY: help run example test lint prove simulate bench instructions
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -23,6 +23,11 @@ help: ## list the targets
 
 run: $(STAMP) ## watch an example shop work (ARGS=--once: tell the story and end)
 	@$(BIN)/python examples/demo.py $(ARGS)
+
+example: $(STAMP) ## a web app that runs its own jobs: make example NAME=fastapi (or flask, django)
+	@test -f "examples/web/$(NAME)_shop.py" || \
+	  { echo 'make: say which, as in: make example NAME=fastapi (or flask, django)' >&2; exit 2; }
+	@$(BIN)/python examples/web/$(NAME)_shop.py
 
 test: lint ## lint, then run all tests (ARGS="-k name" picks some)
 	@$(BIN)/python tests/parts.py $(ARGS)

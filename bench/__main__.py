@@ -18,6 +18,7 @@ from statistics import median, quantiles
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
+import host
 from fields import FIELDS, FUNCTIONS, OURS, RATES, Aim, Contender, Field
 from places import HERE, PLACES, Place, Places
 from processes import import_time, run_python
@@ -25,7 +26,10 @@ from report import show
 
 PERCENTILES = 100
 MOST_IMPORTS = 11
-BESIDE = "Beside it: checkpoints.py (what ctx.resume costs a loop), hot_path.py (instructions of a job)."
+BESIDE = (
+    "Beside it: `bench host` (what jobs cost the requests of the process that they run in), checkpoints.py (what"
+    " ctx.resume costs a loop), hot_path.py (instructions of a job)."
+)
 PEERS_PYTHON = Path(os.environ.get("BENCH_PEERS_PYTHON", sys.executable)).absolute()
 
 
@@ -192,4 +196,4 @@ def _server(store: str, places: Places) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    host.main(sys.argv[2:]) if sys.argv[1:2] == ["host"] else main()

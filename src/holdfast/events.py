@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
+from enum import StrEnum
 
 import msgspec
 
@@ -151,9 +152,10 @@ class WorkerCrashed(WorkerEvent, frozen=True):
 
 
 class WorkerHung(WorkerEvent, frozen=True):
-    """A child gave no sign of life for too long and is killed."""
+    """A child gave no sign of life for too long and is killed; where it is a host, nobody beats for it any more."""
 
     silent: float
+    killed: bool = True
 
 
 class WorkerLost(WorkerEvent, frozen=True):
@@ -164,6 +166,50 @@ class WorkerFound(WorkerEvent, frozen=True):
     """A vanished worker of someone else was buried by us. `released` is how many claims went back."""
 
     released: int
+
+
+class StopStage(StrEnum):
+    """How far the stop of a host is: in this order."""
+
+    CLAIMING = "claiming"
+    """It takes no more jobs, and gives back those that have not started."""
+    TELLING = "telling"
+    """Running handlers are told: their cancel tokens are set."""
+    WAITING = "waiting"
+    """They are waited for."""
+    RELEASING = "releasing"
+    """What they came to, and what they have saved, is written; the others are given back."""
+    CLOSING = "closing"
+    """What the app has set up is torn down, and the store let go."""
+
+
+class HostReady(WorkerEvent, frozen=True):
+    """The worker inside this process is registered, and works. `beater_pid` is the process that beats for it."""
+
+    tasks: int
+    concurrency: int
+    store: str
+    beater_pid: int
+
+
+class HostStopping(WorkerEvent, frozen=True):
+    """The worker inside this process stops: this `stage` is reached, and so many jobs are `running`."""
+
+    stage: StopStage
+    running: int
+
+
+class HostStopped(Event, frozen=True):
+    """A host has stopped. `running` handlers go on: they are given back when their process is gone."""
+
+    running: int
+
+
+class BeaterLost(Event, frozen=True):
+    """The process that beats for the worker in this one is gone; another is started after `pause` seconds."""
+
+    reason: str
+    pause: float
 
 
 class LoopBlocked(Event, frozen=True):

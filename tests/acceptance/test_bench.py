@@ -47,3 +47,15 @@ def test_the_bench_of_checkpoints_compares_two_loops(quick_path):
     assert figures["ratio"] == pytest.approx(figures["resumed"] / figures["bare"])
     assert figures["bare"] >= 50 * 0.001
     assert list(quick_path.iterdir()) == []
+
+
+def test_the_bench_of_hosts_compares_requests_beside_jobs(quick_path):
+    """Small here too: that requests were answered in each way, and jobs ran beside them, is all that it shows."""
+    words = [str(BENCH), "host", "--requests", "10", "--rounds", "1", "--json"]
+    ended = subprocess.run([sys.executable, *words], cwd=quick_path, check=True, capture_output=True, text=True)
+    figures = json.loads(ended.stdout)
+    for mode in ("gated", "ungated"):
+        assert figures["ratios"][mode] == pytest.approx(figures[mode]["p95_ms"] / figures["idle"]["p95_ms"])
+        assert figures[mode]["jobs_per_second"] > 0
+    assert figures["idle"]["jobs_per_second"] == 0
+    assert list(quick_path.iterdir()) == []

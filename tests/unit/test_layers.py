@@ -20,6 +20,7 @@ LAYERS = [
     {"app", "health"},
     {"bench"},
     {"child", "cli"},
+    {"host"},
     {"testing"},
 ]
 RANK = {part: rank for rank, layer in enumerate(LAYERS) for part in layer}

@@ -15,11 +15,11 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from types import FrameType, TracebackType
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 from holdfast.worker.logtail import attempt_here, note_starters
 from holdfast.worker.stray import Lines, Strays, lines_from
@@ -29,6 +29,29 @@ _NEVER_AWAITED = "was never awaited"
 
 LongForm = dict[str, Any]
 """What an event loop tells its handler."""
+
+
+class Hears(Protocol):
+    """Who is told of exceptions."""
+
+    def heard(
+        self, error: BaseException, about: Callable[[], Mapping[str, str]], whose: Callable[[], Whose | None]
+    ) -> bool:
+        """Hear of an exception; tell whether it will be told."""
+        ...
+
+
+def hear_left_behind(strays: Hears) -> Callable[[], None]:
+    """Set the hook of threads alone, for those that handlers have started: all else here is another's business.
+
+    Return what puts it back.
+    """
+    return _threads(strays, of_attempts=True)
+
+
+def hear_loop(strays: Strays, loop: asyncio.AbstractEventLoop) -> None:
+    """Set the hook of an event loop that is all ours."""
+    _event_loop(strays, loop)
 
 
 def hear_strays(strays: Strays, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
@@ -58,7 +81,7 @@ def _main_thread(strays: Strays) -> Callable[[], None]:
     return partial(_put_back, sys, "excepthook", hook, former)
 
 
-def _threads(strays: Strays) -> Callable[[], None]:
+def _threads(strays: Hears, *, of_attempts: bool = False) -> Callable[[], None]:
     former = threading.excepthook
 
     def hook(args: threading.ExceptHookArgs) -> None:
@@ -68,7 +91,8 @@ def _threads(strays: Strays) -> Callable[[], None]:
             def about() -> dict[str, str]:
                 return {"where": f"thread {thread.name!r}" if thread is not None else "a thread that has ended"}
 
-            heard = strays.heard(error, about, lambda: _here() or starter_of(thread))
+            whose = _here() or starter_of(thread)
+            heard = (whose is not None or not of_attempts) and strays.heard(error, about, lambda: whose)
         if not heard or former is not threading.__excepthook__:
             former(args)
 

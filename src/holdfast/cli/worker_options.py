@@ -1,6 +1,5 @@
 """What `holdfast worker` and `holdfast up` can be asked for, read in one place."""
 
-import re
 from pathlib import Path
 from typing import Any, get_args
 
@@ -10,35 +9,18 @@ from holdfast.cli.connection import check_given_url, debug_option
 from holdfast.cli.failures import wrong_usage
 from holdfast.cli.options import given
 from holdfast.cli.target import app_dir_option, check_target
-from holdfast.policy.problems import queue_problems
+from holdfast.errors import ConfigurationError
 from holdfast.settings.rules import RULES, UnfitError
 from holdfast.supervisor.options import WorkerOptions
 from holdfast.watch.options import LogFormat, LogLevel, LogOptions
-from holdfast.worker.served import ServedQueues
-
-Named = tuple[tuple[str, int | None], ...]
-"""Queues as they were named, each with its weight if it has one."""
+from holdfast.worker.served import Named, ServedQueues, read_queues
 
 
 def _read_queues(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> Named | None:
-    if value is None:
-        return None
-    named: dict[str, int | None] = {}
-    for part in value.split(","):
-        name, equals, weight = (word.strip() for word in part.partition("="))
-        if not name:
-            raise click.BadParameter(f"'{value}' has an empty name in it; write e.g. `--queues critical=6,mail=3`")
-        for problem in queue_problems(name):
-            raise click.BadParameter(f"{problem}; no job can be there")
-        if equals and not re.fullmatch(r"0*[1-9][0-9]{0,5}", weight):
-            raise click.BadParameter(
-                f"the weight of '{name}' must be a whole number from 1 to 999999, not '{weight}'; write e.g."
-                " `--queues critical=6,mail=3`"
-            )
-        if name in named:
-            raise click.BadParameter(f"'{value}' names '{name}' twice; name each queue once")
-        named[name] = int(weight) if equals else None
-    return tuple(named.items())
+    try:
+        return None if value is None else read_queues(value, "`--queues critical=6,mail=3`")
+    except ConfigurationError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def _served(named: Named | None, *, strict: bool) -> ServedQueues | None:
@@ -46,14 +28,13 @@ def _served(named: Named | None, *, strict: bool) -> ServedQueues | None:
         if strict:
             raise wrong_usage("--strict is about --queues, and none are named; add e.g. `--queues critical,mail`")
         return None
-    names = tuple(name for name, _ in named)
     if not strict:
-        return ServedQueues(names, tuple(weight or 1 for _, weight in named))
+        return ServedQueues.by_weight(named)
     if any(weight is not None for _, weight in named):
         raise wrong_usage(
             "--strict serves queues in the order given, and weights mean something else; leave out one of the two"
         )
-    return ServedQueues(names)
+    return ServedQueues(tuple(name for name, _ in named))
 
 
 def _check_setting(_ctx: click.Context, parameter: click.Parameter, value: float | None) -> float | None:

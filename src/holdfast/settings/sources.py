@@ -15,14 +15,16 @@ from holdfast.spelling import hint
 PREFIX = "HOLDFAST_"
 URL_VARIABLE = f"{PREFIX}URL"
 CONFIG_VARIABLE = f"{PREFIX}CONFIG"
+HOST_VARIABLE = f"{PREFIX}HOST"
+"""Says `on` or `off` for a worker inside a web process."""
 
 IN_CODE = "the code"
 """The origin of what is given to `Holdfast(...)`."""
 
 _PROJECT_FILE = "pyproject.toml"
 _OWN_FILE = "holdfast.toml"
-_VARIABLES = (CONFIG_VARIABLE.removeprefix(PREFIX).lower(), *RULES)
-_NOT_SETTINGS = {CONFIG_VARIABLE, f"{PREFIX}PROVE"}
+_VARIABLES = (CONFIG_VARIABLE.removeprefix(PREFIX).lower(), *RULES, HOST_VARIABLE.removeprefix(PREFIX).lower())
+_NOT_SETTINGS = {CONFIG_VARIABLE, HOST_VARIABLE, f"{PREFIX}PROVE"}
 _TESTS = f"{PREFIX}TEST_"
 _KUBERNETES = re.compile(
     rf"{PREFIX}(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"

@@ -38,12 +38,13 @@ class Exit:
     """How a process ended: its status, or minus the number of the signal that ended it.
 
     `peak_rss` is the most memory that it had at a time, in bytes, and `cpu` for how many seconds it computed; None
-    where that is not known.
+    where that is not known. `unseen`: it is gone, and how it ended only its parent knows.
     """
 
     code: int
     peak_rss: int | None = None
     cpu: float | None = None
+    unseen: bool = False
 
     @property
     def clean(self) -> bool:
@@ -61,6 +62,8 @@ class Exit:
             return f"signal {-self.code}"
 
     def __str__(self) -> str:
+        if self.unseen:
+            return "its process is gone, and how it ended is not known"
         if (name := self.signal_name) is None:
             return f"its process exited with status {self.code}"
         hint = " (often the kernel's out-of-memory killer)" if name == "SIGKILL" else ""
@@ -87,6 +90,11 @@ class ChildProcess(Protocol):
 
     async def wait(self) -> Exit:
         """Return how it ended, once it has."""
+        ...
+
+    @property
+    def killable(self) -> bool:
+        """Whether it is ours to kill; one that is not is only asked to end."""
         ...
 
     def kill(self) -> None:
@@ -145,6 +153,8 @@ class Child:
     """Bytes of memory that it took when it began to work, where that is watched."""
     lost: bool = False
     """Whether others have buried it."""
+    dropped: bool = False
+    """Whether nobody beats for it any more, as it should have ended and its process is not ours to kill."""
     retired: bool = False
     """Whether it said that it leaves of its own accord; `worked`: after it has run something."""
     worked: bool = False
@@ -176,6 +186,11 @@ class Child:
     def worker(self) -> str:
         """The worker incarnation that this child is."""
         return self.spec.worker
+
+    @property
+    def beaten_for(self) -> bool:
+        """Whether its supervisor keeps its lease."""
+        return self.phase is not Phase.STARTING and not (self.lost or self.dropped)
 
     def beat(self) -> WorkerBeat:
         """Return its beat, from its notes: no help of the child is needed."""
@@ -221,7 +236,16 @@ class Child:
     def kill_to_stop(self) -> None:
         """End it at once, though there is nothing wrong with it."""
         self._killed_to_stop = True
+        self.kill()
+
+    def kill(self) -> None:
+        """End it at once. One that is not ours to kill is dropped: its lease runs out, another takes its place."""
         self.process.kill()
+        if not self.process.killable:
+            self.dropped = True
+            if self.phase is Phase.WORKING:
+                self.phase = Phase.LEAVING
+            self.replace.set()
 
     def ended(self) -> None:
         """Let go of it: its process is gone."""
@@ -238,8 +262,9 @@ class Child:
                 DeathKind.CRASHED, frozenset(self.stuck) & noted.running, naming(self.verdict, self.incident)
             )
         asked = self.phase is Phase.LEAVING or self.retired
-        if self._killed_to_stop or (asked and end.clean):
+        hung = self.portrait is not None
+        if self._killed_to_stop or (asked and (end.clean or (end.unseen and not hung))):
             return Death(DeathKind.STOPPED)
-        how = "" if self.portrait is not None and self.verdict else str(end)  # it was killed for what is told
+        how = "" if hung and self.verdict else str(end)  # it was killed for what is told
         evidence = "; ".join(filter(None, [how, self.verdict]))
         return Death(DeathKind.CRASHED, noted.running, naming(evidence, self.incident))

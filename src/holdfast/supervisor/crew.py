@@ -145,7 +145,7 @@ class Crew:
         await asyncio.wait([hearing, ending], return_when=asyncio.FIRST_COMPLETED)
         if hearing.done() and hearing.exception() is not None:
             child.verdict = f"it cannot be understood: {hearing.exception()!r}"
-            child.process.kill()
+            child.kill()
         end = await ending
         # What it said last is heard; but a registration that the store does not answer is not waited for.
         await asyncio.wait([hearing], timeout=LAST_WORDS)
@@ -170,9 +170,15 @@ class Crew:
             await self.link.wards.all_given_back(child.worker)
         child.process.forget()
 
+    async def end_hung(self, child: Child) -> None:
+        """End a child that hangs. What lives on is told of now: its end may be far away."""
+        child.kill()
+        if child.dropped:
+            await self._testify(child, Exit(1, unseen=True))
+
     async def _testify(self, child: Child, end: Exit) -> None:
         """Have the end witnessed; whatever goes wrong with that, what the child had is given back."""
-        if self._ports.witness is not None:
+        if self._ports.witness is not None and not child.incident_told:
             try:
                 await self._ports.witness.saw_end(child, end)
             except Exception:
@@ -201,11 +207,12 @@ class Crew:
 
     # -- stopping --------------------------------------------------------------------------------------------
 
-    def begin_stop(self) -> None:
-        """Ask all to leave."""
+    def begin_stop(self, *, host_gone: bool = False) -> None:
+        """Ask all to leave, but for those that their host, now gone, has taken with it: they were not asked."""
         self.stopping = True
         for child in self._children.values():
-            self.ask_to_leave(child)
+            if child.process.killable or not host_gone:
+                self.ask_to_leave(child)
         if not self._children:
             self.over.set()
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from holdfast.clock import Clock
 from holdfast.errors import StoreError
@@ -23,6 +23,8 @@ START_LIMIT = 60.0
 class HangWatch:
     """Looks after the children of one supervisor; `limit` is for how many seconds one may give no sign of life.
 
+    `end` ends one of them.
+
     Before a child could say where the store is, and what the app sets, there are `calls` to none.
     """
 
@@ -32,11 +34,13 @@ class HangWatch:
         events: Events,
         limit: float,
         children: Callable[[], Sequence[Child]],
+        end: Callable[[Child], Awaitable[None]] | None = None,
     ) -> None:
         self._clock = clock
         self._events = events
         self._limit = limit
         self._children = children
+        self._end_child = end or _kill
         self._calls: StoreCalls | None = None
         self._ending = set[str]()
         self._told = set[str]()
@@ -56,6 +60,8 @@ class HangWatch:
                 for child in self._children():
                     if slept > 2 * LOOK_EVERY:  # we were stopped ourselves, and could not hear
                         child.pulse_at = looked_at
+                    elif child.dropped:
+                        continue  # what it does is of no interest any more, but for its end
                     elif child.worker not in self._ending and await self._hangs(child, looked_at):
                         self._ending.add(child.worker)
                         group.create_task(self._end(child, max(looked_at - child.pulse_at, child.unanswered_for)))
@@ -97,6 +103,10 @@ class HangWatch:
         at = f", at {child.where}" if child.where else ""
         child.verdict = f"it gave no sign of life for {silent:.0f} s{starting}{at}"
         child.portrait = portrait
-        self._events.emit(WorkerHung(child.worker, child.process.pid, silent))
-        child.process.kill()
+        self._events.emit(WorkerHung(child.worker, child.process.pid, silent, child.process.killable))
+        await self._end_child(child)
         self._ending.discard(child.worker)
+
+
+async def _kill(child: Child) -> None:
+    child.kill()

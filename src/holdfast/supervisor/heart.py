@@ -78,7 +78,7 @@ class Heart:
 
     async def _beat(self) -> float:
         """Beat once; return how long to wait before the next time."""
-        children = [child for child in self._children() if child.phase is not Phase.STARTING and not child.lost]
+        children = [child for child in self._children() if child.beaten_for]
         beats = [child.beat() for child in children]
         sent_at = self._clock.boot()
         try:

@@ -44,7 +44,7 @@ async def _supervise(options: WorkerOptions, folder: Folder, parting: Parting) -
     events = Events()
     logs = attach_logs(events, options.logs)
     random, clock = Random(), SystemClock()  # noqa: S311 - jitter
-    early = _early_settings()
+    early = early_settings()
     desk = Desk(clock, early, filing=Filing(Keeping.of(early), clock))
     witness = Witness(clock, desk)
     watch = FileWatch(Path(options.app_dir)) if options.reload else None
@@ -80,7 +80,7 @@ async def _supervise(options: WorkerOptions, folder: Folder, parting: Parting) -
         logs.close(LAST_LINES)
 
 
-def _early_settings() -> Settings:
+def early_settings() -> Settings:
     """Return the settings as far as they are known before a child has told those of the app."""
     try:
         return read_settings().settings

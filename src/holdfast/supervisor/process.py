@@ -51,23 +51,7 @@ class ProcessLauncher:
                 raise
         files = ChildFiles.of(self._folder.path, spec.worker)
         child = RealChild(process, await SocketChannel.over(ours), files)
-        child.channel.send(
-            Configure(
-                worker=spec.worker,
-                target=options.target,
-                app_dir=options.app_dir,
-                notes=str(files.notes),
-                dump=str(files.stacks),
-                log=str(files.log),
-                kept=str(files.kept),
-                concurrency=options.concurrency,
-                queues=options.queues,
-                lease=options.lease,
-                grace=options.grace,
-                alone=spec.alone,
-                logs=options.logs,
-            )
-        )
+        child.channel.send(configuration(spec, options, files))
         return child
 
     def _environment(self) -> dict[str, str]:
@@ -94,8 +78,29 @@ class ChildFiles:
         return cls(*(folder / f"{worker}.{name}" for name in ("notes", "stacks", "log", "kept")))
 
 
+def configuration(spec: ChildSpec, options: WorkerOptions, files: ChildFiles) -> Configure:
+    """Return the first word to a child: what it is to be."""
+    return Configure(
+        worker=spec.worker,
+        target=options.target,
+        app_dir=options.app_dir,
+        notes=str(files.notes),
+        dump=str(files.stacks),
+        log=str(files.log),
+        kept=str(files.kept),
+        concurrency=options.concurrency,
+        queues=options.queues,
+        lease=options.lease,
+        grace=options.grace,
+        alone=spec.alone,
+        logs=options.logs,
+    )
+
+
 class RealChild:
     """A child process."""
+
+    killable = True
 
     def __init__(self, process: Offspring, channel: SocketChannel, files: ChildFiles) -> None:
         self._process = process

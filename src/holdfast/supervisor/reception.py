@@ -107,7 +107,7 @@ class Reception:
             error = ConfigurationError(failed.reason)
             error.add_note(f"In the child process:\n{failed.trace}")
             self._give_up(error)
-        child.process.kill()
+        child.kill()
 
     async def _greet(self, child: Child, hello: Hello) -> None:
         """Make a child known to the store, which the first of them brings us to, and begin to beat for it."""
@@ -120,7 +120,7 @@ class Reception:
                 child.verdict = (
                     "its app names another store than before: restart `holdfast worker`, a reload cannot do it"
                 )
-                child.process.kill()
+                child.kill()
                 return
             first = await link.register(child, settings, supervisor=self._supervisor, queues=queues)
         except (StoreError, ConfigurationError) as error:  # some of what is wrong with a URL only the server knows

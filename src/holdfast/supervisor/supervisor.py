@@ -56,7 +56,9 @@ class Supervisor:
             arrived=self._arrived,
             give_up=self._give_up_at_once,
         ).hear
-        self._hangs = HangWatch(ports.clock, ports.events, plan.hang_limit, self._crew.children)
+        self._hangs = HangWatch(
+            ports.clock, ports.events, plan.hang_limit, self._crew.children, self._crew.end_hung
+        )
         self._tender = Tender(ports.clock, self._loop_failed, self._unfit)
         self._side_tender = Tender(ports.clock, self._loop_failed, self._worse_off)
         self._recycler: Recycler | None = None
@@ -93,6 +95,11 @@ class Supervisor:
             self._crew.kill_all()
         else:
             self._crew.begin_stop()
+
+    def outlive_host(self) -> None:
+        """Stop as the process is gone in which children lived: to give back what they had is all that is left."""
+        if not self._crew.stopping:
+            self._crew.begin_stop(host_gone=True)
 
     def ready(self) -> int:
         """Return how many children are ready to work."""

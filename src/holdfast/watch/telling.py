@@ -191,7 +191,8 @@ def _(event: events.WorkerCrashed) -> Telling:
 
 @tell.register
 def _(event: events.WorkerHung) -> Telling:
-    return Telling("✘", BAD, f"hangs: no sign of life for {event.silent:.0f} s, it is killed")
+    fate = "it is killed" if event.killed else "nobody beats for it any more"
+    return Telling("✘", BAD, f"hangs: no sign of life for {event.silent:.0f} s, {fate}")
 
 
 @tell.register
@@ -202,6 +203,39 @@ def _(_event: events.WorkerLost) -> Telling:
 @tell.register
 def _(event: events.WorkerFound) -> Telling:
     return Telling("⚠", LATER, f"vanished; {counted(event.released, 'job')} given back")
+
+
+@tell.register
+def _(event: events.HostReady) -> Telling:
+    what = f"{counted(event.tasks, 'task')}, {counted(event.concurrency, 'job')} at a time, from {event.store}"
+    return Telling("●", GOOD, f"works inside this process: {what}; process {event.beater_pid} beats for it")
+
+
+_STAGES = {
+    events.StopStage.CLAIMING: "takes no more jobs",
+    events.StopStage.TELLING: "cancel tokens are set",
+    events.StopStage.WAITING: "waits for running jobs",
+    events.StopStage.RELEASING: "writes what was saved, and gives back what is unfinished",
+    events.StopStage.CLOSING: "tears down, and lets the store go",
+}
+
+
+@tell.register
+def _(event: events.HostStopping) -> Telling:
+    return Telling("◌", LATER, f"stopping: {_STAGES[event.stage]} ({counted(event.running, 'job')} running)")
+
+
+@tell.register
+def _(event: events.HostStopped) -> Telling:
+    left = counted(event.running, "job") if event.running else ""
+    goes_on = f"; {left} did not end, and are given back when this process is gone" if left else ""
+    return Telling("○", LATER if left else CALM, f"the host has stopped{goes_on}")
+
+
+@tell.register
+def _(event: events.BeaterLost) -> Telling:
+    again = f"another is started in {span(timedelta(seconds=event.pause))}"
+    return Telling("⚠", LATER, f"the beater is gone ({one_line(event.reason, _ERROR_LENGTH)}): {again}")
 
 
 @tell.register

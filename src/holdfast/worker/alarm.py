@@ -23,6 +23,10 @@ class Alarm(Protocol):
         """Go off in so many seconds, and no more at the time that was set before."""
         ...
 
+    def close(self) -> None:
+        """Go off no more."""
+        ...
+
 
 Alarms = Callable[[Callable[[], None]], Alarm]
 """Makes an alarm that calls this back, inside a running event loop."""
@@ -42,6 +46,11 @@ class LoopAlarm:
             self._timer.cancel()
         self._timer = self._loop.call_later(seconds, self._go_off)
 
+    def close(self) -> None:
+        """Go off no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
 
 class _Span(ctypes.Structure):
     _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
@@ -52,7 +61,7 @@ class _Setting(ctypes.Structure):
 
 
 class KernelAlarm:
-    """A timer of the kernel's that the event loop watches like a socket. It is open as long as the process.
+    """A timer of the kernel's that the event loop watches like a socket.
 
     Its calls take no time, so they keep the interpreter's lock: a thread that took it would not soon give it back.
     """
@@ -63,8 +72,9 @@ class KernelAlarm:
         self._timer = self._kernel.timerfd_create(_CLOCK_BOOTTIME, os.O_NONBLOCK | os.O_CLOEXEC)
         if self._timer < 0:
             raise OSError(ctypes.get_errno(), "timerfd_create")
+        self._loop = asyncio.get_running_loop()
         try:
-            asyncio.get_running_loop().add_reader(self._timer, self._ring)
+            self._loop.add_reader(self._timer, self._ring)
         except BaseException:
             os.close(self._timer)
             raise
@@ -72,6 +82,11 @@ class KernelAlarm:
     def set(self, seconds: float) -> None:
         """Go off in so many seconds, and no more at the time that was set before."""
         self._wait(*divmod(max(1, int(seconds * _NANO)), _NANO))
+
+    def close(self) -> None:
+        """Go off no more."""
+        self._loop.remove_reader(self._timer)
+        os.close(self._timer)
 
     def _ring(self) -> None:
         self._wait(0, 0)  # it has rung, and is quiet until it is set again

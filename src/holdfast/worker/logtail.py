@@ -182,6 +182,34 @@ def keep_log_tails(root: logging.Logger) -> Callable[[], None]:
     return end
 
 
+def keep_log_tails_quietly() -> Callable[[], None]:
+    """Do the same where the root logger is another's, who may not have set it up yet; return what ends it.
+
+    Records are kept as they are made, by whatever logger lets them through.
+    """
+    made_before = logging.getLogRecordFactory()
+    make_clean = _without_secrets(made_before)
+
+    def make(*args: Any, **more: Any) -> logging.LogRecord:
+        record = make_clean(*args, **more)
+        attempt = logged_here()
+        if attempt is not None:
+            if attempt.log is None:
+                attempt.log = LogTail(attempt.scrub)
+            attempt.log.add(record)
+        return record
+
+    logging.setLogRecordFactory(make)
+    forget_starters = note_starters()
+
+    def end() -> None:
+        forget_starters()
+        if logging.getLogRecordFactory() is make:
+            logging.setLogRecordFactory(made_before)
+
+    return end
+
+
 def _without_secrets(made_before: Callable[..., logging.LogRecord]) -> Callable[..., logging.LogRecord]:
     def make(*args: Any, **more: Any) -> logging.LogRecord:
         record = made_before(*args, **more)

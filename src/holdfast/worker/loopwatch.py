@@ -58,6 +58,7 @@ class LoopWatch:
         self._turned_at = 0.0
         self._waited = 0.0
         self._places: dict[str, _Place] = {}
+        self._over = False
         threading.Thread(target=self._look_on, name=f"{OUR_THREADS}loop-watch", daemon=True).start()
 
     def watch(self, busy: bool) -> None:
@@ -70,6 +71,12 @@ class LoopWatch:
             self._timer, self._turned_at = None, time.monotonic()
             self._busy.clear()
 
+    def end(self) -> None:
+        """Look no more: the loop is about to end."""
+        self.watch(busy=False)
+        self._over = True
+        self._busy.set()
+
     def _turn(self) -> None:
         self._waited = self._waits()
         self._turned_at = time.monotonic()
@@ -81,6 +88,8 @@ class LoopWatch:
         waits_here = open_waits()
         while True:
             self._busy.wait()
+            if self._over:
+                return
             due_at, lived = self._turned_at + TURN + self._limit, time.process_time() + self._waits()
             waited_here = waits_here()
             time.sleep(max(due_at - time.monotonic(), 0.0))
@@ -125,7 +134,7 @@ class LoopWatch:
         if goes_on:
             who = f"{seen.task} {seen.job_id}" if seen.task else "something"
             log.warning("%s blocks the event loop, and goes on: at %s", who, seen.place)
-        while self._turned_at == turned_at:
+        while self._turned_at == turned_at and not self._over:
             time.sleep(TURN)
 
     def _tell_seldom(self, seen: LoopBlocked) -> None:

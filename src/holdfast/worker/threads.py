@@ -34,23 +34,30 @@ class ThreadExecutor:
         self._calls: SimpleQueue[ThreadCall | None] = SimpleQueue()
         self._returned: deque[ThreadCall] = deque()
         self._delivering = False
-        self._threads = 0
+        self._threads: list[threading.Thread] = []
         self._busy = 0
 
     def submit(self, handler: Callable[[], Any]) -> "ThreadCall":
         """Run the handler in a free thread; there is one, or one more is started, or the handler waits."""
         call = ThreadCall(self._loop, handler)
         self._busy += 1
-        if self._threads < min(self._busy, self._size):
-            self._threads += 1
-            threading.Thread(target=self._work, name=f"holdfast-job-{self._threads}", daemon=True).start()
+        if len(self._threads) < min(self._busy, self._size):
+            name = f"holdfast-job-{len(self._threads) + 1}"
+            self._threads.append(threading.Thread(target=self._work, name=name, daemon=True))
+            self._threads[-1].start()
         self._calls.put(call)
         return call
 
     def abandon(self) -> None:
         """Let running threads be; take no more."""
-        for _ in range(self._threads):
+        for _ in self._threads:
             self._calls.put(None)
+
+    def outlive(self) -> None:
+        """Take no more, and block until no thread runs: after the loop has ended, whatever ended it."""
+        self.abandon()
+        for thread in self._threads:
+            thread.join()
 
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:

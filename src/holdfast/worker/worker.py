@@ -5,8 +5,9 @@
 
 Stopping: no new claims, and looks only for others, in its turns; what has not started goes back; running handlers
 are told, and given the grace; coroutines are then cancelled; endings are flushed. What still runs after that is
-released by the supervisor once this process is gone: never earlier. A worker whose own loops fail again and again
-stops too, and is replaced (tending.py).
+released by the supervisor once this process is gone: never earlier. A worker that `stays`, as its process does, is
+over only when its handlers are. A worker whose own loops fail again and again stops too, and is replaced
+(tending.py).
 """
 
 import asyncio
@@ -22,7 +23,7 @@ from typing import Any
 from holdfast.clock import Clock
 from holdfast.core.job import Claim, ClaimRef, Ending
 from holdfast.core.states import RETURNS, Move, Reason
-from holdfast.events import Events
+from holdfast.events import Events, StopStage
 from holdfast.gates.limits import Limits
 from holdfast.hooks import Middleware
 from holdfast.schedule.closing import ClosedHours
@@ -85,6 +86,14 @@ FLUSH_LIMIT = 2.0
 NO_LIMITS = Limits()
 
 
+Staged = Callable[[StopStage, int], None]
+"""Hears how far a stop is, and how many jobs run then."""
+
+
+def not_told(_stage: StopStage, _running: int) -> None:
+    """Tell nobody how far a stop is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ports:
     """What a worker needs from the world: real in a child process, virtual in the simulator."""
@@ -100,6 +109,7 @@ class Ports:
     """Hears, on the event loop, when jobs begin to run and when none runs any more."""
     cells: Callable[[], Cells] | None = None
     """Gives the processes for isolated tasks, which otherwise run in this one."""
+    staged: Staged = not_told
 
 
 class Worker:
@@ -116,6 +126,7 @@ class Worker:
         middleware: Sequence[Middleware] = (),
         alone: bool = False,
         hours: Sequence[ClosedHours] = (),
+        stays: bool = False,
         limits: Limits = NO_LIMITS,
     ) -> None:
         self.id = worker
@@ -123,6 +134,7 @@ class Worker:
         self._settings = settings
         self._ports = ports
         self._alone = alone
+        self._stays = stays
         self._over = asyncio.Event()
         self._ending: asyncio.Task[None] | None = None
         self._ends_at = math.inf
@@ -235,6 +247,14 @@ class Worker:
         """Have the supervisor beat at once: there is something in the store for it to learn of."""
         self._say_alive(beat_now=True)
 
+    async def quiet(self) -> None:
+        """Wait until no handler runs."""
+        await self._slots.quiet()
+
+    def outlive_threads(self) -> None:
+        """Block until no handler runs in a thread: after the event loop has ended, whatever ended it."""
+        self._threads.outlive()
+
     async def renewed(self) -> None:
         """Wait for the next beat that the store accepts."""
         await self._lease.renewal()
@@ -259,6 +279,7 @@ class Worker:
         if before is None:
             self._claimer.stop()
             self._timers.close()
+            self._staged(StopStage.CLAIMING)
         else:
             before.cancel()
 
@@ -428,14 +449,24 @@ class Worker:
         try:
             for control in self._slots.running():
                 control.tell(StopReason.STOP)
+            self._staged(StopStage.TELLING)
+            if self._slots.taken:
+                self._staged(StopStage.WAITING)
             if not await _within(grace, self._slots.quiet()):
                 for control in self._slots.running():
                     control.interrupt(StopReason.STOP)
                 await _within(LAST_WORDS, self._slots.quiet())
+            self._staged(StopStage.RELEASING)
             await _within(max(FLUSH_LIMIT, ends_at - self._ports.clock.boot()), self._completer.flushed())
         except Exception as error:  # noqa: BLE001 - what is left is given back by the supervisor
             self.strays.failed("end", error, "it ends all the same")
+        if self._stays and self._slots.taken:  # what a handler still comes to is written, as long as it is ours
+            await self._slots.quiet()
+            await _within(FLUSH_LIMIT, self._completer.flushed())
         self._over.set()
+
+    def _staged(self, stage: StopStage) -> None:
+        self._ports.staged(stage, self._slots.taken)
 
     def _buried(self) -> None:
         if self._lease.buried:

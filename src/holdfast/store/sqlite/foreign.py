@@ -1,4 +1,4 @@
-"""Connections that are not ours: the user's own, as sqlite3 or SQLAlchemy gives them, behind one small port."""
+"""Connections that are not ours: the user's own, of sqlite3, SQLAlchemy or Django, behind one small port."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from holdfast.store.sqlite.steps import Executed
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
-_KINDS = "a sqlite3.Connection, or a Connection or Session of SQLAlchemy, sync or async"
+_KINDS = "a sqlite3.Connection, or a Connection or Session of SQLAlchemy, sync or async, or Django's connection"
 
 
 class Foreign(Protocol):
@@ -108,11 +108,15 @@ def foreign(connection: Any) -> Foreign:
     """Return the port to a connection. Raises ConfigurationError for one that cannot be used."""
     if isinstance(connection, sqlite3.Connection):
         return Sqlite3Connection(connection)
-    found = None
+    found: Foreign | None = None
     if comes_from("sqlalchemy", connection):
         from holdfast.store.sqlite.user_alchemy import alchemy_connection  # noqa: PLC0415 - only who uses it loads it
 
         found = alchemy_connection(connection)
+    elif comes_from("django", connection):
+        from holdfast.store.sqlite.user_django import django_connection  # noqa: PLC0415 - only who uses it loads it
+
+        found = django_connection(connection)
     if found is None:
         raise no_connection(connection, _KINDS)
     return found

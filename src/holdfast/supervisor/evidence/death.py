@@ -39,7 +39,8 @@ def examine(child: Child, death: Death, end: Exit, memory: MemoryWatch) -> Findi
     _tried(parts, "remains", lambda: parts.update(child.process.remains()))
     parts |= child.portrait or {}
     if child.portrait is not None:
-        trouble, how, cause = Trouble.HANG, f"hung ({child.verdict}) and was ended", f"hung {child.where}"
+        fate = "is beaten for no longer" if child.dropped else "was ended"
+        trouble, how, cause = Trouble.HANG, f"hung ({child.verdict}) and {fate}", f"hung {child.where}"
     elif verdict is not None and verdict.holds:
         trouble = Trouble.OUT_OF_MEMORY
         how = cause = _OF_MEMORY[verdict.certainty]
@@ -53,6 +54,8 @@ def examine(child: Child, death: Death, end: Exit, memory: MemoryWatch) -> Findi
 
 
 def _died(end: Exit) -> str:
+    if end.unseen:
+        return "is gone with its process"
     return f"exited with status {end.code}" if end.signal_name is None else f"died of {end.signal_name}"
 
 

@@ -74,6 +74,8 @@ class WorldBackend(NoTransactions):
 class SimulatedChild:
     """A child process of the world."""
 
+    killable = True
+
     def __init__(self, process: Process, channel: WireEnd, notes: MemoryLog) -> None:
         self.process = process
         self.channel = channel

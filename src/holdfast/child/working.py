@@ -1,0 +1,175 @@
+"""The part of a worker's life that is the same in a process of its own and inside a host: from its first word on.
+
+begun: its lifespans are entered, all is put together ─► run: it says hello, works, tears down ─► over
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import msgspec
+
+from holdfast.app import Holdfast
+from holdfast.child.canary import WithCanary
+from holdfast.child.cells import CellKeeper
+from holdfast.child.declared import bring_in_declared
+from holdfast.child.lifespan import Entered, enter_lifespans, leave_lifespans
+from holdfast.child.unused import warn_of_unused_queues
+from holdfast.clock import SystemClock
+from holdfast.events import StopStage
+from holdfast.incidents.redaction import redact_values
+from holdfast.settings import Loaded, Settings
+from holdfast.store.backend import Backend
+from holdfast.store.open import absolute_url, open_backend
+from holdfast.worker.alarm import Alarms, finest_alarm
+from holdfast.worker.channel import SocketChannel
+from holdfast.worker.lockkeeping import SupervisedLocks
+from holdfast.worker.loopwatch import LoopWatch
+from holdfast.worker.messages import Configure, Hello
+from holdfast.worker.notefile import FileLog
+from holdfast.worker.worker import Ports, Staged, Worker, not_told
+
+LAST_WORK = 1.0
+"""Seconds for work that handlers have begun in the background, after the grace that their jobs had."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a worker lives, as far as it makes a difference. `folder` is where its cells run.
+
+    stays: its process lives on, so it is not over before its handlers are; locks: who keeps those of its handlers;
+    staged: hears how far a stop is.
+    """
+
+    folder: str
+    stays: bool = False
+    locks: Callable[[SocketChannel, Path], SupervisedLocks] = SupervisedLocks
+    alarms: Alarms = finest_alarm
+    staged: Staged = not_told
+
+
+class WorkingLife:
+    """One worker with all that it needs, inside a running event loop."""
+
+    def __init__(
+        self,
+        app: Holdfast,
+        configure: Configure,
+        channel: SocketChannel,
+        *,
+        settings: Settings,
+        backend: Backend,
+        lifespans: list[Entered],
+        place: Place,
+    ) -> None:
+        self._app = app
+        self._configure = configure
+        self._channel = channel
+        self.settings = settings
+        self._lifespans = lifespans
+        self._stays = place.stays
+        self._staged = place.staged
+        self._busy = _watch(app, settings)
+        self.backend = backend
+        random = Random()  # noqa: S311 - jitter
+        notes = FileLog(Path(configure.notes))
+        self._cells = CellKeeper(app, configure, settings, channel, random, folder=place.folder)
+        self._locks = app.deputy = place.locks(channel, Path(configure.kept))
+        busy = (lambda _: None) if self._busy is None else self._busy.watch
+        ports = Ports(
+            backend,
+            channel,
+            notes,
+            SystemClock(),
+            random,
+            app.events,
+            place.alarms,
+            busy,
+            self._cells.pool,
+            place.staged,
+        )
+        self.worker = Worker(
+            configure.worker,
+            WithCanary(app.tasks, app),
+            settings,
+            ports,
+            served=configure.queues,
+            alone=configure.alone,
+            middleware=app.middlewares,
+            hours=app.windows,
+            stays=place.stays,
+            limits=app.limits,
+        )
+        if settings.incident_locals:
+            self.worker.strays.show_locals = redact_values
+
+    @classmethod
+    async def begin(
+        cls, app: Holdfast, configure: Configure, channel: SocketChannel, place: Place
+    ) -> "WorkingLife":
+        """Open the store and enter the lifespans. Raises HoldfastError where that cannot be."""
+        settings = _settings(app, configure)
+        backend = open_backend(settings)  # not the app's own, which a handler may close
+        lifespans = await enter_lifespans(app)
+        if not configure.alone:
+            warn_of_unused_queues(app, configure.queues)
+        return cls(app, configure, channel, settings=settings, backend=backend, lifespans=lifespans, place=place)
+
+    def hello(self) -> Hello:
+        """Return the first word: a process that is not ours is not replaced when it is old or large."""
+        if self._stays:
+            kept = msgspec.structs.replace(self.settings, recycle_age=None, recycle_jobs=None, recycle_memory=None)
+            return Hello(kept, len(self._app.tasks), tuple(self._app.windows))
+        return Hello(self.settings, len(self._app.tasks), tuple(self._app.windows), self._app.recycle_rules)
+
+    async def run(self) -> None:
+        """Say hello, work until stopped, and tear down."""
+        app, worker, declaring = self._app, self.worker, None
+        self._channel.send(self.hello())
+        if not self._configure.alone:
+            declared = bring_in_declared(app, self._configure.target, self.settings, self.backend, worker)
+            declaring = asyncio.create_task(declared)
+        try:
+            try:
+                await worker.run()
+            finally:
+                if self._stays:
+                    await worker.quiet()  # its code may still run: nobody may be told otherwise
+            if app.backgrounds and not self._stays:
+                await app.background.aclose(LAST_WORK)
+            self._staged(StopStage.CLOSING, 0)
+            await asyncio.gather(leave_lifespans(self._lifespans), self._cells.close())
+        finally:
+            if declaring is not None:
+                declaring.cancel()
+            worker.strays.tell_all()
+            if app.deputy is self._locks:
+                app.deputy = None
+            if self._busy is not None:
+                self._busy.end()
+
+
+def folder_here() -> str:
+    """Return the folder in which this process is: the app, once loaded, may go elsewhere."""
+    with suppress(FileNotFoundError):
+        return str(Path.cwd())
+    return "/"
+
+
+def _settings(app: Holdfast, configure: Configure) -> Settings:
+    """Return the app's settings with what the command line set differently, checked again."""
+    loaded = Loaded(app.settings, app.settings_from)
+    options = {name: getattr(configure, name) for name in ("lease", "grace", "concurrency")}
+    settings = loaded.overridden(**options).settings
+    files = None if settings.files is None else str(Path(settings.files).absolute())
+    return msgspec.structs.replace(settings, url=absolute_url(settings.url), files=files)
+
+
+def _watch(app: Holdfast, settings: Settings) -> LoopWatch | None:
+    """Return what sees to it that no job blocks the event loop unnoticed."""
+    if not settings.blocked_warning:
+        return None
+    return LoopWatch(settings.blocked_warning, app.events.emit)

@@ -1,0 +1,37 @@
+"""Whether a transaction of Django's can be joined: its database has to be the one that the jobs are in."""
+
+from threading import Lock
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from holdfast.app import Holdfast
+from holdfast.errors import ConfigurationError
+
+_KNOWN: WeakKeyDictionary[Holdfast, dict[tuple[str, str], bool]] = WeakKeyDictionary()
+_LOOKING = Lock()
+
+
+def can_join(app: Holdfast, connection: Any) -> bool:
+    """Tell whether jobs of this app can be part of the transaction that is open on a connection of Django's.
+
+    It is found out by trying, once for each database. Raises TransactionManagementError where a query has failed in
+    the atomic block, which Django will roll back.
+    """
+    connection.validate_no_broken_transaction()
+    place = (connection.alias, str(connection.settings_dict["NAME"]))
+    with _LOOKING:
+        known = _KNOWN.setdefault(app, {})
+    if place not in known:
+        known[place] = _is_home(app, connection)
+    return known[place]
+
+
+def _is_home(app: Holdfast, connection: Any) -> bool:
+    """Look around through the connection, and change nothing."""
+    if connection.vendor == "sqlite":
+        app.prepare()  # its tables cannot be made inside a transaction
+    try:
+        app.call(app.verbs.glance(()), connection)
+    except ConfigurationError:
+        return False
+    return True

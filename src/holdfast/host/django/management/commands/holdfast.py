@@ -1,0 +1,69 @@
+"""`manage.py holdfast …`: the command line of Holdfast with the project's own app and store."""
+
+import os
+import sys
+from argparse import REMAINDER
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings  # type: ignore[import-untyped]
+from django.core.management.base import BaseCommand, CommandError, CommandParser  # type: ignore[import-untyped]
+
+from holdfast.cli.main import cli
+from holdfast.errors import ConfigurationError
+from holdfast.host.django.configured import TARGET, app_of, configured
+
+
+class Command(BaseCommand):  # type: ignore[misc]
+    """Passes everything on; only what names the app or the store is filled in."""
+
+    help = "The command line of Holdfast: `manage.py holdfast worker`, `manage.py holdfast jobs list` and so on."
+    requires_system_checks: Sequence[str] = ()
+
+    def run_from_argv(self, argv: list[str]) -> None:
+        """Run what was typed. Django's own options are read by Django before, and left out here."""
+        own = CommandParser(add_help=False, allow_abbrev=False)
+        own.add_argument("--settings")
+        own.add_argument("--pythonpath")
+        _, words = own.parse_known_args(argv[2:])
+        try:
+            self.handle(*words)
+        except CommandError as error:
+            self.stderr.write(str(error))
+            sys.exit(error.returncode)
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Take whatever comes: for `call_command("holdfast", "jobs", "list")`."""
+        parser.add_argument("args", nargs=REMAINDER, help="see `manage.py holdfast --help`")
+
+    def handle(self, *words: str, **_options: Any) -> None:
+        """Run a command of Holdfast; ends by SystemExit with its code."""
+        try:
+            cli(filled_in(words), prog_name="manage.py holdfast")
+        except ConfigurationError as error:
+            raise CommandError(str(error), returncode=2) from error
+
+
+def filled_in(words: Sequence[str]) -> list[str]:
+    """Return the words with the app, for commands that take one; others find their store in the environment."""
+    at = next((index for index, word in enumerate(words) if not word.startswith("-")), None)
+    if at is None or words[at] not in cli.commands:
+        return list(words)
+    if any(parameter.name == "target" for parameter in cli.commands[words[at]].params):
+        configured()  # what is wrong is said here, not by a child
+        return [*words[: at + 1], TARGET, "--app-dir", project_folder(), *words[at + 1 :]]
+    said = app_of(configured().target).settings
+    os.environ["HOLDFAST_URL"] = said.url
+    if said.namespace is not None:
+        os.environ["HOLDFAST_NAMESPACE"] = said.namespace
+    return list(words)
+
+
+def project_folder() -> str:
+    """Return the folder from which the settings are imported: worker processes have to look there, too."""
+    name = os.environ.get("DJANGO_SETTINGS_MODULE", settings.SETTINGS_MODULE)
+    file = Path(import_module(name).__file__ or "")
+    package = file.parent if file.stem != "__init__" else file.parent.parent
+    return str(package.parents[name.count(".") - 1] if "." in name else package)

@@ -1,0 +1,292 @@
+"""A host: the process of a web server, or of anything else, in which a worker runs jobs besides.
+
+new ─► starting ─► working ◄─► starting (its beater was lost) ─► stopping ─► stopped ─► starting …
+          └─► failed: something has to be put right              off: it is not to work in this process
+"""
+
+import asyncio
+import atexit
+import logging
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from holdfast.app import Holdfast
+from holdfast.clock import SystemClock
+from holdfast.errors import ConfigurationError, HoldfastError
+from holdfast.host.messages import Begin
+from holdfast.host.stay import Stay
+from holdfast.host.targets import find_target
+from holdfast.policy import Seconds
+from holdfast.policy.reading import as_seconds
+from holdfast.settings import HOST_VARIABLE, Loaded
+from holdfast.store.open import absolute_url
+from holdfast.watch.narrator import Narrator
+from holdfast.watch.records import tell_in_records
+from holdfast.worker.served import ServedQueues, read_queues
+
+log = logging.getLogger(__name__)
+
+_OUR_PROCESSES = ("holdfast.child", "holdfast.host.beater")
+
+
+class HostState(StrEnum):
+    """How a host is doing."""
+
+    NEW = "new"
+    STARTING = "starting"
+    WORKING = "working"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    OFF = "off"
+
+
+class Host:
+    """A worker for `app` inside this process, in threads of its own, beside what the process does otherwise.
+
+    concurrency, queues (as in `mail=3,reports`), lease and grace are as of `holdfast worker`; target is MODULE:APP,
+    by which another process loads the app where a job needs one, and is found out unless it is given. With
+    `required`, `start` returns when the worker is ready, and raises an error if it cannot be within `start_within`
+    seconds; otherwise it returns at once, and what goes wrong is in the log.
+    """
+
+    def __init__(
+        self,
+        app: Holdfast,
+        *,
+        concurrency: int | None = None,
+        queues: str | None = None,
+        grace: Seconds | None = None,
+        lease: Seconds | None = None,
+        target: str | None = None,
+        required: bool = False,
+        start_within: Seconds = 30,
+    ) -> None:
+        if not isinstance(app, Holdfast):
+            raise ConfigurationError(f"a host works for a Holdfast app, not for {app!r:.80}")
+        self.app = app
+        self.required = required
+        self._start_within = float(as_seconds(start_within))
+        self._target = target
+        self._queues = None if queues is None else read_named(queues)
+        self._given = {"concurrency": concurrency, "grace": as_seconds(grace), "lease": as_seconds(lease)}
+        self._settings = Loaded(app.settings, app.settings_from).overridden(**self._given).settings
+        self._stay: Stay | None = None
+        self._off = False
+        self._was_stopped = False
+        self._changing = threading.Lock()
+        self._stopping = threading.Lock()
+
+    @property
+    def state(self) -> HostState:
+        """How it is doing."""
+        stay = self._stay
+        if stay is None:
+            if self._off:
+                return HostState.OFF
+            return HostState.STOPPED if self._was_stopped else HostState.NEW
+        if stay.stopping.is_set():
+            return HostState.STOPPING
+        if stay.failure is not None:
+            return HostState.FAILED
+        return HostState.WORKING if stay.ready.is_set() else HostState.STARTING
+
+    @property
+    def beater_pid(self) -> int | None:
+        """The number of the process that beats for the worker, while there is one."""
+        return None if self._stay is None else self._stay.beater_pid
+
+    def ready(self, timeout: Seconds | None = None) -> bool:
+        """Wait until the worker is ready, but no longer than this; tell whether it is."""
+        stay = self._stay
+        if stay is not None:
+            stay.settled.wait(as_seconds(timeout))
+        return self.state is HostState.WORKING
+
+    def start(self) -> None:
+        """Begin to work, if it does not yet. Raises ConfigurationError where it never can.
+
+        In a process of Holdfast's own, which has imported your module, and where HOLDFAST_HOST is `off`, it stays
+        off.
+        """
+        with self._changing:
+            if self._stay is not None:
+                return
+            if switched() is False or in_our_own_process():
+                self._off = True
+                log.debug("the host stays off in this process")
+                return
+            other = _RUNNING.get(id(self.app))
+            if other is not None and other is not self:
+                raise ConfigurationError(
+                    "this app has a host in this process already: bind it once, or stop the other host first"
+                )
+            refuse_greenlets()
+            stay = Stay(self.app, self._begin(), _narrator_of(self.app).tick)
+            self._stay, self._off, self._was_stopped = stay, False, False
+            _RUNNING[id(self.app)] = self
+            _stop_at_exit()
+            stay.start()
+        if self.required:
+            self._demand(stay)
+
+    def stop(self, grace: Seconds | None = None) -> None:
+        """Stop: take nothing more, tell running jobs, wait for them, give back what is unfinished. Bounded.
+
+        `grace` may be shorter than that of the host. Who calls while another does waits for it; afterwards it
+        returns at once. Handlers that do not end are given back when their process is gone.
+        """
+        with self._stopping:
+            stay = self._stay
+            if stay is None:
+                return
+            given = as_seconds(grace)
+            allowed = self._settings.grace
+            stay.stop(allowed if given is None else min(given, allowed))
+            with self._changing:
+                if self._stay is stay:
+                    self._stay, self._was_stopped = None, True
+                    _RUNNING.pop(id(self.app), None)
+
+    async def astart(self) -> None:
+        """Begin to work without blocking the event loop."""
+        await asyncio.to_thread(self.start)
+
+    async def astop(self, grace: Seconds | None = None) -> None:
+        """Stop without blocking the event loop."""
+        await asyncio.to_thread(self.stop, grace)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        await self.astart()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.astop()
+
+    def _begin(self) -> Begin:
+        target, settings = find_target(self.app, self._target), self._settings
+        return Begin(
+            host=os.getpid(),
+            target=target.name,
+            app_dir=target.app_dir,
+            url=absolute_url(settings.url),
+            concurrency=self._given["concurrency"],
+            queues=self._queues,
+            lease=self._given["lease"],
+            grace=self._given["grace"],
+        )
+
+    def _demand(self, stay: Stay) -> None:
+        """Wait until it works, or raise the error that says why it does not."""
+        stay.settled.wait(self._start_within)
+        if stay.ready.is_set():
+            return
+        failure = stay.failure or HoldfastError(
+            f"the worker inside this process was not ready within {self._start_within:g} s: see the log"
+        )
+        self.stop(0)
+        raise failure
+
+    def _forget(self) -> None:
+        """Be as new in a forked process: what runs belongs to the parent."""
+        if self._stay is not None:
+            self._stay.forget()
+        self._stay, self._was_stopped = None, False
+        self._changing, self._stopping = threading.Lock(), threading.Lock()
+
+
+def switched(environ: Mapping[str, str] | None = None) -> bool | None:
+    """Return what HOLDFAST_HOST says; None where it says nothing."""
+    said = (os.environ if environ is None else environ).get(HOST_VARIABLE, "").strip().lower()
+    if said in {"", "auto"}:
+        return None
+    if said in {"on", "1", "true", "yes"}:
+        return True
+    if said in {"off", "0", "false", "no"}:
+        return False
+    raise ConfigurationError(f"{HOST_VARIABLE} is {said!r}; it takes `on` or `off`")
+
+
+def in_our_own_process(main: str | None = None, argv: Sequence[str] | None = None) -> bool:
+    """Tell whether this is a process of Holdfast's own, by what runs in it: they import users' modules, too."""
+    if main is None:
+        spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+        main = getattr(spec, "name", "") or ""
+    typed = getattr(sys, "argv", ()) if argv is None else argv
+    return main.startswith(_OUR_PROCESSES) or (bool(typed) and Path(typed[0]).name == "holdfast")
+
+
+def refuse_greenlets(modules: Mapping[str, object] | None = None) -> None:
+    """Raise ConfigurationError where threads are none: a handler would hold up requests, and requests handlers."""
+    monkey = (sys.modules if modules is None else modules).get("gevent.monkey")
+    if monkey is not None and getattr(monkey, "is_module_patched", lambda _: False)("threading"):
+        raise ConfigurationError(
+            "gevent has replaced Python's threads, and a worker needs real ones: run `holdfast worker` beside this"
+            " process, or take gunicorn's gthread workers"
+        )
+
+
+def read_named(queues: str) -> ServedQueues:
+    """Return the queues that a text names, by weight."""
+    return ServedQueues.by_weight(read_queues(queues, 'queues="critical=6,mail=3"'))
+
+
+# -- one for each process --------------------------------------------------------------------------------------
+
+_RUNNING: dict[int, Host] = {}
+"""The hosts that run in this process, by the identity of their apps."""
+
+_NARRATORS: "weakref.WeakKeyDictionary[Holdfast, Narrator]" = weakref.WeakKeyDictionary()
+_at_exit: list[int] = []
+
+
+def _narrator_of(app: Holdfast) -> Narrator:
+    """Return who tells of the events of an app in the host's log: one, however often the host starts."""
+    narrator = _NARRATORS.get(app)
+    if narrator is None:
+        narrator = _NARRATORS[app] = tell_in_records(app.events, SystemClock())
+    return narrator
+
+
+def _stop_at_exit() -> None:
+    """Have all hosts stopped when the interpreter ends, before it ends the thread pools that stores work with."""
+    if os.getpid() in _at_exit:
+        return
+    _at_exit[:] = [os.getpid()]
+    import concurrent.futures.thread  # noqa: F401, PLC0415 - what is registered later is called earlier
+
+    register = getattr(threading, "_register_atexit", atexit.register)
+    register(_stop_all)
+
+
+def _stop_all() -> None:
+    for host in list(_RUNNING.values()):
+        host.stop()
+
+
+def _forget_all() -> None:
+    hosts = list(_RUNNING.values())
+    _RUNNING.clear()
+    for host in hosts:
+        host._forget()  # noqa: SLF001 - of the same module
+
+
+os.register_at_fork(after_in_child=_forget_all)

@@ -1,0 +1,35 @@
+"""What of ours a host has in common for all its lives: hooks of the process, set once and put back in the end.
+
+Only what handlers do is heard. The host's own log and its own exceptions are left as they are.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+
+from holdfast.child.excepthooks import hear_left_behind
+from holdfast.worker.logtail import keep_log_tails_quietly
+from holdfast.worker.stray import Strays
+from holdfast.worker.whose import Whose
+
+
+class Presence:
+    """The hooks of a host. `strays` is who hears: that of the latest life."""
+
+    def __init__(self) -> None:
+        self.strays: Strays | None = None
+        self._hooks = ExitStack()
+
+    def begin(self) -> None:
+        """Set the hooks."""
+        self._hooks.callback(hear_left_behind(self))
+        self._hooks.callback(keep_log_tails_quietly())
+
+    def heard(
+        self, error: BaseException, about: Callable[[], Mapping[str, str]], whose: Callable[[], Whose | None]
+    ) -> bool:
+        """Hear of an exception; tell whether it will be told."""
+        return self.strays is not None and self.strays.heard(error, about, whose)
+
+    def end(self) -> None:
+        """Put the hooks back."""
+        self._hooks.close()

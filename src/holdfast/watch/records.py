@@ -1,0 +1,32 @@
+"""Events told as records of the standard library's logging: for processes whose log is not ours to set up."""
+
+import logging
+from collections.abc import Collection
+
+from holdfast import events
+from holdfast.clock import Clock
+from holdfast.watch.levels import Level
+from holdfast.watch.narrator import Narrator
+from holdfast.watch.telling import sentence
+
+log = logging.getLogger("holdfast.events")
+
+
+class RecordLines:
+    """Writes a record of each event; there is no line to be written besides."""
+
+    def of_event(self, event: events.Event, level: Level) -> str:
+        """Write the record."""
+        log.log(level, "%s", sentence(event))
+        return ""
+
+
+def tell_in_records(told: events.Events, clock: Clock, but: Collection[type[events.Event]] = ()) -> Narrator:
+    """Tell events from now on, as far as the logger lets them through now, but for some kinds.
+
+    Let it `tick` now and again.
+    """
+    level = max((each for each in Level if each <= log.getEffectiveLevel()), default=Level.DEBUG)
+    narrator = Narrator(level, RecordLines(), lambda _: None, clock)
+    told.subscribe(narrator, lambda kind: kind not in but and narrator.wants(kind))
+    return narrator

@@ -1,0 +1,1 @@
+"""A shop on Django whose work is done by Holdfast."""

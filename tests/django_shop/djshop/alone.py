@@ -1,0 +1,144 @@
+"""What needs no worker: settings and their checks, the command, connections. Run by Django's own test runner."""
+
+# ruff: noqa: PT009, PT027 - these are tests of Django's kind
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from unittest import mock
+
+from django.core.management import call_command
+from django.db import connection, transaction
+from django.test import SimpleTestCase, override_settings
+from django_tasks import task_backends
+
+from djshop import shop_tasks as tasks
+from djshop.jobs import app, elsewhere, finds_a_connection, finds_a_connection_in_async_code
+from holdfast import ConfigurationError
+from holdfast.child.lifespan import enter_lifespans, leave_lifespans
+from holdfast.host.django.apps import HoldfastConfig
+from holdfast.host.django.checks import check_settings
+from holdfast.host.django.configured import TARGET, app_of, configured
+from holdfast.host.django.management.commands.holdfast import filled_in, project_folder
+from holdfast.host.django.tasks import HoldfastBackend
+
+
+class TestSettings(SimpleTestCase):
+    def test_those_of_the_project_are_right(self):
+        self.assertEqual(check_settings(), [])
+        self.assertEqual(configured().target, "djshop.jobs:app")
+        self.assertIs(app_of("djshop.jobs:app"), app)
+        self.assertEqual(HoldfastConfig.label, "holdfast")
+
+    def test_each_mistake_is_told_with_a_remedy(self):
+        good = {"APP": "djshop.jobs:app"}
+        for said, number, says, remedy in (
+            (None, "E001", "HOLDFAST is not set", '"APP"'),
+            ("djshop.jobs:app", "E001", "must be a dict", "HOLDFAST = {"),
+            ({**good, "app": "x"}, "E002", "no key 'app'", "did you mean 'APP'?"),
+            ({**good, "EMBEDED": True}, "E002", "no key 'EMBEDED'", "did you mean 'EMBEDDED'?"),
+            ({}, "E003", "must be 'MODULE:APP', not None", "shop.jobs:app"),
+            ({"APP": "djshop.jobs"}, "E003", "not 'djshop.jobs'", "shop.jobs:app"),
+            ({"APP": "djshop.gone:app"}, "E004", "there is no module 'djshop.gone'", "MODULE:APP"),
+            ({"APP": "djshop.jobs:finds_a_connection"}, "E004", "no app named", "MODULE:APP"),
+            ({**good, "EMBEDDED": "yes"}, "E005", "must be True or False, not 'yes'", "requests"),
+            ({**good, "OPTIONS": 4}, "E006", "must be a dict, not 4", "concurrency"),
+        ):
+            with self.subTest(said), override_settings(HOLDFAST=said):
+                [found] = check_settings()
+                self.assertEqual(found.id, f"holdfast.{number}")
+                self.assertIn(says, found.msg)
+                self.assertIn(remedy.strip(), found.hint)
+                if number != "E004":
+                    with self.assertRaises(ConfigurationError):
+                        configured()
+
+    def test_the_options_of_a_backend_are_checked(self):
+        for options, says in (
+            ({"aps": "djshop.jobs:app"}, "no option 'aps'; did you mean app?"),
+            ({"max_retries": 3}, "did you mean max_attempts?"),
+            ({"queue": "mail"}, "no option 'queue'"),
+            ({"timeout": -1}, "timeout must be"),
+            ({"app": "djshop.gone:app"}, "there is no module 'djshop.gone'"),
+        ):
+            with self.subTest(options):
+                [found] = HoldfastBackend("default", {"OPTIONS": options}).check()
+                self.assertEqual(found.id, "holdfast.E007")
+                self.assertIn(says, found.msg)
+        for alias in ("default", "tried", "elsewhere", "at_once"):
+            self.assertEqual(list(task_backends[alias].check()), [])
+
+    def test_a_task_needs_no_app_to_be_declared(self):
+        with mock.patch.dict(sys.modules, {"djshop.jobs": None}):
+            HoldfastBackend("default", {}).validate_task(tasks.add)
+
+
+class TestCommand(SimpleTestCase):
+    databases = "__all__"
+
+    def test_the_app_is_filled_in(self):
+        folder = str(Path(__file__).parents[1])
+        self.assertEqual(project_folder(), folder)
+        filled = [TARGET, "--app-dir", folder]
+        self.assertEqual(filled_in(["worker", "--drain"]), ["worker", *filled, "--drain"])
+        self.assertEqual(filled_in(["--debug", "up"]), ["--debug", "up", *filled])
+        self.assertEqual(filled_in(["--help"]), ["--help"])
+        self.assertEqual(filled_in([]), [])
+
+    def test_the_store_is_filled_in(self):
+        with mock.patch.dict(os.environ):
+            os.environ.pop("HOLDFAST_URL", None)
+            with self.assertRaises(SystemExit) as ended:
+                call_command("holdfast", "jobs", "list", "--json")
+            self.assertEqual((ended.exception.code, os.environ["HOLDFAST_URL"]), (0, app.settings.url))
+
+    def test_the_folder_of_the_settings_is_found(self):
+        with TemporaryDirectory() as folder, mock.patch.object(sys, "path", [folder, *sys.path]):
+            root = Path(folder)
+            for name in ("plainly", "deep/er/base", "whole/settings/__init__"):
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / f"{name}.py").touch()
+            for module in ("plainly", "deep.er.base", "whole.settings"):
+                with self.subTest(module), mock.patch.dict(os.environ, DJANGO_SETTINGS_MODULE=module):
+                    self.assertEqual(project_folder(), folder)
+
+
+class TestTransactions(SimpleTestCase):
+    databases = "__all__"
+
+    def test_tx_needs_a_transaction(self):
+        with self.assertRaisesRegex(ConfigurationError, "no transaction is open"):
+            finds_a_connection.options(tx=connection).enqueue()
+
+    def test_tx_is_refused_where_it_leads_elsewhere(self):
+        task = elsewhere.task(lambda: None, name="nothing")
+        with transaction.atomic(), self.assertRaisesRegex(ConfigurationError, r"leads to .*shop\.db"):
+            task.options(tx=connection).enqueue()
+
+    def test_tx_is_refused_where_django_will_roll_back(self):
+        with transaction.atomic():
+            transaction.set_rollback(True)
+            with self.assertRaisesRegex(ConfigurationError, "Django will roll back"):
+                finds_a_connection.options(tx=connection).enqueue()
+
+    def test_a_handler_cannot_commit_through_django(self):
+        with self.assertRaisesRegex(ConfigurationError, "a connection of its own"):
+            app.backend.join(connection).begin()
+        self.assertFalse(connection.in_atomic_block)
+        with transaction.atomic():
+            self.assertEqual(tasks.Order.objects.count(), 0)
+
+
+class TestConnections(SimpleTestCase):
+    databases = "__all__"
+
+    async def test_they_are_looked_after_while_a_worker_runs(self):
+        bare = [finds_a_connection.fn, finds_a_connection_in_async_code.fn]
+        entered = await enter_lifespans(app)
+        self.assertEqual([await finds_a_connection_in_async_code() for _ in range(2)], [False] * 2)
+        self.assertEqual([await asyncio.to_thread(finds_a_connection) for _ in range(2)], [False] * 2)
+        await leave_lifespans(entered)
+        self.assertEqual([finds_a_connection.fn, finds_a_connection_in_async_code.fn], bare)
+        self.assertEqual([await finds_a_connection_in_async_code() for _ in range(2)], [False, True])

@@ -1,0 +1,10 @@
+"""A Django project that tests run in processes of their own: a process knows one set of settings."""
+
+import os
+import sys
+
+from django.core.management import execute_from_command_line
+
+if __name__ == "__main__":
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "djshop.settings")
+    execute_from_command_line(sys.argv)

@@ -1,0 +1,72 @@
+"""The Django app as Django sees it, in processes of their own: a process knows one set of settings."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[2]
+MANAGE = TESTS / "django_shop" / "manage.py"
+
+
+@pytest.fixture
+def manage(tmp_path):
+    """Give a way to run `manage.py`, from a folder that is not the project's."""
+
+    def run(*words, **environment):
+        given = {
+            **os.environ,
+            "SHOP_URL": f"sqlite:///{tmp_path}/shop.db",
+            "SHOP_ELSEWHERE": f"sqlite:///{tmp_path}/elsewhere.db",
+            "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")]),
+            **environment,
+        }
+        command = [sys.executable, MANAGE, *words]
+        return subprocess.run(
+            command, env=given, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False
+        )
+
+    return run
+
+
+def test_what_needs_no_worker(manage):
+    """Settings, their checks, the command, and connections: tests of Django's kind."""
+    manage("migrate", "--run-syncdb", "-v0")
+    assert manage("holdfast", "migrate").returncode == 0
+    tested = manage("test", "djshop.alone")
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+
+
+def test_a_worker_works_for_the_project_wherever_it_is_started(manage):
+    """Its processes have a Django that is set up, by the settings that were named."""
+    enqueued = manage("shell", "-c", "from djshop.shop_tasks import mail; mail.enqueue('ada')")
+    assert enqueued.returncode == 0, enqueued.stderr
+    worked = manage("holdfast", "worker", "--drain", "--settings", "djshop.settings", DJANGO_SETTINGS_MODULE="none")
+    assert worked.returncode == 0, worked.stderr
+    listed = manage("holdfast", "jobs", "list", "--json")
+    [job] = json.loads(listed.stdout)
+    assert (job["task"], job["state"], job["result"]) == ("django.default", "completed", "ada")
+
+
+def test_mistakes_are_told_in_one_line(manage):
+    """By the command, and by Django's checks."""
+    wrong = json.dumps({"APP": "djshop.gone:app"})
+    ended = manage("holdfast", "jobs", "list", SHOP_HOLDFAST=wrong)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.count("\n") == 1
+    assert "there is no module 'djshop.gone'" in ended.stderr
+    checked = manage("check", SHOP_HOLDFAST=json.dumps({"APP": "djshop.jobs:app", "EMBEDED": True}))
+    assert checked.returncode == 1
+    assert "(holdfast.E002) HOLDFAST has no key 'EMBEDED'" in checked.stderr
+    assert "HINT: did you mean 'EMBEDDED'?" in checked.stderr
+
+
+def test_a_management_command_starts_no_worker(manage):
+    """Even where the settings want one inside the processes that serve."""
+    wants = json.dumps({"APP": "djshop.jobs:app", "EMBEDDED": True})
+    code = "import sys, threading; print(threading.active_count(), 'djshop.jobs' in sys.modules)"
+    looked = manage("shell", "--no-imports", "-c", code, SHOP_HOLDFAST=wants)
+    assert looked.stdout.split() == ["1", "False"], looked.stderr

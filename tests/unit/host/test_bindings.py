@@ -1,0 +1,191 @@
+"""One line binds a worker to a web app: it starts after what that sets up, and stops before it is torn down."""
+
+import asyncio
+import threading
+from contextlib import asynccontextmanager
+
+import pytest
+
+from holdfast import Holdfast
+from holdfast.errors import ConfigurationError
+from holdfast.host import Host, HostState, asgi, wsgi
+from holdfast.host.binding import start_if_serving
+from holdfast.host.serving import Decision, Verdict
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """Note what becomes of hosts in place of starting real ones, as if this were no test."""
+    monkeypatch.setenv("HOLDFAST_HOST", "on")
+    said = []
+    monkeypatch.setattr(Host, "start", lambda _self: said.append("start"))
+    monkeypatch.setattr(Host, "stop", lambda _self, _grace=None: said.append("stop"))
+    return said
+
+
+@pytest.fixture
+def app():
+    with Holdfast("memory://") as app:
+        yield app
+
+
+class Server:
+    """A server of ASGI, as far as its lifespan goes."""
+
+    def __init__(self, web):
+        self._to_app, self._from_app = asyncio.Queue(), asyncio.Queue()
+        scope = {"type": "lifespan", "asgi": {"version": "3.0"}}
+        self.life = asyncio.ensure_future(web(scope, self._to_app.get, self._from_app.put))
+
+    async def say(self, what):
+        """Say that it starts or stops; return the answer."""
+        await self._to_app.put({"type": f"lifespan.{what}"})
+        async with asyncio.timeout(10):
+            return await self._from_app.get()
+
+
+async def test_a_lifespan_goes_around_that_of_the_user(app, told):
+    """What the user sets up is there while the worker lives, and its state is passed on."""
+
+    @asynccontextmanager
+    async def own(web):
+        told.append(f"open {web}")
+        yield {"pool": 1}
+        told.append("close")
+
+    async with asgi.lifespan(app, own)("web") as state:
+        assert state == {"pool": 1}
+        assert told == ["open web", "start"]
+    assert told == ["open web", "start", "stop", "close"]
+
+
+async def test_a_lifespan_stops_the_worker_when_serving_fails(app, told):
+    with pytest.raises(LookupError):
+        async with asgi.lifespan(app)("web"):
+            raise LookupError
+    assert told == ["start", "stop"]
+
+
+async def test_an_app_with_a_lifespan_of_its_own_is_asked_first(app, told):
+    """And hears of the shutdown when the worker has stopped."""
+
+    async def web(scope, receive, send):
+        assert scope["type"] == "lifespan"
+        for _ in range(2):
+            message = await receive()
+            told.append(message["type"])
+            await send({"type": f"{message['type']}.complete"})
+
+    server = Server(asgi.bind(web, app))
+    assert await server.say("startup") == {"type": "lifespan.startup.complete"}
+    assert told == ["lifespan.startup", "start"]
+    assert await server.say("shutdown") == {"type": "lifespan.shutdown.complete"}
+    assert told == ["lifespan.startup", "start", "stop", "lifespan.shutdown"]
+    await server.life
+
+
+async def test_an_app_without_a_lifespan_has_one_by_the_binding(app, told):
+    """Many raise an error for what they do not know; the server hears that all is well."""
+
+    async def web(scope, *_):
+        if scope["type"] != "http":
+            raise NotImplementedError
+        told.append("served")
+
+    bound = asgi.bind(web, app)
+    server = Server(bound)
+    assert await server.say("startup") == {"type": "lifespan.startup.complete"}
+    await bound({"type": "http"}, None, None)
+    assert await server.say("shutdown") == {"type": "lifespan.shutdown.complete"}
+    assert told == ["start", "served", "stop"]
+    await server.life
+
+
+async def test_a_start_that_failed_is_the_servers_to_hear(app, told, monkeypatch):
+    """That of the app itself, and that of a required worker; in neither case is anything started, or left so."""
+
+    async def web(_scope, receive, send):
+        await receive()
+        await send({"type": "lifespan.startup.failed", "message": "no database"})
+
+    server = Server(asgi.bind(web, app))
+    assert (await server.say("startup"))["message"] == "no database"
+    await server.life
+    assert told == []
+
+    async def silent(*_):
+        raise NotImplementedError
+
+    def refuse(_self):
+        raise ConfigurationError("no such store")
+
+    monkeypatch.setattr(Host, "start", refuse)
+    server = Server(asgi.bind(silent, app, required=True))
+    assert await server.say("startup") == {"type": "lifespan.startup.failed", "message": "no such store"}
+    await server.life
+
+
+async def test_in_a_test_nothing_starts(app, told, monkeypatch):
+    monkeypatch.delenv("HOLDFAST_HOST")
+    async with asgi.lifespan(app)("web"):
+        assert told == []
+
+
+def test_wsgi_starts_where_requests_are_served(app, told):
+    """After the module that binds is imported: in a thread."""
+
+    def web(*_):
+        return []
+
+    assert wsgi.bind(web, app) is web
+    for thread in threading.enumerate():
+        if thread.name == "holdfast-host-start":
+            thread.join(10)
+    assert told == ["start"]
+
+
+def test_flask_may_run_itself(app, told, monkeypatch):
+    """`app.run()` starts the worker and stops it, in the process that serves and not in its reloader."""
+    monkeypatch.setenv("HOLDFAST_HOST", "auto")
+
+    class FlaskLike:
+        debug = False
+        wsgi_app = None
+
+        def run(self, *_args, **_options):
+            told.append("run")
+
+    web = wsgi.bind(FlaskLike(), app)
+    web.run(port=1)
+    assert told == ["start", "run", "stop"]
+    told.clear()
+    web.run(debug=True)
+    assert told == ["run"], "this is the reloader's parent"
+    told.clear()
+    monkeypatch.setenv("WERKZEUG_RUN_MAIN", "true")
+    web.run(debug=True)
+    assert told == ["start", "run", "stop"]
+    told.clear()
+    monkeypatch.setenv("FLASK_RUN_FROM_CLI", "true")
+    web.run()
+    assert told == ["run"]
+
+
+@pytest.mark.usefixtures("told")
+def test_an_app_is_bound_once(app):
+    """A second worker in the same process is a mistake, and the error says what to do."""
+    serves = Decision(Verdict.SERVES, "")
+    first = Host(app)
+    start_if_serving(first, serves)
+    with pytest.raises(ConfigurationError, match="bind it once"):
+        start_if_serving(Host(app), serves)
+    start_if_serving(first, serves)
+
+
+def test_nothing_works_where_it_is_not_to(app, monkeypatch):
+    """The switch goes before a start by hand; so do processes of Holdfast's own, which import the same module."""
+    monkeypatch.setenv("HOLDFAST_HOST", "off")
+    host = Host(app)
+    host.start()
+    assert host.state is HostState.OFF
+    host.stop()

@@ -1,0 +1,176 @@
+"""A worker inside another process lives and dies with it, and loses nothing: real processes, real signals."""
+
+import os
+import signal
+
+import pytest
+from hosting import eventually, is_gone
+
+from holdfast.core.record import Kind
+from holdfast.core.states import State
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def began(hosted, name):
+    file = hosted.HERE / name
+    return len(file.read_text().splitlines()) if file.exists() else 0
+
+
+def test_jobs_run_in_threads_of_the_host(hosted, host_script):
+    """Plain functions and coroutines run in this very process, and in no thread of its own; a stop ends all."""
+    script = host_script()
+    beater = script.start()
+    pid, thread = hosted.whoami.enqueue().result(timeout=30)
+    assert int(pid) == script.pid
+    assert thread.startswith("holdfast-job")
+    assert hosted.whose_loop.enqueue().result(timeout=30).startswith("holdfast-host")
+    assert script.ask("stop")["state"] == "stopped"
+    assert is_gone(beater)
+    assert [name for name in script.ask("state")["threads"] if name.startswith("holdfast-host")] == []
+    assert hosted.app.call(hosted.app.verbs.workers()) == ()
+
+    second = script.start()
+    assert second != beater
+    assert hosted.whoami.enqueue().result(timeout=30)[0] == str(script.pid)
+
+
+def test_a_killed_host_gives_back_its_jobs_at_once(hosted, host_script):
+    """Its beater has seen the death: the lease of an hour is not waited for. Then the beater ends, too."""
+    script = host_script(host_test_lease=3600)
+    beater = script.start()
+    job = hosted.heedless.enqueue("go")
+    eventually(lambda: began(hosted, "heedless-began"))
+    script.kill()
+    eventually(lambda: job.job().state is State.READY, "the job is ready again", within=20)
+    eventually(lambda: is_gone(beater), "the end of the beater")
+    found = job.job()
+    assert (found.attempt, found.crashes) == (1, 1), "as that of any crash"
+
+    other = host_script()
+    other.start()
+    eventually(lambda: began(hosted, "heedless-began") == 2, "the next attempt")
+    (hosted.HERE / "go").touch()
+    assert job.result(timeout=30) == "2"
+    *_, second = (hosted.HERE / "heedless-began").read_text().split()
+    assert int(second) != other.pid, "what may have killed a host runs in a process of its own"
+
+
+def test_a_stop_tells_handlers_and_charges_nothing(hosted, host_script):
+    """The handler saw its cancel token, its job is ready again, and the log has each stage of the stop in order."""
+    script = host_script()
+    script.start()
+    job = hosted.heedful.enqueue()
+    eventually(lambda: began(hosted, "heedful-began"))
+    script.ask("stop")
+    assert began(hosted, "heedful-told") == 1
+    found = job.job()
+    assert (found.state, found.attempt, found.crashes) == (State.READY, 0, 0)
+    stages = ["takes no more jobs", "cancel tokens are set", "waits for", "gives back", "tears down", "has stopped"]
+    places = [script.words.index(words) for words in stages]
+    assert places == sorted(places)
+
+
+def test_a_handler_that_does_not_stop_is_given_back_when_its_process_is_gone(hosted, host_script):
+    """Not earlier: its code may still run. The stop itself ends, and nothing is charged."""
+    script = host_script(grace=0.1, host_test_lease=3600)
+    beater = script.start()
+    job = hosted.heedless.enqueue("never")
+    eventually(lambda: began(hosted, "heedless-began"))
+    assert script.ask("stop")["state"] == "stopped"
+    assert job.job().state is State.RUNNING
+    assert not is_gone(beater)
+    script.say("exit")
+    eventually(lambda: job.job().state is State.READY, "the job is ready again", within=20)
+    found = job.job()
+    assert (found.attempt, found.crashes) == (0, 0)
+    eventually(lambda: is_gone(beater), "the end of the beater")
+
+
+def test_a_handler_that_ends_after_the_stop_has_its_result_written(hosted, host_script):
+    """Its claim is kept for as long as it runs, so it need not run twice."""
+    script = host_script(grace=0.1)
+    beater = script.start()
+    job = hosted.heedless.enqueue("go")
+    eventually(lambda: began(hosted, "heedless-began"))
+    script.ask("stop")
+    (hosted.HERE / "go").touch()
+    assert job.result(timeout=30) == "1"
+    eventually(lambda: is_gone(beater), "the end of the beater")
+
+
+def test_a_killed_beater_is_replaced(hosted, host_script):
+    """The worker that it beat for ends as soon as it knows, and another begins: what comes next runs here."""
+    script = host_script()
+    beater = script.start()
+    os.kill(beater, signal.SIGKILL)
+    eventually(lambda: script.ask("state")["beater"] not in {None, beater}, "another beater")
+    script.beaters.append(script.ask("state")["beater"])
+    assert hosted.whoami.enqueue().result(timeout=60)[0] == str(script.pid)
+    assert "the beater is gone" in script.words
+    assert script.ask("stop")["state"] == "stopped"
+
+
+def test_a_host_that_stood_still_comes_back_as_another_worker(hosted, host_script):
+    """Longer than the hang limit and the lease: its job goes to another process, its own late word is refused, and
+    then it works again."""
+    short = {"host_test_lease": 2, "host_test_hang_limit": 1}
+    script = host_script(**short)
+    script.start()
+    job = hosted.heedless.enqueue("go")
+    eventually(lambda: began(hosted, "heedless-began"))
+    other = host_script(**short)
+    other.start()
+    script.kill(signal.SIGSTOP)
+    eventually(lambda: began(hosted, "heedless-began") == 2, "the job runs elsewhere")
+    (hosted.HERE / "go").touch()
+    assert job.result(timeout=30) == "2"
+    other.ask("stop")
+
+    script.kill(signal.SIGCONT)
+    eventually(lambda: began(hosted, "heedless-lost"), "the first run knows that it was lost")
+    assert job.result(timeout=30) == "2"
+    assert hosted.whoami.enqueue().result(timeout=60)[0] == str(script.pid)
+
+
+def test_a_handler_that_blocks_its_loop_does_not_keep_the_host_from_working(hosted, host_script):
+    """Nobody beats for it any more, an incident is opened, and another worker begins beside it."""
+    script = host_script(host_test_hang_limit=1)
+    script.start()
+    hosted.blocking.enqueue("go")
+    eventually(lambda: began(hosted, "blocking-began"))
+    assert hosted.whoami.enqueue().result(timeout=60)[0] == str(script.pid)
+    assert "nobody beats for it any more" in script.words
+    incidents = eventually(lambda: hosted.app.call(hosted.app.verbs.records(Kind.INCIDENT)), "an incident")
+    assert any(b"is beaten for no longer" in record.body for record in incidents)
+    (hosted.HERE / "go").touch()
+
+
+def test_a_forked_process_has_no_host(hosted, host_script):
+    """It may stop what it believes to have: that of its parent goes on."""
+    script = host_script()
+    beater = script.start()
+    assert script.ask("fork")["state"] == "new"
+    assert script.ask("state")["beater"] == beater
+    assert hosted.whoami.enqueue().result(timeout=30)[0] == str(script.pid)
+
+
+def test_the_end_of_the_interpreter_stops_the_host(hosted, host_script):
+    """Nobody called stop: the handler is told all the same, and nothing is charged."""
+    script = host_script()
+    beater = script.start()
+    job = hosted.heedful.enqueue()
+    eventually(lambda: began(hosted, "heedful-began"))
+    script.say("exit")
+    assert script.process.wait(60) == 0
+    assert began(hosted, "heedful-told") == 1
+    assert job.job().attempt == 0
+    eventually(lambda: is_gone(beater), "the end of the beater")
+
+
+def test_what_a_handler_left_behind_is_heard(hosted, host_script):
+    """An exception in a thread that it has started is told in the host's log, with the job."""
+    script = host_script()
+    script.start()
+    hosted.leaves_thread.enqueue().result(timeout=30)
+    eventually(lambda: "nobody could hear this: LookupError" in script.words, "the exception is told")
