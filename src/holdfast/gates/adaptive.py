@@ -69,6 +69,11 @@ class Adaptive:
             self._watched.add(loop)
             loop.call_soon_threadsafe(self._tick, loop, None)
 
+    @property
+    def watches(self) -> bool:
+        """Whether an event loop is measured."""
+        return any(not loop.is_closed() for loop in self._watched)
+
     def strain(self, since: float) -> Strain:
         """Return how the host does, by what was measured lately and not before a time."""
         since = max(since, self.clock() - RECENT)

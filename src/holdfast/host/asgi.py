@@ -51,6 +51,8 @@ async def _start(host: Host) -> None:
     """Start, unless this is a test: those have the testing kit."""
     decision = decide_for_server(scene_here())
     if decision.verdict is Verdict.SERVES:
+        if (adaptive := host.app.limits.adaptive) is not None:
+            adaptive.watch_loop(asyncio.get_running_loop())
         await host.astart()
     else:
         log.debug("no job runs in this process: %s", decision.reason)

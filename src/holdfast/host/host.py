@@ -132,6 +132,7 @@ class Host:
             stay = Stay(self.app, self._begin(), _narrator_of(self.app).tick)
             self._stay, self._off, self._was_stopped = stay, False, False
             _RUNNING[id(self.app)] = self
+            self.app.background.open()
             _stop_at_exit()
             stay.start()
         if self.required:
@@ -140,6 +141,7 @@ class Host:
     def stop(self, grace: Seconds | None = None) -> None:
         """Stop: take nothing more, tell running jobs, wait for them, give back what is unfinished. Bounded.
 
+        Work of `app.background` is told at the same time, and has as long.
         `grace` may be shorter than that of the host. Who calls while another does waits for it; afterwards it
         returns at once. Handlers that do not end are given back when their process is gone.
         """
@@ -148,8 +150,11 @@ class Host:
             if stay is None:
                 return
             given = as_seconds(grace)
-            allowed = self._settings.grace
-            stay.stop(allowed if given is None else min(given, allowed))
+            allowed = self._settings.grace if given is None else min(given, self._settings.grace)
+            beside = threading.Thread(target=self.app.background.close, args=(allowed,), daemon=True)
+            beside.start()
+            stay.stop(allowed)
+            beside.join()
             with self._changing:
                 if self._stay is stay:
                     self._stay, self._was_stopped = None, True

@@ -116,6 +116,9 @@ class Life:
     async def _work(self, life: WorkingLife) -> None:
         self._presence.strays = life.worker.strays
         hear_loop(life.worker.strays, asyncio.get_running_loop())
+        adaptive = self._app.limits.adaptive
+        if adaptive is not None and not adaptive.watches:
+            adaptive.watch_loop(asyncio.get_running_loop())  # it shares the interpreter with the requests
         beginning = asyncio.create_task(self._begin_work(life))
         try:
             await life.run()

@@ -1,0 +1,59 @@
+"""A host ends and measures what else the app does in its process: background work, and its own event loop."""
+
+import asyncio
+import threading
+
+import pytest
+
+from holdfast import Holdfast, Life
+from holdfast.errors import BackgroundClosedError
+from holdfast.host import Host, asgi
+
+PATIENCE = 60.0
+
+
+@pytest.fixture
+def app(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOLDFAST_HOST", "on")
+    with Holdfast(f"sqlite:///{tmp_path / 'jobs.db'}", grace=20) as app:
+        yield app
+
+
+def test_work_in_the_background_ends_with_the_host_and_may_begin_again_with_it(app):
+    """It is told while there is time, nothing begins after the stop, and the next start takes it in again."""
+    begun, ended = threading.Event(), threading.Event()
+
+    def tidy(life: Life) -> None:
+        begun.set()
+        while not life.cancelled:
+            threading.Event().wait(0.01)
+        ended.set()
+
+    host = Host(app)
+    host.start()
+    work = app.background(tidy)
+    assert begun.wait(PATIENCE)
+    host.stop()
+    assert ended.is_set()
+    assert work.ended(timeout=0)
+    with pytest.raises(BackgroundClosedError):
+        app.background(tidy)
+    with host:
+        app.background(tidy)
+
+
+async def test_an_adaptive_gate_goes_by_the_loop_that_serves(app):
+    adaptive = app.adaptive(lag=0.05)
+    async with asgi.lifespan(app)("web"):
+        assert adaptive.watches
+        await asyncio.sleep(0.2)
+        assert asyncio.get_running_loop() in adaptive._watched
+
+
+def test_without_one_it_goes_by_the_loop_of_the_worker(app):
+    """As in a server of WSGI: the two share an interpreter."""
+    adaptive = app.adaptive(lag=0.05)
+    with Host(app) as host:
+        assert host.ready(PATIENCE)
+        assert adaptive.watches
+    assert not adaptive.watches
