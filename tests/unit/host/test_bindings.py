@@ -3,12 +3,13 @@
 import asyncio
 import threading
 from contextlib import asynccontextmanager
+from types import FunctionType, SimpleNamespace
 
 import pytest
 
 from holdfast import Holdfast
 from holdfast.errors import ConfigurationError
-from holdfast.host import Host, HostState, asgi, wsgi
+from holdfast.host import Host, HostState, asgi, binding, wsgi
 from holdfast.host.binding import start_if_serving
 from holdfast.host.serving import Decision, Verdict
 
@@ -138,9 +139,39 @@ def test_wsgi_starts_where_requests_are_served(app, told):
         return []
 
     assert wsgi.bind(web, app) is web
-    for thread in threading.enumerate():
-        if thread.name == "holdfast-host-start":
-            thread.join(10)
+    for thread in starting():
+        thread.join(10)
+    assert told == ["start"]
+
+
+def spawn_worker(worker, forked):  # noqa: ARG001 - it is looked for
+    """Fork as gunicorn does, in a function of this name; the worker then lives there."""
+    forked()
+
+
+in_gunicorn = FunctionType(spawn_worker.__code__, {"__name__": "gunicorn.arbiter"})
+
+
+def starting():
+    """Return the threads that wait to start a host."""
+    return [thread for thread in threading.enumerate() if thread.name == "holdfast-host-start"]
+
+
+def test_a_master_that_forks_has_its_workers_start(app, told, monkeypatch):
+    """With gunicorn's --preload: not in the master, only in what it forks as a worker, and once that is up."""
+    monkeypatch.setattr(binding, "_after_fork", [])
+    start_if_serving(Host(app), Decision(Verdict.AFTER_FORK, ""))
+    worker = SimpleNamespace(booted=False)
+    binding._forked_by_gunicorn()
+    in_gunicorn(worker, lambda: binding._forked_by_gunicorn())  # noqa: PLW0108 - a frame between
+    assert starting() == [], "a worker that forks lives in that function, too, but another one forks"
+
+    in_gunicorn(worker, binding._forked_by_gunicorn)
+    [waiting] = starting()
+    waiting.join(0.1)
+    assert told == []
+    worker.booted = True
+    waiting.join(10)
     assert told == ["start"]
 
 

@@ -31,8 +31,27 @@ def failing(app):
     return app
 
 
+def stopped_in_threads(host, number):
+    """Stop a host in so many threads at once; return what each finds when that returns."""
+    states = []
+
+    def stop():
+        host.stop()
+        states.append(host.state)
+
+    threads = [threading.Thread(target=stop) for _ in range(number)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    return states
+
+
 def test_a_host_works_between_start_and_stop(app):
-    """Both may be called again; its events are told in order; one app has one host in a process."""
+    """Both may be called again; its events are told in order; one app has one host in a process.
+
+    Of two threads that stop it both return when it has stopped.
+    """
     told = []
     app.events.subscribe(told.append)
 
@@ -49,6 +68,7 @@ def test_a_host_works_between_start_and_stop(app):
         assert double.enqueue(21).result(timeout=30) == 42
         with pytest.raises(ConfigurationError, match="has a host in this process already"):
             Host(app).start()
+        assert stopped_in_threads(host, 2) == [HostState.STOPPED] * 2
     assert host.state is HostState.STOPPED
     host.stop()
     ours = [event for event in told if isinstance(event, HostReady | HostStopping | HostStopped)]
@@ -57,25 +77,6 @@ def test_a_host_works_between_start_and_stop(app):
     stages = [StopStage.CLAIMING, StopStage.TELLING, StopStage.RELEASING, StopStage.CLOSING]
     assert [event.stage for event in stopping] == stages, "nothing ran, so nothing was waited for"
     assert stopped.running == 0
-
-
-def test_who_stops_beside_another_waits_for_it(app):
-    """Two threads of a server may both be about to end it."""
-    host = Host(app)
-    host.start()
-    assert host.ready(60)
-    states = []
-
-    def stop():
-        host.stop()
-        states.append(host.state)
-
-    threads = [threading.Thread(target=stop) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert states == [HostState.STOPPED] * 2
 
 
 def test_a_server_that_is_down_is_waited_for_and_told_of_once(caplog):
