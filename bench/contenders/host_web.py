@@ -1,7 +1,7 @@
 """A web app with a heavy mix of jobs in its process: BENCH_MODE says whether there are any, and whether gates hold.
 
-A request waits for a pretended database and renders a page; jobs keep the interpreter busy, wait, and make JSON. With
-gates one job at a time may keep it busy, and as docs/howto/share-the-machine.md says, threads take shorter turns.
+A request waits for a pretended database and renders a page; jobs keep the interpreter busy, wait, and make JSON.
+With gates one at a time may keep it busy, and, as docs/howto/share-the-machine.md says, threads take shorter turns.
 """
 
 import asyncio
