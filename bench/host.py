@@ -58,7 +58,7 @@ Figures = dict[str, float]
 
 def _measure(place: Place, mode: str, requests: int) -> Figures:
     """Return the milliseconds of requests to a fresh server, and how many jobs a second it ended meanwhile."""
-    with _serving(place, mode) as port:
+    with _serving(place, mode, requests) as port:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
         _taken(connection, "/warm")
         before, began = _done(connection), time.perf_counter()
@@ -93,11 +93,16 @@ def _done(connection: http.client.HTTPConnection) -> int:
 
 
 @contextmanager
-def _serving(place: Place, mode: str) -> Iterator[int]:
+def _serving(place: Place, mode: str, requests: int) -> Iterator[int]:
     """Start a server and wait until it answers."""
     port, log = free_port(), place.folder / "log"
     paths = os.pathsep.join([str(HERE / "contenders"), *filter(None, [os.environ.get("PYTHONPATH")])])
-    ours = {"HOLDFAST_URL": place.url, "HOLDFAST_HOST": "on", "BENCH_MODE": mode}
+    ours = {
+        "HOLDFAST_URL": place.url,
+        "HOLDFAST_HOST": "on",
+        "BENCH_MODE": mode,
+        "BENCH_REQUESTS": str(requests),
+    }
     environment = {**os.environ, "PYTHONPATH": paths, **ours}
     command = [sys.executable, "-m", "uvicorn", "host_web:web", "--port", str(port), "--log-level", "warning"]
     with log.open("wb") as out:

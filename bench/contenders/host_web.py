@@ -21,7 +21,9 @@ from holdfast.host.asgi import lifespan
 
 MODE = os.environ["BENCH_MODE"]
 AT_ONCE = 8
-JOBS = 20_000
+JOBS = 300 + 40 * int(os.environ["BENCH_REQUESTS"])
+"""More than can be done while so many requests are answered."""
+
 QUERY = 0.02
 WARM = 2.0
 """Seconds for a gate to find out what the process can bear."""
