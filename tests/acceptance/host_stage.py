@@ -20,7 +20,9 @@ from holdfast.store.protocol import JobFilter, Worker
 from servers.process import free_port
 
 PYTHON = sys.executable
-GRACE = 10
+GRACE = 2 * round(PATIENCE)
+"""Seconds of grace: a stop that comes to their end, as nobody was told of it, is too late for the test."""
+
 LEASE = 3
 OURS = ("HOLDFAST_", "PYTEST_")
 """How names of the environment begin that a server does not inherit: a process of pytest has no worker in it."""

@@ -54,7 +54,7 @@ def test_the_bench_of_hosts_compares_requests_beside_jobs(quick_path):
     words = [str(BENCH), "host", "--requests", "10", "--rounds", "1", "--json"]
     ended = subprocess.run([sys.executable, *words], cwd=quick_path, check=True, capture_output=True, text=True)
     figures = json.loads(ended.stdout)
-    for mode in ("gated", "ungated"):
+    for mode in ("gated", "gated, long turns", "ungated"):
         assert figures["ratios"][mode] == pytest.approx(figures[mode]["p95_ms"] / figures["idle"]["p95_ms"])
         assert figures[mode]["jobs_per_second"] > 0
     assert figures["idle"]["jobs_per_second"] == 0
