@@ -28,6 +28,10 @@ from holdfast.host.django.tasks import HoldfastBackend
 class TestSettings(SimpleTestCase):
     def test_those_of_the_project_are_right(self):
         self.assertEqual(check_settings(), [])
+
+    def test_the_app_is_called_as_its_own_worker_calls_it(self):
+        """Else projects that share a store would retire the schedules of each other: they all load one target."""
+        self.assertEqual(app_of("djshop.jobs:app").settings.name, "djshop.jobs:app")
         self.assertEqual(configured().target, "djshop.jobs:app")
         self.assertIs(app_of("djshop.jobs:app"), app)
         self.assertEqual(HoldfastConfig.label, "holdfast")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.conf import settings  # type: ignore[import-untyped]
+from msgspec.structs import replace
 
 from holdfast.app import Holdfast
 from holdfast.child.loading import load_app
@@ -92,6 +93,8 @@ def _options_of_a_host() -> list[str]:
 def app_of(target: str) -> Holdfast:
     """Import the app that MODULE:APP names and make it one of Django's. Raises ConfigurationError."""
     app = load_app(target, sys.path[0])
+    if app.settings.name is None:  # not that of the TARGET which all projects have: their schedules are not one's
+        app.settings = replace(app.settings, name=target)
     if with_connections not in app.lifespans:
         app.lifespan(with_connections)
     return app
