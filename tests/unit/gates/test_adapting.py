@@ -169,7 +169,7 @@ def test_a_blocked_loop_is_seen() -> None:
 
 
 def test_a_loop_that_is_blocked_for_long_is_not_calm() -> None:
-    """Neither while it is, when it measures nothing, nor afterwards, when it has measured once; once stopped it is."""
+    """Neither while it is, and measures nothing, nor afterwards, when it has measured once; once stopped it is."""
     loop, passed = VirtualLoop(), [0.0]
     adaptive = Adaptive(0.05, clock=lambda: loop.time() + passed[0])
 

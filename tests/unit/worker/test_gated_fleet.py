@@ -1,6 +1,4 @@
-"""A fleet whose task has a limit in each process, in virtual time: on time all the same, and no storms of claims."""
-
-from random import Random
+"""A fleet whose task has a limit in each process, in virtual time: on time, and no storms of claims."""
 
 import pytest
 from msgspec.structs import replace
@@ -85,19 +83,3 @@ def test_a_backlog_at_full_gates_does_not_call_the_whole_fleet_in_each_turn() ->
 
         play(scenario, SETTINGS)
     assert max(rates) <= 1.6 * 120
-
-
-def test_a_job_passed_over_by_one_is_on_time_at_another() -> None:
-    """Behind a backlog of a full task, by turn or not: each turn is taken for all."""
-
-    async def scenario(fleet: Fleet) -> None:
-        fleet.limits = ONE_EACH
-        await fleet.start_all(4)
-        random = Random(4)
-        fleet.enqueue([14.0] * 3, lasts=1000.0)
-        fleet.enqueue(sorted(random.uniform(30, 90) for _ in range(20)), lasts=0.5)
-        await fleet.until(100)
-        late = sorted(fleet.delays())
-        assert late[len(late) // 2] < EXACT
-
-    play(scenario, SETTINGS)

@@ -10,7 +10,7 @@ from holdfast.core.job import Claim, ClaimRef
 from holdfast.settings import Settings
 from holdfast.store.protocol import ClaimAnswer, ClaimRequest, Turn
 from holdfast.worker.load import Load
-from holdfast.worker.looks import ON_ITS_WAY, LEAD, SHORTEST_NAP, Found, Look, Looks
+from holdfast.worker.looks import LEAD, ON_ITS_WAY, SHORTEST_NAP, Found, Look, Looks
 from holdfast.worker.slots import Slots
 from holdfast.worker.turns import TOLERANCE, Turns
 

@@ -1,4 +1,4 @@
-"""How a worker comes by jobs: one script, which chooses as `ClaimRequest` says; several where many are passed over."""
+"""How a worker comes by jobs: a script that chooses as `ClaimRequest` says; several where many are passed over."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -43,9 +43,8 @@ class ClaimVerbs:
             jobs += answer.jobs
             times.append(answer.next_due_at)
             places |= more
-        now = to_micros(answer.now)
-        # Not those ahead of time: what is enqueued for later may come before them.
-        marks.update((lane, mark) for lane, mark in places.items() if mark[0] <= now)
+            # Not those ahead of time: what is enqueued for later may come before them.
+            marks.update((lane, mark) for lane, mark in more.items() if mark[0] <= to_micros(answer.now))
         if more:
             times.append(answer.now)
         return ClaimAnswer(tuple(jobs), answer.now, min((time for time in times if time is not None), default=None))

@@ -1,9 +1,9 @@
 """From where on the lanes of a claim are to be looked at, where tasks are closed.
 
-One script looks at a thousand jobs of each lane, and nobody else is served meanwhile. Where all of these are of closed
-tasks, the claim goes on behind them with another script, and the next claim begins there: what arrives is behind, too.
-What comes back to its old place is not: so each claim looks at the front of the lanes first, and from time to time
-everything is looked at again, the less often the longer that takes.
+One script looks at a thousand jobs of each lane, and nobody else is served meanwhile. Where all of these are of
+closed tasks, the claim goes on behind them with another script, and the next claim begins there: what arrives is
+behind, too. What comes back to its old place is not: so each claim looks at the front of the lanes first, and from
+time to time everything is looked at again, the less often the longer that takes.
 """
 
 import time

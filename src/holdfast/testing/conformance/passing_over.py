@@ -32,7 +32,7 @@ class PassingOver:
     @pytest.mark.parametrize("queues", QUEUES)
     @pytest.mark.parametrize("name", ["a", OTHER, LONG_NAME, "größe"])
     def test_many_are_passed_over(self, harness: Harness, queues: tuple[str, ...] | None, name: str) -> None:
-        """However many stand before it, and whatever its name begins with, a job of an open task is found at once."""
+        """However many stand before it, and whatever its name begins with, one of an open task is found at once."""
         harness.run(harness.verbs.enqueue([harness.new_job(task=name) for _ in range(1100)]))
         behind = harness.enqueue(task=f"{name[:100]}.behind")
         worker = harness.register()
