@@ -2,7 +2,7 @@
 
 due ─► its gates have room? ─► started
             │ no
-            ├─► waits at the gate, where it is short ─► started, or given back after a second
+            ├─► waits at the gate, where it is short ─► started, or given back after a second, or sooner
             └─► given back
 
 What is held for later goes back before its time where a gate will be full then, as it does for want of a slot.
@@ -18,7 +18,7 @@ from holdfast.worker.booking import crowded_out
 from holdfast.worker.control import Control
 from holdfast.worker.gates import Gate, Gates
 from holdfast.worker.slots import Slots
-from holdfast.worker.timers import CHECK, PATIENCE, Timers
+from holdfast.worker.timers import CHECK, PATIENCE, SHORT_PATIENCE, Timers
 
 
 class GatedSlots(Slots):
@@ -97,6 +97,8 @@ class GatedTimers(Timers):
             if way not in self._at_gates and not any(gate.is_full for gate in way):
                 self._start(claim)
             elif all(gate.room > 0 for gate in way):
+                soon = self._clock.boot() + SHORT_PATIENCE
+                waits_until = min(waits_until, soon) if self._turns.has_others else waits_until
                 self._at_gates.setdefault(way, deque()).append((waits_until, claim))
                 for gate in way:
                     gate.waiting += 1
