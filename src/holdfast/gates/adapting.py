@@ -73,9 +73,9 @@ class Adapting:
         if strain is Strain.STRAINED and now - self.changed_at >= SETTLING:
             self._lower(running)
         elif self._calm_since is not None and now - max(self._calm_since, self.changed_at) >= self._patience:
-            self.limit = min(self._most, self.limit + self._step)
-            if self.limit == self._most:
+            if self.limit == self._most:  # only now: that it has come so far does not show that it is not too much
                 self._patience = PATIENCE
+            self.limit = min(self._most, self.limit + self._step)
         if self.limit == before:
             return False
         self.changed_at = now

@@ -6,7 +6,7 @@ Whoever serves requests measures, in whichever thread; the worker of the same pr
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
 from typing import Any
 
 from holdfast.errors import ConfigurationError
@@ -18,6 +18,9 @@ TICK = 0.05
 
 RECENT = 2.0
 """Seconds for which a measurement counts."""
+
+BLOCKED = 1.0
+"""Seconds after which a loop that does not come to anything is no outlier: it counts once more for each of them."""
 
 _KEPT = 256
 _EXAMPLE = "as in app.adaptive(lag=0.05, latency=0.2, lowest=1)"
@@ -53,7 +56,7 @@ class Adaptive:
         self.clock = clock
         self._lags: deque[tuple[float, float]] = deque(maxlen=_KEPT)
         self._latencies: deque[tuple[float, float]] = deque(maxlen=_KEPT)
-        self._watched: set[asyncio.AbstractEventLoop] = set()
+        self._watched: dict[asyncio.AbstractEventLoop, float | None] = {}
 
     def observe(self, seconds: float) -> None:
         """Tell how long a request took. Any thread may."""
@@ -66,7 +69,7 @@ class Adaptive:
     def watch_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         """Measure how late an event loop is, from now on and as long as it runs. Any thread may ask for it."""
         if self.lag is not None and loop not in self._watched:
-            self._watched.add(loop)
+            self._watched[loop] = None
             loop.call_soon_threadsafe(self._tick, loop, None)
 
     @property
@@ -77,9 +80,9 @@ class Adaptive:
     def strain(self, since: float) -> Strain:
         """Return how the host does, by what was measured lately and not before a time."""
         since = max(since, self.clock() - RECENT)
-        kinds = ((self._lags, self.lag), (self._latencies, self.latency))
+        kinds = (([*self._lags, *self._blocked()], self.lag), (list(self._latencies), self.latency))
         return max(
-            strain_of([value for at, value in list(measured) if at >= since], limit)
+            strain_of([value for at, value in measured if at >= since], limit)
             for measured, limit in kinds
             if limit is not None
         )
@@ -117,8 +120,22 @@ class Adaptive:
     def _tick(self, loop: asyncio.AbstractEventLoop, due_at: float | None) -> None:
         now = loop.time()
         if due_at is not None:
-            self.observe_lag(max(0.0, now - due_at))
+            for lag in _counted(max(0.0, now - due_at)):
+                self.observe_lag(lag)
+        self._watched[loop] = self.clock() + TICK
         loop.call_later(TICK, self._tick, loop, now + TICK)
+
+    def _blocked(self) -> Iterator[tuple[float, float]]:
+        """Return by how much loops are late that have not come to it yet: one that is blocked measures nothing."""
+        now = self.clock()
+        for loop, due_at in self._watched.copy().items():
+            if due_at is not None and now - due_at > BLOCKED and loop.is_running():
+                yield from ((now, lag) for lag in _counted(now - due_at))
+
+
+def _counted(lag: float) -> list[float]:
+    """Return a lag as often as it counts: who is late for long is measured seldom."""
+    return [lag] * (1 + int(lag / BLOCKED))
 
 
 def _checked(name: str, given: Any) -> float | None:

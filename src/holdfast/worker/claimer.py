@@ -44,6 +44,9 @@ from holdfast.worker.turns import Turns
 
 BATCH = 500
 
+KNOWN_AFTER = 2
+"""Turns after which all know of a job that is due."""
+
 GOLDEN = 1.618033988749895
 """The whole parts of its multiples are odd and even without any period."""
 
@@ -277,13 +280,20 @@ class Claimer:
         return answer
 
     async def _leaves_to_others(self, look: Look, request: ClaimRequest) -> bool:
-        """Tell whether a look by turn passed over what others should look for: gates are of one process."""
+        """Tell whether a look by turn passed over what others should look for: gates are of one process.
+
+        What has been due for some turns was not taken by any of them: those who get room for it look by themselves.
+        So all are called to it once in a round, by the first of them, and not in each turn.
+        """
         if look is not Look.BY_TURN or not (request.closed or request.closed_tasks) or not self._turns.has_others:
             return False
         answer = await self._ask(self._empty_request())
         if answer is None or answer.next_due_at is None:
             return False
-        return not self._turns.somebody_looks_before(answer.next_due_at.timestamp(), answer.now.timestamp())
+        due_at, now = answer.next_due_at.timestamp(), answer.now.timestamp()
+        if due_at < now - KNOWN_AFTER * self._settings.safety_poll and not self._turns.is_first:
+            return False
+        return not self._turns.somebody_looks_before(due_at, now)
 
     def _heed(self, look: Look, request: ClaimRequest, answer: ClaimAnswer, *, left: bool) -> None:
         """Learn from an answer, and do what it asks for; `left`: it passed over something."""

@@ -2,19 +2,23 @@
 
 due ─► its gates have room? ─► started
             │ no
-            ├─► waits at the gate, where it is short ─► started, or given back after a second
+            ├─► waits at the gate, where it is short ─► started, or given back after a second, or sooner
             └─► given back
+
+What is held for later goes back before its time where a gate will be full then, as it does for want of a slot.
 """
 
 from collections import deque
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from holdfast.core.job import Claim
+from holdfast.worker.booking import crowded_out
 from holdfast.worker.control import Control
 from holdfast.worker.gates import Gate, Gates
 from holdfast.worker.slots import Slots
-from holdfast.worker.timers import CHECK, PATIENCE, Timers
+from holdfast.worker.timers import CHECK, PATIENCE, SHORT_PATIENCE, Timers
 
 
 class GatedSlots(Slots):
@@ -37,9 +41,16 @@ class GatedSlots(Slots):
         super().leave(control)
         self._gates.leave(control.claim, self._boot() - self._entered.pop(control))
 
+    def ages_inside(self, gate: Gate) -> list[float]:
+        """Return for how many seconds each of those inside a gate has been there."""
+        boot = self._boot()
+        return [boot - at for each, at in self._entered.items() if gate in self._gates.way_of(each.claim)]
+
 
 class GatedTimers(Timers):
     """Lets a claim start only where each of its gates has room."""
+
+    _slots: GatedSlots
 
     def __init__(self, *parts: Any, gates: Gates, **rest: Any) -> None:
         super().__init__(*parts, **rest)
@@ -60,17 +71,35 @@ class GatedTimers(Timers):
             self._keep(way, left, len(line))
         return out
 
+    def give_back_crowded(self, after: datetime, lasts: float | None) -> list[Claim]:
+        """Give back also those that would find one of their gates full at their time."""
+        out = super().give_back_crowded(after, lasts)
+        now = self._clock.now().timestamp()
+        lines: dict[Gate, list[tuple[float, int, Claim]]] = {}
+        for entry in sorted(self._ahead):
+            for gate in self._gates.way_of(entry[-1]):
+                lines.setdefault(gate, []).append(entry)
+        crowded = set()
+        for gate, line in lines.items():
+            ages = sorted(self._slots.ages_inside(gate))[: gate.most]
+            free = max(0, gate.most - gate.taken - gate.waiting)
+            places = crowded_out([entry[0] - now for entry in line], free, ages, gate.lasts)
+            crowded |= {line[place][-1].ref for place in places if line[place][-1].run_at > after}
+        return out + (self.give_back(lambda claim: claim.ref in crowded) if crowded else [])
+
     def _start_due(self) -> None:
         for way, line in list(self._at_gates.items()):
             self._start_waiting(way, line)
         full: list[Claim] = []
         while self._due and self._slots.free > 0 and self._lease.fresh:
-            _, claim = self._due.popleft()
+            waits_until, claim = self._due.popleft()
             way = self._gates.way_of(claim)
             if way not in self._at_gates and not any(gate.is_full for gate in way):
                 self._start(claim)
             elif all(gate.room > 0 for gate in way):
-                self._at_gates.setdefault(way, deque()).append((self._clock.boot() + PATIENCE, claim))
+                soon = self._clock.boot() + SHORT_PATIENCE
+                waits_until = min(waits_until, soon) if self._turns.has_others else waits_until
+                self._at_gates.setdefault(way, deque()).append((waits_until, claim))
                 for gate in way:
                     gate.waiting += 1
             else:
@@ -91,12 +120,19 @@ class GatedTimers(Timers):
     def _give_back_overdue(self) -> None:
         super()._give_back_overdue()
         boot = self._clock.boot()
-        overdue = {claim.ref for line in self._at_gates.values() for until, claim in line if until <= boot}
+        overdue = set()
+        for way, line in self._at_gates.items():
+            in_vain = {claim.ref for until, claim in line if until <= boot}
+            overdue |= in_vain
+            for gate in way if in_vain else ():
+                gate.kept_waiting(PATIENCE)
         if overdue:
-            for way in self._at_gates:
-                for gate in way:
-                    gate.kept_waiting(PATIENCE)
             self.give_back(lambda claim: claim.ref in overdue)
+
+    def _is_full(self) -> bool:
+        return super()._is_full() or any(
+            gate.is_full for entry in self._ahead for gate in self._gates.way_of(entry[-1])
+        )
 
     def _keep(self, way: tuple[Gate, ...], left: deque[tuple[float, Claim]], size: int) -> None:
         """Keep those in line that are left of so many."""

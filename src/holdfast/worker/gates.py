@@ -53,7 +53,8 @@ class Gate:
         """Whether a claim has lately brought more than there was room for."""
         self.passed_over = False
         """Whether a claim has passed over its jobs, so that there may be some to find."""
-        self._lasts: float | None = None
+        self.lasts: float | None = None
+        """Seconds that one is inside, as those that left of late were."""
 
     @property
     def is_full(self) -> bool:
@@ -72,17 +73,17 @@ class Gate:
 
     @property
     def _may_wait(self) -> int:
-        if self._lasts is None:
+        if self.lasts is None:
             return 0
-        return min(int(self.most * HORIZON / max(self._lasts, _SHORTEST)), MOST_WAITING)
+        return min(int(self.most * HORIZON / max(self.lasts, _SHORTEST)), MOST_WAITING)
 
     def lasted(self, seconds: float) -> None:
         """Learn how long one was inside."""
-        self._lasts = seconds if self._lasts is None else self._lasts + LEARNING * (seconds - self._lasts)
+        self.lasts = seconds if self.lasts is None else self.lasts + LEARNING * (seconds - self.lasts)
 
     def kept_waiting(self, seconds: float) -> None:
         """Learn that some have waited here in vain for so long."""
-        self._lasts = max(self._lasts or 0.0, seconds)
+        self.lasts = max(self.lasts or 0.0, seconds)
 
 
 class Gates:

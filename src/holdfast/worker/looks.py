@@ -32,6 +32,9 @@ SHORTEST_NAP = 0.01
 LEAD = 0.5
 """Seconds before its time at which one looks again for a job that was left."""
 
+ON_ITS_WAY = timedelta(seconds=0.1)
+"""How long a claim may be on its way to the store, which looks ahead from when it comes."""
+
 SLACK = 0.2
 """Seconds by which `look_ahead` must be longer than a slot, so that turns alone bring every job in on time."""
 
@@ -130,7 +133,7 @@ class Looks:
         if self._reach_until is None or self._reach_until <= now:
             self._reach_until = None
             return look_ahead
-        return min(self._reach_until - now - timedelta.resolution, look_ahead)
+        return min(max(self._reach_until - now - ON_ITS_WAY, timedelta()), look_ahead)
 
     def heed(self, look: Look, request: ClaimRequest, answer: ClaimAnswer, *, due: int, crowded: bool) -> Found:
         """Learn from an answer when to look again. So many of its jobs are due; `crowded`: some had to go back."""

@@ -186,9 +186,13 @@ class Timers:
     def _tell_if_full(self) -> None:
         """Say now and again that there is no place for what is held for later, for those that run may last."""
         boot = self._clock.boot()
-        if self._ahead and self._slots.free <= 0 and boot >= self._tells_from:
+        if self._ahead and boot >= self._tells_from and self._is_full():
             self._tells_from = boot + RECHECK
             self._full()
+
+    def _is_full(self) -> bool:
+        """Tell whether there is no place now for some of what is held for later."""
+        return self._slots.free <= 0
 
     def _give_back_overdue(self) -> None:
         """Let others have what has waited for too long, several at a time where many do."""

@@ -53,6 +53,11 @@ class Turns:
         """Whether somebody else lives who could take what this worker leaves."""
         return self._turn.of > 1
 
+    @property
+    def is_first(self) -> bool:
+        """Whether a round begins with this worker."""
+        return self._turn.rank == 0
+
     def learn(self, turn: Turn | None, now: float) -> bool:
         """Hear of one's place, none if alone, and of the last look of all; tell whether the place is the same."""
         before, self._turn = self._turn, turn or ALONE

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast import ConfigurationError
 from holdfast.gates.adapting import LONGEST_PATIENCE, PATIENCE, Adapting, Strain, strain_of
-from holdfast.gates.adaptive import TICK, Adaptive
+from holdfast.gates.adaptive import RECENT, TICK, Adaptive
 from holdfast.testing.simulator.loop import VirtualLoop
 
 EVERY = 0.25
@@ -68,6 +68,26 @@ def test_each_relapse_doubles_the_patience() -> None:
     assert tries == sorted(tries)
     assert tries[-1] <= LONGEST_PATIENCE + EVERY
     assert tries[-1] > 4 * PATIENCE
+
+
+def test_a_load_that_is_too_much_for_all_places_is_tried_ever_more_rarely() -> None:
+    """To have come back to all of them is no proof; to have been calm there is."""
+    adapting, now = Adapting(8, 1, 0.0), 0.0
+    tries = []
+    for _ in range(7):
+        now = run(adapting, Strain.STRAINED, 1, now, running=8)
+        began = now
+        while adapting.limit < 8:
+            now = run(adapting, Strain.CALM, EVERY, now)
+        tries.append(now - began)
+    assert tries == sorted(tries)
+    assert tries[-1] > 8 * tries[0]
+    now = run(adapting, Strain.CALM, LONGEST_PATIENCE + EVERY, now)
+    now = run(adapting, Strain.STRAINED, 1, now, running=8)
+    began = now
+    while adapting.limit < 8:
+        now = run(adapting, Strain.CALM, EVERY, now)
+    assert now - began <= tries[0] + EVERY
 
 
 def test_what_nobody_uses_is_not_halved() -> None:
@@ -146,6 +166,31 @@ def test_a_blocked_loop_is_seen() -> None:
 
     asyncio.run(scenario())
     assert adaptive.strain(0.0) is Strain.STRAINED
+
+
+def test_a_loop_that_is_blocked_for_long_is_not_calm() -> None:
+    """Neither while it is, and measures nothing, nor afterwards, when it has measured once; once stopped it is."""
+    loop, passed = VirtualLoop(), [0.0]
+    adaptive = Adaptive(0.05, clock=lambda: loop.time() + passed[0])
+
+    async def scenario() -> None:
+        adaptive.watch_loop(loop)
+        await asyncio.sleep(1)
+        passed[0] = 5.0
+        assert adaptive.strain(0.0) is Strain.STRAINED
+        await asyncio.sleep(3)
+        assert adaptive.strain(0.0) is Strain.CALM
+        loop._pass(3.0)
+        await asyncio.sleep(0.1)
+        assert adaptive.strain(0.0) is Strain.STRAINED
+        loop._pass(0.2)
+        await asyncio.sleep(RECENT)
+        assert adaptive.strain(0.0) is Strain.CALM
+
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(scenario())
+        passed[0] += 10
+        assert adaptive.strain(0.0) is Strain.CALM
 
 
 def test_requests_are_observed_by_middleware() -> None:

@@ -367,6 +367,22 @@ def test_who_waits_at_a_gate_in_vain_goes_back() -> None:
     play(scenario)
 
 
+def test_who_waits_at_a_gate_in_vain_goes_back_soon_where_there_are_others() -> None:
+    """They may have room for it."""
+
+    async def scenario() -> None:
+        app, limited, _ = app_with(Busy(), concurrency=1)
+        stage = Stage(app, RARELY, limits=app.limits)
+        async with working(stage):
+            told = Told(stage.clock.now(), stage.clock.boot(), Turn(0, 2), look=False)
+            stage._far.send(Renewed(stage.clock.boot(), told))
+            waiting = await line_up(stage, limited)
+            await asyncio.sleep(0.5)
+            assert {stage.job(handle).state for handle in waiting} == {State.READY}
+
+    play(scenario)
+
+
 def test_who_waits_at_a_gate_may_be_cancelled_and_goes_back_at_a_stop() -> None:
     """It is held like any other claim that has not started."""
 

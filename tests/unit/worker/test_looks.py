@@ -10,7 +10,7 @@ from holdfast.core.job import Claim, ClaimRef
 from holdfast.settings import Settings
 from holdfast.store.protocol import ClaimAnswer, ClaimRequest, Turn
 from holdfast.worker.load import Load
-from holdfast.worker.looks import LEAD, SHORTEST_NAP, Found, Look, Looks
+from holdfast.worker.looks import LEAD, ON_ITS_WAY, SHORTEST_NAP, Found, Look, Looks
 from holdfast.worker.slots import Slots
 from holdfast.worker.turns import TOLERANCE, Turns
 
@@ -275,7 +275,7 @@ def test_what_was_given_back_is_out_of_reach_until_its_time() -> None:
     desk = Desk()
     assert desk.looks.reach(at(1)) == timedelta(seconds=10)
     desk.looks.gave_back(at(3))
-    assert desk.looks.reach(at(1)) == timedelta(seconds=2) - timedelta.resolution
+    assert desk.looks.reach(at(1)) == timedelta(seconds=2) - ON_ITS_WAY
     assert desk.next_look(1) == pytest.approx(3)
     assert desk.looks.reach(at(3)) == timedelta(seconds=10)
 

@@ -1,47 +1,103 @@
-"""How a worker comes by jobs: one script, which chooses as `ClaimRequest` says."""
+"""How a worker comes by jobs: a script that chooses as `ClaimRequest` says; several where many are passed over."""
 
-from holdfast.core.job import KnownTask
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from holdfast.core.job import Claim, KnownTask
 from holdfast.store.protocol import ClaimAnswer, ClaimRequest
 from holdfast.store.redis.packing import pack
+from holdfast.store.redis.passing import AT_ONCE, Marks, Passing
 from holdfast.store.redis.rows import to_claims, to_time
 from holdfast.store.refusals import buried_worker
-from holdfast.store.times import from_micros, span_to_micros
+from holdfast.store.times import from_micros, span_to_micros, to_micros
 from holdfast.store.verb import Access, Script, Steps, verb
 
 
 class ClaimVerbs:
     """The verb that gives jobs to workers."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._passing = Passing()
+
     @verb(Access.WRITE)
     def claim(self, request: ClaimRequest) -> Steps[ClaimAnswer]:
         """Give jobs to a registered, living worker: fence + 1, state held."""
-        reply = yield Script(
-            "claim",
-            (
-                request.worker,
-                request.call,
-                request.limit,
-                int(request.alone),
-                "" if request.max_wait is None else span_to_micros(request.max_wait),
-                span_to_micros(request.look_ahead),
-                request.ahead_limit,
-                pack(
-                    (
-                        request.queues,
-                        request.shares,
-                        [_known(task) for task in request.adopt],
-                        request.closed or None,
-                        request.closed_tasks or None,
-                    )
-                ),
+        answer, more = _read(request, (yield _script(request)))
+        if not more:
+            return answer
+        with self._passing.behind():
+            return (yield from self._go_on(request, answer, more))
+
+    def _go_on(self, request: ClaimRequest, answer: ClaimAnswer, more: Marks) -> Steps[ClaimAnswer]:
+        """Look behind the jobs of closed tasks that fill the front of some lanes."""
+        marks, jobs, times = self._passing.marks(request), list(answer.jobs), [answer.next_due_at]
+        places = {lane: max(mark, marks.get(lane, mark)) for lane, mark in more.items()}
+        for _ in range(AT_ONCE):
+            rest = _rest(request, jobs, answer)
+            if rest is None or not more:
+                break
+            answer, more = _read(rest, (yield _script(rest, places)))
+            jobs += answer.jobs
+            times.append(answer.next_due_at)
+            places |= more
+            # Not those ahead of time: what is enqueued for later may come before them.
+            marks.update((lane, mark) for lane, mark in more.items() if mark[0] <= to_micros(answer.now))
+        if more:
+            times.append(answer.now)
+        return ClaimAnswer(tuple(jobs), answer.now, min((time for time in times if time is not None), default=None))
+
+
+def _script(request: ClaimRequest, places: Marks | None = None) -> Script:
+    return Script(
+        "claim",
+        (
+            request.worker,
+            request.call,
+            request.limit,
+            int(request.alone),
+            "" if request.max_wait is None else span_to_micros(request.max_wait),
+            span_to_micros(request.look_ahead),
+            request.ahead_limit,
+            pack(
+                (
+                    request.queues,
+                    request.shares,
+                    [_known(task) for task in request.adopt],
+                    request.closed or None,
+                    request.closed_tasks or None,
+                    places,
+                )
             ),
-        )
-        if reply is None:
-            raise buried_worker(request.worker)
-        now, next_due_at, texts, lives = reply
-        return ClaimAnswer(
-            to_claims(texts, lives), from_micros(int(now)), None if next_due_at is None else to_time(next_due_at)
-        )
+        ),
+    )
+
+
+def _read(request: ClaimRequest, reply: Any) -> tuple[ClaimAnswer, Marks]:
+    """Return what a script gave, and where to go on in lanes of which it saw only jobs of closed tasks."""
+    if reply is None:
+        raise buried_worker(request.worker)
+    now, next_due_at, texts, lives, *rest = reply
+    answer = ClaimAnswer(
+        to_claims(texts, lives), from_micros(int(now)), None if next_due_at is None else to_time(next_due_at)
+    )
+    return answer, _marks(rest[0]) if rest and rest[0] else {}
+
+
+def _marks(more: Sequence[Any]) -> Marks:
+    lanes, times, beyond = more[0::3], more[1::3], more[2::3]
+    return {lane.decode(): (int(time), int(size)) for lane, time, size in zip(lanes, times, beyond, strict=True)}
+
+
+def _rest(request: ClaimRequest, jobs: Sequence[Claim], answer: ClaimAnswer) -> ClaimRequest | None:
+    """Return what is still to be asked for; None if enough is due."""
+    due = sum(claim.run_at <= answer.now for claim in jobs)
+    if 0 < request.limit <= due:
+        return None
+    ahead = max(0, request.ahead_limit - (len(jobs) - due))
+    return replace(request, limit=max(0, request.limit - due), ahead_limit=ahead, adopt=())
 
 
 def _known(task: KnownTask) -> tuple[str, int]:

@@ -32,18 +32,28 @@ class PassingOver:
     @pytest.mark.parametrize("queues", QUEUES)
     @pytest.mark.parametrize("name", ["a", OTHER, LONG_NAME, "größe"])
     def test_many_are_passed_over(self, harness: Harness, queues: tuple[str, ...] | None, name: str) -> None:
-        """However many stand before it, and whatever its name begins with, a job of an open task is found.
-
-        Not by the first call, perhaps: a store may look at so many at a time.
-        """
+        """However many stand before it, and whatever its name begins with, one of an open task is found at once."""
         harness.run(harness.verbs.enqueue([harness.new_job(task=name) for _ in range(1100)]))
         behind = harness.enqueue(task=f"{name[:100]}.behind")
         worker = harness.register()
         asked: dict[str, Any] = {"queues": queues, "closed_tasks": (TASK, name)}
-        assert [given for _ in range(6) for given in harness.claimed_ids(worker, 3, **asked)] == [behind]
+        assert harness.claimed_ids(worker, 3, **asked) == [behind]
         answer = harness.ask(worker, 3, **asked)
         assert (answer.jobs, answer.next_due_at) == ((), None)
         assert len(harness.claim(worker, 2000, queues=queues)) == 1100
+
+    def test_what_comes_later_is_found_behind_many_and_between_them(self, harness: Harness) -> None:
+        """Due or ahead of its time, at another time or at the same, in the first call after it came."""
+        at = harness.clock.now() + timedelta(seconds=5)
+        harness.run(harness.verbs.enqueue([harness.new_job() for _ in range(1100)]))
+        harness.run(harness.verbs.enqueue([harness.new_job(run_at=at) for _ in range(1100)]))
+        worker = harness.register()
+        asked: dict[str, Any] = {"closed_tasks": (TASK,), **AHEAD}
+        for _ in range(3):
+            assert harness.claimed_ids(worker, 3, **asked) == []
+            came = [harness.enqueue(task=OTHER), harness.enqueue(task=OTHER, run_at=at)]
+            came.insert(1, harness.enqueue(task=OTHER, delay=timedelta(seconds=2)))
+            assert harness.claimed_ids(worker, 3, **asked) == came
 
     @pytest.mark.parametrize("queues", QUEUES)
     def test_a_closed_task_has_no_next_due_time(self, harness: Harness, queues: tuple[str, ...] | None) -> None:

@@ -1,7 +1,7 @@
 -- uses: lanes, members
 -- Part: which due jobs a queue gives in one call, as `ClaimRequest` says. A wish is what is asked for: alone,
 -- call, limit, ahead_limit, max_wait (micros, or nothing), visit, newest_known: the version by task that its worker knows, and
--- closed_tasks (or nothing): the tasks that give nothing but what is adopted.
+-- closed_tasks (or nothing): the tasks that give nothing but what is adopted; marks: by lane, from where on to look.
 --
 -- A level is a priority of a queue with its lanes: the one of jobs that any worker takes, and those of jobs that
 -- this worker knows and others did not. A line is a queue in this call: where it is asked a second time, its places
@@ -61,18 +61,16 @@ local function is_of_closed_task(wish, member)
     return false
 end
 
--- The first members of a lane that are not of closed tasks, as many as this call may want, each followed by its time.
--- Where there is more than one call looks at, every second one begins further on, so that nothing starves behind.
+-- The first members of a lane that are not of closed tasks, as many as this call may want, each followed by its time:
+-- from the front, or from where an earlier script of the same worker has come to (passing.py).
 local function open_of(wish, lane)
     if lane.open then
         return lane.open
     end
-    local from, size = 0, call('ZCARD', lane.key)
-    if wish.call % 2 == 0 and size > PASSED_AT_MOST then
-        from = (wish.call / 2 * PASSED_AT_MOST) % size
-    end
-    local listed = call('ZRANGE', lane.key, from, from + PASSED_AT_MOST - 1, 'WITHSCORES')
-    lane.open = {}
+    local mark = wish.marks and wish.marks[lane.key]
+    lane.from = mark and call('ZCOUNT', lane.key, '-inf', '(' .. micros(mark[1])) + mark[2] or 0
+    local listed = call('ZRANGE', lane.key, lane.from, lane.from + PASSED_AT_MOST - 1, 'WITHSCORES')
+    lane.open, lane.looked_until = {}, #listed == 2 * PASSED_AT_MOST and tonumber(listed[#listed])
     for place = 1, #listed, 2 do
         if #lane.open > 2 * (wish.limit + wish.ahead_limit) then
             break

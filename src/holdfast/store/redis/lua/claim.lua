@@ -7,9 +7,10 @@
 -- ARGV: as asked.lua says
 -- Returns nothing if the worker is not registered; else the time, when the next one is due (or nothing), the jobs,
 --   and for each one with a life its place among them, fence, attempt, crashes and run_at (empty: the first one).
+--   Where tasks are closed also the lanes behind whose marks there may be more, each with its next mark.
 
 local wish = { limit = limit, ahead_limit = ahead_limit, alone = alone, max_wait = max_wait, newest_known = {} }
-wish.call, wish.closed_tasks = call_number, closed_tasks
+wish.closed_tasks, wish.marks = closed_tasks, marks
 
 -- -- which queues, and in which order -----------------------------------------------------------------------------
 
@@ -138,7 +139,17 @@ end
 
 -- -- what is left -------------------------------------------------------------------------------------------------
 
-local next_due = false
+local next_due, more = false, {}
+
+-- Note where to go on in a lane, if all was of closed tasks as far as this call has looked, and there is more in reach.
+local function go_on(lane, found)
+    if found or not lane.looked_until or lane.looked_until > horizon then
+        return
+    end
+    local time = micros(lane.looked_until)
+    local rank, before = lane.from + PASSED_AT_MOST - #lane.taken, call('ZCOUNT', lane.key, '-inf', '(' .. time)
+    more[#more + 1], more[#more + 2], more[#more + 3] = lane.key, time, rank - before
+end
 
 local function leave_behind(queue, lane)
     in_bites('ZREM', lane.key, lane.taken)
@@ -152,6 +163,9 @@ local function leave_behind(queue, lane)
         close_lane(queue, lane.name)
     elseif not lane.task then
         local time = next_time(wish, lane, first[2])
+        if wish.closed_tasks then
+            go_on(lane, time)
+        end
         if time and (not next_due or tonumber(time) < tonumber(next_due)) then
             next_due = time
         end
@@ -171,4 +185,4 @@ for queue, ids in pairs(again) do
     in_bites('ZREM', prefix .. 'again:' .. queue, ids)
 end
 write_tally()
-return { micros(now), next_due, jobs, lives }
+return { micros(now), next_due, jobs, lives, more }
