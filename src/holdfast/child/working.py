@@ -30,7 +30,8 @@ from holdfast.worker.lockkeeping import SupervisedLocks
 from holdfast.worker.loopwatch import LoopWatch
 from holdfast.worker.messages import Configure, Hello
 from holdfast.worker.notefile import FileLog
-from holdfast.worker.worker import Ports, Staged, Worker, not_told
+from holdfast.worker.ports import Ports, Staged, not_told
+from holdfast.worker.worker import Worker
 
 LAST_WORK = 1.0
 """Seconds for work that handlers have begun in the background, after the grace that their jobs had."""

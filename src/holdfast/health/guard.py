@@ -31,7 +31,7 @@ _BURST = 2.0
 """Seconds of asking that may come at once."""
 _SMALLEST_BURST = 5.0
 _WRONG_TOKEN = 5.0
-"""What a wrong token costs, in requests."""
+"""What a wrong token costs, in requests; also one that comes too soon: who goes on guessing waits longer."""
 _SITE = 64
 """Bits of an IPv6 address that tell one site from another: within it, one may have any address."""
 
@@ -115,7 +115,8 @@ class Guard:
         address = read_peer(peer)
         refusal = None if self._is_near(address) else self._without(credentials)
         buckets = self._admitted if refusal is None else self._strangers
-        wait = buckets.take(_whose(address), _WRONG_TOKEN if refusal is _BAD_TOKEN else 1)
+        is_guess = refusal is _BAD_TOKEN
+        wait = buckets.take(key_of(address), _WRONG_TOKEN if is_guess else 1, in_any_case=is_guess)
         if wait:
             seconds = str(math.ceil(wait))
             return Refusal(HTTPStatus.TOO_MANY_REQUESTS, "too many requests", (("Retry-After", seconds),))
@@ -135,7 +136,7 @@ class Guard:
         return None if hmac.compare_digest(given.strip(), self._token) and is_bearer else _BAD_TOKEN
 
 
-def _whose(address: Address | None) -> int | str:
+def key_of(address: Address | None) -> int | str:
     """Return what stands for a peer among others."""
     if isinstance(address, IPv6Address):
         return f"{int(address) >> (address.max_prefixlen - _SITE)}/{_SITE}"

@@ -86,6 +86,8 @@ class Looks:
     async def aseen(self) -> Seen:
         """Do as `seen` does, without blocking the event loop and without a thread for each who waits."""
         last, left = self._current()
+        if not (left or last.seen.done()):
+            return _SILENT  # nobody who comes while it hangs leaves anything behind at the look
         waiting = asyncio.wrap_future(last.seen)
         done, _ = await asyncio.wait([waiting], timeout=left)
         return waiting.result() if done else _SILENT
@@ -96,10 +98,15 @@ class Looks:
             now = self._clock()
             if self._last is None or (self._last.seen.done() and now - self._last.began_at >= EVERY):
                 self._last = _Look(now)
-                threading.Thread(
-                    target=self._go, args=(self._last.seen,), name="holdfast-health", daemon=True
-                ).start()
+                self._begin(self._last.seen)
             return self._last, max(0.0, self._last.began_at + self._patience - now)
+
+    def _begin(self, seen: "Future[Seen]") -> None:
+        try:
+            threading.Thread(target=self._go, args=(seen,), name="holdfast-health", daemon=True).start()
+        except RuntimeError as error:  # there are too many, or no memory for one more: the next look may have it
+            self._tell(str(error))
+            seen.set_result(_FAILED)
 
     def _go(self, seen: "Future[Seen]") -> None:
         try:

@@ -110,7 +110,9 @@ def _get(target: Target, headers: dict[str, str], seconds: float) -> tuple[int, 
     """Return the status of the answer, and where it leads to."""
     if seconds <= 0:
         raise TimeoutError
-    host, path = target.url.hostname or "", target.url._replace(scheme="", netloc="", fragment="").geturl() or "/"
+    host, path = target.url.hostname or "", target.url.path or "/"
+    if target.url.query:
+        path += f"?{target.url.query}"
     with (
         socket.create_connection((host, target.port), seconds) as plain,
         _cut_after(seconds, plain) as is_cut,
@@ -158,7 +160,7 @@ def _reason(error: Exception) -> str:
     """Return what went wrong in words without anything that was sent."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return one_line(f"its certificate is refused: {error.verify_message}", _LONGEST_REASON)
-    if isinstance(error, socket.gaierror):
+    if isinstance(error, (socket.gaierror, UnicodeError)):  # the latter for what can be no host name
         return "its host name is not known"
     if isinstance(error, OSError) and error.strerror:
         return one_line(error.strerror[:1].lower() + error.strerror[1:], _LONGEST_REASON)

@@ -1,20 +1,24 @@
 """A small HTTP server for health alone: one request per connection, all of it short, and nobody holds it up.
 
-A connection is given so many seconds in all, however slowly it sends, and there are only so many at a time: those
-that come beyond it are closed at once.
+A connection is given so many seconds in all, however slowly it sends, and there are only so many at a time: for one
+that comes beyond it another ends, the oldest of the peer that has most. Who holds on to many ends their own.
 """
 
 import socket
 import socketserver
 import threading
 import time
+from collections import Counter
+from collections.abc import Hashable
 from contextlib import suppress
+from dataclasses import dataclass
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import Any
 
 from holdfast.errors import ConfigurationError
 from holdfast.health.answers import Answer, Request
+from holdfast.health.guard import key_of, read_peer
 from holdfast.health.health import Health
 
 LONGEST_CONNECTION = 10.0
@@ -43,6 +47,18 @@ def is_of_this_machine(host: str, port: int) -> bool:
     return all(ip_address(address.partition("%")[0]).is_loopback for _, address in addresses_of(host, port))
 
 
+@dataclass(frozen=True, slots=True)
+class _Connection:
+    whose: Hashable
+    began_at: float
+
+
+def _cut(connection: socket.socket) -> None:
+    """End a connection under the hands of its handler, which then lets go of it."""
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
 class HealthServer(socketserver.ThreadingTCPServer):
     """Serves health on a port of its own."""
 
@@ -54,9 +70,12 @@ class HealthServer(socketserver.ThreadingTCPServer):
     def __init__(self, health: Health, host: str, port: int) -> None:
         self.health = health
         self._guarded = threading.Lock()
-        self._open: dict[socket.socket, float] = {}
+        self._open: dict[socket.socket, _Connection] = {}
         (self.address_family, address), *_ = addresses_of(host, port)
-        super().__init__((address, port), _Handler)
+        try:
+            super().__init__((address, port), _Handler)
+        except OSError as error:
+            raise ConfigurationError(f"cannot listen on {host} port {port}: {error.strerror}") from error
 
     @property
     def url(self) -> str:
@@ -66,15 +85,23 @@ class HealthServer(socketserver.ThreadingTCPServer):
         return f"http://{shown}:{port}"
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Begin a connection, unless there are too many."""
+        """Begin a connection, and end another if there are too many."""
         with self._guarded:
-            is_full = len(self._open) >= MOST_CONNECTIONS
-            if not is_full:
-                self._open[request] = time.monotonic()
-        if is_full:
-            self.shutdown_request(request)
-        else:
-            super().process_request(request, client_address)
+            self._open[request] = _Connection(key_of(read_peer(str(client_address[0]))), time.monotonic())
+            ending = self._one_too_many()
+        if ending is not None:
+            _cut(ending)
+        super().process_request(request, client_address)
+
+    def _one_too_many(self) -> socket.socket | None:
+        """Take out the one to end: of the peers that have most of them, the oldest."""
+        if len(self._open) <= MOST_CONNECTIONS:
+            return None
+        counts = Counter(each.whose for each in self._open.values())
+        most = max(counts.values())
+        ending = next(connection for connection, each in self._open.items() if counts[each.whose] == most)
+        del self._open[ending]
+        return ending
 
     def shutdown_request(self, request: Any) -> None:
         """End a connection."""
@@ -85,10 +112,10 @@ class HealthServer(socketserver.ThreadingTCPServer):
     def service_actions(self) -> None:
         """End the connections that have taken too long; called now and again."""
         with self._guarded:
-            late = [each for each, at in self._open.items() if time.monotonic() - at > LONGEST_CONNECTION]
+            now = time.monotonic()
+            late = [one for one, each in self._open.items() if now - each.began_at > LONGEST_CONNECTION]
         for connection in late:
-            with suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
+            _cut(connection)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing of a connection that broke: whoever asked has gone."""

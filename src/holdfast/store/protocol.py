@@ -1,4 +1,6 @@
-"""The contract of a store: its verbs, what each promises, and the values that they speak in.
+"""The contract of a store: its verbs, and what each promises.
+
+The values that they speak in are in the files beside it (claiming, beating, looking), and imported from here.
 
 Rules that hold for every verb:
 - it is one atomic step: all of it happened, or nothing;
@@ -12,280 +14,40 @@ Rules that hold for every verb:
   may add to it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from enum import Enum
-from typing import Protocol, TypeVar
-
-import msgspec
+from typing import Protocol
 
 from holdfast.core.crash import Death
-from holdfast.core.job import (
-    Attempt,
-    Cancellation,
-    Claim,
-    ClaimRef,
-    Ending,
-    Glance,
-    Job,
-    KnownTask,
-    NewJob,
-    Progress,
-    Verdict,
-)
+from holdfast.core.job import Attempt, Cancellation, ClaimRef, Ending, Glance, Job, NewJob, Progress, Verdict
 from holdfast.core.memo import Memo, Save
 from holdfast.core.record import Change, Fire, Kind, Record
 from holdfast.core.states import State
+from holdfast.store.beating import BURIED_KEPT, BeatAnswer, LeaseClock, Turn, WorkerBeat, WorkerInfo
+from holdfast.store.claiming import ClaimAnswer, ClaimRequest, priorities_in_turn
+from holdfast.store.looking import DueRecords, JobFilter, Queue, QueueAge, QueueAges, Situation, Worker
 from holdfast.store.verb import Verb
 
-T = TypeVar("T")
-
-BURIED_KEPT = timedelta(days=1)
-"""How long it is remembered that a worker was buried, so that a late registration cannot raise it."""
-
-
-class LeaseClock(Enum):
-    """By which clock a store measures how long ago a beat was."""
-
-    BOOT = "boot"
-    """The machine's own since it booted, which nobody can set."""
-    SERVER = "server"
-    """The server's, which somebody may set. A step forward makes every beat look old, until the next one. A beat
-    that seems to come from the future, after a step back, counts from when someone else beats."""
-
-
-class WorkerInfo(msgspec.Struct, frozen=True):
-    """A worker incarnation as it registers. `supervisor` groups the children of one parent."""
-
-    id: str
-    supervisor: str
-    host: str
-    pid: int
-    lease: timedelta
-    queues: tuple[str, ...] | None = None
-    concurrency: int = 1
-
-
-class ClaimRequest(msgspec.Struct, frozen=True):
-    """What a worker asks for: at most `limit` due jobs, and `ahead_limit` that become due within `look_ahead`.
-
-    `queues` are tried in the order given; None means every queue by name, each in its turn the first, so that none
-    starves. `shares`, one for each of the queues, are how many due jobs each gives before any gives more; what is
-    left of `limit` after that goes to the queues in the order given.
-
-    Within a queue a higher priority goes first. But of the due jobs that one queue gives in this call, every second
-    place (the first one in odd visits) is for those that have waited for half of `max_wait` or longer, of whatever
-    priority: the priorities that have such jobs take turns, the oldest job of each, from the lowest up, and the
-    first turn moves on from visit to visit. So nothing starves, and an urgent job still need not wait for a long
-    backlog. None lets priority alone decide.
-
-    `call` numbers the worker's claims upward. `adopt` names blocked(no_worker) tasks that this worker knows: their
-    due jobs are given as ready ones are, and those that are not given stay blocked. `alone` takes suspects that are
-    due and nothing else; without it suspects are left where they are. Suspects that it adopts are blocked no more
-    even so: the next beat tells of them. `closed` are queues that give nothing in this call, as if they were
-    paused; `closed_tasks` are tasks of which nothing is given but what is adopted, and whose jobs do not count for
-    `next_due_at`. They are passed over one by one; where that is only so many a call, others begin further on.
-    """
-
-    worker: str
-    call: int
-    limit: int
-    queues: tuple[str, ...] | None = None
-    shares: tuple[int, ...] | None = None
-    max_wait: timedelta | None = None
-    look_ahead: timedelta = timedelta()
-    ahead_limit: int = 0
-    adopt: tuple[KnownTask, ...] = ()
-    alone: bool = False
-    closed: tuple[str, ...] = ()
-    closed_tasks: tuple[str, ...] = ()
-
-    def in_turn(self, queues: Sequence[str]) -> list[str]:
-        """Return the open queues in the order in which this call tries them."""
-        return _turned(queues, self.call - 1 if self.queues is None else 0)
-
-    def portions(self, queues: Sequence[str]) -> Iterator[tuple[str, int]]:
-        """Yield which of the open queues gives next, and how many due jobs at most: shares first, then the rest."""
-        if self.queues is not None and self.shares is not None:
-            shares = dict(zip(self.queues, self.shares, strict=True))
-            yield from ((queue, shares[queue]) for queue in queues)
-        yield from ((queue, self.limit) for queue in queues)
-
-    def visit(self, queues: Sequence[str]) -> int:
-        """Return which visit of each of the open queues this call is, as far as they take turns in being the first.
-
-        Where they do, a queue sees every so manieth call only, and by the number of the call alone it might never
-        have its places for those that have waited long.
-        """
-        return self.call if self.queues is not None else (self.call - 1) // (len(queues) or 1) + 1
-
-
-def priorities_in_turn(priorities: Iterable[int], visit: int) -> list[int]:
-    """Return priorities in the order in which their jobs that have waited long take turns in this visit."""
-    return _turned(sorted(priorities), (visit - 1) // 2)
-
-
-def _turned(line: Sequence[T], by: int) -> list[T]:
-    first = by % len(line) if line else 0
-    return [*line[first:], *line[:first]]
-
-
-class ClaimAnswer(msgspec.Struct, frozen=True):
-    """What a claim brought, by the store's time `now`.
-
-    `next_due_at` is when the next unclaimed job of these queues becomes due, or became due if more is left; blocked
-    ones do not count.
-    """
-
-    jobs: tuple[Claim, ...]
-    now: datetime
-    next_due_at: datetime | None = None
-
-
-class WorkerBeat(msgspec.Struct, frozen=True):
-    """One worker is alive; its claim calls up to `closed_call` are over, and of those it still has `held`.
-
-    `polled_at` is when, by the store's time, it last looked for work without being called: its last word counts,
-    and None is no news of that.
-    """
-
-    worker: str
-    closed_call: int = 0
-    held: frozenset[ClaimRef] = frozenset()
-    polled_at: datetime | None = None
-
-
-class Turn(msgspec.Struct, frozen=True):
-    """A worker's place among the `of` living ones that serve the same queues, by their ids; the first has rank 0.
-
-    `polled_at` is when any of them last looked for work without being called, as far as their beats have told.
-    """
-
-    rank: int
-    of: int
-    polled_at: datetime | None = None
-
-
-class BeatAnswer(msgspec.Struct, frozen=True):
-    """What a beat brings back.
-
-    accepted: workers whose lease is renewed; any other was buried or condemned and must stop.
-    revoked: claims whose job was asked to cancel.
-    replaced: claims whose job is to give way to another with its key: back with them if they have not started.
-    paused: the paused queues: what is held of them and not started must go back.
-    unnamed: workers that own claims of closed calls which they did not name: call `reconcile` for each.
-    expired: workers without a beat for longer than their lease, or already condemned: `condemn`, then `bury`. None
-        of those who beat in this call, accepted or not.
-    next_expiry: how long until the next lease of someone else, not yet expired, runs out; None without anyone.
-    blocked: what waits as blocked(no_worker).
-    suspects: the queues, paused ones left out, in which suspects are due and unclaimed.
-    turns: the place of each accepted worker among its like; those who are expired or condemned do not count.
-    record_due_at: the earliest `due_at` of all records.
-    """
-
-    accepted: frozenset[str]
-    now: datetime
-    revoked: Mapping[str, tuple[ClaimRef, ...]] = {}
-    replaced: Mapping[str, tuple[ClaimRef, ...]] = {}
-    paused: frozenset[str] = frozenset()
-    unnamed: frozenset[str] = frozenset()
-    expired: frozenset[str] = frozenset()
-    next_expiry: timedelta | None = None
-    blocked: frozenset[KnownTask] = frozenset()
-    suspects: frozenset[str] = frozenset()
-    turns: Mapping[str, Turn] = {}
-    record_due_at: datetime | None = None
-
-
-class JobFilter(msgspec.Struct, frozen=True):
-    """Which jobs to list, newest first; `before` is the id after which the next page starts.
-
-    `tags` and `metadata` must all be there; `error` is a part of the last error's text, in any case of letters.
-    """
-
-    states: tuple[State, ...] = ()
-    queue: str | None = None
-    task: str | None = None
-    limit: int = 50
-    before: str | None = None
-    key: str | None = None
-    tags: tuple[str, ...] = ()
-    metadata: Mapping[str, str] = {}
-    error: str | None = None
-
-    def matches(self, job: Job) -> bool:
-        """Tell whether a job is among those that are meant, on whatever page."""
-        return (
-            (not self.states or job.state in self.states)
-            and self.queue in {None, job.queue}
-            and self.task in {None, job.task}
-            and (self.before is None or job.id < self.before)
-            and self.key in {None, job.key}
-            and set(self.tags) <= set(job.tags)
-            and self.metadata.items() <= job.metadata.items()
-            and (self.error is None or self.error.lower() in (job.error or "").lower())
-        )
-
-
-class Queue(msgspec.Struct, frozen=True):
-    """A queue and what is in it, by state (states that do not occur are left out)."""
-
-    name: str
-    paused_at: datetime | None
-    states: Mapping[State, int]
-
-
-class Worker(msgspec.Struct, frozen=True):
-    """A registered worker as anyone may look at it. `beat_age` is the time since its last beat."""
-
-    info: WorkerInfo
-    started_at: datetime
-    beat_age: timedelta
-    condemned: bool
-    held: int
-    running: int
-
-    @property
-    def is_live(self) -> bool:
-        """Whether its lease holds as far as anyone can tell."""
-        return not self.condemned and self.beat_age <= self.info.lease
-
-    def serves(self, queue: str) -> bool:
-        """Tell whether it takes jobs of a queue."""
-        return self.info.queues is None or queue in self.info.queues
-
-
-class QueueAge(msgspec.Struct, frozen=True):
-    """A queue with due jobs that nobody has claimed: since when the oldest of them is due."""
-
-    name: str
-    oldest_due_at: datetime
-    paused_at: datetime | None = None
-
-
-class QueueAges(msgspec.Struct, frozen=True):
-    """How old queues are by the store's time `now`, by name."""
-
-    now: datetime
-    queues: tuple[QueueAge, ...] = ()
-
-
-class Situation(msgspec.Struct, frozen=True):
-    """All that is needed to say why a job is where it is."""
-
-    job: Job
-    now: datetime
-    queue_paused_at: datetime | None
-    workers: tuple[Worker, ...]
-    ahead: int
-    """How many due jobs of its queue go first."""
-
-
-class DueRecords(msgspec.Struct, frozen=True):
-    """Records that are due by the store's time `now`, the longest due first."""
-
-    now: datetime
-    records: tuple[Record, ...]
+__all__ = [
+    "BURIED_KEPT",
+    "BeatAnswer",
+    "ClaimAnswer",
+    "ClaimRequest",
+    "DueRecords",
+    "JobFilter",
+    "LeaseClock",
+    "Queue",
+    "QueueAge",
+    "QueueAges",
+    "Situation",
+    "Store",
+    "Turn",
+    "Worker",
+    "WorkerBeat",
+    "WorkerInfo",
+    "ask_time",
+    "priorities_in_turn",
+]
 
 
 class Store(Protocol):

@@ -13,27 +13,22 @@ over only when its handlers are. A worker whose own loops fail again and again s
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextvars import copy_context
-from dataclasses import dataclass
 from functools import partial
-from random import Random
 from typing import Any
 
-from holdfast.clock import Clock
 from holdfast.core.job import Claim, ClaimRef, Ending
 from holdfast.core.states import RETURNS, Move, Reason
-from holdfast.events import Events, StopStage
+from holdfast.events import StopStage
 from holdfast.gates.limits import Limits
 from holdfast.hooks import Middleware
 from holdfast.schedule.closing import ClosedHours
 from holdfast.settings import Settings
-from holdfast.store.backend import Backend
 from holdfast.store.files import shelf_of
 from holdfast.store.protocol import LeaseClock
-from holdfast.worker.alarm import Alarms, LoopAlarm
 from holdfast.worker.announce import Announcer
-from holdfast.worker.attempt import AnyTask, Attempts, Cells
+from holdfast.worker.attempt import AnyTask, Attempts
 from holdfast.worker.claimer import Claimer
 from holdfast.worker.closure_keeper import ClosureKeeper
 from holdfast.worker.closures import Closures
@@ -48,7 +43,6 @@ from holdfast.worker.load import Load
 from holdfast.worker.messages import (
     Adopt,
     Buried,
-    Channel,
     Message,
     Picture,
     Pictured,
@@ -60,8 +54,9 @@ from holdfast.worker.messages import (
     Stuck,
     Unfit,
 )
-from holdfast.worker.notes import Log, Notes
+from holdfast.worker.notes import Notes
 from holdfast.worker.picture import picture
+from holdfast.worker.ports import Ports
 from holdfast.worker.reporter import Reporter
 from holdfast.worker.saving import Saver
 from holdfast.worker.served import ServedQueues
@@ -84,32 +79,6 @@ FLUSH_LIMIT = 2.0
 """Seconds for the last endings to reach the store, even if the grace is over."""
 
 NO_LIMITS = Limits()
-
-
-Staged = Callable[[StopStage, int], None]
-"""Hears how far a stop is, and how many jobs run then."""
-
-
-def not_told(_stage: StopStage, _running: int) -> None:
-    """Tell nobody how far a stop is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ports:
-    """What a worker needs from the world: real in a child process, virtual in the simulator."""
-
-    backend: Backend
-    channel: Channel
-    notes: Log
-    clock: Clock
-    random: Random
-    events: Events
-    alarms: Alarms = LoopAlarm
-    busy: Callable[[bool], None] = lambda _: None
-    """Hears, on the event loop, when jobs begin to run and when none runs any more."""
-    cells: Callable[[], Cells] | None = None
-    """Gives the processes for isolated tasks, which otherwise run in this one."""
-    staged: Staged = not_told
 
 
 class Worker:

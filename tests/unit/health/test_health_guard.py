@@ -138,6 +138,17 @@ class TestRates:
     def test_wrong_tokens_cost_more(self, time):
         assert self.ask(guard(time, rate=5), 3, credentials=[b"Bearer wrong"]) == [401, 401, 429]
 
+    def test_who_goes_on_guessing_waits_longer_and_the_right_token_does_not(self, time):
+        asked = guard(time, rate=5)
+        guesses = [asked.refuse("127.0.0.1", [b"Bearer wrong"]) for _ in range(6)]
+        waits = [dict(refusal.headers).get("Retry-After") for refusal in guesses]
+        assert waits == [None, None, "1", "2", "3", "4"]
+        assert self.ask(asked, 1) == [None]
+        for _ in range(1000):
+            asked.refuse("127.0.0.1", [b"Bearer wrong"])
+        time.now += 60.2
+        assert self.ask(asked, 1, credentials=[]) == [401], "after a minute all is forgiven"
+
     def test_strangers_at_an_address_do_not_keep_out_who_has_the_token(self, time):
         """Behind a proxy they have it in common."""
         asked = guard(time, rate=5)

@@ -1,6 +1,7 @@
 """However many ask, the store is looked at by one at a time and once a second, and nobody waits for it for long."""
 
 import asyncio
+import gc
 import logging
 import threading
 from datetime import UTC, datetime
@@ -105,6 +106,34 @@ async def test_waiting_on_an_event_loop_takes_no_thread_of_it(store):
     store.may_answer.set()
     looks._last.seen.result(10)
     assert await looks.aseen() == SEEN
+
+
+async def test_those_who_come_while_it_hangs_leave_nothing_behind(store):
+    store.may_answer.clear()
+    time = Time()
+    looks = Looks(store, clock=time)
+    first = asyncio.ensure_future(looks.aseen())
+    await asyncio.sleep(0)
+    time.now = 100.0
+    before = len(gc.get_objects())
+    for _ in range(500):
+        assert (await looks.aseen()).problem == "does not answer"
+    gc.collect()
+    assert len(gc.get_objects()) < before + 500
+    store.may_answer.set()
+    assert await first == SEEN
+
+
+def test_a_look_that_cannot_begin_is_told_of_and_tried_again(store):
+    time = Time()
+    looks = Looks(store, clock=time)
+    usual = threading.stack_size(2**46)  # more than there is for any thread
+    try:
+        assert looks.seen().problem == "cannot be used"
+    finally:
+        threading.stack_size(usual)
+    time.now = 1.0
+    assert looks.seen() == SEEN
 
 
 async def test_one_who_goes_away_does_not_end_the_look_of_others(store):

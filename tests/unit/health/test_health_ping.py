@@ -33,6 +33,20 @@ def test_what_counts_as_an_answer(status, ok, says):
         assert host.asked == [("/livez?q=1", None)]
 
 
+@pytest.mark.parametrize(
+    ("said", "asked"), [("", "/"), ("?q=1", "/?q=1"), ("/?", "/"), ("/a;b?c?d#e", "/a;b?c?d"), ("#e", "/")]
+)
+def test_what_is_asked_for(said, asked):
+    with ping_host() as host:
+        assert ping(Target.of(host.url + said), 10).ok
+        assert host.asked == [(asked, None)]
+
+
+@pytest.mark.parametrize("name", ["a..b", f"{'a' * 70}.example", "nowhere.invalid"])
+def test_what_is_no_host(name):
+    assert ping(Target.of(f"http://{name}/"), 10).says == "its host name is not known"
+
+
 def test_the_token_goes_in_the_header_and_along_on_the_same_host():
     with ping_host(302, 200, location="/elsewhere?x#y") as host:
         assert ping(Target.of(host.url), 10, TOKEN).ok

@@ -45,6 +45,13 @@ def raw(made, sent, *, end=False):
         return b"".join(iter(lambda: connection.recv(65_536), b""))
 
 
+def connect(made, source="127.0.0.1"):
+    """Begin a request."""
+    connection = socket.create_connection(made.server_address[:2], timeout=10, source_address=(source, 0))
+    connection.sendall(b"GET ")
+    return connection
+
+
 def status(answer):
     return int(answer.split(b" ")[1])
 
@@ -136,16 +143,31 @@ def test_a_slow_client_is_cut_off(serve, monkeypatch):
 def test_only_so_many_at_a_time(serve, monkeypatch):
     monkeypatch.setattr(server, "MOST_CONNECTIONS", 2)
     made = serve()
-    idle = [socket.create_connection(made.server_address[:2], timeout=10) for _ in range(2)]
-    for each in idle:
-        each.sendall(b"GET ")
-    waiting = socket.create_connection(made.server_address[:2], timeout=10)
-    assert waiting.recv(1) == b"", "one too many is closed at once"
-    for each in (*idle, waiting):
-        each.close()
-    while made._open:
-        threading.Event().wait(0.01)
+    idle = [connect(made) for _ in range(2)]
     assert status(raw(made, b"GET /livez HTTP/1.1\r\n\r\n")) == 200
+    assert idle[0].recv(1) == b"", "for one too many the oldest ends"
+    idle[1].sendall(b"/livez HTTP/1.1\r\n\r\n")
+    assert status(idle[1].recv(65_536)) == 200, "and no other"
+    for each in idle:
+        each.close()
+
+
+def test_who_holds_on_to_many_connections_ends_their_own(serve, monkeypatch):
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 4)
+    made = serve()
+    other = connect(made, "127.0.0.2")
+    many = [connect(made) for _ in range(20)]
+    assert many[0].recv(1) == b""
+    other.sendall(b"/livez HTTP/1.1\r\n\r\n")
+    assert status(other.recv(65_536)) == 200
+    for each in (other, *many):
+        each.close()
+
+
+def test_a_port_that_is_taken_is_named(serve):
+    port = serve().server_address[1]
+    with pytest.raises(ConfigurationError, match=f"cannot listen on 127.0.0.1 port {port}: Address already in use"):
+        HealthServer(Health(Holdfast("memory://"), networks=LOOPBACK), "127.0.0.1", port)
 
 
 def test_which_addresses_others_reach():

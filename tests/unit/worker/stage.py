@@ -20,7 +20,8 @@ from holdfast.testing.simulator.wires import MemoryLog, WireEnd
 from holdfast.testing.simulator.world import VirtualClock
 from holdfast.watch.why import explain
 from holdfast.worker.messages import Renewed, Revoke, Stop
-from holdfast.worker.worker import Ports, Worker
+from holdfast.worker.ports import Ports
+from holdfast.worker.worker import Worker
 
 SETTINGS = Settings(url="memory://", lease=1000.0, grace=5.0, concurrency=4)
 PATIENCE = 30.0

@@ -22,7 +22,7 @@ from holdfast.testing.simulator.process import Process
 from holdfast.testing.simulator.wires import MemoryLog, WireEnd
 from holdfast.testing.simulator.world import ALONE, World
 from holdfast.worker.messages import Hello
-from holdfast.worker.worker import Ports as WorkerPorts
+from holdfast.worker.ports import Ports as WorkerPorts
 from holdfast.worker.worker import Worker
 
 T = TypeVar("T")

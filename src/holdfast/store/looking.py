@@ -1,0 +1,102 @@
+"""What anyone may look at in a store: the values of its views."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+import msgspec
+
+from holdfast.core.job import Job
+from holdfast.core.record import Record
+from holdfast.core.states import State
+from holdfast.store.beating import WorkerInfo
+
+
+class JobFilter(msgspec.Struct, frozen=True):
+    """Which jobs to list, newest first; `before` is the id after which the next page starts.
+
+    `tags` and `metadata` must all be there; `error` is a part of the last error's text, in any case of letters.
+    """
+
+    states: tuple[State, ...] = ()
+    queue: str | None = None
+    task: str | None = None
+    limit: int = 50
+    before: str | None = None
+    key: str | None = None
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, str] = {}
+    error: str | None = None
+
+    def matches(self, job: Job) -> bool:
+        """Tell whether a job is among those that are meant, on whatever page."""
+        return (
+            (not self.states or job.state in self.states)
+            and self.queue in {None, job.queue}
+            and self.task in {None, job.task}
+            and (self.before is None or job.id < self.before)
+            and self.key in {None, job.key}
+            and set(self.tags) <= set(job.tags)
+            and self.metadata.items() <= job.metadata.items()
+            and (self.error is None or self.error.lower() in (job.error or "").lower())
+        )
+
+
+class Queue(msgspec.Struct, frozen=True):
+    """A queue and what is in it, by state (states that do not occur are left out)."""
+
+    name: str
+    paused_at: datetime | None
+    states: Mapping[State, int]
+
+
+class Worker(msgspec.Struct, frozen=True):
+    """A registered worker as anyone may look at it. `beat_age` is the time since its last beat."""
+
+    info: WorkerInfo
+    started_at: datetime
+    beat_age: timedelta
+    condemned: bool
+    held: int
+    running: int
+
+    @property
+    def is_live(self) -> bool:
+        """Whether its lease holds as far as anyone can tell."""
+        return not self.condemned and self.beat_age <= self.info.lease
+
+    def serves(self, queue: str) -> bool:
+        """Tell whether it takes jobs of a queue."""
+        return self.info.queues is None or queue in self.info.queues
+
+
+class QueueAge(msgspec.Struct, frozen=True):
+    """A queue with due jobs that nobody has claimed: since when the oldest of them is due."""
+
+    name: str
+    oldest_due_at: datetime
+    paused_at: datetime | None = None
+
+
+class QueueAges(msgspec.Struct, frozen=True):
+    """How old queues are by the store's time `now`, by name."""
+
+    now: datetime
+    queues: tuple[QueueAge, ...] = ()
+
+
+class Situation(msgspec.Struct, frozen=True):
+    """All that is needed to say why a job is where it is."""
+
+    job: Job
+    now: datetime
+    queue_paused_at: datetime | None
+    workers: tuple[Worker, ...]
+    ahead: int
+    """How many due jobs of its queue go first."""
+
+
+class DueRecords(msgspec.Struct, frozen=True):
+    """Records that are due by the store's time `now`, the longest due first."""
+
+    now: datetime
+    records: tuple[Record, ...]
