@@ -6,6 +6,8 @@ import threading
 from typing import Protocol
 from weakref import WeakSet
 
+from holdfast.errors import BackgroundClosedError
+
 
 class Kept(Protocol):
     """The work of one app."""
@@ -33,14 +35,20 @@ def end_at_exit() -> None:
 
     Before thread pools are shut down, which Python does before it calls what `atexit` knows: work that is told to
     end may need one to do so, and a store needs one to take in what failed. Hooks of threads are called in reverse
-    order, so the one of thread pools has to be there already.
+    order, so the one of thread pools has to be there already. Raises BackgroundClosedError where it is too late.
     """
     global _at_exit  # noqa: PLW0603 - a process exits once
     if not _at_exit:
-        _at_exit = True
         import concurrent.futures.thread  # noqa: F401, PLC0415 - its import sets that hook
 
-        getattr(threading, "_register_atexit", atexit.register)(_close_all)
+        try:
+            getattr(threading, "_register_atexit", atexit.register)(_close_all)
+        except RuntimeError as error:
+            raise BackgroundClosedError(
+                "this process is about to end, and nothing begins in its background now: enqueue a job, which"
+                " outlives it"
+            ) from error
+        _at_exit = True
 
 
 def _close_all() -> None:

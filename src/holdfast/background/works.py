@@ -79,8 +79,8 @@ class Works:
 
     def begin(self, call: Call, *, may_wait: bool) -> AnyWork | None:
         """Begin with some work, or let it wait for its turn; None where there is no room and it may not wait."""
-        work = Work[Any](call, _running_loop() or self._own_loop.get() if call.is_async else None, self.settle)
         end_at_exit()
+        work = Work[Any](call, _running_loop() or self._own_loop.get() if call.is_async else None, self.settle)
         with self._lock:
             self.check_open()
             if len(self._running) < self._house.settings.background_limit:

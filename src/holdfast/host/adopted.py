@@ -91,7 +91,13 @@ class AdoptingLauncher:
         self._processes = ProcessLauncher(options, folder) if options.target else None
         self._awaited: dict[str, asyncio.Future[None]] = {}
         self._lives: dict[str, asyncio.Future[Exit]] = {}
+        self._channels: dict[str, SocketChannel] = {}
         self._stacks: asyncio.Future[str] | None = None
+
+    @property
+    def hung_up(self) -> bool:
+        """Whether the host has let go of the lines of all its lives: they do not hear that anybody beats."""
+        return all(channel.ended for channel in self._channels.values())
 
     async def launch(self, spec: ChildSpec) -> ChildProcess:
         """Start a child and tell it what to be. It waits for a host that stands still, lest it begin many."""
@@ -112,6 +118,7 @@ class AdoptingLauncher:
             raise
         finally:
             del self._awaited[spec.worker]
+        self._channels[spec.worker] = channel
         channel.send(configuration(spec, self._options, files))
         return AdoptedChild(self, self._host, channel, files, over)
 
@@ -134,6 +141,7 @@ class AdoptingLauncher:
 
     def left(self, worker: str, error: str) -> None:
         """Hear that a life is over."""
+        self._channels.pop(worker, None)
         if (over := self._lives.pop(worker, None)) is not None and not over.done():
             over.set_result(Exit(1 if error else 0))
 

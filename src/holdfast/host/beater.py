@@ -17,7 +17,7 @@ from random import Random
 from holdfast.clock import SystemClock
 from holdfast.errors import ConfigurationError, HoldfastError, StoreError
 from holdfast.events import Events, WorkerReady, WorkerStopping
-from holdfast.host.adopted import AdoptingLauncher, HostProcess
+from holdfast.host.adopted import LOOK_EVERY, AdoptingLauncher, HostProcess
 from holdfast.host.line import BeaterEnd
 from holdfast.host.messages import Alive, Begin, GaveUp, Left, Said, Stacks, StopAll, Taken
 from holdfast.host.relay import Relay, in_short
@@ -148,9 +148,18 @@ class Beater:
             self._stop()
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._grace + KILL_AFTER_GRACE + SEEN_WITHIN):
-                    await self._host.gone.wait()
+                    await self._until_gone()
             if not self._host.gone.is_set() and self._supervising is not None:
                 self._supervising.cancel()
+
+    async def _until_gone(self) -> None:
+        """Wait for the end of the host; one that has let go of all lines may run another program by now."""
+        while not self._host.gone.is_set():
+            if self._launcher.hung_up:
+                self._supervisor.drop_adopted()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_EVERY):
+                    await self._host.gone.wait()
 
     def _relay(self, said: Said) -> bool:
         if self._line.gone or self._host.gone.is_set():

@@ -8,12 +8,12 @@ import asyncio
 import atexit
 import logging
 import os
-import sys
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from contextvars import copy_context
 from enum import StrEnum
-from pathlib import Path
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -21,19 +21,19 @@ from holdfast.app import Holdfast
 from holdfast.clock import SystemClock
 from holdfast.errors import ConfigurationError, HoldfastError
 from holdfast.host.messages import Begin
+from holdfast.host.permitted import in_our_own_process, refuse_greenlets, switched
 from holdfast.host.stay import Stay
 from holdfast.host.targets import find_target
 from holdfast.policy import Seconds
 from holdfast.policy.reading import as_seconds
-from holdfast.settings import HOST_VARIABLE, Loaded
+from holdfast.settings import Loaded
 from holdfast.store.open import absolute_url
 from holdfast.watch.narrator import Narrator
 from holdfast.watch.records import tell_in_records
+from holdfast.worker.logtail import OUR_THREADS
 from holdfast.worker.served import ServedQueues, read_queues
 
 log = logging.getLogger(__name__)
-
-_OUR_PROCESSES = ("holdfast.child", "holdfast.host.beater")
 
 
 class HostState(StrEnum):
@@ -57,6 +57,9 @@ class Host:
     seconds; otherwise it returns at once, and what goes wrong is in the log.
     """
 
+    _stay: Stay | None
+    _changing: AbstractContextManager[bool]
+
     def __init__(
         self,
         app: Holdfast,
@@ -78,11 +81,9 @@ class Host:
         self._queues = None if queues is None else read_named(queues)
         self._given = {"concurrency": concurrency, "grace": as_seconds(grace), "lease": as_seconds(lease)}
         self._settings = Loaded(app.settings, app.settings_from).overridden(**self._given).settings
-        self._stay: Stay | None = None
         self._off = False
-        self._was_stopped = False
-        self._changing = threading.Lock()
-        self._stopping = threading.Lock()
+        self._begin_anew()
+        _ALL.add(self)
 
     @property
     def state(self) -> HostState:
@@ -116,7 +117,7 @@ class Host:
         In a process of Holdfast's own, which has imported your module, and where HOLDFAST_HOST is `off`, it stays
         off.
         """
-        with self._changing:
+        with self._changing:  # who starts while another stops waits for it
             if self._stay is not None:
                 return
             if switched() is False or in_our_own_process():
@@ -130,11 +131,11 @@ class Host:
                 )
             refuse_greenlets()
             stay = Stay(self.app, self._begin(), _narrator_of(self.app).tick)
+            _stop_at_exit()
+            stay.start()
             self._stay, self._off, self._was_stopped = stay, False, False
             _RUNNING[id(self.app)] = self
             self.app.background.open()
-            _stop_at_exit()
-            stay.start()
         if self.required:
             self._demand(stay)
 
@@ -143,22 +144,24 @@ class Host:
 
         Work of `app.background` is told at the same time, and has as long.
         `grace` may be shorter than that of the host. Who calls while another does waits for it; afterwards it
-        returns at once. Handlers that do not end are given back when their process is gone.
+        returns at once. Handlers that do not end are given back when their process is gone. A signal handler may
+        call it, also in the middle of a stop.
         """
-        with self._stopping:
+        with self._changing:
             stay = self._stay
             if stay is None:
                 return
             given = as_seconds(grace)
             allowed = self._settings.grace if given is None else min(given, self._settings.grace)
-            beside = threading.Thread(target=self.app.background.close, args=(allowed,), daemon=True)
+            here = copy_context()  # work in the background that stops its host does not wait for itself
+            close = partial(here.run, self.app.background.close, allowed)
+            beside = threading.Thread(target=close, name=f"{OUR_THREADS}host-stop", daemon=True)
             beside.start()
             stay.stop(allowed)
             beside.join()
-            with self._changing:
-                if self._stay is stay:
-                    self._stay, self._was_stopped = None, True
-                    _RUNNING.pop(id(self.app), None)
+            if self._stay is stay:
+                self._stay, self._was_stopped = None, True
+                _RUNNING.pop(id(self.app), None)
 
     async def astart(self) -> None:
         """Begin to work without blocking the event loop."""
@@ -214,39 +217,12 @@ class Host:
         """Be as new in a forked process: what runs belongs to the parent."""
         if self._stay is not None:
             self._stay.forget()
-        self._stay, self._was_stopped = None, False
-        self._changing, self._stopping = threading.Lock(), threading.Lock()
+        self._begin_anew()
 
-
-def switched(environ: Mapping[str, str] | None = None) -> bool | None:
-    """Return what HOLDFAST_HOST says; None where it says nothing."""
-    said = (os.environ if environ is None else environ).get(HOST_VARIABLE, "").strip().lower()
-    if said in {"", "auto"}:
-        return None
-    if said in {"on", "1", "true", "yes"}:
-        return True
-    if said in {"off", "0", "false", "no"}:
-        return False
-    raise ConfigurationError(f"{HOST_VARIABLE} is {said!r}; it takes `on` or `off`")
-
-
-def in_our_own_process(main: str | None = None, argv: Sequence[str] | None = None) -> bool:
-    """Tell whether this is a process of Holdfast's own, by what runs in it: they import users' modules, too."""
-    if main is None:
-        spec = getattr(sys.modules.get("__main__"), "__spec__", None)
-        main = getattr(spec, "name", "") or ""
-    typed = getattr(sys, "argv", ()) if argv is None else argv
-    return main.startswith(_OUR_PROCESSES) or (bool(typed) and Path(typed[0]).name == "holdfast")
-
-
-def refuse_greenlets(modules: Mapping[str, object] | None = None) -> None:
-    """Raise ConfigurationError where threads are none: a handler would hold up requests, and requests handlers."""
-    monkey = (sys.modules if modules is None else modules).get("gevent.monkey")
-    if monkey is not None and getattr(monkey, "is_module_patched", lambda _: False)("threading"):
-        raise ConfigurationError(
-            "gevent has replaced Python's threads, and a worker needs real ones: run `holdfast worker` beside this"
-            " process, or take gunicorn's gthread workers"
-        )
+    def _begin_anew(self) -> None:
+        self._stay = None
+        self._was_stopped = False
+        self._changing = threading.RLock()  # a signal handler may stop it in the middle of a stop
 
 
 def read_named(queues: str) -> ServedQueues:
@@ -258,6 +234,9 @@ def read_named(queues: str) -> ServedQueues:
 
 _RUNNING: dict[int, Host] = {}
 """The hosts that run in this process, by the identity of their apps."""
+
+_ALL: "weakref.WeakSet[Host]" = weakref.WeakSet()
+"""All hosts of this process: a fork may come while one that is not among those starts or stops."""
 
 _NARRATORS: "weakref.WeakKeyDictionary[Holdfast, Narrator]" = weakref.WeakKeyDictionary()
 _at_exit: list[int] = []
@@ -275,11 +254,14 @@ def _stop_at_exit() -> None:
     """Have all hosts stopped when the interpreter ends, before it ends the thread pools that stores work with."""
     if os.getpid() in _at_exit:
         return
-    _at_exit[:] = [os.getpid()]
     import concurrent.futures.thread  # noqa: F401, PLC0415 - what is registered later is called earlier
 
     register = getattr(threading, "_register_atexit", atexit.register)
-    register(_stop_all)
+    try:
+        register(_stop_all)
+    except RuntimeError as error:  # nobody would stop it
+        raise HoldfastError("this process is about to end, and no worker begins in it now") from error
+    _at_exit[:] = [os.getpid()]
 
 
 def _stop_all() -> None:
@@ -288,9 +270,8 @@ def _stop_all() -> None:
 
 
 def _forget_all() -> None:
-    hosts = list(_RUNNING.values())
     _RUNNING.clear()
-    for host in hosts:
+    for host in list(_ALL):
         host._forget()  # noqa: SLF001 - of the same module
 
 

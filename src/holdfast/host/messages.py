@@ -1,5 +1,6 @@
 """What a host and its beater say to each other: one JSON message per line, some with open files beside them."""
 
+import os
 import socket
 import threading
 from collections import deque
@@ -140,6 +141,8 @@ class HostEnd:
                 return None
             if not data:
                 return None
+            for file in files:  # as any that Python opens: no program that is run here is to keep them
+                os.set_inheritable(file, False)
             self._files.extend(files)
             self._waiting.extend(_from_beater.decode(line) for line in self._lines.take(data))
         return self._waiting.popleft()

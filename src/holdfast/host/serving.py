@@ -16,7 +16,7 @@ from enum import Enum
 from pathlib import Path
 from types import FrameType
 
-from holdfast.host.host import in_our_own_process, switched
+from holdfast.host.permitted import in_our_own_process, switched
 
 
 class Verdict(Enum):

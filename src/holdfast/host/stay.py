@@ -72,7 +72,7 @@ class Stay:
         self.stopping = threading.Event()
         self.ready = threading.Event()
         self.settled = threading.Event()
-        """Set when it works for the first time, or never will."""
+        """Set while it works, or once it never will again."""
         self.failure: ConfigurationError | None = None
 
     @property
@@ -82,12 +82,13 @@ class Stay:
 
     def start(self) -> None:
         """Begin, in a thread."""
-        self._presence.begin()
         threading.Thread(target=self._run, name=f"{OUR_THREADS}host", daemon=True).start()
+        self._presence.begin()
 
     def stop(self, grace: float) -> None:
         """Stop within the grace and a little more; what still runs then is given back once this process is gone."""
         self.stopping.set()
+        self.settled.set()
         ends_at = time.monotonic() + grace + LAST_WORDS + FLUSH_LIMIT
         with self._changing:
             lives = list(self._lives.values())
@@ -129,15 +130,16 @@ class Stay:
             log.exception("the host of the worker inside this process failed: no job runs here any more")
             self.failure = ConfigurationError(f"the host failed: {error!r}")
         finally:
-            self.ready.clear()
-            self.settled.set()
             self._over.set()
+            self._not_ready()
+            self.settled.set()
 
     def _with_beater(self) -> str:
         """Have a beater until it ends; return why it did."""
         ours, theirs = socket.socketpair()
         with theirs:
-            command = [interpreter(), "-m", "holdfast.host.beater", str(theirs.fileno())]
+            # -P: it looks where this process looks, and not first of all in the folder that it happens to be in.
+            command = [interpreter(), "-P", "-m", "holdfast.host.beater", str(theirs.fileno())]
             environment = {**os.environ, URL_VARIABLE: self._begin.url, "PYTHONPATH": import_path()}
             try:
                 beater = subprocess.Popen(  # noqa: S603 - our own interpreter
@@ -162,7 +164,7 @@ class Stay:
             with self._changing:
                 self._line = None
             line.close()
-            self.ready.clear()
+            self._not_ready()
         self._beater, status = None, _reaped(beater, at_once=bool(why))
         return why or f"it ended with status {status}"
 
@@ -207,7 +209,7 @@ class Stay:
             with self._changing:
                 del self._lives[life.worker]
                 if not self._lives:
-                    self.ready.clear()
+                    self._not_ready()
                 self._changing.notify_all()
 
         life = Life(self._app, worker, self._presence, self.beater_pid or 0, ready=self._works, over=over)
@@ -220,6 +222,12 @@ class Stay:
         self._app.events.emit(ready)
         self.ready.set()
         self.settled.set()
+
+    def _not_ready(self) -> None:
+        with self._changing:
+            self.ready.clear()
+            if not (self.stopping.is_set() or self._over.is_set()):
+                self.settled.clear()
 
 
 def import_path() -> str:

@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 
 from holdfast.app import Holdfast
 from holdfast.host.binding import leave_in_order, start_if_serving
-from holdfast.host.host import Host, switched
+from holdfast.host.host import Host
+from holdfast.host.permitted import switched
 from holdfast.host.serving import reloads_here
 
 W = TypeVar("W")

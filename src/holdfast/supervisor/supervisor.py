@@ -101,6 +101,12 @@ class Supervisor:
         if not self._crew.stopping:
             self._crew.begin_stop(host_gone=True)
 
+    def drop_adopted(self) -> None:
+        """Beat no longer for children that live in a process not ours: their leases run out."""
+        for child in self._crew.children():
+            if not (child.process.killable or child.dropped):
+                child.kill_to_stop()
+
     def ready(self) -> int:
         """Return how many children are ready to work."""
         return self._crew.ready()

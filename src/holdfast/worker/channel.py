@@ -46,6 +46,11 @@ class SocketChannel:
             return None
         return _decoder.decode(line) if line.endswith(b"\n") else None
 
+    @property
+    def ended(self) -> bool:
+        """Whether the other side has hung up, and all that it said was received."""
+        return self._reader.at_eof()
+
     def hear_out(self) -> None:
         """Receive what was said so far and then None, whoever still keeps the other end open."""
         with suppress(OSError):  # the other side may have hung up

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from types import FrameType
 
@@ -23,7 +24,7 @@ from msgspec.structs import replace
 from holdfast.events import LoopBlocked
 from holdfast.worker.logtail import OUR_THREADS
 from holdfast.worker.places import place_of, users_frame
-from holdfast.worker.processor import open_waits
+from holdfast.worker.processor import Waits
 from holdfast.worker.whose import Whose, attempt_behind
 
 log = logging.getLogger(__name__)
@@ -54,7 +55,7 @@ class LoopWatch:
         self._loop_thread = threading.get_ident()
         self._busy = threading.Event()
         self._timer: asyncio.TimerHandle | None = None
-        self._waits = open_waits()
+        self._waits = Waits()
         self._turned_at = 0.0
         self._waited = 0.0
         self._places: dict[str, _Place] = {}
@@ -85,7 +86,14 @@ class LoopWatch:
     # -- in a thread of its own ----------------------------------------------------------------------------------
 
     def _look_on(self) -> None:
-        waits_here = open_waits()
+        waits_here = Waits()
+        try:
+            self._look_until_over(waits_here)
+        finally:
+            waits_here.close()
+            self._waits.close()  # here: the loop asks no more when all is over
+
+    def _look_until_over(self, waits_here: Waits) -> None:
         while True:
             self._busy.wait()
             if self._over:
@@ -144,7 +152,8 @@ class LoopWatch:
         place.count += 1
         now = time.monotonic()
         if now - place.told_at >= TELL_EVERY:
-            self._loop.call_soon_threadsafe(self._tell, replace(seen, count=place.count))
+            with suppress(RuntimeError):  # the loop has ended meanwhile
+                self._loop.call_soon_threadsafe(self._tell, replace(seen, count=place.count))
             place.told_at, place.count = now, 0
         if len(self._places) > MOST_PLACES:
             del self._places[next(iter(self._places))]

@@ -47,6 +47,8 @@ def main() -> None:
                 answer(state=host.state, beater=host.beater_pid, threads=[t.name for t in threading.enumerate()])
             case ["fork"]:
                 answer(state=forked_state(host))
+            case ["exec"]:
+                os.execv(sys.executable, [sys.executable, "-c", "input()"])
             case ["exit"]:
                 return
 

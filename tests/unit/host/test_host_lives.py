@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 from hosting import eventually, is_gone
@@ -153,6 +155,55 @@ def test_a_forked_process_has_no_host(hosted, host_script):
     assert script.ask("fork")["state"] == "new"
     assert script.ask("state")["beater"] == beater
     assert hosted.whoami.enqueue().result(timeout=30)[0] == str(script.pid)
+
+
+def test_a_host_that_runs_another_program_has_left_its_jobs(hosted, host_script):
+    """Its number lives on, so nothing tells its end but its lines: the lease is waited for, and no grace before."""
+    script = host_script(grace=60.0, host_test_lease=2)
+    script.start()
+    job = hosted.heedless.enqueue("go")
+    eventually(lambda: began(hosted, "heedless-began"))
+    other = host_script(host_test_lease=2)
+    other.start()
+    script.say("exec")
+    eventually(lambda: began(hosted, "heedless-began") == 2, "the job runs elsewhere", within=20)
+    assert script.process.poll() is None
+    (hosted.HERE / "go").touch()
+    assert job.result(timeout=30) == "2"
+
+
+def test_a_beater_does_not_care_where_it_starts(hosted, host_script):
+    """The folder in which a server is started may have modules that are named as Python's own."""
+    for name in ("random", "socket", "logging"):
+        (hosted.HERE / f"{name}.py").write_text("raise SystemExit('this is not Python')")
+    host_script().start()
+    assert hosted.whoami.enqueue().result(timeout=30)
+
+
+def test_at_its_end_a_process_gets_no_worker(hosted):
+    """Nobody would stop it: that is said at once, and nothing is begun, here or in the background."""
+    lines = (
+        "import atexit, threading",
+        "from host_jobs import app",
+        "from holdfast.host import Host",
+        "host = Host(app)",
+        "def late(begin, *args):",
+        "    try:",
+        "        begin(*args)",
+        "    except Exception as error:",
+        "        print(type(error).__name__, host.state, threading.active_count())",
+        "atexit.register(late, host.start)",
+        "atexit.register(late, app.background, print, 'it runs')",
+        "atexit.register(late, app.background, print, 'it runs')",
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "HOST_TEST_FOLDER": str(hosted.HERE)},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert said.splitlines() == [*["BackgroundClosedError new 1"] * 2, "HoldfastError new 1"]
 
 
 def test_the_end_of_the_interpreter_stops_the_host(hosted, host_script):

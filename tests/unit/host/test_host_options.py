@@ -8,7 +8,7 @@ import pytest
 from holdfast import Holdfast
 from holdfast.errors import ConfigurationError
 from holdfast.host import Host, HostState
-from holdfast.host.host import refuse_greenlets
+from holdfast.host.permitted import refuse_greenlets
 from holdfast.host.targets import find_target
 
 
