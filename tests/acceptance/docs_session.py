@@ -90,7 +90,7 @@ class Session:
             )
 
     def _run(self, command):
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST")}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("HOLDFAST", "PYTEST"))}
         environment = {**kept, "PATH": f"{BIN}{os.pathsep}{kept['PATH']}", "COLUMNS": str(COLUMNS)}
         return subprocess.run(
             command,

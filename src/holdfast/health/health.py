@@ -49,6 +49,8 @@ class Health:
         rate: float = RATE,
         host: Hosting | None = None,
     ) -> None:
+        if not callable(getattr(app, "call", None)):
+            raise ConfigurationError(f"Health is about a Holdfast app, not about a {type(app).__name__}")
         if token is None and not networks:
             raise ConfigurationError(
                 "Health needs a token or networks: behind a proxy on the same machine every peer is this machine,"

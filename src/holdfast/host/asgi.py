@@ -12,6 +12,7 @@ from typing import Any
 
 from holdfast.app import Holdfast
 from holdfast.errors import HoldfastError
+from holdfast.host.given import host_for, refuse_wsgi
 from holdfast.host.host import Host
 from holdfast.host.serving import Verdict, decide_for_server, scene_here
 
@@ -24,12 +25,12 @@ AsgiApp = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 Lifespan = Callable[[Any], AbstractAsyncContextManager[Any]]
 
 
-def lifespan(app: Holdfast, inner: Lifespan | None = None, **options: Any) -> Lifespan:
+def lifespan(app: Holdfast | Host, inner: Lifespan | None = None, **options: Any) -> Lifespan:
     """Return a lifespan for Starlette or FastAPI with a worker for `app` in it, around your own, if you have one.
 
-    `options` are those of `Host`.
+    `options` are those of `Host`; or give a host that you have made.
     """
-    host = Host(app, **options)
+    host = host_for("lifespan", app, options)
 
     @asynccontextmanager
     async def around(web: Any) -> AsyncIterator[Any]:
@@ -42,9 +43,14 @@ def lifespan(app: Holdfast, inner: Lifespan | None = None, **options: Any) -> Li
     return around
 
 
-def bind(web: AsgiApp, app: Holdfast, **options: Any) -> "Bound":
-    """Return `web` with a worker for `app` in each process that serves it; `options` are those of `Host`."""
-    return Bound(web, Host(app, **options))
+def bind(web: AsgiApp, app: Holdfast | Host, **options: Any) -> "Bound":
+    """Return `web` with a worker for `app` in each process that serves it.
+
+    `options` are those of `Host`; or give a host that you have made.
+    """
+    host = host_for("bind", app, options)
+    refuse_wsgi(web)
+    return Bound(web, host)
 
 
 async def _start(host: Host) -> None:

@@ -73,7 +73,7 @@ class Host:
         start_within: Seconds = 30,
     ) -> None:
         if not isinstance(app, Holdfast):
-            raise ConfigurationError(f"a host works for a Holdfast app, not for {app!r:.80}")
+            raise ConfigurationError(f"a host works for a Holdfast app, not for a {type(app).__name__}")
         self.app = app
         self.required = required
         self._start_within = float(as_seconds(start_within))

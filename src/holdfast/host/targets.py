@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
@@ -30,6 +31,10 @@ def find_target(app: Holdfast, given: str | None = None, modules: Mapping[str, M
         module, colon, name = given.partition(":")
         if not (module and colon and name):
             raise ConfigurationError(f"target={given!r} is not MODULE:APP; write e.g. target='shop.jobs:app'")
+        if module not in loaded and not _is_there(module):
+            raise ConfigurationError(
+                f"target={given!r}: there is no module {module!r}; write it as an import in this process would"
+            )
         return Target(given, _folder_of(module, loaded.get(module)))
     homes = [task.fn.__module__ for task in app.tasks.values()]
     found = sorted(_places(app, loaded), key=lambda place: -homes.count(place[0]))
@@ -43,6 +48,14 @@ def find_target(app: Holdfast, given: str | None = None, modules: Mapping[str, M
             " app at the top of a module, or give target='MODULE:APP'"
         )
     return Target("")
+
+
+def _is_there(module: str) -> bool:
+    """Tell whether a module could be imported here. The packages that it is in are."""
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 def _places(app: Holdfast, modules: Mapping[str, ModuleType]) -> Iterator[tuple[str, str]]:

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from holdfast.app import Holdfast
 from holdfast.host.binding import leave_in_order, start_if_serving
+from holdfast.host.given import host_for, refuse_asgi
 from holdfast.host.host import Host
 from holdfast.host.permitted import switched
 from holdfast.host.serving import reloads_here
@@ -13,12 +14,14 @@ from holdfast.host.serving import reloads_here
 W = TypeVar("W")
 
 
-def bind(web: W, app: Holdfast, **options: Any) -> W:
+def bind(web: W, app: Holdfast | Host, **options: Any) -> W:
     """Have a worker for `app` live in each process that serves `web`; return `web`.
 
-    `options` are those of `Host`. With `required` it starts here and now: declare all tasks before.
+    `options` are those of `Host`; or give a host that you have made. With `required` it starts here and now:
+    declare all tasks before.
     """
-    host = Host(app, **options)
+    host = host_for("bind", app, options)
+    refuse_asgi(web)
     start_if_serving(host)
     if callable(getattr(web, "run", None)) and hasattr(web, "wsgi_app"):
         _start_with_run(web, host)

@@ -3,10 +3,13 @@
 import logging
 from collections.abc import Collection
 
+from msgspec.structs import replace
+
 from holdfast import events
 from holdfast.clock import Clock
 from holdfast.watch.levels import Level
 from holdfast.watch.narrator import Narrator
+from holdfast.watch.summary import FirstCompletion
 from holdfast.watch.telling import sentence
 
 log = logging.getLogger("holdfast.events")
@@ -17,7 +20,10 @@ class RecordLines:
 
     def of_event(self, event: events.Event, level: Level) -> str:
         """Write the record."""
-        log.log(level, "%s", sentence(event))
+        hint = ""
+        if isinstance(event, FirstCompletion) and event.hint:  # there is no command line here to say -v on
+            event, hint = replace(event, hint=False), " (the next ones are counted; the level DEBUG shows each)"
+        log.log(level, "%s%s", sentence(event), hint)
         return ""
 
 

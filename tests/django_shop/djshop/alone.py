@@ -11,7 +11,7 @@ from unittest import mock
 
 from django.core.management import call_command
 from django.db import connection, transaction
-from django.test import SimpleTestCase, override_settings
+from django.test import SimpleTestCase, modify_settings, override_settings
 from django_tasks import task_backends
 
 from djshop import shop_tasks as tasks
@@ -25,16 +25,22 @@ from holdfast.host.django.management.commands.holdfast import filled_in, project
 from holdfast.host.django.tasks import HoldfastBackend
 
 
+def transactions_that_are(mode):
+    """Let the database begin its transactions so, as far as the checks can tell."""
+    return mock.patch.dict(connection.settings_dict, {"OPTIONS": {"transaction_mode": mode}})
+
+
 class TestSettings(SimpleTestCase):
     def test_those_of_the_project_are_right(self):
-        self.assertEqual(check_settings(), [])
+        with transactions_that_are("IMMEDIATE"):
+            self.assertEqual(check_settings(), [])
+        self.assertEqual(configured().target, "djshop.jobs:app")
+        self.assertIs(app_of("djshop.jobs:app"), app)
+        self.assertEqual(HoldfastConfig.label, "holdfast")
 
     def test_the_app_is_called_as_its_own_worker_calls_it(self):
         """Else projects that share a store would retire the schedules of each other: they all load one target."""
         self.assertEqual(app_of("djshop.jobs:app").settings.name, "djshop.jobs:app")
-        self.assertEqual(configured().target, "djshop.jobs:app")
-        self.assertIs(app_of("djshop.jobs:app"), app)
-        self.assertEqual(HoldfastConfig.label, "holdfast")
 
     def test_each_mistake_is_told_with_a_remedy(self):
         good = {"APP": "djshop.jobs:app"}
@@ -49,15 +55,28 @@ class TestSettings(SimpleTestCase):
             ({"APP": "djshop.jobs:finds_a_connection"}, "E004", "no app named", "MODULE:APP"),
             ({**good, "EMBEDDED": "yes"}, "E005", "must be True or False, not 'yes'", "requests"),
             ({**good, "OPTIONS": 4}, "E006", "must be a dict, not 4", "concurrency"),
+            ({**good, "OPTIONS": {"queues": "mail=x"}}, "E006", "the weight of 'mail'", "OPTIONS"),
         ):
-            with self.subTest(said), override_settings(HOLDFAST=said):
+            with self.subTest(said), override_settings(HOLDFAST=said), transactions_that_are("IMMEDIATE"):
                 [found] = check_settings()
                 self.assertEqual(found.id, f"holdfast.{number}")
                 self.assertIn(says, found.msg)
                 self.assertIn(remedy.strip(), found.hint)
-                if number != "E004":
+                if says not in {"there is no module 'djshop.gone'", "no app named", "the weight of 'mail'"}:
                     with self.assertRaises(ConfigurationError):
                         configured()
+
+    def test_transactions_that_a_job_would_break_are_told(self):
+        """On SQLite, in the file of the jobs: half of the requests failed so under two processes of a server."""
+        for mode, told in ((None, ["holdfast.W001"]), ("DEFERRED", ["holdfast.W001"]), ("EXCLUSIVE", [])):
+            with self.subTest(mode), transactions_that_are(mode):
+                self.assertEqual([found.id for found in check_settings()], told)
+
+    def test_an_app_that_is_not_installed_is_told(self):
+        """The tasks would be enqueued, and nobody would run them."""
+        with modify_settings(INSTALLED_APPS={"remove": ["holdfast.host.django"]}):
+            [found] = task_backends["default"].check()
+        self.assertEqual(found.id, "holdfast.W002")
 
     def test_the_options_of_a_backend_are_checked(self):
         for options, says in (

@@ -81,6 +81,10 @@ class TestConstruction:
         with pytest.raises(ConfigurationError, match="rate is requests a second"):
             Health(app, token=TOKEN, rate=rate)
 
+    def test_what_is_no_app_is_refused_and_not_shown(self):
+        with pytest.raises(ConfigurationError, match=r"not about a str$"):
+            Health("postgresql://app:secret@db/jobs", token=TOKEN)
+
     def test_the_token_is_not_shown(self, app):
         health = Health(app, token=TOKEN)
         assert TOKEN not in repr(health)

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from contextlib import asynccontextmanager
+from functools import partial
 from types import FunctionType, SimpleNamespace
 
 import pytest
@@ -211,6 +212,50 @@ def test_an_app_is_bound_once(app):
     with pytest.raises(ConfigurationError, match="bind it once"):
         start_if_serving(Host(app), serves)
     start_if_serving(first, serves)
+
+
+@pytest.mark.parametrize("bind", [asgi.lifespan, partial(asgi.bind, object), partial(wsgi.bind, object)])
+class TestWhatIsBound:
+    """The same mistakes are told in the same words, whatever the web app is."""
+
+    def test_an_option_that_does_not_exist_is_refused_by_name(self, app, bind):
+        with pytest.raises(ConfigurationError, match="has no option 'concurency'; did you mean concurrency"):
+            bind(app, concurency=3)
+
+    def test_the_web_app_in_place_of_the_app_is_refused(self, bind):
+        with pytest.raises(ConfigurationError, match=r"not for a SimpleNamespace: write lifespan\(app\)"):
+            bind(SimpleNamespace())
+
+    def test_a_host_has_its_options_already(self, app, bind):
+        with pytest.raises(ConfigurationError, match="give grace to Host"):
+            bind(Host(app), grace=3)
+
+
+async def test_a_host_that_was_made_before_is_bound(app, told):
+    """Others may then ask how it is doing: pages, or a check of health."""
+    host = Host(app)
+    assert asgi.bind(object, host).host is host
+    async with asgi.lifespan(host)("web"):
+        assert told == ["start"]
+    wsgi.bind(object, host)
+    with pytest.raises(ConfigurationError, match="bind it once"):
+        wsgi.bind(object, Host(app))
+
+
+def test_the_other_kind_of_web_app_is_refused(app):
+    """A worker bound like this would never start, or never hear that the server stops."""
+
+    class Starlette:
+        async def __call__(self, scope, receive, send): ...
+
+    class Web(Starlette): ...
+
+    with pytest.raises(
+        ConfigurationError, match=r"a Web is an ASGI app: take bind or lifespan from holdfast\.host\.asgi"
+    ):
+        wsgi.bind(Web(), app)
+    with pytest.raises(ConfigurationError, match=r"is a WSGI app: take bind from holdfast\.host\.wsgi"):
+        asgi.bind(SimpleNamespace(wsgi_app=print), app)
 
 
 def test_nothing_works_where_it_is_not_to(app, monkeypatch):

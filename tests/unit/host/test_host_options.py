@@ -40,8 +40,8 @@ def test_what_makes_no_sense_is_refused(app, options, words):
 
 
 def test_what_is_no_app_is_refused():
-    with pytest.raises(ConfigurationError, match="not for 'app'"):
-        Host("app")
+    with pytest.raises(ConfigurationError, match=r"not for a str$"):
+        Host("postgresql://app:secret@db/jobs")
 
 
 def test_a_store_in_memory_is_refused(app):
@@ -73,6 +73,9 @@ def test_the_module_with_the_tasks_is_what_others_load(app):
     assert (given.name, given.app_dir) == ("shop.web:jobs", "/srv")
     with pytest.raises(ConfigurationError, match="is not MODULE:APP"):
         find_target(app, "shop.web", modules)
+    for mistyped in ("shop.jobz:app", "no_such_module:app", "holdfast.no_such_module:app"):
+        with pytest.raises(ConfigurationError, match="there is no module"):
+            find_target(app, mistyped, modules)
 
 
 def test_a_package_is_imported_from_the_folder_above_it(app):

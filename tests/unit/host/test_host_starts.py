@@ -59,7 +59,7 @@ def test_a_host_works_between_start_and_stop(app):
     def double(number: int) -> int:
         return 2 * number
 
-    host = Host(app, concurrency=2, target="shop.jobs:app")
+    host = Host(app, concurrency=2, target="host_jobs:app")
     assert host.state is HostState.NEW
     with host:
         host.start()

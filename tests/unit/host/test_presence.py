@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from stand_in import Line
@@ -10,7 +10,7 @@ from stand_in import Line
 from holdfast.clock import SystemClock
 from holdfast.codec import NO_SECRETS
 from holdfast.core.job import Claim, ClaimRef
-from holdfast.events import Events, StoreAway, StoreBack
+from holdfast.events import Events, JobCompleted, StoreAway, StoreBack
 from holdfast.host.life import AttemptLocks
 from holdfast.host.presence import Presence
 from holdfast.locks.holding import Holding
@@ -112,6 +112,16 @@ def test_events_are_records_of_the_hosts_own_log(caplog):
         events.emit(StoreBack(1.0))
     assert [(record.name, record.levelname) for record in caplog.records] == [("holdfast.events", "WARNING")]
     assert "no route" in caplog.text
+
+
+def test_how_to_see_more_is_said_as_the_host_would_do_it(caplog):
+    """There is no command line to add an option to."""
+    events = Events()
+    with caplog.at_level(logging.INFO):
+        tell_in_records(events, SystemClock())
+        events.emit(JobCompleted("01a1e37f-cbb8-750c-8094-080db6ae4513", "pack", "default", 1, 5, timedelta(0)))
+    assert "the level DEBUG shows each" in caplog.text
+    assert "-v" not in caplog.text
 
 
 async def test_only_locks_of_handlers_are_kept_by_the_beater(tmp_path):

@@ -1,25 +1,60 @@
 """The system checks: `manage.py check` tells what is wrong with HOLDFAST, each with a remedy."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings  # type: ignore[import-untyped]
 from django.core.checks import CheckMessage, Error  # type: ignore[import-untyped]
+from django.core.checks import Warning as Doubt
+from django.db import connections  # type: ignore[import-untyped]
 
+from holdfast.app import Holdfast
 from holdfast.errors import ConfigurationError
 from holdfast.host.django.configured import app_of, problems_of
+from holdfast.store.open import public_name
 
 
 def check_settings(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:  # noqa: ARG001 - Django's signature
     """Return what is wrong with the settings, the app that they name included."""
     said: Any = getattr(settings, "HOLDFAST", None)
     found = [Error(each.says, hint=each.hint, id=f"holdfast.{each.id}") for each in problems_of(said)]
-    return found or list(_problems_of_app(said["APP"]))
+    return found or list(_problems_of_app(said["APP"], said.get("OPTIONS", {})))
 
 
-def _problems_of_app(target: str) -> Iterator[CheckMessage]:
+def _problems_of_app(target: str, options: Any) -> Iterator[CheckMessage]:
     try:
-        app_of(target)
+        app = app_of(target)
     except ConfigurationError as error:
         hint = "HOLDFAST['APP'] is 'MODULE:APP', as in 'shop.jobs:app'"
         yield Error(str(error), hint=hint, id="holdfast.E004")
+        return
+    if options:
+        yield from _problems_of_values(app, options)
+    yield from _doubts_about_databases(app)
+
+
+def _problems_of_values(app: Holdfast, options: Any) -> Iterator[CheckMessage]:
+    from holdfast.host.host import Host  # noqa: PLC0415 - only who says something of it loads it
+
+    try:
+        Host(app, **options)
+    except ConfigurationError as error:
+        yield Error(str(error), hint="it is in HOLDFAST['OPTIONS']", id="holdfast.E006")
+
+
+def _doubts_about_databases(app: Holdfast) -> Iterator[CheckMessage]:
+    """Yield what will fail beside a worker: SQLite refuses a write after a read if somebody wrote in between."""
+    if not app.settings.url.startswith("sqlite:"):
+        return
+    jobs = Path(public_name(app.settings.url)).resolve()
+    for alias in connections:
+        said = connections[alias].settings_dict
+        begins = str(said.get("OPTIONS", {}).get("transaction_mode") or "DEFERRED")
+        if connections[alias].vendor == "sqlite" and Path(said["NAME"]).resolve() == jobs and begins == "DEFERRED":
+            yield Doubt(
+                f"DATABASES[{alias!r}] has the jobs in its file: a transaction that reads before it writes fails"
+                " with 'database is locked' if a job is written in between",
+                hint='add "OPTIONS": {"transaction_mode": "IMMEDIATE"} to it',
+                id="holdfast.W001",
+            )

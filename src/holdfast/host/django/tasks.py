@@ -5,7 +5,9 @@ from functools import cached_property, partial
 from inspect import iscoroutinefunction
 from typing import Any
 
+from django.apps import apps  # type: ignore[import-untyped]
 from django.core.checks import CheckMessage, Error  # type: ignore[import-untyped]
+from django.core.checks import Warning as Doubt
 from django.db import DEFAULT_DB_ALIAS, connections, transaction  # type: ignore[import-untyped]
 from django.utils import timezone  # type: ignore[import-untyped]
 
@@ -138,6 +140,9 @@ class HoldfastBackend(BaseTaskBackend):  # type: ignore[misc]
                 _ = self.app
         except ConfigurationError as error:
             yield Error(str(error), hint="see the how-to about Django", id="holdfast.E007")
+        if not apps.is_installed("holdfast.host.django"):
+            says = "'holdfast.host.django' is not in INSTALLED_APPS: tasks are enqueued, and nothing here runs them"
+            yield Doubt(says, hint="add it there", id="holdfast.W002")
 
     @property
     def _database(self) -> str:
