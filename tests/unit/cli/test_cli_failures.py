@@ -27,10 +27,9 @@ DATA_COMMANDS = [
         *NEEDED.get(path, ("some-id",) if any(isinstance(each, click.Argument) for each in command.params) else ()),
     )
     for path, command in leaf_commands()
-    # Those of an app, and the one that makes stores, have tests of their own.
-    if path
-    not in {("up",), ("worker",), ("check",), ("doctor",), ("migrate",), ("bench", "game"), ("schedules", "sync")}
-    and path[0] != "service"
+    # Those of an app, the one that makes stores, and those that go on without one have tests of their own.
+    if path not in {("bench", "game"), ("schedules", "sync")}
+    and path[0] not in {"up", "worker", "check", "doctor", "migrate", "health", "keepalive", "service"}
 ]
 
 

@@ -77,4 +77,4 @@ def test_a_token_that_could_be_guessed_is_not_repeated(holdfast, tmp_path):
 
 def test_a_port_that_is_taken_is_told(holdfast):
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        assert_refused(holdfast("health", "--port", str(taken.getsockname()[1])), FAILED, "in use")
+        assert_refused(holdfast("health", "--port", str(taken.getsockname()[1])), USAGE, "in use")
