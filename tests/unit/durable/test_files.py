@@ -4,8 +4,10 @@ import asyncio
 import hashlib
 import os
 import stat
+import tempfile
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,7 @@ from holdfast.durable.shelf import Shelf
 from holdfast.errors import PayloadError, WorkerBuriedError
 from holdfast.settings import Settings
 from holdfast.store.files import shelf_of
+from holdfast.store.memory import door as memory_door
 from holdfast.testing import HoldfastKit
 
 REF = ClaimRef("0197b1c2-7d1e-7c3a-9f60-5a4b3c2d1e0f", 3)
@@ -292,6 +295,22 @@ def test_a_name_that_two_threads_save_is_one_of_the_two(monkeypatch: pytest.Monk
         saved = handle.files()["same"]
         assert saved.sha256 == hashlib.sha256(saved.path.read_bytes()).hexdigest()
         assert list(saved.path.parent.iterdir()) == [saved.path]
+
+
+def test_threads_that_save_at_once_share_one_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also the first two of a process: each has looked for it before the other has made it."""
+    monkeypatch.setattr(memory_door, "_FOLDERS", {})
+    make, both = tempfile.mkdtemp, threading.Barrier(2)
+
+    def make_together(**options: Any) -> str:
+        both.wait(30)
+        return make(**options)
+
+    monkeypatch.setattr(tempfile, "mkdtemp", make_together)
+    with ThreadPoolExecutor(2) as threads:
+        first, second = threads.map(lambda _: memory_door.DOOR.files_beside("memory://"), range(2))
+    assert first == second
+    assert first.is_dir()
 
 
 def test_an_attempt_that_has_lost_its_job_changes_no_file() -> None:

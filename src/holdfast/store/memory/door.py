@@ -4,7 +4,6 @@ import atexit
 import os
 import shutil
 import tempfile
-from functools import cache
 from pathlib import Path
 
 from holdfast.clock import Clock
@@ -56,17 +55,25 @@ class MemoryDoor:
         """Return nothing: there are no tables."""
 
 
-@cache
+_FOLDERS: dict[int, Path] = {}
+
+
 def _passing_folder(pid: int) -> Path:
-    """Make the folder of a process; it goes at its end. A process that was forked has another one."""
-    folder = tempfile.mkdtemp(prefix="holdfast-files-")
+    """Return the folder of a process; it goes at its end. A process that was forked has another one."""
+    if (known := _FOLDERS.get(pid)) is not None:
+        return known
+    made = Path(tempfile.mkdtemp(prefix="holdfast-files-"))
+    folder = _FOLDERS.setdefault(pid, made)
+    if folder is not made:  # another thread was first, and a lock would not outlive a fork
+        made.rmdir()
+        return folder
 
     def remove() -> None:
         if os.getpid() == pid:
             shutil.rmtree(folder, ignore_errors=True)
 
     atexit.register(remove)
-    return Path(folder)
+    return folder
 
 
 DOOR = MemoryDoor()
