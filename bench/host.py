@@ -22,7 +22,7 @@ AIM = 1.3
 """The p95 with gates by that of an idle process should be at most this."""
 
 MODES = ("idle", "gated", "gated, long turns", "ungated")
-"""With gates and Python's own turns of 5 ms it is measured too: the shorter ones are for users to choose."""
+"""With gates and Python's own turns of 5 ms it is measured too: the shorter ones can be declined."""
 
 PACE = 0.02
 """Seconds from the beginning of a request to that of the next."""

@@ -1,13 +1,12 @@
 """A web app with a heavy mix of jobs in its process: BENCH_MODE says whether there are any, and whether gates hold.
 
 A request waits for a pretended database and renders a page; jobs keep the interpreter busy, wait, and make JSON.
-With gates one at a time may keep it busy, and, as docs/howto/share-the-machine.md says, threads take shorter turns.
+With gates one at a time may keep it busy, and threads take shorter turns, as docs/howto/share-the-machine.md says.
 """
 
 import asyncio
 import json
 import os
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -17,6 +16,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from holdfast import Holdfast
+from holdfast.gates.adaptive import TURN
 from holdfast.host.asgi import lifespan
 
 MODE = os.environ["BENCH_MODE"]
@@ -33,9 +33,8 @@ ROWS = [{"id": number, "name": f"customer {number}", "orders": list(range(10))} 
 app = Holdfast(concurrency=AT_ONCE)
 gated = MODE in {"gated", "gated, long turns"}
 busy = app.gate("interpreter", 1) if gated else None
-adaptive = app.adaptive(lag=0.01, lowest=1) if gated else None
-if MODE == "gated":
-    sys.setswitchinterval(0.0005)
+turn = None if MODE == "gated, long turns" else TURN
+adaptive = app.adaptive(lag=0.01, lowest=1, turn=turn) if gated else None
 done = 0
 
 

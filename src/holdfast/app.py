@@ -24,7 +24,7 @@ from holdfast.decorator import Beside, TaskDecorator
 from holdfast.durable.shelf import Shelf
 from holdfast.errors import ConfigurationError
 from holdfast.events import Events
-from holdfast.gates.adaptive import Adaptive
+from holdfast.gates.adaptive import TURN, Adaptive
 from holdfast.gates.limit import Peaks
 from holdfast.gates.limits import DeclaredLimits, Gate, Limits
 from holdfast.hooks import Lifespan, Middleware, check_lifespan, check_middleware
@@ -267,12 +267,19 @@ class Holdfast(Reach):
         self._limits.peak(peak)
 
     @options_of("app.adaptive")
-    def adaptive(self, *, lag: Seconds | None = 0.05, latency: Seconds | None = None, lowest: int = 1) -> Adaptive:
+    def adaptive(
+        self,
+        *,
+        lag: Seconds | None = 0.05,
+        latency: Seconds | None = None,
+        lowest: int = 1,
+        turn: Seconds | None = TURN,
+    ) -> Adaptive:
         """Declare that fewer jobs run at a time while the host's event loop lags, or its requests take too long.
 
         The limits are seconds. What is returned is told of both: see `holdfast.gates.adaptive.Adaptive`.
         """
-        return self._limits.adapt(Adaptive(lag, latency, lowest))
+        return self._limits.adapt(Adaptive(lag, latency, lowest, turn))
 
     @property
     def recycle_rules(self) -> RecycleRules:

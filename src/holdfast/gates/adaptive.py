@@ -23,6 +23,9 @@ BLOCKED = 1.0
 """Seconds after which a loop that does not come to anything is no outlier: it counts once more for each of them."""
 
 _KEPT = 256
+TURN = 0.0005
+"""Seconds for which a thread may keep the interpreter from the others, in a host that gives way to requests."""
+
 _EXAMPLE = "as in app.adaptive(lag=0.05, latency=0.2, lowest=1)"
 
 _Message = MutableMapping[str, Any]
@@ -36,7 +39,8 @@ class Adaptive:
     """Lets fewer jobs run at a time in a process while its event loop lags, or its requests take too long.
 
     `lag` and `latency` are limits in seconds, None for one that does not matter; `lowest` is how many jobs may
-    always run. It goes by what it is told: by `watch_loop`, and by `observe` or one of the middlewares.
+    always run. It goes by what it is told: by `watch_loop`, and by `observe` or one of the middlewares. While a
+    host works, threads take turns of `turn` seconds at the interpreter (None: as Python has it).
     """
 
     def __init__(
@@ -44,10 +48,12 @@ class Adaptive:
         lag: Seconds | None = 0.05,
         latency: Seconds | None = None,
         lowest: int = 1,
+        turn: Seconds | None = TURN,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.lag, self.latency = (_checked(name, given) for name, given in (("lag", lag), ("latency", latency)))
+        limits = (("lag", lag), ("latency", latency), ("turn", turn))
+        self.lag, self.latency, self.turn = (_checked(name, given) for name, given in limits)
         if self.lag is None and self.latency is None:
             raise ConfigurationError(f"app.adaptive needs a limit: lag, latency or both, {_EXAMPLE}")
         if not is_int(lowest) or lowest < 1:

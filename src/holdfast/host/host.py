@@ -24,6 +24,7 @@ from holdfast.host.messages import Begin
 from holdfast.host.permitted import in_our_own_process, refuse_greenlets, switched
 from holdfast.host.stay import Stay
 from holdfast.host.targets import find_target
+from holdfast.host.turns import ShorterTurns
 from holdfast.policy import Seconds
 from holdfast.policy.reading import as_seconds
 from holdfast.settings import Loaded
@@ -136,6 +137,8 @@ class Host:
             self._stay, self._off, self._was_stopped = stay, False, False
             _RUNNING[id(self.app)] = self
             self.app.background.open()
+            adaptive = self.app.limits.adaptive
+            self._turns.begin(None if adaptive is None else adaptive.turn)
         if self.required:
             self._demand(stay)
 
@@ -160,6 +163,7 @@ class Host:
             stay.stop(allowed)
             beside.join()
             if self._stay is stay:
+                self._turns.end()
                 self._stay, self._was_stopped = None, True
                 _RUNNING.pop(id(self.app), None)
 
@@ -221,6 +225,7 @@ class Host:
 
     def _begin_anew(self) -> None:
         self._stay = None
+        self._turns = ShorterTurns()
         self._was_stopped = False
         self._changing = threading.RLock()  # a signal handler may stop it in the middle of a stop
 
