@@ -279,7 +279,7 @@ class World:
         """See that nobody is given up while its code can run, nor because only the store was away."""
         process, now = self.worker_process[worker], self.clock.boot()
         since_outage = now - self._long_outage_ended_at
-        if not process.alive:
+        if process.exit.done():  # alive it may be once more, after the play
             return
         if death.kind is not DeathKind.VANISHED:
             self.violate(f"claims of {process.name} were given back while it ran")
