@@ -1,0 +1,1 @@
+"""The JSON API, made from the operations, and the document that describes it."""

@@ -1,0 +1,1 @@
+"""Pages for people: what operations answer, as HTML that stays up to date by itself."""
