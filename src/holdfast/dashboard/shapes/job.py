@@ -59,8 +59,8 @@ class WhySeen(Told, frozen=True, kw_only=True):
 class JobSeen(Told, frozen=True, kw_only=True):
     """A job with its story. `can` names the operations that make sense in its state.
 
-    `parameters` are those of its task, where workers have told of them; `edited_from` is the dead job of which it is
-    the corrected copy.
+    `parameters` are those of its task, where workers have told of them; `edited_from` is the dead job of which it
+    is the corrected copy.
     """
 
     now: datetime
@@ -115,7 +115,8 @@ class SignalAsked(WithId, frozen=True, kw_only=True):
 class CloneAsked(WithId, frozen=True, kw_only=True):
     """A new job like this one, but for what is said here. Secret arguments that are not given are kept.
 
-    `args` are all arguments that are not secret; null leaves them as they are. `new_id` makes a repetition harmless.
+    `args` are all arguments that are not secret; null leaves them as they are. `new_id`, a UUIDv7 made by whoever
+    asks, makes a repetition harmless.
     """
 
     args: Arguments | None = None

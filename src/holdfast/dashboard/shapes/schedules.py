@@ -100,8 +100,8 @@ class SchedulePauseAsked(Named, frozen=True, kw_only=True):
 class ScheduleEditAsked(Named, frozen=True, kw_only=True):
     """What is to change about a schedule; null stays as it is.
 
-    `cron` or `every` (seconds) with `tz` take the place of its times; `rule` of all of its rule, as `schedules.show`
-    has it. `args` are all arguments that are not secret.
+    `cron` or `every` (seconds) with `tz` take the place of its times; `rule` of all of its rule, as
+    `schedules.show` has it. `args` are all arguments that are not secret.
     """
 
     cron: Word | None = None
