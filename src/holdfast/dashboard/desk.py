@@ -99,7 +99,9 @@ class Desk:
 
     async def _write_down(self, operation: Operation[Asked, Answer], asked: Asked, error: str | None) -> None:
         now = (await self.ask(self.verbs.due_records(Kind.SCHEDULE, timedelta(), 0))).now
-        entry = Entry(now, self.user.name, operation.name, _told(asked), self._before, self._after, error, self._by)
+        entry = Entry(
+            now, self.user.name, operation.name, _told(asked), self._before, self._after, error, self._by
+        )
         await self.ask(write_down(self.verbs, entry))
 
 
