@@ -17,7 +17,7 @@ LAYERS = [
     {"worker", "watch"},
     {"incidents"},
     {"background", "supervisor"},
-    {"app", "health"},
+    {"app", "dashboard", "health"},
     {"bench"},
     {"child", "cli"},
     {"host"},
