@@ -18,7 +18,7 @@ LAYERS = [
     {"incidents"},
     {"views"},
     {"background", "supervisor"},
-    {"app", "health", "dashboard"},
+    {"app", "dashboard", "health"},
     {"bench"},
     {"child", "cli"},
     {"host"},

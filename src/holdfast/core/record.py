@@ -32,6 +32,8 @@ class Kind(StrEnum):
     """Who may do what only one machine of the fleet may do at a time, and until when."""
     LOCK = "lock"
     """Who holds a lock or a place of a semaphore, who waits for it, and the last token; forgotten long after."""
+    AUDIT = "audit"
+    """Some of what was done by people through the dashboard, and by whom."""
 
 
 class Record(msgspec.Struct, frozen=True):
