@@ -8,6 +8,7 @@ import msgspec
 from holdfast.core.job import Job
 from holdfast.core.record import Record
 from holdfast.core.states import State
+from holdfast.core.vitals import Vitals
 from holdfast.store.beating import WorkerInfo
 
 
@@ -50,7 +51,10 @@ class Queue(msgspec.Struct, frozen=True):
 
 
 class Worker(msgspec.Struct, frozen=True):
-    """A registered worker as anyone may look at it. `beat_age` is the time since its last beat."""
+    """A registered worker as anyone may look at it. `beat_age` is the time since its last beat.
+
+    `vitals` is how it was then; None where no beat has told, as those of older releases do not.
+    """
 
     info: WorkerInfo
     started_at: datetime
@@ -58,6 +62,7 @@ class Worker(msgspec.Struct, frozen=True):
     condemned: bool
     held: int
     running: int
+    vitals: Vitals | None = None
 
     @property
     def is_live(self) -> bool:

@@ -23,6 +23,7 @@ from holdfast.core.job import Attempt, Cancellation, ClaimRef, Ending, Glance, J
 from holdfast.core.memo import Memo, Save
 from holdfast.core.record import Change, Fire, Kind, Record
 from holdfast.core.states import State
+from holdfast.core.vitals import Vitals
 from holdfast.store.beating import BURIED_KEPT, BeatAnswer, LeaseClock, Turn, WorkerBeat, WorkerInfo
 from holdfast.store.claiming import ClaimAnswer, ClaimRequest, priorities_in_turn
 from holdfast.store.looking import DueRecords, JobFilter, Queue, QueueAge, QueueAges, Situation, Worker
@@ -42,6 +43,7 @@ __all__ = [
     "Situation",
     "Store",
     "Turn",
+    "Vitals",
     "Worker",
     "WorkerBeat",
     "WorkerInfo",
@@ -240,7 +242,10 @@ class Store(Protocol):
         ...
 
     def beat(self, beats: Sequence[WorkerBeat]) -> Verb[BeatAnswer]:
-        """Renew leases: refused to a condemned or unregistered worker, granted to any other, however late."""
+        """Renew leases: refused to a condemned or unregistered worker, granted to any other, however late.
+
+        What a refused beat tells is not kept.
+        """
         ...
 
     def reconcile(self, beat: WorkerBeat) -> Verb[tuple[ClaimRef, ...]]:

@@ -52,6 +52,7 @@ class Link:
             suspects_wait=suspects_wait,
             heed=self._heed,
             witness=ports.witness,
+            memory=ports.memory,
         )
         self.wards = Wards(calls, clock)
         self._any_registered = False
@@ -69,6 +70,7 @@ class Link:
             queues=queues,
             concurrency=settings.concurrency,
         )
+        child.slots = settings.concurrency
         # At first, what does not pass is a reason not to start; later, to try on.
         passing = (StoreError,) if self._any_registered else PASSING
         await self.calls.until_answered(partial(self.calls.verbs.register, info), passing)

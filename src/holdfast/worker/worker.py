@@ -107,6 +107,7 @@ class Worker:
         self._over = asyncio.Event()
         self._ending: asyncio.Task[None] | None = None
         self._ends_at = math.inf
+        self._lag: float | None = None
         self._group: asyncio.TaskGroup
         self._loop = asyncio.get_running_loop()
         self._context = copy_context()
@@ -317,12 +318,13 @@ class Worker:
         every = min(1.0, self._settings.hang_limit / 10)
         while True:
             self._say_alive()
+            due_at = self._loop.time() + every
             await asyncio.sleep(every)
+            self._lag = round(max(self._loop.time() - due_at, 0.0), 3)
 
     def _say_alive(self, *, beat_now: bool = False) -> None:
-        self._ports.channel.send(
-            Pulse(self._calls.unanswered_for, self._turns.polled_at, beat_now, self._load.ended_so_far)
-        )
+        unanswered_for, ended = self._calls.unanswered_for, self._load.ended_so_far
+        self._ports.channel.send(Pulse(unanswered_for, self._turns.polled_at, beat_now, ended, self._lag))
 
     # -- the way of a claim ----------------------------------------------------------------------------------
 

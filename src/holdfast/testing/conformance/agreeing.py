@@ -15,7 +15,7 @@ from holdfast.core.record import Change, Decision, Fire, FireCause, Kind
 from holdfast.core.states import CLAIMED, ENDINGS, Move, Reason, State
 from holdfast.errors import HoldfastError
 from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.protocol import ClaimAnswer, ClaimRequest, JobFilter, Store, WorkerBeat, WorkerInfo
+from holdfast.store.protocol import ClaimAnswer, ClaimRequest, JobFilter, Store, Vitals, WorkerBeat, WorkerInfo
 from holdfast.store.verb import Verb
 from holdfast.testing.conformance.harness import KNOWN, LEASE, TASK, Harness, new_save
 
@@ -266,7 +266,7 @@ class History:
         calling = self._random.sample(self._workers, self._random.randint(1, len(self._workers)))
         polled_at = self._model.clock.now() - self._span()
         beats = [
-            WorkerBeat(worker, self._calls - 1, polled_at=self._random.choice((None, polled_at)))
+            WorkerBeat(worker, self._calls - 1, frozenset(), self._random.choice((None, polled_at)), self._vitals())
             for worker in calling
         ]
         self._ask(lambda verbs: verbs.beat(beats))
@@ -317,6 +317,9 @@ class History:
     def _limit(self) -> dict[str, Any]:
         limit = {"start_within": timedelta(seconds=2), "on_late": self._random.choice(list(OnLate))}
         return self._random.choice(({}, limit))
+
+    def _vitals(self) -> Vitals | None:
+        return self._random.choice((None, Vitals(self._random.randrange(2**40), self._calls)))
 
     def _key(self) -> str | None:
         return self._random.choice((None, "j", "k", "k"))

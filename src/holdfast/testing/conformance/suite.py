@@ -30,6 +30,7 @@ from holdfast.testing.conformance.signalling import Signalling
 from holdfast.testing.conformance.suspending import Suspending
 from holdfast.testing.conformance.tagging import Tagging
 from holdfast.testing.conformance.taking_turns import TakingTurns, TellingOfPolls, TellingOfRecords
+from holdfast.testing.conformance.vitals import TellingHowTheyAre
 from holdfast.testing.conformance.waiting import Adopting, Closing, Pausing
 
 
@@ -52,6 +53,7 @@ class StoreConformance(
     TakingTurns,
     TellingOfPolls,
     TellingOfRecords,
+    TellingHowTheyAre,
     Reconciling,
     Cancelling,
     Reviving,
