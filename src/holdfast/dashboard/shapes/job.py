@@ -88,6 +88,7 @@ class JobSeen(Told, frozen=True, kw_only=True):
     can: tuple[str, ...]
     parameters: tuple[ParameterSeen, ...] | None = None
     edited_from: str | None = None
+    cloned_from: str | None = None
 
 
 class JobDone(Told, frozen=True, kw_only=True):
@@ -130,4 +131,3 @@ class EditAsked(WithId, frozen=True, kw_only=True):
     """A dead job is to be tried again with these arguments; masked secrets that stay keep their stored value."""
 
     args: Arguments
-    new_id: Word | None = None

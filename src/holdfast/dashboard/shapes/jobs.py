@@ -72,14 +72,16 @@ class JobRow(Told, frozen=True, kw_only=True):
 class JobsSeen(Told, frozen=True, kw_only=True):
     """One page of jobs. `next` is where the next page starts, null on the last.
 
-    Where not all jobs could be looked at, `span` is how many of the newest were, at most. `tasks` and `queues` are
-    the names that are known, to choose from.
+    Where text or fingerprint are looked for, `span` is how many of the newest jobs are looked at for one page; and
+    `bounded` means that the look ended there, and goes on at `next`. `tasks` and `queues` are the names that are
+    known, to choose from.
     """
 
     now: datetime
     rows: tuple[JobRow, ...]
     next: str | None = None
     span: int | None = None
+    bounded: bool = False
     tasks: tuple[str, ...] = ()
     queues: tuple[str, ...] = ()
 

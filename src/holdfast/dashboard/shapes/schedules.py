@@ -25,11 +25,12 @@ class FireSeen(Told, frozen=True, kw_only=True):
 
 
 class UpcomingSeen(Told, frozen=True, kw_only=True):
-    """A planned time to come. `excluded` says why it will not be fired."""
+    """A planned time to come. `excluded` says why it will not be fired, `note` what changed clocks do to it."""
 
     planned: datetime
     run_at: datetime
     excluded: str | None = None
+    note: str | None = None
 
 
 class RunSeen(Told, frozen=True, kw_only=True):
