@@ -25,7 +25,7 @@ from holdfast.core.record import Change, Fire, Kind, Record
 from holdfast.core.states import State
 from holdfast.store.beating import BURIED_KEPT, BeatAnswer, LeaseClock, Turn, WorkerBeat, WorkerInfo
 from holdfast.store.claiming import ClaimAnswer, ClaimRequest, priorities_in_turn
-from holdfast.store.looking import DueRecords, JobFilter, Queue, QueueAge, QueueAges, Situation, Worker
+from holdfast.store.looking import DueRecords, JobFilter, JobPage, Queue, QueueAge, QueueAges, Situation, Worker
 from holdfast.store.verb import Verb
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "ClaimRequest",
     "DueRecords",
     "JobFilter",
+    "JobPage",
     "LeaseClock",
     "Queue",
     "QueueAge",
@@ -91,6 +92,15 @@ class Store(Protocol):
         """Return one page of jobs, newest id first."""
         ...
 
+    def search_jobs(self, which: JobFilter, span: int) -> Verb[JobPage]:
+        """Return one page of jobs, newest id first, after a look at no more than some `span` of them.
+
+        For what no index leads to, such as a rare task: `list_jobs` passes over all jobs that are not wanted. Which
+        jobs it looks at is the store's own affair: all of them, or only those of a state, a tag, a key. From page
+        to page by `next` every wanted job is found, once.
+        """
+        ...
+
     def history(self, job_id: str) -> Verb[tuple[Attempt, ...]]:
         """Return every claim of the job by fence, the present one included."""
         ...
@@ -125,6 +135,13 @@ class Store(Protocol):
         """
         ...
 
+    def reschedule(self, job_id: str, run_at: datetime) -> Verb[None]:
+        """Let a scheduled or ready job be due at another time, which may be past; all else of it stays.
+
+        Raises JobNotFoundError; JobStateError from any other state, and of a job that is suspended (`core.memo`).
+        """
+        ...
+
     def discard(self, job_id: str) -> Verb[None]:
         """End a dead job as cancelled(discarded). Raises JobNotFoundError or JobStateError."""
         ...
@@ -138,7 +155,7 @@ class Store(Protocol):
         ...
 
     def queues(self) -> Verb[tuple[Queue, ...]]:
-        """Return every queue that holds jobs or is paused, by name."""
+        """Return every queue that holds jobs or is paused, by name. Costs no more with many finished jobs."""
         ...
 
     def workers(self) -> Verb[tuple[Worker, ...]]:
@@ -150,7 +167,7 @@ class Store(Protocol):
         ...
 
     def count(self) -> Verb[Mapping[State, int]]:
-        """Return how many jobs are in each state, zeros included."""
+        """Return how many jobs are in each state, zeros included. Costs no more with many finished jobs."""
         ...
 
     def situation(self, job_id: str) -> Verb[Situation | None]:
