@@ -26,7 +26,7 @@ from holdfast.core.states import State
 from holdfast.core.vitals import Vitals
 from holdfast.store.beating import BURIED_KEPT, BeatAnswer, LeaseClock, Turn, WorkerBeat, WorkerInfo
 from holdfast.store.claiming import ClaimAnswer, ClaimRequest, priorities_in_turn
-from holdfast.store.looking import DueRecords, JobFilter, Queue, QueueAge, QueueAges, Situation, Worker
+from holdfast.store.looking import DueRecords, JobFilter, JobPage, Queue, QueueAge, QueueAges, Situation, Worker
 from holdfast.store.verb import Verb
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "ClaimRequest",
     "DueRecords",
     "JobFilter",
+    "JobPage",
     "LeaseClock",
     "Queue",
     "QueueAge",
@@ -93,6 +94,15 @@ class Store(Protocol):
         """Return one page of jobs, newest id first."""
         ...
 
+    def search_jobs(self, which: JobFilter, span: int) -> Verb[JobPage]:
+        """Return one page of jobs, newest id first, after a look at no more than some `span` of them.
+
+        For what no index leads to, such as a rare task: `list_jobs` passes over all jobs that are not wanted. Which
+        jobs it looks at is the store's own affair: all of them, or only those of a state, a tag, a key. From page
+        to page by `next` every wanted job is found, once.
+        """
+        ...
+
     def history(self, job_id: str) -> Verb[tuple[Attempt, ...]]:
         """Return every claim of the job by fence, the present one included."""
         ...
@@ -127,6 +137,13 @@ class Store(Protocol):
         """
         ...
 
+    def reschedule(self, job_id: str, run_at: datetime) -> Verb[None]:
+        """Let a scheduled or ready job be due at another time, which may be past; all else of it stays.
+
+        Raises JobNotFoundError; JobStateError from any other state, and of a job that is suspended (`core.memo`).
+        """
+        ...
+
     def discard(self, job_id: str) -> Verb[None]:
         """End a dead job as cancelled(discarded). Raises JobNotFoundError or JobStateError."""
         ...
@@ -140,7 +157,7 @@ class Store(Protocol):
         ...
 
     def queues(self) -> Verb[tuple[Queue, ...]]:
-        """Return every queue that holds jobs or is paused, by name."""
+        """Return every queue that holds jobs or is paused, by name. Costs no more with many finished jobs."""
         ...
 
     def workers(self) -> Verb[tuple[Worker, ...]]:
@@ -152,7 +169,7 @@ class Store(Protocol):
         ...
 
     def count(self) -> Verb[Mapping[State, int]]:
-        """Return how many jobs are in each state, zeros included."""
+        """Return how many jobs are in each state, zeros included. Costs no more with many finished jobs."""
         ...
 
     def situation(self, job_id: str) -> Verb[Situation | None]:

@@ -10,9 +10,7 @@ from holdfast.dashboard.shapes.audit import AuditAsked, AuditSeen, EntrySeen
 async def list_audit(desk: Desk, asked: AuditAsked) -> AuditSeen:
     """List what was done by whom, the newest first."""
     page = await desk.ask(
-        read_trail(
-            desk.verbs, asked.before or None, limit=asked.limit, who=asked.who or "", what=asked.what or ""
-        )
+        read_trail(desk.verbs, asked.before or None, limit=asked.limit, who=asked.who or "", what=asked.what or "")
     )
     entries = tuple(
         EntrySeen(

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-
 import msgspec
 
 from holdfast.core.record import Fire, Kind, Record
@@ -34,8 +33,6 @@ _A_MOMENT = timedelta(microseconds=1)
 _NEXT = 10
 _FIRES = 50
 _MOST_RUNS = 100
-
-
 
 
 @reads("schedules.list", "/schedules")

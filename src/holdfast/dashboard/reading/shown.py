@@ -87,9 +87,7 @@ def written_seen(written: Written) -> WrittenSeen:
             StepSeen(name=each.name, version=each.version, value=_told(each.told)) for each in written.steps
         ),
         waits=tuple(
-            WaitSeen(
-                name=each.name, number=each.number, until=each.until, how=each.how, value=_told(each.told)
-            )
+            WaitSeen(name=each.name, number=each.number, until=each.until, how=each.how, value=_told(each.told))
             for each in written.waits
         ),
         signals=tuple(
@@ -97,9 +95,7 @@ def written_seen(written: Written) -> WrittenSeen:
             for each in written.signals
         ),
         files=tuple(
-            FileSeen(
-                name=each.name, size=each.size, sha256=each.sha256, saved_at=each.saved_at, place=each.place
-            )
+            FileSeen(name=each.name, size=each.size, sha256=each.sha256, saved_at=each.saved_at, place=each.place)
             for each in written.files
         ),
         unreadable=tuple(written.unreadable),

@@ -65,7 +65,7 @@ class History:
     def step(self) -> None:
         """Do something, and expect the same answers."""
         often = (self._enqueue, self._enqueue, self._claim, self._claim, self._finish, self._finish, self._change)
-        seldom = (self._cancel, self._requeue, self._start, self._progress, self._save, self._signal)
+        seldom = (self._cancel, self._requeue, self._reschedule, self._start, self._progress, self._save, self._signal)
         supervisors = (self._beat, self._reconcile)
         rare = (self._bury, self._vanish, self._discard, self._pause, self._sweep, self._retire)
         self._random.choice([*often, *often, *seldom, *supervisors, *rare])()
@@ -118,6 +118,10 @@ class History:
     def _requeue(self) -> None:
         job = self._job()
         self._ask(lambda verbs: verbs.requeue(job.id))
+
+    def _reschedule(self) -> None:
+        job, run_at = self._job(), self._model.clock.now() + self._random.choice((-1, 1, 1)) * self._span()
+        self._ask(lambda verbs: verbs.reschedule(job.id, run_at))
 
     def _signal(self) -> None:
         job, name, token = self._job(), self._random.choice(SIGNALS), self._random.choice(TOKENS)

@@ -24,6 +24,7 @@ from holdfast.testing.conformance.passing_over import PassingOver
 from holdfast.testing.conformance.reconciling import Reconciling
 from holdfast.testing.conformance.recording import ComparingVersions, KeepingRecords, RacingForRecords
 from holdfast.testing.conformance.replacing import GivingBack, ReplacingTheClaimed, ReplacingTheWaiting
+from holdfast.testing.conformance.rescheduling import Rescheduling
 from holdfast.testing.conformance.results import KeepingLogs, KeepingResults
 from holdfast.testing.conformance.sharing import Sharing, WaitingLongEnough
 from holdfast.testing.conformance.signalling import Signalling
@@ -57,6 +58,7 @@ class StoreConformance(
     Reconciling,
     Cancelling,
     Reviving,
+    Rescheduling,
     Keys,
     RefusingKeys,
     RevivingKeys,
