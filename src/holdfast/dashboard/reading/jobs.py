@@ -2,10 +2,12 @@
 
 import csv
 import io
+from collections.abc import Sequence
 from hashlib import blake2b
 
 import msgspec
 
+from holdfast.core.job import Job
 from holdfast.core.states import CLAIMED, WAITING, State
 from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operation import reads
@@ -28,6 +30,9 @@ from holdfast.ids import first_id_at, new_job_id
 
 MOST_AT_ONCE = 10_000
 """So many jobs are counted one by one, written out, or dealt with by one call."""
+
+MOST_WRITTEN = 20_000_000
+"""So many characters a file of jobs has, about."""
 
 ACTS_ON: dict[BulkAction, frozenset[State]] = {
     "retry": frozenset({State.DEAD, State.SCHEDULED}),
@@ -102,32 +107,41 @@ def confirmation(asked: JobsWhich, action: BulkAction | None, count: int, upper:
 async def export_jobs(desk: Desk, asked: ExportAsked) -> JobsExported:
     """Write jobs out as a file, newest first; secret arguments are masked."""
     selection = await select(desk, asked)
-    jobs, more = [], False
+    write = _csv_row if asked.format == "csv" else _json_row
+    lines: list[str] = []
+    size, more = 0, False
     async for found in pages_of(desk, selection, asked.limit):
-        jobs += found.jobs
         more = found.next is not None
+        for job in found.jobs:
+            lines.append(write(job))
+            size += len(lines[-1])
+        if size > MOST_WRITTEN:
+            break
     if asked.format == "csv":
-        name, kind, body = "jobs.csv", "text/csv; charset=utf-8", _csv([job_row(job) for job in jobs])
+        name, kind, body = "jobs.csv", "text/csv; charset=utf-8", "".join([_csv_line([*_COLUMNS, "tags"]), *lines])
     else:
-        rows = [
-            {
-                **msgspec.to_builtins(job_row(job)),
-                "args": args_seen(job.payload)[0],
-                "result": None if job.result is None else value_seen(job.result),
-            }
-            for job in jobs
-        ]
-        name, kind, body = "jobs.json", "application/json", msgspec.json.encode(rows).decode()
-    return JobsExported(name=name, type=kind, body=body, count=len(jobs), more=more)
+        name, kind, body = "jobs.json", "application/json", f"[{','.join(lines)}]"
+    return JobsExported(name=name, type=kind, body=body, count=len(lines), more=more)
 
 
-def _csv(rows: list[JobRow]) -> str:
+def _json_row(job: Job) -> str:
+    row = {
+        **msgspec.structs.asdict(job_row(job)),
+        "args": args_seen(job.payload)[0],
+        "result": None if job.result is None else value_seen(job.result),
+    }
+    return msgspec.json.encode(row).decode()
+
+
+def _csv_row(job: Job) -> str:
+    row = job_row(job)
+    fields = msgspec.to_builtins(row)
+    return _csv_line([*(fields[name] for name in _COLUMNS), " ".join(row.tags)])
+
+
+def _csv_line(values: Sequence[object]) -> str:
     out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow([*_COLUMNS, "tags"])
-    for row in rows:
-        fields = msgspec.to_builtins(row)
-        writer.writerow([*(_cell(fields[name]) for name in _COLUMNS), _cell(" ".join(row.tags))])
+    csv.writer(out).writerow(map(_cell, values))
     return out.getvalue()
 
 

@@ -36,7 +36,7 @@ async def show_overview(desk: Desk, asked: NothingAsked) -> OverviewSeen:
     took = time.monotonic() - begun
     ages = await desk.ask(desk.verbs.queue_ages())
     counts = await desk.ask(desk.verbs.count())
-    windows = read_windows(await desk.ask(desk.verbs.records(Kind.WINDOW)))
+    published = await desk.ask(desk.verbs.records(Kind.WINDOW))
     schedules = (await desk.read(list_schedules, asked)).schedules
     incidents = await desk.ask(list_incidents(desk.verbs))
     dead = await _newest(desk, State.DEAD) if counts[State.DEAD] else ()
@@ -46,7 +46,7 @@ async def show_overview(desk: Desk, asked: NothingAsked) -> OverviewSeen:
     sight = Sight(
         workers=workers,
         ages=ages,
-        windows=windows,
+        windows=read_windows(published),
         died=len(recent),
         died_more=len(recent) == _LOOKED_AT,
         blocked=unknown,

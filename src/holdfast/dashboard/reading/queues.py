@@ -71,12 +71,13 @@ async def show_queue(desk: Desk, asked: Named) -> QueueSeen:
     if queue is None:
         raise NotThereError(f"there is no queue '{asked.name}': it has no jobs, and no worker names it")
     which = JobFilter(states=(State.RUNNING,), queue=queue.name, limit=_MOST_RUNNING)
+    running = await desk.ask(desk.verbs.list_jobs(which))
     windows = [hours for hours in look.windows if (hours.about, hours.name) == (About.QUEUE, queue.name)]
     return QueueSeen(
         now=look.now,
         row=look.row(queue),
         workers=tuple(worker.info.id for worker in look.serving(queue.name)),
-        running=tuple(map(job_row, await desk.ask(desk.verbs.list_jobs(which)))),
+        running=tuple(map(job_row, running)),
         windows=tuple(describe_window(window) for hours in windows for window in hours.windows),
     )
 
@@ -85,9 +86,9 @@ async def _look(desk: Desk) -> tuple[list[Queue], _Look]:
     queues = await desk.ask(desk.verbs.queues())
     workers = await desk.ask(desk.verbs.workers())
     ages = await desk.ask(desk.verbs.queue_ages())
-    windows = read_windows(await desk.ask(desk.verbs.records(Kind.WINDOW)))
+    published = await desk.ask(desk.verbs.records(Kind.WINDOW))
     all_queues = sorted(_with_named(queues, workers), key=lambda queue: queue.name)
-    return all_queues, _Look(ages, workers, windows, await queue_points(desk))
+    return all_queues, _Look(ages, workers, read_windows(published), await queue_points(desk))
 
 
 def _with_named(queues: Iterable[Queue], workers: Iterable[Worker]) -> Iterable[Queue]:

@@ -65,9 +65,7 @@ _SENTENCES: MappingProxyType[str, Callable[[Params], str]] = MappingProxyType(
         "worker_lost": lambda p: f"{counted(int(p['count']), 'worker')} gave no sign of life for too long",
         "queue_unserved": lambda p: f"queue '{p['queue']}' has due jobs, and no running worker serves it",
         "queue_late": lambda p: f"queue '{p['queue']}' is behind: its oldest job has waited {_told(p['age'])}",
-        "queue_paused": lambda p: (
-            f"queue '{p['queue']}' is paused, its oldest job has waited {_told(p['age'])}"
-        ),
+        "queue_paused": lambda p: f"queue '{p['queue']}' is paused, its oldest job has waited {_told(p['age'])}",
         "died": lambda p: f"{p['more']}{counted(int(p['count']), 'job')} died in the last hour",
         "task_unknown": lambda p: (
             f"{counted(int(p['count']), 'job')} {'waits' if p['count'] == 1 else 'wait'} for a worker that knows"

@@ -18,7 +18,8 @@ _MOST_PICTURES = 10
 async def list_workers(desk: Desk, asked: NothingAsked) -> WorkersSeen:  # noqa: ARG001 - there is nothing to ask
     """List the registered workers, oldest first."""
     now = (await desk.ask(ask_time(desk.verbs))).now
-    return WorkersSeen(now=now, workers=tuple(map(worker_row, await desk.ask(desk.verbs.workers()))))
+    workers = await desk.ask(desk.verbs.workers())
+    return WorkersSeen(now=now, workers=tuple(map(worker_row, workers)))
 
 
 @reads("workers.show", "/workers/{id}")

@@ -1,7 +1,7 @@
 """One job, with all that is known of it, and what can be done with it."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -109,7 +109,7 @@ class SignalAsked(WithId, frozen=True, kw_only=True):
     """Which signal to send, and what with it. With a `token` a repetition is the same signal."""
 
     name: Word
-    data: object = None
+    data: Any = None
     token: Word | None = None
 
 
