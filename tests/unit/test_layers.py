@@ -18,7 +18,7 @@ LAYERS = [
     {"incidents"},
     {"background", "supervisor"},
     {"app", "health"},
-    {"bench"},
+    {"bench", "catalogue"},
     {"child", "cli"},
     {"host"},
     {"testing"},
