@@ -14,7 +14,7 @@ from holdfast.watch.obstacle import START_A_WORKER
 
 @click.group(
     invoke_without_command=True,
-    epilog=examples("holdfast tasks", "holdfast tasks --json", "holdfast tasks show shop.send_mail"),
+    epilog=examples("holdfast tasks", "holdfast tasks --json", "holdfast tasks show send_mail"),
 )
 @click.pass_context
 @about_a_store

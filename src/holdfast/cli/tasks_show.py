@@ -19,7 +19,7 @@ from holdfast.store.errand import run_errand
 from holdfast.words import dated, in_bytes, one_line, span
 
 
-@click.command(epilog=examples("holdfast tasks show shop.send_mail", "holdfast tasks show shop.send_mail --json"))
+@click.command(epilog=examples("holdfast tasks show send_mail", "holdfast tasks show send_mail --json"))
 @click.argument("name")
 @about_a_store
 def show(wanted: Wanted, name: str) -> None:
@@ -70,7 +70,9 @@ def _told(known: KnownEntry, now: datetime) -> dict[str, str | Text | None]:
         "closed": "; ".join(task.windows) or None,
         "schedules": ", ".join(task.schedules) or None,
         "version": str(task.version),
-        "app": release if known.current else Text(f"{one_line(release)}; the newest does not have it", style="yellow"),
+        "app": release
+        if known.current
+        else Text(f"{one_line(release)}; the newest does not have it", style="yellow"),
         "published": dated(known.published_at, now),
     }
 
