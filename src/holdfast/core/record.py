@@ -30,6 +30,8 @@ class Kind(StrEnum):
     """What a person asks of supervisors, due at once and forgotten soon."""
     PERMIT = "permit"
     """Who may do what only one machine of the fleet may do at a time, and until when."""
+    CATALOGUE = "catalogue"
+    """What a release of an app consists of: its tasks, queues and settings, as its workers publish it."""
     LOCK = "lock"
     """Who holds a lock or a place of a semaphore, who waits for it, and the last token; forgotten long after."""
     AUDIT = "audit"

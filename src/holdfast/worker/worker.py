@@ -15,6 +15,7 @@ import logging
 import math
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextvars import copy_context
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -228,6 +229,10 @@ class Worker:
     async def renewed(self) -> None:
         """Wait for the next beat that the store accepts."""
         await self._lease.renewal()
+
+    def now(self) -> datetime:
+        """Return the store's time, as well as it is known here."""
+        return self._clock.now()
 
     @property
     def lost(self) -> bool:
