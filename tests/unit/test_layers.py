@@ -12,7 +12,7 @@ LAYERS = [
     {"attendant", "awaiting", "core", "errors", "clock", "ids", "naps", "patience", "spelling", "wakeup", "words"},
     {"settings", "events", "codec", "context", "durable", "hooks", "life", "policy"},
     {"store"},
-    {"signals", "waiter", "handle", "locks", "task", "schedule", "gates"},
+    {"signals", "waiter", "handle", "locks", "task", "schedule", "gates", "figures"},
     {"decorator", "reach"},
     {"worker", "watch"},
     {"incidents"},

@@ -36,6 +36,10 @@ class Kind(StrEnum):
     """Who holds a lock or a place of a semaphore, who waits for it, and the last token; forgotten long after."""
     AUDIT = "audit"
     """Some of what was done by people through the dashboard, and by whom."""
+    TALLY = "tally"
+    """What one process has counted in a minute, due when it is to be folded into the figures of that minute."""
+    FIGURES = "figures"
+    """What all have counted in a minute, ten of them or an hour; due when it is to be folded, or forgotten."""
 
 
 class Record(msgspec.Struct, frozen=True):

@@ -22,6 +22,8 @@ from typing import Any
 from holdfast.core.job import Claim, ClaimRef, Ending
 from holdfast.core.states import RETURNS, Move, Reason
 from holdfast.events import StopStage
+from holdfast.figures.counting import Tally
+from holdfast.figures.publishing import Publisher
 from holdfast.gates.limits import Limits
 from holdfast.hooks import Middleware
 from holdfast.schedule.closing import ClosedHours
@@ -79,6 +81,9 @@ LAST_WORDS = 0.5
 FLUSH_LIMIT = 2.0
 """Seconds for the last endings to reach the store, even if the grace is over."""
 
+LAST_FIGURES = 0.5
+"""Seconds for the last figures to reach the store, if what they count did."""
+
 NO_LIMITS = Limits()
 
 
@@ -120,7 +125,10 @@ class Worker:
         self._notes = Notes(ports.notes)
         self._lease = Lease(clock, settings.lease, settings.margin, settings.beat_every)
         self._calls = StoreCalls(ports.backend, clock, events, ports.random, settings.store_timeout)
-        self._completer = Completer(self._calls, worker, self._notes, self._announcer.settled, self._look_again)
+        tally = Tally(clock)
+        settled = self._announcer.settled
+        self._completer = Completer(self._calls, worker, self._notes, settled, self._look_again, tally=tally)
+        self._publisher = Publisher(tally, worker, self._calls.verbs, self._calls.once)
         gates = Gates(limits, settings.concurrency) if limits.apart and not alone else None
         places = settings.concurrency
         self._slots = Slots(places) if gates is None else GatedSlots(places, gates, clock.boot)
@@ -197,6 +205,7 @@ class Worker:
                 "completer": self._completer.run,
                 "reporter": self._reporter.run,
                 "saver": self._saver.run,
+                "figures": self._publisher.run,
                 "pulse": self._pulse,
                 "timekeeper": self._timekeeper.run,
             }
@@ -413,6 +422,7 @@ class Worker:
                 await self._slots.quiet()
                 await self._completer.flushed()
                 turns.cancel()
+            await self._publisher.publish_within(LAST_FIGURES)
             self._ports.channel.send(Retired(worked))
         except Exception as error:  # begun again, it would take a second job beside the first
             raise HalfDoneError("a suspect may have been claimed") from error
@@ -433,12 +443,14 @@ class Worker:
                     control.interrupt(StopReason.STOP)
                 await _within(LAST_WORDS, self._slots.quiet())
             self._staged(StopStage.RELEASING)
-            await _within(max(FLUSH_LIMIT, ends_at - self._ports.clock.boot()), self._completer.flushed())
+            if await _within(max(FLUSH_LIMIT, ends_at - self._ports.clock.boot()), self._completer.flushed()):
+                await self._publisher.publish_within(LAST_FIGURES)
         except Exception as error:  # noqa: BLE001 - what is left is given back by the supervisor
             self.strays.failed("end", error, "it ends all the same")
         if self._stays and self._slots.taken:  # what a handler still comes to is written, as long as it is ours
             await self._slots.quiet()
-            await _within(FLUSH_LIMIT, self._completer.flushed())
+            if await _within(FLUSH_LIMIT, self._completer.flushed()):
+                await self._publisher.publish_within(LAST_FIGURES)
         self._over.set()
 
     def _staged(self, stage: StopStage) -> None:
