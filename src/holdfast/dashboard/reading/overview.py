@@ -8,7 +8,7 @@ from holdfast.core.record import Kind
 from holdfast.core.states import Reason, State
 from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operation import reads
-from holdfast.dashboard.reading.figures import completed_last_minute
+from holdfast.dashboard.reading.figures import completed_last_minute, last_hour
 from holdfast.dashboard.reading.incidents import jobs_of
 from holdfast.dashboard.reading.rows import incident_row, job_row
 from holdfast.dashboard.reading.schedules import list_schedules
@@ -39,6 +39,7 @@ async def show_overview(desk: Desk, asked: NothingAsked) -> OverviewSeen:
     published = await desk.ask(desk.verbs.records(Kind.WINDOW))
     schedules = (await desk.read(list_schedules, asked)).schedules
     incidents = await desk.ask(list_incidents(desk.verbs))
+    figures = await last_hour(desk)
     dead = await _newest(desk, State.DEAD) if counts[State.DEAD] else ()
     recent = [job for job in dead if job.finished_at and ages.now - job.finished_at <= RECENT_DEATHS]
     blocked = await _newest(desk, State.BLOCKED) if counts[State.BLOCKED] else ()
@@ -64,7 +65,7 @@ async def show_overview(desk: Desk, asked: NothingAsked) -> OverviewSeen:
         workers_total=len(workers),
         counts={state.value: counts[state] for state in State},
         oldest_due_age=None if oldest is None else max(oldest, timedelta()).total_seconds(),
-        per_minute=await completed_last_minute(desk),
+        per_minute=completed_last_minute(figures),
         failures=tuple(
             job_row(job) for job in sorted(recent, key=lambda job: job.finished_at or ages.now, reverse=True)[:FEW]
         ),

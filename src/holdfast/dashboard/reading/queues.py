@@ -4,12 +4,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from holdfast.catalogue.book import read_catalogue
 from holdfast.core.record import Kind
 from holdfast.core.states import State
 from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operation import reads
 from holdfast.dashboard.reading.figures import queue_points
 from holdfast.dashboard.reading.rows import job_row
+from holdfast.dashboard.reading.tasks import bound_words
 from holdfast.dashboard.refusals import NotThereError
 from holdfast.dashboard.shapes.figures import PointSeen
 from holdfast.dashboard.shapes.queues import QueueRow, QueueSeen, QueuesSeen
@@ -30,6 +32,7 @@ class _Look:
     ages: QueueAges
     workers: tuple[Worker, ...]
     windows: Windows
+    limits: Mapping[str, tuple[str, ...]]
     points: Mapping[str, tuple[PointSeen, ...]]
 
     @property
@@ -49,6 +52,7 @@ class _Look:
             workers=len(serving),
             places=sum(worker.info.concurrency for worker in serving),
             busy=sum(queue.states.get(state, 0) for state in (State.HELD, State.RUNNING)),
+            limits=self.limits.get(queue.name, ()),
             points=self.points.get(queue.name, ()),
         )
 
@@ -58,7 +62,7 @@ class _Look:
 
 @reads("queues.list", "/queues")
 async def list_queues(desk: Desk, asked: NothingAsked) -> QueuesSeen:  # noqa: ARG001 - there is nothing to ask
-    """List all queues that have jobs, are paused, or that a worker names, by name."""
+    """List all queues that have jobs, are paused, or that a worker or an app names, by name."""
     queues, look = await _look(desk)
     return QueuesSeen(now=look.now, queues=tuple(map(look.row, queues)))
 
@@ -87,14 +91,16 @@ async def _look(desk: Desk) -> tuple[list[Queue], _Look]:
     workers = await desk.ask(desk.verbs.workers())
     ages = await desk.ask(desk.verbs.queue_ages())
     published = await desk.ask(desk.verbs.records(Kind.WINDOW))
-    all_queues = sorted(_with_named(queues, workers), key=lambda queue: queue.name)
-    return all_queues, _Look(ages, workers, read_windows(published), await queue_points(desk))
+    catalogue = await desk.ask(read_catalogue(desk.verbs))
+    limits = {queue.name: bound_words(queue.limit) for queue in catalogue.queues}
+    all_queues = sorted(_with_named(queues, workers, limits), key=lambda queue: queue.name)
+    return all_queues, _Look(ages, workers, read_windows(published), limits, await queue_points(desk))
 
 
-def _with_named(queues: Iterable[Queue], workers: Iterable[Worker]) -> Iterable[Queue]:
-    """Return queues, with those that are empty and that workers serve by name."""
+def _with_named(queues: Iterable[Queue], workers: Iterable[Worker], named: Iterable[str]) -> Iterable[Queue]:
+    """Return queues, with those that are empty: workers serve them by name, or an app declares them."""
     found = {queue.name: queue for queue in queues}
-    for worker in workers:
-        for name in worker.info.queues or ():
-            found.setdefault(name, Queue(name, None, {}))
+    served = (name for worker in workers for name in worker.info.queues or ())
+    for name in (*served, *named):
+        found.setdefault(name, Queue(name, None, {}))
     return found.values()
