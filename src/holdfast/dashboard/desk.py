@@ -1,15 +1,13 @@
 """The desk: where whoever came in asks for operations, and gets them if they may."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TypeVar
 
-import msgspec
-
 from holdfast.core.record import Kind
 from holdfast.dashboard.access.user import Role, User
 from holdfast.dashboard.audit.entry import Entry
+from holdfast.dashboard.audit.telling import told
 from holdfast.dashboard.audit.trail import write_down
 from holdfast.dashboard.operation import Answer, Asked, Operation
 from holdfast.dashboard.refusals import NotAllowedError
@@ -99,17 +97,9 @@ class Desk:
 
     async def _write_down(self, operation: Operation[Asked, Answer], asked: Asked, error: str | None) -> None:
         now = (await self.ask(self.verbs.due_records(Kind.SCHEDULE, timedelta(), 0))).now
-        entry = Entry(
-            now, self.user.name, operation.name, _told(asked), self._before, self._after, error, self._by
-        )
+        entry = Entry(now, self.user.name, operation.name, told(asked), self._before, self._after, error, self._by)
         await self.ask(write_down(self.verbs, entry))
 
 
 def _named(role: Role) -> str:
     return role.name.lower()
-
-
-def _told(asked: msgspec.Struct) -> Mapping[str, str]:
-    """Return what was asked in words, as far as it says anything."""
-    fields = msgspec.to_builtins(asked)
-    return {name: str(value) for name, value in fields.items() if value not in (None, "", [], {}, ())}

@@ -1,5 +1,6 @@
 """What can be wrong with what somebody asks of the dashboard, besides the errors of Holdfast itself."""
 
+from collections.abc import Mapping
 from http import HTTPStatus
 from types import MappingProxyType
 
@@ -15,7 +16,9 @@ from holdfast.errors import (
     PayloadError,
     ScheduleExistsError,
     ScheduleNotFoundError,
+    ScheduleUnreadableError,
     StoreError,
+    ValueNotStoredError,
 )
 
 
@@ -31,7 +34,7 @@ class WrongRequestError(HoldfastError):
     """It cannot be meant: a field is missing, or says what it cannot."""
 
 
-STATUS = MappingProxyType(
+STATUS: Mapping[type, HTTPStatus] = MappingProxyType(
     {
         NotAllowedError: HTTPStatus.FORBIDDEN,
         NotThereError: HTTPStatus.NOT_FOUND,
@@ -42,10 +45,12 @@ STATUS = MappingProxyType(
         KeyTakenError: HTTPStatus.CONFLICT,
         LockStateError: HTTPStatus.CONFLICT,
         ScheduleExistsError: HTTPStatus.CONFLICT,
+        ScheduleUnreadableError: HTTPStatus.CONFLICT,
         WrongRequestError: HTTPStatus.UNPROCESSABLE_ENTITY,
         ArgumentsError: HTTPStatus.UNPROCESSABLE_ENTITY,
         ConfigurationError: HTTPStatus.UNPROCESSABLE_ENTITY,
         PayloadError: HTTPStatus.UNPROCESSABLE_ENTITY,
+        ValueNotStoredError: HTTPStatus.UNPROCESSABLE_ENTITY,
         StoreError: HTTPStatus.SERVICE_UNAVAILABLE,
     }
 )

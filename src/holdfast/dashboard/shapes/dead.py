@@ -14,10 +14,11 @@ class DeadAsked(Asks, frozen=True, kw_only=True):
 
 
 class DeadGroup(Told, frozen=True, kw_only=True):
-    """Dead jobs with the same error but for its numbers and names. `first` and `last` are when they ended."""
+    """Dead jobs with errors of one `shape`; `error` is the newest. `first` and `last` are when they ended."""
 
     fingerprint: str
     error: str
+    shape: str
     count: int
     tasks: tuple[str, ...]
     queues: tuple[str, ...]

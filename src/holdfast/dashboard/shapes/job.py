@@ -1,7 +1,7 @@
 """One job, with all that is known of it, and what can be done with it."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -59,8 +59,8 @@ class WhySeen(Told, frozen=True, kw_only=True):
 class JobSeen(Told, frozen=True, kw_only=True):
     """A job with its story. `can` names the operations that make sense in its state.
 
-    `parameters` are those of its task, where workers have told of them; `edited_from` is the dead job of which it is
-    the corrected copy.
+    `parameters` are those of its task, where workers have told of them; `edited_from` is the dead job of which it
+    is the corrected copy.
     """
 
     now: datetime
@@ -88,6 +88,7 @@ class JobSeen(Told, frozen=True, kw_only=True):
     can: tuple[str, ...]
     parameters: tuple[ParameterSeen, ...] | None = None
     edited_from: str | None = None
+    cloned_from: str | None = None
 
 
 class JobDone(Told, frozen=True, kw_only=True):
@@ -108,14 +109,15 @@ class SignalAsked(WithId, frozen=True, kw_only=True):
     """Which signal to send, and what with it. With a `token` a repetition is the same signal."""
 
     name: Word
-    data: object = None
+    data: Any = None
     token: Word | None = None
 
 
 class CloneAsked(WithId, frozen=True, kw_only=True):
     """A new job like this one, but for what is said here. Secret arguments that are not given are kept.
 
-    `args` are all arguments that are not secret; null leaves them as they are. `new_id` makes a repetition harmless.
+    `args` are all arguments that are not secret; null leaves them as they are. `new_id`, a UUIDv7 made by whoever
+    asks, makes a repetition harmless.
     """
 
     args: Arguments | None = None
@@ -129,4 +131,3 @@ class EditAsked(WithId, frozen=True, kw_only=True):
     """A dead job is to be tried again with these arguments; masked secrets that stay keep their stored value."""
 
     args: Arguments
-    new_id: Word | None = None

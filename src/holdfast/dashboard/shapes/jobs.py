@@ -18,8 +18,8 @@ class JobsWhich(Asks, frozen=True, kw_only=True):
     """Which jobs are meant; what is empty selects all.
 
     `since` and `until` are about when a job was made: a date with its zone, or how long ago, such as 2h. `error` is
-    a part of the last error, `fingerprint` that of an error (dead jobs only), `text` is looked for in task, id, key,
-    tags, error and arguments of the newest jobs.
+    a part of the last error, `fingerprint` that of an error (dead jobs only), `text` is looked for in task, id,
+    key, tags, error and arguments of the newest jobs.
     """
 
     state: States = ()
@@ -72,14 +72,16 @@ class JobRow(Told, frozen=True, kw_only=True):
 class JobsSeen(Told, frozen=True, kw_only=True):
     """One page of jobs. `next` is where the next page starts, null on the last.
 
-    Where not all jobs could be looked at, `span` is how many of the newest were, at most. `tasks` and `queues` are the
-    names that are known, to choose from.
+    Where text or fingerprint are looked for, `span` is how many of the newest jobs are looked at for one page; and
+    `bounded` means that the look ended there, and goes on at `next`. `tasks` and `queues` are the names that are
+    known, to choose from.
     """
 
     now: datetime
     rows: tuple[JobRow, ...]
     next: str | None = None
     span: int | None = None
+    bounded: bool = False
     tasks: tuple[str, ...] = ()
     queues: tuple[str, ...] = ()
 

@@ -25,11 +25,12 @@ class FireSeen(Told, frozen=True, kw_only=True):
 
 
 class UpcomingSeen(Told, frozen=True, kw_only=True):
-    """A planned time to come. `excluded` says why it will not be fired."""
+    """A planned time to come. `excluded` says why it will not be fired, `note` what changed clocks do to it."""
 
     planned: datetime
     run_at: datetime
     excluded: str | None = None
+    note: str | None = None
 
 
 class RunSeen(Told, frozen=True, kw_only=True):
@@ -100,8 +101,8 @@ class SchedulePauseAsked(Named, frozen=True, kw_only=True):
 class ScheduleEditAsked(Named, frozen=True, kw_only=True):
     """What is to change about a schedule; null stays as it is.
 
-    `cron` or `every` (seconds) with `tz` take the place of its times; `rule` of all of its rule, as `schedules.show`
-    has it. `args` are all arguments that are not secret.
+    `cron` or `every` (seconds) with `tz` take the place of its times; `rule` of all of its rule, as
+    `schedules.show` has it. `args` are all arguments that are not secret.
     """
 
     cron: Word | None = None

@@ -6,7 +6,7 @@ from holdfast.dashboard.shapes.words import Told
 
 
 class ParameterSeen(Told, frozen=True, kw_only=True):
-    """A parameter of a task. `type` is in words."""
+    """A parameter of a task. `type` is in words, `default` is JSON."""
 
     name: str
     required: bool
@@ -16,17 +16,26 @@ class ParameterSeen(Told, frozen=True, kw_only=True):
 
 
 class TaskSeen(Told, frozen=True, kw_only=True):
-    """A task as workers have published it."""
+    """A task as workers have published it. `current`: it is in the newest release of its app. Spans are seconds."""
 
     name: str
-    app: str | None = None
-    version: int = 1
-    queue: str | None = None
-    about: str | None = None
-    max_attempts: int | None = None
-    timeout: float | None = None
-    parameters: tuple[ParameterSeen, ...] = ()
-    seen_at: datetime | None = None
+    app: str
+    release: str
+    current: bool
+    version: int
+    queue: str
+    priority: int
+    about: str | None
+    max_attempts: int
+    backoff: str | None
+    timeout: float | None
+    isolation: str
+    schedules: tuple[str, ...]
+    limits: tuple[str, ...]
+    gates: tuple[str, ...]
+    windows: tuple[str, ...]
+    parameters: tuple[ParameterSeen, ...]
+    seen_at: datetime
 
 
 class TasksSeen(Told, frozen=True, kw_only=True):

@@ -49,7 +49,7 @@ class RecycleAsked(WithId, frozen=True, kw_only=True):
 
 
 class WorkerDone(Told, frozen=True, kw_only=True):
-    """A worker, and the order that was given to its supervisor. A picture becomes the incident of the order's id."""
+    """A worker, and the order given to its supervisor. A picture becomes the incident of the order's id."""
 
     id: str
     order: str
