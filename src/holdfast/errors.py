@@ -20,6 +20,7 @@ HoldfastError
 ├── ScheduleExistsError           a schedule has that name already
 ├── ScheduleUnreadableError       a stored schedule that means nothing here
 ├── IncidentNotFoundError         no incident has that id, or not that part
+├── TaskNotFoundError             no worker has published a task of that name
 │   locks
 ├── LockError                     a lock cannot be had, kept or given back
 │   ├── LockTimeoutError ↻        it did not become free in the time given
@@ -130,6 +131,10 @@ class ScheduleUnreadableError(HoldfastError):
 
 class IncidentNotFoundError(HoldfastError):
     """No incident has that id, or it has no such part."""
+
+
+class TaskNotFoundError(HoldfastError):
+    """No worker has published a task of that name."""
 
 
 # -- locks ----------------------------------------------------------------------------------------------------

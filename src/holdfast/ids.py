@@ -5,13 +5,16 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from random import Random
 from uuid import UUID
 
 _RANDOM_BITS = 74
 _POOL = struct.Struct("=1024I")
 _VERSION = 7
+_VARIANT = 0b10
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
 _SET_BACK = 10_000
 """Milliseconds by which a clock that goes back is corrected rather than set; ids then follow it."""
 
@@ -83,6 +86,11 @@ def made_at(job_id: str) -> datetime | None:
     except ValueError:
         return None
     return datetime.fromtimestamp((made.int >> 80) / 1000, UTC) if made.version == _VERSION else None
+
+
+def first_id_at(when: datetime) -> str:
+    """Return the smallest UUIDv7 of a moment, to the millisecond: jobs made from then on have greater ids."""
+    return str(UUID(int=max(0, (when - _EPOCH) // _MILLISECOND) << 80 | _VERSION << 76 | _VARIANT << 62))
 
 
 def new_worker_id(random: Random) -> str:

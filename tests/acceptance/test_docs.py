@@ -12,7 +12,7 @@ from docs_session import ROOT, Session, blocks_of
 import holdfast
 from holdfast import Background, Context, Holdfast, JobHandle, Life, Window, errors, events
 from holdfast.cli.failures import ExitCode
-from holdfast.cli.jobview import job_fields
+from holdfast.watch.jobfields import job_fields
 from holdfast.cli.main import cli
 from holdfast.core.outcome import Outcome
 from holdfast.core.record import Decision, FireCause

@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.app import Holdfast
 from holdfast.child.canary import WithCanary
+from holdfast.child.catalogued import keep_published
 from holdfast.child.cells import CellKeeper
 from holdfast.child.declared import bring_in_declared
 from holdfast.child.lifespan import Entered, enter_lifespans, leave_lifespans
@@ -61,7 +62,7 @@ class WorkingLife:
         configure: Configure,
         channel: SocketChannel,
         *,
-        settings: Settings,
+        loaded: Loaded,
         backend: Backend,
         lifespans: list[Entered],
         place: Place,
@@ -69,6 +70,7 @@ class WorkingLife:
         self._app = app
         self._configure = configure
         self._channel = channel
+        self._loaded, settings = loaded, loaded.settings
         self.settings = settings
         self._lifespans = lifespans
         self._stays = place.stays
@@ -112,12 +114,12 @@ class WorkingLife:
         cls, app: Holdfast, configure: Configure, channel: SocketChannel, place: Place
     ) -> "WorkingLife":
         """Open the store and enter the lifespans. Raises HoldfastError where that cannot be."""
-        settings = _settings(app, configure)
-        backend = open_backend(settings)  # not the app's own, which a handler may close
+        loaded = _settings(app, configure)
+        backend = open_backend(loaded.settings)  # not the app's own, which a handler may close
         lifespans = await enter_lifespans(app)
         if not configure.alone:
             warn_of_unused_queues(app, configure.queues)
-        return cls(app, configure, channel, settings=settings, backend=backend, lifespans=lifespans, place=place)
+        return cls(app, configure, channel, loaded=loaded, backend=backend, lifespans=lifespans, place=place)
 
     def hello(self) -> Hello:
         """Return the first word: a process that is not ours is not replaced when it is old or large."""
@@ -131,8 +133,7 @@ class WorkingLife:
         app, worker, declaring = self._app, self.worker, None
         self._channel.send(self.hello())
         if not self._configure.alone:
-            declared = bring_in_declared(app, self._configure.target, self.settings, self.backend, worker)
-            declaring = asyncio.create_task(declared)
+            declaring = asyncio.create_task(self._tell_store())
         try:
             try:
                 await worker.run()
@@ -152,6 +153,12 @@ class WorkingLife:
             if self._busy is not None:
                 self._busy.end()
 
+    async def _tell_store(self) -> None:
+        """Bring in what the app declares, and publish what it consists of."""
+        app, target = self._app, self._configure.target
+        await bring_in_declared(app, target, self.settings, self.backend, self.worker)
+        await keep_published(app, target, self._loaded, self.backend, self.worker)
+
 
 def folder_here() -> str:
     """Return the folder in which this process is: the app, once loaded, may go elsewhere."""
@@ -160,13 +167,14 @@ def folder_here() -> str:
     return "/"
 
 
-def _settings(app: Holdfast, configure: Configure) -> Settings:
+def _settings(app: Holdfast, configure: Configure) -> Loaded:
     """Return the app's settings with what the command line set differently, checked again."""
     loaded = Loaded(app.settings, app.settings_from)
     options = {name: getattr(configure, name) for name in ("lease", "grace", "concurrency")}
-    settings = loaded.overridden(**options).settings
+    loaded = loaded.overridden(**options)
+    settings = loaded.settings
     files = None if settings.files is None else str(Path(settings.files).absolute())
-    return msgspec.structs.replace(settings, url=absolute_url(settings.url), files=files)
+    return Loaded(msgspec.structs.replace(settings, url=absolute_url(settings.url), files=files), loaded.where)
 
 
 def _watch(app: Holdfast, settings: Settings) -> LoopWatch | None:

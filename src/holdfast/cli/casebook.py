@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from holdfast.cli.connection import Wanted
 from holdfast.cli.lookup import find_job
-from holdfast.cli.typed import read_moment, read_span
+from holdfast.cli.typed import read_moment
 from holdfast.clock import SystemClock
 from holdfast.core.incident import Incident, InvolvedJob, Trouble
 from holdfast.core.job import Job
@@ -19,6 +19,7 @@ from holdfast.incidents.naming import named_in
 from holdfast.schedule.zones import find_zone
 from holdfast.store.backend import Backend
 from holdfast.store.errand import run_errand
+from holdfast.watch.spans import read_span
 from holdfast.words import short_id
 
 _SHORTEST_END = 6
@@ -51,25 +52,6 @@ def read_jobs(backend: Backend, job_ids: Iterable[str]) -> dict[str, Job]:
     """Return those of the jobs that still exist."""
     found = {job_id: backend.run(backend.verbs.get(job_id)) for job_id in dict.fromkeys(job_ids)}
     return {job_id: job for job_id, job in found.items() if job is not None}
-
-
-Errors = Mapping[str, Iterable[str | None]]
-"""By the ids of jobs, all that is told of their failures."""
-
-
-def by_job(errors: Errors, incidents: Iterable[Incident]) -> Mapping[str, Sequence[Incident]]:
-    """Return for each of the jobs the incidents in which it was involved, the newest first.
-
-    One that happened often names only the last jobs: the errors of the others name it.
-    """
-    ends = {job_id: {named_in(error) for error in each} for job_id, each in errors.items()}
-    found: dict[str, list[Incident]] = {job_id: [] for job_id in errors}
-    for incident in incidents:
-        named_jobs = {job.job_id for job in incident.jobs}
-        for job_id, involving in found.items():
-            if job_id in named_jobs or short_id(incident.id) in ends[job_id]:
-                involving.append(incident)
-    return found
 
 
 def ends_named_by(wanted: Wanted, backend: Backend, job_id: str) -> frozenset[str]:

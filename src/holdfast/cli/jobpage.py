@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from holdfast.cli.casebook import by_job, read_casebook
+from holdfast.cli.casebook import read_casebook
 from holdfast.cli.connection import Wanted
-from holdfast.cli.jobview import job_columns, job_fields, waits_for
+from holdfast.cli.jobview import job_columns
 from holdfast.cli.lookup import find_job
 from holdfast.cli.output import say, say_json, say_table
 from holdfast.clock import SystemClock
@@ -14,6 +14,8 @@ from holdfast.core.job import Job
 from holdfast.core.states import State
 from holdfast.store.backend import Backend
 from holdfast.store.protocol import JobFilter
+from holdfast.views.involved import by_job
+from holdfast.watch.jobfields import job_fields, waits_for
 from holdfast.words import counted
 
 

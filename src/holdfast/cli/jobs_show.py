@@ -9,10 +9,10 @@ import click
 from rich.text import Text
 
 from holdfast.cli.connection import Wanted, about_a_store
-from holdfast.cli.jobview import attempt_fields, due, indented, job_fields, progress_words, say_arguments, waits_for
+from holdfast.cli.jobview import due, indented, progress_words, say_arguments
 from holdfast.cli.options import examples
 from holdfast.cli.output import Column, coloured, cut, say, say_block, say_fields, say_heading, say_json, say_table
-from holdfast.cli.story import Story, read_story
+from holdfast.cli.story import read_story
 from holdfast.cli.writtenview import say_written, written_fields
 from holdfast.core.crash import CHARGED_ALONE, SUSPECTED, DeathKind, had_started
 from holdfast.core.job import Attempt, Job, OnLate
@@ -20,6 +20,8 @@ from holdfast.core.memo import is_suspended
 from holdfast.core.provenance import planned_of, schedule_of, without_provenance
 from holdfast.core.states import Move
 from holdfast.incidents.health import trouble_words
+from holdfast.views.story import Story
+from holdfast.watch.jobfields import attempt_fields, job_fields, waits_for
 from holdfast.words import counted, dated, one_line, relative, short_id, span
 
 _HOW: Mapping[str, str] = MappingProxyType(

@@ -1,61 +1,21 @@
-"""A job as the fields that `--json` prints, its bytes decoded; and what several commands show of it."""
+"""What several commands show of a job."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any
 
 import msgspec
 from rich.text import Text
 
 from holdfast.cli.output import Column, coloured, cut, say_block, say_fields, say_heading
-from holdfast.codec import MASK
-from holdfast.core.crash import had_started
-from holdfast.core.job import Attempt, Job, Progress
-from holdfast.core.memo import is_for_ever, is_suspended, signal_name
-from holdfast.core.provenance import planned_of, schedule_of, without_provenance
-from holdfast.core.states import FINAL, State
+from holdfast.core.job import Job, Progress
+from holdfast.core.memo import is_for_ever
+from holdfast.core.states import FINAL
+from holdfast.watch.envelope import decoded_args
+from holdfast.watch.jobfields import waits_for
 from holdfast.words import dated, one_line, relative, short_id, with_note
 
 _WIDE = 120
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-_JOB_FIELDS = tuple(field.name for field in msgspec.structs.fields(Job) if field.name != "payload")
-_ATTEMPT_FIELDS = tuple(field.name for field in msgspec.structs.fields(Attempt))
-
-
-_MASKED = msgspec.Raw(msgspec.json.encode(MASK))
-
-
-class _Envelope(msgspec.Struct):
-    args: dict[str, msgspec.Raw]
-    secret: dict[str, msgspec.Raw] = {}
-
-
-def job_fields(job: Job) -> dict[str, Any]:
-    """Return everything there is about a job, ready for JSON."""
-    fields = {name: getattr(job, name) for name in _JOB_FIELDS}
-    progress = job.progress
-    fields["progress"] = progress and {"done": progress.done, "total": progress.total, "note": progress.note}
-    fields["metadata"] = without_provenance(job.metadata)
-    fields["schedule"], fields["planned_at"] = schedule_of(job.metadata), planned_of(job.metadata)
-    return {**fields, **decoded_args(job.payload), **_decoded_result(job.result)}
-
-
-def decoded_args(payload: bytes) -> dict[str, Any]:
-    """Return the arguments as they are stored; of a secret one, its name."""
-    try:
-        envelope = msgspec.json.decode(_checked(payload), type=_Envelope)
-        return {"args": envelope.args | dict.fromkeys(envelope.secret, _MASKED)}
-    except _UNREADABLE as error:
-        return {"args": None, "payload_error": f"the payload cannot be read: {error}"}
-
-
-def has_secrets(payload: bytes) -> bool:
-    """Tell whether a job has arguments that nobody is to see; so has one that cannot be read, for all we know."""
-    try:
-        return bool(msgspec.json.decode(payload, type=_Envelope).secret)
-    except _UNREADABLE:
-        return True
 
 
 def say_arguments(payload: bytes) -> None:
@@ -72,27 +32,6 @@ def say_arguments(payload: bytes) -> None:
 
 def _text(encoded: msgspec.Raw) -> str:
     return bytes(encoded).decode(errors="replace")
-
-
-def _decoded_result(result: bytes | None) -> dict[str, Any]:
-    try:
-        return {"result": None if result is None else _checked(result)}
-    except _UNREADABLE as error:
-        return {"result": None, "result_error": f"the result cannot be read: {error}"}
-
-
-def _checked(encoded: bytes) -> msgspec.Raw:
-    """Return JSON as it was stored; decoding first proves that it is JSON."""
-    msgspec.json.decode(encoded)
-    return msgspec.Raw(encoded)
-
-
-def attempt_fields(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
-    """Return a job's history, ready for JSON."""
-    return [
-        {name: getattr(attempt, name) for name in _ATTEMPT_FIELDS} | {"started": had_started(attempt)}
-        for attempt in attempts
-    ]
 
 
 def indented(value: msgspec.Raw) -> str:
@@ -159,14 +98,6 @@ def _state_and_wish(job: Job) -> Text:
     if job.cancel_requested and job.state not in FINAL:
         text.append(" (cancelling)", style="yellow")
     return text
-
-
-def waits_for(job: Job) -> str | None:
-    """Return what a job waits for that has given its slot back: a signal, or a time. None if it has not."""
-    if job.state is not State.SCHEDULED or not is_suspended(job.reason):
-        return None
-    name = signal_name(job.reason)
-    return "a time" if name is None else f"signal {name}"
 
 
 def due(job: Job, now: datetime, told: Callable[[datetime, datetime], str] = dated) -> str:

@@ -33,6 +33,7 @@ _COMMANDS = (
     "jobs",
     "dead",
     "queues",
+    "tasks",
     "schedules",
     "workers",
     "locks",

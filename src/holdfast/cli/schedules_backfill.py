@@ -11,10 +11,11 @@ from holdfast.cli.options import examples, tz_option, yes_option
 from holdfast.cli.output import bulk_progress, say, say_json
 from holdfast.cli.scheduleview import zoned_words
 from holdfast.cli.timetable import Timetable, open_timetable
-from holdfast.cli.typed import read_moment, read_span
+from holdfast.cli.typed import read_moment
 from holdfast.schedule.outlook import zone_of
 from holdfast.schedule.plan import Schedule
 from holdfast.schedule.zones import find_zone
+from holdfast.watch.spans import read_span
 from holdfast.words import counted, one_line
 
 

@@ -26,14 +26,9 @@ from holdfast.schedule.rules import AnyRule
 from holdfast.schedule.schedules import declare
 from holdfast.spelling import hint
 from holdfast.task import Task
+from holdfast.watch.envelope import changed_payload, encode_envelope, read_envelope
 
 Named = Mapping[str, msgspec.Raw]
-
-
-class _Envelope(msgspec.Struct, omit_defaults=True):
-    v: int
-    args: dict[str, msgspec.Raw]
-    secret: dict[str, msgspec.Raw] = {}
 
 
 def _as_json(_ctx: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[msgspec.Raw, ...]:
@@ -108,7 +103,9 @@ class JobWish:
                     "--arg needs --app MODULE:APP, for arguments are stored by name; or write --kwarg NAME=JSON"
                 )
             refuse_any([*name_problems("schedule", name), *name_problems("task", task)])
-            return Declaration(name, rule, Template(task=task, payload=_payload(1, self.kwargs), **self.routing))
+            return Declaration(
+                name, rule, Template(task=task, payload=encode_envelope(1, self.kwargs), **self.routing)
+            )
         found = _find(app, task)
         return declare(name, found.options(**self.routing), rule, (), _fitting(found, args, self.kwargs))
 
@@ -117,11 +114,9 @@ class JobWish:
         changed = replace(template, task=task or template.task, **self.routing)
         if not self.kwargs and app is None:
             return changed
-        stored = msgspec.json.decode(template.payload, type=_Envelope)
         if app is None:
-            secret = {name: self.kwargs.get(name, value) for name, value in stored.secret.items()}
-            shown = {name: value for name, value in {**stored.args, **self.kwargs}.items() if name not in secret}
-            return replace(changed, payload=_payload(stored.v, shown, secret))
+            return replace(changed, payload=changed_payload(template.payload, self.kwargs, whole=False))
+        stored = read_envelope(template.payload)
         found = _find(app, changed.task)
         values = _fitting(found, (), {**stored.args, **stored.secret, **self.kwargs})
         return replace(changed, payload=found.arguments.encode((), values), version=found.policy.version)
@@ -139,8 +134,3 @@ def _fitting(task: Task[..., Any], args: tuple[msgspec.Raw, ...], kwargs: Named)
         return task.arguments.read(args, kwargs)
     except ArgumentsError as error:
         raise wrong_usage(str(error)) from error
-
-
-def _payload(version: int, shown: Named, secret: Named | None = None) -> bytes:
-    """Return arguments as they are stored, unchecked."""
-    return msgspec.json.encode(_Envelope(version, dict(shown), dict(secret or {})))

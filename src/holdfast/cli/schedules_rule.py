@@ -13,10 +13,11 @@ from msgspec.structs import fields, replace
 from holdfast.cli.failures import wrong_usage
 from holdfast.cli.options import F, given
 from holdfast.cli.optionwords import told_in_options
-from holdfast.cli.typed import as_span, as_spans, read_moment, read_span
+from holdfast.cli.typed import as_span, as_spans, read_moment
 from holdfast.schedule.rules import AnyOf, AnyRule, At, Cron, Every, Misfire, Overlap, Rule
 from holdfast.schedule.window import Window
 from holdfast.schedule.zones import find_zone
+from holdfast.watch.spans import read_span
 
 _NONE = "none"
 """What an option says to take back what was set."""

@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 from rich.text import Text
 
-from holdfast.cli.jobview import decoded_args
 from holdfast.cli.output import say
 from holdfast.cli.timetable import Timetable
 from holdfast.core.record import Decision, Fire
 from holdfast.schedule.outlook import Standing, next_fire, standing_of, zone_of
 from holdfast.schedule.plan import Plan, Schedule
 from holdfast.schedule.words import Upcoming, describe
+from holdfast.watch.envelope import decoded_args
 from holdfast.watch.obstacle import START_A_WORKER
 from holdfast.words import one_line, relative
 

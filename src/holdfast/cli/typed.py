@@ -1,18 +1,13 @@
 """What people type on a command line: spans of time, moments, and values by name."""
 
-import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta, tzinfo
 
 import click
 
 from holdfast.cli.failures import wrong_usage
-from holdfast.policy import MAX_DELAY
 from holdfast.schedule.zones import first_instant
-
-_NUMBER = re.compile(r"\d+(\.\d+)?|\.\d+")
-_PIECE = re.compile(rf"(?P<number>{_NUMBER.pattern}) ?(?P<unit>ms|s|min|m|h|d|w) ?")
-_SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+from holdfast.watch.spans import read_span
 
 
 def as_span(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> timedelta | None:
@@ -41,25 +36,6 @@ def read_pairs(pairs: Iterable[str], is_name: Callable[[str], bool], form: str) 
             raise click.BadParameter(f"'{pair}' is not {form}")
         named[name] = value
     return named
-
-
-def read_span(text: str) -> timedelta:
-    """Return what a text means as a span. Raises ValueError that says how to write one."""
-    written = text.strip()
-    if _NUMBER.fullmatch(written):
-        written += "s"
-    seconds, position = 0.0, 0
-    while (piece := _PIECE.match(written, position)) is not None:
-        seconds += float(piece["number"]) * _SECONDS[piece["unit"]]
-        position = piece.end()
-    problem = None
-    if not written or position < len(written):
-        problem = "no span"
-    elif seconds > MAX_DELAY.total_seconds():
-        problem = "more than a hundred years"
-    if problem is not None:
-        raise ValueError(f"'{text}' is {problem}; write e.g. 30s, 15m, 1h30m or 2d")
-    return timedelta(seconds=seconds)
 
 
 def read_moment(option: str, text: str, zone: tzinfo | None, otherwise: str = "") -> datetime:

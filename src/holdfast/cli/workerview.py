@@ -8,7 +8,13 @@ from rich.text import Text
 
 from holdfast.cli.output import Column, cut
 from holdfast.store.protocol import Worker
-from holdfast.words import dated, relative
+from holdfast.words import dated, in_bytes, relative
+
+BETWEEN_PULSES = 1.0
+"""Seconds between two signs of life of a worker that is well."""
+
+LATE = 0.5
+"""Seconds from which on it is told that an event loop is late."""
 
 
 def worker_fields(found: Iterable[Worker]) -> list[dict[str, Any]]:
@@ -28,6 +34,7 @@ def worker_fields(found: Iterable[Worker]) -> list[dict[str, Any]]:
             "condemned": worker.condemned,
             "held": worker.held,
             "running": worker.running,
+            "vitals": worker.vitals,
         }
         for worker in found
     ]
@@ -41,10 +48,25 @@ def worker_columns(now: datetime) -> list[Column[Worker]]:
         Column("PID", lambda worker: str(worker.info.pid), justify="right"),
         Column("QUEUES", lambda worker: cut(", ".join(worker.info.queues or ("all",))), shrinks=True),
         Column("RUNNING", lambda worker: f"{worker.running}/{worker.info.concurrency}", justify="right"),
-        Column("HELD", lambda worker: str(worker.held), justify="right", from_width=90),
+        Column("LOAD", _load, justify="right", from_width=90),
+        Column("MEMORY", _memory, justify="right", from_width=90),
+        Column("HELD", lambda worker: str(worker.held), justify="right", from_width=110),
         Column("LAST BEAT", lambda worker: _last_beat(worker, now), vital=1),
-        Column("STARTED", lambda worker: dated(worker.started_at, now), from_width=110),
+        Column("STARTED", lambda worker: dated(worker.started_at, now), from_width=120),
     ]
+
+
+def _load(worker: Worker) -> Text:
+    """Return how much of what it may run at a time it runs, and whether its event loop is late."""
+    if (vitals := worker.vitals) is None:
+        return Text("")
+    share = f"{100 * vitals.running / max(vitals.slots, 1):.0f} %"
+    late = max(vitals.lag or 0.0, vitals.pulse_age - BETWEEN_PULSES)
+    return Text(share) if late < LATE else Text(f"{share}, {late:.1f} s late", style="yellow")
+
+
+def _memory(worker: Worker) -> str:
+    return "" if worker.vitals is None or worker.vitals.memory is None else in_bytes(worker.vitals.memory)
 
 
 def _last_beat(worker: Worker, now: datetime) -> Text:

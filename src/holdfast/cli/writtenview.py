@@ -5,21 +5,14 @@ from typing import Any
 
 import msgspec
 
-from holdfast.cli.jobview import has_secrets
 from holdfast.cli.output import Column, cut, say_block, say_heading, say_table
 from holdfast.codec import MASK
-from holdfast.core.memo import Memo
 from holdfast.durable.files import Kept
-from holdfast.durable.written import CursorTold, SignalTold, StepTold, Told, WaitTold, Written, view_of
+from holdfast.durable.written import CursorTold, SignalTold, StepTold, Told, WaitTold, Written
 from holdfast.words import counted, dated, in_bytes, one_line
 
 _LONGEST = 100
 """Characters of a value in a table."""
-
-
-def read_written(memos: tuple[Memo, ...], payload: bytes) -> Written:
-    """Return what is written down. Of a job with secret arguments no values: they may have been made of those."""
-    return view_of(memos, values=not has_secrets(payload))
 
 
 def written_fields(written: Written) -> dict[str, Any]:

@@ -55,6 +55,11 @@ class Arguments:
         return self._resolved.context_parameter
 
     @property
+    def secrets(self) -> frozenset[str]:
+        """The parameters whose arguments nobody is to see."""
+        return self._resolved.secrets
+
+    @property
     def result_type(self) -> Any:
         """What the handler returns when it succeeds; Any where that is not said or cannot be read back."""
         return self._resolved.result_type

@@ -30,8 +30,16 @@ class Kind(StrEnum):
     """What a person asks of supervisors, due at once and forgotten soon."""
     PERMIT = "permit"
     """Who may do what only one machine of the fleet may do at a time, and until when."""
+    CATALOGUE = "catalogue"
+    """What a release of an app consists of: its tasks, queues and settings, as its workers publish it."""
     LOCK = "lock"
     """Who holds a lock or a place of a semaphore, who waits for it, and the last token; forgotten long after."""
+    AUDIT = "audit"
+    """Some of what was done by people through the dashboard, and by whom."""
+    TALLY = "tally"
+    """What one process has counted in a minute, due when it is to be folded into the figures of that minute."""
+    FIGURES = "figures"
+    """What all have counted in a minute, ten of them or an hour; due when it is to be folded, or forgotten."""
 
 
 class Record(msgspec.Struct, frozen=True):

@@ -28,6 +28,7 @@ from holdfast.store.open import open_backend
 from holdfast.supervisor.child import KILL_AFTER_GRACE
 from holdfast.supervisor.folder import Folder, private_folder
 from holdfast.supervisor.main import LAST_LINES, early_settings
+from holdfast.supervisor.memory import memory_at_hand
 from holdfast.supervisor.options import WorkerOptions
 from holdfast.supervisor.parting import Parting
 from holdfast.supervisor.plan import Plan, Ports
@@ -88,6 +89,7 @@ class Beater:
             events,
             Witness(clock, self._desk),
             close_backend=parting.close,
+            memory=memory_at_hand,
         )
         self._supervisor = Supervisor(Plan(1, begin.queues, hang_limit=early.hang_limit), ports)
 

@@ -7,6 +7,7 @@ from enum import Enum
 import msgspec
 
 from holdfast.core.job import ClaimRef, KnownTask
+from holdfast.core.vitals import Vitals
 
 BURIED_KEPT = timedelta(days=1)
 """How long it is remembered that a worker was buried, so that a late registration cannot raise it."""
@@ -37,14 +38,15 @@ class WorkerInfo(msgspec.Struct, frozen=True):
 class WorkerBeat(msgspec.Struct, frozen=True):
     """One worker is alive; its claim calls up to `closed_call` are over, and of those it still has `held`.
 
-    `polled_at` is when, by the store's time, it last looked for work without being called: its last word counts,
-    and None is no news of that.
+    `polled_at` is when, by the store's time, it last looked for work without being called, and `vitals` how it is:
+    its last word counts, and None is no news of that.
     """
 
     worker: str
     closed_call: int = 0
     held: frozenset[ClaimRef] = frozenset()
     polled_at: datetime | None = None
+    vitals: Vitals | None = None
 
 
 class Turn(msgspec.Struct, frozen=True):

@@ -7,14 +7,17 @@ import msgspec
 
 from holdfast.core.job import Job
 from holdfast.core.record import Record
-from holdfast.core.states import State
+from holdfast.core.states import CLAIMED, State
+from holdfast.core.vitals import Vitals
 from holdfast.store.beating import WorkerInfo
 
 
 class JobFilter(msgspec.Struct, frozen=True):
     """Which jobs to list, newest first; `before` is the id after which the next page starts.
 
-    `tags` and `metadata` must all be there; `error` is a part of the last error's text, in any case of letters.
+    Ids are greater than `after` and less than `before`; as they go by time, `ids.first_id_at` makes a span of time of
+    them. `tags` and `metadata` must all be there. `error` is a part of the last error's text, in any case of letters,
+    of a job that did not complete. `worker` is who has the job in hand.
     """
 
     states: tuple[State, ...] = ()
@@ -26,6 +29,8 @@ class JobFilter(msgspec.Struct, frozen=True):
     tags: tuple[str, ...] = ()
     metadata: Mapping[str, str] = {}
     error: str | None = None
+    after: str | None = None
+    worker: str | None = None
 
     def matches(self, job: Job) -> bool:
         """Tell whether a job is among those that are meant, on whatever page."""
@@ -33,12 +38,31 @@ class JobFilter(msgspec.Struct, frozen=True):
             (not self.states or job.state in self.states)
             and self.queue in {None, job.queue}
             and self.task in {None, job.task}
-            and (self.before is None or job.id < self.before)
+            and self.includes(job.id)
+            and (self.worker is None or (job.worker == self.worker and job.state in CLAIMED))
             and self.key in {None, job.key}
             and set(self.tags) <= set(job.tags)
             and self.metadata.items() <= job.metadata.items()
-            and (self.error is None or self.error.lower() in (job.error or "").lower())
+            and (not self.error or self._has_error(job))
         )
+
+    def includes(self, job_id: str) -> bool:
+        """Tell whether an id is between `after` and `before`."""
+        return (self.before is None or job_id < self.before) and (self.after is None or job_id > self.after)
+
+    def _has_error(self, job: Job) -> bool:
+        part, error = self.error or "", job.error or ""
+        return job.state is not State.COMPLETED and part.lower() in error.lower()
+
+
+class JobPage(msgspec.Struct, frozen=True):
+    """Jobs that a search found, newest id first, and where it goes on: `next` is the `before` of the next page.
+
+    There may be such a page though this one is short, or empty: then the search stopped at the end of its span.
+    """
+
+    jobs: tuple[Job, ...]
+    next: str | None = None
 
 
 class Queue(msgspec.Struct, frozen=True):
@@ -50,7 +74,10 @@ class Queue(msgspec.Struct, frozen=True):
 
 
 class Worker(msgspec.Struct, frozen=True):
-    """A registered worker as anyone may look at it. `beat_age` is the time since its last beat."""
+    """A registered worker as anyone may look at it. `beat_age` is the time since its last beat.
+
+    `vitals` is how it was then; None where no beat has told, as those of older releases do not.
+    """
 
     info: WorkerInfo
     started_at: datetime
@@ -58,6 +85,7 @@ class Worker(msgspec.Struct, frozen=True):
     condemned: bool
     held: int
     running: int
+    vitals: Vitals | None = None
 
     @property
     def is_live(self) -> bool:

@@ -23,9 +23,10 @@ from holdfast.core.job import Attempt, Cancellation, ClaimRef, Ending, Glance, J
 from holdfast.core.memo import Memo, Save
 from holdfast.core.record import Change, Fire, Kind, Record
 from holdfast.core.states import State
+from holdfast.core.vitals import Vitals
 from holdfast.store.beating import BURIED_KEPT, BeatAnswer, LeaseClock, Turn, WorkerBeat, WorkerInfo
 from holdfast.store.claiming import ClaimAnswer, ClaimRequest, priorities_in_turn
-from holdfast.store.looking import DueRecords, JobFilter, Queue, QueueAge, QueueAges, Situation, Worker
+from holdfast.store.looking import DueRecords, JobFilter, JobPage, Queue, QueueAge, QueueAges, Situation, Worker
 from holdfast.store.verb import Verb
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "ClaimRequest",
     "DueRecords",
     "JobFilter",
+    "JobPage",
     "LeaseClock",
     "Queue",
     "QueueAge",
@@ -42,6 +44,7 @@ __all__ = [
     "Situation",
     "Store",
     "Turn",
+    "Vitals",
     "Worker",
     "WorkerBeat",
     "WorkerInfo",
@@ -91,6 +94,15 @@ class Store(Protocol):
         """Return one page of jobs, newest id first."""
         ...
 
+    def search_jobs(self, which: JobFilter, span: int) -> Verb[JobPage]:
+        """Return one page of jobs, newest id first, after a look at no more than some `span` of them.
+
+        For what no index leads to, such as a rare task: `list_jobs` passes over all jobs that are not wanted. Which
+        jobs it looks at is the store's own affair: all of them, or only those of a state, a tag, a key. From page
+        to page by `next` every wanted job is found, once.
+        """
+        ...
+
     def history(self, job_id: str) -> Verb[tuple[Attempt, ...]]:
         """Return every claim of the job by fence, the present one included."""
         ...
@@ -125,6 +137,13 @@ class Store(Protocol):
         """
         ...
 
+    def reschedule(self, job_id: str, run_at: datetime) -> Verb[None]:
+        """Let a scheduled or ready job be due at another time, which may be past; all else of it stays.
+
+        Raises JobNotFoundError; JobStateError from any other state, and of a job that is suspended (`core.memo`).
+        """
+        ...
+
     def discard(self, job_id: str) -> Verb[None]:
         """End a dead job as cancelled(discarded). Raises JobNotFoundError or JobStateError."""
         ...
@@ -138,7 +157,7 @@ class Store(Protocol):
         ...
 
     def queues(self) -> Verb[tuple[Queue, ...]]:
-        """Return every queue that holds jobs or is paused, by name."""
+        """Return every queue that holds jobs or is paused, by name. Costs no more with many finished jobs."""
         ...
 
     def workers(self) -> Verb[tuple[Worker, ...]]:
@@ -150,7 +169,7 @@ class Store(Protocol):
         ...
 
     def count(self) -> Verb[Mapping[State, int]]:
-        """Return how many jobs are in each state, zeros included."""
+        """Return how many jobs are in each state, zeros included. Costs no more with many finished jobs."""
         ...
 
     def situation(self, job_id: str) -> Verb[Situation | None]:
@@ -240,7 +259,10 @@ class Store(Protocol):
         ...
 
     def beat(self, beats: Sequence[WorkerBeat]) -> Verb[BeatAnswer]:
-        """Renew leases: refused to a condemned or unregistered worker, granted to any other, however late."""
+        """Renew leases: refused to a condemned or unregistered worker, granted to any other, however late.
+
+        What a refused beat tells is not kept.
+        """
         ...
 
     def reconcile(self, beat: WorkerBeat) -> Verb[tuple[ClaimRef, ...]]:

@@ -15,7 +15,7 @@ from typing import Protocol
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import ClaimRef
 from holdfast.incidents.naming import naming
-from holdfast.store.protocol import WorkerBeat
+from holdfast.store.protocol import Vitals, WorkerBeat
 from holdfast.worker.messages import Buried, Channel, Picture, Stop
 from holdfast.worker.notes import LogReader, read_notes
 
@@ -149,6 +149,10 @@ class Child:
     failed: bool = False
     """Whether it could not start."""
     ended_attempts: int = 0
+    lag: float | None = None
+    """Seconds that its event loop was late when it last gave a sign of life; None before it could tell."""
+    slots: int = 1
+    """How many jobs it may run at a time."""
     began_with: int | None = None
     """Bytes of memory that it took when it began to work, where that is watched."""
     lost: bool = False
@@ -192,10 +196,15 @@ class Child:
         """Whether its supervisor keeps its lease."""
         return self.phase is not Phase.STARTING and not (self.lost or self.dropped)
 
-    def beat(self) -> WorkerBeat:
-        """Return its beat, from its notes: no help of the child is needed."""
+    def beat(self, memory: int | None = None, now: float | None = None) -> WorkerBeat:
+        """Return its beat, from its notes: no help of the child is needed. Given the boot time, say how it is."""
         noted = read_notes(self.process.notes)
-        return WorkerBeat(self.worker, noted.closed_call, noted.held, self.polled_at)
+        vitals = None if now is None else self._vitals(len(noted.running), memory, now)
+        return WorkerBeat(self.worker, noted.closed_call, noted.held, self.polled_at, vitals)
+
+    def _vitals(self, running: int, memory: int | None, now: float) -> Vitals:
+        pulse_age = round(max(now - self.pulse_at, 0.0), 3)
+        return Vitals(memory, running, self.slots, self.lag, pulse_age, self.ended_attempts)
 
     async def picture(self, within: float) -> str:
         """Return where its coroutines are, if its event loop can still tell. Raises TimeoutError if not."""

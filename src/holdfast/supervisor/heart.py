@@ -7,7 +7,7 @@ own beats have succeeded, unbroken, for a whole lease: by then the living have b
 store's clock was set, by which a server measures leases.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from holdfast.clock import Clock
@@ -29,7 +29,10 @@ AFTER_EXPIRY = 0.05
 
 
 class Heart:
-    """The beat of one supervisor. `suspects_wait` hears in which queues; `heed` hears every answer."""
+    """The beat of one supervisor. `suspects_wait` hears in which queues; `heed` hears every answer.
+
+    `memory` tells the resident bytes of processes, and is asked at every beat.
+    """
 
     def __init__(
         self,
@@ -42,6 +45,7 @@ class Heart:
         suspects_wait: Callable[[frozenset[str]], None],
         heed: Callable[[BeatAnswer], None] = lambda _: None,
         witness: Witness | None = None,
+        memory: Callable[[Sequence[int]], Mapping[int, int]] = lambda _: {},
     ) -> None:
         self._calls = calls
         self._clock = clock
@@ -50,6 +54,7 @@ class Heart:
         self._children = children
         self._suspects_wait = suspects_wait
         self._heed = heed
+        self._memory = memory
         self._chores = Chores(calls, clock, settings, events, came_back=self.look_soon, witness=witness)
         self._pauses = calls.pauses(longest=min(1.0, settings.beat_every))
         self._unbroken_since: float | None = None
@@ -79,8 +84,9 @@ class Heart:
     async def _beat(self) -> float:
         """Beat once; return how long to wait before the next time."""
         children = [child for child in self._children() if child.beaten_for]
-        beats = [child.beat() for child in children]
+        memory = self._memory([child.process.pid for child in children])
         sent_at = self._clock.boot()
+        beats = [child.beat(memory.get(child.process.pid), sent_at) for child in children]
         try:
             answer = await self._calls.once(self._calls.verbs.beat(beats))
         except StoreError:

@@ -7,11 +7,12 @@ from functools import partial
 
 from holdfast.core.crash import Death, DeathKind
 from holdfast.errors import StoreError
-from holdfast.events import WorkerCrashed, WorkerStopped
+from holdfast.events import JobDied, WorkerCrashed, WorkerStopped
 from holdfast.patience import PASSING
 from holdfast.settings import Settings
 from holdfast.store.protocol import BeatAnswer, WorkerInfo
 from holdfast.supervisor.child import Child
+from holdfast.supervisor.figuring import FigureKeeper
 from holdfast.supervisor.firing import Firing
 from holdfast.supervisor.heart import Heart
 from holdfast.supervisor.obituary import find_dead, tell_dead
@@ -29,6 +30,7 @@ class Link:
         settings: Settings,
         ports: Ports,
         *,
+        supervisor: str,
         children: Callable[[], Sequence[Child]],
         suspects_wait: Callable[[frozenset[str]], None],
         order_handlers: Mapping[str, CarryOut],
@@ -40,6 +42,8 @@ class Link:
         self._close_backend = ports.close_backend
         self.calls = calls = StoreCalls(self._backend, clock, events, ports.random, settings.store_timeout)
         self.firing = Firing(calls, clock, events, timedelta(seconds=settings.look_ahead))
+        self.figures = FigureKeeper(calls, clock, supervisor)
+        events.subscribe(self.figures.hear, lambda kind: kind is JobDied)
         self.orders = Orders(
             calls, lambda worker: any(child.worker == worker for child in children()), order_handlers
         )
@@ -52,6 +56,7 @@ class Link:
             suspects_wait=suspects_wait,
             heed=self._heed,
             witness=ports.witness,
+            memory=ports.memory,
         )
         self.wards = Wards(calls, clock)
         self._any_registered = False
@@ -69,6 +74,7 @@ class Link:
             queues=queues,
             concurrency=settings.concurrency,
         )
+        child.slots = settings.concurrency
         # At first, what does not pass is a reason not to start; later, to try on.
         passing = (StoreError,) if self._any_registered else PASSING
         await self.calls.until_answered(partial(self.calls.verbs.register, info), passing)
@@ -94,6 +100,7 @@ class Link:
     def _heed(self, answer: BeatAnswer) -> None:
         self.firing.heed(answer)
         self.orders.heed(answer)
+        self.figures.heed(answer)
 
     def close(self) -> None:
         """Let go of the store."""

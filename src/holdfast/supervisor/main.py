@@ -16,6 +16,7 @@ from holdfast.settings import Settings, read_settings
 from holdfast.store.open import open_backend
 from holdfast.supervisor.folder import Folder, private_folder
 from holdfast.supervisor.guard import Guard
+from holdfast.supervisor.memory import memory_at_hand
 from holdfast.supervisor.notify import Notifier
 from holdfast.supervisor.options import WorkerOptions
 from holdfast.supervisor.parting import Parting
@@ -49,7 +50,9 @@ async def _supervise(options: WorkerOptions, folder: Folder, parting: Parting) -
     witness = Witness(clock, desk)
     watch = FileWatch(Path(options.app_dir)) if options.reload else None
     launcher = ProcessLauncher(options, folder)
-    ports = Ports(launcher, open_backend, clock, random, events, witness, Guard(), watch, parting.close)
+    ports = Ports(
+        launcher, open_backend, clock, random, events, witness, Guard(), watch, parting.close, memory_at_hand
+    )
     plan = Plan(options.processes, options.queues, options.drain, early.hang_limit)
     supervisor = Supervisor(plan, ports)
     loop = asyncio.get_running_loop()

@@ -16,6 +16,11 @@ def memory_of(pids: Sequence[int]) -> Mapping[int, int]:
     return _by_proc(pids) if sys.platform == "linux" else _by_ps(pids)
 
 
+def memory_at_hand(pids: Sequence[int]) -> Mapping[int, int]:
+    """Return the same where that costs next to nothing: on Linux; elsewhere nothing."""
+    return _by_proc(pids)
+
+
 def _by_proc(pids: Sequence[int]) -> Mapping[int, int]:
     found: dict[int, int] = {}
     for pid in pids:

@@ -1,6 +1,6 @@
 """What a supervisor is given: its plan, and its ports to the world."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -32,6 +32,8 @@ class Ports:
     """Who sees that the code of the app changes; None where nobody looks."""
     close_backend: Callable[[Backend], None] = lambda backend: backend.close()
     """Lets go of the store in the end."""
+    memory: Callable[[Sequence[int]], Mapping[int, int]] = lambda _: {}
+    """Tells the resident bytes of processes, as far as that costs next to nothing."""
 
 
 @dataclass(frozen=True, slots=True)

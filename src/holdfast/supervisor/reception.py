@@ -83,11 +83,8 @@ class Reception:
                 log.warning("unexpected word from a child: %s", type(message).__name__)
 
     def _feel(self, child: Child, pulse: Pulse) -> None:
-        child.unanswered_for, child.polled_at, child.ended_attempts = (
-            pulse.unanswered_for,
-            pulse.polled_at,
-            pulse.ended,
-        )
+        child.unanswered_for, child.polled_at = pulse.unanswered_for, pulse.polled_at
+        child.ended_attempts, child.lag = pulse.ended, pulse.lag
         if pulse.beat_now and self._crew.link is not None:
             self._crew.link.heart.beat_now()
 

@@ -19,7 +19,7 @@ from holdfast.supervisor.memory import memory_of
 from holdfast.supervisor.orders import Order
 from holdfast.supervisor.permit import Permit
 from holdfast.supervisor.plan import Ports
-from holdfast.supervisor.recycling import ROOM, Due, Limits, Urgency, Vitals, Wish
+from holdfast.supervisor.recycling import ROOM, Due, Limits, Urgency, Wear, Wish
 from holdfast.wakeup import Wakeup
 from holdfast.words import in_bytes, moment
 
@@ -141,7 +141,7 @@ class Recycler:
     def _due(self) -> list[tuple[Child, Due]]:
         children = {child.worker: child for child in self._crew.children()}
         self._wishes = {worker: wish for worker, wish in self._wishes.items() if worker in children}
-        vitals = self._vitals_of([child for child in children.values() if _can_be_replaced(child)])
+        vitals = self._wear_of([child for child in children.values() if _can_be_replaced(child)])
         due = self.limits.due(vitals, self._wishes, self._clock.now())
         return [(children[each.worker], each) for each in due]
 
@@ -233,7 +233,7 @@ class Recycler:
             WorkerNotRecycled(old.worker, old.process.pid, why or "a fresh child died at once", pause)
         )
 
-    def _vitals_of(self, children: Sequence[Child]) -> list[Vitals]:
+    def _wear_of(self, children: Sequence[Child]) -> list[Wear]:
         limit = self.limits.settings.recycle_memory
         memory = {} if limit is None else self._memory([child.process.pid for child in children])
         for child in children:
@@ -241,7 +241,7 @@ class Recycler:
                 child.began_with = memory.get(child.process.pid)
                 self._tell_if_too_much(child.began_with, limit)
         return [
-            Vitals(
+            Wear(
                 child.worker,
                 age=self._clock.boot() - child.started_boot,
                 started_at=child.started_at,

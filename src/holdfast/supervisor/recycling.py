@@ -39,8 +39,8 @@ class Urgency(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Vitals:
-    """What is known of a working child. `memory`, and what it `began_with`, are bytes, None where nobody looks.
+class Wear:
+    """How worn a working child is. `memory`, and what it `began_with`, are bytes, None where nobody looks.
 
     `spread` is its own, from 0 to 1.
     """
@@ -80,7 +80,7 @@ class Limits:
     settings: Settings
     rules: RecycleRules = NO_RULES
 
-    def due(self, children: Sequence[Vitals], wishes: Mapping[str, Wish], now: datetime) -> list[Due]:
+    def due(self, children: Sequence[Wear], wishes: Mapping[str, Wish], now: datetime) -> list[Due]:
         """Return who is to be replaced, the most urgent first; in a forbidden window only who has to by force."""
         found: list[tuple[Urgency, float, Due]] = []
         forbidden = self.rules.forbidden_until(now) is not None
@@ -97,7 +97,7 @@ class Limits:
                 found.append((first.urgency, -child.age, first))
         return [due for *_, due in sorted(found, key=lambda each: each[:2])]
 
-    def _reasons(self, child: Vitals, now: datetime) -> Iterator[Due]:
+    def _reasons(self, child: Wear, now: datetime) -> Iterator[Due]:
         settings, more = self.settings, 1 + SPREAD * child.spread
         memory = self.memory_for(child)
         if memory is not None and child.memory is not None and child.memory > memory:
@@ -112,7 +112,7 @@ class Limits:
             words = f"it is {child.age:.0f} s old, and recycle_age is {settings.recycle_age:g} s"
             yield Due(child.worker, Urgency.AGE, words)
 
-    def memory_for(self, child: Vitals) -> int | None:
+    def memory_for(self, child: Wear) -> int | None:
         """Return how much memory a child may take, if there is a limit."""
         limit = self.settings.recycle_memory
         if limit is None or child.began_with is None or child.began_with <= limit:

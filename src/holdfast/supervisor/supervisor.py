@@ -10,6 +10,7 @@ child on there are these loops:
     firing.py   fires schedules
     orders.py   carries out what people ask for
     wards.py    keeps the locks that children hold
+    figuring.py folds what all workers have counted
     recycler.py replaces children that have lived long enough, or whose code has changed
     drain.py    sees when nothing is left to do, if that is the wish
 
@@ -37,6 +38,9 @@ from holdfast.worker.messages import Hello
 from holdfast.worker.tending import Loop, Tender
 
 log = logging.getLogger(__name__)
+
+LAST_FIGURES = 0.5
+"""Seconds for the deaths that were counted last to reach the store."""
 
 
 class Supervisor:
@@ -82,6 +86,8 @@ class Supervisor:
                 self._begin("care for a child", self._crew.keep_one)
             await self._crew.over.wait()
             await self._crew.await_last_burials()
+            if self._crew.link is not None:
+                await self._crew.link.figures.publisher.publish_within(LAST_FIGURES)
             for loop in self._loops:
                 loop.cancel()
         if self._crew.link is not None:
@@ -134,6 +140,7 @@ class Supervisor:
         link = Link(
             hello.settings,
             self._ports,
+            supervisor=self._id,
             children=self._crew.children,
             suspects_wait=self._crew.run_suspect,
             order_handlers={ORDER: self._recycle, "dump": self._dump},
@@ -156,6 +163,8 @@ class Supervisor:
         self._begin("firing of schedules", link.firing.run)
         self._begin_beside("taking of orders", link.orders.run)
         self._begin_beside("keeping of locks", link.wards.run)
+        self._begin_beside("folding of figures", link.figures.run)
+        self._begin_beside("writing of figures", link.figures.publisher.run)
         self._begin_beside("replacing of children", self._recycler.run)
         if self._ports.witness is not None:
             self._begin_beside(

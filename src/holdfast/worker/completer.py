@@ -14,6 +14,7 @@ import msgspec
 from holdfast.core.job import Claim, Ending, Verdict
 from holdfast.core.states import RETURNS
 from holdfast.errors import StoreError, ValueNotStoredError
+from holdfast.figures.counting import Tally
 from holdfast.worker.notes import Notes
 from holdfast.worker.storecalls import StoreCalls
 
@@ -34,8 +35,8 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
 class Completer:
     """The only place where claims are ended by a worker, but for a handler's own `ctx.transaction`.
 
-    `settled` hears of each answer, `relieved` after a batch that may have been one of a crowd, so that there is
-    room again, or that gave back jobs which may be due.
+    `tally` counts the answers, `settled` hears of each, and `relieved` after a batch that may have been one of a
+    crowd, so that there is room again, or that gave back jobs which may be due.
     """
 
     def __init__(
@@ -45,12 +46,15 @@ class Completer:
         notes: Notes,
         settled: Callable[[Ended, Verdict], None],
         relieved: Callable[[], None],
+        *,
+        tally: Tally,
     ) -> None:
         self._calls = calls
         self._worker = worker
         self._notes = notes
         self._settled = settled
         self._relieved = relieved
+        self._tally = tally
         self._waiting: list[Ended] = []
         self._under_way: Sequence[Ended] = ()
         self._news = asyncio.Event()
@@ -109,6 +113,7 @@ class Completer:
     def _answered(self, batch: Sequence[Ended], verdicts: Sequence[Verdict]) -> None:
         self._notes.ended(ended.claim.ref for ended in batch)
         self._under_way = self._under_way[len(batch) :]  # they are answered in the order in which they were sent
+        self._tally.count(batch, verdicts)
         for ended, verdict in zip(batch, verdicts, strict=True):
             self._settled(ended, verdict)
         if len(batch) == BATCH or any(ended.ending.move in RETURNS for ended in batch):

@@ -109,13 +109,15 @@ class Pulse(msgspec.Struct, frozen=True, tag=True):
     """The child's event loop turns; for so many seconds the store has not answered it.
 
     `polled_at` is when, by the store's time, it last looked and left nothing within reach; with `beat_now` the
-    others should hear of it at once. `ended` is how many attempts have ended in it so far.
+    others should hear of it at once. `ended` is how many attempts have ended in it so far, and `lag` how many
+    seconds its loop was late for the last of its regular signs of life.
     """
 
     unanswered_for: float
     polled_at: datetime | None = None
     beat_now: bool = False
     ended: int = 0
+    lag: float | None = None
 
 
 class Stuck(msgspec.Struct, frozen=True, tag=True):

@@ -15,12 +15,15 @@ import logging
 import math
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextvars import copy_context
+from datetime import datetime
 from functools import partial
 from typing import Any
 
 from holdfast.core.job import Claim, ClaimRef, Ending
 from holdfast.core.states import RETURNS, Move, Reason
 from holdfast.events import StopStage
+from holdfast.figures.counting import Tally
+from holdfast.figures.publishing import Publisher
 from holdfast.gates.limits import Limits
 from holdfast.hooks import Middleware
 from holdfast.schedule.closing import ClosedHours
@@ -78,6 +81,9 @@ LAST_WORDS = 0.5
 FLUSH_LIMIT = 2.0
 """Seconds for the last endings to reach the store, even if the grace is over."""
 
+LAST_FIGURES = 0.5
+"""Seconds for the last figures to reach the store, if what they count did."""
+
 NO_LIMITS = Limits()
 
 
@@ -107,6 +113,7 @@ class Worker:
         self._over = asyncio.Event()
         self._ending: asyncio.Task[None] | None = None
         self._ends_at = math.inf
+        self._lag: float | None = None
         self._group: asyncio.TaskGroup
         self._loop = asyncio.get_running_loop()
         self._context = copy_context()
@@ -118,7 +125,10 @@ class Worker:
         self._notes = Notes(ports.notes)
         self._lease = Lease(clock, settings.lease, settings.margin, settings.beat_every)
         self._calls = StoreCalls(ports.backend, clock, events, ports.random, settings.store_timeout)
-        self._completer = Completer(self._calls, worker, self._notes, self._announcer.settled, self._look_again)
+        tally = Tally(clock)
+        settled = self._announcer.settled
+        self._completer = Completer(self._calls, worker, self._notes, settled, self._look_again, tally=tally)
+        self._publisher = Publisher(tally, worker, self._calls.verbs, self._calls.once)
         gates = Gates(limits, settings.concurrency) if limits.apart and not alone else None
         places = settings.concurrency
         self._slots = Slots(places) if gates is None else GatedSlots(places, gates, clock.boot)
@@ -195,6 +205,7 @@ class Worker:
                 "completer": self._completer.run,
                 "reporter": self._reporter.run,
                 "saver": self._saver.run,
+                "figures": self._publisher.run,
                 "pulse": self._pulse,
                 "timekeeper": self._timekeeper.run,
             }
@@ -227,6 +238,10 @@ class Worker:
     async def renewed(self) -> None:
         """Wait for the next beat that the store accepts."""
         await self._lease.renewal()
+
+    def now(self) -> datetime:
+        """Return the store's time, as well as it is known here."""
+        return self._clock.now()
 
     @property
     def lost(self) -> bool:
@@ -317,12 +332,13 @@ class Worker:
         every = min(1.0, self._settings.hang_limit / 10)
         while True:
             self._say_alive()
+            due_at = self._loop.time() + every
             await asyncio.sleep(every)
+            self._lag = round(max(self._loop.time() - due_at, 0.0), 3)
 
     def _say_alive(self, *, beat_now: bool = False) -> None:
-        self._ports.channel.send(
-            Pulse(self._calls.unanswered_for, self._turns.polled_at, beat_now, self._load.ended_so_far)
-        )
+        unanswered_for, ended = self._calls.unanswered_for, self._load.ended_so_far
+        self._ports.channel.send(Pulse(unanswered_for, self._turns.polled_at, beat_now, ended, self._lag))
 
     # -- the way of a claim ----------------------------------------------------------------------------------
 
@@ -406,6 +422,7 @@ class Worker:
                 await self._slots.quiet()
                 await self._completer.flushed()
                 turns.cancel()
+            await self._publisher.publish_within(LAST_FIGURES)
             self._ports.channel.send(Retired(worked))
         except Exception as error:  # begun again, it would take a second job beside the first
             raise HalfDoneError("a suspect may have been claimed") from error
@@ -426,12 +443,14 @@ class Worker:
                     control.interrupt(StopReason.STOP)
                 await _within(LAST_WORDS, self._slots.quiet())
             self._staged(StopStage.RELEASING)
-            await _within(max(FLUSH_LIMIT, ends_at - self._ports.clock.boot()), self._completer.flushed())
+            if await _within(max(FLUSH_LIMIT, ends_at - self._ports.clock.boot()), self._completer.flushed()):
+                await self._publisher.publish_within(LAST_FIGURES)
         except Exception as error:  # noqa: BLE001 - what is left is given back by the supervisor
             self.strays.failed("end", error, "it ends all the same")
         if self._stays and self._slots.taken:  # what a handler still comes to is written, as long as it is ours
             await self._slots.quiet()
-            await _within(FLUSH_LIMIT, self._completer.flushed())
+            if await _within(FLUSH_LIMIT, self._completer.flushed()):
+                await self._publisher.publish_within(LAST_FIGURES)
         self._over.set()
 
     def _staged(self, stage: StopStage) -> None:

@@ -3,12 +3,13 @@
 import re
 from datetime import timedelta
 
+import msgspec
 import pytest
 from cli_world import WORKER, answer, bare
 
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.states import Move, State
-from holdfast.store.protocol import WorkerInfo
+from holdfast.store.protocol import Vitals, WorkerBeat, WorkerInfo
 
 
 class TestQueues:
@@ -128,6 +129,26 @@ class TestWorkersStatsWhy:
         assert listed["lease"] == 15
         line = holdfast("workers").stdout.splitlines()[-1]
         assert {WORKER, "web-01", "4242", "all", "1/20", "now"} <= set(line.split())
+
+    def test_workers_say_how_they_are(self, world, holdfast):
+        """Memory and load are those of the last beat; a worker of an older release has none, and is listed too."""
+        told = Vitals(memory=52_428_800, running=5, slots=20, lag=0.001, pulse_age=0.2, done=7)
+        older = WorkerInfo("f" * 16, "s1", "web-02", 4243, timedelta(seconds=15))
+        world.do(world.verbs.register(older))
+        world.do(world.verbs.beat([WorkerBeat(WORKER, vitals=told), WorkerBeat(older.id)]))
+        first, second = answer(holdfast("workers", "--json"))
+        assert first["vitals"] == msgspec.to_builtins(told)
+        assert second["vitals"] is None
+        head, _, line, other = holdfast("workers", env={"COLUMNS": "120"}).stdout.splitlines()
+        assert {"LOAD", "MEMORY"} <= set(head.split())
+        assert "25 %" in line
+        assert "52 MB" in line
+        assert "%" not in other
+
+    @pytest.mark.parametrize("late", [{"lag": 0.7}, {"lag": 0.0, "pulse_age": 1.7}])
+    def test_an_event_loop_that_is_late_is_told(self, world, holdfast, late):
+        world.do(world.verbs.beat([WorkerBeat(WORKER, vitals=Vitals(running=20, slots=20, **late))]))
+        assert "100 %, 0.7 s late" in holdfast("workers", env={"COLUMNS": "120"}).stdout
 
     def test_a_store_without_workers_says_how_to_start_one(self, world, holdfast):
         world.do(world.verbs.bury(WORKER, Death(DeathKind.STOPPED)))

@@ -8,6 +8,7 @@ import sys
 import pytest
 from hosting import eventually, is_gone
 
+from holdfast.catalogue.book import read_catalogue
 from holdfast.core.record import Kind
 from holdfast.core.states import State
 
@@ -27,6 +28,13 @@ def test_jobs_run_in_threads_of_the_host(hosted, host_script):
     assert int(pid) == script.pid
     assert thread.startswith("holdfast-job")
     assert hosted.whose_loop.enqueue().result(timeout=30).startswith("holdfast-host")
+    look = hosted.app.call
+    [worker] = eventually(lambda: [each for each in look(hosted.app.verbs.workers()) if each.vitals])
+    assert worker.vitals.memory > 10_000_000, "that of the host"
+    assert "whoami" in eventually(
+        lambda: [known.task.name for known in look(read_catalogue(hosted.app.verbs)).tasks],
+        "its tasks are published",
+    )
     assert script.ask("stop")["state"] == "stopped"
     assert is_gone(beater)
     assert [name for name in script.ask("state")["threads"] if name.startswith("holdfast-host")] == []

@@ -17,7 +17,7 @@ from holdfast.store.postgres import migrate
 from holdfast.store.postgres.backend import PostgresBackend
 from holdfast.store.postgres.migrator import PostgresMigrator
 from holdfast.store.postgres.sql_files import load_migrations
-from holdfast.store.protocol import ClaimRequest, WorkerBeat, WorkerInfo
+from holdfast.store.protocol import ClaimRequest, Vitals, WorkerBeat, WorkerInfo
 
 COLUMNS = """SELECT table_name, column_name, data_type, column_default, is_nullable FROM information_schema.columns
     WHERE table_schema = %s ORDER BY 1, 2"""
@@ -158,6 +158,8 @@ class TestLaterMigrations:
             [claim] = backend.run(backend.verbs.claim(ClaimRequest("w", 1, 9))).jobs
             assert claim.job_id == FIRST_JOB.id
             assert backend.run(backend.verbs.memos(FIRST_JOB.id)) == ()
+            backend.run(backend.verbs.beat([WorkerBeat("w", vitals=Vitals(memory=1))]))
+            assert [worker.vitals for worker in backend.run(backend.verbs.workers())] == [Vitals(memory=1)]
         assert own.execute(f'SELECT version, oldest FROM "{schema}".schema_version').fetchall() == [
             (known(schema), 1)
         ]

@@ -12,7 +12,7 @@ from holdfast.core.record import Kind
 from holdfast.core.states import Move, Reason, State
 from holdfast.errors import JobStateError
 from holdfast.store.postgres import record_verbs
-from holdfast.store.protocol import ClaimRequest, Turn, WorkerBeat
+from holdfast.store.protocol import ClaimRequest, Turn, Vitals, WorkerBeat
 from holdfast.store.verb import Last
 
 SECOND = timedelta(seconds=1)
@@ -231,20 +231,22 @@ class TestBeats:
         assert answer.record_due_at == crossing.clock.now()
         assert answer.turns == {worker: Turn(0, 1, crossing.clock.now() if polled else None)}
 
-    def test_when_the_dead_looked_for_work_is_forgotten(self, crossing):
+    def test_what_the_dead_told_is_forgotten(self, crossing):
         """With the next registration, whoever buried them, and however."""
         workers = [crossing.register() for _ in range(2)]
         for worker in workers:
-            crossing.beat(worker, polled_at=crossing.clock.now())
+            crossing.beat(worker, polled_at=crossing.clock.now(), vitals=Vitals())
         crossing.run(crossing.verbs.bury(workers[0], Death(DeathKind.STOPPED)))
         crossing.register()
-        polls = crossing.own.execute(crossing.named("SELECT worker FROM {}.poll")).fetchall()
-        assert polls == [(workers[1],)]
+        for table in ("poll", "vitals"):
+            told = crossing.own.execute(crossing.named(f"SELECT worker FROM {{}}.{table}")).fetchall()
+            assert told == [(workers[1],)]
 
     def test_a_registration_waits_for_no_beat(self, crossing):
         worker = crossing.register()
-        crossing.beat(worker, polled_at=crossing.clock.now())
-        with crossing.underway(crossing.verbs.beat([WorkerBeat(worker, polled_at=crossing.clock.now())])):
+        news = {"polled_at": crossing.clock.now(), "vitals": Vitals()}
+        crossing.beat(worker, **news)
+        with crossing.underway(crossing.verbs.beat([WorkerBeat(worker, **news)])):
             other = crossing.register()
         assert crossing.beat(other).turns[other].of == 2
 

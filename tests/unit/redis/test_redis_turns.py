@@ -7,7 +7,7 @@ import redis
 from redis_scene import Open, Servers, calls_of, names_of
 
 from holdfast.core.crash import DeathKind
-from holdfast.store.protocol import Turn, WorkerInfo
+from holdfast.store.protocol import Turn, Vitals, WorkerInfo
 from holdfast.testing import FakeClock
 from holdfast.testing.conformance import Harness
 
@@ -33,7 +33,7 @@ def test_a_beat_does_not_grow_with_the_fleet(redis_server: Servers, open_store: 
         for number in range(size):
             store.change(f"{size}-{number}", due_at=clock.now())
         store.beat("w007")
-        ran.append(calls_of(private, lambda: store.beat("w007", polled_at=clock.now())))
+        ran.append(calls_of(private, lambda: store.beat("w007", polled_at=clock.now(), vitals=Vitals())))
     assert ran[0] == ran[1]
     assert sum(ran[0].values()) < 30
     assert "zmscore" not in ran[0]  # only the first of a round looks at all of them
@@ -94,3 +94,23 @@ def test_a_clock_that_was_set_back_raises_no_dead(store: Harness) -> None:
     answer = store.beat("b")
     assert (answer.expired, answer.next_expiry) == ({"a"}, timedelta(seconds=20))
     assert answer.turns == {"b": Turn(0, 2)}
+
+
+def test_how_one_was_that_an_older_release_buried_is_forgotten(store: Harness, server: redis.Redis) -> None:
+    """It knows nothing of vitals: the next registration takes away what it left."""
+    _hire(store, "a", "b")
+    for name in "ab":
+        store.beat(name, vitals=Vitals())
+    _bury_as_before(server, "a")
+    _hire(store, "c")
+    assert server.hkeys("{holdfast}:vitals") == [b"b"]
+    store.bury("b", DeathKind.STOPPED)
+    assert not server.exists("{holdfast}:vitals")
+
+
+def test_vitals_that_cannot_be_read_are_no_news(store: Harness, server: redis.Redis) -> None:
+    """Nonsense in the store hides nobody."""
+    _hire(store, "a")
+    server.hset("{holdfast}:vitals", "a", b"\xff{")
+    [seen] = store.run(store.verbs.workers())
+    assert (seen.info.id, seen.vitals) == ("a", None)

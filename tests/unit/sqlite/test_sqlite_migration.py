@@ -14,7 +14,7 @@ from holdfast.core.job import ClaimRef, Ending, NewJob, OnConflict, OnLate, Prog
 from holdfast.core.memo import FOR_EVER, Memo, Save, signal_memo, signal_reason
 from holdfast.core.record import Change, Decision, Fire, Kind, Record
 from holdfast.core.states import Move, State
-from holdfast.store.protocol import ClaimRequest, JobFilter, Turn, WorkerBeat
+from holdfast.store.protocol import ClaimRequest, JobFilter, Turn, Vitals, WorkerBeat
 from holdfast.store.sqlite import SqliteBackend
 from holdfast.store.sqlite.lease import this_boot
 from holdfast.store.sqlite.sql_files import load_migrations
@@ -122,7 +122,7 @@ def test_life_goes_on(backend: SqliteBackend) -> None:
 
 
 def test_those_who_lived_live_on(backend: SqliteBackend) -> None:
-    """A worker that has beaten is not taken for dead, one that is condemned stays so, and polls can be told."""
+    """A worker that has beaten is not taken for dead, one that is condemned stays so, and beats can tell more."""
     run, verbs = backend.run, backend.verbs
     assert [(worker.info.id, worker.condemned) for worker in run(verbs.workers())] == [
         ("w", False),
@@ -132,6 +132,8 @@ def test_those_who_lived_live_on(backend: SqliteBackend) -> None:
     answer = run(verbs.beat([WorkerBeat("w", polled_at=CLOCK.now()), WorkerBeat("condemned")]))
     assert answer.turns == {"w": Turn(0, 1, CLOCK.now())}
     assert answer.record_due_at is None
+    run(verbs.beat([WorkerBeat("w", vitals=Vitals(memory=1)), WorkerBeat("condemned", vitals=Vitals())]))
+    assert [worker.vitals for worker in run(verbs.workers())] == [Vitals(memory=1), None]
 
 
 def test_records_can_be_kept(backend: SqliteBackend) -> None:

@@ -78,6 +78,7 @@ class Household:
         self.told_events: list[Event] = []
         self.events.subscribe(self.told_events.append)
         self.calls = StoreCalls(self.backend, self.clock, Events(), Random(1), timeout=5.0)
+        self.memory: int | None = None
         self.suspects: list[frozenset[str]] = []
         self.register(name)
 
@@ -91,6 +92,7 @@ class Household:
             children=lambda: [self.child],
             suspects_wait=self.suspects.append,
             witness=witness,
+            memory=lambda pids: {} if self.memory is None else dict.fromkeys(pids, self.memory),
         )
         self._beating = asyncio.ensure_future(heart.run())
         return heart

@@ -6,7 +6,8 @@ from datetime import timedelta
 import pytest
 from household import SETTINGS, Household
 
-from holdfast.core.job import NewJob, OnConflict
+from holdfast.core.job import ClaimRef, NewJob, OnConflict
+from holdfast.core.vitals import Vitals
 from holdfast.events import WorkerLost
 from holdfast.supervisor.child import Phase
 from holdfast.worker.messages import Adopt, Buried, Renewed, Revoke
@@ -108,3 +109,25 @@ async def test_a_beat_that_is_asked_for_comes_at_once() -> None:
     heart.beat_now()
     await asyncio.sleep(0.1)
     assert len(house.backend.calls_of("beat")) == 3
+
+
+async def test_a_beat_tells_how_the_child_is() -> None:
+    """From its notes, its last pulse and its process: what hangs is told of without its help."""
+    house = Household()
+    house.child.slots, house.child.ended_attempts, house.child.lag = 4, 7, 0.25
+    house.memory = 50_000_000
+    house.claim_and_note("ours", NewJob("a", "task", b"{}"), NewJob("b", "task", b"{}"))
+    house.notes.started(ClaimRef("b", 1))
+    house.child.pulse_at = house.clock.boot()
+    await asyncio.sleep(2.5)
+    house.beat()
+    await house.next_words()
+    [worker] = house.backend.run(house.verbs.workers())
+    assert worker.vitals == Vitals(memory=50_000_000, running=1, slots=4, lag=0.25, pulse_age=2.5, done=7)
+    house.memory = None
+    house.child.pulse_at = house.clock.boot()
+    await house.next_words()
+    [worker] = house.backend.run(house.verbs.workers())
+    assert worker.vitals is not None
+    assert worker.vitals.memory is None
+    assert 0 < worker.vitals.pulse_age <= house.settings.beat_every

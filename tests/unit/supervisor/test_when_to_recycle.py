@@ -7,19 +7,19 @@ import pytest
 from holdfast import Cron, Every, Window
 from holdfast.schedule.recycle import RecycleRules
 from holdfast.settings import Settings
-from holdfast.supervisor.recycling import ROOM, SPREAD, TOO_MUCH, Due, Limits, Urgency, Vitals, Wish
+from holdfast.supervisor.recycling import ROOM, SPREAD, TOO_MUCH, Due, Limits, Urgency, Wear, Wish
 
 NOW = datetime(2030, 1, 2, 12, 0, tzinfo=UTC)
 MB = 1_000_000
 NIGHT = Cron("0 3 * * *")
 
 
-def child(worker: str = "a", age: float = 100, **known) -> Vitals:
-    return Vitals(worker, age, NOW - timedelta(seconds=age), **known)
+def child(worker: str = "a", age: float = 100, **known) -> Wear:
+    return Wear(worker, age, NOW - timedelta(seconds=age), **known)
 
 
 def due(
-    *children: Vitals, rules: RecycleRules | None = None, now: datetime = NOW, wishes=None, **settings
+    *children: Wear, rules: RecycleRules | None = None, now: datetime = NOW, wishes=None, **settings
 ) -> list[Due]:
     limits = Limits(Settings(**settings), rules or RecycleRules())
     return limits.due(children, wishes or {}, now)
@@ -59,10 +59,8 @@ def test_the_time_comes_once_for_each_child() -> None:
     at_three = NOW.replace(hour=3)
     started_before, started_after = child("old", 10 * 3600), child("new", 8 * 3600)
     assert [each.worker for each in due(started_before, started_after, rules=rules)] == ["old"]
-    assert (
-        due(Vitals("x", 1, at_three - timedelta(seconds=1)), rules=rules, now=at_three)[0].urgency is Urgency.TIME
-    )
-    assert due(Vitals("x", 1, at_three), rules=rules, now=at_three) == []
+    assert due(Wear("x", 1, at_three - timedelta(seconds=1)), rules=rules, now=at_three)[0].urgency is Urgency.TIME
+    assert due(Wear("x", 1, at_three), rules=rules, now=at_three) == []
 
 
 def test_excluded_times_do_not_count() -> None:

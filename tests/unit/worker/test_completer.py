@@ -11,6 +11,7 @@ from holdfast.core.job import ClaimRef, Ending, NewJob, Verdict
 from holdfast.core.states import Move, State
 from holdfast.errors import StoreUnavailableError, ValueNotStoredError
 from holdfast.events import Event, Events, StoreAway, StoreBack
+from holdfast.figures.counting import Tally
 from holdfast.store.memory.backend import MemoryBackend
 from holdfast.store.protocol import ClaimRequest, WorkerInfo
 from holdfast.store.verb import Verb
@@ -68,6 +69,7 @@ class Scene:
             notes,
             lambda ended, verdict: self.settled.append((ended.claim.ref, verdict)),
             lambda: self.crowded_when_relieved.append(self.completer.crowded),
+            tally=Tally(clock),
         )
         self._running = asyncio.ensure_future(self.completer.run())
 

@@ -11,8 +11,8 @@ from holdfast.core.states import CLAIMED, FINAL, MOVES, WAITING, Move, Reason, S
 from holdfast.store.memory.reception import Reception, key_of
 from holdfast.store.memory.rows import JobRow, MemoRow
 from holdfast.store.memory.tables import Tables, in_one_step, verb
-from holdfast.store.protocol import JobFilter, Queue, QueueAge, QueueAges, Situation, Worker
-from holdfast.store.refusals import key_taken, not_discarded, not_requeued, too_many_signals
+from holdfast.store.protocol import JobFilter, JobPage, Queue, QueueAge, QueueAges, Situation, Worker
+from holdfast.store.refusals import key_taken, not_discarded, not_requeued, not_rescheduled, too_many_signals
 from holdfast.store.verb import Access, Verb
 from holdfast.store.waking import enqueuing
 
@@ -51,6 +51,16 @@ class ClientVerbs(Tables):
         now = self._clock.now()
         newest_first = (self._jobs[job_id].view(now) for job_id in sorted(self._jobs, reverse=True))
         return tuple(job for job in newest_first if which.matches(job))[: which.limit]
+
+    @verb(Access.READ)
+    def search_jobs(self, which: JobFilter, span: int) -> JobPage:
+        """Return one page of jobs, newest id first, after a look at no more than some of them."""
+        now = self._clock.now()
+        ids = [job_id for job_id in sorted(self._jobs, reverse=True) if which.includes(job_id)]
+        jobs = tuple(job for job in (self._jobs[job_id].view(now) for job_id in ids[:span]) if which.matches(job))
+        if len(jobs) >= which.limit:
+            return JobPage(jobs[: which.limit], jobs[which.limit - 1].id)
+        return JobPage(jobs, ids[span - 1] if len(ids) > span else None)
 
     @verb(Access.READ)
     def history(self, job_id: str) -> tuple[Attempt, ...]:
@@ -111,6 +121,14 @@ class ClientVerbs(Tables):
         elif state is not State.SCHEDULED:
             raise not_requeued(job_id, state)
         row.wait(now)
+
+    @verb(Access.WRITE, wakes=True)
+    def reschedule(self, job_id: str, run_at: datetime) -> None:
+        """Let a scheduled or ready job be due at another time."""
+        row = self._job(job_id)
+        if row.state is not State.SCHEDULED or is_suspended(row.reason):
+            raise not_rescheduled(job_id, row.state_at(self._clock.now()))
+        row.run_at = run_at
 
     def _take_key_again(self, row: JobRow, now: datetime) -> None:
         key = key_of(row.new)

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from holdfast.core.job import Attempt, Claim, ClaimRef, Job, NewJob, Progress
 from holdfast.core.memo import Save, signal_prefix
 from holdfast.core.states import CLAIMED, FINAL, Move, Reason, State, settle
+from holdfast.core.vitals import Vitals
 from holdfast.store.protocol import Worker, WorkerInfo
 
 
@@ -219,6 +220,7 @@ class WorkerRow:
     beat_at: float
     condemned: bool = False
     polled_at: datetime | None = None
+    vitals: Vitals | None = None
 
     def lease_left(self, boot: float) -> timedelta:
         """Return how long its lease still lasts; negative once it has run out."""
@@ -234,4 +236,5 @@ class WorkerRow:
 
     def view(self, boot: float, *, held: int, running: int) -> Worker:
         """Return what others may see."""
-        return Worker(self.info, self.started_at, self.beat_age(boot), self.condemned, held, running)
+        age = self.beat_age(boot)
+        return Worker(self.info, self.started_at, age, self.condemned, held, running, self.vitals)

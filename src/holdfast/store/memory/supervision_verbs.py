@@ -33,6 +33,7 @@ class SupervisionVerbs(Tables):
             row = self._workers[beat.worker]
             row.beat_at = boot
             row.polled_at = beat.polled_at or row.polled_at
+            row.vitals = beat.vitals or row.vitals
         calling = {beat.worker for beat in beats}
         others = [row for name, row in self._workers.items() if name not in calling]
         living = [row for row in others if not row.is_expired(boot)]

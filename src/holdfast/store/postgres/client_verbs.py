@@ -1,16 +1,20 @@
-"""What clients ask for about jobs that are there: cancel, requeue, discard; and about queues: pause."""
+"""What clients ask for about jobs that are there, to cancel, requeue, reschedule, discard; and about queues."""
 
 from collections.abc import Callable
+from datetime import datetime
+from functools import partial
 from typing import TypeVar
 
 from holdfast.core.job import Cancellation
+from holdfast.core.memo import is_suspended
 from holdfast.core.states import CLAIMED, FINAL, MOVES, Move, Reason, State
 from holdfast.errors import StoreUnavailableError
 from holdfast.store.postgres.keys import give_key, holder_of, lock_keys, mark_replaced
 from holdfast.store.postgres.verbs import PostgresVerbs, is_id
 from holdfast.store.postgres.whereabouts import Whereabouts, whereabouts, withdraw
-from holdfast.store.refusals import key_taken, no_such_job, not_discarded, not_requeued
-from holdfast.store.verb import Access, Command, Last, Steps, verb
+from holdfast.store.refusals import key_taken, no_such_job, not_discarded, not_requeued, not_rescheduled
+from holdfast.store.times import to_micros
+from holdfast.store.verb import Access, Command, Last, Query, Steps, verb
 
 T = TypeVar("T")
 
@@ -30,6 +34,11 @@ class ClientVerbs(PostgresVerbs):
     def requeue(self, job_id: str) -> Steps[None]:
         """Make a dead job ready with attempt and crashes 0, or a scheduled one due now. The fence stays."""
         yield from self._decide(job_id, self._requeue)
+
+    @verb(Access.WRITE, wakes=True)
+    def reschedule(self, job_id: str, run_at: datetime) -> Steps[None]:
+        """Let a scheduled or ready job be due at another time."""
+        yield from self._decide(job_id, partial(self._reschedule, to_micros(run_at)))
 
     @verb(Access.WRITE, tells=True)
     def discard(self, job_id: str) -> Steps[None]:
@@ -91,6 +100,12 @@ class ClientVerbs(PostgresVerbs):
             done = yield Command(self._sql["make_due"], (self._given_now(), job.id))
         else:
             raise not_requeued(job.id, job.state)
+        return True if done else None
+
+    def _reschedule(self, run_at: int, job: Whereabouts) -> Steps[bool | None]:
+        if job.state not in {State.READY, State.SCHEDULED} or is_suspended(job.reason):
+            raise not_rescheduled(job.id, job.state)
+        done = yield Query(self._sql["reschedule"], (job.id, run_at, job.reason))
         return True if done else None
 
     def _take_key_again(self, job: Whereabouts, key: str) -> Steps[None]:

@@ -96,6 +96,7 @@ class Reception:
             task=job.task,
             key=job.key,
             state=state if after is None else State.BLOCKED,
+            reason=None if after is None else Reason.REPLACING,
             finished_at=None,
             keep_key=span_to_micros(job.keep_key),
             after=after,

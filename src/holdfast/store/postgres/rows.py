@@ -2,6 +2,7 @@
 
 from holdfast.core.job import Glance
 from holdfast.core.states import State
+from holdfast.core.vitals import read_vitals
 from holdfast.store.protocol import Worker
 from holdfast.store.sql_rows import Row, to_progress, to_worker_info
 from holdfast.store.times import from_micros, span_from_micros
@@ -15,6 +16,6 @@ def to_glance(row: Row) -> Glance:
 
 def to_worker(row: Row) -> Worker:
     """Return the worker that `worker_rows` select."""
-    _, *who, started_at, beat_age, condemned, held, running = row
+    _, *who, started_at, beat_age, condemned, held, running, vitals = row
     age = span_from_micros(beat_age)
-    return Worker(to_worker_info(who), from_micros(started_at), age, condemned, held, running)
+    return Worker(to_worker_info(who), from_micros(started_at), age, condemned, held, running, read_vitals(vitals))

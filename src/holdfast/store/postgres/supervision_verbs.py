@@ -41,9 +41,10 @@ Interleavings:
     crash between condemn and bury: the mark stays, every beat of others reports the worker as expired, and whoever
                     reads that finishes the burial.
     sweep × sweep   Each takes what the other has not locked. Nobody waits.
-    beat × register A beat notes in `poll` when its worker looked for work, after it has the worker's row; a
-                    registration forgets the notes about those who have none. A note of a beat that came just before
-                    a burial may outlive it: it counts for nobody, and goes with the next registration.
+    beat × register A beat notes in `poll` when its worker looked for work, and in `vitals` how it is, after it has
+                    the worker's row; a registration forgets the notes about those who have none. A note of a beat
+                    that came just before a burial may outlive it: it counts for nobody, and goes with the next
+                    registration.
     Several workers in one beat or condemn: their rows are locked in the order of their names, so that none waits
                     for another in a circle.
 """
@@ -53,6 +54,7 @@ from itertools import starmap
 from typing import NamedTuple
 
 from holdfast.core.job import KnownTask
+from holdfast.core.vitals import write_vitals
 from holdfast.store.held import HeldRow, claims_held
 from holdfast.store.postgres.verbs import PostgresVerbs
 from holdfast.store.protocol import BURIED_KEPT, BeatAnswer, WorkerBeat, WorkerInfo
@@ -102,6 +104,7 @@ class SupervisionVerbs(PostgresVerbs):
                 (
                     Command(self._sql["forget_buried"], (given, span_to_micros(BURIED_KEPT))),
                     Command(self._sql["forget_polls"]),
+                    Command(self._sql["forget_vitals"]),
                     Command(self._sql["register"], (given, *who, span_to_micros(worker.lease))),
                     Command(self._sql["refuse_buried"], (worker.id,)),
                 )
@@ -117,6 +120,7 @@ class SupervisionVerbs(PostgresVerbs):
                 (
                     Query(self._sql["beat"], (given, calling)),
                     *self._polls(beats),
+                    *self._vitals(beats),
                     Command(self._sql["mend_leases"], (given,)),
                     Query(self._sql["leases"], (given,)),
                     Query(self._sql["claims_of_many"], (calling,)),
@@ -152,6 +156,11 @@ class SupervisionVerbs(PostgresVerbs):
         """Return what notes when workers looked for work, if there is news of that."""
         news = {beat.worker: to_micros(beat.polled_at) for beat in beats if beat.polled_at is not None}
         return [Command(self._sql["note_polls"], (list(news), list(news.values())))] if news else []
+
+    def _vitals(self, beats: Sequence[WorkerBeat]) -> list[Command]:
+        """Return what notes how workers are, if there is news of that."""
+        news = {beat.worker: write_vitals(beat.vitals) for beat in beats if beat.vitals is not None}
+        return [Command(self._sql["note_vitals"], (list(news), list(news.values())))] if news else []
 
     @verb(Access.BEAT)
     def condemn(self, workers: frozenset[str]) -> Steps[frozenset[str]]:

@@ -15,6 +15,7 @@ class Whereabouts(NamedTuple):
     task: str
     key: str | None
     state: State
+    reason: str | None
     finished_at: int | None
     keep_key: int
     after: str | None

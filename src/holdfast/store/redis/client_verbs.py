@@ -1,12 +1,21 @@
-"""What clients ask for about jobs that are there: cancel, signal, requeue, discard; and about queues: pause."""
+"""What clients ask for about jobs that are there, to cancel, signal, requeue, reschedule, discard; and about queues."""
 
+from datetime import datetime
 from typing import Any
 
 from holdfast.core.job import Cancellation
 from holdfast.core.memo import MEMOS_LIMIT, signal_memo, signal_reason
 from holdfast.core.states import State
 from holdfast.store.redis.memo_texts import write_memo
-from holdfast.store.refusals import key_taken, no_such_job, not_discarded, not_requeued, too_many_signals
+from holdfast.store.refusals import (
+    key_taken,
+    no_such_job,
+    not_discarded,
+    not_requeued,
+    not_rescheduled,
+    too_many_signals,
+)
+from holdfast.store.times import to_micros
 from holdfast.store.verb import Access, Script, Steps, verb
 
 
@@ -37,6 +46,13 @@ class ClientVerbs:
         was = state.decode()
         if was not in {State.DEAD, State.SCHEDULED}:
             raise not_requeued(job_id, was)
+
+    @verb(Access.WRITE, wakes=True)
+    def reschedule(self, job_id: str, run_at: datetime) -> Steps[None]:
+        """Let a scheduled or ready job be due at another time."""
+        refused = yield from _ask("reschedule", job_id, str(to_micros(run_at)))
+        if refused:
+            raise not_rescheduled(job_id, refused.decode())
 
     @verb(Access.WRITE, tells=True)
     def discard(self, job_id: str) -> Steps[None]:

@@ -8,6 +8,7 @@ import msgspec
 
 from holdfast.core.job import Attempt, Claim, ClaimRef, Glance, Job, KnownTask, Progress
 from holdfast.core.states import State
+from holdfast.core.vitals import read_vitals
 from holdfast.store.protocol import Turn, Worker, WorkerInfo
 from holdfast.store.redis.job_texts import read_job
 from holdfast.store.redis.packing import pack
@@ -161,10 +162,11 @@ def to_attempt(row: Row) -> Attempt:
 
 def to_worker(row: Row) -> Worker:
     """Return the worker that `workers` tells of."""
-    _, registration, lease, started_at, age, condemned, held, running = row
+    _, registration, lease, started_at, age, condemned, held, running, vitals = row
     said = _decode_registration(registration)
     info = WorkerInfo(lease=span_from_micros(int(lease)), **msgspec.structs.asdict(said))
-    return Worker(info, from_micros(int(started_at)), span_from_micros(int(age)), bool(condemned), held, running)
+    times = (from_micros(int(started_at)), span_from_micros(int(age)))
+    return Worker(info, *times, bool(condemned), held, running, read_vitals(vitals))
 
 
 def to_task(word: bytes) -> KnownTask:

@@ -12,6 +12,7 @@ from datetime import timedelta
 
 from holdfast.core.job import ClaimRef
 from holdfast.core.record import Kind
+from holdfast.core.vitals import write_vitals
 from holdfast.errors import ValueNotStoredError
 from holdfast.store.protocol import BURIED_KEPT, BeatAnswer, WorkerBeat, WorkerInfo
 from holdfast.store.redis.packing import pack
@@ -40,7 +41,14 @@ class SupervisionVerbs:
     def beat(self, beats: Sequence[WorkerBeat]) -> Steps[BeatAnswer]:
         """Renew leases: refused to a condemned or unregistered worker, granted to any other, however late."""
         named = [
-            (beat.worker, beat.closed_call, fences(beat.held), to_micros_or_none(beat.polled_at)) for beat in beats
+            (
+                beat.worker,
+                beat.closed_call,
+                fences(beat.held),
+                to_micros_or_none(beat.polled_at),
+                write_vitals(beat.vitals),
+            )
+            for beat in beats
         ]
         reply = yield Script("beat", (pack(named), pack([kind.value for kind in Kind])))
         now, accepted, revoked, replaced, paused, unnamed, expired, next_expiry, unknown, suspects, *rest = reply

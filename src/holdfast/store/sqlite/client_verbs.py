@@ -1,14 +1,16 @@
-"""What clients ask for about jobs that are there: cancel, requeue, discard; and about queues: pause."""
+"""What clients ask for about jobs that are there, to cancel, requeue, reschedule, discard; and about queues."""
 
+from datetime import datetime
 from typing import NamedTuple
 
 from holdfast.core.job import Cancellation
+from holdfast.core.memo import is_suspended
 from holdfast.core.states import CLAIMED, FINAL, MOVES, Move, Reason, State
-from holdfast.store.refusals import key_taken, no_such_job, not_discarded, not_requeued
+from holdfast.store.refusals import key_taken, no_such_job, not_discarded, not_requeued, not_rescheduled
 from holdfast.store.sqlite.keys import holder_of
 from holdfast.store.sqlite.rows import shown_state
 from holdfast.store.sqlite.verbs import SqliteVerbs
-from holdfast.store.times import from_micros
+from holdfast.store.times import from_micros, to_micros
 from holdfast.store.verb import Access, Command, Query, Steps, verb
 
 
@@ -18,6 +20,7 @@ class _Found(NamedTuple):
     task: str
     key: str | None
     state: State
+    reason: str | None
     after: str | None
 
 
@@ -40,6 +43,14 @@ class ClientVerbs(SqliteVerbs):
             yield Command(self._sql["make_due"], (job.seq, self._now()))
         else:
             raise not_requeued(job_id, job.state)
+
+    @verb(Access.WRITE, wakes=True)
+    def reschedule(self, job_id: str, run_at: datetime) -> Steps[None]:
+        """Let a scheduled or ready job be due at another time."""
+        job = yield from self._find(job_id)
+        if job.state not in {State.READY, State.SCHEDULED} or is_suspended(job.reason):
+            raise not_rescheduled(job_id, job.state)
+        yield Command(self._sql["reschedule"], (job.seq, to_micros(run_at), self._now()))
 
     @verb(Access.WRITE, tells=True)
     def discard(self, job_id: str) -> Steps[None]:
@@ -91,5 +102,6 @@ class ClientVerbs(SqliteVerbs):
         rows = yield Query(self._sql["job_state"], (job_id,))
         if not rows:
             return None
-        [(seq, task, key, state, run_at, after)] = rows
-        return _Found(seq, job_id, task, key, shown_state(state, from_micros(run_at), self._clock.now()), after)
+        [(seq, task, key, state, reason, run_at, after)] = rows
+        shown = shown_state(state, from_micros(run_at), self._clock.now())
+        return _Found(seq, job_id, task, key, shown, reason, after)

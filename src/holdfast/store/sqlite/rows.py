@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from holdfast.core.job import Claim, ClaimRef, Glance, Job, OnLate
 from holdfast.core.states import State
+from holdfast.core.vitals import read_vitals
 from holdfast.store import sql_rows
 from holdfast.store.protocol import Worker
 from holdfast.store.sql_rows import NO_METADATA, Row
@@ -81,8 +82,8 @@ def to_glance(row: Row, now: datetime) -> Glance:
 
 def to_worker(row: Row, boot_at: int, boot_id: str) -> Worker:
     """Return the worker that `workers` selects, seen at a time of the boot clock."""
-    *who, started_at, beat_at, boot_id_then, condemned, held, running = row
+    *who, started_at, beat_at, boot_id_then, condemned, held, running, vitals = row
     info = sql_rows.to_worker_info(who, json.loads)
     sign = Lease(info.id, span_to_micros(info.lease), beat_at, boot_id_then, condemned)
     age = span_from_micros(sign.age(boot_at, boot_id))
-    return Worker(info, from_micros(started_at), age, bool(condemned), held, running)
+    return Worker(info, from_micros(started_at), age, bool(condemned), held, running, read_vitals(vitals))

@@ -42,6 +42,7 @@ from collections.abc import Sequence
 from itertools import starmap
 
 from holdfast.core.job import KnownTask
+from holdfast.core.vitals import write_vitals
 from holdfast.store.held import HeldRow, claims_held
 from holdfast.store.protocol import BURIED_KEPT, BeatAnswer, WorkerBeat, WorkerInfo
 from holdfast.store.roster import Member, turns
@@ -72,7 +73,10 @@ class SupervisionVerbs(SqliteVerbs):
     def beat(self, beats: Sequence[WorkerBeat]) -> Steps[BeatAnswer]:
         """Renew leases: refused to a condemned or unregistered worker, granted to any other, however late."""
         boot, now = self._boot(), self._clock.now()
-        lives = [(beat.worker, boot, self._boot_id, to_micros_or_none(beat.polled_at)) for beat in beats]
+        lives = [
+            (beat.worker, boot, self._boot_id, to_micros_or_none(beat.polled_at), write_vitals(beat.vitals))
+            for beat in beats
+        ]
         yield Bulk(self._sql["beat"], lives)
         yield Command(self._sql["forget_dead_beats"])
         leases = yield from self._leases()

@@ -15,7 +15,7 @@ from holdfast.core.record import Change, Decision, Fire, FireCause, Kind
 from holdfast.core.states import CLAIMED, ENDINGS, Move, Reason, State
 from holdfast.errors import HoldfastError
 from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.protocol import ClaimAnswer, ClaimRequest, JobFilter, Store, WorkerBeat, WorkerInfo
+from holdfast.store.protocol import ClaimAnswer, ClaimRequest, JobFilter, Store, Vitals, WorkerBeat, WorkerInfo
 from holdfast.store.verb import Verb
 from holdfast.testing.conformance.harness import KNOWN, LEASE, TASK, Harness, new_save
 
@@ -65,7 +65,7 @@ class History:
     def step(self) -> None:
         """Do something, and expect the same answers."""
         often = (self._enqueue, self._enqueue, self._claim, self._claim, self._finish, self._finish, self._change)
-        seldom = (self._cancel, self._requeue, self._start, self._progress, self._save, self._signal)
+        seldom = (self._cancel, self._requeue, self._reschedule, self._start, self._progress, self._save, self._signal)
         supervisors = (self._beat, self._reconcile)
         rare = (self._bury, self._vanish, self._discard, self._pause, self._sweep, self._retire)
         self._random.choice([*often, *often, *seldom, *supervisors, *rare])()
@@ -118,6 +118,10 @@ class History:
     def _requeue(self) -> None:
         job = self._job()
         self._ask(lambda verbs: verbs.requeue(job.id))
+
+    def _reschedule(self) -> None:
+        job, run_at = self._job(), self._model.clock.now() + self._random.choice((-1, 1, 1)) * self._span()
+        self._ask(lambda verbs: verbs.reschedule(job.id, run_at))
 
     def _signal(self) -> None:
         job, name, token = self._job(), self._random.choice(SIGNALS), self._random.choice(TOKENS)
@@ -266,7 +270,7 @@ class History:
         calling = self._random.sample(self._workers, self._random.randint(1, len(self._workers)))
         polled_at = self._model.clock.now() - self._span()
         beats = [
-            WorkerBeat(worker, self._calls - 1, polled_at=self._random.choice((None, polled_at)))
+            WorkerBeat(worker, self._calls - 1, frozenset(), self._random.choice((None, polled_at)), self._vitals())
             for worker in calling
         ]
         self._ask(lambda verbs: verbs.beat(beats))
@@ -317,6 +321,9 @@ class History:
     def _limit(self) -> dict[str, Any]:
         limit = {"start_within": timedelta(seconds=2), "on_late": self._random.choice(list(OnLate))}
         return self._random.choice(({}, limit))
+
+    def _vitals(self) -> Vitals | None:
+        return self._random.choice((None, Vitals(self._random.randrange(2**40), self._calls)))
 
     def _key(self) -> str | None:
         return self._random.choice((None, "j", "k", "k"))

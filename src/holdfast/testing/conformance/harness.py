@@ -21,6 +21,7 @@ from holdfast.store.protocol import (
     JobFilter,
     Queue,
     Store,
+    Vitals,
     Worker,
     WorkerBeat,
     WorkerInfo,
@@ -205,9 +206,10 @@ class Harness:
         closed_call: int = 0,
         held: frozenset[ClaimRef] = frozenset(),
         polled_at: datetime | None = None,
+        vitals: Vitals | None = None,
     ) -> BeatAnswer:
         """Beat for one worker."""
-        return self.run(self.verbs.beat([WorkerBeat(worker, closed_call, held, polled_at)]))
+        return self.run(self.verbs.beat([WorkerBeat(worker, closed_call, held, polled_at, vitals)]))
 
     def expire(self, worker: str) -> None:
         """Let the worker's lease run out and mark it dead, as another worker's supervisor would."""

@@ -24,12 +24,14 @@ from holdfast.testing.conformance.passing_over import PassingOver
 from holdfast.testing.conformance.reconciling import Reconciling
 from holdfast.testing.conformance.recording import ComparingVersions, KeepingRecords, RacingForRecords
 from holdfast.testing.conformance.replacing import GivingBack, ReplacingTheClaimed, ReplacingTheWaiting
+from holdfast.testing.conformance.rescheduling import Rescheduling
 from holdfast.testing.conformance.results import KeepingLogs, KeepingResults
 from holdfast.testing.conformance.sharing import Sharing, WaitingLongEnough
 from holdfast.testing.conformance.signalling import Signalling
 from holdfast.testing.conformance.suspending import Suspending
 from holdfast.testing.conformance.tagging import Tagging
 from holdfast.testing.conformance.taking_turns import TakingTurns, TellingOfPolls, TellingOfRecords
+from holdfast.testing.conformance.vitals import TellingHowTheyAre
 from holdfast.testing.conformance.waiting import Adopting, Closing, Pausing
 
 
@@ -52,9 +54,11 @@ class StoreConformance(
     TakingTurns,
     TellingOfPolls,
     TellingOfRecords,
+    TellingHowTheyAre,
     Reconciling,
     Cancelling,
     Reviving,
+    Rescheduling,
     Keys,
     RefusingKeys,
     RevivingKeys,

@@ -27,6 +27,25 @@ WITH {moment}
 UPDATE holdfast.waiting SET run_at = moment.now, reason = NULL FROM moment
 WHERE id = :job AND NOT blocked AND run_at > moment.now;
 
+-- name: reschedule
+-- takes: job uuid, run_at bigint, reason text
+-- Let a job that waits for its time, with this reason or NULL, be due at another. A fresh one becomes one that waits.
+-- Tells so by a row.
+WITH was_fresh AS (
+    DELETE FROM holdfast.fresh AS fresh USING holdfast.job AS job
+    WHERE job.id = :job AND fresh.queue = job.queue AND fresh.priority = job.priority AND fresh.xid = job.xid
+        AND fresh.seq = job.seq
+    RETURNING fresh.queue, fresh.priority, :run_at, fresh.seq, fresh.id, job.task, job.version
+), moved AS (
+    INSERT INTO holdfast.waiting (queue, priority, run_at, seq, id, task, version) SELECT * FROM was_fresh
+    RETURNING id
+), changed AS (
+    UPDATE holdfast.waiting SET run_at = :run_at
+    WHERE id = :job AND NOT blocked AND reason IS NOT DISTINCT FROM :reason
+    RETURNING id
+)
+SELECT true FROM moved UNION ALL SELECT true FROM changed;
+
 -- name: discard
 -- takes: now bigint, job uuid
 -- End a dead job as cancelled.

@@ -9,17 +9,17 @@ SELECT job.id::text, job.task, job.key,
         WHEN place.run_at > moment.now THEN {scheduled}
         ELSE {ready}
     END,
-    place.finished_at, job.keep_key, place.after::text, moment.now
+    place.reason, place.finished_at, job.keep_key, place.after::text, moment.now
 FROM moment CROSS JOIN holdfast.job AS job
 LEFT JOIN LATERAL (
-    SELECT CASE WHEN waiting.blocked THEN {blocked} END AS state, waiting.run_at, NULL::bigint AS finished_at,
-        waiting.after
+    SELECT CASE WHEN waiting.blocked THEN {blocked} END AS state, waiting.reason, waiting.run_at,
+        NULL::bigint AS finished_at, waiting.after
     FROM holdfast.waiting AS waiting WHERE waiting.id = job.id
     UNION ALL
-    SELECT CASE WHEN claim.running THEN {running} ELSE {held} END, claim.run_at, NULL, NULL
+    SELECT CASE WHEN claim.running THEN {running} ELSE {held} END, NULL, claim.run_at, NULL, NULL
     FROM holdfast.claim AS claim WHERE claim.id = job.id
     UNION ALL
-    SELECT outcome.state, outcome.run_at, outcome.finished_at, NULL
+    SELECT outcome.state, outcome.reason, outcome.run_at, outcome.finished_at, NULL
     FROM holdfast.outcome AS outcome WHERE outcome.id = job.id
 ) AS place ON true
 

@@ -13,6 +13,13 @@ DELETE FROM holdfast.poll WHERE worker = ANY (ARRAY(
     WHERE NOT EXISTS (SELECT FROM holdfast.worker AS worker WHERE worker.id = poll.worker) FOR UPDATE SKIP LOCKED
 ));
 
+-- name: forget_vitals
+-- Forget how those were who are not registered any more.
+DELETE FROM holdfast.vitals WHERE worker = ANY (ARRAY(
+    SELECT vitals.worker FROM holdfast.vitals AS vitals
+    WHERE NOT EXISTS (SELECT FROM holdfast.worker AS worker WHERE worker.id = vitals.worker) FOR UPDATE SKIP LOCKED
+));
+
 -- name: register
 -- takes: now bigint, worker text, supervisor text, host text, pid integer
 -- takes: queues text[], concurrency integer, lease bigint
@@ -45,6 +52,15 @@ SELECT worker.id, told.polled_at FROM unnest(:workers, :times) AS told (worker, 
 JOIN holdfast.worker AS worker ON worker.id = told.worker AND NOT worker.condemned
 ORDER BY worker.id
 ON CONFLICT (worker) DO UPDATE SET polled_at = excluded.polled_at;
+
+-- name: note_vitals
+-- takes: workers text[], told text[]
+-- Note how workers are, as far as their beats were accepted before this.
+INSERT INTO holdfast.vitals (worker, told)
+SELECT worker.id, news.told FROM unnest(:workers, :told) AS news (worker, told)
+JOIN holdfast.worker AS worker ON worker.id = news.worker AND NOT worker.condemned
+ORDER BY worker.id
+ON CONFLICT (worker) DO UPDATE SET told = excluded.told;
 
 -- name: mend_leases
 -- takes: now bigint

@@ -101,11 +101,12 @@ LIMIT 500
 place.id <= :newest AND {wanted_there} ORDER BY place.id DESC LIMIT 1000000000
 
 -- part: worker_rows
--- Every registered worker with how long ago its last beat was, and how much it has in hand.
+-- Every registered worker with how long ago its last beat was, how much it has in hand, and how it is.
 SELECT worker.seq, worker.id, worker.supervisor, worker.host, worker.pid, worker.lease, worker.queues,
     worker.concurrency, worker.started_at, greatest((SELECT now FROM moment) - worker.beat_at, 0) AS beat_age,
-    worker.condemned, coalesce(had.held, 0) AS held, coalesce(had.running, 0) AS running
-FROM holdfast.worker AS worker LEFT JOIN (
+    worker.condemned, coalesce(had.held, 0) AS held, coalesce(had.running, 0) AS running,
+    vitals.told
+FROM holdfast.worker AS worker LEFT JOIN holdfast.vitals AS vitals ON vitals.worker = worker.id LEFT JOIN (
     SELECT claim.worker, count(*) FILTER (WHERE NOT claim.running) AS held,
         count(*) FILTER (WHERE claim.running) AS running
     FROM holdfast.claim AS claim GROUP BY claim.worker

@@ -45,6 +45,7 @@
 --   buried            zset    workers that were buried, by when; forgotten after a day
 --   peers:<group>     zset    workers that serve the same queues, score 0: by id (peers.lua)
 --   polled:<group>    zset    those of them that said when they last looked for work without being called, by when
+--   vitals            hash    worker to how it was at its last beat with such news (JSON, core/vitals.py)
 --   hires             string  the last number of a registration
 --   format            string  which way of keeping jobs this is (versions.py); set when a worker registers
 -- and those of the bell (bell.lua).

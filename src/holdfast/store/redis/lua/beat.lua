@@ -1,8 +1,8 @@
 -- uses: claims, lanes, peers
 -- Renew leases, and bring back what supervisors have to know.
 --
--- ARGV: time, MessagePack of {worker, closed_call, fences of the held jobs by id, polled_at} for each, MessagePack of
---   the kinds of records
+-- ARGV: time, MessagePack of {worker, closed_call, fences of the held jobs by id, polled_at, vitals} for each,
+--   MessagePack of the kinds of records
 -- Returns the time, accepted workers, revoked and replaced claims (worker, id, fence, one after the other),
 --   paused queues, workers with unnamed claims, expired workers, how long until the next lease ends (or nothing),
 --   <version>:<task> of jobs that no worker knew, queues with suspects, the turns (worker, rank, of how many, when one
@@ -53,6 +53,9 @@ for _, beat in ipairs(beats) do
         join(worker, group)
         if beat[4] then
             call('ZADD', polled_key(group), beat[4], worker)
+        end
+        if beat[5] then
+            call('HSET', prefix .. 'vitals', worker, beat[5])
         end
         if has_unnamed(worker, beat[2], beat[3]) then
             unnamed[#unnamed + 1] = worker

@@ -29,6 +29,7 @@ end
 local _, group = registration_of(worker)
 depart(worker, group)
 call('HDEL', prefix .. 'workers', worker)
+call('HDEL', prefix .. 'vitals', worker)
 call('ZREM', prefix .. 'leases', worker)
 call('SREM', prefix .. 'condemned', worker)
 call('DEL', prefix .. 'held:' .. worker)

@@ -10,6 +10,11 @@ call('ZREMRANGEBYSCORE', prefix .. 'buried', '-inf', '(' .. micros(now - buried_
 if call('ZSCORE', prefix .. 'buried', worker) or call('HEXISTS', prefix .. 'workers', worker) == 1 then
     return
 end
+for _, known in ipairs(call('HKEYS', prefix .. 'vitals')) do
+    if call('HEXISTS', prefix .. 'workers', known) == 0 then -- an older release buried it, and left that
+        call('HDEL', prefix .. 'vitals', known)
+    end
+end
 local registration = cmsgpack.pack(call('INCR', prefix .. 'hires'), now, lease, said, group)
 call('HSET', prefix .. 'workers', worker, registration)
 call('ZADD', prefix .. 'leases', now + lease, worker)

@@ -20,7 +20,7 @@ local function shown_workers()
         local age = now - (tonumber(call('ZSCORE', prefix .. 'leases', worker)) - lease)
         workers[#workers + 1] = {
             number, said, micros(lease), micros(started_at), micros(age), condemned[worker] and 1 or 0, busy.held,
-            busy.running,
+            busy.running, call('HGET', prefix .. 'vitals', worker),
         }
     end
     table.sort(workers, function(one, other) return one[1] < other[1] end)

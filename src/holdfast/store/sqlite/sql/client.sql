@@ -58,7 +58,7 @@ UPDATE holdfast_job SET replaced = :replaced WHERE id = :job;
 -- name: job_state
 -- takes: job
 -- What decides whether a client may move a job.
-SELECT seq, task, key, state, run_at, after FROM holdfast_job WHERE id = :job;
+SELECT seq, task, key, state, reason, run_at, after FROM holdfast_job WHERE id = :job;
 
 -- name: cancel_waiting
 -- takes: seq, reason, now
@@ -83,6 +83,12 @@ WHERE seq = :seq;
 -- takes: seq, now
 -- Let a scheduled job run now, whatever it waited for.
 UPDATE holdfast_job SET state = {ready}, run_at = :now, reason = NULL WHERE seq = :seq;
+
+-- name: reschedule
+-- takes: seq, run_at, now
+-- Let a job that waits for its time be due at another.
+UPDATE holdfast_job SET state = CASE WHEN :run_at <= :now THEN {ready} ELSE {scheduled} END, run_at = :run_at
+WHERE seq = :seq;
 
 -- name: pause
 -- takes: queue, now

@@ -9,12 +9,14 @@ VALUES (:worker, :supervisor, :host, :pid, :queues, :concurrency, :started_at, :
 ON CONFLICT (id) DO NOTHING;
 
 -- name: beat
--- takes: worker, beat_at, boot_id, polled_at
--- Renew a lease, unless the worker is condemned; without news of a poll (NULL) the last one stays known.
-INSERT INTO holdfast_beat (worker, beat_at, boot_id, polled_at) VALUES (:worker, :beat_at, :boot_id, :polled_at)
+-- takes: worker, beat_at, boot_id, polled_at, vitals
+-- Renew a lease, unless the worker is condemned; without news of a poll or of how it is (NULL) the last stays known.
+INSERT INTO holdfast_beat (worker, beat_at, boot_id, polled_at, vitals)
+VALUES (:worker, :beat_at, :boot_id, :polled_at, :vitals)
 ON CONFLICT (worker) DO UPDATE
 SET beat_at = excluded.beat_at, boot_id = excluded.boot_id,
-    polled_at = coalesce(excluded.polled_at, holdfast_beat.polled_at)
+    polled_at = coalesce(excluded.polled_at, holdfast_beat.polled_at),
+    vitals = coalesce(excluded.vitals, holdfast_beat.vitals)
 WHERE condemned = 0;
 
 -- name: forget_dead_beats

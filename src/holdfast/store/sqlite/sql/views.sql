@@ -142,7 +142,8 @@ SELECT worker.id, worker.supervisor, worker.host, worker.pid, worker.lease, work
     (SELECT count(*) FROM holdfast_job AS job
      WHERE job.worker = worker.id AND job.state IN {claimed} AND job.state = {held}),
     (SELECT count(*) FROM holdfast_job AS job
-     WHERE job.worker = worker.id AND job.state IN {claimed} AND job.state = {running})
+     WHERE job.worker = worker.id AND job.state IN {claimed} AND job.state = {running}),
+    beat.vitals
 FROM holdfast_worker AS worker LEFT JOIN holdfast_beat AS beat ON beat.worker = worker.id
 WHERE worker.buried_at IS NULL ORDER BY worker.seq;
 

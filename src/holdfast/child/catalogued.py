@@ -1,0 +1,38 @@
+"""Publishes what the app of a worker consists of, beside its work, for those who have the store alone."""
+
+import asyncio
+import logging
+import socket
+
+from holdfast.app import Holdfast
+from holdfast.catalogue.book import FRESH_FOR, publish
+from holdfast.catalogue.publishing import Publisher, catalogue_of
+from holdfast.errors import StoreError
+from holdfast.settings import Loaded
+from holdfast.store.backend import Backend
+from holdfast.store.errand import arun_errand
+from holdfast.worker.worker import Worker
+
+log = logging.getLogger(__name__)
+
+TRY_AGAIN = 60.0
+"""Seconds after which it is tried again where the store did not answer."""
+
+AGAIN = FRESH_FOR.total_seconds() + TRY_AGAIN
+"""Seconds after which a worker that still lives says so again: what nobody publishes is forgotten some day."""
+
+
+async def keep_published(app: Holdfast, target: str, loaded: Loaded, backend: Backend, worker: Worker) -> None:
+    """Publish now, and once a day. It is for people alone: where it fails that is told, and the worker goes on."""
+    who = Publisher(target, socket.gethostname())
+    while True:
+        try:
+            await arun_errand(backend.arun, publish(backend.verbs, catalogue_of(app, loaded, who, worker.now())))
+        except StoreError as error:
+            log.warning("what this app consists of is not published yet, and is tried again: %s", error)
+            await asyncio.sleep(TRY_AGAIN)
+        except Exception:
+            log.exception("what this app consists of could not be published")
+            return
+        else:
+            await asyncio.sleep(AGAIN)

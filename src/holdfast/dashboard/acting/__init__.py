@@ -1,0 +1,1 @@
+"""What can be done: an operation for each deed, free of HTML."""

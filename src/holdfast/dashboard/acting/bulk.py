@@ -1,0 +1,131 @@
+"""One thing done to all jobs that a filter selects, after a count and a confirmation.
+
+    jobs.count (action, filter) ─► count and confirmation ─► jobs.bulk (the same, count, confirmation)
+
+What a confirmation confirms is a filter, a number, and that only jobs that were there when it was given are meant.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from holdfast.core.job import Cancellation, Job
+from holdfast.dashboard.access.user import Role
+from holdfast.dashboard.desk import Desk
+from holdfast.dashboard.operation import acts
+from holdfast.dashboard.reading.jobs import ACTS_ON, MOST_AT_ONCE, confirmation
+from holdfast.dashboard.reading.moments import coming
+from holdfast.dashboard.reading.selecting import pages_of, select
+from holdfast.dashboard.refusals import NotAllowedError, WrongRequestError
+from holdfast.dashboard.shapes.jobs import BulkAsked, BulkDone, JobFailed
+from holdfast.errors import JobNotFoundError, JobStateError, KeyTakenError
+from holdfast.words import counted
+
+AT_A_TIME = 16
+"""So many verbs are under way together: a store that commits in groups pays once for all of them."""
+
+MOST_ERRORS = 20
+"""So many failures are told one by one."""
+
+Act = Callable[[Desk, Job], Awaitable[bool]]
+"""Does something to a job; False where it had not to be done any more."""
+
+
+@acts("jobs.bulk", "/jobs/bulk", Role.OPERATOR)
+async def act_on_many(desk: Desk, asked: BulkAsked) -> BulkDone:
+    """Retry, cancel, discard or reschedule all jobs that are meant, as they were counted and confirmed."""
+    if asked.action == "discard" and not desk.user.may("jobs.discard", Role.ADMIN):
+        raise NotAllowedError(f"to discard jobs is for admins, and {desk.user.name} is none")
+    upper, _, _ = asked.confirm.partition(".")
+    if asked.confirm != confirmation(asked, asked.action, asked.expected, upper):
+        raise WrongRequestError("confirm is not what jobs.count gave for this filter and this number: count again")
+    selection = await select(desk, asked, ACTS_ON[asked.action])
+    act = _acts(asked, selection.now)
+    desk.note(before=counted(asked.expected, "job"))
+    done, more = _Done(), False
+    try:
+        async for found in pages_of(desk, selection.below(upper), MOST_AT_ONCE):
+            more = found.next is not None
+            await done.deal_with(desk, found.jobs, act)
+    finally:  # what was done before the store failed is still written down
+        desk.note(after=f"{done.done:,} done, {done.failed:,} failed, {done.passed_over:,} passed over")
+    return BulkDone(
+        done=done.done,
+        failed=done.failed,
+        passed_over=done.passed_over,
+        errors=tuple(done.errors),
+        more=more and done.done > 0,
+    )
+
+
+@dataclass(slots=True)
+class _Done:
+    """What became of the jobs so far."""
+
+    done: int = 0
+    failed: int = 0
+    passed_over: int = 0
+    errors: list[JobFailed] = field(default_factory=list)
+
+    async def deal_with(self, desk: Desk, jobs: tuple[Job, ...], act: Act) -> None:
+        """Do it to each of the jobs, many at a time."""
+        room = asyncio.Semaphore(AT_A_TIME)
+
+        async def settle(job: Job) -> None:
+            async with room:
+                await self._settle(desk, job, act)
+
+        for outcome in await asyncio.gather(*map(settle, jobs), return_exceptions=True):
+            if outcome is not None:  # the store failed: those under way are over by now
+                raise outcome
+
+    async def _settle(self, desk: Desk, job: Job, act: Act) -> None:
+        try:
+            changed = await act(desk, job)
+        except KeyTakenError as error:
+            self.failed += 1
+            if len(self.errors) < MOST_ERRORS:
+                self.errors.append(JobFailed(id=job.id, error=str(error)))
+        except (JobNotFoundError, JobStateError):  # it is no longer as it was selected: that is settled
+            self.passed_over += 1
+        else:
+            self.done += changed
+            self.passed_over += not changed
+
+
+def _acts(asked: BulkAsked, now: datetime) -> Act:
+    match asked.action:
+        case "retry":
+            return _retry
+        case "cancel":
+            return _cancel
+        case "discard":
+            return _discard
+        case "reschedule":
+            run_at = coming("at", asked.at, now)
+            if run_at is None:
+                raise WrongRequestError("at: say when, as in 2026-03-01T09:00+08:00 or 2h")
+            return _reschedule(run_at)
+
+
+async def _retry(desk: Desk, job: Job) -> bool:
+    await desk.ask(desk.verbs.requeue(job.id))
+    return True
+
+
+async def _cancel(desk: Desk, job: Job) -> bool:
+    return await desk.ask(desk.verbs.cancel(job.id)) is not Cancellation.TOO_LATE
+
+
+async def _discard(desk: Desk, job: Job) -> bool:
+    await desk.ask(desk.verbs.discard(job.id))
+    return True
+
+
+def _reschedule(run_at: datetime) -> Act:
+    async def act(desk: Desk, job: Job) -> bool:
+        await desk.ask(desk.verbs.reschedule(job.id, run_at))
+        return True
+
+    return act

@@ -1,0 +1,179 @@
+"""New jobs made of others: a clone, and a dead job tried again with other arguments.
+
+The dashboard does not have the code of the app. Arguments are JSON in the stored envelope; where workers have told
+of the parameters of the task, names are checked against these. What is secret never leaves the store.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from holdfast.codec import MASK
+from holdfast.codec.types import MAX_BYTES
+from holdfast.core.job import Job, NewJob, OnConflict
+from holdfast.core.provenance import without_provenance
+from holdfast.core.states import Reason, State
+from holdfast.dashboard.access.user import Role
+from holdfast.dashboard.desk import Desk
+from holdfast.dashboard.operation import acts
+from holdfast.dashboard.reading.finding import find_job
+from holdfast.dashboard.reading.job import CLONED_FROM, EDITED_FROM
+from holdfast.dashboard.reading.moments import coming
+from holdfast.dashboard.reading.tasks import find_task
+from holdfast.dashboard.shapes.job import CloneAsked, EditAsked, JobDone
+from holdfast.errors import ArgumentsError, JobStateError, KeyTakenError
+from holdfast.ids import new_job_id
+from holdfast.policy.problems import id_problems, queue_problems, refuse_any
+from holdfast.store.protocol import ask_time
+from holdfast.watch.envelope import UNREADABLE, changed_payload, read_envelope
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@acts("jobs.clone", "/jobs/{id}/clone", Role.OPERATOR)
+async def clone_job(desk: Desk, asked: CloneAsked) -> JobDone:
+    """Enqueue a new job like this one, with other arguments, queue or time if these are given."""
+    job = await find_job(desk, asked.id)
+    new_id = asked.new_id or new_job_id()
+    refuse_any([*id_problems(new_id), *(queue_problems(asked.queue) if asked.queue else ())])
+    payload = job.payload if asked.args is None else await _changed(desk, job, asked.args)
+    copy = NewJob(
+        id=new_id,
+        task=job.task,
+        payload=payload,
+        version=job.version,
+        queue=asked.queue or job.queue,
+        priority=job.priority if asked.priority is None else asked.priority,
+        run_at=coming("at", asked.at, (await desk.ask(ask_time(desk.verbs))).now),
+        max_attempts=job.max_attempts,
+        tags=job.tags,
+        metadata=_metadata(job, CLONED_FROM),
+    )
+    await desk.ask(desk.verbs.enqueue([copy]))
+    desk.note(after=f"job {new_id}")
+    return JobDone(id=job.id, answer="cloned", job=new_id)
+
+
+@acts("jobs.edit_and_retry", "/jobs/{id}/edit_and_retry", Role.ADMIN)
+async def edit_and_retry(desk: Desk, asked: EditAsked) -> JobDone:
+    """Try a dead job again with other arguments, as a new job; the dead one is discarded.
+
+    First the new one is enqueued, by an id that is the same however often this is repeated, and then the dead one
+    is discarded: whatever fails between, nothing is lost, and nothing runs twice.
+    """
+    job = await find_job(desk, asked.id)
+    new_id = _id_of_copy(job)
+    if job.state is not State.DEAD:
+        return await _done_before(desk, job, new_id)
+    payload = await _changed(desk, job, asked.args)
+    copy = NewJob(
+        id=new_id,
+        task=job.task,
+        payload=payload,
+        version=job.version,
+        queue=job.queue,
+        priority=job.priority,
+        max_attempts=job.max_attempts,
+        key=job.key,
+        on_conflict=OnConflict.RAISE,
+        tags=job.tags,
+        metadata=_metadata(job, EDITED_FROM),
+    )
+    await _enqueue(desk, copy)
+    stored = await desk.ask(desk.verbs.get(new_id))
+    if stored is not None and stored.payload != payload:
+        raise JobStateError(f"job {job.id} was edited by somebody else just now, as job {new_id}")
+    await desk.ask(desk.verbs.discard(job.id))
+    desk.note(before=_names(job.payload), after=f"job {new_id} with {_names(payload)}")
+    return JobDone(id=job.id, answer="edited", job=new_id)
+
+
+async def _enqueue(desk: Desk, copy: NewJob) -> None:
+    """Enqueue a copy with the key of the dead one, if that is free."""
+    try:
+        await desk.ask(desk.verbs.enqueue([copy]))
+    except KeyTakenError:
+        await desk.ask(desk.verbs.enqueue([msgspec.structs.replace(copy, key=None)]))
+
+
+async def _done_before(desk: Desk, job: Job, new_id: str) -> JobDone:
+    """Return what was answered before, if this is a repetition. Raises JobStateError."""
+    discarded = job.state is State.CANCELLED and job.reason == Reason.DISCARDED
+    copy = await desk.ask(desk.verbs.get(new_id)) if discarded else None
+    if copy is None or copy.metadata.get(EDITED_FROM) != job.id:
+        raise JobStateError(f"job {job.id} is {job.state}, not dead: clone it to run it with other arguments")
+    return JobDone(id=job.id, answer="edited", job=new_id)
+
+
+async def _changed(desk: Desk, job: Job, given: Mapping[str, Any]) -> bytes:
+    """Return the payload with these arguments. Raises ArgumentsError."""
+    await _check_names(desk, job, given)
+    encoded = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in given.items()}
+    payload = changed_payload(job.payload, encoded, whole=True)
+    try:
+        read_envelope(payload)
+    except UNREADABLE as error:
+        raise ArgumentsError(f"the arguments could not be read again: {error}") from error
+    if len(payload) > MAX_BYTES:
+        raise ArgumentsError(f"the arguments take {len(payload):,} bytes and at most {MAX_BYTES:,} are stored")
+    return payload
+
+
+async def _check_names(desk: Desk, job: Job, given: Mapping[str, Any]) -> None:
+    secret = _secret_names(job.payload)
+    masked = [name for name, value in given.items() if value == MASK and name not in secret]
+    if masked:
+        raise ArgumentsError(f"{_quoted(masked)}: a mask stands for a secret that is stored, and none is here")
+    task = await find_task(desk, job.task)
+    if task is None or task.version != job.version:
+        return
+    known = {parameter.name: parameter for parameter in task.parameters}
+    if extra := given.keys() - known.keys() - secret:
+        takes = _quoted(known) or "nothing"
+        raise ArgumentsError(f"{job.task} has no parameter {_quoted(extra)}; it takes {takes}")
+    required = {name for name, parameter in known.items() if parameter.required}
+    if missing := required - given.keys() - secret:
+        raise ArgumentsError(f"{job.task} needs {_quoted(missing)}, without a default; give a value")
+
+
+def _secret_names(payload: bytes) -> frozenset[str]:
+    try:
+        return frozenset(read_envelope(payload).secret)
+    except UNREADABLE:
+        return frozenset()
+
+
+def _id_of_copy(job: Job) -> str:
+    """Return the id of the corrected copy of a dead job: each death of it has one of its own, always the same."""
+    at = job.finished_at or job.created_at
+    told = blake2b(f"{job.id}/{job.fence}".encode(), digest_size=10).digest()
+    random = int.from_bytes(told)
+    millisecond = int((at - _EPOCH).total_seconds() * 1000)
+    return str(
+        UUID(int=millisecond << 80 | 7 << 76 | (random >> 62 & 0xFFF) << 64 | 0b10 << 62 | random & (1 << 62) - 1)
+    )
+
+
+def _metadata(job: Job, where: str) -> dict[str, str]:
+    told = without_provenance(job.metadata)
+    return {
+        **{name: value for name, value in told.items() if name not in {EDITED_FROM, CLONED_FROM}},
+        where: job.id,
+    }
+
+
+def _names(payload: bytes) -> str:
+    """Return the names of arguments, for those who ask who changed them; the values may concern nobody."""
+    try:
+        envelope = read_envelope(payload)
+    except UNREADABLE:
+        return "arguments that cannot be read"
+    return ", ".join([*envelope.args, *envelope.secret]) or "no arguments"
+
+
+def _quoted(names: Any) -> str:
+    return ", ".join(repr(name) for name in sorted(names))

@@ -1,0 +1,74 @@
+"""What can be done with one job."""
+
+from holdfast.core.job import Cancellation
+from holdfast.core.states import State
+from holdfast.dashboard.access.user import Role
+from holdfast.dashboard.desk import Desk
+from holdfast.dashboard.operation import acts
+from holdfast.dashboard.reading.finding import find_job
+from holdfast.dashboard.reading.moments import coming
+from holdfast.dashboard.refusals import WrongRequestError
+from holdfast.dashboard.shapes.job import JobDone, RescheduleAsked, SignalAsked, WhichJob
+from holdfast.errors import JobStateError
+from holdfast.ids import new_job_id
+from holdfast.signals import encode_signal, too_late
+from holdfast.store.protocol import ask_time
+
+
+@acts("jobs.retry", "/jobs/{id}/retry", Role.OPERATOR)
+async def retry_job(desk: Desk, asked: WhichJob) -> JobDone:
+    """Run a dead job again, with all its attempts, or a scheduled one now."""
+    job = await find_job(desk, asked.id)
+    desk.note(before=job.state.value)
+    await desk.ask(desk.verbs.requeue(job.id))
+    desk.note(after=State.READY.value)
+    return JobDone(id=job.id, answer="requeued")
+
+
+@acts("jobs.cancel", "/jobs/{id}/cancel", Role.OPERATOR)
+async def cancel_job(desk: Desk, asked: WhichJob) -> JobDone:
+    """Cancel a job that waits; of one that runs, ask its worker to stop it."""
+    job = await find_job(desk, asked.id)
+    desk.note(before=job.state.value)
+    answer = await desk.ask(desk.verbs.cancel(job.id))
+    if answer is Cancellation.TOO_LATE and job.state is not State.CANCELLED:
+        latest = await find_job(desk, job.id)
+        if latest.state is not State.CANCELLED:
+            raise JobStateError(f"job {job.id} is {latest.state}: too late to cancel it")
+    told = "requested" if answer is Cancellation.REQUESTED else State.CANCELLED.value
+    desk.note(after=told)
+    return JobDone(id=job.id, answer=told)
+
+
+@acts("jobs.discard", "/jobs/{id}/discard", Role.ADMIN)
+async def discard_job(desk: Desk, asked: WhichJob) -> JobDone:
+    """Drop a dead job: it ends as cancelled (discarded)."""
+    job = await find_job(desk, asked.id)
+    desk.note(before=job.state.value)
+    await desk.ask(desk.verbs.discard(job.id))
+    desk.note(after="cancelled (discarded)")
+    return JobDone(id=job.id, answer="discarded")
+
+
+@acts("jobs.reschedule", "/jobs/{id}/reschedule", Role.OPERATOR)
+async def reschedule_job(desk: Desk, asked: RescheduleAsked) -> JobDone:
+    """Let a job that waits to be started be due at another time."""
+    job = await find_job(desk, asked.id)
+    run_at = coming("at", asked.at, (await desk.ask(ask_time(desk.verbs))).now)
+    if run_at is None:
+        raise WrongRequestError("at: say when, as in 2026-03-01T09:00+08:00 or 2h")
+    desk.note(before=job.run_at.isoformat())
+    await desk.ask(desk.verbs.reschedule(job.id, run_at))
+    desk.note(after=run_at.isoformat())
+    return JobDone(id=job.id, answer="rescheduled")
+
+
+@acts("jobs.signal", "/jobs/{id}/signal", Role.OPERATOR)
+async def signal_job(desk: Desk, asked: SignalAsked) -> JobDone:
+    """Send a signal to a job that is not over."""
+    job = await find_job(desk, asked.id)
+    body = encode_signal(asked.name, asked.data)
+    if not await desk.ask(desk.verbs.signal(job.id, asked.name, asked.token or new_job_id(), body)):
+        raise too_late(job.id, asked.name)
+    desk.note(after=f"signal {asked.name}")
+    return JobDone(id=job.id, answer="sent")

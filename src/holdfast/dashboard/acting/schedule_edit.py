@@ -1,0 +1,72 @@
+"""What a person says about when a schedule fires and what it enqueues, and what that makes of it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.dashboard.refusals import WrongRequestError
+from holdfast.dashboard.shapes.schedules import ScheduleEditAsked
+from holdfast.errors import ConfigurationError
+from holdfast.schedule.plan import Template
+from holdfast.schedule.rules import AnyRule, Cron, Every, Rule
+from holdfast.watch.envelope import changed_payload
+
+_SHARED = tuple(field.name for field in msgspec.structs.fields(Rule))
+"""What every rule has besides its times."""
+
+_ROUTING = ("queue", "priority", "max_attempts")
+
+
+def new_rule(asked: ScheduleEditAsked) -> Callable[[AnyRule], AnyRule] | None:
+    """Return what makes the new rule of the old one; None where it stays. Raises WrongRequestError."""
+    said = [name for name in ("cron", "every", "rule") if getattr(asked, name)]
+    if len(said) > 1:
+        raise WrongRequestError(f"{' and '.join(said)} each say when it fires: give one")
+    if asked.rule:
+        whole = _whole_rule(asked.rule)
+        return lambda _: whole
+    if not (asked.cron or asked.every or asked.tz):
+        return None
+    return lambda rule: _changed(rule, asked)
+
+
+def _changed(rule: AnyRule, asked: ScheduleEditAsked) -> AnyRule:
+    options = {name: getattr(rule, name) for name in _SHARED}
+    zones = rule.zones()
+    tz = asked.tz or (next(iter(zones)) if len(zones) == 1 else "UTC")
+    if asked.cron:
+        return Cron(asked.cron, tz=tz, **options)
+    if asked.every:
+        return Every(asked.every, **options)
+    if isinstance(rule, Cron):
+        return replace(rule, tz=tz)
+    raise WrongRequestError("tz: only the times of a cron expression go by the clock of a zone")
+
+
+def _whole_rule(rule: dict[str, Any]) -> AnyRule:
+    try:
+        read: AnyRule = msgspec.convert(rule, AnyRule)
+    except (msgspec.ValidationError, ConfigurationError, ValueError, TypeError, OverflowError) as error:
+        raise WrongRequestError(f"rule: {error}") from error
+    return read
+
+
+def new_job(asked: ScheduleEditAsked) -> Callable[[Template], Template] | None:
+    """Return what makes the new job of the old one; None where it stays."""
+    routing = {name: value for name in _ROUTING if (value := getattr(asked, name)) not in {None, ""}}
+    args = asked.args
+    if not routing and args is None:
+        return None
+    encoded = (
+        None if args is None else {name: msgspec.Raw(msgspec.json.encode(each)) for name, each in args.items()}
+    )
+
+    def changed(template: Template) -> Template:
+        new = replace(template, **routing)
+        if encoded is None:
+            return new
+        return replace(new, payload=changed_payload(template.payload, encoded, whole=True))
+
+    return changed

@@ -1,0 +1,39 @@
+"""Orders to the supervisors of workers."""
+
+from collections.abc import Mapping
+
+from holdfast.dashboard.access.user import Role
+from holdfast.dashboard.desk import Desk
+from holdfast.dashboard.operation import acts
+from holdfast.dashboard.reading.workers import find_worker
+from holdfast.dashboard.refusals import NotThereError
+from holdfast.dashboard.shapes.words import WithId
+from holdfast.dashboard.shapes.workers import RecycleAsked, WorkerDone
+from holdfast.supervisor.orders import give_order
+from holdfast.supervisor.recycling import ORDER as RECYCLE
+from holdfast.words import span
+
+DUMP = "dump"
+"""What an order to take a picture of a worker says."""
+
+
+@acts("workers.recycle", "/workers/{id}/recycle", Role.OPERATOR)
+async def recycle_worker(desk: Desk, asked: RecycleAsked) -> WorkerDone:
+    """Have a worker replaced by a fresh one, without a gap; what it runs may end first."""
+    return await _order(desk, RECYCLE, asked.id, {"force": "yes"} if asked.force else {})
+
+
+@acts("workers.dump", "/workers/{id}/dump", Role.OPERATOR)
+async def dump_worker(desk: Desk, asked: WithId) -> WorkerDone:
+    """Have a picture taken of what a worker does: it becomes the incident whose id is that of the order."""
+    return await _order(desk, DUMP, asked.id, {})
+
+
+async def _order(desk: Desk, what: str, worker_id: str, details: Mapping[str, str]) -> WorkerDone:
+    worker = await find_worker(desk, worker_id)
+    if not worker.is_live:
+        age = span(worker.beat_age)
+        raise NotThereError(f"worker {worker_id} was not heard of for {age}: nobody is there to do anything")
+    order = await desk.ask(give_order(desk.verbs, what, worker.info.id, details))
+    desk.note(after=f"order {order.id}")
+    return WorkerDone(id=worker.info.id, order=order.id)

@@ -1,0 +1,97 @@
+"""From fields of a URL or a form, or from JSON, to what an operation is asked. All that is wrong is said."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import inspect
+
+from holdfast.dashboard.refusals import WrongRequestError
+
+Asked = TypeVar("Asked", bound=msgspec.Struct)
+
+DEEPEST = 64
+"""So deep JSON may be nested."""
+
+_SEVERAL = (inspect.VarTupleType, inspect.ListType)
+_AS_JSON = (inspect.DictType, inspect.AnyType)
+
+
+def asked_by_fields(kind: type[Asked], fields: Iterable[tuple[str, str]]) -> Asked:
+    """Return what is asked by fields that are texts, empty where nothing is said. Raises WrongRequestError.
+
+    A field that takes several values may be given several times; one that takes any value has JSON in it.
+    """
+    values: dict[str, Any] = {}
+    types = {field.encode_name: field.type for field in _fields_of(kind)}
+    for name, text in fields:
+        meant = _within(types.get(name))
+        if text == "" and name in types:
+            continue
+        if isinstance(meant, _SEVERAL):
+            values.setdefault(name, []).append(text)
+        elif name in values:
+            raise WrongRequestError(f"{name}: given more than once")
+        else:
+            values[name] = read_json(text, name) if isinstance(meant, _AS_JSON) else text
+    return _convert(kind, values, strict=False)
+
+
+def asked_by_json(kind: type[Asked], body: bytes, named: Mapping[str, str]) -> Asked:
+    """Return what is asked by a JSON object, and by what the path names. Raises WrongRequestError."""
+    said = read_json(body, "the body") if body.strip() else {}
+    if not isinstance(said, dict):
+        raise WrongRequestError("the body: a JSON object is needed")
+    if doubled := said.keys() & named.keys():
+        raise WrongRequestError(f"{', '.join(sorted(doubled))}: the path says that")
+    return _convert(kind, {**said, **named}, strict=True)
+
+
+def read_json(text: str | bytes, where: str) -> Any:
+    """Return what JSON says. Raises WrongRequestError where it is none, or nested too deeply."""
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise WrongRequestError(f"{where}: no JSON: {error}") from None
+    except RecursionError:
+        raise WrongRequestError(f"{where}: nested too deeply") from None
+    if _is_too_deep(value):
+        raise WrongRequestError(f"{where}: nested more than {DEEPEST} levels deep")
+    return value
+
+
+def _convert(kind: type[Asked], values: Mapping[str, Any], *, strict: bool) -> Asked:
+    try:
+        return msgspec.convert(values, kind, strict=strict)
+    except msgspec.ValidationError as error:
+        raise WrongRequestError(str(error)) from None
+
+
+def _fields_of(kind: type[msgspec.Struct]) -> tuple[inspect.Field, ...]:
+    described = inspect.type_info(kind)
+    assert isinstance(described, inspect.StructType)
+    return described.fields
+
+
+def _within(kind: inspect.Type | None) -> inspect.Type | None:
+    """Return the type that a field has where it is not null."""
+    if isinstance(kind, inspect.Metadata):
+        return _within(kind.type)
+    if isinstance(kind, inspect.UnionType):
+        return _within(next(each for each in kind.types if not isinstance(each, inspect.NoneType)))
+    return kind
+
+
+def _is_too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(DEEPEST):
+        inner = [
+            each
+            for outer in level
+            if isinstance(outer, dict | list)
+            for each in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not inner:
+            return False
+        level = inner
+    return any(isinstance(each, dict | list) for each in level)

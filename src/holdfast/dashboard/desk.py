@@ -1,0 +1,105 @@
+"""The desk: where whoever came in asks for operations, and gets them if they may."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TypeVar
+
+from holdfast.core.record import Kind
+from holdfast.dashboard.access.user import Role, User
+from holdfast.dashboard.audit.entry import Entry
+from holdfast.dashboard.audit.telling import told
+from holdfast.dashboard.audit.trail import write_down
+from holdfast.dashboard.operation import Answer, Asked, Operation
+from holdfast.dashboard.refusals import NotAllowedError
+from holdfast.dashboard.shared import Shared
+from holdfast.errors import HoldfastError
+from holdfast.settings import Loaded
+from holdfast.store.backend import Backend
+from holdfast.store.errand import Errand, arun_errand
+from holdfast.store.protocol import Store
+from holdfast.store.verb import Verb
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Office:
+    """What all desks of one dashboard share: the store, its settings, and what was just seen."""
+
+    backend: Backend
+    loaded: Loaded
+    read_only: bool = False
+    shared: Shared = field(default_factory=Shared)
+
+    def desk(self, user: User, by: str = "page") -> "Desk":
+        """Return a desk for somebody who came in by pages or by the API."""
+        return Desk(self, user, by)
+
+
+class Desk:
+    """One person's desk. Operations get what they need from it, and from nowhere else."""
+
+    def __init__(self, office: Office, user: User, by: str) -> None:
+        self.office = office
+        self.user = user
+        self._by = by
+        self._before: str | None = None
+        self._after: str | None = None
+
+    @property
+    def verbs(self) -> Store:
+        """What the store can do; run it with `ask`."""
+        return self.office.backend.verbs
+
+    async def ask(self, verb: Verb[T] | Errand[T]) -> T:
+        """Run a verb or an errand, without sharing its answer."""
+        if isinstance(verb, Errand):
+            return await arun_errand(self.office.backend.arun, verb)
+        return await self.office.backend.arun(verb)
+
+    def may(self, operation: Operation[Asked, Answer]) -> bool:
+        """Tell whether this person may use an operation here."""
+        if operation.changes and self.office.read_only:
+            return False
+        return self.user.may(operation.name, operation.role)
+
+    async def read(self, operation: Operation[Asked, Answer], asked: Asked) -> Answer:
+        """Return what there is to see, from a moment ago if somebody else has just looked."""
+        self._demand(operation)
+        return await self.office.shared.see((operation.name, asked), lambda: operation.run(self, asked))
+
+    async def act(self, operation: Operation[Asked, Answer], asked: Asked) -> Answer:
+        """Do something, and write down who did it. What is refused is written down, too."""
+        self._before = self._after = None
+        try:
+            self._demand(operation)
+            answer = await operation.run(self, asked)
+        except HoldfastError as error:
+            await self._write_down(operation, asked, str(error))
+            raise
+        finally:
+            self.office.shared.forget()
+        await self._write_down(operation, asked, None)
+        return answer
+
+    def note(self, *, before: str | None = None, after: str | None = None) -> None:
+        """Say how it was before what is done now, and how it is after it: for those who ask who did it."""
+        self._before = self._before if before is None else before
+        self._after = self._after if after is None else after
+
+    def _demand(self, operation: Operation[Asked, Answer]) -> None:
+        if operation.changes and self.office.read_only:
+            raise NotAllowedError("this dashboard only shows: it was started read-only")
+        if not self.may(operation):
+            raise NotAllowedError(
+                f"{operation.name} is for {_named(operation.role)}s, and {self.user.name} is a {_named(self.user.role)}"
+            )
+
+    async def _write_down(self, operation: Operation[Asked, Answer], asked: Asked, error: str | None) -> None:
+        now = (await self.ask(self.verbs.due_records(Kind.SCHEDULE, timedelta(), 0))).now
+        entry = Entry(now, self.user.name, operation.name, told(asked), self._before, self._after, error, self._by)
+        await self.ask(write_down(self.verbs, entry))
+
+
+def _named(role: Role) -> str:
+    return role.name.lower()

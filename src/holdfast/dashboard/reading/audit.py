@@ -1,0 +1,28 @@
+"""What was done by whom."""
+
+from holdfast.dashboard.audit.trail import read_trail
+from holdfast.dashboard.desk import Desk
+from holdfast.dashboard.operation import reads
+from holdfast.dashboard.shapes.audit import AuditAsked, AuditSeen, EntrySeen
+
+
+@reads("audit.list", "/audit")
+async def list_audit(desk: Desk, asked: AuditAsked) -> AuditSeen:
+    """List what was done by whom, the newest first."""
+    page = await desk.ask(
+        read_trail(desk.verbs, asked.before or None, limit=asked.limit, who=asked.who or "", what=asked.what or "")
+    )
+    entries = tuple(
+        EntrySeen(
+            at=each.at,
+            who=each.who,
+            what=each.what,
+            asked=dict(each.asked),
+            before=each.before,
+            after=each.after,
+            error=each.error,
+            by=each.by,
+        )
+        for each in page.entries
+    )
+    return AuditSeen(entries=entries, next=page.next)

@@ -1,0 +1,32 @@
+"""Finding the job that is meant by its id, or by the last characters of it, as pages and logs show them."""
+
+from holdfast.core.job import Job
+from holdfast.dashboard.desk import Desk
+from holdfast.dashboard.reading.selecting import SPAN
+from holdfast.errors import JobNotFoundError
+from holdfast.ids import new_job_id
+from holdfast.store.protocol import JobFilter
+
+_SHORTEST = 6
+_FULL = len(new_job_id())
+
+
+async def find_job(desk: Desk, job_id: str) -> Job:
+    """Return the job with this id, or the one among the newest whose id ends so. Raises JobNotFoundError."""
+    job = await desk.ask(desk.verbs.get(job_id))
+    if job is not None:
+        return job
+    matches = await _ending_with(desk, job_id.lower()) if _SHORTEST <= len(job_id) < _FULL else []
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        ids = ", ".join(match.id for match in matches)
+        raise JobNotFoundError(f"'{job_id}' is the end of {len(matches)} ids, give more of the one meant: {ids}")
+    raise JobNotFoundError(
+        f"there is no job '{job_id}': it may be over and forgotten (keep_finished), or be in another store"
+    )
+
+
+async def _ending_with(desk: Desk, end: str) -> list[Job]:
+    page = await desk.ask(desk.verbs.search_jobs(JobFilter(limit=SPAN), SPAN))
+    return [job for job in page.jobs if job.id.endswith(end)]

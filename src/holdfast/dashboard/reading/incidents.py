@@ -1,0 +1,79 @@
+"""Incidents, and their evidence."""
+
+import asyncio
+from collections.abc import Iterable
+
+from holdfast.core.incident import Incident
+from holdfast.core.job import Job
+from holdfast.dashboard.desk import Desk
+from holdfast.dashboard.operation import reads
+from holdfast.dashboard.reading.moments import past
+from holdfast.dashboard.reading.rows import incident_row
+from holdfast.dashboard.reading.shown import texts_seen
+from holdfast.dashboard.shapes.incidents import IncidentsAsked, IncidentSeen, IncidentsSeen
+from holdfast.dashboard.shapes.words import WithId
+from holdfast.errors import IncidentNotFoundError
+from holdfast.incidents.book import list_incidents, read_evidence
+from holdfast.store.protocol import ask_time
+
+_SHORTEST_END = 6
+
+
+@reads("incidents.list", "/incidents")
+async def list_all(desk: Desk, asked: IncidentsAsked) -> IncidentsSeen:
+    """List incidents, those that happened last first."""
+    now = (await desk.ask(ask_time(desk.verbs))).now
+    since = past("since", asked.since, now)
+    kept = [
+        each
+        for each in await desk.ask(list_incidents(desk.verbs))
+        if asked.trouble in {None, each.trouble}
+        and (since is None or each.last_at >= since)
+        and (not asked.job or any(job.job_id == asked.job for job in each.jobs))
+        and (not asked.task or any(job.task == asked.task for job in each.jobs))
+    ]
+    ids = [each.id for each in kept]
+    start = ids.index(asked.before) + 1 if asked.before in ids else 0
+    page = kept[start : start + asked.limit]
+    found = await jobs_of(desk, page)
+    return IncidentsSeen(
+        now=now,
+        rows=tuple(incident_row(each, found) for each in page),
+        next=page[-1].id if page and start + asked.limit < len(kept) else None,
+        total=len(kept),
+    )
+
+
+@reads("incidents.show", "/incidents/{id}")
+async def show_one(desk: Desk, asked: WithId) -> IncidentSeen:
+    """Show an incident with its evidence. The last characters of an id will do."""
+    incident = await find_incident(desk, asked.id)
+    evidence = await desk.ask(read_evidence(desk.verbs, incident.id))
+    return IncidentSeen(
+        now=(await desk.ask(ask_time(desk.verbs))).now,
+        row=incident_row(incident, await jobs_of(desk, [incident])),
+        folder=incident.folder,
+        evidence=texts_seen(evidence.parts),
+    )
+
+
+async def find_incident(desk: Desk, incident_id: str) -> Incident:
+    """Return the incident with this id, or the only one whose id ends so. Raises IncidentNotFoundError."""
+    incidents = await desk.ask(list_incidents(desk.verbs))
+    end = incident_id.lower()
+    matches = [each for each in incidents if each.id == incident_id] or [
+        each for each in incidents if len(end) >= _SHORTEST_END and each.id.endswith(end)
+    ]
+    if len(matches) != 1:
+        raise IncidentNotFoundError(
+            f"there is no incident '{incident_id}', or more than one whose id ends so; it may be forgotten"
+            " (keep_incidents, keep_incidents_for)"
+        )
+    return matches[0]
+
+
+async def jobs_of(desk: Desk, incidents: Iterable[Incident]) -> dict[str, Job]:
+    """Return those jobs of incidents that still exist."""
+    ids = dict.fromkeys(job.job_id for incident in incidents for job in incident.jobs)
+    jobs = await asyncio.gather(*(desk.ask(desk.verbs.get(job_id)) for job_id in ids))
+    return {job.id: job for job in jobs if job is not None}

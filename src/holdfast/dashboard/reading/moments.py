@@ -1,0 +1,43 @@
+"""Moments as people write them: a date with its zone, or a span before or after now."""
+
+from datetime import UTC, datetime
+
+from holdfast.dashboard.refusals import WrongRequestError
+from holdfast.watch.spans import read_span
+
+_FIRST, _LAST = datetime(1970, 1, 2, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
+
+
+def past(field: str, text: str | None, now: datetime) -> datetime | None:
+    """Return the moment that is meant, where a span is so long ago; None where nothing is said."""
+    return _moment(field, text, now, -1) if text else None
+
+
+def coming(field: str, text: str | None, now: datetime) -> datetime | None:
+    """Return the moment that is meant, where a span is from now on; None where nothing is said."""
+    return _moment(field, text, now, 1) if text else None
+
+
+def _moment(field: str, text: str, now: datetime, sign: int) -> datetime:
+    written = text.strip()
+    if written == "now":
+        return now
+    try:
+        moment = now + sign * read_span(written)
+    except OverflowError:
+        moment = _LAST if sign > 0 else _FIRST
+    except ValueError:
+        moment = _date(field, written)
+    return min(max(moment, _FIRST), _LAST)
+
+
+def _date(field: str, text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+        if moment.utcoffset() is not None:
+            return moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise WrongRequestError(
+            f"{field}: {text!r} is no moment; write e.g. 2026-03-01T09:00+08:00, or a span such as 30s, 15m or 2h"
+        ) from None
+    raise WrongRequestError(f"{field}: {text!r} has no time zone; write e.g. {moment:%Y-%m-%dT%H:%M}Z")

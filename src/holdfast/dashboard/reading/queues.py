@@ -1,0 +1,106 @@
+"""Queues: what is in them, and who serves them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from holdfast.catalogue.book import read_catalogue
+from holdfast.core.record import Kind
+from holdfast.core.states import State
+from holdfast.dashboard.desk import Desk
+from holdfast.dashboard.operation import reads
+from holdfast.dashboard.reading.figures import queue_points
+from holdfast.dashboard.reading.rows import job_row
+from holdfast.dashboard.reading.tasks import bound_words
+from holdfast.dashboard.refusals import NotThereError
+from holdfast.dashboard.shapes.figures import PointSeen
+from holdfast.dashboard.shapes.queues import QueueRow, QueueSeen, QueuesSeen
+from holdfast.dashboard.shapes.words import Named, NothingAsked
+from holdfast.schedule.closing import About
+from holdfast.schedule.published import read_windows
+from holdfast.schedule.words import describe_window
+from holdfast.store.protocol import JobFilter, Queue, QueueAges, Worker
+from holdfast.watch.closed import Windows, queue_closed
+
+_MOST_RUNNING = 50
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """All that rows of queues are made of."""
+
+    ages: QueueAges
+    workers: tuple[Worker, ...]
+    windows: Windows
+    limits: Mapping[str, tuple[str, ...]]
+    points: Mapping[str, tuple[PointSeen, ...]]
+
+    @property
+    def now(self) -> datetime:
+        return self.ages.now
+
+    def row(self, queue: Queue) -> QueueRow:
+        serving = self.serving(queue.name)
+        age = next((each for each in self.ages.queues if each.name == queue.name), None)
+        closed = queue_closed(self.windows, queue.name, self.now)
+        return QueueRow(
+            name=queue.name,
+            paused_at=queue.paused_at,
+            closed_until=None if closed is None else closed.closing.end,
+            counts={state.value: queue.states.get(state, 0) for state in State},
+            oldest_age=None if age is None else max(0.0, (self.now - age.oldest_due_at).total_seconds()),
+            workers=len(serving),
+            places=sum(worker.info.concurrency for worker in serving),
+            busy=sum(queue.states.get(state, 0) for state in (State.HELD, State.RUNNING)),
+            limits=self.limits.get(queue.name, ()),
+            points=self.points.get(queue.name, ()),
+        )
+
+    def serving(self, queue: str) -> list[Worker]:
+        return [worker for worker in self.workers if worker.is_live and worker.serves(queue)]
+
+
+@reads("queues.list", "/queues")
+async def list_queues(desk: Desk, asked: NothingAsked) -> QueuesSeen:  # noqa: ARG001 - there is nothing to ask
+    """List all queues that have jobs, are paused, or that a worker or an app names, by name."""
+    queues, look = await _look(desk)
+    return QueuesSeen(now=look.now, queues=tuple(map(look.row, queues)))
+
+
+@reads("queues.show", "/queues/{name}")
+async def show_queue(desk: Desk, asked: Named) -> QueueSeen:
+    """Show a queue, the workers that serve it, and the jobs of it that run."""
+    queues, look = await _look(desk)
+    queue = next((each for each in queues if each.name == asked.name), None)
+    if queue is None:
+        raise NotThereError(f"there is no queue '{asked.name}': it has no jobs, and no worker names it")
+    which = JobFilter(states=(State.RUNNING,), queue=queue.name, limit=_MOST_RUNNING)
+    running = await desk.ask(desk.verbs.list_jobs(which))
+    windows = [hours for hours in look.windows if (hours.about, hours.name) == (About.QUEUE, queue.name)]
+    return QueueSeen(
+        now=look.now,
+        row=look.row(queue),
+        workers=tuple(worker.info.id for worker in look.serving(queue.name)),
+        running=tuple(map(job_row, running)),
+        windows=tuple(describe_window(window) for hours in windows for window in hours.windows),
+    )
+
+
+async def _look(desk: Desk) -> tuple[list[Queue], _Look]:
+    queues = await desk.ask(desk.verbs.queues())
+    workers = await desk.ask(desk.verbs.workers())
+    ages = await desk.ask(desk.verbs.queue_ages())
+    published = await desk.ask(desk.verbs.records(Kind.WINDOW))
+    catalogue = await desk.ask(read_catalogue(desk.verbs))
+    limits = {queue.name: bound_words(queue.limit) for queue in catalogue.queues}
+    all_queues = sorted(_with_named(queues, workers, limits), key=lambda queue: queue.name)
+    return all_queues, _Look(ages, workers, read_windows(published), limits, await queue_points(desk))
+
+
+def _with_named(queues: Iterable[Queue], workers: Iterable[Worker], named: Iterable[str]) -> Iterable[Queue]:
+    """Return queues, with those that are empty: workers serve them by name, or an app declares them."""
+    found = {queue.name: queue for queue in queues}
+    served = (name for worker in workers for name in worker.info.queues or ())
+    for name in (*served, *named):
+        found.setdefault(name, Queue(name, None, {}))
+    return found.values()

@@ -1,0 +1,120 @@
+"""Jobs, incidents, locks and workers as rows. Pure."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from holdfast.core.incident import Incident
+from holdfast.core.job import Job
+from holdfast.core.provenance import schedule_of
+from holdfast.core.states import State
+from holdfast.dashboard.reading.selecting import group_of
+from holdfast.dashboard.reading.shown import progress_seen
+from holdfast.dashboard.shapes.incidents import IncidentRow, InvolvedSeen
+from holdfast.dashboard.shapes.jobs import JobRow
+from holdfast.dashboard.shapes.locks import HolderSeen, LockSeen
+from holdfast.dashboard.shapes.workers import WorkerRow
+from holdfast.incidents.health import trouble_words
+from holdfast.locks.roll import Roll
+from holdfast.store.protocol import Worker
+from holdfast.watch.jobfields import waits_for
+from holdfast.words import one_line
+
+LONGEST_ERROR = 500
+"""Characters of an error in a row."""
+
+
+def job_row(job: Job) -> JobRow:
+    """Return a job in short."""
+    return JobRow(
+        id=job.id,
+        task=job.task,
+        queue=job.queue,
+        state=job.state,
+        reason=job.reason,
+        priority=job.priority,
+        attempt=job.attempt,
+        max_attempts=job.max_attempts,
+        at=job.finished_at or job.run_at,
+        run_at=job.run_at,
+        created_at=job.created_at,
+        finished_at=job.finished_at,
+        worker=job.worker,
+        key=job.key,
+        tags=job.tags,
+        schedule=schedule_of(job.metadata),
+        waits_for=waits_for(job),
+        cancel_requested=job.cancel_requested,
+        progress=progress_seen(job.progress),
+        error=one_line(job.error, LONGEST_ERROR) if job.error else None,
+        fingerprint=group_of(job) if job.state is State.DEAD else None,
+    )
+
+
+def incident_row(incident: Incident, found: Mapping[str, Job]) -> IncidentRow:
+    """Return an incident in short, with what is `found` of its jobs."""
+    return IncidentRow(
+        id=incident.id,
+        trouble=incident.trouble,
+        words=trouble_words(incident.trouble),
+        summary=incident.summary,
+        at=incident.at,
+        last_at=incident.last_at,
+        count=incident.count,
+        host=incident.host,
+        worker=incident.worker,
+        supervisor=incident.supervisor,
+        pid=incident.pid,
+        jobs=tuple(
+            InvolvedSeen(
+                job=each.job_id,
+                task=each.task or (found[each.job_id].task if each.job_id in found else ""),
+                fence=each.fence,
+                attempt=each.attempt,
+                progress=each.progress,
+                state=found[each.job_id].state if each.job_id in found else None,
+            )
+            for each in incident.jobs
+        ),
+        more_jobs=incident.more_jobs,
+    )
+
+
+def lock_seen(name: str, roll: Roll, session: str | None) -> LockSeen:
+    """Return a lock, and who has it."""
+    return LockSeen(
+        name=name,
+        places=roll.places,
+        holders=holders_seen(roll),
+        session=session,
+        waiting=len(roll.line),
+        last_token=roll.last_token,
+    )
+
+
+def holders_seen(roll: Roll) -> tuple[HolderSeen, ...]:
+    """Return who has a lock."""
+    return tuple(
+        HolderSeen(owner=each.owner, token=each.token, since=each.since, until=each.until) for each in roll.holders
+    )
+
+
+def worker_row(worker: Worker) -> WorkerRow:
+    """Return a worker."""
+    info, vitals = worker.info, worker.vitals
+    return WorkerRow(
+        id=info.id,
+        supervisor=info.supervisor,
+        host=info.host,
+        pid=info.pid,
+        queues=info.queues,
+        concurrency=info.concurrency,
+        lease=info.lease.total_seconds(),
+        started_at=worker.started_at,
+        beat_age=worker.beat_age.total_seconds(),
+        live=worker.is_live,
+        condemned=worker.condemned,
+        held=worker.held,
+        running=worker.running,
+        vitals=None if vitals is None else msgspec.structs.asdict(vitals),
+    )

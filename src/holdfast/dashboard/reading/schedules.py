@@ -1,0 +1,171 @@
+"""Schedules, their times to come and what became of the last ones."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from holdfast.core.record import Fire, Kind, Record
+from holdfast.core.states import FINAL, State
+from holdfast.dashboard.desk import Desk
+from holdfast.dashboard.operation import reads
+from holdfast.dashboard.reading.shown import args_seen
+from holdfast.dashboard.shapes.schedules import (
+    FireSeen,
+    RunSeen,
+    ScheduleRow,
+    ScheduleSeen,
+    SchedulesSeen,
+    UpcomingSeen,
+)
+from holdfast.dashboard.shapes.words import Named, NothingAsked
+from holdfast.schedule.outlook import coming, next_fire, standing_of, zone_of
+from holdfast.schedule.plan import Schedule, read_schedules
+from holdfast.schedule.schedules import Schedules
+from holdfast.schedule.words import describe
+from holdfast.store.protocol import ask_time
+
+UNREADABLE = "unreadable"
+"""The state of a schedule of which nobody here knows more than its name."""
+
+_A_MOMENT = timedelta(microseconds=1)
+_NEXT = 10
+_FIRES = 50
+_MOST_RUNS = 100
+
+
+@reads("schedules.list", "/schedules")
+async def list_schedules(desk: Desk, asked: NothingAsked) -> SchedulesSeen:  # noqa: ARG001 - there is nothing to ask
+    """List all schedules, by name."""
+    now = (await desk.ask(ask_time(desk.verbs))).now
+    records = await desk.ask(desk.verbs.records(Kind.SCHEDULE))
+    readable, unreadable = read_schedules(records)
+    problems = dict(zip(_unread(records, readable), map(str, unreadable), strict=True))
+    last = await _last_fires(desk, [each.name for each in readable], now)
+    states = await _states(desk, [fire.job_id for fire in last.values() if fire is not None and fire.job_id])
+    rows = [schedule_row(each, now, last[each.name], states) for each in readable]
+    rows += [_unreadable(name, problem) for name, problem in problems.items()]
+    return SchedulesSeen(
+        now=now, idle=await _is_idle(desk), schedules=tuple(sorted(rows, key=lambda row: row.name))
+    )
+
+
+@reads("schedules.show", "/schedules/{name}")
+async def show_schedule(desk: Desk, asked: Named) -> ScheduleSeen:
+    """Show a schedule, its next times, what became of the last ones, and the job that it enqueues."""
+    schedules = schedules_of(desk)
+    schedule = await desk.ask(schedules.get(asked.name))
+    now = (await desk.ask(ask_time(desk.verbs))).now
+    fires = await desk.ask(schedules.fires(asked.name, _FIRES, before=now + _A_MOMENT))
+    plan, job = schedule.plan, schedule.plan.job
+    runs = plan.runs[-_MOST_RUNS:]
+    jobs = [run.job_id for run in runs] + [fire.job_id for fire in fires[:1] if fire.job_id]
+    states = await _states(desk, jobs)
+    args, problem = args_seen(job.payload)
+    return ScheduleSeen(
+        now=now,
+        idle=await _is_idle(desk),
+        row=schedule_row(schedule, now, fires[0] if fires else None, states),
+        rule=msgspec.to_builtins(plan.rule),
+        next=tuple(
+            UpcomingSeen(planned=each.planned, run_at=each.run_at, excluded=each.excluded, note=each.note)
+            for each in (coming(schedule, now, _NEXT) if plan.active else ())
+        ),
+        fires=tuple(map(fire_seen, fires)),
+        runs=tuple(
+            RunSeen(job=run.job_id, planned=run.planned, state=states[run.job_id])
+            for run in runs
+            if states.get(run.job_id, State.COMPLETED) not in FINAL
+        ),
+        waiting=plan.waiting,
+        created_at=plan.created_at,
+        release=None if plan.origin is None else plan.origin.release,
+        args=args,
+        args_problem=problem,
+        version=job.version,
+        priority=job.priority,
+        max_attempts=job.max_attempts,
+        tags=job.tags,
+        metadata=dict(job.metadata),
+    )
+
+
+def schedules_of(desk: Desk) -> Schedules:
+    """Return what can be done with schedules."""
+    return Schedules(desk.verbs, timedelta(seconds=desk.office.loaded.settings.look_ahead))
+
+
+def schedule_row(schedule: Schedule, now: datetime, last: Fire | None, states: Mapping[str, State]) -> ScheduleRow:
+    """Return a schedule in short."""
+    plan = schedule.plan
+    upcoming = next_fire(schedule, now)
+    zone = zone_of(plan.rule)
+    return ScheduleRow(
+        name=schedule.name,
+        state=standing_of(schedule, now).value,
+        words=describe(plan.rule, schedule.ground),
+        task=plan.job.task,
+        queue=plan.job.queue,
+        next_at=None if upcoming is None else upcoming.planned,
+        zone=None if zone is None else str(zone),
+        last=None if last is None else fire_seen(last),
+        failing=last is not None and last.job_id is not None and states.get(last.job_id) is State.DEAD,
+        paused_at=plan.paused_at,
+        paused_why=plan.paused_why,
+        app=None if plan.origin is None else plan.origin.app,
+    )
+
+
+def fire_seen(fire: Fire) -> FireSeen:
+    """Return what became of a planned time."""
+    return FireSeen(
+        planned=fire.planned,
+        decision=fire.decision,
+        cause=fire.cause,
+        count=fire.count,
+        until=fire.until,
+        decided_at=fire.decided_at,
+        why=fire.note,
+        job=fire.job_id,
+    )
+
+
+def _unreadable(name: str, problem: str) -> ScheduleRow:
+    return ScheduleRow(
+        name=name,
+        state=UNREADABLE,
+        words="",
+        task=None,
+        queue=None,
+        next_at=None,
+        zone=None,
+        last=None,
+        failing=False,
+        paused_at=None,
+        paused_why=None,
+        app=None,
+        problem=problem,
+    )
+
+
+def _unread(records: Sequence[Record], readable: Sequence[Schedule]) -> list[str]:
+    known = {each.name for each in readable}
+    names = [record.name for record in records]
+    return [name for name in names if name not in known]
+
+
+async def _last_fires(desk: Desk, names: Sequence[str], now: datetime) -> dict[str, Fire | None]:
+    """Return what became of the last planned time that has come, of each schedule."""
+    before = now + _A_MOMENT
+    found = await asyncio.gather(*(desk.ask(desk.verbs.fires(name, 1, before)) for name in names))
+    return {name: fires[0] if fires else None for name, fires in zip(names, found, strict=True)}
+
+
+async def _states(desk: Desk, job_ids: Sequence[str]) -> dict[str, State]:
+    glances = await desk.ask(desk.verbs.glance(job_ids)) if job_ids else {}
+    return {job_id: glance.state for job_id, glance in glances.items()}
+
+
+async def _is_idle(desk: Desk) -> bool:
+    return not any(worker.is_live for worker in await desk.ask(desk.verbs.workers()))

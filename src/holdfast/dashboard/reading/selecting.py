@@ -1,0 +1,156 @@
+"""From what is asked to jobs: a filter that stores know, and what they do not know, looked at here, bounded."""
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.core.job import Job
+from holdfast.core.provenance import SCHEDULE_KEY
+from holdfast.core.states import State
+from holdfast.dashboard.desk import Desk
+from holdfast.dashboard.reading.moments import past
+from holdfast.dashboard.shapes.jobs import JobsWhich
+from holdfast.ids import first_id_at
+from holdfast.store.protocol import JobFilter, ask_time
+from holdfast.watch.envelope import UNREADABLE, read_envelope
+from holdfast.watch.fingerprint import fingerprint
+
+SPAN = 5_000
+"""So many of the newest jobs of a filter are looked at for a text or a fingerprint."""
+
+REACH = 20_000
+"""So many jobs a store passes over, at most, for one page of what no index leads to."""
+
+NO_ERROR = "none"
+
+_PAGE = 500
+
+Wanted = Callable[[Job], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which jobs are meant: what the store selects, and what is `wanted` of that, if that is not all."""
+
+    which: JobFilter
+    now: datetime
+    wanted: Wanted | None = None
+    nothing: bool = False
+    """Nothing can be meant."""
+
+    def below(self, upper: str | None) -> "Selection":
+        """Return it without ids from this one on."""
+        lowest = min(filter(None, (self.which.before, upper)), default=None)
+        return Selection(replace(self.which, before=lowest), self.now, self.wanted, self.nothing)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Some of the jobs that are meant. `next` is where to go on; `bounded`: not all were looked at for this."""
+
+    jobs: tuple[Job, ...]
+    next: str | None
+    bounded: bool = False
+
+
+async def select(desk: Desk, asked: JobsWhich, among: frozenset[State] | None = None) -> Selection:
+    """Return which jobs are meant; `among` are the states that count at all."""
+    now = (await desk.ask(ask_time(desk.verbs))).now
+    since, until = past("since", asked.since, now), past("until", asked.until, now)
+    states = frozenset(asked.state)
+    if asked.fingerprint:
+        states = states & {State.DEAD} if states else frozenset({State.DEAD})
+    meant = (states & among if states else among) if among is not None else states
+    which = JobFilter(
+        states=tuple(state for state in State if state in meant),
+        queue=asked.queue or None,
+        task=asked.task or None,
+        key=asked.key or None,
+        tags=tuple(filter(None, asked.tag)),
+        metadata={SCHEDULE_KEY: asked.schedule} if asked.schedule else {},
+        error=asked.error or None,
+        worker=asked.worker or None,
+        after=None if since is None else first_id_at(since),
+        before=None if until is None else first_id_at(until),
+    )
+    narrowed = bool(asked.state or asked.fingerprint or among is not None)
+    return Selection(which, now, _wanted(asked), nothing=narrowed and not meant)
+
+
+async def page_of(desk: Desk, selection: Selection, limit: int) -> Found:
+    """Return the next jobs that are meant, at most `limit`."""
+    if selection.nothing:
+        return Found((), None)
+    which = replace(selection.which, limit=limit)
+    if selection.wanted is None:
+        page = await desk.ask(desk.verbs.search_jobs(which, REACH))
+        return Found(page.jobs, page.next, bounded=page.next is not None and len(page.jobs) < limit)
+    return await _sifted(desk, replace(which, limit=_PAGE), selection.wanted, limit)
+
+
+async def _sifted(desk: Desk, which: JobFilter, wanted: Wanted, limit: int) -> Found:
+    found: list[Job] = []
+    for _ in range(SPAN // _PAGE):
+        page = await desk.ask(desk.verbs.search_jobs(which, REACH))
+        for job in filter(wanted, page.jobs):
+            found.append(job)
+            if len(found) == limit:
+                last = job.id == page.jobs[-1].id and page.next is None
+                return Found(tuple(found), None if last else job.id)
+        if page.next is None:
+            return Found(tuple(found), None)
+        which = replace(which, before=page.next)
+    return Found(tuple(found), which.before, bounded=True)
+
+
+async def pages_of(desk: Desk, selection: Selection, most: int) -> AsyncIterator[Found]:
+    """Walk from the newest id down, over `most` jobs at most, so that one that comes back is not met twice.
+
+    Where text or fingerprint are looked for, it ends after SPAN jobs of the filter.
+    """
+    left = most
+    while left > 0:
+        found = await page_of(desk, selection, min(_PAGE, left))
+        left -= len(found.jobs)
+        yield found
+        if found.next is None or (found.bounded and selection.wanted is not None):
+            return
+        selection = selection.below(found.next)
+
+
+def group_of(job: Job) -> str:
+    """Return the fingerprint of its error; that of no error is a word."""
+    return fingerprint(job.error) or NO_ERROR
+
+
+def _wanted(asked: JobsWhich) -> Wanted | None:
+    tests: list[Wanted] = []
+    if asked.fingerprint:
+        tests.append(lambda job: group_of(job) == asked.fingerprint)
+    if asked.text and asked.text.strip():
+        text = asked.text.strip().lower()
+        tests.append(lambda job: _mentions(job, text))
+    return (lambda job: all(test(job) for test in tests)) if tests else None
+
+
+def _mentions(job: Job, text: str) -> bool:
+    """Tell whether a text occurs in what is known of a job; in secret arguments it is not looked for."""
+    told = (job.task, job.id, job.queue, job.key or "", *job.tags, job.error or "")
+    return any(text in each.lower() for each in told) or text in _arguments(job.payload).lower()
+
+
+def _arguments(payload: bytes) -> str:
+    try:
+        args = read_envelope(payload).args
+    except UNREADABLE:
+        return ""
+    return " ".join(f"{name}={_plain(value)}" for name, value in args.items())
+
+
+def _plain(value: msgspec.Raw) -> str:
+    """Return a value as people write it: a text without quotes and escapes."""
+    decoded = msgspec.json.decode(value)
+    return decoded if isinstance(decoded, str) else bytes(value).decode(errors="replace")

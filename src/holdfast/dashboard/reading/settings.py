@@ -1,0 +1,30 @@
+"""What is configured, and from where."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from holdfast.dashboard.desk import Desk
+from holdfast.dashboard.operation import reads
+from holdfast.dashboard.shapes.settings import SettingSeen, SettingsSeen
+from holdfast.dashboard.shapes.words import NothingAsked
+from holdfast.health.report import holdfast_version
+from holdfast.settings import Loaded
+from holdfast.store.open import public_name
+
+
+@reads("settings.show", "/settings")
+async def show_settings(desk: Desk, asked: NothingAsked) -> SettingsSeen:  # noqa: ARG001 - there is nothing to ask
+    """Show what is configured, and from where."""
+    return SettingsSeen(
+        settings=tuple(_settings(desk.office.loaded)),
+        store=public_name(desk.office.loaded.settings.url),
+        version=holdfast_version(),
+        read_only=desk.office.read_only,
+    )
+
+
+def _settings(loaded: Loaded) -> Iterator[SettingSeen]:
+    for name, value in msgspec.structs.asdict(loaded.settings).items():
+        told = public_name(value) if name == "url" else "none" if value is None else str(value)
+        yield SettingSeen(name=name, value=told, where=loaded.where.get(name, "default"))

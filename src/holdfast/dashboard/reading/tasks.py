@@ -1,0 +1,62 @@
+"""The tasks that workers have told of."""
+
+from holdfast.catalogue.book import read_catalogue
+from holdfast.catalogue.entry import Bound, KnownEntry
+from holdfast.dashboard.desk import Desk
+from holdfast.dashboard.operation import reads
+from holdfast.dashboard.shapes.tasks import ParameterSeen, TaskSeen, TasksSeen
+from holdfast.dashboard.shapes.words import NothingAsked
+
+
+@reads("tasks.list", "/tasks")
+async def list_tasks(desk: Desk, asked: NothingAsked) -> TasksSeen:  # noqa: ARG001 - there is nothing to ask
+    """List the tasks that workers have told of, by name."""
+    return TasksSeen(tasks=await known_tasks(desk))
+
+
+async def known_tasks(desk: Desk) -> tuple[TaskSeen, ...]:
+    """Return the tasks that workers have told of, by name."""
+    catalogue = await desk.ask(read_catalogue(desk.verbs))
+    return tuple(map(_task, catalogue.tasks))
+
+
+async def find_task(desk: Desk, name: str) -> TaskSeen | None:
+    """Return a task, if workers have told of it."""
+    return next((task for task in await known_tasks(desk) if task.name == name), None)
+
+
+def bound_words(bound: Bound | None) -> tuple[str, ...]:
+    """Return how many jobs run at a time in one process, in words."""
+    if bound is None:
+        return ()
+    most = () if bound.most is None else (f"{bound.most} at a time in each process",)
+    return (*most, *bound.peaks)
+
+
+def _task(known: KnownEntry) -> TaskSeen:
+    task = known.task
+    return TaskSeen(
+        name=task.name,
+        app=known.app,
+        release=known.release,
+        current=known.current,
+        version=task.version,
+        queue=task.queue,
+        priority=task.priority,
+        about=task.doc or None,
+        max_attempts=task.max_attempts,
+        backoff=task.backoff or None,
+        timeout=task.timeout,
+        isolation=task.isolation,
+        schedules=task.schedules,
+        limits=bound_words(task.limit),
+        gates=task.gates,
+        windows=task.windows,
+        parameters=tuple(
+            ParameterSeen(
+                name=each.name, required=each.required, secret=each.secret, type=each.type, default=each.default
+            )
+            for each in task.parameters
+        ),
+        seen_at=known.published_at,
+    )

@@ -1,0 +1,153 @@
+"""Whether all is well: what was seen, judged. Pure.
+
+Each finding is a code with parameters, which pages put into the words of any language, and a sentence in English.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from types import MappingProxyType
+
+from holdfast.core.incident import Incident, Trouble
+from holdfast.dashboard.shapes.overview import Finding, Level, VerdictSeen
+from holdfast.dashboard.shapes.schedules import ScheduleRow
+from holdfast.store.protocol import QueueAge, QueueAges, Worker
+from holdfast.watch.closed import Windows, queue_closed
+from holdfast.words import counted, span
+
+LATE = timedelta(seconds=10)
+"""A due job that waits for so long deserves attention."""
+
+VERY_LATE = timedelta(seconds=60)
+"""One that waits for so long is trouble."""
+
+SLOW_STORE = 1.0
+"""Seconds that a look at the store may take."""
+
+RECENT_DEATHS = timedelta(hours=1)
+RECENT_INCIDENTS = timedelta(days=1)
+MANY_DEAD = 100
+"""So many jobs that died in the last hour are trouble."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What a look at the store has brought, and how many seconds it took."""
+
+    workers: tuple[Worker, ...]
+    ages: QueueAges
+    windows: Windows = ()
+    died: int = 0
+    """How many jobs died in the last hour, and are still dead."""
+    died_more: bool = False
+    blocked: int = 0
+    """How many jobs wait for a worker that knows their task."""
+    schedules: Sequence[ScheduleRow] = ()
+    incidents: Sequence[Incident] = ()
+    took: float = 0.0
+
+    @property
+    def now(self) -> datetime:
+        """The store's time."""
+        return self.ages.now
+
+    @property
+    def live(self) -> list[Worker]:
+        """The workers that live."""
+        return [worker for worker in self.workers if worker.is_live]
+
+
+Params = dict[str, str | int | float]
+
+_SENTENCES: MappingProxyType[str, Callable[[Params], str]] = MappingProxyType(
+    {
+        "no_worker": lambda _: "no worker is running",
+        "worker_lost": lambda p: f"{counted(int(p['count']), 'worker')} gave no sign of life for too long",
+        "queue_unserved": lambda p: f"queue '{p['queue']}' has due jobs, and no running worker serves it",
+        "queue_late": lambda p: f"queue '{p['queue']}' is behind: its oldest job has waited {_told(p['age'])}",
+        "queue_paused": lambda p: f"queue '{p['queue']}' is paused, its oldest job has waited {_told(p['age'])}",
+        "died": lambda p: f"{p['more']}{counted(int(p['count']), 'job')} died in the last hour",
+        "task_unknown": lambda p: (
+            f"{counted(int(p['count']), 'job')} {'waits' if p['count'] == 1 else 'wait'} for a worker that knows"
+            " the task"
+        ),
+        "schedule_failing": lambda p: f"the last job of schedule '{p['schedule']}' is dead",
+        "schedule_unreadable": lambda p: f"schedule '{p['schedule']}' cannot be read here",
+        "incidents": lambda p: f"{counted(int(p['count']), 'incident')} in the last day",
+        "store_slow": lambda p: f"the store is slow: a look at it took {_told(p['took'])}",
+    }
+)
+
+
+def judge(sight: Sight) -> VerdictSeen:
+    """Return what a look means, the worst first."""
+    findings = sorted(_findings(sight), key=lambda each: each.severity is not Level.TROUBLE)
+    if not findings:
+        return VerdictSeen(level=Level.WELL, sentence=_all_well(sight), findings=())
+    worst = findings[0].severity
+    told = "; ".join(each.sentence for each in findings[:3])
+    return VerdictSeen(level=worst, sentence=f"{worst.value.capitalize()}: {told}", findings=tuple(findings))
+
+
+def _all_well(sight: Sight) -> str:
+    oldest = max((sight.now - each.oldest_due_at for each in sight.ages.queues), default=timedelta())
+    waits = f"oldest job {span(oldest)}" if oldest > timedelta() else "nothing waits"
+    return f"All well: {counted(len(sight.live), 'worker')}, {waits}"
+
+
+def _findings(sight: Sight) -> Iterator[Finding]:
+    if not sight.live:
+        yield _finding("no_worker", Level.TROUBLE, {}, "/workers")
+    lost = len(sight.workers) - len(sight.live)
+    if lost and sight.live:
+        yield _finding("worker_lost", Level.ATTENTION, {"count": lost}, "/workers")
+    for queue in sight.ages.queues:
+        yield from _of_queue(queue, sight)
+    if sight.died:
+        severity = Level.TROUBLE if sight.died >= MANY_DEAD else Level.ATTENTION
+        more = "more than " if sight.died_more else ""
+        yield _finding("died", severity, {"count": sight.died, "more": more}, "/dead")
+    if sight.blocked:
+        yield _finding("task_unknown", Level.ATTENTION, {"count": sight.blocked}, "/jobs?state=blocked")
+    for schedule in sight.schedules:
+        yield from _of_schedule(schedule)
+    incidents = [
+        each
+        for each in sight.incidents
+        if each.trouble is not Trouble.SNAPSHOT and sight.now - each.last_at <= RECENT_INCIDENTS
+    ]
+    if incidents:
+        yield _finding("incidents", Level.ATTENTION, {"count": len(incidents)}, "/incidents")
+    if sight.took > SLOW_STORE:
+        yield _finding("store_slow", Level.ATTENTION, {"took": round(sight.took, 2)}, "/settings")
+
+
+def _of_queue(queue: QueueAge, sight: Sight) -> Iterator[Finding]:
+    age = sight.now - queue.oldest_due_at
+    params: Params = {"queue": queue.name, "age": round(max(age, timedelta()).total_seconds(), 1)}
+    href = f"/queues/{queue.name}"
+    if queue.paused_at is not None:
+        yield _finding("queue_paused", Level.ATTENTION, params, href)
+    elif queue_closed(sight.windows, queue.name, sight.now) is not None:
+        return
+    elif sight.live and not any(worker.serves(queue.name) for worker in sight.live):
+        yield _finding("queue_unserved", Level.TROUBLE, params, href)
+    elif age > LATE:
+        yield _finding("queue_late", Level.TROUBLE if age > VERY_LATE else Level.ATTENTION, params, href)
+
+
+def _of_schedule(schedule: ScheduleRow) -> Iterator[Finding]:
+    params: Params = {"schedule": schedule.name}
+    href = f"/schedules/{schedule.name}"
+    if schedule.problem is not None:
+        yield _finding("schedule_unreadable", Level.ATTENTION, params, href)
+    elif schedule.failing:
+        yield _finding("schedule_failing", Level.ATTENTION, params, href)
+
+
+def _finding(code: str, severity: Level, params: Params, href: str) -> Finding:
+    return Finding(code=code, severity=severity, params=params, sentence=_SENTENCES[code](params), href=href)
+
+
+def _told(seconds: str | float) -> str:
+    return span(timedelta(seconds=float(seconds)))

@@ -1,0 +1,50 @@
+"""Workers, and what they have in hand."""
+
+from holdfast.core.incident import Trouble
+from holdfast.dashboard.desk import Desk
+from holdfast.dashboard.operation import reads
+from holdfast.dashboard.reading.rows import job_row, worker_row
+from holdfast.dashboard.refusals import NotThereError
+from holdfast.dashboard.shapes.words import NothingAsked, WithId
+from holdfast.dashboard.shapes.workers import WorkerSeen, WorkersSeen
+from holdfast.incidents.book import list_incidents
+from holdfast.store.protocol import JobFilter, Worker, ask_time
+
+_MOST_JOBS = 200
+_MOST_PICTURES = 10
+
+
+@reads("workers.list", "/workers")
+async def list_workers(desk: Desk, asked: NothingAsked) -> WorkersSeen:  # noqa: ARG001 - there is nothing to ask
+    """List the registered workers, oldest first."""
+    now = (await desk.ask(ask_time(desk.verbs))).now
+    workers = await desk.ask(desk.verbs.workers())
+    return WorkersSeen(now=now, workers=tuple(map(worker_row, workers)))
+
+
+@reads("workers.show", "/workers/{id}")
+async def show_worker(desk: Desk, asked: WithId) -> WorkerSeen:
+    """Show a worker, the jobs it has in hand, and the pictures that were taken of it."""
+    worker = await find_worker(desk, asked.id)
+    which = JobFilter(worker=worker.info.id, limit=_MOST_JOBS)
+    jobs = await desk.ask(desk.verbs.list_jobs(which))
+    incidents = await desk.ask(list_incidents(desk.verbs))
+    pictures = [each.id for each in incidents if _shows(each.trouble, each.worker, worker.info.id)]
+    return WorkerSeen(
+        now=(await desk.ask(ask_time(desk.verbs))).now,
+        row=worker_row(worker),
+        jobs=tuple(map(job_row, jobs)),
+        pictures=tuple(pictures[:_MOST_PICTURES]),
+    )
+
+
+async def find_worker(desk: Desk, worker_id: str) -> Worker:
+    """Return a registered worker. Raises NotThereError."""
+    for worker in await desk.ask(desk.verbs.workers()):
+        if worker.info.id == worker_id:
+            return worker
+    raise NotThereError(f"there is no worker '{worker_id}': it has ended, or was lost and is buried")
+
+
+def _shows(trouble: Trouble, pictured: str, worker: str) -> bool:
+    return trouble is Trouble.SNAPSHOT and pictured == worker

@@ -1,0 +1,63 @@
+"""What can be wrong with what somebody asks of the dashboard, besides the errors of Holdfast itself."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from types import MappingProxyType
+
+from holdfast.errors import (
+    ArgumentsError,
+    ConfigurationError,
+    HoldfastError,
+    IncidentNotFoundError,
+    JobNotFoundError,
+    JobStateError,
+    KeyTakenError,
+    LockStateError,
+    PayloadError,
+    ScheduleExistsError,
+    ScheduleNotFoundError,
+    ScheduleUnreadableError,
+    StoreError,
+    ValueNotStoredError,
+)
+
+
+class NotAllowedError(HoldfastError):
+    """They may not do this: their role, or a dashboard that only shows, does not permit it."""
+
+
+class NotThereError(HoldfastError):
+    """What is asked for does not exist."""
+
+
+class WrongRequestError(HoldfastError):
+    """It cannot be meant: a field is missing, or says what it cannot."""
+
+
+STATUS: Mapping[type, HTTPStatus] = MappingProxyType(
+    {
+        NotAllowedError: HTTPStatus.FORBIDDEN,
+        NotThereError: HTTPStatus.NOT_FOUND,
+        JobNotFoundError: HTTPStatus.NOT_FOUND,
+        ScheduleNotFoundError: HTTPStatus.NOT_FOUND,
+        IncidentNotFoundError: HTTPStatus.NOT_FOUND,
+        JobStateError: HTTPStatus.CONFLICT,
+        KeyTakenError: HTTPStatus.CONFLICT,
+        LockStateError: HTTPStatus.CONFLICT,
+        ScheduleExistsError: HTTPStatus.CONFLICT,
+        ScheduleUnreadableError: HTTPStatus.CONFLICT,
+        WrongRequestError: HTTPStatus.UNPROCESSABLE_ENTITY,
+        ArgumentsError: HTTPStatus.UNPROCESSABLE_ENTITY,
+        ConfigurationError: HTTPStatus.UNPROCESSABLE_ENTITY,
+        PayloadError: HTTPStatus.UNPROCESSABLE_ENTITY,
+        ValueNotStoredError: HTTPStatus.UNPROCESSABLE_ENTITY,
+        StoreError: HTTPStatus.SERVICE_UNAVAILABLE,
+    }
+)
+"""With which status an error is answered; the nearest of its classes counts, and what is not here is our fault."""
+
+
+def status_of(error: HoldfastError) -> HTTPStatus:
+    """Return the status with which an error is answered."""
+    found = (STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
+    return next(found, HTTPStatus.INTERNAL_SERVER_ERROR)

@@ -1,0 +1,34 @@
+"""What was done by whom."""
+
+from datetime import datetime
+
+from holdfast.dashboard.shapes.words import Asks, Limit, Told, Word
+
+
+class AuditAsked(Asks, frozen=True, kw_only=True):
+    """One page of what was done, the newest first; `before` is the `next` of the page before."""
+
+    before: Word | None = None
+    who: Word | None = None
+    what: Word | None = None
+    limit: Limit = 50
+
+
+class EntrySeen(Told, frozen=True, kw_only=True):
+    """Who did what, when, and how it was before and after."""
+
+    at: datetime
+    who: str
+    what: str
+    asked: dict[str, str]
+    before: str | None
+    after: str | None
+    error: str | None
+    by: str
+
+
+class AuditSeen(Told, frozen=True, kw_only=True):
+    """What was done."""
+
+    entries: tuple[EntrySeen, ...]
+    next: str | None = None

@@ -1,0 +1,153 @@
+"""Jobs in lists: which of them are meant, and what is told of each."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+import msgspec
+
+from holdfast.core.states import State
+from holdfast.dashboard.shapes.values import ProgressSeen
+from holdfast.dashboard.shapes.words import Asks, Limit, Text, Told, When, Word
+
+States = Annotated[tuple[State, ...], msgspec.Meta(max_length=8)]
+Tags = Annotated[tuple[Word, ...], msgspec.Meta(max_length=20)]
+BulkAction = Literal["retry", "cancel", "discard", "reschedule"]
+
+
+class JobsWhich(Asks, frozen=True, kw_only=True):
+    """Which jobs are meant; what is empty selects all.
+
+    `since` and `until` are about when a job was made: a date with its zone, or how long ago, such as 2h. `error` is
+    a part of the last error, `fingerprint` that of an error (dead jobs only), `text` is looked for in task, id,
+    key, tags, error and arguments of the newest jobs.
+    """
+
+    state: States = ()
+    task: Word | None = None
+    queue: Word | None = None
+    tag: Tags = ()
+    key: Word | None = None
+    schedule: Word | None = None
+    worker: Word | None = None
+    since: When | None = None
+    until: When | None = None
+    error: Text | None = None
+    fingerprint: Word | None = None
+    text: Word | None = None
+
+
+class JobsAsked(JobsWhich, frozen=True, kw_only=True):
+    """One page of jobs, newest first; `before` is the `next` of the page before."""
+
+    before: Word | None = None
+    limit: Limit = 50
+
+
+class JobRow(Told, frozen=True, kw_only=True):
+    """A job in short. `at` is the time that matters: its end, or else when it is due."""
+
+    id: str
+    task: str
+    queue: str
+    state: State
+    reason: str | None
+    priority: int
+    attempt: int
+    max_attempts: int
+    at: datetime
+    run_at: datetime
+    created_at: datetime
+    finished_at: datetime | None
+    worker: str | None
+    key: str | None
+    tags: tuple[str, ...]
+    schedule: str | None
+    waits_for: str | None
+    cancel_requested: bool
+    progress: ProgressSeen | None
+    error: str | None
+    fingerprint: str | None
+
+
+class JobsSeen(Told, frozen=True, kw_only=True):
+    """One page of jobs. `next` is where the next page starts, null on the last.
+
+    Where text or fingerprint are looked for, `span` is how many of the newest jobs are looked at for one page; and
+    `bounded` means that the look ended there, and goes on at `next`. `tasks` and `queues` are the names that are
+    known, to choose from.
+    """
+
+    now: datetime
+    rows: tuple[JobRow, ...]
+    next: str | None = None
+    span: int | None = None
+    bounded: bool = False
+    tasks: tuple[str, ...] = ()
+    queues: tuple[str, ...] = ()
+
+
+class CountAsked(JobsWhich, frozen=True, kw_only=True):
+    """How many jobs are meant, and what is to be done with them."""
+
+    action: BulkAction | None = None
+
+
+class JobsCounted(Told, frozen=True, kw_only=True):
+    """How many jobs are meant; with `more`, at least so many.
+
+    With an action, how many of them it can be done to. `confirm` is what `jobs.bulk` asks for.
+    """
+
+    count: int
+    more: bool
+    span: int | None
+    confirm: str
+
+
+class ExportAsked(JobsWhich, frozen=True, kw_only=True):
+    """Which jobs to write out, and as what."""
+
+    format: Literal["csv", "json"] = "json"
+    limit: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 10_000
+
+
+class JobsExported(Told, frozen=True, kw_only=True):
+    """Jobs as a file of this name and type. With `more`, there were more than could be written."""
+
+    name: str
+    type: str
+    body: str
+    count: int
+    more: bool
+
+
+class BulkAsked(JobsWhich, frozen=True, kw_only=True):
+    """What to do with all jobs that are meant, as `jobs.count` has counted and confirmed them.
+
+    `at` is for reschedule: a date with its zone, or a span from now, such as 2h.
+    """
+
+    action: BulkAction
+    expected: Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
+    confirm: Word
+    at: When | None = None
+
+
+class JobFailed(Told, frozen=True, kw_only=True):
+    """A job to which it could not be done, and why."""
+
+    id: str
+    error: str
+
+
+class BulkDone(Told, frozen=True, kw_only=True):
+    """To how many jobs it was done, could not be done, and had not to be done any more.
+
+    `errors` are the first few. With `more`, there are jobs left: do it again.
+    """
+
+    done: int
+    failed: int
+    passed_over: int
+    errors: tuple[JobFailed, ...] = ()
+    more: bool = False

@@ -1,0 +1,51 @@
+"""Whether all is well, at a glance."""
+
+from datetime import datetime
+from enum import StrEnum
+
+from holdfast.dashboard.shapes.incidents import IncidentRow
+from holdfast.dashboard.shapes.jobs import JobRow
+from holdfast.dashboard.shapes.schedules import ScheduleRow
+from holdfast.dashboard.shapes.words import Told
+
+
+class Level(StrEnum):
+    """How it is, all in all."""
+
+    WELL = "well"
+    ATTENTION = "attention"
+    TROUBLE = "trouble"
+
+
+class Finding(Told, frozen=True, kw_only=True):
+    """Something to know: a code with its parameters, a sentence, and where in the dashboard there is more."""
+
+    code: str
+    severity: Level
+    params: dict[str, str | int | float]
+    sentence: str
+    href: str
+
+
+class VerdictSeen(Told, frozen=True, kw_only=True):
+    """All in all: the worst of the findings, and a sentence."""
+
+    level: Level
+    sentence: str
+    findings: tuple[Finding, ...]
+
+
+class OverviewSeen(Told, frozen=True, kw_only=True):
+    """What a person sees first. Ages are in seconds; `per_minute` is what completed in the last whole minute."""
+
+    now: datetime
+    verdict: VerdictSeen
+    workers_live: int
+    workers_total: int
+    counts: dict[str, int]
+    oldest_due_age: float | None
+    per_minute: float | None
+    failures: tuple[JobRow, ...]
+    schedules: tuple[ScheduleRow, ...]
+    incidents: tuple[IncidentRow, ...]
+    store_took: float

@@ -1,0 +1,44 @@
+"""The tasks that workers have told of."""
+
+from datetime import datetime
+
+from holdfast.dashboard.shapes.words import Told
+
+
+class ParameterSeen(Told, frozen=True, kw_only=True):
+    """A parameter of a task. `type` is in words, `default` is JSON."""
+
+    name: str
+    required: bool
+    secret: bool
+    type: str | None = None
+    default: str | None = None
+
+
+class TaskSeen(Told, frozen=True, kw_only=True):
+    """A task as workers have published it. `current`: it is in the newest release of its app. Spans are seconds."""
+
+    name: str
+    app: str
+    release: str
+    current: bool
+    version: int
+    queue: str
+    priority: int
+    about: str | None
+    max_attempts: int
+    backoff: str | None
+    timeout: float | None
+    isolation: str
+    schedules: tuple[str, ...]
+    limits: tuple[str, ...]
+    gates: tuple[str, ...]
+    windows: tuple[str, ...]
+    parameters: tuple[ParameterSeen, ...]
+    seen_at: datetime
+
+
+class TasksSeen(Told, frozen=True, kw_only=True):
+    """All known tasks, by name."""
+
+    tasks: tuple[TaskSeen, ...]

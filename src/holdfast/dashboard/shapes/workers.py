@@ -1,0 +1,55 @@
+"""Workers."""
+
+from datetime import datetime
+from typing import Any
+
+from holdfast.dashboard.shapes.jobs import JobRow
+from holdfast.dashboard.shapes.words import Told, WithId
+
+
+class WorkerRow(Told, frozen=True, kw_only=True):
+    """A worker. Spans are in seconds; `vitals` is what it last told of itself (memory in bytes, load …)."""
+
+    id: str
+    supervisor: str
+    host: str
+    pid: int
+    queues: tuple[str, ...] | None
+    concurrency: int
+    lease: float
+    started_at: datetime
+    beat_age: float
+    live: bool
+    condemned: bool
+    held: int
+    running: int
+    vitals: dict[str, Any] | None = None
+
+
+class WorkersSeen(Told, frozen=True, kw_only=True):
+    """The registered workers, oldest first."""
+
+    now: datetime
+    workers: tuple[WorkerRow, ...]
+
+
+class WorkerSeen(Told, frozen=True, kw_only=True):
+    """A worker, the jobs it has, and the last pictures that were taken of it (incidents)."""
+
+    now: datetime
+    row: WorkerRow
+    jobs: tuple[JobRow, ...]
+    pictures: tuple[str, ...]
+
+
+class RecycleAsked(WithId, frozen=True, kw_only=True):
+    """Which worker to replace; with `force` also inside a window in which the app forbids it."""
+
+    force: bool = False
+
+
+class WorkerDone(Told, frozen=True, kw_only=True):
+    """A worker, and the order given to its supervisor. A picture becomes the incident of the order's id."""
+
+    id: str
+    order: str

@@ -1,0 +1,108 @@
+"""Forms: POST /do/{operation} with the fields of what is asked. Then the page from which it came says what was done."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+
+from holdfast.dashboard.operation import Operation
+from holdfast.dashboard.refusals import NotAllowedError, NotThereError, WrongRequestError, status_of
+from holdfast.dashboard.texts import Texts
+from holdfast.dashboard.web.saidonce import Said, say_once
+from holdfast.dashboard.web.site import Site, converted, form_fields
+from holdfast.errors import HoldfastError
+
+LARGEST = 1 << 20
+"""So many bytes a form may have."""
+
+MOST_FIELDS = 100
+AS_JSON = frozenset({"args", "data", "rule"})
+"""Fields that people write as JSON."""
+
+NEW_JOB = frozenset({"jobs.clone", "jobs.edit_and_retry"})
+"""What makes a new job leads to it."""
+
+_SEE_OTHER = 303
+
+
+async def do(site: Site, request: Request) -> Response:
+    """Do what a form asks for."""
+    texts, prefix = site.texts_of(request), site.below(request)
+    back = "/"
+    try:
+        items = await read_form(request)
+        back = safe_back(dict(items).get("back", "/"))
+        operation = _wanted(site, request, dict(items), texts)
+        done = await site.desk_of(request).act(operation, asked_by(operation, items))
+        back = _where(operation, done, back)
+        return _answered(request, prefix + back, prefix, Said(_told(texts, operation, done)), 200)
+    except HoldfastError as error:
+        return _answered(request, prefix + back, prefix, Said(str(error), bad=True), int(status_of(error)))
+
+
+def _wanted(site: Site, request: Request, form: Mapping[str, str], texts: Texts) -> Operation[Any, Any]:
+    if not site.csrf_fits(request, form.get("csrf", "")):
+        raise NotAllowedError(texts.say("error.csrf"))
+    operation = site.operations.get(request.path_params["operation"])
+    if operation is None or not operation.changes:
+        raise NotThereError(texts.say("error.no_operation"))
+    return operation
+
+
+async def read_form(request: Request) -> list[tuple[str, str]]:
+    """Return the fields of a form as browsers send them, of bounded size."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/x-www-form-urlencoded":
+        raise WrongRequestError("a form is sent as application/x-www-form-urlencoded")
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > LARGEST:
+            raise WrongRequestError(f"a form has {LARGEST:,} bytes at most")
+    try:
+        return parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except ValueError as error:  # a UnicodeDecodeError is one, too
+        raise WrongRequestError(f"the form cannot be read: {error}") from error
+
+
+def asked_by(operation: Operation[Any, Any], items: list[tuple[str, str]]) -> Any:
+    """Return what a form asks of an operation."""
+    fields = form_fields(operation.asked, items)
+    for name in AS_JSON & fields.keys():
+        try:
+            fields[name] = msgspec.json.decode(str(fields[name]))
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise WrongRequestError(f"{name} is not JSON: {error}") from error
+    return converted(operation.asked, fields)
+
+
+def safe_back(path: str) -> str:
+    """Return a path below the prefix to go back to, and nothing that leads to another site."""
+    inside = path.startswith("/") and not path.startswith("//") and "\\" not in path
+    return path if inside and path.isprintable() else "/"
+
+
+def _where(operation: Operation[Any, Any], done: Any, back: str) -> str:
+    job = getattr(done, "job", None)
+    return f"/jobs/{job}" if job and operation.name in NEW_JOB else back
+
+
+def _told(texts: Texts, operation: Operation[Any, Any], done: Any) -> str:
+    """Return what was done, in words: those for just this answer, if there are any."""
+    params = {"name": "", **{key: value for key, value in msgspec.to_builtins(done).items() if value is not None}}
+    keys = [f"done.{operation.name}.{params.get('answer', '')}", f"done.{operation.name}", "done.anything"]
+    if "done" in params:
+        params["n"] = params["done"]
+    return texts.say(next(key for key in keys if texts.knows(key)), **params)
+
+
+def _answered(request: Request, to: str, prefix: str, said: Said, status: int) -> Response:
+    """Answer the script with what was done, and a plain form by going back, where it is said."""
+    if request.headers.get("accept", "").startswith("application/json"):
+        return JSONResponse({"text": said.text, "bad": said.bad, "to": to}, status)
+    response = RedirectResponse(to, _SEE_OTHER)
+    say_once(response, said, prefix)
+    return response

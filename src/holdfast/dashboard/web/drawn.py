@@ -1,0 +1,45 @@
+"""The charts of the pages: which figures are drawn together, and how their numbers are read."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast.dashboard.shapes.figures import FiguresSeen, PointSeen
+from holdfast.dashboard.texts import Texts
+from holdfast.dashboard.web.charts import Chart, Form, Series, chart
+from holdfast.dashboard.web.saying import Saying
+
+SPANS = ("1h", "6h", "24h", "7d", "30d")
+PERCENTILES = ("p50", "p95", "p99")
+_MINUTE = 60
+
+
+def charts_of(figures: FiguresSeen, texts: Texts) -> dict[str, Chart]:
+    """Return the charts of figures, by name: throughput, depth, age, run, lag."""
+    saying, points = Saying(texts), figures.points
+    at = [point.at for point in points]
+    per_minute = _MINUTE / figures.step if figures.step else 1.0
+
+    def drawn(name: str, series: Sequence[Series], said: Any) -> Chart:
+        return chart(at, series, said, title=texts.say(f"chart.{name}"), about=texts.say(f"chart.{name}_about"))
+
+    def series(name: str, values: Any, form: Form = Form.LINE) -> Series:
+        return Series(name, texts.say(f"chart.series.{name}"), tuple(values), form)
+
+    return {
+        "throughput": drawn(
+            "throughput",
+            [
+                series("completed", (point.completed * per_minute for point in points), Form.AREA),
+                series("failed", ((point.failed + point.dead) * per_minute for point in points)),
+            ],
+            saying.short,
+        ),
+        "depth": drawn("depth", [series("depth", (point.depth for point in points), Form.AREA)], saying.short),
+        "age": drawn("age", [series("age", (point.age for point in points), Form.AREA)], saying.span),
+        "run": drawn("run", [series(each, _values(points, f"run_{each}")) for each in PERCENTILES], saying.span),
+        "lag": drawn("lag", [series(each, _values(points, f"lag_{each}")) for each in PERCENTILES], saying.span),
+    }
+
+
+def _values(points: Sequence[PointSeen], name: str) -> list[float | None]:
+    return [getattr(point, name) for point in points]

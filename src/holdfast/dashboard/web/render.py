@@ -1,0 +1,116 @@
+"""Turns a page and what it shows into HTML."""
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from holdfast.dashboard.refusals import status_of
+from holdfast.dashboard.shapes.overview import Finding
+from holdfast.dashboard.shapes.values import ValueSeen
+from holdfast.dashboard.texts import LANGUAGES, Texts
+from holdfast.dashboard.web import assets
+from holdfast.dashboard.web.charts import gauge, sparkline
+from holdfast.dashboard.web.saying import Saying, coloured, told_time
+from holdfast.dashboard.web.site import View
+from holdfast.errors import HoldfastError
+from holdfast.words import one_line, short_id
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+MENU = (
+    (("overview", "/"), ("jobs", "/jobs"), ("dead", "/dead"), ("queues", "/queues"), ("schedules", "/schedules")),
+    (("workers", "/workers"), ("tasks", "/tasks"), ("locks", "/locks"), ("incidents", "/incidents")),
+    (("audit", "/audit"), ("settings", "/settings")),
+)
+"""The navigation: what belongs together stands together."""
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates. What they use and nobody gave is an error, and all they write is escaped."""
+    made = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals.update(
+        asset=assets.address,
+        gauge=gauge,
+        sparkline=sparkline,
+        time=told_time,
+        json=coloured,
+        written=as_written,
+        has_secret=has_secret,
+        inside=quoted,
+    )
+    made.filters.update(one_line=one_line, short_id=short_id)
+    return made
+
+
+def rendered(view: View, template: str, shown: Mapping[str, Any], *, frame: bool = False) -> str:
+    """Return a page, or with `frame` only what changes while somebody looks: title, verdict, navigation and main."""
+    saying = Saying(view.texts)
+    return environment().get_template(f"{template}.html").render(
+        **{"problem": None, "overview": None, "said": None, "menu_at": "", **shown},
+        v=view,
+        t=view.texts.say,
+        known=view.texts.knows,
+        say=saying,
+        told=lambda finding: finding_words(finding, view.texts),
+        href=view.href,
+        may=view.may,
+        languages=LANGUAGES,
+        menu=MENU,
+        frame=frame,
+        page=template,
+    )
+
+
+def as_written(args: Mapping[str, ValueSeen]) -> str:
+    """Return arguments as JSON to be changed by hand, without those that are secret."""
+    shown = {name: each.value for name, each in args.items() if not each.secret}
+    return msgspec.json.format(msgspec.json.encode(shown), indent=2).decode()
+
+
+def has_secret(args: Mapping[str, ValueSeen]) -> bool:
+    """Tell whether any argument is one that nobody is to see."""
+    return any(each.secret for each in args.values())
+
+
+def quoted(path: str) -> str:
+    """Return a path that an operation named, with what is in it quoted."""
+    return quote(path, safe="/?=&")
+
+
+def finding_words(finding: Finding, texts: Texts) -> str:
+    """Return a finding in the reader's words; one of a later release as it says itself."""
+    key = f"finding.{finding.code}"
+    if not texts.knows(key):
+        return finding.sentence
+    saying, params = Saying(texts), dict(finding.params)
+    spans = {name: saying.span(float(params[name])) for name in ("age", "took") if name in params}
+    more = texts.say("finding.more") if params.get("more") else ""
+    return texts.say(key, **{**params, **spans, "more": more, "n": params.get("count", 0)})
+
+
+async def page_of(view: View, template: str, shown: Mapping[str, Any], *, frame: bool = False) -> str:
+    """Return a page with the verdict in its frame."""
+    try:
+        overview = await view.read("overview.show")
+    except HoldfastError:
+        overview = None
+    return rendered(view, template, {"overview": overview, **shown}, frame=frame)
+
+
+async def problem_of(view: View, error: HoldfastError, *, frame: bool = False) -> tuple[str, int]:
+    """Return the page that says what is wrong, and its status."""
+    status = status_of(error)
+    shown = {"problem": str(error), "status": int(status)}
+    return await page_of(view, "error", shown, frame=frame), int(status)

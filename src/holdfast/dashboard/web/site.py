@@ -1,0 +1,156 @@
+"""The pages as a whole: what they are given by whoever serves them, and what one look at one of them knows."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from urllib.parse import quote, urlencode
+
+import msgspec
+from starlette.datastructures import QueryParams
+from starlette.requests import HTTPConnection, Request
+
+from holdfast.dashboard.access.user import User
+from holdfast.dashboard.operation import Operation
+from holdfast.dashboard.refusals import WrongRequestError
+from holdfast.dashboard.texts import Texts, preferred, texts_in
+from holdfast.dashboard.texts.language import COOKIE
+
+_SAFE_IN_PATHS = ""
+
+
+class Served(Protocol):
+    """A desk, as pages use it."""
+
+    user: User
+
+    def may(self, operation: Operation[Any, Any]) -> bool:
+        """Tell whether this person may use an operation here."""
+        ...
+
+    async def read(self, operation: Operation[Any, Any], asked: Any) -> Any:
+        """Return what there is to see."""
+        ...
+
+    async def act(self, operation: Operation[Any, Any], asked: Any) -> Any:
+        """Do something, and write down who did it."""
+        ...
+
+
+def texts_for(request: HTTPConnection) -> Texts:
+    """Return the texts in the language that somebody asked for, has chosen before, or likes best."""
+    asked = request.query_params.get("lang")
+    return texts_in(preferred(asked, request.cookies.get(COOKIE), request.headers.get("accept-language")))
+
+
+def _always(_request: Request) -> bool:
+    return True
+
+
+async def _still(_request: Request) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What the pages are given.
+
+    `desk_of` serves whoever was let in with a request. `csrf_of` is the token that goes with their forms, `csrf_fits`
+    tells whether one that came back is it. `still_in` tells whether a session goes on, for those who watch. `prefix`
+    is where the pages are below the root; without one, where the host has mounted them.
+    """
+
+    operations: Mapping[str, Operation[Any, Any]]
+    desk_of: Callable[[Request], Served]
+    texts_of: Callable[[HTTPConnection], Texts] = texts_for
+    csrf_of: Callable[[Request], str] = lambda _: ""
+    csrf_fits: Callable[[Request, str], bool] = lambda _request, _token: True
+    still_in: Callable[[Request], Awaitable[bool]] = _still
+    prefix: str | None = None
+    may_sign_out: Callable[[Request], bool] = _always
+
+    def below(self, request: HTTPConnection) -> str:
+        """Return what stands before the path of every page."""
+        return str(request.scope.get("root_path", "")).rstrip("/") if self.prefix is None else self.prefix.rstrip("/")
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One look at one page by one person."""
+
+    site: Site
+    desk: Served
+    texts: Texts
+    prefix: str
+    csrf: str
+    path: str = "/"
+    query: QueryParams = field(default_factory=QueryParams)
+    names: Mapping[str, str] = field(default_factory=dict)
+    """What the path names, such as the id of a job."""
+
+    @property
+    def here(self) -> str:
+        """The page with all that is asked of it, below the prefix."""
+        return f"{self.path}?{self.query}" if self.query else self.path
+
+    def href(self, path: str, *names: object, **query: object) -> str:
+        """Return the address of a page; each {} in its path is one of the names."""
+        told = path.format(*(quote(str(name), safe=_SAFE_IN_PATHS) for name in names))
+        asked = urlencode([(key, value) for key, given in query.items() for value in _all(given)])
+        return f"{self.prefix}{told}{'?' if asked else ''}{asked}"
+
+    def with_query(self, **changed: object) -> str:
+        """Return the address of this page with something else asked; None leaves it out. Pages start anew."""
+        kept = [(key, value) for key, value in self.query.multi_items() if key not in {*changed, "before"}]
+        kept += [(key, str(value)) for key, given in changed.items() for value in _all(given)]
+        return f"{self.prefix}{self.path}{'?' if kept else ''}{urlencode(kept)}"
+
+    def may(self, name: str) -> bool:
+        """Tell whether this person may use an operation, by its name."""
+        operation = self.site.operations.get(name)
+        return operation is not None and self.desk.may(operation)
+
+    async def read(self, name: str, /, **fields: object) -> Any:
+        """Return what an operation has to say."""
+        operation = self.site.operations[name]
+        return await self.desk.read(operation, converted(operation.asked, fields))
+
+    async def read_query(self, name: str, /, **fields: object) -> Any:
+        """Return what an operation has to say to what the address asks."""
+        operation = self.site.operations[name]
+        return await self.desk.read(operation, converted(operation.asked, {**self.asked(operation), **fields}))
+
+    def asked(self, operation: Operation[Any, Any]) -> dict[str, object]:
+        """Return what the address asks of an operation; empty fields of a form ask nothing."""
+        return form_fields(operation.asked, self.query.multi_items())
+
+
+def _all(given: object) -> Sequence[object]:
+    if given is None or given == "":
+        return ()
+    return list(given) if isinstance(given, list | tuple) else (given,)
+
+
+def form_fields(kind: type[msgspec.Struct], items: Sequence[tuple[str, str]]) -> dict[str, object]:
+    """Return what a form or an address says about the fields of what is asked; all else in it is not meant for it."""
+    several = {each.name: _is_several(each.type) for each in msgspec.structs.fields(kind)}
+    found: dict[str, Any] = {}
+    for name, value in items:
+        if name not in several or not value.strip():
+            continue
+        if several[name]:
+            found.setdefault(name, []).append(value.strip())
+        else:
+            found[name] = value.strip()
+    return found
+
+
+def _is_several(kind: Any) -> bool:
+    return isinstance(msgspec.inspect.type_info(kind), msgspec.inspect.VarTupleType)
+
+
+def converted(kind: type[msgspec.Struct], fields: Mapping[str, object]) -> Any:
+    """Return what is asked as the operation wants it. Raises WrongRequestError where it cannot be meant."""
+    try:
+        return msgspec.convert({key: value for key, value in fields.items() if value is not None}, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise WrongRequestError(str(error)) from error

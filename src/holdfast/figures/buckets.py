@@ -1,0 +1,49 @@
+"""Histograms of spans of time: buckets whose bounds grow by the square root of two, from a millisecond to a day."""
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+
+BUCKETS = 54
+"""The first is for less than a millisecond; number n ends at 2 ** (n / 2) milliseconds; the last has no end."""
+
+LAST = BUCKETS - 1
+
+
+def bucket_of(milliseconds: float) -> int:
+    """Return the bucket of a span. `Tally.count` has this in line: a call more costs every job."""
+    return min(int(milliseconds * milliseconds).bit_length(), LAST) if milliseconds > 0 else 0
+
+
+def ends_at(bucket: int) -> float:
+    """Return where a bucket ends, in milliseconds."""
+    return float(2 ** (bucket / 2))
+
+
+def percentile(histogram: Sequence[int], part: float) -> timedelta | None:
+    """Return the span below which this part of all is, 0.95 for p95; None where nothing was counted.
+
+    Within a bucket it is taken to grow evenly: the true one is in the same bucket, so at most 42 % away.
+    """
+    total = sum(histogram)
+    if not total:
+        return None
+    wanted, below = part * total, 0
+    for bucket, count in enumerate(histogram):
+        if count and below + count >= wanted:
+            begin = ends_at(bucket - 1) if bucket else 0.0
+            share = min(max((wanted - below) / count, 0.0), 1.0)
+            return timedelta(milliseconds=begin + (ends_at(bucket) - begin) * share)
+        below += count
+    raise AssertionError("the buckets are fewer than their sum")
+
+
+def shorten(histogram: Sequence[int]) -> tuple[int, ...]:
+    """Return a histogram as it is written: the first bucket in use, and the counts from there on."""
+    used = [bucket for bucket, count in enumerate(histogram) if count]
+    return (used[0], *histogram[used[0] : used[-1] + 1]) if used else ()
+
+
+def lengthen(written: Sequence[int]) -> Iterable[tuple[int, int]]:
+    """Return the buckets and counts of what `shorten` wrote; what is beyond the last bucket counts there."""
+    first, *counts = written or (0,)
+    return ((min(max(first + place, 0), LAST), count) for place, count in enumerate(counts))

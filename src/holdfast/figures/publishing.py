@@ -1,0 +1,71 @@
+"""Writes down what one process has counted: every fifteen seconds, and nothing where nothing has happened.
+
+What is on its way does not change until the store has answered, and is sent again as it was: so a lost answer
+counts nothing twice. Should the process be killed, what it has counted since the last time is lost with it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from holdfast.core.record import Change, Kind
+from holdfast.errors import HoldfastError
+from holdfast.figures.counting import Tally
+from holdfast.figures.pages import Page, Part, writing
+from holdfast.figures.rows import to_rows
+from holdfast.store.protocol import Store
+from holdfast.store.verb import Verb
+
+log = logging.getLogger(__name__)
+
+EVERY = 15.0
+"""Seconds between two parts of one process."""
+
+Run = Callable[[Verb[Any]], Awaitable[Any]]
+
+
+class Publisher:
+    """Publishes a tally, under the name of its process (`source`). It fails nobody, and waits for nobody."""
+
+    def __init__(self, tally: Tally, source: str, verbs: Store, run: Run) -> None:
+        self._tally = tally
+        self._source = source
+        self._verbs = verbs
+        self._run = run
+        self._number = 0
+        self._under_way: Sequence[Change] = ()
+
+    async def run(self) -> None:
+        """Publish now and then, for as long as the process lives."""
+        while True:
+            await asyncio.sleep(EVERY)
+            await self.publish()
+
+    async def publish(self) -> None:
+        """Write down what there is to say, in one call, or in two where the last one was not answered."""
+        while self._under_way or self._gather():
+            try:
+                await self._run(self._verbs.change_records(self._under_way))
+            except HoldfastError as error:
+                log.debug("figures could not be written, which is tried again: %s", error)
+                return
+            self._under_way = ()
+
+    async def publish_within(self, seconds: float) -> None:
+        """Do so, but no longer than this: the process is about to end."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.publish()
+        except TimeoutError:
+            log.debug("the last figures could not be written in time")
+
+    def _gather(self) -> bool:
+        """Take what was counted since the last time, if anything."""
+        changes = []
+        for minute, counts in self._tally.take().items():
+            self._number += 1
+            part = Part(minute, self._source, self._number)
+            changes.append(writing(Kind.TALLY, part.name, Page(to_rows(counts)), part.due_at))
+        self._under_way = changes
+        return bool(changes)

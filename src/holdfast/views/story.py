@@ -1,0 +1,63 @@
+"""All that a store knows of one job: history, situation, what it wrote down, and what went wrong near it."""
+
+from dataclasses import dataclass
+
+from holdfast.core.incident import Incident
+from holdfast.core.job import Attempt, Job
+from holdfast.core.record import Kind
+from holdfast.durable.written import Written, view_of
+from holdfast.errors import JobNotFoundError
+from holdfast.incidents.book import read_incidents
+from holdfast.incidents.naming import named_in
+from holdfast.schedule.published import read_windows
+from holdfast.store.errand import Verbs, errand
+from holdfast.store.protocol import Situation, Store
+from holdfast.views.involved import by_job
+from holdfast.watch.closed import Windows
+from holdfast.watch.envelope import has_secrets
+from holdfast.watch.explanation import Explanation
+from holdfast.watch.why import explain
+from holdfast.words import short_id
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """A job with its history and its situation."""
+
+    situation: Situation
+    attempts: tuple[Attempt, ...]
+    windows: Windows
+    written: Written
+    """What it has written down and was sent. With secret arguments no values: they may be made of those."""
+    incidents: tuple[Incident, ...]
+    """In which it was involved, the newest first."""
+    forgotten: tuple[str, ...] = ()
+    """The ends of the ids of incidents that its errors name, and that are not kept any more."""
+
+    @property
+    def job(self) -> Job:
+        """The job."""
+        return self.situation.job
+
+    @property
+    def why(self) -> Explanation:
+        """Why the job is where it is."""
+        present = next((each for each in self.attempts if each.fence == self.job.fence), None)
+        return explain(self.situation, present.started_at if present else None, self.windows)
+
+
+@errand
+def tell_story(verbs: Store, job_id: str) -> Verbs[Story]:
+    """Return all that the store knows of a job. Raises JobNotFoundError."""
+    situation: Situation | None = yield verbs.situation(job_id)
+    if situation is None:
+        raise JobNotFoundError(f"there is no job {job_id}, or it was removed just now")
+    history = yield verbs.history(job_id)
+    errors = [situation.job.error, *(each.error for each in history)]
+    kept = read_incidents((yield verbs.records(Kind.INCIDENT)))
+    incidents = tuple(by_job({job_id: errors}, kept)[job_id])
+    named = dict.fromkeys(filter(None, map(named_in, errors)))
+    forgotten = tuple(end for end in named if end not in {short_id(each.id) for each in incidents})
+    written = view_of((yield verbs.memos(job_id)), values=not has_secrets(situation.job.payload))
+    windows = read_windows((yield verbs.records(Kind.WINDOW)))
+    return Story(situation, history, windows, written, incidents, forgotten)

@@ -1,0 +1,81 @@
+"""Arguments as they are stored, for those who look at them, or change them, without the code of the app.
+
+A payload is the envelope that `holdfast.codec` writes. What is secret in it is never shown, and stays with the rest
+when something else is changed.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from holdfast.codec import MASK
+from holdfast.errors import ArgumentsError
+
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding raises for bytes that are no JSON, or not what was expected."""
+
+MASKED = msgspec.Raw(msgspec.json.encode(MASK))
+"""What stands for a secret."""
+
+Encoded = Mapping[str, msgspec.Raw]
+
+
+class Envelope(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """Arguments by name, the secret ones apart."""
+
+    v: int = 0
+    args: dict[str, msgspec.Raw]
+    secret: dict[str, msgspec.Raw] = {}
+
+
+def read_envelope(payload: bytes) -> Envelope:
+    """Return what a payload holds. Raises one of UNREADABLE."""
+    return msgspec.json.decode(checked(payload), type=Envelope)
+
+
+def decoded_args(payload: bytes) -> dict[str, Any]:
+    """Return the arguments as they are stored; of a secret one, its name."""
+    try:
+        envelope = read_envelope(payload)
+        return {"args": envelope.args | dict.fromkeys(envelope.secret, MASKED)}
+    except UNREADABLE as error:
+        return {"args": None, "payload_error": f"the payload cannot be read: {error}"}
+
+
+def has_secrets(payload: bytes) -> bool:
+    """Tell whether a job has arguments that nobody is to see; so has one that cannot be read, for all we know."""
+    try:
+        return bool(msgspec.json.decode(payload, type=Envelope).secret)
+    except UNREADABLE:
+        return True
+
+
+def checked(encoded: bytes) -> msgspec.Raw:
+    """Return JSON as it was stored; decoding first proves that it is JSON."""
+    msgspec.json.decode(encoded)
+    return msgspec.Raw(encoded)
+
+
+def changed_payload(payload: bytes, given: Encoded, *, whole: bool) -> bytes:
+    """Return a payload with these arguments; secret ones that are not given, or given as their mask, stay.
+
+    `whole`: what is not given, and not secret, is left out; else it stays too. Raises ArgumentsError.
+    """
+    try:
+        stored = read_envelope(payload)
+    except UNREADABLE as error:
+        raise ArgumentsError(f"the stored arguments cannot be read, and so not be changed: {error}") from error
+    said = {name: value for name, value in given.items() if not (name in stored.secret and _is_mask(value))}
+    secret = {name: said.get(name, value) for name, value in stored.secret.items()}
+    shown = {name: value for name, value in said.items() if name not in secret}
+    return encode_envelope(stored.v, shown if whole else {**stored.args, **shown}, secret)
+
+
+def encode_envelope(version: int, shown: Encoded, secret: Encoded | None = None) -> bytes:
+    """Return arguments as they are stored, unchecked."""
+    return msgspec.json.encode(Envelope(v=version, args=dict(shown), secret=dict(secret or {})))
+
+
+def _is_mask(value: msgspec.Raw) -> bool:
+    return bool(msgspec.json.decode(value) == MASK)

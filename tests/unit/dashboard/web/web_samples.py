@@ -1,0 +1,295 @@
+"""Answers of operations, as pages get them: of an empty store, and of one with everything in it."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from starlette.applications import Starlette
+
+from holdfast.core.incident import Trouble
+from holdfast.core.job import OnLate
+from holdfast.core.record import Decision, FireCause
+from holdfast.core.states import State
+from holdfast.dashboard.access.user import Role, User
+from holdfast.dashboard.operation import Operation
+from holdfast.dashboard.refusals import NotAllowedError
+from holdfast.dashboard.shapes import audit, dead, figures, incidents, job, jobs, locks, overview, queues
+from holdfast.dashboard.shapes import schedules, settings, tasks, values, words, workers
+from holdfast.dashboard.web import Site, routes
+
+NOW = datetime(2026, 11, 16, 10, 50, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+ID = "019a8c11-7d1e-7c3a-9f60-5a4b3c2d1e0f"
+NASTY = "<script>alert('x')</script>\"&"
+
+
+def ago(minutes: float) -> datetime:
+    return NOW - minutes * MINUTE
+
+
+def row(**changed: Any) -> jobs.JobRow:
+    given = dict(
+        id=ID, task="shop.send_email", queue="mail", state=State.DEAD, reason=None, priority=0, attempt=5,
+        max_attempts=5, at=ago(3), run_at=ago(9), created_at=ago(30), finished_at=ago(3), worker=None, key="order-42",
+        tags=("billing", NASTY), schedule=None, waits_for=None, cancel_requested=False, progress=None,
+        error="ValueError: 'a@example' is no address", fingerprint="f00d",
+    )  # fmt: skip
+    return jobs.JobRow(**{**given, **changed})
+
+
+RUNNING = row(
+    id=ID[:-2] + "aa", task="shop.report", queue="default", state=State.RUNNING, attempt=0, finished_at=None, error=None,
+    key=None, tags=(), worker="web-1:411:3", progress=values.ProgressSeen(done=42, total=120, note="rows", share=0.35),
+)  # fmt: skip
+ROWS = (
+    row(),
+    RUNNING,
+    row(id=ID[:-2] + "bb", state=State.COMPLETED, task="shop.resize", queue="images", attempt=0, error=None, tags=()),
+    row(id=ID[:-2] + "cc", state=State.SCHEDULED, task="shop.remind", at=ago(-90), attempt=1, finished_at=None, tags=()),
+    row(id=ID[:-2] + "dd", state=State.READY, task=NASTY, queue=NASTY, key=NASTY, error=NASTY, finished_at=None),
+    row(id=ID[:-2] + "ee", state=State.BLOCKED, reason="no_worker", finished_at=None, error=None, tags=()),
+)
+POINTS = tuple(
+    figures.PointSeen(
+        at=ago(60 - n), completed=int(40 + 25 * math.sin(n / 7) + n % 5), failed=3 if n % 13 == 0 else 0, dead=n == 40,
+        depth=max(0, int(30 * math.sin(n / 9))), age=abs(math.sin(n / 9)) * 1.4, run_p50=0.02 + 0.01 * math.sin(n / 5),
+        run_p95=0.2 + 0.06 * math.sin(n / 4), run_p99=0.42 + 0.1 * math.sin(n / 3), lag_p50=0.004,
+        lag_p95=0.02 + 0.01 * math.sin(n / 6), lag_p99=0.05 + 0.02 * math.sin(n / 6),
+    )
+    for n in range(60)
+)  # fmt: skip
+INCIDENT = incidents.IncidentRow(
+    id=ID[:-2] + "11", trouble=Trouble.CRASH, words="crash", summary=f"a worker ended by SIGKILL {NASTY}", at=ago(200),
+    last_at=ago(12), count=3, host="web-1", worker="web-1:411:3", supervisor="web-1:400", pid=411, more_jobs=2,
+    jobs=(incidents.InvolvedSeen(job=ID, task="shop.report", fence=2, attempt=1, progress="42 of 120", state=State.DEAD),),
+)  # fmt: skip
+FIRE = schedules.FireSeen(
+    planned=ago(50), decision=Decision.FIRED, cause=FireCause.RULE, count=1, until=None, decided_at=ago(50), why=None, job=ID
+)  # fmt: skip
+
+
+def planned(name: str = "nightly", **changed: Any) -> schedules.ScheduleRow:
+    given = dict(
+        name=name, state="active", words="every day at 02:00 in Asia/Taipei", task="shop.nightly", queue="default",
+        next_at=ago(-400), zone="Asia/Taipei", last=FIRE, failing=False, paused_at=None, paused_why=None, app="shop",
+    )  # fmt: skip
+    return schedules.ScheduleRow(**{**given, **changed})
+
+
+SCHEDULES = (
+    planned(),
+    planned("hourly-digest", words="every hour, on the hour", next_at=ago(-10), failing=True),
+    planned("import", state="paused", paused_at=ago(80), paused_why=NASTY, next_at=None),
+    planned(NASTY, state="unreadable", problem="made by a later release", task=None, queue=None, last=None),
+)
+QUEUES = tuple(
+    queues.QueueRow(
+        name=name, paused_at=ago(20) if name == "images" else None, closed_until=None, oldest_age=age, workers=2,
+        counts={"ready": ready, "running": 3, "dead": died, "scheduled": 14}, places=8, busy=busy, points=POINTS,
+        limits=("at most 2 of shop.report at a time",),
+    )
+    for name, age, ready, died, busy in (("default", 0.3, 4, 0, 3), ("images", 1204.0, 912, 0, 0), ("mail", 0.1, 0, 37, 8))
+)  # fmt: skip
+WORKERS = tuple(
+    workers.WorkerRow(
+        id=f"web-{n}:41{n}:3", supervisor=f"web-{n}:400", host=f"web-{n}", pid=410 + n, concurrency=8, lease=15.0,
+        queues=None if n == 1 else ("mail", NASTY), started_at=ago(300 * n), beat_age=1.2 if n < 3 else 40.0, live=n < 3,
+        condemned=False, held=1, running=2 * n,
+        vitals={"memory": 96_000_000 * n, "running": 2, "slots": 8, "lag": 0.002, "pulse_age": 0.4, "done": 4211},
+    )
+    for n in (1, 2, 3)
+)  # fmt: skip
+LOCK = locks.LockSeen(
+    name=NASTY, places=2, session=None, waiting=1, last_token=9,
+    holders=(locks.HolderSeen(owner=f"job {ID}", token=9, since=ago(1), until=ago(-1)),),
+)  # fmt: skip
+VALUE = values.ValueSeen(value={"to": "a@example", "lines": [1, 2.5, None, True], "note": NASTY, "none": {}}, size=99)
+TRACEBACK = 'Traceback (most recent call last):\n  File "shop.py", line 14, in send_email\n    raise ValueError(to)\n'
+JOB = job.JobSeen(
+    now=NOW, row=row(), version=2, crashes=1, alone=False, after=ID, start_by=ago(1), on_late=OnLate.RUN, planned_at=ago(9),
+    metadata={"trace": NASTY}, args={"mail": VALUE, "password": values.ValueSeen(secret=True), "big": values.ValueSeen(
+        beginning="[1, 2, 3", size=90_000)}, args_problem=None, result=VALUE, result_until=ago(-60),
+    error=values.TextSeen(text=f"ValueError: {NASTY}", size=40),
+    attempts=tuple(
+        job.AttemptSeen(
+            fence=n, worker="web-1:411:3", started=True, started_at=ago(30 - n), ended_at=ago(29.9 - n), took=6.25, how=how,
+            error=f"ValueError: {NASTY}", traceback=values.TextSeen(text=TRACEBACK + NASTY, size=999_999, cut=True),
+            log=values.TextSeen(text="INFO sending\nERROR no address\n", size=30),
+        )
+        for n, how in ((1, "retry"), (2, "vanished"), (3, "die"))
+    ),
+    timeline=tuple(
+        job.Station(at=ago(30 - n), what=what, detail=NASTY if what == "die" else None)
+        for n, what in enumerate(("enqueued", "started", "retry", "started", "die", "dead", "of_a_later_release"))
+    ),
+    why=job.WhySeen(cause="dead", says=f"It failed for good {NASTY}", remedy="`holdfast jobs retry`", notes=(NASTY,), text=""),
+    written=values.WrittenSeen(
+        cursors=(values.CursorSeen(name="rows", version=1, done=42, value=VALUE),),
+        steps=(values.StepSeen(name="charge", version=1, value=VALUE),),
+        waits=(values.WaitSeen(name="paid", number=1, until=ago(-9), how=None, value=VALUE),),
+        signals=(values.SignalSeen(name=NASTY, sent_at=ago(2), taken=False, value=VALUE),),
+        files=(values.FileSeen(name="a.csv", size=9000, sha256="ab", saved_at=ago(2), place="store"),), unreadable=(NASTY,),
+    ),
+    locks=(LOCK,), incidents=(INCIDENT,), forgotten_incidents=("0f0f0f0f",), edited_from=ID,
+    can=("jobs.retry", "jobs.edit_and_retry", "jobs.clone", "jobs.discard", "jobs.reschedule", "jobs.signal", "jobs.cancel"),
+)  # fmt: skip
+TASK = tasks.TaskSeen(
+    name="shop.send_email", queue="mail", about=f"Send a letter. {NASTY}", max_attempts=5, timeout=30.0, seen_at=ago(1),
+    parameters=(tasks.ParameterSeen(name="to", required=True, secret=True, type="str"),),
+)  # fmt: skip
+ENTRY = audit.EntrySeen(
+    at=ago(2), who="ann", what="jobs.retry", asked={"id": NASTY}, before="dead", after=NASTY, error=None, by="page"
+)  # fmt: skip
+VERDICT = overview.VerdictSeen(
+    level=overview.Level.ATTENTION,
+    sentence="Attention",
+    findings=(
+        overview.Finding(code="died", severity=overview.Level.ATTENTION, params={"count": 37, "more": ""}, sentence="", href="/dead"),
+        overview.Finding(code="queue_paused", severity=overview.Level.ATTENTION, params={"queue": "images", "age": 1204.0},
+                         sentence="", href="/queues/images"),
+        overview.Finding(code="of_a_later_release", severity=overview.Level.TROUBLE, params={}, sentence=NASTY, href="/"),
+    ),
+)  # fmt: skip
+WELL = overview.VerdictSeen(level=overview.Level.WELL, sentence="All well", findings=())
+COUNTS = {"ready": 916, "running": 9, "held": 2, "scheduled": 1204, "blocked": 1, "dead": 37, "completed": 4_211_402}
+
+FULL: dict[str, Any] = {
+    "overview.show": overview.OverviewSeen(
+        now=NOW, verdict=VERDICT, workers_live=2, workers_total=3, counts=COUNTS, oldest_due_age=1204.0, per_minute=61.0,
+        failures=(row(), row(id=ID[:-2] + "ff", task=NASTY)), schedules=SCHEDULES[:2], incidents=(INCIDENT,), store_took=0.002,
+    ),
+    "figures.show": figures.FiguresSeen(
+        now=NOW, span="1h", step=60.0, points=POINTS, completed=2400, failed=15, dead=1,
+        tasks=(figures.TaskTotals(task="shop.send_email", completed=2000, failed=14, dead=1, run_p50=0.02, run_p95=0.3),),
+    ),
+    "jobs.list": jobs.JobsSeen(now=NOW, rows=ROWS, next=ID, span=50_000, tasks=("shop.report",), queues=("mail", NASTY)),
+    "jobs.show": JOB,
+    "jobs.count": jobs.JobsCounted(count=512, more=True, span=50_000, confirm="c0ffee"),
+    "jobs.export": jobs.JobsExported(name="jobs.csv", type="text/csv", body="id\n1\n", count=1, more=False),
+    "dead.groups": dead.DeadSeen(
+        now=NOW, looked_at=37, total=40, span=50_000,
+        groups=(dead.DeadGroup(fingerprint="f00d", error=NASTY, count=36, tasks=("shop.send_email",), queues=("mail",),
+                               first=ago(90), last=ago(3), example=ID),),
+    ),
+    "queues.list": queues.QueuesSeen(now=NOW, queues=QUEUES),
+    "queues.show": queues.QueueSeen(now=NOW, row=QUEUES[1], workers=("web-1:411:3",), running=(RUNNING,), windows=("nights",)),
+    "schedules.list": schedules.SchedulesSeen(now=NOW, idle=True, schedules=SCHEDULES),
+    "schedules.show": schedules.ScheduleSeen(
+        now=NOW, idle=False, row=SCHEDULES[2], rule={"cron": "0 2 * * *"}, created_at=ago(9000), release="2026.11",
+        next=(schedules.UpcomingSeen(planned=ago(-400), run_at=ago(-400), excluded="holiday"),),
+        fires=(FIRE, schedules.FireSeen(planned=ago(90), decision=Decision.MISSED, cause=FireCause.TRIGGER, count=4,
+                                        until=ago(60), decided_at=ago(50), why=NASTY, job=None)),
+        runs=(schedules.RunSeen(job=ID, planned=ago(50), state=State.RUNNING),), waiting=(ago(1),), args={"day": VALUE},
+        args_problem=None, version=1, priority=0, max_attempts=5, tags=("a",), metadata={"b": NASTY},
+    ),
+    "workers.list": workers.WorkersSeen(now=NOW, workers=WORKERS),
+    "workers.show": workers.WorkerSeen(now=NOW, row=WORKERS[1], jobs=(RUNNING,), pictures=(ID,)),
+    "tasks.list": tasks.TasksSeen(tasks=(TASK,)),
+    "locks.list": locks.LocksSeen(now=NOW, locks=(LOCK,)),
+    "incidents.list": incidents.IncidentsSeen(now=NOW, rows=(INCIDENT,), next=ID, total=9),
+    "incidents.show": incidents.IncidentSeen(
+        now=NOW, row=INCIDENT, folder="/var/lib/holdfast/1", evidence={"stacks": values.TextSeen(text=NASTY, size=44, cut=True)}
+    ),
+    "audit.list": audit.AuditSeen(entries=(ENTRY,), next="3"),
+    "settings.show": settings.SettingsSeen(
+        settings=(settings.SettingSeen(name="url", value=NASTY, where="code"),
+                  settings.SettingSeen(name="lease", value="15", where="default")),
+        store="sqlite:///shop.db", version="0.1.0", read_only=False,
+    ),
+}  # fmt: skip
+EMPTY: dict[str, Any] = FULL | {
+    "overview.show": overview.OverviewSeen(
+        now=NOW, verdict=WELL, workers_live=0, workers_total=0, counts={}, oldest_due_age=None, per_minute=None, failures=(),
+        schedules=(), incidents=(), store_took=0.0,
+    ),
+    "figures.show": figures.FiguresSeen(now=NOW, span="1h", step=60.0, points=(), tasks=()),
+    "jobs.list": jobs.JobsSeen(now=NOW, rows=()),
+    "jobs.count": jobs.JobsCounted(count=0, more=False, span=None, confirm=""),
+    "dead.groups": dead.DeadSeen(now=NOW, groups=(), looked_at=0, total=0, span=50_000),
+    "queues.list": queues.QueuesSeen(now=NOW, queues=()),
+    "schedules.list": schedules.SchedulesSeen(now=NOW, idle=True, schedules=()),
+    "workers.list": workers.WorkersSeen(now=NOW, workers=()),
+    "tasks.list": tasks.TasksSeen(tasks=()),
+    "locks.list": locks.LocksSeen(now=NOW, locks=()),
+    "incidents.list": incidents.IncidentsSeen(now=NOW, rows=(), next=None, total=0),
+    "audit.list": audit.AuditSeen(entries=()),
+}  # fmt: skip
+
+READS: Mapping[str, type] = {
+    "overview.show": words.NothingAsked, "figures.show": figures.FiguresAsked, "jobs.list": jobs.JobsAsked,
+    "jobs.show": job.WhichJob, "jobs.count": jobs.CountAsked, "jobs.export": jobs.ExportAsked, "dead.groups": dead.DeadAsked,
+    "queues.list": words.NothingAsked, "queues.show": words.Named, "schedules.list": words.NothingAsked,
+    "schedules.show": words.Named, "workers.list": words.NothingAsked, "workers.show": words.WithId,
+    "tasks.list": words.NothingAsked, "locks.list": words.NothingAsked, "incidents.list": incidents.IncidentsAsked,
+    "incidents.show": words.WithId, "audit.list": audit.AuditAsked, "settings.show": words.NothingAsked,
+}  # fmt: skip
+ACTS: Mapping[str, tuple[Role, type, Any]] = {
+    "jobs.retry": (Role.OPERATOR, job.WhichJob, job.JobDone(id=ID, answer="requeued")),
+    "jobs.cancel": (Role.OPERATOR, job.WhichJob, job.JobDone(id=ID, answer="requested")),
+    "jobs.reschedule": (Role.OPERATOR, job.RescheduleAsked, job.JobDone(id=ID, answer="rescheduled")),
+    "jobs.signal": (Role.OPERATOR, job.SignalAsked, job.JobDone(id=ID, answer="sent")),
+    "jobs.clone": (Role.OPERATOR, job.CloneAsked, job.JobDone(id=ID, answer="cloned", job="new")),
+    "jobs.edit_and_retry": (Role.ADMIN, job.EditAsked, job.JobDone(id=ID, answer="edited", job="new")),
+    "jobs.discard": (Role.ADMIN, job.WhichJob, job.JobDone(id=ID, answer="discarded")),
+    "jobs.bulk": (Role.OPERATOR, jobs.BulkAsked, jobs.BulkDone(done=512, failed=0, passed_over=0)),
+    "queues.pause": (Role.OPERATOR, words.Named, queues.QueueDone(name="mail", paused_at=NOW)),
+    "queues.resume": (Role.OPERATOR, words.Named, queues.QueueDone(name="mail", paused_at=None)),
+    "schedules.trigger": (Role.OPERATOR, words.Named, schedules.ScheduleDone(name="nightly", state="active", job=ID)),
+    "schedules.pause": (Role.OPERATOR, schedules.SchedulePauseAsked, schedules.ScheduleDone(name="nightly", state="paused")),
+    "schedules.resume": (Role.OPERATOR, words.Named, schedules.ScheduleDone(name="nightly", state="active")),
+    "schedules.edit": (Role.ADMIN, schedules.ScheduleEditAsked, schedules.ScheduleDone(name="nightly", state="active")),
+    "schedules.backfill": (Role.ADMIN, schedules.BackfillAsked, schedules.ScheduleDone(name="nightly", state="active", count=3)),
+    "schedules.delete": (Role.ADMIN, words.Named, schedules.ScheduleDone(name="nightly", state="deleted")),
+    "workers.recycle": (Role.OPERATOR, workers.RecycleAsked, workers.WorkerDone(id="w", order="1")),
+    "workers.dump": (Role.OPERATOR, words.WithId, workers.WorkerDone(id="w", order="1")),
+    "locks.release": (Role.ADMIN, words.Named, locks.LockDone(name="stock", released=())),
+    "incidents.forget": (Role.ADMIN, words.WithId, incidents.IncidentDone(id=ID)),
+}  # fmt: skip
+
+PATHS = (
+    "/", "/jobs", "/jobs?state=dead&task=x", f"/jobs/{ID}", "/jobs/bulk?action=retry&state=dead", "/jobs/bulk?action=reschedule",
+    "/dead", "/queues", "/queues/images", "/schedules", "/schedules/import", "/workers", "/workers/web-2:412:3", "/tasks",
+    "/tasks/shop.send_email", "/locks", "/incidents", f"/incidents/{ID}", "/audit", "/settings",
+)  # fmt: skip
+
+
+async def _never(_desk: Any, _asked: Any) -> Any:
+    raise AssertionError("the desk of the samples answers by itself")
+
+
+OPERATIONS: dict[str, Operation[Any, Any]] = {
+    **{name: Operation(name, "", Role.VIEWER, False, "", kind, object, _never) for name, kind in READS.items()},
+    **{name: Operation(name, "", role, True, "", kind, object, _never) for name, (role, kind, _) in ACTS.items()},
+}
+
+
+@dataclass
+class SampleDesk:
+    """A desk at which everything is as in a sample; what is asked and done is kept."""
+
+    answers: dict[str, Any]
+    user: User = User("ann", Role.ADMIN)
+    asked: list[tuple[str, Any]] = field(default_factory=list)
+    done: list[tuple[str, Any]] = field(default_factory=list)
+
+    def may(self, operation: Operation[Any, Any]) -> bool:
+        return self.user.may(operation.name, operation.role)
+
+    async def read(self, operation: Operation[Any, Any], asked: Any) -> Any:
+        self.asked.append((operation.name, asked))
+        answer = self.answers[operation.name]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def act(self, operation: Operation[Any, Any], asked: Any) -> Any:
+        if not self.may(operation):
+            raise NotAllowedError(f"{operation.name} is not for you")
+        self.done.append((operation.name, asked))
+        return ACTS[operation.name][2]
+
+
+def sample_app(desk: SampleDesk, **site: Any) -> Starlette:
+    return Starlette(routes=routes(Site(OPERATIONS, lambda _: desk, **site)))

@@ -1,0 +1,133 @@
+"""What is counted: how attempts end, by queue and task and minute, how long they ran and how late they began."""
+
+import random
+from datetime import timedelta
+
+import pytest
+from figures_stage import count, ended
+
+from holdfast.core.job import Verdict
+from holdfast.core.states import ENDINGS, Move
+from holdfast.figures.buckets import BUCKETS, LAST, bucket_of, ends_at, lengthen, percentile, shorten
+from holdfast.figures.counting import MINUTES_KEPT, Tally
+from holdfast.figures.rows import (
+    COMPLETED,
+    DEAD,
+    GIVEN_BACK,
+    LAG,
+    MICROS,
+    OTHER,
+    PAIRS,
+    ROWS_LIMIT,
+    RUN,
+    add_rows,
+    new_count,
+    to_rows,
+)
+from holdfast.testing import FakeClock
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+def test_every_ending_is_counted_once(clock):
+    """Each move by which a worker ends a claim has its place; what the store refused has none."""
+    tally = Tally(clock)
+    count(tally, [ended(clock, move) for move in sorted(ENDINGS)])
+    tally.count([ended(clock)], [Verdict.STALE])
+    [counts] = tally.take().values()
+    assert counts["mail", "send"][:MICROS] == [1, 1, 1, 1, 3]
+    assert tally.take() == {}
+
+
+def test_minutes_and_pairs_are_kept_apart(clock):
+    """The minute is that of the store's time at which the answer came."""
+    tally = Tally(clock)
+    count(tally, [ended(clock), ended(clock, task="print")])
+    clock.advance(54.9)
+    count(tally, [ended(clock)])
+    clock.advance(0.2)
+    count(tally, [ended(clock, queue="slow")])
+    tally.count_dead("mail", "send")
+    first, second = tally.take().items()
+    assert {pair: counted[COMPLETED] for pair, counted in first[1].items()} == {
+        ("mail", "send"): 2,
+        ("mail", "print"): 1,
+    }
+    assert second[0] == first[0] + 60
+    assert (second[1]["slow", "send"][COMPLETED], second[1]["mail", "send"][DEAD]) == (1, 1)
+
+
+def test_spans_fall_into_the_buckets_that_are_said(clock):
+    """The line in the tally that is as short as can be says the same as `bucket_of`; what has not run has none."""
+    chance = random.Random(7)
+    for _ in range(300):
+        seconds, late = 10 ** chance.uniform(-5, 6), chance.choice([-1, 1]) * 10 ** chance.uniform(-5, 6)
+        tally = Tally(clock)
+        count(tally, [ended(clock, seconds=seconds, late=late)])
+        [[counted]] = [counts.values() for counts in tally.take().values()]
+        late = timedelta(seconds=late).total_seconds()
+        assert counted[RUN:LAG].index(1) == bucket_of(seconds * 1000)
+        assert counted[LAG:].index(1) == bucket_of(late * 1000)
+        assert counted[MICROS] == int(seconds * 1e6)
+    tally = Tally(clock)
+    count(tally, [ended(clock, Move.SNOOZE, seconds=0.0)])
+    [[counted]] = [counts.values() for counts in tally.take().values()]
+    assert sum(counted) == counted[GIVEN_BACK] == 1
+
+
+def test_a_bucket_ends_where_the_next_begins():
+    """From a millisecond to a day, growing by the square root of two; what is longer is in the last."""
+    assert [bucket_of(each) for each in (-5, 0, 0.99, 1, 1.42, 2.01, 1e12)] == [0, 0, 0, 1, 2, 3, LAST]
+    for bucket in range(1, LAST):
+        assert bucket_of(ends_at(bucket) * 0.999) == bucket
+        assert bucket_of(ends_at(bucket) * 1.001) == bucket + 1
+    assert ends_at(LAST) > 86_400_000 * 0.9
+
+
+def test_percentiles_are_in_the_right_bucket():
+    """Against the true ones of random spans; of nothing there are none."""
+    chance = random.Random(3)
+    spans = sorted(10 ** chance.uniform(0, 4) for _ in range(2000))
+    histogram = [0] * BUCKETS
+    for span in spans:
+        histogram[bucket_of(span)] += 1
+    for part in (0.5, 0.95, 0.99):
+        told = percentile(histogram, part) / timedelta(milliseconds=1)
+        assert told == pytest.approx(spans[int(part * 2000)], rel=0.2)
+    assert percentile([0] * BUCKETS, 0.5) is None
+    assert list(lengthen(shorten(histogram))) == [
+        (bucket, number)
+        for bucket, number in enumerate(histogram)
+        if histogram.index(next(filter(None, histogram))) <= bucket <= max(map(bucket_of, spans))
+    ]
+
+
+def test_a_record_has_its_limits(clock):
+    """Pairs beyond the most are one, in the tally and in a record, nothing of them lost; and bytes are bounded."""
+    tally = Tally(clock)
+    count(tally, [ended(clock, queue=f"customer-{number}") for number in range(PAIRS + 50)])
+    [counts] = tally.take().values()
+    assert len(counts) == PAIRS + 1
+    assert counts[OTHER][COMPLETED] == 50
+
+    many = {}
+    for number in range(500):
+        many["q" * 100, f"task-{number}"] = [number + 1] * len(new_count())
+    rows = to_rows(many)
+    assert sum(len(repr(row)) for row in rows) < 3 * ROWS_LIMIT
+    assert (rows[0].task, rows[-1].task) == ("task-499", "")
+    again = {}
+    add_rows(again, rows)
+    assert [sum(column) for column in zip(*again.values(), strict=True)] == [500 * 501 // 2] * len(new_count())
+
+
+def test_what_nobody_takes_does_not_grow_for_ever(clock):
+    """Of a process whose store takes no figures the oldest minutes are forgotten."""
+    tally = Tally(clock)
+    for _ in range(MINUTES_KEPT + 5):
+        count(tally, [ended(clock)])
+        clock.advance(60)
+    assert len(tally.take()) == MINUTES_KEPT
