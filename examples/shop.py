@@ -1,13 +1,20 @@
-"""An example shop. `make run` shows it at work; by hand: `holdfast worker shop:app --app-dir examples`."""
+"""An example shop. `make run` shows it at work; by hand: `holdfast up shop:app --app-dir examples`."""
 
 import asyncio
+import random
 import time
 
 from holdfast import Context, Cron, Every, Holdfast
 
-app = Holdfast("sqlite:///shop.db")
+app = Holdfast("sqlite:///shop.db", keep_finished=3600)
 
 DAYS = 30
+CUSTOMERS = ("ada", "grace", "linus", "margaret", "dennis", "barbara")
+THINGS = ("lamp", "chair", "teapot", "map", "clock")
+CLUMSY = 0.15
+MISTYPED = 0.05
+PAGES = 120
+dice = random.Random()  # noqa: S311 - pretended customers are no secret
 
 
 @app.task(queue="mail")
@@ -36,4 +43,38 @@ def count_stock(ctx: Context) -> str:
     return f"counted for {ctx.planned_at:%H:%M:%S}"
 
 
+@app.task(queue="orders", max_attempts=3)
+async def pack_order(ctx: Context, number: int, thing: str, customer: str) -> str:
+    """Pretend to pack an order; now and then the box is too small, and the next attempt takes another."""
+    ctx.log.info("packing a %s for %s", thing, customer)
+    await asyncio.sleep(dice.uniform(0.1, 0.8))
+    if ctx.attempt == 1 and dice.random() < CLUMSY:
+        raise ValueError(f"the {thing} of order {number} does not fit into the box")
+    address = "fail" if dice.random() < MISTYPED else customer
+    mail = send_mail.options(max_attempts=2, tags=["order"])
+    await mail.aenqueue(f"{address}@example.com", subject=f"Order {number} is on its way")
+    return f"a {thing} for {customer}"
+
+
+@app.task(queue="reports")
+def index_pages(ctx: Context) -> str:
+    """Pretend to go through all pages of the shop, which takes its time."""
+    for page in range(1, PAGES + 1):
+        ctx.sleep(0.2)
+        ctx.progress(page, PAGES, f"page {page}")
+    return f"{PAGES} pages"
+
+
+@app.task(schedule=Every(2))
+async def serve_customers() -> int:
+    """Pretend that customers come in and buy something; the shop lives by it."""
+    orders = [
+        {"number": dice.randrange(10_000, 99_999), "thing": dice.choice(THINGS), "customer": dice.choice(CUSTOMERS)}
+        for _ in range(dice.randrange(1, 4))
+    ]
+    await pack_order.options(tags=["order"]).aenqueue_many(orders)
+    return len(orders)
+
+
 app.schedule("month-end", monthly_report, Cron("0 6 1 * *", tz="Asia/Taipei"), "last month")
+app.schedule("index", index_pages, Every(60))

@@ -30,6 +30,7 @@ Exit codes:
 _COMMANDS = (
     "up",
     "worker",
+    "dashboard",
     "jobs",
     "dead",
     "queues",

@@ -1,29 +1,65 @@
 """`holdfast up`: all of an app that runs by itself, in one command, for a machine that boots."""
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import click
 
+from holdfast.cli.dashboard import need_the_extra
+from holdfast.cli.failures import wrong_usage
 from holdfast.cli.options import examples
+from holdfast.cli.output import say
 from holdfast.cli.worker_options import read_options, worker_options
+from holdfast.dashboard.serving.beside import dashboard_beside
+from holdfast.errors import ConfigurationError
+from holdfast.supervisor.options import WorkerOptions
 
 
 @click.command(
     epilog=examples(
         "holdfast up myproject.jobs:app",
         "holdfast up myproject.jobs:app --processes 4",
-        "holdfast up myproject.jobs:app --reload",
+        "holdfast up myproject.jobs:app --dashboard-port 9000",
+        "holdfast up myproject.jobs:app --no-dashboard --reload",
     )
 )
 @worker_options
+@click.option("--dashboard/--no-dashboard", default=None, help="With the dashboard, on this machine.  [default: with]")
+@click.option(
+    "--dashboard-port",
+    type=click.IntRange(0, 65_535),
+    metavar="N",
+    help="On which port.  [default: 8080, or one that is free]",
+)
 @click.pass_context
-def up(ctx: click.Context, /, **given: Any) -> None:
-    """Bring an app to life: its workers, and its schedules with them.
+def up(ctx: click.Context, /, *, dashboard: bool | None, dashboard_port: int | None, **given: Any) -> None:
+    """Bring an app to life: its workers, its schedules with them, and the dashboard.
 
     MODULE:APP names the app, as for `holdfast worker`, whose options it has. It is the one command for systemd, a
-    container or a terminal: whatever an app needs to run by itself comes with it.
+    container or a terminal: whatever an app needs to run by itself comes with it. A link to the dashboard is printed;
+    only this machine gets in. For more of it, say --no-dashboard and start `holdfast dashboard` by itself.
     """
     # The other commands must not pay for importing all that a worker needs.
     from holdfast.supervisor.main import supervise  # noqa: PLC0415
 
-    ctx.exit(supervise(read_options(**given)))
+    if dashboard is False and dashboard_port is not None:
+        raise wrong_usage("--dashboard-port is about the dashboard, and --no-dashboard leaves it out")
+    options = read_options(**given)
+    wanted = dashboard is not False and not options.drain
+    with _shown(options, dashboard_port, asked=bool(dashboard)) if wanted else nullcontext():
+        code = supervise(options)
+    ctx.exit(code)
+
+
+def _shown(options: WorkerOptions, port: int | None, *, asked: bool) -> AbstractContextManager[None]:
+    """Return the dashboard beside the workers; without what it needs it is left out, unless it was asked for."""
+    try:
+        need_the_extra()
+    except ConfigurationError as error:
+        if asked or port is not None:
+            raise
+        say(f"Without a dashboard: {error}.")
+        return nullcontext()
+    arguments = [options.target, "--app-dir", options.app_dir]
+    arguments += [] if port is None else ["--port", str(port)]
+    return dashboard_beside(arguments, {} if options.url is None else {"HOLDFAST_URL": options.url})

@@ -1,0 +1,156 @@
+"""`holdfast dashboard`: look at jobs, workers and schedules in a browser, and act."""
+
+import re
+from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+
+from holdfast.cli.connection import Wanted, about_a_store
+from holdfast.cli.failures import wrong_usage
+from holdfast.cli.options import examples
+from holdfast.cli.output import say
+from holdfast.cli.target import Meant, app_dir_option, find_meant, target_argument
+from holdfast.cli.tokenfile import token_file_option
+from holdfast.errors import ConfigurationError
+from holdfast.health import LOOPBACK
+from holdfast.health.server import is_of_this_machine
+from holdfast.store.backend import Backend
+from holdfast.store.open import absolute_url, open_backend, refuse_missing_store
+
+_ROLES = ("viewer", "operator", "admin")
+_NEEDED = ("starlette", "uvicorn", "jinja2", "argon2")
+
+
+@click.command(
+    epilog=examples(
+        "holdfast dashboard",
+        "holdfast dashboard myproject.jobs:app --port 9000",
+        "holdfast dashboard --url redis://queue.example:6379/0 --read-only",
+        "holdfast dashboard --users dashboard.users --add-user ada --role operator",
+        "holdfast dashboard --host 0.0.0.0 --users dashboard.users --allow 10.0.0.0/8",
+    )
+)
+@target_argument
+@app_dir_option
+@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Where to listen.")
+@click.option(
+    "--port", type=click.IntRange(0, 65_535), metavar="N", help="On which port.  [default: 8080, or one that is free]"
+)
+@click.option("--users", type=click.Path(dir_okay=False), metavar="FILE", help="Who may sign in with a password.")
+@token_file_option
+@click.option(
+    "--allow", multiple=True, metavar="CIDR", help="Who may come, by their address; may be given several times."
+)
+@click.option(
+    "--name", "names", multiple=True, metavar="HOST", help="A name by which it is reached, besides this machine's own."
+)
+@click.option("--proxy", "proxies", multiple=True, metavar="CIDR", help="A proxy whose X-Forwarded headers count.")
+@click.option("--prefix", default="", metavar="/PATH", help="Below which path it is.")
+@click.option("--read-only", is_flag=True, help="Show, and let nobody change anything.")
+@click.option("--add-user", metavar="NAME", help="Add somebody to the --users file, or change the password; and end.")
+@click.option("--role", type=click.Choice(_ROLES), default="viewer", help="What --add-user may do.")
+@about_a_store
+def dashboard(
+    wanted: Wanted,
+    /,
+    *,
+    target: str | None,
+    app_dir: str,
+    host: str,
+    port: int | None,
+    users: str | None,
+    token: str | None,
+    allow: tuple[str, ...],
+    names: tuple[str, ...],
+    proxies: tuple[str, ...],
+    prefix: str,
+    read_only: bool,
+    add_user: str | None,
+    role: str,
+) -> None:
+    """Serve the dashboard.
+
+    Only this machine may come, with the link that is printed: it works once, for ten minutes. For others give
+    --users or --token-file, and who may come with --allow. With MODULE:APP the settings are those of the app.
+    """
+    need_the_extra()
+    from holdfast.dashboard.access.user_file import add_user as write_user  # noqa: PLC0415 - needs the extra
+    from holdfast.dashboard.access.user import Role  # noqa: PLC0415 - likewise
+    from holdfast.dashboard.dashboard import Dashboard  # noqa: PLC0415 - likewise
+    from holdfast.dashboard.serving.server import open_port, serve, url_of  # noqa: PLC0415 - likewise
+
+    if add_user is not None:
+        if users is None:
+            raise wrong_usage("--add-user writes into a file: name it with --users FILE")
+        password = click.prompt(f"A password for {add_user}", hide_input=True, confirmation_prompt=True)
+        write_user(Path(users), add_user, Role[role.upper()], password)
+        say(f"{add_user} may sign in as {role}; {users} is read again by itself.")
+        return
+    if not (users or token or is_of_this_machine(host, port or 0)):
+        raise wrong_usage(
+            f"--host {host} is reached from other machines: say who may sign in, with --users or --token-file"
+        )
+    store = StoreShown(find_meant(wanted, target, app_dir), created=target is not None)
+    try:
+        shown = Dashboard(
+            store,
+            users=users,
+            token=token,
+            networks=allow or (LOOPBACK if is_of_this_machine(host, port or 0) else None),
+            hosts=names or (() if is_of_this_machine(host, port or 0) else None),
+            trusted_proxies=proxies,
+            read_only=read_only,
+            prefix=check_prefix(prefix),
+            links=True,
+        )
+        listening = open_port(host, port)
+        serve(shown.asgi, listening, partial(_tell, f"{url_of(listening)}{prefix}", shown.new_link))
+    finally:
+        store.close()
+
+
+def _tell(url: str, new_link: Callable[[], str]) -> None:
+    click.echo(f"The dashboard is at {url}/")  # not broken into lines: people click on it
+    click.echo(f"Come in by this link, once, within ten minutes: {url}{new_link()}")
+
+
+def check_prefix(prefix: str) -> str:
+    """Return the path below which the dashboard is. Raises what wrong usage does."""
+    if prefix and not re.fullmatch(r"(/[\w.~-]+)+", prefix, re.ASCII):
+        raise wrong_usage(f"--prefix {prefix!r} is no path such as /jobs")
+    return prefix
+
+
+def need_the_extra() -> None:
+    """Raise ConfigurationError where what the dashboard needs is not installed."""
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        raise ConfigurationError(
+            f"the dashboard needs {', '.join(missing)}: install it with `pip install 'holdfast[web]'`"
+        )
+
+
+class StoreShown:
+    """The store that the dashboard shows, opened when it is first looked at; one that is missing is no new one."""
+
+    def __init__(self, meant: Meant, *, created: bool) -> None:
+        self.settings, self.settings_from = meant.loaded.settings, meant.loaded.where
+        absolute_url(self.settings.url)  # raises for one that lives in another process
+        if not created:
+            refuse_missing_store(self.settings)
+        self._backend: Backend | None = None
+
+    @property
+    def backend(self) -> Backend:
+        """The open store."""
+        if self._backend is None:
+            self._backend = open_backend(self.settings)
+        return self._backend
+
+    def close(self) -> None:
+        """Let go of it."""
+        if self._backend is not None:
+            self._backend.close()

@@ -1,0 +1,134 @@
+"""The face of it: an ASGI app and a WSGI app with the dashboard, to be mounted in an app of yours."""
+
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+
+from holdfast.dashboard.access.admitted import Admitted
+from holdfast.dashboard.access.entrance import Entrance
+from holdfast.dashboard.access.host_auth import Auth
+from holdfast.dashboard.access.sessions import How
+from holdfast.dashboard.access.user import User
+from holdfast.dashboard.api import routes as api_routes
+from holdfast.dashboard.desk import Desk, Office
+from holdfast.dashboard.operations import BY_NAME
+from holdfast.dashboard.serving.bridge import Bridge
+from holdfast.dashboard.serving.doorway import ADMITTED, Doorway, Message, Receive, Send
+from holdfast.dashboard.web.routes import routes as page_routes
+from holdfast.dashboard.web.site import Site
+from holdfast.errors import ConfigurationError
+from holdfast.settings import Loaded, Settings
+from holdfast.spelling import options_of
+from holdfast.store.backend import Backend
+
+USER = "holdfast.user"
+"""Under this key a host may say in the scope, or in WSGI's environment, who sends a request."""
+
+
+class Shown(Protocol):
+    """What the dashboard is about: an app, or a store and its settings."""
+
+    @property
+    def backend(self) -> Backend:
+        """The open store."""
+        ...
+
+    @property
+    def settings(self) -> Settings:
+        """The settings."""
+        ...
+
+    @property
+    def settings_from(self) -> Mapping[str, str]:
+        """Where each setting comes from."""
+        ...
+
+
+class Dashboard:
+    """The dashboard of an app: mount `dashboard.asgi` or `dashboard.wsgi` in your own.
+
+    People come in by `auth`, which tells who sends a request (`auth(request) -> User | None`, sync or async), or by a
+    `users` file, or with a `token` or one of several `tokens`, each for a `User`. One of them must be given. With
+    `read_only` nobody changes anything. `networks` and `hosts` are who may reach it and by which names, None for any,
+    as the host lets through; `trusted_proxies` are those whose X-Forwarded headers count. Several processes that
+    serve the same people share a `secret`. `secure` says that browsers come by https where requests do not show it.
+    """
+
+    @options_of("Dashboard")
+    def __init__(
+        self,
+        app: Shown,
+        *,
+        auth: Auth | None = None,
+        users: str | Path | None = None,
+        token: str | None = None,
+        tokens: Mapping[str, User] | None = None,
+        networks: Sequence[str] | None = None,
+        hosts: Sequence[str] | None = None,
+        trusted_proxies: Sequence[str] = (),
+        secret: str | None = None,
+        secure: bool | None = None,
+        read_only: bool = False,
+        prefix: str = "",
+        links: bool = False,
+    ) -> None:
+        if auth is None and users is None and not token and not tokens and not links:
+            raise ConfigurationError(
+                "Dashboard needs to know who may come in: give auth=…, users=… or token=…"
+                " (`openssl rand -hex 32` makes one); nobody comes in unknown"
+            )
+        self._entrance = Entrance(
+            token=token,
+            tokens=tokens,
+            users=None if users is None else Path(users),
+            auth=auth,
+            networks=networks,
+            hosts=hosts,
+            trusted_proxies=trusted_proxies,
+            one_time=links,
+            secret=secret,
+            secure=secure,
+            prefix=prefix,
+        )
+        self._office = Office(app, read_only=read_only)
+        site = Site(
+            BY_NAME,
+            self._desk_for("page"),
+            csrf_of=lambda request: _admitted(request).csrf,
+            still_in=self._still_in,
+            may_sign_out=lambda request: _admitted(request).how not in {How.HOST, How.BEARER},
+        )
+        inside = Starlette(routes=[*api_routes(self._desk_for("api")), *page_routes(site)])
+        self._doorway = Doorway(inside, self._entrance)
+        self._bridge = Bridge(self._doorway, (USER,))
+
+    def new_link(self) -> str:
+        """Return the path of a link by which one person comes in, once, within ten minutes."""
+        return f"/sign-in?once={self._entrance.new_link()}"
+
+    async def asgi(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Serve as an ASGI app."""
+        await self._doorway(scope, receive, send)
+
+    def wsgi(self, environ: MutableMapping[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        """Serve as a WSGI app. Pages refresh themselves there, as WSGI knows no answers that go on."""
+        return self._bridge(environ, start_response)
+
+    def _desk_for(self, by: str) -> Callable[[Request], Desk]:
+        return lambda request: self._office.desk(_admitted(request).user, by)
+
+    async def _still_in(self, request: Request) -> bool:
+        return self._entrance.still(_admitted(request))
+
+
+def _admitted(request: Request) -> Admitted:
+    admitted: Admitted = request.scope[ADMITTED]
+    return admitted
+
+
+def loaded_of(app: Shown) -> Loaded:
+    """Return the settings of what is shown, with where they come from."""
+    return Loaded(app.settings, app.settings_from)

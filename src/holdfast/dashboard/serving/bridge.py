@@ -1,0 +1,115 @@
+"""An ASGI app for servers that speak WSGI: each request waits in its thread for an event loop in another.
+
+Answers are collected whole. What never ends, as live updates do not, cannot be had so.
+"""
+
+import asyncio
+import os
+import threading
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from http import HTTPStatus
+from typing import Any
+
+Message = MutableMapping[str, Any]
+Asgi = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
+Environ = MutableMapping[str, Any]
+
+LONGEST_BODY = 1 << 20
+"""Bytes that are read of a request, at most."""
+
+
+class Bridge:
+    """Serves an ASGI app as a WSGI app. `given` are keys of the environment that the app finds in its scope."""
+
+    def __init__(self, app: Asgi, given: Iterable[str] = ()) -> None:
+        self._app = app
+        self._given = tuple(given)
+        self._loops: dict[int, asyncio.AbstractEventLoop] = {}
+        self._starting = threading.Lock()
+        os.register_at_fork(after_in_child=self._forget)
+
+    def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
+        """Answer one request."""
+        body = _body(environ)
+        if body is None:
+            status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+            start_response(f"{status.value} {status.phrase}", [("Content-Type", "text/plain")])
+            return [b"the request is too large\n"]
+        answering = _answer(self._app, self._scope(environ), body)
+        status_code, headers, answer = asyncio.run_coroutine_threadsafe(answering, self._loop()).result()
+        start_response(f"{status_code} {HTTPStatus(status_code).phrase}", headers)
+        return [answer]
+
+    def _scope(self, environ: Environ) -> Message:
+        root, path = environ.get("SCRIPT_NAME", ""), environ.get("PATH_INFO", "")
+        peer = environ.get("REMOTE_ADDR")
+        full = f"{root}{path}".encode("latin-1")
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": environ["REQUEST_METHOD"],
+            "scheme": environ.get("wsgi.url_scheme", "http"),
+            "path": full.decode("utf-8", "replace"),
+            "raw_path": full,
+            "root_path": root.encode("latin-1").decode("utf-8", "replace"),
+            "query_string": environ.get("QUERY_STRING", "").encode("latin-1"),
+            "headers": list(_headers(environ)),
+            "client": None if peer is None else (peer, 0),
+            "server": (environ.get("SERVER_NAME", ""), int(environ.get("SERVER_PORT") or 80)),
+            "holdfast.streams": False,
+            **{name: environ[name] for name in self._given if name in environ},
+        }
+
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        """Return the event loop of this process, which runs in a thread of its own."""
+        with self._starting:
+            loop = self._loops.get(os.getpid())
+            if loop is None:
+                loop = self._loops[os.getpid()] = asyncio.new_event_loop()
+                threading.Thread(target=loop.run_forever, name="holdfast-dashboard", daemon=True).start()
+            return loop
+
+    def _forget(self) -> None:
+        """Be as new in a forked process: the thread belongs to the parent."""
+        self._starting = threading.Lock()
+        self._loops = {}
+
+
+def _body(environ: Environ) -> bytes | None:
+    """Return the body of a request, or None if it is too long."""
+    length = int(environ.get("CONTENT_LENGTH") or 0)
+    if length > LONGEST_BODY:
+        return None
+    body: bytes = environ["wsgi.input"].read(length) if length else b""
+    return body
+
+
+def _headers(environ: Environ) -> Iterable[tuple[bytes, bytes]]:
+    for name, value in environ.items():
+        if name.startswith("HTTP_"):
+            yield name[5:].replace("_", "-").lower().encode("latin-1"), str(value).encode("latin-1")
+        elif name in {"CONTENT_TYPE", "CONTENT_LENGTH"} and value:
+            yield name.replace("_", "-").lower().encode("latin-1"), str(value).encode("latin-1")
+
+
+Answered = tuple[int, list[tuple[str, str]], bytes]
+
+
+async def _answer(app: Asgi, scope: Message, body: bytes) -> Answered:
+    asked: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+    begun: Message = {"status": HTTPStatus.INTERNAL_SERVER_ERROR, "headers": ()}
+    parts: list[bytes] = []
+
+    async def receive() -> Message:
+        return asked.pop() if asked else {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            begun.update(message)
+        elif message["type"] == "http.response.body":
+            parts.append(message.get("body", b""))
+
+    await app(scope, receive, send)
+    headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in begun["headers"]]
+    return begun["status"], headers, b"".join(parts)

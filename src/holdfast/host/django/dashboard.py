@@ -1,0 +1,60 @@
+"""The dashboard at a path of your Django site, for those who are signed in there.
+
+    from holdfast.dashboard import Dashboard
+    from holdfast.host.django.dashboard import staff, urls
+
+    dashboard = Dashboard(app, auth=staff)
+    urlpatterns = [path("jobs/", include(urls(dashboard)))]
+"""
+
+from http import HTTPStatus
+from io import BytesIO
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, re_path
+from django.views.decorators.csrf import csrf_exempt
+from starlette.requests import Request
+
+from holdfast.dashboard.access.user import Role, User
+from holdfast.dashboard.dashboard import USER, Dashboard
+
+
+def staff(request: Request) -> User | None:
+    """Let in who may use Django's admin: superusers as admins, other staff as operators."""
+    user = request.scope.get(USER)
+    if user is None or not (user.is_active and user.is_staff):
+        return None
+    return User(user.get_username(), Role.ADMIN if user.is_superuser else Role.OPERATOR)
+
+
+def urls(dashboard: Dashboard) -> list[URLPattern]:
+    """Return what `include` takes. Django's own CSRF check does not apply: the dashboard has its own."""
+
+    def view(request: HttpRequest, below: str) -> HttpResponse:
+        user = getattr(request, "user", None)
+        known = user if user is not None and user.is_authenticated else None  # looks it up here, in Django's thread
+        environ: dict[str, Any] = {
+            **request.META,
+            "REQUEST_METHOD": request.method,
+            "SCRIPT_NAME": request.path[: len(request.path) - len(below) - 1],
+            "PATH_INFO": f"/{below}",
+            "wsgi.input": BytesIO(request.body),
+            "wsgi.url_scheme": request.scheme,
+            USER: known,
+        }
+        answer = HttpResponse()
+
+        def start_response(status: str, headers: list[tuple[str, str]]) -> None:
+            code = HTTPStatus(int(status.split(" ")[0]))
+            answer.status_code = code
+            for name, value in headers:
+                if name.lower() == "set-cookie":
+                    answer.cookies.load(value)
+                else:
+                    answer[name] = value
+
+        answer.content = b"".join(dashboard.wsgi(environ, start_response))
+        return answer
+
+    return [re_path(r"^(?P<below>.*)$", csrf_exempt(view), name="holdfast-dashboard")]
