@@ -32,9 +32,9 @@ class Stage:
     def __init__(self, backend: Backend | None = None, *, read_only: bool = False) -> None:
         self.clock = FakeClock(datetime.now(UTC))
         self.backend: Backend = backend or MemoryBackend(self.clock)
-        self.office = Office(
-            self.backend, read_settings({"url": "memory://"}, environment={}), read_only, Shared(fresh=-1.0)
-        )
+        loaded = read_settings({"url": "memory://"}, environment={})
+        self.settings, self.settings_from = loaded.settings, loaded.where
+        self.office = Office(self, read_only, Shared(fresh=-1.0))
         self._runner = asyncio.Runner()
         self._calls = 0
 

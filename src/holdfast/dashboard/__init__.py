@@ -6,3 +6,21 @@
 An operation is a function with a name, a path and a role. Pages, JSON API and live updates call the same ones; the
 desk shares reads among all who look, and asks, does and writes down what somebody does.
 """
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.dashboard.access.user import Role, User
+
+if TYPE_CHECKING:
+    from holdfast.dashboard.dashboard import Dashboard
+
+__all__ = ["Dashboard", "Role", "User"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the dashboard when it is asked for: it needs the extra `web`, and what is beside it does not."""
+    if name != "Dashboard":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from holdfast.dashboard.dashboard import Dashboard  # noqa: PLC0415 - that is what this is for
+
+    return Dashboard

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -13,38 +13,17 @@ from holdfast.dashboard.access.host_auth import Auth
 from holdfast.dashboard.access.sessions import How
 from holdfast.dashboard.access.user import User
 from holdfast.dashboard.api import routes as api_routes
-from holdfast.dashboard.desk import Desk, Office
+from holdfast.dashboard.desk import Desk, Office, Shown
 from holdfast.dashboard.operations import BY_NAME
 from holdfast.dashboard.serving.bridge import Bridge
 from holdfast.dashboard.serving.doorway import ADMITTED, Doorway, Message, Receive, Send
 from holdfast.dashboard.web.routes import routes as page_routes
 from holdfast.dashboard.web.site import Site
 from holdfast.errors import ConfigurationError
-from holdfast.settings import Loaded, Settings
 from holdfast.spelling import options_of
-from holdfast.store.backend import Backend
 
 USER = "holdfast.user"
 """Under this key a host may say in the scope, or in WSGI's environment, who sends a request."""
-
-
-class Shown(Protocol):
-    """What the dashboard is about: an app, or a store and its settings."""
-
-    @property
-    def backend(self) -> Backend:
-        """The open store."""
-        ...
-
-    @property
-    def settings(self) -> Settings:
-        """The settings."""
-        ...
-
-    @property
-    def settings_from(self) -> Mapping[str, str]:
-        """Where each setting comes from."""
-        ...
 
 
 class Dashboard:
@@ -127,8 +106,3 @@ class Dashboard:
 def _admitted(request: Request) -> Admitted:
     admitted: Admitted = request.scope[ADMITTED]
     return admitted
-
-
-def loaded_of(app: Shown) -> Loaded:
-    """Return the settings of what is shown, with where they come from."""
-    return Loaded(app.settings, app.settings_from)

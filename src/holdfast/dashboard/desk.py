@@ -1,8 +1,9 @@
 """The desk: where whoever came in asks for operations, and gets them if they may."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from holdfast.core.record import Kind
 from holdfast.dashboard.access.user import Role, User
@@ -13,7 +14,7 @@ from holdfast.dashboard.operation import Answer, Asked, Operation
 from holdfast.dashboard.refusals import NotAllowedError
 from holdfast.dashboard.shared import Shared
 from holdfast.errors import HoldfastError
-from holdfast.settings import Loaded
+from holdfast.settings import Loaded, Settings
 from holdfast.store.backend import Backend
 from holdfast.store.errand import Errand, arun_errand
 from holdfast.store.protocol import Store
@@ -22,14 +23,42 @@ from holdfast.store.verb import Verb
 T = TypeVar("T")
 
 
+class Shown(Protocol):
+    """What the dashboard is about: an app, or a store and its settings."""
+
+    @property
+    def backend(self) -> Backend:
+        """The open store; the first use opens it."""
+        ...
+
+    @property
+    def settings(self) -> Settings:
+        """The settings."""
+        ...
+
+    @property
+    def settings_from(self) -> Mapping[str, str]:
+        """Where each setting comes from."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Office:
     """What all desks of one dashboard share: the store, its settings, and what was just seen."""
 
-    backend: Backend
-    loaded: Loaded
+    shown: Shown
     read_only: bool = False
     shared: Shared = field(default_factory=Shared)
+
+    @property
+    def backend(self) -> Backend:
+        """The open store."""
+        return self.shown.backend
+
+    @property
+    def loaded(self) -> Loaded:
+        """The settings, with where they come from."""
+        return Loaded(self.shown.settings, self.shown.settings_from)
 
     def desk(self, user: User, by: str = "page") -> "Desk":
         """Return a desk for somebody who came in by pages or by the API."""

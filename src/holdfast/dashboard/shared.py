@@ -22,16 +22,19 @@ class _Look:
 
 
 class Shared:
-    """Remembers answers for a moment. Belongs to one event loop."""
+    """Remembers answers for a moment. Those of one event loop are of no use in another."""
 
     def __init__(self, fresh: float = FRESH, clock: Callable[[], float] = time.monotonic) -> None:
         self._fresh = fresh
         self._clock = clock
         self._looks: dict[Hashable, _Look] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def see(self, what: Hashable, look: Callable[[], Awaitable[T]]) -> T:
         """Return what somebody else has just seen, or is about to see, or else look."""
         now = self._clock()
+        if self._loop is not asyncio.get_running_loop():
+            self._loop, self._looks = asyncio.get_running_loop(), {}
         found = self._looks.get(what)
         if found is None or now - found.begun_at > self._fresh or _failed(found.answer):
             self._make_room(now)

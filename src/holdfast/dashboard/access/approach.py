@@ -1,6 +1,7 @@
 """The way to the entrance: from which networks, by which names, through which proxies, under which path."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from http import HTTPStatus
 
 from starlette.requests import Request
@@ -43,7 +44,9 @@ class Approach:
         """Return where a request comes from. Raises RefusedError: not from there, or not by that name."""
         peer = None if request.client is None else request.client.host
         scheme = "https" if self._secure else request.url.scheme
+        mounted = str(request.scope.get("root_path", "")).rstrip("/")
         caller = read_caller(peer, scheme, _headers(request), self._proxies)
+        caller = replace(caller, prefix=caller.prefix + mounted)
         if self._networks is not None and not is_within(caller.address, self._networks):
             raise RefusedError(Refusal(HTTPStatus.FORBIDDEN, Code.NETWORK, "not for this address"))
         if self._hosts is not None and not is_host_known(caller, self._hosts):

@@ -56,10 +56,9 @@ class Doorway:
             await _refused(request, caller, scope["path"], "")(scope, receive, _with(send, HEADERS))
             return
         base = self._entrance.base(caller)
-        scope["root_path"] = base
         path = _below(scope["path"], base)
         if path.startswith(STATIC) and request.method in {"GET", "HEAD"}:
-            await self._inside(scope, receive, _with(send, STATIC_HEADERS))
+            await self._inside({**scope, "root_path": base}, receive, _with(send, STATIC_HEADERS))
         elif path in {SIGN_IN, SIGN_OUT}:
             answer = await self._at_the_door(request, path, base)
             await answer(scope, receive, _with(send, HEADERS))
@@ -73,8 +72,8 @@ class Doorway:
             answer = _refused(request, admitted, path, base)
             await answer(scope, receive, _with(send, HEADERS))
             return
-        scope[ADMITTED] = admitted
-        await self._inside(scope, receive, _with(send, HEADERS, admitted.cookies))
+        inner = {**scope, "root_path": base, ADMITTED: admitted}
+        await self._inside(inner, receive, _with(send, HEADERS, admitted.cookies))
 
     # -- coming and going ------------------------------------------------------------------------------------
 

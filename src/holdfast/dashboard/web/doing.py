@@ -1,24 +1,20 @@
 """Forms: POST /do/{operation} with the fields of what is asked. Then the page from which it came says what was done."""
 
-from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
+from holdfast.dashboard.access.bodies import read_form
+from holdfast.dashboard.access.refusal import RefusedError
 from holdfast.dashboard.operation import Operation
-from holdfast.dashboard.refusals import NotAllowedError, NotThereError, WrongRequestError, status_of
+from holdfast.dashboard.refusals import NotThereError, WrongRequestError, status_of
 from holdfast.dashboard.texts import Texts
 from holdfast.dashboard.web.saidonce import Said, say_once
 from holdfast.dashboard.web.site import Site, converted, form_fields
 from holdfast.errors import HoldfastError
 
-LARGEST = 1 << 20
-"""So many bytes a form may have."""
-
-MOST_FIELDS = 100
 AS_JSON = frozenset({"args", "data", "rule"})
 """Fields that people write as JSON."""
 
@@ -33,9 +29,9 @@ async def do(site: Site, request: Request) -> Response:
     texts, prefix = site.texts_of(request), site.below(request)
     back = "/"
     try:
-        items = await read_form(request)
+        items = await read_fields(request)
         back = safe_back(dict(items).get("back", "/"))
-        operation = _wanted(site, request, dict(items), texts)
+        operation = _wanted(site, request, texts)
         done = await site.desk_of(request).act(operation, asked_by(operation, items))
         back = _where(operation, done, back)
         return _answered(request, prefix + back, prefix, Said(_told(texts, operation, done)), 200)
@@ -43,29 +39,19 @@ async def do(site: Site, request: Request) -> Response:
         return _answered(request, prefix + back, prefix, Said(str(error), bad=True), int(status_of(error)))
 
 
-def _wanted(site: Site, request: Request, form: Mapping[str, str], texts: Texts) -> Operation[Any, Any]:
-    if not site.csrf_fits(request, form.get("csrf", "")):
-        raise NotAllowedError(texts.say("error.csrf"))
+def _wanted(site: Site, request: Request, texts: Texts) -> Operation[Any, Any]:
     operation = site.operations.get(request.path_params["operation"])
     if operation is None or not operation.changes:
         raise NotThereError(texts.say("error.no_operation"))
     return operation
 
 
-async def read_form(request: Request) -> list[tuple[str, str]]:
-    """Return the fields of a form as browsers send them, of bounded size."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/x-www-form-urlencoded":
-        raise WrongRequestError("a form is sent as application/x-www-form-urlencoded")
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > LARGEST:
-            raise WrongRequestError(f"a form has {LARGEST:,} bytes at most")
+async def read_fields(request: Request) -> list[tuple[str, str]]:
+    """Return the fields of a form. Raises WrongRequestError."""
     try:
-        return parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS)
-    except ValueError as error:  # a UnicodeDecodeError is one, too
-        raise WrongRequestError(f"the form cannot be read: {error}") from error
+        return list(await read_form(request))
+    except RefusedError as error:
+        raise WrongRequestError(str(error)) from error
 
 
 def asked_by(operation: Operation[Any, Any], items: list[tuple[str, str]]) -> Any:

@@ -12,7 +12,7 @@ from holdfast.dashboard.texts import LANGUAGES
 from holdfast.dashboard.texts.language import COOKIE
 from holdfast.dashboard.web import assets
 from holdfast.dashboard.web.answering import answer, frame_at, view_of
-from holdfast.dashboard.web.doing import do, read_form, safe_back
+from holdfast.dashboard.web.doing import do, read_fields, safe_back
 from holdfast.dashboard.web.live import Gallery
 from holdfast.dashboard.web.pages import PAGES
 from holdfast.dashboard.web.render import problem_of
@@ -68,7 +68,7 @@ async def _find(site: Site, request: Request) -> Response:
 async def _speak(site: Site, request: Request) -> Response:
     """Keep the language that somebody chose."""
     try:
-        form = dict(await read_form(request))
+        form = dict(await read_fields(request))
     except HoldfastError:
         form = {}
     prefix = site.below(request)

@@ -54,8 +54,8 @@ async def _still(_request: Request) -> bool:
 class Site:
     """What the pages are given.
 
-    `desk_of` serves whoever was let in with a request. `csrf_of` is the token that goes with their forms, `csrf_fits`
-    tells whether one that came back is it. `still_in` tells whether a session goes on, for those who watch. `prefix`
+    `desk_of` serves whoever was let in with a request. `csrf_of` is the token that goes with their forms, and that the
+    entrance demands. `still_in` tells whether a session goes on, for those who watch. `prefix`
     is where the pages are below the root; without one, where the host has mounted them.
     """
 
@@ -63,7 +63,6 @@ class Site:
     desk_of: Callable[[Request], Served]
     texts_of: Callable[[HTTPConnection], Texts] = texts_for
     csrf_of: Callable[[Request], str] = lambda _: ""
-    csrf_fits: Callable[[Request, str], bool] = lambda _request, _token: True
     still_in: Callable[[Request], Awaitable[bool]] = _still
     prefix: str | None = None
     may_sign_out: Callable[[Request], bool] = _always
