@@ -1,8 +1,7 @@
 """The face of it: an ASGI app and a WSGI app with the dashboard, to be mounted in an app of yours."""
 
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -16,7 +15,7 @@ from holdfast.dashboard.api import routes as api_routes
 from holdfast.dashboard.desk import Desk, Office, Shown
 from holdfast.dashboard.operations import BY_NAME
 from holdfast.dashboard.serving.bridge import Bridge
-from holdfast.dashboard.serving.doorway import ADMITTED, Doorway, Message, Receive, Send
+from holdfast.dashboard.serving.doorway import ADMITTED, Doorway
 from holdfast.dashboard.web.routes import routes as page_routes
 from holdfast.dashboard.web.site import Site
 from holdfast.errors import ConfigurationError
@@ -88,13 +87,15 @@ class Dashboard:
         """Return the path of a link by which one person comes in, once, within ten minutes."""
         return f"/sign-in?once={self._entrance.new_link()}"
 
-    async def asgi(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Serve as an ASGI app."""
-        await self._doorway(scope, receive, send)
+    @property
+    def asgi(self) -> Doorway:
+        """The dashboard as an ASGI app."""
+        return self._doorway
 
-    def wsgi(self, environ: MutableMapping[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        """Serve as a WSGI app. Pages refresh themselves there, as WSGI knows no answers that go on."""
-        return self._bridge(environ, start_response)
+    @property
+    def wsgi(self) -> Bridge:
+        """The dashboard as a WSGI app. Pages refresh themselves there, as WSGI knows no answers that go on."""
+        return self._bridge
 
     def _desk_for(self, by: str) -> Callable[[Request], Desk]:
         return lambda request: self._office.desk(_admitted(request).user, by)

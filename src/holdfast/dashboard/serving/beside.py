@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 log = logging.getLogger(__name__)
 
-STAYS_WITH = "HOLDFAST_DASHBOARD_STAYS_WITH"
+STAYS_WITH = "_HOLDFAST_STARTER"
 """Names the end of the pipe in the environment of the process."""
 
 _RUN = "from holdfast.cli.main import main; main()"
