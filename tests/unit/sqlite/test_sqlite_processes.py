@@ -233,7 +233,7 @@ INDEXES = {
     "claims_of_many": "holdfast_claims (worker=?)",
     "unknown_tasks": "holdfast_blocked (reason=?)",
     "due_suspects": "holdfast_suspects (run_at<?)",
-    "dead_jobs": "holdfast_dead",
+    "jobs_in_states": "holdfast_dead",
     "complete": "sqlite_autoindex_holdfast_job_1 (id=?)",
     "long_waits": "holdfast_ready (queue=? AND alone=? AND priority=?)",
     "key_holder": "taken USING PRIMARY KEY (task=? AND key=?)",
