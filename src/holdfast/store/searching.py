@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from holdfast.store.looking import JobFilter, JobPage
 from holdfast.core.job import Job
+from holdfast.store.looking import JobFilter, JobPage
 
 
 def within(which: JobFilter, end: Sequence[str]) -> JobFilter:

@@ -90,7 +90,7 @@ class ViewVerbs(SqliteVerbs):
     def count(self) -> Steps[Mapping[State, int]]:
         """Return how many jobs are in each state, zeros included."""
         counts = yield from self._counts()
-        return dict(sum(counts.values(), Counter(dict.fromkeys(State, 0))))
+        return {state: sum(of_queue[state] for of_queue in counts.values()) for state in State}
 
     @verb(Access.READ)
     def situation(self, job_id: str) -> Steps[Situation | None]:

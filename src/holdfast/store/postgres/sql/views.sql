@@ -4,10 +4,14 @@
 
 -- part: asked
 -- What is said of a page: states, queue, task, key, tags, metadata (a JSON object) and a part of the error, NULL
--- for any; the newest id that it may show, and how many. The error is compared after its `letters` have become the
--- `lowered`.
-now bigint, states text[], queue text, task text, newest uuid, limit bigint, key text, tags text[], metadata text,
-    error text, letters text, lowered text
+-- for any; the newest id that it may show, the one that all are greater than, and how many. The error is compared
+-- after its `letters` have become the `lowered`.
+now bigint, states text[], queue text, task text, newest uuid, after uuid, limit bigint, key text, tags text[],
+    metadata text, error text, letters text, lowered text, worker text
+
+-- part: stretch
+-- What says of which jobs, and of how many of them, the end is looked for.
+newest uuid, after uuid, span bigint
 
 -- part: shown
 -- The state in which a waiting job is shown.
@@ -89,6 +93,7 @@ CASE WHEN (:queue IS NULL OR job.queue = :queue) AND (:task IS NULL OR job.task 
 CASE WHEN (:queue IS NULL OR place.queue IS NULL OR place.queue = :queue)
     AND (:states IS NULL OR coalesce(place.state, {ready}) = ANY (:states))
     AND (:error IS NULL OR strpos(translate(place.error, :letters, :lowered), :error) > 0)
+    AND (:worker IS NULL OR place.worker = :worker)
     THEN 1 ELSE 0 END <> 0
 
 -- part: page
@@ -98,7 +103,11 @@ LIMIT 500
 -- part: walked
 -- What of a table is wanted, in order. The limit is none; but without one the planner would drop every plan that is
 -- not the best for all of the table, and with them those that are quick to begin.
-place.id <= :newest AND {wanted_there} ORDER BY place.id DESC LIMIT 1000000000
+place.id <= :newest AND place.id > :after AND {wanted_there} ORDER BY place.id DESC LIMIT 1000000000
+
+-- part: in_stretch
+-- What of a table a look at so many jobs may come to.
+id <= :newest AND id > :after ORDER BY id DESC LIMIT :span + 1
 
 -- part: worker_rows
 -- Every registered worker with how long ago its last beat was, and how much it has in hand.
@@ -122,7 +131,7 @@ WITH {moment} SELECT {job_columns} FROM holdfast.job AS job {placed} WHERE job.i
 WITH {moment}
 SELECT * FROM (
     SELECT {job_columns} FROM holdfast.job AS job {placed}
-    WHERE job.id <= :newest AND {wanted} AND {wanted_there} ORDER BY job.id DESC {page}
+    WHERE job.id <= :newest AND job.id > :after AND {wanted} AND {wanted_there} ORDER BY job.id DESC {page}
 ) AS found LIMIT :limit;
 
 -- name: newest_jobs
@@ -130,7 +139,7 @@ SELECT * FROM (
 -- The same page, looked for among the newest jobs only, ten times as many as it shows.
 WITH {moment}
 SELECT {job_columns}
-FROM (SELECT * FROM holdfast.job WHERE id <= :newest ORDER BY id DESC LIMIT 10 * :limit) AS job {placed}
+FROM (SELECT * FROM holdfast.job WHERE id <= :newest AND id > :after ORDER BY id DESC LIMIT 10 * :limit) AS job {placed}
 WHERE {wanted} AND {wanted_there} ORDER BY job.id DESC LIMIT :limit;
 
 -- name: keyed_jobs
@@ -139,7 +148,7 @@ WHERE {wanted} AND {wanted_there} ORDER BY job.id DESC LIMIT :limit;
 WITH {moment}
 SELECT * FROM (
     SELECT {job_columns} FROM holdfast.job AS job {placed}
-    WHERE job.key = :key AND job.id <= :newest AND {wanted} AND {wanted_there} ORDER BY job.id DESC {page}
+    WHERE job.key = :key AND job.id <= :newest AND job.id > :after AND {wanted} AND {wanted_there} ORDER BY job.id DESC {page}
 ) AS found LIMIT :limit;
 
 -- name: tagged_jobs
@@ -150,7 +159,7 @@ SELECT * FROM (
     SELECT {job_columns}
     FROM holdfast.tag AS first
     CROSS JOIN LATERAL (SELECT * FROM holdfast.job WHERE id = first.id OFFSET 0) AS job {placed}
-    WHERE first.tag = (:tags)[1] AND first.id <= :newest AND {wanted} AND {wanted_there}
+    WHERE first.tag = (:tags)[1] AND first.id <= :newest AND first.id > :after AND {wanted} AND {wanted_there}
     ORDER BY first.id DESC {page}
 ) AS found LIMIT :limit;
 
@@ -182,7 +191,7 @@ SELECT * FROM (
     SELECT {job_columns}
     FROM (
         (SELECT * FROM ({fresh_place}) AS place
-            WHERE {ready} = ANY (:states) AND :error IS NULL AND place.id <= :newest AND {wanted_there}
+            WHERE {ready} = ANY (:states) AND :error IS NULL AND place.id <= :newest AND place.id > :after AND {wanted_there}
             ORDER BY place.id DESC
             LIMIT CASE WHEN :task IS NULL AND :metadata IS NULL THEN :limit ELSE 1000000000 END)
         UNION ALL
@@ -206,6 +215,42 @@ SELECT * FROM (
     ) AS place CROSS JOIN LATERAL (SELECT * FROM holdfast.job WHERE id = place.id OFFSET 0) AS job
     WHERE {wanted} ORDER BY place.id DESC {page}
 ) AS found LIMIT :limit;
+
+-- name: jobs_end
+-- takes: {stretch}
+-- Where a look at so many jobs ends: the last of them, and the one beyond it if there is one.
+SELECT id::text FROM holdfast.job WHERE id <= :newest AND id > :after ORDER BY id DESC LIMIT 2 OFFSET :span - 1;
+
+-- name: keyed_jobs_end
+-- takes: {stretch}, key text
+-- The same of the jobs of a key.
+SELECT id::text FROM holdfast.job WHERE key = :key AND id <= :newest AND id > :after
+ORDER BY id DESC LIMIT 2 OFFSET :span - 1;
+
+-- name: tagged_jobs_end
+-- takes: {stretch}, tag text
+-- The same of the jobs of a tag.
+SELECT id::text FROM holdfast.tag WHERE tag = :tag AND id <= :newest AND id > :after
+ORDER BY id DESC LIMIT 2 OFFSET :span - 1;
+
+-- name: jobs_in_states_end
+-- takes: {stretch}, states text[]
+-- The same of the jobs in states.
+SELECT id::text FROM (
+    (SELECT id FROM holdfast.fresh WHERE {ready} = ANY (:states) AND {in_stretch})
+    UNION ALL
+    (SELECT id FROM holdfast.waiting
+        WHERE :states && ARRAY[{ready}, {scheduled}, {blocked}] AND {in_stretch})
+    UNION ALL
+    (SELECT id FROM holdfast.claim WHERE :states && ARRAY[{held}, {running}] AND {in_stretch})
+    UNION ALL
+    (SELECT id FROM holdfast.outcome WHERE {dead} = ANY (:states) AND state = {dead} AND {in_stretch})
+    UNION ALL
+    (SELECT id FROM holdfast.outcome WHERE {cancelled} = ANY (:states) AND state = {cancelled} AND {in_stretch})
+    UNION ALL
+    (SELECT id FROM holdfast.outcome
+        WHERE {completed} = ANY (:states) AND state NOT IN ({dead}, {cancelled}) AND {in_stretch})
+) AS place ORDER BY place.id DESC LIMIT 2 OFFSET :span - 1;
 
 -- name: glance
 -- takes: now bigint, jobs uuid[]
