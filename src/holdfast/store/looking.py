@@ -14,7 +14,7 @@ from holdfast.store.beating import WorkerInfo
 class JobFilter(msgspec.Struct, frozen=True):
     """Which jobs to list, newest first; `before` is the id after which the next page starts.
 
-    Ids are greater than `after` and less than `before`: they go by time, and `ids.first_id_at` has that of a moment.
+    Ids are greater than `after` and less than `before`. They go by time: `ids.first_id_at` has that of a moment.
     `tags` and `metadata` must all be there. `error` is a part of the last error's text, in any case of letters, of
     a job that did not complete. `worker` is who has the job in hand.
     """

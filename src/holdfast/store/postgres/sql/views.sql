@@ -105,6 +105,14 @@ LIMIT 500
 -- not the best for all of the table, and with them those that are quick to begin.
 place.id <= :newest AND place.id > :after AND {wanted_there} ORDER BY place.id DESC LIMIT 1000000000
 
+-- part: any_claim
+-- Every claim. Said in this way, the planner may walk their index: after a storm the table is large and mostly empty.
+claim.id >= '00000000-0000-0000-0000-000000000000'
+
+-- part: any_fresh
+-- The same of fresh jobs.
+fresh.queue >= ''
+
 -- part: in_stretch
 -- What of a table a look at so many jobs may come to.
 id <= :newest AND id > :after ORDER BY id DESC LIMIT :span + 1
@@ -117,7 +125,7 @@ SELECT worker.seq, worker.id, worker.supervisor, worker.host, worker.pid, worker
 FROM holdfast.worker AS worker LEFT JOIN (
     SELECT claim.worker, count(*) FILTER (WHERE NOT claim.running) AS held,
         count(*) FILTER (WHERE claim.running) AS running
-    FROM holdfast.claim AS claim GROUP BY claim.worker
+    FROM holdfast.claim AS claim WHERE {any_claim} GROUP BY claim.worker
 ) AS had ON had.worker = worker.id
 
 -- name: job
@@ -219,24 +227,25 @@ SELECT * FROM (
 -- name: jobs_end
 -- takes: {stretch}
 -- Where a look at so many jobs ends: the last of them, and the one beyond it if there is one.
-SELECT id::text FROM holdfast.job WHERE id <= :newest AND id > :after ORDER BY id DESC LIMIT 2 OFFSET :span - 1;
+SELECT job.id::text FROM holdfast.job AS job WHERE job.id <= :newest AND job.id > :after
+ORDER BY job.id DESC LIMIT 2 OFFSET :span - 1;
 
 -- name: keyed_jobs_end
 -- takes: {stretch}, key text
 -- The same of the jobs of a key.
-SELECT id::text FROM holdfast.job WHERE key = :key AND id <= :newest AND id > :after
-ORDER BY id DESC LIMIT 2 OFFSET :span - 1;
+SELECT job.id::text FROM holdfast.job AS job WHERE job.key = :key AND job.id <= :newest AND job.id > :after
+ORDER BY job.id DESC LIMIT 2 OFFSET :span - 1;
 
 -- name: tagged_jobs_end
 -- takes: {stretch}, tag text
 -- The same of the jobs of a tag.
-SELECT id::text FROM holdfast.tag WHERE tag = :tag AND id <= :newest AND id > :after
-ORDER BY id DESC LIMIT 2 OFFSET :span - 1;
+SELECT tag.id::text FROM holdfast.tag AS tag WHERE tag.tag = :tag AND tag.id <= :newest AND tag.id > :after
+ORDER BY tag.id DESC LIMIT 2 OFFSET :span - 1;
 
 -- name: jobs_in_states_end
 -- takes: {stretch}, states text[]
 -- The same of the jobs in states.
-SELECT id::text FROM (
+SELECT place.id::text FROM (
     (SELECT id FROM holdfast.fresh WHERE {ready} = ANY (:states) AND {in_stretch})
     UNION ALL
     (SELECT id FROM holdfast.waiting
@@ -280,11 +289,11 @@ ORDER BY fence;
 WITH {moment}
 SELECT queue, state, sum(jobs)::bigint AS jobs FROM holdfast.tally GROUP BY queue, state HAVING sum(jobs) > 0
 UNION ALL
-SELECT queue, {ready}, count(*) FROM holdfast.fresh GROUP BY queue
+SELECT queue, {ready}, count(*) FROM holdfast.fresh AS fresh WHERE {any_fresh} GROUP BY queue
 UNION ALL
 SELECT waiting.queue, {shown} AS state, count(*) FROM holdfast.waiting AS waiting GROUP BY 1, 2
 UNION ALL
-SELECT claim.queue, {in_hand} AS state, count(*) FROM holdfast.claim AS claim GROUP BY 1, 2
+SELECT claim.queue, {in_hand} AS state, count(*) FROM holdfast.claim AS claim WHERE {any_claim} GROUP BY 1, 2
 UNION ALL
 SELECT name, NULL, paused_at FROM holdfast.queue;
 
@@ -294,11 +303,11 @@ SELECT name, NULL, paused_at FROM holdfast.queue;
 WITH {moment}
 SELECT state, sum(jobs)::bigint FROM holdfast.tally GROUP BY state
 UNION ALL
-SELECT {ready}, count(*) FROM holdfast.fresh
+SELECT {ready}, count(*) FROM holdfast.fresh AS fresh WHERE {any_fresh}
 UNION ALL
 SELECT {shown} AS state, count(*) FROM holdfast.waiting AS waiting GROUP BY 1
 UNION ALL
-SELECT {in_hand} AS state, count(*) FROM holdfast.claim AS claim GROUP BY 1;
+SELECT {in_hand} AS state, count(*) FROM holdfast.claim AS claim WHERE {any_claim} GROUP BY 1;
 
 -- name: queue_ages
 -- takes: now bigint
