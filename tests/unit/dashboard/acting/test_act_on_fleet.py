@@ -86,7 +86,8 @@ def test_an_edit_that_means_nothing_changes_nothing(stage, nightly, wrong):
     assert nightly() == before
 
 
-def test_past_times_are_made_up_for(stage, nightly):
+@pytest.mark.usefixtures("nightly")
+def test_past_times_are_made_up_for(stage):
     """Counted first, then enqueued, each once."""
     stage.clock.advance(5 * 86_400)
     stage.act("schedules.pause", name="nightly")

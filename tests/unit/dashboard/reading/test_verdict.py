@@ -23,7 +23,8 @@ def due(name="mail", seconds=0.2, paused_at=None):
     return QueueAge(name, NOW - timedelta(seconds=seconds), paused_at)
 
 
-def sight(*queues, workers=(worker(),), **more):
+def sight(*queues, workers=None, **more):
+    workers = (worker(),) if workers is None else workers
     return Sight(workers=workers, ages=QueueAges(NOW, queues), **more)
 
 
