@@ -11,9 +11,9 @@ from http import HTTPStatus
 from io import BytesIO
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern, re_path
-from django.views.decorators.csrf import csrf_exempt
+from django.http import HttpRequest, HttpResponse  # type: ignore[import-untyped]
+from django.urls import URLPattern, re_path  # type: ignore[import-untyped]
+from django.views.decorators.csrf import csrf_exempt  # type: ignore[import-untyped]
 from starlette.requests import Request
 
 from holdfast.dashboard.access.user import Role, User
