@@ -1,6 +1,5 @@
-"""Forms: POST /do/{operation} with the fields of what is asked. Then the page from which it came says what was done."""
+"""Forms: POST /do/{operation} with the fields of what is asked. The page where they go back says what was done."""
 
-from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -8,20 +7,19 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
+from holdfast.dashboard.asking import asked_by_fields
 from holdfast.dashboard.operation import Operation
-from holdfast.dashboard.refusals import NotAllowedError, NotThereError, WrongRequestError, status_of
+from holdfast.dashboard.refusals import NotThereError, WrongRequestError, status_of
 from holdfast.dashboard.texts import Texts
 from holdfast.dashboard.web.saidonce import Said, say_once
-from holdfast.dashboard.web.site import Site, converted, form_fields
+from holdfast.dashboard.web.site import Site
 from holdfast.errors import HoldfastError
 
 LARGEST = 1 << 20
 """So many bytes a form may have."""
 
 MOST_FIELDS = 100
-AS_JSON = frozenset({"args", "data", "rule"})
-"""Fields that people write as JSON."""
-
+OURS = frozenset({"csrf", "back"})
 NEW_JOB = frozenset({"jobs.clone", "jobs.edit_and_retry"})
 """What makes a new job leads to it."""
 
@@ -35,7 +33,7 @@ async def do(site: Site, request: Request) -> Response:
     try:
         items = await read_form(request)
         back = safe_back(dict(items).get("back", "/"))
-        operation = _wanted(site, request, dict(items), texts)
+        operation = _wanted(site, request, texts)
         done = await site.desk_of(request).act(operation, asked_by(operation, items))
         back = _where(operation, done, back)
         return _answered(request, prefix + back, prefix, Said(_told(texts, operation, done)), 200)
@@ -43,9 +41,7 @@ async def do(site: Site, request: Request) -> Response:
         return _answered(request, prefix + back, prefix, Said(str(error), bad=True), int(status_of(error)))
 
 
-def _wanted(site: Site, request: Request, form: Mapping[str, str], texts: Texts) -> Operation[Any, Any]:
-    if not site.csrf_fits(request, form.get("csrf", "")):
-        raise NotAllowedError(texts.say("error.csrf"))
+def _wanted(site: Site, request: Request, texts: Texts) -> Operation[Any, Any]:
     operation = site.operations.get(request.path_params["operation"])
     if operation is None or not operation.changes:
         raise NotThereError(texts.say("error.no_operation"))
@@ -53,15 +49,16 @@ def _wanted(site: Site, request: Request, form: Mapping[str, str], texts: Texts)
 
 
 async def read_form(request: Request) -> list[tuple[str, str]]:
-    """Return the fields of a form as browsers send them, of bounded size."""
+    """Return the fields of a form, of bounded size; whoever let it in may have read it already."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise WrongRequestError("a form is sent as application/x-www-form-urlencoded")
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > LARGEST:
-            raise WrongRequestError(f"a form has {LARGEST:,} bytes at most")
+    body = bytearray(getattr(request.state, "holdfast_body", b""))
+    if not body:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > LARGEST:
+                raise WrongRequestError(f"a form has {LARGEST:,} bytes at most")
     try:
         return parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS)
     except ValueError as error:  # a UnicodeDecodeError is one, too
@@ -69,14 +66,8 @@ async def read_form(request: Request) -> list[tuple[str, str]]:
 
 
 def asked_by(operation: Operation[Any, Any], items: list[tuple[str, str]]) -> Any:
-    """Return what a form asks of an operation."""
-    fields = form_fields(operation.asked, items)
-    for name in AS_JSON & fields.keys():
-        try:
-            fields[name] = msgspec.json.decode(str(fields[name]))
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise WrongRequestError(f"{name} is not JSON: {error}") from error
-    return converted(operation.asked, fields)
+    """Return what a form asks of an operation; what else is in a form is for us."""
+    return asked_by_fields(operation.asked, [(name, value) for name, value in items if name not in OURS])
 
 
 def safe_back(path: str) -> str:
