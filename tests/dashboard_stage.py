@@ -1,7 +1,7 @@
 """A store to which things happen, and a desk of a dashboard at which operations are asked for."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -29,9 +29,9 @@ SECRET = b'{"v":1,"args":{"to":"ada@example.com"},"secret":{"token":"hunter2-hun
 class Stage:
     """A store with one worker, of which an admin has a desk. Nothing that is seen is remembered."""
 
-    def __init__(self, backend: Backend | None = None, *, read_only: bool = False) -> None:
+    def __init__(self, opener: Callable[[FakeClock], Backend] = MemoryBackend, *, read_only: bool = False) -> None:
         self.clock = FakeClock(datetime.now(UTC))
-        self.backend: Backend = backend or MemoryBackend(self.clock)
+        self.backend: Backend = opener(self.clock)
         self.office = Office(
             self.backend, read_settings({"url": "memory://"}, environment={}), read_only, Shared(fresh=-1.0)
         )
@@ -120,9 +120,11 @@ class Stage:
 
 
 @contextmanager
-def open_stage(backend: Backend | None = None, *, read_only: bool = False) -> Iterator[Stage]:
+def open_stage(
+    opener: Callable[[FakeClock], Backend] = MemoryBackend, *, read_only: bool = False
+) -> Iterator[Stage]:
     """Open a stage, and close it at the end."""
-    stage = Stage(backend, read_only=read_only)
+    stage = Stage(opener, read_only=read_only)
     try:
         yield stage
     finally:

@@ -12,7 +12,6 @@ from docs_session import ROOT, Session, blocks_of
 import holdfast
 from holdfast import Background, Context, Holdfast, JobHandle, Life, Window, errors, events
 from holdfast.cli.failures import ExitCode
-from holdfast.watch.jobfields import job_fields
 from holdfast.cli.main import cli
 from holdfast.core.outcome import Outcome
 from holdfast.core.record import Decision, FireCause
@@ -22,6 +21,7 @@ from holdfast.policy import declare_options, declare_policy
 from holdfast.schedule.rules import Misfire, Overlap, Rule
 from holdfast.settings import Settings
 from holdfast.watch.explanation import Cause
+from holdfast.watch.jobfields import job_fields
 
 REFERENCE = ROOT / "docs" / "reference"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -1,12 +1,13 @@
 """Ids made by clients sort by time and never meet."""
 
 import time
+from datetime import UTC, datetime, timedelta
 from random import Random
 from uuid import RFC_4122, UUID
 
 import pytest
 
-from holdfast.ids import new_job_id, new_worker_id
+from holdfast.ids import first_id_at, made_at, new_job_id, new_worker_id
 
 
 def test_job_ids_are_uuids_of_version_7() -> None:
@@ -62,3 +63,12 @@ def test_worker_ids_are_fresh_and_seedable() -> None:
     assert len(set(ids)) == 5000
     assert {len(worker) for worker in ids} == {16}
     assert [new_worker_id(same) for _ in range(5000)] == ids
+
+
+def test_the_first_id_of_a_moment_is_less_than_those_made_from_then_on() -> None:
+    """A span of time is a span of ids, to the millisecond."""
+    when = datetime.now(UTC)
+    bound, job_id = first_id_at(when), new_job_id()
+    assert bound < job_id < first_id_at(when + timedelta(hours=1))
+    assert made_at(bound) == when.replace(microsecond=when.microsecond // 1000 * 1000)
+    assert first_id_at(datetime(1969, 12, 31, tzinfo=UTC)) < bound

@@ -1,4 +1,4 @@
-"""`holdfast jobs`: list, cancel and retry jobs; `show`, `files` and `signal` have files of their own."""
+"""`holdfast jobs`: list, cancel and retry jobs; its other commands have files of their own."""
 
 from typing import Any
 
@@ -8,6 +8,7 @@ from holdfast.cli.bulk import act_on_each, requeue
 from holdfast.cli.connection import Wanted, about_a_store
 from holdfast.cli.jobpage import say_jobs
 from holdfast.cli.jobs_files import files
+from holdfast.cli.jobs_reschedule import reschedule
 from holdfast.cli.jobs_show import show
 from holdfast.cli.jobs_signal import signal
 from holdfast.cli.options import examples, page_options
@@ -26,16 +27,18 @@ from holdfast.store.protocol import JobFilter
         "holdfast jobs show 3c2d1e0f",
         "holdfast jobs cancel 3c2d1e0f",
         "holdfast jobs retry 3c2d1e0f",
+        "holdfast jobs reschedule 3c2d1e0f --in 2h",
         "holdfast jobs signal 3c2d1e0f approved",
     )
 )
 def jobs() -> None:
-    """Look at jobs, cancel them, try them again, send them signals."""
+    """Look at jobs, cancel them, try them again, move them, send them signals."""
 
 
 jobs.add_command(show)
 jobs.add_command(files)
 jobs.add_command(signal)
+jobs.add_command(reschedule)
 
 
 def _as_mapping(_ctx: click.Context, _parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:

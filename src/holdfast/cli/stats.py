@@ -4,6 +4,7 @@ import click
 from rich.text import Text
 
 from holdfast.cli.connection import Wanted, about_a_store
+from holdfast.cli.figureview import figure_columns, figure_fields, find_figures, read_since
 from holdfast.cli.options import examples
 from holdfast.cli.output import Column, coloured, number, say, say_heading, say_json, say_table
 from holdfast.cli.queueview import queue_columns, queue_fields
@@ -11,20 +12,31 @@ from holdfast.cli.windows import find_windows
 from holdfast.cli.workerview import worker_columns, worker_fields
 from holdfast.clock import SystemClock
 from holdfast.core.states import State
+from holdfast.figures.series import Series
 from holdfast.watch.obstacle import START_A_WORKER
+from holdfast.words import dated
 
 _BAR_LENGTH = 40
 
 
-@click.command(epilog=examples("holdfast stats", "holdfast stats --json | jq .states.dead"))
+@click.command(
+    epilog=examples("holdfast stats", "holdfast stats --json | jq .states.dead", "holdfast stats --since 24h")
+)
+@click.option("--since", metavar="SPAN", help="What ended meanwhile, and how fast: 1h, 24h, 7d; 30d at most.")
 @about_a_store
-def stats(wanted: Wanted) -> None:
-    """Count the jobs in each state; show queues and workers."""
+def stats(wanted: Wanted, /, *, since: str | None) -> None:
+    """Count the jobs in each state; show queues and workers.
+
+    With --since, also what the workers have done since then, task by task: how many jobs completed, failed and are
+    tried again, died or were cancelled, how long they ran, and how long after their time they began (LAG).
+    """
+    back = None if since is None else read_since(since)
     with wanted.store() as backend:
         counts = backend.run(backend.verbs.count())
         queues = backend.run(backend.verbs.queues())
         workers = backend.run(backend.verbs.workers())
         windows = find_windows(backend)
+        figures = None if back is None else find_figures(backend, back)
     states, now = {state: counts.get(state, 0) for state in State}, SystemClock().now()
     if wanted.as_json:
         say_json(
@@ -32,6 +44,7 @@ def stats(wanted: Wanted) -> None:
                 "states": {state.value: count for state, count in states.items()},
                 "queues": queue_fields(queues, windows, now),
                 "workers": worker_fields(workers),
+                **({} if figures is None else {"figures": figure_fields(figures)}),
             }
         )
         return
@@ -44,6 +57,17 @@ def stats(wanted: Wanted) -> None:
         say_table(workers, worker_columns(now))
     else:
         say(f"None is registered; {START_A_WORKER}.")
+    if figures is not None:
+        _say_figures(figures)
+
+
+def _say_figures(figures: Series) -> None:
+    say_heading(f"Since {dated(figures.points[0].at, figures.now)}")
+    rows = figures.by_pair()
+    if rows:
+        say_table(rows, figure_columns())
+    else:
+        say("Nothing has ended.")
 
 
 def _state_columns(most: int) -> list[Column[tuple[State, int]]]:

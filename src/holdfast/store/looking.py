@@ -15,9 +15,9 @@ from holdfast.store.beating import WorkerInfo
 class JobFilter(msgspec.Struct, frozen=True):
     """Which jobs to list, newest first; `before` is the id after which the next page starts.
 
-    Ids are greater than `after` and less than `before`; as they go by time, `ids.first_id_at` makes a span of time of
-    them. `tags` and `metadata` must all be there. `error` is a part of the last error's text, in any case of letters,
-    of a job that did not complete. `worker` is who has the job in hand.
+    Ids are greater than `after` and less than `before`. They go by time: `ids.first_id_at` has that of a moment.
+    `tags` and `metadata` must all be there. `error` is a part of the last error's text, in any case of letters, of
+    a job that did not complete. `worker` is who has the job in hand.
     """
 
     states: tuple[State, ...] = ()
@@ -35,24 +35,35 @@ class JobFilter(msgspec.Struct, frozen=True):
     def matches(self, job: Job) -> bool:
         """Tell whether a job is among those that are meant, on whatever page."""
         return (
-            (not self.states or job.state in self.states)
+            job.state in self.possible_states
             and self.queue in {None, job.queue}
             and self.task in {None, job.task}
             and self.includes(job.id)
-            and (self.worker is None or (job.worker == self.worker and job.state in CLAIMED))
+            and self.worker in {None, job.worker}
             and self.key in {None, job.key}
             and set(self.tags) <= set(job.tags)
             and self.metadata.items() <= job.metadata.items()
-            and (not self.error or self._has_error(job))
+            and (self.error or "").lower() in (job.error or "").lower()
         )
+
+    @property
+    def possible_states(self) -> tuple[State, ...]:
+        """The states in which such a job can be."""
+        can_be = set(self.states or State)
+        if self.worker is not None:
+            can_be &= CLAIMED
+        if self.error:
+            can_be.discard(State.COMPLETED)
+        return tuple(state for state in State if state in can_be)
+
+    @property
+    def passes_over(self) -> bool:
+        """Whether more is asked than any walk along jobs knows: of a state, a key, a tag, a worker."""
+        return bool(self.queue or self.task or self.metadata or self.error or self.tags[1:])
 
     def includes(self, job_id: str) -> bool:
         """Tell whether an id is between `after` and `before`."""
         return (self.before is None or job_id < self.before) and (self.after is None or job_id > self.after)
-
-    def _has_error(self, job: Job) -> bool:
-        part, error = self.error or "", job.error or ""
-        return job.state is not State.COMPLETED and part.lower() in error.lower()
 
 
 class JobPage(msgspec.Struct, frozen=True):

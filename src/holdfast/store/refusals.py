@@ -32,8 +32,7 @@ def not_rescheduled(job_id: str, state: str) -> JobStateError:
     """Return the error for a job that was to be rescheduled and does not wait to be started."""
     if state in {State.READY, State.SCHEDULED}:
         return JobStateError(
-            f"job {job_id} has begun and is suspended: it goes on at its own time or by a signal; requeue it to let it"
-            " go on now"
+            f"job {job_id} has begun and is suspended, until a time or a signal: requeue it to let it go on now"
         )
     return JobStateError(f"job {job_id} is {state}: only a ready or scheduled job can be rescheduled")
 

@@ -1,4 +1,4 @@
-"""`jobs cancel` and `jobs retry`: what can be done is done, and the rest is refused one by one."""
+"""`jobs cancel`, `retry` and `reschedule`: what can be done is done, and the rest is refused one by one."""
 
 import json
 from datetime import timedelta
@@ -63,3 +63,40 @@ class TestJobsRetry:
         job_id = world.one_of_each()[state]
         assert_refused(holdfast("jobs", "retry", job_id), 1, job_id)
         assert world.state(job_id) is state
+
+
+class TestJobsReschedule:
+    def test_a_job_is_due_at_the_time_given(self, world, holdfast):
+        ready, scheduled = world.enqueue(), world.enqueue(delay=timedelta(hours=1))
+        result = holdfast("jobs", "reschedule", ready, scheduled, "--at", "2090-03-01T09:00+08:00")
+        assert result.stdout == f"{ready}  rescheduled\n{scheduled}  rescheduled\n"
+        for job_id in (ready, scheduled):
+            job = world.do(world.verbs.get(job_id))
+            assert (job.state, job.run_at.isoformat()) == (State.SCHEDULED, "2090-03-01T01:00:00+00:00")
+
+    def test_a_time_by_the_clock_of_a_zone(self, world, holdfast):
+        job_id = world.enqueue()
+        holdfast("jobs", "reschedule", job_id, "--at", "2090-03-01T09:00", "--tz", "Asia/Taipei")
+        assert world.do(world.verbs.get(job_id)).run_at.isoformat() == "2090-03-01T01:00:00+00:00"
+
+    def test_a_span_is_from_now(self, world, holdfast):
+        job_id = world.enqueue()
+        said = answer(holdfast("jobs", "reschedule", job_id, "--in", "2h", "--json"))
+        assert said == [{"id": job_id, "answer": "rescheduled"}]
+        job = world.do(world.verbs.get(job_id))
+        assert timedelta(hours=1, minutes=50) < job.run_at - job.created_at < timedelta(hours=2, minutes=10)
+
+    def test_one_that_cannot_be_moved_does_not_stop_the_others(self, world, holdfast):
+        dead, waiting = world.dead(), world.enqueue()
+        result = holdfast("jobs", "reschedule", dead, waiting, "--in", "1h")
+        assert (result.exit_code, result.stdout) == (1, f"{waiting}  rescheduled\n")
+        assert "is dead: only a ready or scheduled job can be rescheduled" in result.stderr
+        assert world.state(waiting) is State.SCHEDULED
+
+    @pytest.mark.parametrize(
+        "said", [(), ("--at", "now", "--in", "2h"), ("--at", "2090-03-01T09:00"), ("--in", "x")]
+    )
+    def test_when_must_be_said_once_and_clearly(self, world, holdfast, said):
+        job_id = world.enqueue()
+        assert holdfast("jobs", "reschedule", job_id, *said).exit_code == 2
+        assert world.state(job_id) is State.READY

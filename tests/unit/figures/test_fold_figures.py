@@ -6,8 +6,8 @@ from collections import Counter
 from datetime import timedelta
 
 import pytest
-from figures_stage import Stage, ended, numbers
 
+from figures_stage import Stage, ended, numbers
 from holdfast.awaiting import run_at_once
 from holdfast.core.job import Verdict
 from holdfast.core.record import Kind

@@ -4,8 +4,8 @@ import random
 from datetime import timedelta
 
 import pytest
-from figures_stage import count, ended
 
+from figures_stage import count, ended
 from holdfast.core.job import Verdict
 from holdfast.core.states import ENDINGS, Move
 from holdfast.figures.buckets import BUCKETS, LAST, bucket_of, ends_at, lengthen, percentile, shorten

@@ -1,6 +1,7 @@
 """Somebody who came in, and what they may do."""
 
 from enum import IntEnum
+from types import MappingProxyType
 
 import msgspec
 
@@ -14,6 +15,10 @@ class Role(IntEnum):
     """Retry, cancel, pause, trigger and the like: what can be done again, or undone."""
     ADMIN = 3
     """Also what takes something away for good, or concerns everybody: discard, edit, drain, release a lock."""
+
+
+ROLES = MappingProxyType({role.name.lower(): role for role in Role})
+"""Roles by the names that people write."""
 
 
 class User(msgspec.Struct, frozen=True):

@@ -56,11 +56,11 @@ def args_seen(payload: bytes) -> tuple[dict[str, ValueSeen], str | None]:
     return seen | {name: ValueSeen(secret=True) for name in envelope.secret}, None
 
 
-def text_seen(text: str | None, longest: int = LONGEST_TEXT) -> TextSeen | None:
+def text_seen(text: str | None) -> TextSeen | None:
     """Return a text, or its end: there it says what went wrong."""
     if text is None:
         return None
-    return TextSeen(text=text[-longest:], size=len(text), cut=len(text) > longest)
+    return TextSeen(text=text[-LONGEST_TEXT:], size=len(text), cut=len(text) > LONGEST_TEXT)
 
 
 def texts_seen(texts: Mapping[str, str]) -> dict[str, TextSeen]:

@@ -1,4 +1,4 @@
-"""What clients ask for about jobs that are there, to cancel, requeue, reschedule, discard; and about queues."""
+"""What clients ask for about jobs that are there, from cancel to discard; and about queues: pause."""
 
 from collections.abc import Callable
 from datetime import datetime

@@ -16,6 +16,7 @@ LONGEST_PAGE = 500
 
 _IDS = 1 << 128
 _NEWEST = str(UUID(int=_IDS - 1))
+_BEFORE_ALL = str(UUID(int=0))
 
 _PLANES = 0x20000
 """Where letters with upper and lower case end in Unicode: behind it are ideographs and signs."""
@@ -32,22 +33,39 @@ def walk_of(which: JobFilter) -> str:
 
 def parameters_of(which: JobFilter) -> tuple[object, ...] | None:
     """Return the parameters of such a statement after the time; None where no job can be on the page."""
-    newest = _NEWEST if which.before is None else _last_id_before(which.before)
-    if newest is None or not all(map(_can_be_stored, _texts(which))):
+    place = _place(which)
+    if place is None or not which.possible_states or not all(map(_can_be_stored, _texts(which))):
         return None
     metadata = json.dumps(dict(which.metadata)) if which.metadata else None
-    place = (_states(which), which.queue, which.task, newest, which.limit, which.key)
-    return (*place, list(which.tags) or None, metadata, *_part_of_error(which.error))
+    wanted = (_states(which), which.queue, which.task, *place, which.limit, which.key)
+    return (*wanted, list(which.tags) or None, metadata, *_part_of_error(which.error), which.worker)
+
+
+def end_parameters_of(which: JobFilter, walk: str, span: int) -> tuple[object, ...]:
+    """Return the parameters of the statement that finds where a look at some jobs of a walk ends."""
+    more: dict[str, tuple[object, ...]] = {
+        "keyed_jobs": (which.key,),
+        "tagged_jobs": which.tags[:1],
+        "jobs_in_states": (_states(which),),
+    }
+    return (*(_place(which) or (_BEFORE_ALL, _NEWEST)), span, *more.get(walk, ()))
 
 
 def _states(which: JobFilter) -> list[str] | None:
-    """Return the states to look for. Errors are where states are: who asks for one is given every state."""
-    states = which.states or (tuple(State) if which.error else ())
-    return [state.value for state in states] or None
+    """Return the states to look for, None for all."""
+    states = which.possible_states
+    return None if len(states) == len(State) else [state.value for state in states]
+
+
+def _place(which: JobFilter) -> tuple[str, str] | None:
+    """Return the newest id that may be shown, and the one that all are greater than; None where none can be."""
+    newest = _NEWEST if which.before is None else _last_id_before(which.before)
+    after = _BEFORE_ALL if which.after is None else _last_id_not_after(which.after)
+    return None if newest is None else (newest, after)
 
 
 def _texts(which: JobFilter) -> Iterator[str]:
-    given = (which.queue, which.task, which.key, which.error)
+    given = (which.queue, which.task, which.key, which.error, which.worker)
     return chain((text for text in given if text is not None), which.tags, *which.metadata.items())
 
 
@@ -60,6 +78,11 @@ def _last_id_before(text: str) -> str | None:
     """Return the greatest id that is less than a text, letter by letter; it need not be that of a job."""
     number = UUID(text).int if is_id(text) else _first_not_less(text)
     return str(UUID(int=number - 1)) if number else None
+
+
+def _last_id_not_after(text: str) -> str:
+    """Return the greatest id that is not greater than a text; it need not be that of a job."""
+    return str(UUID(text)) if is_id(text) else _last_id_before(text) or _BEFORE_ALL
 
 
 def _first_not_less(text: str) -> int:

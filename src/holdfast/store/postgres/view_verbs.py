@@ -9,10 +9,11 @@ from msgspec.structs import replace
 from holdfast.core.job import Attempt, Glance, Job
 from holdfast.core.memo import SLEEPING, signal_reason
 from holdfast.core.states import Move, State
-from holdfast.store.postgres.pages import LONGEST_PAGE, parameters_of, walk_of
+from holdfast.store.postgres.pages import LONGEST_PAGE, end_parameters_of, parameters_of, walk_of
 from holdfast.store.postgres.rows import to_glance, to_worker
 from holdfast.store.postgres.verbs import PostgresVerbs, is_id
-from holdfast.store.protocol import JobFilter, Queue, QueueAge, QueueAges, Situation, Worker
+from holdfast.store.protocol import JobFilter, JobPage, Queue, QueueAge, QueueAges, Situation, Worker
+from holdfast.store.searching import page_of, within
 from holdfast.store.sql_rows import Row, to_attempt, to_job
 from holdfast.store.times import from_micros, from_micros_or_none
 from holdfast.store.verb import Access, Last, Query, Steps, verb
@@ -32,6 +33,19 @@ class ViewVerbs(PostgresVerbs):
     @verb(Access.READ)
     def list_jobs(self, which: JobFilter) -> Steps[tuple[Job, ...]]:
         """Return one page of jobs, newest id first."""
+        return (yield from self._list(which))
+
+    @verb(Access.READ)
+    def search_jobs(self, which: JobFilter, span: int) -> Steps[JobPage]:
+        """Return one page of jobs, newest id first, after a look at no more than some of them."""
+        walk, end = walk_of(which), list[str]()
+        if which.passes_over and parameters_of(which) is not None:
+            rows = yield Query(self._sql[f"{walk}_end"], end_parameters_of(which, walk, span))
+            end = [job_id for (job_id,) in rows]
+        found = yield from self._list(within(which, end))
+        return page_of(which, found, end)
+
+    def _list(self, which: JobFilter) -> Steps[tuple[Job, ...]]:
         found: list[Job] = []
         while len(found) < which.limit:
             limit = min(which.limit - len(found), LONGEST_PAGE)

@@ -1,4 +1,4 @@
-"""What clients ask for about jobs that are there, to cancel, signal, requeue, reschedule, discard; and about queues."""
+"""What clients ask for about jobs that are there, from cancel and signal to discard; and about queues: pause."""
 
 from datetime import datetime
 from typing import Any

@@ -6,11 +6,12 @@ from operator import attrgetter
 
 from holdfast.core.job import Attempt, Glance, Job
 from holdfast.core.memo import Memo
-from holdfast.core.states import State
-from holdfast.store.protocol import JobFilter, Queue, QueueAge, QueueAges, Situation, Worker
+from holdfast.core.states import CLAIMED, State
+from holdfast.store.protocol import JobFilter, JobPage, Queue, QueueAge, QueueAges, Situation, Worker
 from holdfast.store.redis.memo_texts import read_memo
 from holdfast.store.redis.packing import pack
 from holdfast.store.redis.rows import Row, pairs, to_attempt, to_glance, to_job, to_worker
+from holdfast.store.searching import page_of
 from holdfast.store.times import from_micros, from_micros_or_none
 from holdfast.store.verb import Access, Script, Steps, verb
 
@@ -30,15 +31,28 @@ class ViewVerbs:
     @verb(Access.READ)
     def list_jobs(self, which: JobFilter) -> Steps[tuple[Job, ...]]:
         """Return one page of jobs, newest id first."""
-        states = [state.value for state in which.states] or None
-        place = pack((which.queue, which.task, states))
+        found, _ = yield from self._walk(which, None)
+        return found
+
+    @verb(Access.READ)
+    def search_jobs(self, which: JobFilter, span: int) -> Steps[JobPage]:
+        """Return one page of jobs, newest id first, after a look at no more than some of them."""
+        found, end = yield from self._walk(which, span)
+        return page_of(which, found, () if end is None else (end, ""))
+
+    def _walk(self, which: JobFilter, span: int | None) -> Steps[tuple[tuple[Job, ...], str | None]]:
+        """Return one page of jobs, and the last one that was looked at, unless there are no more."""
+        place, walk = pack((which.queue, which.task, which.possible_states, _parts(which))), _shortest_list(which)
         found: list[Job] = []
-        before: str | bytes | None = "" if which.before is None else which.before
-        while before is not None and len(found) < which.limit:
-            wanted = which.limit - len(found)
-            rows, before = yield Script("list", (_shortest_list(which), before, wanted, _STRETCH, place))
+        last: str | None = which.before or ""
+        while last is not None and len(found) < which.limit and span != 0:
+            stretch = _STRETCH if span is None else min(span, _STRETCH)
+            places = (last, which.after or "", which.limit - len(found), stretch, place)
+            rows, end, looked_at = yield Script("list", (walk, *places))
             found += [job for job in map(to_job, rows) if which.matches(job)]
-        return tuple(found)
+            last = None if end is None else end.decode()
+            span = None if span is None else span - looked_at
+        return tuple(found), last
 
     @verb(Access.READ)
     def glance(self, job_ids: Sequence[str]) -> Steps[Mapping[str, Glance]]:
@@ -115,12 +129,22 @@ class ViewVerbs:
 
 
 def _shortest_list(which: JobFilter) -> str:
-    """Return the list that has the fewest jobs to pass over: a key's, a tag's, the dead, or all of them."""
+    """Return the list that has the fewest jobs to pass over: a key's, a tag's, claims, the dead, or all of them."""
     if which.key is not None:
         return f"keyed:{which.key}"
     if which.tags:
         return f"tag:{which.tags[0]}"
-    return "dead" if set(which.states) == {State.DEAD} else "all"
+    if which.worker is not None:
+        return f"held:{which.worker}"
+    states = set(which.possible_states)
+    if states <= CLAIMED:
+        return "claims"
+    return "dead" if states == {State.DEAD} else "all"
+
+
+def _parts(which: JobFilter) -> list[str]:
+    """Return texts that what is stored of each wanted job has in it somewhere."""
+    return [text for text in (which.queue, which.task, *which.metadata, *which.metadata.values()) if text]
 
 
 def _counts(counted: Row, waiting: Sequence[Row]) -> Iterator[tuple[str, State, int]]:

@@ -31,26 +31,31 @@ class EnqueueVerbs(SqliteVerbs):
     def _enqueue(self, jobs: Sequence[NewJob]) -> Steps[Mapping[str, str]]:
         now = self._now()
         taken: dict[str, str] = {}
+        accepted = 0
         for is_plain, alike in groupby(jobs, _IS_PLAIN):
             if is_plain:
-                yield Bulk(self._sql["enqueue"], [_plain_row(job, now) for job in alike])
+                accepted += yield Bulk(self._sql["enqueue"], [_plain_row(job, now) for job in alike])
                 continue
             for has_key, others in groupby(alike, _has_key):
                 if has_key:
-                    taken.update((yield from self._accept_keyed(others, now)))
+                    accepted += yield from self._accept_keyed(others, now, taken)
                 else:
-                    yield from self._accept(list(others), now)
+                    accepted += yield from self._accept(list(others), now)
+        if accepted:
+            yield Command(self._sql["grow"], (accepted,))
         return taken
 
-    def _accept(self, jobs: Sequence[NewJob], now: int, after: str | None = None) -> Steps[None]:
-        yield Bulk(self._sql["enqueue_with_more"], [_full_row(job, now, after) for job in jobs])
+    def _accept(self, jobs: Sequence[NewJob], now: int, after: str | None = None) -> Steps[int]:
+        """Accept jobs without looking at keys; return how many were not known before."""
+        accepted: int = yield Bulk(self._sql["enqueue_with_more"], [_full_row(job, now, after) for job in jobs])
         tagged = [(job.id,) for job in jobs if job.tags]
         if tagged:
             yield Bulk(self._sql["index_tags"], tagged)
+        return accepted
 
-    def _accept_keyed(self, jobs: Iterator[NewJob], now: int) -> Steps[dict[str, str]]:
-        """Accept jobs with keys; return those that were not stored, each with the job that has its key."""
-        taken: dict[str, str] = {}
+    def _accept_keyed(self, jobs: Iterator[NewJob], now: int, taken: dict[str, str]) -> Steps[int]:
+        """Accept jobs with keys, noting those that were not stored, each with the job that has its key."""
+        accepted = 0
         for job in jobs:
             [(known,)] = yield Query(self._sql["is_known"], (job.id,))
             if known:
@@ -60,9 +65,9 @@ class EnqueueVerbs(SqliteVerbs):
                 taken[job.id] = holder.id
                 continue
             after = None if holder is None else (yield from self._make_way(holder, now))
-            yield from self._accept((job,), now, after)
+            accepted += yield from self._accept((job,), now, after)
             yield Command(self._sql["give_key"], (job.task, job.key, job.id))
-        return taken
+        return accepted
 
     def _make_way(self, holder: Holder, now: int) -> Steps[str | None]:
         """Make room for a replacement; return the id of the claimed job that it has to wait for, if any."""

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from holdfast.clock import Clock
-from holdfast.store.sqlite.verbs import SqliteVerbs
+from holdfast.store.sqlite.verbs import SqliteVerbs, to_json
 from holdfast.store.times import span_to_micros
-from holdfast.store.verb import Access, Bulk, Query, Steps, verb
+from holdfast.store.verb import Access, Bulk, Command, Query, Steps, verb
 
 STRETCH = 5000
 """So many jobs are looked at in one call, so that many that stay do not make it long."""
@@ -31,6 +31,7 @@ class ForgettingVerbs(SqliteVerbs):
         yield Bulk(self._sql["forget_key"], [(task, key, job_id) for _, job_id, task, key in over])
         yield Bulk(self._sql["forget_attempts"], [(seq,) for seq, _ in jobs])
         yield Bulk(self._sql["forget_memos"], [(seq,) for seq, _ in jobs])
+        yield Command(self._sql["shrink"], (to_json([seq for seq, _ in jobs]),))
         yield Bulk(self._sql["forget_job"], [(seq,) for seq, _ in jobs])
         # If not all of the stretch was seen to, it is looked at again; after the last one the first is next.
         if len(over) < limit:

@@ -1,12 +1,14 @@
 """What people and programs look at. Nothing here writes."""
 
-import json
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from holdfast.core.job import Attempt, Glance, Job
 from holdfast.core.states import Move, State
-from holdfast.store.protocol import JobFilter, Queue, QueueAge, QueueAges, Situation, Worker
+from holdfast.store.protocol import JobFilter, JobPage, Queue, QueueAge, QueueAges, Situation, Worker
+from holdfast.store.searching import page_of, within
 from holdfast.store.sql_rows import Row, to_attempt
+from holdfast.store.sqlite.pages import MOST_SORTED, end_parameters_of, parameters_of, walk_of
 from holdfast.store.sqlite.rows import to_glance, to_job, to_worker
 from holdfast.store.sqlite.verbs import SqliteVerbs, to_json
 from holdfast.store.times import from_micros, from_micros_or_none, to_micros
@@ -24,9 +26,19 @@ class ViewVerbs(SqliteVerbs):
     @verb(Access.READ)
     def list_jobs(self, which: JobFilter) -> Steps[tuple[Job, ...]]:
         """Return one page of jobs, newest id first."""
-        now = self._clock.now()
-        rows = yield Query(self._sql[_walk(which)], _wanted(which, to_micros(now)))
-        return tuple(to_job(row, now) for row in rows)
+        walk = yield from self._walk(which)
+        return (yield from self._page(walk, which))
+
+    @verb(Access.READ)
+    def search_jobs(self, which: JobFilter, span: int) -> Steps[JobPage]:
+        """Return one page of jobs, newest id first, after a look at no more than some of them."""
+        walk = yield from self._walk(which)
+        end: list[str] = []
+        if walk == "jobs" or which.passes_over:
+            rows = yield Query(self._sql[f"{walk}_end"], end_parameters_of(which, walk, span))
+            end = [job_id for (job_id,) in rows]
+        found = yield from self._page(walk, within(which, end))
+        return page_of(which, found, end)
 
     @verb(Access.READ)
     def glance(self, job_ids: Sequence[str]) -> Steps[Mapping[str, Glance]]:
@@ -50,9 +62,13 @@ class ViewVerbs(SqliteVerbs):
         """Return every queue that holds jobs or is paused, by name."""
         paused_at = dict((yield Query(self._sql["paused_queues"])))
         states: dict[str, dict[State, int]] = {name: {} for name in paused_at}
-        for queue, state, count in (yield Query(self._sql["queue_states"], (self._now(),))):
-            states.setdefault(queue, {})[State(state)] = count
-        return tuple(Queue(name, from_micros_or_none(paused_at.get(name)), states[name]) for name in sorted(states))
+        for name, counts in (yield from self._counts()).items():
+            states[name] = {state: number for state, number in counts.items() if number}
+        return tuple(
+            Queue(name, from_micros_or_none(paused_at.get(name)), states[name])
+            for name in sorted(states)
+            if states[name] or name in paused_at
+        )
 
     @verb(Access.READ)
     def workers(self) -> Steps[tuple[Worker, ...]]:
@@ -73,8 +89,8 @@ class ViewVerbs(SqliteVerbs):
     @verb(Access.READ)
     def count(self) -> Steps[Mapping[State, int]]:
         """Return how many jobs are in each state, zeros included."""
-        counts = dict((yield Query(self._sql["states"], (self._now(),))))
-        return {state: counts.get(state.value, 0) for state in State}
+        counts = yield from self._counts()
+        return {state: sum(of_queue[state] for of_queue in counts.values()) for state in State}
 
     @verb(Access.READ)
     def situation(self, job_id: str) -> Steps[Situation | None]:
@@ -98,6 +114,26 @@ class ViewVerbs(SqliteVerbs):
         rows = yield Query(self._sql["job"], (job_id,))
         return to_job(rows[0], self._clock.now()) if rows else None
 
+    def _walk(self, which: JobFilter) -> Steps[str]:
+        [(waiting,)] = yield Query(self._sql["waiting_up_to"], (MOST_SORTED + 1,))
+        return walk_of(which, many_wait=waiting > MOST_SORTED)
+
+    def _page(self, walk: str, which: JobFilter) -> Steps[tuple[Job, ...]]:
+        now = self._clock.now()
+        rows = yield Query(self._sql[walk], parameters_of(which, to_micros(now)))
+        return tuple(to_job(row, now) for row in rows)
+
+    def _counts(self) -> Steps[dict[str, Counter[State]]]:
+        """Return how many jobs of each queue are in each state."""
+        counts: defaultdict[str, Counter[State]] = defaultdict(Counter)
+        for queue, state, number in (yield Query(self._sql["queue_states"], (self._now(),))):
+            if state is None:
+                counts[queue][State.COMPLETED] += number
+            else:
+                counts[queue][State(state)] += number
+                counts[queue][State.COMPLETED] -= number
+        return counts
+
     def _workers(self) -> Steps[tuple[Worker, ...]]:
         rows = yield Query(self._sql["workers"])
         return tuple(to_worker(row, self._boot(), self._boot_id) for row in rows)
@@ -109,22 +145,6 @@ class ViewVerbs(SqliteVerbs):
         [(seq, queue, priority, run_at)] = places
         [(ahead,)] = yield Query(self._sql["ahead"], (queue, priority, run_at, seq, now))
         return int(ahead)
-
-
-def _walk(which: JobFilter) -> str:
-    """Return the statement that has the fewest jobs to pass over: a key's, a tag's, the dead, or all of them."""
-    if which.key is not None:
-        return "keyed_jobs"
-    if which.tags:
-        return "tagged_jobs"
-    return "dead_jobs" if set(which.states) == {State.DEAD} else "jobs"
-
-
-def _wanted(which: JobFilter, now: int) -> tuple[object, ...]:
-    states, tags = to_json(which.states or None), to_json(which.tags or None)
-    metadata = json.dumps(dict(which.metadata)) if which.metadata else None
-    place = (states, which.queue, which.task, which.before, now, which.limit)
-    return (*place, which.key, tags, metadata, which.error or None)
 
 
 def _last_attempt(row: Row) -> Attempt:

@@ -65,12 +65,12 @@ class History:
     def step(self) -> None:
         """Do something, and expect the same answers."""
         often = (self._enqueue, self._enqueue, self._claim, self._claim, self._finish, self._finish, self._change)
-        seldom = (self._cancel, self._requeue, self._reschedule, self._start, self._progress, self._save, self._signal)
-        supervisors = (self._beat, self._reconcile)
+        clients = (self._cancel, self._requeue, self._reschedule, self._signal)
+        seldom = (*clients, self._start, self._progress, self._save, self._beat, self._reconcile)
         rare = (self._bury, self._vanish, self._discard, self._pause, self._sweep, self._retire)
-        self._random.choice([*often, *often, *seldom, *supervisors, *rare])()
+        self._random.choice([*often, *often, *seldom, *rare])()
         self._model.clock.advance(self._random.choice(SECONDS))
-        which = JobFilter(key=self._key(), tags=self._tags(), error=self._random.choice((None, "OH")))
+        which = self._filter()
         self._ask(lambda verbs: verbs.list_jobs(which))
         self._ask(lambda verbs: verbs.unsettled(None))
         self._ask(lambda verbs: verbs.count())
@@ -330,6 +330,19 @@ class History:
 
     def _tags(self) -> tuple[str, ...]:
         return self._random.choice(((), ("x",), ("x", "y")))
+
+    def _filter(self) -> JobFilter:
+        ids = [job.id for job in self._model.snapshot().jobs]
+        return JobFilter(
+            states=tuple(self._random.sample(list(State), self._random.choice((0, 0, 1, 3)))),
+            queue=self._random.choice((None, None, *QUEUES)),
+            before=self._random.choice((None, *ids)),
+            after=self._random.choice((None, None, *ids)),
+            key=self._random.choice((None, None, "k")),
+            tags=self._tags(),
+            error=self._random.choice((None, None, "OH")),
+            worker=self._random.choice((None, None, None, *self._workers)),
+        )
 
     def _job(self) -> Job:
         return self._random.choice(self._model.snapshot().jobs)

@@ -26,6 +26,7 @@ from holdfast.testing.conformance.recording import ComparingVersions, KeepingRec
 from holdfast.testing.conformance.replacing import GivingBack, ReplacingTheClaimed, ReplacingTheWaiting
 from holdfast.testing.conformance.rescheduling import Rescheduling
 from holdfast.testing.conformance.results import KeepingLogs, KeepingResults
+from holdfast.testing.conformance.searching import Searching
 from holdfast.testing.conformance.sharing import Sharing, WaitingLongEnough
 from holdfast.testing.conformance.signalling import Signalling
 from holdfast.testing.conformance.suspending import Suspending
@@ -82,6 +83,7 @@ class StoreConformance(
     Withdrawing,
     Firing,
     Looking,
+    Searching,
     Glancing,
     Tagging,
     Draining,

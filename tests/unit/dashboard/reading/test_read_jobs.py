@@ -164,7 +164,11 @@ def test_dead_jobs_in_groups(stage):
     seen = stage.read("dead.groups")
     first = seen.groups[0]
     assert [group.count for group in seen.groups] == [3, 1, 1]
-    assert (first.shape, first.tasks, first.queues) == ("SMTPError: user <number> is gone", ("send_email",), ("mail",))
+    assert (first.shape, first.tasks, first.queues) == (
+        "SMTPError: user <number> is gone",
+        ("send_email",),
+        ("mail",),
+    )
     assert (seen.looked_at, seen.total) == (5, 5)
     assert {group.fingerprint for group in seen.groups} >= {"none"}
     assert [group.count for group in stage.read("dead.groups", task="resize").groups] == [1]

@@ -4,10 +4,14 @@
 
 -- part: asked
 -- What is said of a page: states, queue, task, key, tags, metadata (a JSON object) and a part of the error, NULL
--- for any; the newest id that it may show, and how many. The error is compared after its `letters` have become the
--- `lowered`.
-now bigint, states text[], queue text, task text, newest uuid, limit bigint, key text, tags text[], metadata text,
-    error text, letters text, lowered text
+-- for any; the newest id that it may show, the one that all are greater than, and how many. The error is compared
+-- after its `letters` have become the `lowered`.
+now bigint, states text[], queue text, task text, newest uuid, after uuid, limit bigint, key text, tags text[],
+    metadata text, error text, letters text, lowered text, worker text
+
+-- part: stretch
+-- What says of which jobs, and of how many of them, the end is looked for.
+newest uuid, after uuid, span bigint
 
 -- part: shown
 -- The state in which a waiting job is shown.
@@ -89,6 +93,7 @@ CASE WHEN (:queue IS NULL OR job.queue = :queue) AND (:task IS NULL OR job.task 
 CASE WHEN (:queue IS NULL OR place.queue IS NULL OR place.queue = :queue)
     AND (:states IS NULL OR coalesce(place.state, {ready}) = ANY (:states))
     AND (:error IS NULL OR strpos(translate(place.error, :letters, :lowered), :error) > 0)
+    AND (:worker IS NULL OR place.worker = :worker)
     THEN 1 ELSE 0 END <> 0
 
 -- part: page
@@ -98,7 +103,19 @@ LIMIT 500
 -- part: walked
 -- What of a table is wanted, in order. The limit is none; but without one the planner would drop every plan that is
 -- not the best for all of the table, and with them those that are quick to begin.
-place.id <= :newest AND {wanted_there} ORDER BY place.id DESC LIMIT 1000000000
+place.id <= :newest AND place.id > :after AND {wanted_there} ORDER BY place.id DESC LIMIT 1000000000
+
+-- part: any_claim
+-- Every claim. Said in this way, the planner may walk their index: after a storm the table is large and mostly empty.
+claim.id >= '00000000-0000-0000-0000-000000000000'
+
+-- part: any_fresh
+-- The same of fresh jobs.
+fresh.queue >= ''
+
+-- part: in_stretch
+-- What of a table a look at so many jobs may come to.
+id <= :newest AND id > :after ORDER BY id DESC LIMIT :span + 1
 
 -- part: worker_rows
 -- Every registered worker with how long ago its last beat was, how much it has in hand, and how it is.
@@ -109,7 +126,7 @@ SELECT worker.seq, worker.id, worker.supervisor, worker.host, worker.pid, worker
 FROM holdfast.worker AS worker LEFT JOIN holdfast.vitals AS vitals ON vitals.worker = worker.id LEFT JOIN (
     SELECT claim.worker, count(*) FILTER (WHERE NOT claim.running) AS held,
         count(*) FILTER (WHERE claim.running) AS running
-    FROM holdfast.claim AS claim GROUP BY claim.worker
+    FROM holdfast.claim AS claim WHERE {any_claim} GROUP BY claim.worker
 ) AS had ON had.worker = worker.id
 
 -- name: job
@@ -123,7 +140,7 @@ WITH {moment} SELECT {job_columns} FROM holdfast.job AS job {placed} WHERE job.i
 WITH {moment}
 SELECT * FROM (
     SELECT {job_columns} FROM holdfast.job AS job {placed}
-    WHERE job.id <= :newest AND {wanted} AND {wanted_there} ORDER BY job.id DESC {page}
+    WHERE job.id <= :newest AND job.id > :after AND {wanted} AND {wanted_there} ORDER BY job.id DESC {page}
 ) AS found LIMIT :limit;
 
 -- name: newest_jobs
@@ -131,7 +148,7 @@ SELECT * FROM (
 -- The same page, looked for among the newest jobs only, ten times as many as it shows.
 WITH {moment}
 SELECT {job_columns}
-FROM (SELECT * FROM holdfast.job WHERE id <= :newest ORDER BY id DESC LIMIT 10 * :limit) AS job {placed}
+FROM (SELECT * FROM holdfast.job WHERE id <= :newest AND id > :after ORDER BY id DESC LIMIT 10 * :limit) AS job {placed}
 WHERE {wanted} AND {wanted_there} ORDER BY job.id DESC LIMIT :limit;
 
 -- name: keyed_jobs
@@ -140,7 +157,7 @@ WHERE {wanted} AND {wanted_there} ORDER BY job.id DESC LIMIT :limit;
 WITH {moment}
 SELECT * FROM (
     SELECT {job_columns} FROM holdfast.job AS job {placed}
-    WHERE job.key = :key AND job.id <= :newest AND {wanted} AND {wanted_there} ORDER BY job.id DESC {page}
+    WHERE job.key = :key AND job.id <= :newest AND job.id > :after AND {wanted} AND {wanted_there} ORDER BY job.id DESC {page}
 ) AS found LIMIT :limit;
 
 -- name: tagged_jobs
@@ -151,7 +168,7 @@ SELECT * FROM (
     SELECT {job_columns}
     FROM holdfast.tag AS first
     CROSS JOIN LATERAL (SELECT * FROM holdfast.job WHERE id = first.id OFFSET 0) AS job {placed}
-    WHERE first.tag = (:tags)[1] AND first.id <= :newest AND {wanted} AND {wanted_there}
+    WHERE first.tag = (:tags)[1] AND first.id <= :newest AND first.id > :after AND {wanted} AND {wanted_there}
     ORDER BY first.id DESC {page}
 ) AS found LIMIT :limit;
 
@@ -183,7 +200,7 @@ SELECT * FROM (
     SELECT {job_columns}
     FROM (
         (SELECT * FROM ({fresh_place}) AS place
-            WHERE {ready} = ANY (:states) AND :error IS NULL AND place.id <= :newest AND {wanted_there}
+            WHERE {ready} = ANY (:states) AND :error IS NULL AND place.id <= :newest AND place.id > :after AND {wanted_there}
             ORDER BY place.id DESC
             LIMIT CASE WHEN :task IS NULL AND :metadata IS NULL THEN :limit ELSE 1000000000 END)
         UNION ALL
@@ -207,6 +224,43 @@ SELECT * FROM (
     ) AS place CROSS JOIN LATERAL (SELECT * FROM holdfast.job WHERE id = place.id OFFSET 0) AS job
     WHERE {wanted} ORDER BY place.id DESC {page}
 ) AS found LIMIT :limit;
+
+-- name: jobs_end
+-- takes: {stretch}
+-- Where a look at so many jobs ends: the last of them, and the one beyond it if there is one.
+SELECT job.id::text FROM holdfast.job AS job WHERE job.id <= :newest AND job.id > :after
+ORDER BY job.id DESC LIMIT 2 OFFSET :span - 1;
+
+-- name: keyed_jobs_end
+-- takes: {stretch}, key text
+-- The same of the jobs of a key.
+SELECT job.id::text FROM holdfast.job AS job WHERE job.key = :key AND job.id <= :newest AND job.id > :after
+ORDER BY job.id DESC LIMIT 2 OFFSET :span - 1;
+
+-- name: tagged_jobs_end
+-- takes: {stretch}, tag text
+-- The same of the jobs of a tag.
+SELECT tag.id::text FROM holdfast.tag AS tag WHERE tag.tag = :tag AND tag.id <= :newest AND tag.id > :after
+ORDER BY tag.id DESC LIMIT 2 OFFSET :span - 1;
+
+-- name: jobs_in_states_end
+-- takes: {stretch}, states text[]
+-- The same of the jobs in states.
+SELECT place.id::text FROM (
+    (SELECT id FROM holdfast.fresh WHERE {ready} = ANY (:states) AND {in_stretch})
+    UNION ALL
+    (SELECT id FROM holdfast.waiting
+        WHERE :states && ARRAY[{ready}, {scheduled}, {blocked}] AND {in_stretch})
+    UNION ALL
+    (SELECT id FROM holdfast.claim WHERE :states && ARRAY[{held}, {running}] AND {in_stretch})
+    UNION ALL
+    (SELECT id FROM holdfast.outcome WHERE {dead} = ANY (:states) AND state = {dead} AND {in_stretch})
+    UNION ALL
+    (SELECT id FROM holdfast.outcome WHERE {cancelled} = ANY (:states) AND state = {cancelled} AND {in_stretch})
+    UNION ALL
+    (SELECT id FROM holdfast.outcome
+        WHERE {completed} = ANY (:states) AND state NOT IN ({dead}, {cancelled}) AND {in_stretch})
+) AS place ORDER BY place.id DESC LIMIT 2 OFFSET :span - 1;
 
 -- name: glance
 -- takes: now bigint, jobs uuid[]
@@ -236,11 +290,11 @@ ORDER BY fence;
 WITH {moment}
 SELECT queue, state, sum(jobs)::bigint AS jobs FROM holdfast.tally GROUP BY queue, state HAVING sum(jobs) > 0
 UNION ALL
-SELECT queue, {ready}, count(*) FROM holdfast.fresh GROUP BY queue
+SELECT queue, {ready}, count(*) FROM holdfast.fresh AS fresh WHERE {any_fresh} GROUP BY queue
 UNION ALL
 SELECT waiting.queue, {shown} AS state, count(*) FROM holdfast.waiting AS waiting GROUP BY 1, 2
 UNION ALL
-SELECT claim.queue, {in_hand} AS state, count(*) FROM holdfast.claim AS claim GROUP BY 1, 2
+SELECT claim.queue, {in_hand} AS state, count(*) FROM holdfast.claim AS claim WHERE {any_claim} GROUP BY 1, 2
 UNION ALL
 SELECT name, NULL, paused_at FROM holdfast.queue;
 
@@ -250,11 +304,11 @@ SELECT name, NULL, paused_at FROM holdfast.queue;
 WITH {moment}
 SELECT state, sum(jobs)::bigint FROM holdfast.tally GROUP BY state
 UNION ALL
-SELECT {ready}, count(*) FROM holdfast.fresh
+SELECT {ready}, count(*) FROM holdfast.fresh AS fresh WHERE {any_fresh}
 UNION ALL
 SELECT {shown} AS state, count(*) FROM holdfast.waiting AS waiting GROUP BY 1
 UNION ALL
-SELECT {in_hand} AS state, count(*) FROM holdfast.claim AS claim GROUP BY 1;
+SELECT {in_hand} AS state, count(*) FROM holdfast.claim AS claim WHERE {any_claim} GROUP BY 1;
 
 -- name: queue_ages
 -- takes: now bigint

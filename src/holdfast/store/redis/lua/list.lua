@@ -2,28 +2,65 @@
 -- One stretch of a list of jobs, newest id first. It looks at so many jobs at most and says where to go on, so that
 -- a long list keeps nobody else waiting.
 --
--- ARGV: time, which list (the end of its key), id before which to begin (empty: from the newest), how many jobs to
---   return, how many to look at, MessagePack of 1 queue, 2 task, 3 states (nothing: any)
--- Returns the jobs as views show them, and the id after which to go on, or nothing at the end of the list.
+-- ARGV: time, which list (the end of its key), id before which to begin (empty: from the newest), id after which all
+--   are (empty: any), how many jobs to return, how many to look at, MessagePack of 1 queue, 2 task (nothing: any),
+--   3 states, 4 texts that what is stored of a wanted job has in it
+-- Returns the jobs as views show them; the id after which to go on, or nothing at the end of the list; and how many
+--   jobs it looked at.
 
-local list, before, wanted, left = prefix .. ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
-local queue, task, states = unpack(cmsgpack.unpack(ARGV[6]), 1, 3)
-local from = before == '' and '+' or '(' .. before
+local list, before, after, wanted, most = prefix .. ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
+local queue, task, states, parts = unpack(cmsgpack.unpack(ARGV[7]), 1, 4)
 local is_wanted = {}
-for _, state in ipairs(states or {}) do
+for _, state in ipairs(states) do
     is_wanted[state] = true
 end
 
-local found, last = {}, false
-for _, id in ipairs(call('ZREVRANGEBYLEX', list, from, '-', 'LIMIT', 0, left)) do
-    if #found == wanted then
-        return { found, last }
+-- The claims are in no order, and few.
+local function sorted(ids)
+    local between = {}
+    for _, id in ipairs(ids) do
+        if (before == '' or id < before) and id > after then
+            between[#between + 1] = id
+        end
     end
-    local job = find_job(id)
+    table.sort(between, function(one, other) return one > other end)
+    return { unpack(between, 1, math.min(#between, most)) }
+end
+
+local function ids_of_list()
+    if ARGV[2] == 'claims' then
+        return sorted(call('HKEYS', list))
+    elseif string.sub(ARGV[2], 1, 5) == 'held:' then
+        return sorted(call('SMEMBERS', list))
+    end
+    local from, to = before == '' and '+' or '(' .. before, after == '' and '-' or '(' .. after
+    return call('ZREVRANGEBYLEX', list, from, to, 'LIMIT', 0, most)
+end
+
+-- Whether more must be read of a job to tell whether it is wanted: what is cheap to know is looked at first.
+local function may_fit(id)
+    if not is_wanted.completed and call('EXISTS', prefix .. 'done:' .. id) == 1 then
+        return false
+    end
+    local text = #parts > 0 and call('GET', prefix .. 'job:' .. id)
+    for _, part in ipairs(text and parts or {}) do
+        if not string.find(text, part, 1, true) then
+            return false
+        end
+    end
+    return true
+end
+
+local found, last, looked_at = {}, false, 0
+for _, id in ipairs(ids_of_list()) do
+    if #found == wanted then
+        return { found, last, looked_at }
+    end
+    local job = may_fit(id) and find_job(id)
     local fits = job and (not queue or job.queue == queue) and (not task or job.task == task)
-    if fits and (not states or is_wanted[shown_state(job)]) then
+    if fits and is_wanted[shown_state(job)] then
         found[#found + 1] = shown(job)
     end
-    last, left = id, left - 1
+    last, looked_at = id, looked_at + 1
 end
-return { found, left == 0 and last }
+return { found, looked_at == most and last, looked_at }

@@ -25,6 +25,13 @@ INSERT INTO holdfast_job ({plain_columns}, {further_columns})
 VALUES ({plain_values}, :start_by, :on_late, :tags, :metadata, :key, :keep_key, :reason, :after)
 ON CONFLICT (id) DO NOTHING;
 
+-- name: grow
+-- takes: accepted
+-- Count the jobs, so many, that came last: no order of arrival is given twice, and this transaction is alone.
+INSERT INTO holdfast_size (queue, jobs)
+SELECT queue, count(*) FROM (SELECT queue FROM holdfast_job ORDER BY seq DESC LIMIT :accepted) GROUP BY queue
+ON CONFLICT (queue) DO UPDATE SET jobs = jobs + excluded.jobs;
+
 -- name: index_tags
 -- takes: job
 -- Make a job to be found by its tags: those in its own row, which an enqueue that is repeated leaves as they are.

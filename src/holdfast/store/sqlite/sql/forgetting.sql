@@ -44,6 +44,16 @@ DELETE FROM holdfast_attempt WHERE job = :seq;
 -- Forget what a job has written down and was sent.
 DELETE FROM holdfast_memo WHERE job = :seq;
 
+-- name: shrink
+-- takes: seqs
+-- Count jobs (JSON) no more that are about to be forgotten.
+UPDATE holdfast_size SET jobs = jobs - gone.number
+FROM (
+    SELECT job.queue AS name, count(*) AS number
+    FROM json_each(:seqs) AS over CROSS JOIN holdfast_job AS job ON job.seq = over.value GROUP BY job.queue
+) AS gone
+WHERE queue = gone.name;
+
 -- name: forget_job
 -- takes: seq
 -- Forget a job.

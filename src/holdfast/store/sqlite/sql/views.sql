@@ -14,12 +14,16 @@ iif(job.state IN ({ready}, {scheduled}), iif(job.run_at <= :now, {ready}, {sched
 
 -- part: page
 -- What says which jobs a page shows: states, tags (arrays) and metadata (an object) are JSON; NULL is for any.
-states, queue, task, before, now, limit, key, tags, metadata, error
+states, queue, task, before, after, now, limit, key, tags, metadata, error, worker
+
+-- part: between
+-- A job of an id before one and after another; each may be NULL.
+job.id < coalesce(:before, char(1114111)) AND job.id > coalesce(:after, '')
 
 -- part: wanted
--- A job that the page is about. It is of ids before the given one (NULL: from the newest on), and of the error any
--- part.
-job.id < coalesce(:before, char(1114111)) AND (:queue IS NULL OR job.queue = :queue)
+-- A job that the page is about. It is of ids before the given one (NULL: from the newest on) and after the other
+-- one, and of the error any part.
+{between} AND (:queue IS NULL OR job.queue = :queue)
     AND (:task IS NULL OR job.task = :task)
     AND (:states IS NULL OR {shown} IN (SELECT value FROM json_each(:states)))
     AND (:key IS NULL OR job.key = :key)
@@ -32,6 +36,15 @@ job.id < coalesce(:before, char(1114111)) AND (:queue IS NULL OR job.queue = :qu
         WHERE asked.value IS NOT (SELECT own.value FROM json_each(job.metadata) AS own WHERE own.key = asked.key)
     ))
     AND (:error IS NULL OR instr(casefold(job.error), casefold(:error)) > 0)
+    AND (:worker IS NULL OR job.worker = :worker)
+
+-- part: asked
+-- What stands before it is among the states (JSON) that are asked for.
+IN (SELECT value FROM json_each(:states))
+
+-- part: stretch
+-- What says of which jobs, and of how many of them, the end is looked for.
+before, after, span
 
 -- part: of_queues
 -- A job of the queues (JSON; NULL for all).
@@ -51,10 +64,74 @@ SELECT {job_columns} FROM holdfast_job AS job WHERE job.id = :job;
 -- A page of jobs, newest id first.
 SELECT {job_columns} FROM holdfast_job AS job WHERE {wanted} ORDER BY job.id DESC LIMIT :limit;
 
--- name: dead_jobs
+-- name: jobs_in_states
 -- takes: {page}
--- The same page where only dead jobs are asked for: read from their own small index.
-SELECT {job_columns} FROM holdfast_job AS job WHERE job.state = {dead} AND {wanted} ORDER BY job.id DESC LIMIT :limit;
+-- The same page where no completed jobs are asked for: read from the indexes of the states, of which those of dead and
+-- cancelled jobs are in order. The others are sorted, so they should be few; SQLite by itself would walk all jobs.
+SELECT {job_columns} FROM holdfast_job AS job INDEXED BY holdfast_dead
+WHERE job.state = {dead} AND {dead} {asked} AND {wanted}
+UNION ALL
+SELECT {job_columns} FROM holdfast_job AS job INDEXED BY holdfast_cancelled
+WHERE job.state = {cancelled} AND {cancelled} {asked} AND {wanted}
+UNION ALL
+SELECT {job_columns} FROM holdfast_job AS job INDEXED BY holdfast_claims
+WHERE job.state IN {claimed} AND ({held} {asked} OR {running} {asked}) AND {wanted}
+UNION ALL
+SELECT {job_columns} FROM holdfast_job AS job INDEXED BY holdfast_ready
+WHERE job.state = {ready} AND ({ready} {asked} OR {scheduled} {asked}) AND {wanted}
+UNION ALL
+SELECT {job_columns} FROM holdfast_job AS job INDEXED BY holdfast_due
+WHERE job.state = {scheduled} AND ({ready} {asked} OR {scheduled} {asked}) AND {wanted}
+UNION ALL
+SELECT {job_columns} FROM holdfast_job AS job INDEXED BY holdfast_blocked
+WHERE job.state = {blocked} AND {blocked} {asked} AND {wanted}
+ORDER BY 1 DESC LIMIT :limit;
+
+-- name: waiting_up_to
+-- takes: most
+-- How many jobs wait, if they are not more than so many.
+SELECT (SELECT count(*) FROM (SELECT 1 FROM holdfast_job WHERE state = {ready} LIMIT :most))
+    + (SELECT count(*) FROM (SELECT 1 FROM holdfast_job WHERE state = {scheduled} LIMIT :most))
+    + (SELECT count(*) FROM (SELECT 1 FROM holdfast_job WHERE state = {blocked} LIMIT :most));
+
+-- name: jobs_end
+-- takes: {stretch}
+-- Where a look at so many jobs ends: the last of them, and the one beyond it if there is one.
+SELECT job.id FROM holdfast_job AS job WHERE {between} ORDER BY job.id DESC LIMIT 2 OFFSET :span - 1;
+
+-- name: keyed_jobs_end
+-- takes: {stretch}, key
+-- The same of the jobs of a key.
+SELECT job.id FROM holdfast_job AS job WHERE job.key = :key AND {between} ORDER BY job.id DESC LIMIT 2 OFFSET :span - 1;
+
+-- name: tagged_jobs_end
+-- takes: {stretch}, tag
+-- The same of the jobs of a tag.
+SELECT first.job FROM holdfast_tag AS first
+WHERE first.tag = :tag AND first.job < coalesce(:before, char(1114111)) AND first.job > coalesce(:after, '')
+ORDER BY first.job DESC LIMIT 2 OFFSET :span - 1;
+
+-- name: jobs_in_states_end
+-- takes: {stretch}, states
+-- The same of the jobs in states, completed ones not among them.
+SELECT job.id FROM holdfast_job AS job INDEXED BY holdfast_dead
+WHERE job.state = {dead} AND {dead} {asked} AND {between}
+UNION ALL
+SELECT job.id FROM holdfast_job AS job INDEXED BY holdfast_cancelled
+WHERE job.state = {cancelled} AND {cancelled} {asked} AND {between}
+UNION ALL
+SELECT job.id FROM holdfast_job AS job INDEXED BY holdfast_claims
+WHERE job.state IN {claimed} AND ({held} {asked} OR {running} {asked}) AND {between}
+UNION ALL
+SELECT job.id FROM holdfast_job AS job INDEXED BY holdfast_ready
+WHERE job.state = {ready} AND ({ready} {asked} OR {scheduled} {asked}) AND {between}
+UNION ALL
+SELECT job.id FROM holdfast_job AS job INDEXED BY holdfast_due
+WHERE job.state = {scheduled} AND ({ready} {asked} OR {scheduled} {asked}) AND {between}
+UNION ALL
+SELECT job.id FROM holdfast_job AS job INDEXED BY holdfast_blocked
+WHERE job.state = {blocked} AND {blocked} {asked} AND {between}
+ORDER BY 1 DESC LIMIT 2 OFFSET :span - 1;
 
 -- name: keyed_jobs
 -- takes: {page}
@@ -65,7 +142,8 @@ SELECT {job_columns} FROM holdfast_job AS job WHERE job.key = :key AND {wanted} 
 -- takes: {page}
 -- The same page where tags are asked for: a walk along the first of them.
 SELECT {job_columns} FROM holdfast_tag AS first CROSS JOIN holdfast_job AS job ON job.id = first.job
-WHERE first.tag = json_extract(:tags, '$[0]') AND first.job < coalesce(:before, char(1114111)) AND {wanted}
+WHERE first.tag = json_extract(:tags, '$[0]') AND first.job < coalesce(:before, char(1114111))
+    AND first.job > coalesce(:after, '') AND {wanted}
 ORDER BY first.job DESC LIMIT :limit;
 
 -- name: glance
@@ -88,8 +166,21 @@ WHERE id = :job AND (state IN {claimed} OR state = {completed});
 
 -- name: queue_states
 -- takes: now
--- How many jobs of each queue are in each state.
-SELECT job.queue, {shown} AS shown, count(*) FROM holdfast_job AS job GROUP BY job.queue, shown;
+-- How many jobs of each queue are in each state, but for completed ones, of which there is no index; and, with the state
+-- NULL, how many there are in all.
+SELECT job.queue, {shown} AS shown, count(*) FROM holdfast_job AS job WHERE job.state = {ready} GROUP BY 1, 2
+UNION ALL
+SELECT job.queue, {shown} AS shown, count(*) FROM holdfast_job AS job WHERE job.state = {scheduled} GROUP BY 1, 2
+UNION ALL
+SELECT job.queue, job.state, count(*) FROM holdfast_job AS job WHERE job.state IN {claimed} GROUP BY 1, 2
+UNION ALL
+SELECT job.queue, {blocked}, count(*) FROM holdfast_job AS job WHERE job.state = {blocked} GROUP BY 1
+UNION ALL
+SELECT job.queue, {dead}, count(*) FROM holdfast_job AS job WHERE job.state = {dead} GROUP BY 1
+UNION ALL
+SELECT job.queue, {cancelled}, count(*) FROM holdfast_job AS job WHERE job.state = {cancelled} GROUP BY 1
+UNION ALL
+SELECT queue, NULL, jobs FROM holdfast_size;
 
 -- name: paused_queues
 -- Which queues are paused since when.
@@ -128,11 +219,6 @@ SELECT queue, min(run_at) FROM (
     UNION ALL
     SELECT queue, min(run_at) FROM holdfast_job WHERE state = {scheduled} AND run_at <= :now GROUP BY queue
 ) WHERE run_at <= :now GROUP BY queue ORDER BY queue;
-
--- name: states
--- takes: now
--- How many jobs are in each state.
-SELECT {shown} AS shown, count(*) FROM holdfast_job AS job GROUP BY shown;
 
 -- name: workers
 -- Every registered worker, oldest first.

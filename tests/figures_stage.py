@@ -57,10 +57,14 @@ class Stage:
         self.verbs = self.backend.verbs
         self.workers: dict[str, tuple[Tally, Publisher]] = {}
 
+    async def run(self, verb):
+        """Run a verb without an event loop of the store's own."""
+        return self.backend.run(verb)
+
     def worker(self, name: str = "w1") -> Tally:
         if name not in self.workers:
             tally = Tally(self.clock)
-            self.workers[name] = tally, Publisher(tally, name, self.verbs, self.backend.arun)
+            self.workers[name] = tally, Publisher(tally, name, self.verbs, self.run)
         return self.workers[name][0]
 
     def count(self, *moves: Move, worker: str = "w1", **how) -> None:

@@ -1,0 +1,51 @@
+"""`holdfast jobs reschedule`: give jobs that wait to be started another time."""
+
+from datetime import datetime, timedelta
+
+import click
+
+from holdfast.cli.bulk import act_on_each
+from holdfast.cli.connection import Wanted, about_a_store
+from holdfast.cli.failures import wrong_usage
+from holdfast.cli.options import examples, tz_option
+from holdfast.cli.typed import as_span, read_moment
+from holdfast.core.job import Job
+from holdfast.schedule.zones import find_zone
+from holdfast.store.backend import Backend
+from holdfast.store.protocol import ask_time
+
+
+@click.command(
+    epilog=examples(
+        "holdfast jobs reschedule 3c2d1e0f --at 2026-03-01T09:00+08:00",
+        "holdfast jobs reschedule 3c2d1e0f --in 2h",
+        "holdfast jobs reschedule 3c2d1e0f 9f605a4b --at 2026-03-01T09:00 --tz Asia/Taipei --json",
+    )
+)
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@click.option("--at", metavar="TIME", help="Be due at this time: 2026-03-01T09:00+08:00, or now.")
+@click.option(
+    "--in", "span", metavar="SPAN", callback=as_span, help="Be due after this span from now: 90s, 15m, 2h."
+)
+@tz_option
+@about_a_store
+def reschedule(
+    wanted: Wanted, /, *, ids: tuple[str, ...], at: str | None, span: timedelta | None, tz: str | None
+) -> None:
+    """Let scheduled and ready jobs be due at another time.
+
+    Attempts and error stay. A job that has begun, and waits for a time or a signal of its own, is not moved.
+
+    ID is a job's id, or its last characters as the worker shows them.
+    """
+    if (at is None) == (span is None):
+        raise wrong_usage("say when: --at 2026-03-01T09:00+08:00 or --in 2h, one of both")
+    moment = None if at is None else read_moment("--at", at, None if tz is None else find_zone(tz))
+    with wanted.store() as backend:
+        run_at = moment or backend.run(ask_time(backend.verbs)).now + (span or timedelta())
+        act_on_each(wanted, backend, ids, lambda backend, job: _reschedule(backend, job, run_at))
+
+
+def _reschedule(backend: Backend, job: Job, run_at: datetime) -> str:
+    backend.run(backend.verbs.reschedule(job.id, run_at))
+    return "rescheduled"

@@ -1,0 +1,81 @@
+"""The way to the entrance: from which networks, by which names, through which proxies, under which path."""
+
+from collections.abc import Sequence
+from http import HTTPStatus
+
+from starlette.requests import Request
+
+from holdfast.dashboard.access.caller import (
+    Caller,
+    Headers,
+    check_host,
+    is_host_known,
+    is_within,
+    origins_of,
+    read_caller,
+)
+from holdfast.dashboard.access.headers import cookie
+from holdfast.dashboard.access.origin import refuse_origin
+from holdfast.dashboard.access.refusal import Code, Refusal, RefusedError
+from holdfast.errors import ConfigurationError
+from holdfast.health.guard import read_networks
+
+
+class Approach:
+    """Says where requests come from, and refuses those that come from where nobody should."""
+
+    def __init__(
+        self,
+        *,
+        networks: Sequence[str] | None,
+        hosts: Sequence[str] | None,
+        trusted_proxies: Sequence[str],
+        secure: bool | None,
+        prefix: str,
+    ) -> None:
+        self._networks = None if networks is None else read_networks(networks)
+        self._hosts = None if hosts is None else tuple(map(_read_host, hosts))
+        self._proxies = read_networks(trusted_proxies)
+        self._secure = secure
+        self._prefix = prefix.rstrip("/")
+
+    def look_at(self, request: Request) -> Caller:
+        """Return where a request comes from. Raises RefusedError: not from there, or not by that name."""
+        peer = None if request.client is None else request.client.host
+        scheme = "https" if self._secure else request.url.scheme
+        caller = read_caller(peer, scheme, _headers(request), self._proxies)
+        if self._networks is not None and not is_within(caller.address, self._networks):
+            raise RefusedError(Refusal(HTTPStatus.FORBIDDEN, Code.NETWORK, "not for this address"))
+        if self._hosts is not None and not is_host_known(caller, self._hosts):
+            status = HTTPStatus.BAD_REQUEST if caller.host is None else HTTPStatus.MISDIRECTED_REQUEST
+            raise RefusedError(Refusal(status, Code.HOST, "this is not reached by that name"))
+        return caller
+
+    def demand_origin(self, request: Request, caller: Caller, *, needs_proof: bool = True) -> None:
+        """Raise RefusedError where a write comes from another site, or does not say from where."""
+        refusal = refuse_origin(_headers(request), origins_of(caller, self._hosts or ()), needs_proof=needs_proof)
+        if refusal is not None:
+            raise RefusedError(refusal)
+
+    def base(self, caller: Caller) -> str:
+        """Return the path under which their browser finds us, "" at the top."""
+        return caller.prefix + self._prefix
+
+    def cookie(self, name: str, value: str, caller: Caller, *, lasts: int | None = None) -> str:
+        """Return a Set-Cookie header for them."""
+        secure = caller.scheme == "https" if self._secure is None else self._secure
+        return cookie(name, value, path=self.base(caller) or "/", secure=secure, lasts=lasts)
+
+
+def _headers(request: Request) -> Headers:
+    headers: dict[str, list[str]] = {}
+    for name, value in request.headers.items():
+        headers.setdefault(name.lower(), []).append(value)
+    return headers
+
+
+def _read_host(host: str) -> str:
+    try:
+        return check_host(host)
+    except ValueError as error:
+        raise ConfigurationError(f"{host!r} is no name of a host; write e.g. jobs.example.org") from error

@@ -1,0 +1,122 @@
+"""Many jobs at once: counted and confirmed first, each once, bounded, and what cannot be done is told."""
+
+from datetime import timedelta
+
+import pytest
+
+from holdfast.core.job import NewJob
+from holdfast.core.states import State
+from holdfast.dashboard.access.user import Role
+from holdfast.dashboard.refusals import NotAllowedError, WrongRequestError
+from holdfast.errors import StoreUnavailableError
+
+
+def counted(stage, action, **which):
+    seen = stage.read("jobs.count", action=action, **which)
+    return {"action": action, "expected": seen.count, "confirm": seen.confirm, **which}
+
+
+def test_all_dead_jobs_of_a_kind_are_tried_again(stage):
+    """And no other; the audit has the filter and the numbers, in one entry."""
+    gone = [stage.dead(f"user {number} is gone") for number in range(40)]
+    full = stage.dead("disk full")
+    done = stage.act("jobs.bulk", Role.OPERATOR, **counted(stage, "retry", error="gone"))
+    assert (done.done, done.failed, done.passed_over, done.more) == (40, 0, 0, False)
+    assert {stage.job(job).state for job in gone} == {State.READY}
+    assert stage.job(full).state is State.DEAD
+    [entry] = stage.read("audit.list").entries
+    assert (entry.what, entry.asked["error"], entry.before) == ("jobs.bulk", "gone", "40 jobs")
+    assert entry.after == "40 done, 0 failed, 0 passed over"
+
+
+def test_every_action_acts_on_what_it_can(stage):
+    """Cancel what is not over, discard the dead, give what waits another time."""
+    dead, waits = stage.dead(), stage.enqueue()
+    stage.act("jobs.bulk", **counted(stage, "reschedule"), at="2h")
+    assert stage.job(waits).run_at == stage.clock.now() + timedelta(hours=2)
+    stage.act("jobs.bulk", **counted(stage, "cancel"))
+    assert (stage.job(waits).state, stage.job(dead).state) == (State.CANCELLED, State.DEAD)
+    stage.act("jobs.bulk", **counted(stage, "discard"))
+    assert stage.job(dead).state is State.CANCELLED
+
+
+def test_nothing_happens_without_the_right_confirmation(stage):
+    """Another filter, another number, another action, nonsense: count again."""
+    job = stage.dead()
+    asked = counted(stage, "discard", queue="mail")
+    for wrong in (
+        {"queue": None},
+        {"queue": "web"},
+        {"expected": 2},
+        {"action": "retry"},
+        {"confirm": ""},
+        {"confirm": "x"},
+        {"task": "send_email"},
+    ):
+        with pytest.raises(WrongRequestError, match="count again"):
+            stage.act("jobs.bulk", **{**asked, **wrong})
+    assert stage.job(job).state is State.DEAD
+
+
+def test_only_what_was_there_at_the_count_is_meant(stage):
+    """A job that comes between count and act is left alone."""
+    first = stage.dead()
+    asked = counted(stage, "discard")
+    second = stage.dead()
+    assert stage.act("jobs.bulk", **asked).done == 1
+    assert (stage.job(first).state, stage.job(second).state) == (State.CANCELLED, State.DEAD)
+
+
+def test_to_discard_many_is_for_those_who_may_discard_one(stage):
+    """An operator may not."""
+    job = stage.dead()
+    with pytest.raises(NotAllowedError):
+        stage.act("jobs.bulk", Role.OPERATOR, **counted(stage, "discard"))
+    assert stage.job(job).state is State.DEAD
+
+
+def test_what_cannot_be_done_is_told_and_stops_nothing(stage):
+    """A key that another job has now; of many, the first few."""
+    taken = [stage.dead(key=f"k{number}") for number in range(25)]
+    for number in range(25):
+        stage.enqueue(key=f"k{number}", queue="later")
+    done = stage.act("jobs.bulk", **counted(stage, "retry"))
+    assert (done.done, done.failed, len(done.errors)) == (0, 25, 20)
+    assert {error.id for error in done.errors} <= set(taken)
+
+
+def test_one_call_is_bounded_and_says_that_there_is_more(stage, monkeypatch):
+    """Done again, it goes on."""
+    for _ in range(5):
+        stage.dead()
+    for module in ("reading.jobs", "acting.bulk"):
+        monkeypatch.setattr(f"holdfast.dashboard.{module}.MOST_AT_ONCE", 2)
+    results = [stage.act("jobs.bulk", **counted(stage, "discard")) for _ in range(3)]
+    assert [(done.done, done.more) for done in results] == [(2, True), (2, True), (1, False)]
+
+
+def test_what_was_done_before_the_store_failed_is_written_down(stage, monkeypatch):
+    """The error is told, and how far it came."""
+    for _ in range(3):
+        stage.dead()
+    asked = counted(stage, "discard")
+    discard, calls = stage.backend.verbs.discard, []
+
+    def failing(job_id):
+        calls.append(job_id)
+        if len(calls) == 2:
+            raise StoreUnavailableError("gone")
+        return discard(job_id)
+
+    monkeypatch.setattr(stage.backend.verbs, "discard", failing, raising=False)
+    with pytest.raises(StoreUnavailableError):
+        stage.act("jobs.bulk", **asked)
+    [entry] = stage.read("audit.list").entries
+    assert (entry.after, entry.error) == ("2 done, 0 failed, 0 passed over", "gone")
+
+
+def test_reschedule_needs_a_time(stage):
+    """And says so before anything is done."""
+    stage.do(stage.verbs.enqueue([NewJob("01890000-0000-7000-8000-000000000001", "x", b"{}")]))
+    with pytest.raises(WrongRequestError, match="say when"):
+        stage.act("jobs.bulk", **counted(stage, "reschedule"))

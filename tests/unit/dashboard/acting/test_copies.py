@@ -1,0 +1,147 @@
+"""Clones, and dead jobs tried again with other arguments: nothing lost, nothing twice, no secret seen."""
+
+import json
+
+import pytest
+
+from dashboard_stage import SECRET, SMTP
+from holdfast.catalogue.book import publish
+from holdfast.catalogue.entry import Catalogue, Parameter, TaskEntry
+from holdfast.codec import MASK
+from holdfast.core.states import Move, State
+from holdfast.dashboard.acting import copies
+from holdfast.errors import ArgumentsError, ConfigurationError, JobStateError, StoreUnavailableError
+from holdfast.ids import new_job_id
+
+
+def stored(stage, job_id):
+    return json.loads(stage.job(job_id).payload)
+
+
+def test_a_clone_is_like_its_original(stage):
+    """But for what is said; it has no key, names its original, and secrets come along unseen."""
+    job = stage.dead(payload=SECRET, key="k", tags=("vip",), metadata={"by": "ada"}, priority=3)
+    same = stage.job(stage.act("jobs.clone", id=job).job)
+    assert (same.payload, same.key, same.tags, same.priority, same.queue) == (SECRET, None, ("vip",), 3, "mail")
+    assert same.metadata == {"by": "ada", "holdfast.cloned_from": job}
+    other = stage.job(stage.act("jobs.clone", id=job, args={"to": "bob"}, queue="web", at="1h", priority=0).job)
+    assert json.loads(other.payload) == {"v": 1, "args": {"to": "bob"}, "secret": {"token": "hunter2-hunter2"}}
+    assert (other.queue, other.priority, other.state) == ("web", 0, State.SCHEDULED)
+    assert stage.job(job).state is State.DEAD
+
+
+def test_a_clone_with_an_id_is_made_once(stage):
+    """However often it is asked for; an id that is none is refused."""
+    job, new_id = stage.completed(), new_job_id()
+    for _ in range(2):
+        assert stage.act("jobs.clone", id=job, new_id=new_id).job == new_id
+    assert stage.read("jobs.count").count == 2
+    with pytest.raises(ConfigurationError):
+        stage.act("jobs.clone", id=job, new_id="x'; DROP TABLE jobs")
+
+
+def test_a_dead_job_is_edited_and_tried_again(stage):
+    """As a new job with the rest of the old one; the dead one is discarded, and keeps its place in the story."""
+    job = stage.dead(key="k", tags=("vip",), priority=3)
+    new = stage.act("jobs.edit_and_retry", id=job, args={"to": "bob@example.com", "n": []}).job
+    made = stage.job(new)
+    assert stored(stage, new)["args"] == {"to": "bob@example.com", "n": []}
+    assert (made.key, made.tags, made.priority, made.max_attempts, made.state) == ("k", ("vip",), 3, 1, State.READY)
+    assert stage.read("jobs.show", id=new).edited_from == job
+    assert stage.job(job).reason == "discarded"
+    entry = stage.read("audit.list").entries[0]
+    assert (entry.before, entry.after) == ("to, n", f"job {new} with to, n")
+    assert "bob" not in str(entry)
+
+
+def test_editing_again_is_the_same_edit(stage):
+    """A repetition, as after a lost answer, finds what was done and does nothing more."""
+    job = stage.dead()
+    first = stage.act("jobs.edit_and_retry", id=job, args={"to": "bob"}).job
+    assert stage.act("jobs.edit_and_retry", id=job, args={"to": "bob"}).job == first
+    assert stage.read("jobs.count").count == 2
+
+
+def test_an_edit_that_was_cut_in_half_is_completed(stage, monkeypatch):
+    """The store fails between the two steps: the copy is there, the dead one too; the next try ends it."""
+    job = stage.dead()
+
+    def failing(_job_id):
+        raise StoreUnavailableError("gone")
+
+    monkeypatch.setattr(stage.backend.verbs, "discard", failing, raising=False)
+    with pytest.raises(StoreUnavailableError):
+        stage.act("jobs.edit_and_retry", id=job, args={"to": "bob"})
+    assert (stage.job(job).state, stage.read("jobs.count").count) == (State.DEAD, 2)
+    monkeypatch.undo()
+    with pytest.raises(JobStateError, match="somebody else"):
+        stage.act("jobs.edit_and_retry", id=job, args={"to": "eve"})
+    new = stage.act("jobs.edit_and_retry", id=job, args={"to": "bob"}).job
+    assert (stage.job(job).state, stage.read("jobs.count").count) == (State.CANCELLED, 2)
+    assert stored(stage, new)["args"] == {"to": "bob"}
+
+
+def test_another_death_has_another_copy(stage):
+    """What was retried as it is and died again can be edited as well."""
+    job = stage.dead()
+    before = copies._id_of_copy(stage.job(job))
+    stage.act("jobs.retry", id=job)
+    stage.end(job, Move.DIE, failure=SMTP)
+    assert stage.act("jobs.edit_and_retry", id=job, args={}).job != before
+
+
+def test_a_key_that_is_taken_meanwhile_stays_where_it_is(stage):
+    """The copy goes without it."""
+    job = stage.dead(key="k")
+    other = stage.enqueue(key="k")
+    new = stage.act("jobs.edit_and_retry", id=job, args={"to": "bob"}).job
+    assert (stage.job(new).key, stage.job(other).key) == (None, "k")
+
+
+@pytest.mark.parametrize(
+    ("args", "token"), [({"to": "bob"}, "hunter2-hunter2"), ({"to": "bob", "token": MASK}, "hunter2-hunter2")]
+)
+def test_a_masked_secret_keeps_its_value(stage, args, token):
+    """Whether it is left out or given as its mask."""
+    new = stage.act("jobs.edit_and_retry", id=stage.dead(payload=SECRET), args=args).job
+    assert stored(stage, new)["secret"] == {"token": token}
+
+
+def test_a_new_secret_takes_its_place_and_stays_secret(stage):
+    """It is stored apart, shown by nothing, and not written down."""
+    new = stage.act("jobs.edit_and_retry", id=stage.dead(payload=SECRET), args={"token": "new-secret-1"}).job
+    assert stored(stage, new) == {"v": 1, "args": {}, "secret": {"token": "new-secret-1"}}
+    assert stage.read("jobs.show", id=new).args["token"].secret
+    assert "new-secret-1" not in str(stage.read("audit.list").entries)
+
+
+def test_a_mask_where_no_secret_is_stored_is_refused(stage):
+    """It would be taken for a value."""
+    with pytest.raises(ArgumentsError, match="mask"):
+        stage.act("jobs.edit_and_retry", id=stage.dead(), args={"to": MASK})
+
+
+def test_arguments_are_checked_where_the_task_is_known(stage):
+    """Unknown and missing names are refused, and nothing is changed; another version of it is not ours to judge."""
+    parameters = (Parameter("to"), Parameter("n", required=False), Parameter("token", secret=True))
+    task = TaskEntry("send_email", parameters=parameters)
+    stage.do(publish(stage.verbs, Catalogue("shop", "1", stage.clock.now(), "web-01", "0", (task,))))
+    newer = stage.dead(version=2)
+    job = stage.dead(payload=SECRET)
+    with pytest.raises(ArgumentsError, match="no parameter 'too'"):
+        stage.act("jobs.edit_and_retry", id=job, args={"too": "bob"})
+    with pytest.raises(ArgumentsError, match="needs 'to'"):
+        stage.act("jobs.edit_and_retry", id=job, args={"n": 1})
+    assert stage.job(job).state is State.DEAD
+    assert stage.act("jobs.edit_and_retry", id=job, args={"to": "bob"}).job
+    assert stage.act("jobs.edit_and_retry", id=newer, args={"too": "bob"}).job
+
+
+def test_what_cannot_be_edited_says_so(stage):
+    """A job that is not dead, arguments that are too long, a payload that cannot be read."""
+    with pytest.raises(JobStateError, match="not dead"):
+        stage.act("jobs.edit_and_retry", id=stage.completed(), args={})
+    with pytest.raises(ArgumentsError, match="bytes"):
+        stage.act("jobs.edit_and_retry", id=stage.dead(), args={"to": "x" * 1_100_000})
+    with pytest.raises(ArgumentsError, match="cannot be read"):
+        stage.act("jobs.edit_and_retry", id=stage.dead(payload=b"\xff"), args={})

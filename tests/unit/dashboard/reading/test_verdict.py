@@ -1,0 +1,108 @@
+"""The verdict: what is wrong is found, called by its name and its severity; what is well is not called wrong."""
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+
+from holdfast.core.incident import Incident, Trouble
+from holdfast.dashboard.reading.verdict import Sight, judge
+from holdfast.dashboard.shapes.overview import Level
+from holdfast.dashboard.shapes.schedules import ScheduleRow
+from holdfast.store.protocol import QueueAge, QueueAges, Worker, WorkerInfo
+
+NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
+
+
+def worker(beat_age=1.0, queues=None):
+    info = WorkerInfo("w1", "s1", "web-01", 1, timedelta(seconds=15), queues, 4)
+    return Worker(info, NOW, timedelta(seconds=beat_age), False, 0, 0)
+
+
+def due(name="mail", seconds=0.2, paused_at=None):
+    return QueueAge(name, NOW - timedelta(seconds=seconds), paused_at)
+
+
+def sight(*queues, workers=None, **more):
+    workers = (worker(),) if workers is None else workers
+    return Sight(workers=workers, ages=QueueAges(NOW, queues), **more)
+
+
+def schedule(**more):
+    fields = dict.fromkeys(("task", "queue", "next_at", "zone", "last", "paused_at", "paused_why", "app"))
+    said = {"name": "nightly", "state": "active", "words": "", "failing": False, **fields, **more}
+    return ScheduleRow(**said)
+
+
+def incident(age=timedelta(hours=1), trouble=Trouble.CRASH):
+    return Incident(id="i", trouble=trouble, summary="died", at=NOW - age, last_at=NOW - age)
+
+
+def found(judged):
+    return [(each.code, each.severity) for each in judged.findings]
+
+
+def test_all_well_says_who_works_and_what_waits():
+    """In one sentence."""
+    judged = judge(sight(due(seconds=0.2), workers=(worker(), worker(), worker())))
+    assert (judged.level, judged.sentence) == (Level.WELL, "All well: 3 workers, oldest job 200 ms")
+    assert judge(sight()).sentence == "All well: 1 worker, nothing waits"
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        (sight(workers=()), [("no_worker", Level.TROUBLE)]),
+        (sight(workers=(worker(60.0),)), [("no_worker", Level.TROUBLE)]),
+        (sight(workers=(worker(), worker(60.0))), [("worker_lost", Level.ATTENTION)]),
+        (sight(due(seconds=9)), []),
+        (sight(due(seconds=11)), [("queue_late", Level.ATTENTION)]),
+        (sight(due(seconds=61)), [("queue_late", Level.TROUBLE)]),
+        (sight(due(seconds=1), workers=(worker(queues=("web",)),)), [("queue_unserved", Level.TROUBLE)]),
+        (sight(due(seconds=900, paused_at=NOW)), [("queue_paused", Level.ATTENTION)]),
+        (sight(died=1), [("died", Level.ATTENTION)]),
+        (sight(died=100), [("died", Level.TROUBLE)]),
+        (sight(blocked=2), [("task_unknown", Level.ATTENTION)]),
+        (sight(schedules=[schedule(failing=True)]), [("schedule_failing", Level.ATTENTION)]),
+        (sight(schedules=[schedule(problem="no zone")]), [("schedule_unreadable", Level.ATTENTION)]),
+        (sight(incidents=[incident()]), [("incidents", Level.ATTENTION)]),
+        (sight(incidents=[incident(timedelta(hours=25))]), []),
+        (sight(incidents=[incident(trouble=Trouble.SNAPSHOT)]), []),
+        (sight(took=0.9), []),
+        (sight(took=1.1), [("store_slow", Level.ATTENTION)]),
+    ],
+)
+def test_each_finding_has_a_code_and_a_severity(seen, expected):
+    """And what is just below a limit is not found."""
+    judged = judge(seen)
+    assert found(judged) == expected
+    assert all(each.sentence and each.href.startswith("/") for each in judged.findings)
+
+
+def test_the_worst_comes_first_and_is_the_level():
+    """However it was found."""
+    judged = judge(sight(due("late", 30), due("later", 90), died=1))
+    assert [code for code, _ in found(judged)] == ["queue_late", "queue_late", "died"]
+    assert (judged.level, judged.findings[0].params["queue"]) == (Level.TROUBLE, "later")
+    assert judged.sentence.startswith("Trouble: queue 'later' is behind")
+
+
+def test_the_overview_is_made_of_what_is_there(stage):
+    """Workers, counts, failures, incidents; the verdict changes when a queue is paused."""
+    stage.register()
+    dead = stage.dead()
+    waiting = stage.enqueue(queue="web")
+    seen = stage.read("overview.show")
+    assert (seen.workers_live, seen.workers_total) == (1, 1)
+    assert (seen.counts["dead"], seen.counts["ready"]) == (1, 1)
+    assert [row.id for row in seen.failures] == [dead]
+    assert [each.code for each in seen.verdict.findings] == ["died"]
+    stage.act("queues.pause", name="web")
+    assert [each.code for each in stage.read("overview.show").verdict.findings] == ["queue_paused", "died"]
+    stage.act("queues.resume", name="web")
+    stage.clock.advance(3601)
+    stage.register()
+    seen = stage.read("overview.show")
+    assert (seen.failures, seen.oldest_due_age) == ((), 3601.0)
+    assert stage.read("jobs.show", id=waiting).row.state == "ready"
+    assert msgspec.json.encode(seen)
