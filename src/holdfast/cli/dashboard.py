@@ -77,8 +77,8 @@ def dashboard(
     --users or --token-file, and who may come with --allow. With MODULE:APP the settings are those of the app.
     """
     need_the_extra()
-    from holdfast.dashboard.access.user_file import add_user as write_user  # noqa: PLC0415 - needs the extra
     from holdfast.dashboard.access.user import Role  # noqa: PLC0415 - likewise
+    from holdfast.dashboard.access.user_file import add_user as write_user  # noqa: PLC0415 - needs the extra
     from holdfast.dashboard.dashboard import Dashboard  # noqa: PLC0415 - likewise
     from holdfast.dashboard.serving.server import open_port, serve, url_of  # noqa: PLC0415 - likewise
 

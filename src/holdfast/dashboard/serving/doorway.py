@@ -1,6 +1,6 @@
 """The doorway: every request passes it. Whoever is not let in gets no further; every answer leaves with our headers.
 
-    static files ─► whoever may reach us      sign-in, sign-out ─► here      all else ─► whoever is signed in
+static files ─► whoever may reach us      sign-in, sign-out ─► here      all else ─► whoever is signed in
 """
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping

@@ -51,6 +51,7 @@ def view_of(site: Site, request: Request, at: str, query: QueryParams, names: Ma
         at,
         query,
         names,
+        site.may_sign_out(request),
     )
 
 
@@ -74,10 +75,9 @@ async def answer(site: Site, request: Request, page: Page) -> Response:
 def _below(site: Site, request: Request) -> str:
     """Return the path of a request below the prefix."""
     path: str = request.scope["path"]
-    for prefix in (str(request.scope.get("root_path", "")), site.below(request)):
-        if prefix and path.startswith(prefix):
-            return path[len(prefix) :] or "/"
-    return path
+    prefix = site.below(request)
+    inside = prefix and (path == prefix or path.startswith(f"{prefix}/"))
+    return (path[len(prefix) :] or "/") if inside else path
 
 
 async def frame_at(site: Site, request: Request, address: str) -> str:

@@ -1,4 +1,4 @@
-"""Files that never change: their addresses have a hash of what is in them, so that browsers may keep them for ever."""
+"""Files that never change: their addresses have a hash of their content, so that browsers may keep them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

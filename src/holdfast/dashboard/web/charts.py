@@ -62,7 +62,9 @@ def chart(
     ticks = nice_ticks(highest)
     body = Markup().join(_drawn(each, ticks[-1]) for each in series)
     grid = Markup().join(
-        Markup('<line class="grid" x1="0" x2="{}" y1="{y}" y2="{y}"/>').format(f"{WIDTH:g}", y=_n(_y(tick, ticks[-1])))
+        Markup('<line class="grid" x1="0" x2="{}" y1="{y}" y2="{y}"/>').format(
+            f"{WIDTH:g}", y=_n(_y(tick, ticks[-1]))
+        )
         for tick in ticks
     )
     picture = Markup(
@@ -147,7 +149,11 @@ def _columns(at: Sequence[datetime], series: Sequence[Series], said: Callable[[f
         Markup(
             '<rect class="column" x="{}" y="0" width="{}" height="{}" data-at="{}"><title>{}</title></rect>'
         ).format(
-            _n(max(0.0, _x(n, len(at)) - wide / 2)), _n(wide), f"{HEIGHT:g}", moment.isoformat(), _told(n, series, said)
+            _n(max(0.0, _x(n, len(at)) - wide / 2)),
+            _n(wide),
+            f"{HEIGHT:g}",
+            moment.isoformat(),
+            _told(n, series, said),
         )
         for n, moment in enumerate(at)
     )

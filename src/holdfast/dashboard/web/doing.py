@@ -1,4 +1,4 @@
-"""Forms: POST /do/{operation} with the fields of what is asked. Then the page from which it came says what was done."""
+"""Forms: POST /do/{operation} with the fields of what is asked. The page where they go back says what was done."""
 
 from typing import Any
 
@@ -8,16 +8,15 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from holdfast.dashboard.access.bodies import read_form
 from holdfast.dashboard.access.refusal import RefusedError
+from holdfast.dashboard.asking import asked_by_fields
 from holdfast.dashboard.operation import Operation
 from holdfast.dashboard.refusals import NotThereError, WrongRequestError, status_of
 from holdfast.dashboard.texts import Texts
 from holdfast.dashboard.web.saidonce import Said, say_once
-from holdfast.dashboard.web.site import Site, converted, form_fields
+from holdfast.dashboard.web.site import Site
 from holdfast.errors import HoldfastError
 
-AS_JSON = frozenset({"args", "data", "rule"})
-"""Fields that people write as JSON."""
-
+OURS = frozenset({"csrf", "back"})
 NEW_JOB = frozenset({"jobs.clone", "jobs.edit_and_retry"})
 """What makes a new job leads to it."""
 
@@ -55,14 +54,8 @@ async def read_fields(request: Request) -> list[tuple[str, str]]:
 
 
 def asked_by(operation: Operation[Any, Any], items: list[tuple[str, str]]) -> Any:
-    """Return what a form asks of an operation."""
-    fields = form_fields(operation.asked, items)
-    for name in AS_JSON & fields.keys():
-        try:
-            fields[name] = msgspec.json.decode(str(fields[name]))
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise WrongRequestError(f"{name} is not JSON: {error}") from error
-    return converted(operation.asked, fields)
+    """Return what a form asks of an operation; what else is in a form is for us."""
+    return asked_by_fields(operation.asked, [(name, value) for name, value in items if name not in OURS])
 
 
 def safe_back(path: str) -> str:

@@ -55,21 +55,25 @@ def environment() -> Environment:
 
 
 def rendered(view: View, template: str, shown: Mapping[str, Any], *, frame: bool = False) -> str:
-    """Return a page, or with `frame` only what changes while somebody looks: title, verdict, navigation and main."""
+    """Return a page, or with `frame` only what changes meanwhile: title, verdict, navigation and main."""
     saying = Saying(view.texts)
-    return environment().get_template(f"{template}.html").render(
-        **{"problem": None, "overview": None, "said": None, "menu_at": "", **shown},
-        v=view,
-        t=view.texts.say,
-        known=view.texts.knows,
-        say=saying,
-        told=lambda finding: finding_words(finding, view.texts),
-        href=view.href,
-        may=view.may,
-        languages=LANGUAGES,
-        menu=MENU,
-        frame=frame,
-        page=template,
+    return (
+        environment()
+        .get_template(f"{template}.html")
+        .render(
+            **{"problem": None, "overview": None, "said": None, "menu_at": "", **shown},
+            v=view,
+            t=view.texts.say,
+            known=view.texts.knows,
+            say=saying,
+            told=lambda finding: finding_words(finding, view.texts),
+            href=view.href,
+            may=view.may,
+            languages=LANGUAGES,
+            menu=MENU,
+            frame=frame,
+            page=template,
+        )
     )
 
 
@@ -97,7 +101,8 @@ def finding_words(finding: Finding, texts: Texts) -> str:
     saying, params = Saying(texts), dict(finding.params)
     spans = {name: saying.span(float(params[name])) for name in ("age", "took") if name in params}
     more = texts.say("finding.more") if params.get("more") else ""
-    return texts.say(key, **{**params, **spans, "more": more, "n": params.get("count", 0)})
+    words: dict[str, object] = {**params, **spans, "more": more, "n": params.get("count", 0)}
+    return texts.say(key, **words)
 
 
 async def page_of(view: View, template: str, shown: Mapping[str, Any], *, frame: bool = False) -> str:

@@ -32,14 +32,16 @@ class Saying:
             return self._unit("ms", f"{seconds * 1000:.0f}")
         if seconds < _TEN:
             return self._unit("s", f"{float(f'{seconds:.1f}'):g}")
-        whole = round(seconds)
-        if whole < _MINUTE:
-            return self._unit("s", whole)
-        if whole < _HOUR:
-            return self._two(whole, _MINUTE, "min", 1, "s")
-        if whole < _DAY:
-            return self._two(whole, _HOUR, "h", _MINUTE, "min")
-        return self._two(whole, _DAY, "d", _HOUR, "h")
+        return self._whole(round(seconds))
+
+    def _whole(self, seconds: int) -> str:
+        if seconds < _MINUTE:
+            return self._unit("s", seconds)
+        if seconds < _HOUR:
+            return self._two(seconds, _MINUTE, "min", 1, "s")
+        if seconds < _DAY:
+            return self._two(seconds, _HOUR, "h", _MINUTE, "min")
+        return self._two(seconds, _DAY, "d", _HOUR, "h")
 
     def _two(self, seconds: int, large: int, large_name: str, small: int, small_name: str) -> str:
         many, rest = divmod(seconds, large)
@@ -50,6 +52,11 @@ class Saying:
     def _unit(self, name: str, number: object) -> str:
         return self._texts.say(f"unit.{name}", number=number)
 
+    def brief(self, length: float | None) -> str:
+        """Return a span in its largest unit, for where there is little room."""
+        told = self.span(length)
+        return told if length is None or length < _MINUTE else " ".join(told.split(" ")[:2])
+
     def number(self, value: float | None) -> str:
         """Return a number with its thousands apart; a dash for none."""
         if value is None:
@@ -59,9 +66,9 @@ class Saying:
     def short(self, value: float) -> str:
         """Return a number that is short enough for an axis: 1.2k, 3M."""
         for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-            if value >= size * (1 if value >= _TEN * _THOUSAND or size > _THOUSAND else _TEN):
+            if value >= max(size, _TEN * _THOUSAND):
                 return f"{value / size:.3g}{letter}"
-        return f"{value:g}"
+        return f"{value:,.6g}"
 
     def memory(self, size: int | None) -> str:
         """Return an amount of memory; a dash for none."""
@@ -78,7 +85,7 @@ def utc(at: datetime) -> str:
 
 
 def told_time(at: datetime | None, form: str = "both") -> Markup:
-    """Return a time that the script tells in the reader's zone, as `both`, `clock`, `date` or `ago`; a dash for none."""
+    """Return a time, told by the script in the reader's zone: `both`, `clock`, `short`, `ago`; a dash for none."""
     if at is None:
         return Markup('<span class="none">–</span>')
     stamp = at.astimezone(UTC).isoformat()
@@ -107,18 +114,18 @@ def _pieces(value: Any, margin: str) -> Iterator[Markup]:
 def _many(
     opening: str, closing: str, items: Iterator[tuple[object, Any]], margin: str, deeper: str
 ) -> Iterator[Markup]:
-    yield Markup(opening)
+    yield escape(opening)
     between = "\n"
     for name, each in items:
-        yield Markup(between + deeper)
+        yield escape(between + deeper)
         if name is not None:
             yield Markup('<span class="name">{}</span>: ').format(msgspec.json.encode(str(name)).decode())
         yield from _pieces(each, deeper)
         between = ",\n"
-    yield Markup("\n" + margin + closing)
+    yield escape("\n" + margin + closing)
 
 
 def _kind(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return "word"
-    return "text" if isinstance(value, str) else "number" if isinstance(value, int | float) else "empty"
+    return "text" if isinstance(value, str) else "number" if isinstance(value, int | float) else "nothing"

@@ -13,13 +13,17 @@ def sign_in_page(
     next: str = "/",  # noqa: A002 - the name of the field
     problem: str | None = None,
 ) -> str:
-    """Return the page, with the ways in that there are: a name and password, or a token; else it tells of the link."""
-    return environment().get_template("sign-in.html").render(
-        t=texts.say,
-        language=texts.language,
-        prefix=prefix,
-        users=users,
-        token=token,
-        next=next,
-        problem=problem,
+    """Return the page, with the ways in that there are: name and password, or a token; else it tells of links."""
+    return (
+        environment()
+        .get_template("sign-in.html")
+        .render(
+            t=texts.say,
+            language=texts.language,
+            prefix=prefix,
+            users=users,
+            token=token,
+            next=next,
+            problem=problem,
+        )
     )

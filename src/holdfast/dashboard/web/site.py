@@ -10,8 +10,8 @@ from starlette.datastructures import QueryParams
 from starlette.requests import HTTPConnection, Request
 
 from holdfast.dashboard.access.user import User
+from holdfast.dashboard.asking import asked_by_fields
 from holdfast.dashboard.operation import Operation
-from holdfast.dashboard.refusals import WrongRequestError
 from holdfast.dashboard.texts import Texts, preferred, texts_in
 from holdfast.dashboard.texts.language import COOKIE
 
@@ -42,8 +42,8 @@ def texts_for(request: HTTPConnection) -> Texts:
     return texts_in(preferred(asked, request.cookies.get(COOKIE), request.headers.get("accept-language")))
 
 
-def _always(_request: Request) -> bool:
-    return True
+def _never(_request: Request) -> bool:
+    return False
 
 
 async def _still(_request: Request) -> bool:
@@ -54,9 +54,8 @@ async def _still(_request: Request) -> bool:
 class Site:
     """What the pages are given.
 
-    `desk_of` serves whoever was let in with a request. `csrf_of` is the token that goes with their forms, and that the
-    entrance demands. `still_in` tells whether a session goes on, for those who watch. `prefix`
-    is where the pages are below the root; without one, where the host has mounted them.
+    `desk_of` serves whoever was let in with a request. `csrf_of` is the token that goes with their forms.
+    `still_in` tells whether a session goes on, for those who watch; `may_sign_out` whether one can be ended here.
     """
 
     operations: Mapping[str, Operation[Any, Any]]
@@ -64,12 +63,11 @@ class Site:
     texts_of: Callable[[HTTPConnection], Texts] = texts_for
     csrf_of: Callable[[Request], str] = lambda _: ""
     still_in: Callable[[Request], Awaitable[bool]] = _still
-    prefix: str | None = None
-    may_sign_out: Callable[[Request], bool] = _always
+    may_sign_out: Callable[[Request], bool] = _never
 
     def below(self, request: HTTPConnection) -> str:
         """Return what stands before the path of every page."""
-        return str(request.scope.get("root_path", "")).rstrip("/") if self.prefix is None else self.prefix.rstrip("/")
+        return str(request.scope.get("root_path", "")).rstrip("/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +83,7 @@ class View:
     query: QueryParams = field(default_factory=QueryParams)
     names: Mapping[str, str] = field(default_factory=dict)
     """What the path names, such as the id of a job."""
+    may_sign_out: bool = False
 
     @property
     def here(self) -> str:
@@ -111,12 +110,12 @@ class View:
     async def read(self, name: str, /, **fields: object) -> Any:
         """Return what an operation has to say."""
         operation = self.site.operations[name]
-        return await self.desk.read(operation, converted(operation.asked, fields))
+        items = [(key, str(value)) for key, given in fields.items() for value in _all(given)]
+        return await self.desk.read(operation, asked_by_fields(operation.asked, items))
 
-    async def read_query(self, name: str, /, **fields: object) -> Any:
+    async def read_query(self, name: str) -> Any:
         """Return what an operation has to say to what the address asks."""
-        operation = self.site.operations[name]
-        return await self.desk.read(operation, converted(operation.asked, {**self.asked(operation), **fields}))
+        return await self.read(name, **self.asked(self.site.operations[name]))
 
     def asked(self, operation: Operation[Any, Any]) -> dict[str, object]:
         """Return what the address asks of an operation; empty fields of a form ask nothing."""
@@ -130,7 +129,7 @@ def _all(given: object) -> Sequence[object]:
 
 
 def form_fields(kind: type[msgspec.Struct], items: Sequence[tuple[str, str]]) -> dict[str, object]:
-    """Return what a form or an address says about the fields of what is asked; all else in it is not meant for it."""
+    """Return what a form or an address says about the fields of what is asked; all else is not for it."""
     several = {each.name: _is_several(each.type) for each in msgspec.structs.fields(kind)}
     found: dict[str, Any] = {}
     for name, value in items:
@@ -145,11 +144,3 @@ def form_fields(kind: type[msgspec.Struct], items: Sequence[tuple[str, str]]) ->
 
 def _is_several(kind: Any) -> bool:
     return isinstance(msgspec.inspect.type_info(kind), msgspec.inspect.VarTupleType)
-
-
-def converted(kind: type[msgspec.Struct], fields: Mapping[str, object]) -> Any:
-    """Return what is asked as the operation wants it. Raises WrongRequestError where it cannot be meant."""
-    try:
-        return msgspec.convert({key: value for key, value in fields.items() if value is not None}, kind, strict=False)
-    except msgspec.ValidationError as error:
-        raise WrongRequestError(str(error)) from error

@@ -1,10 +1,10 @@
 """The dashboard at a path of your Django site, for those who are signed in there.
 
-    from holdfast.dashboard import Dashboard
-    from holdfast.host.django.dashboard import staff, urls
+from holdfast.dashboard import Dashboard
+from holdfast.host.django.dashboard import staff, urls
 
-    dashboard = Dashboard(app, auth=staff)
-    urlpatterns = [path("jobs/", include(urls(dashboard)))]
+dashboard = Dashboard(app, auth=staff)
+urlpatterns = [path("jobs/", include(urls(dashboard)))]
 """
 
 from http import HTTPStatus
@@ -46,7 +46,7 @@ def urls(dashboard: Dashboard) -> list[URLPattern]:
         answer = HttpResponse()
 
         def start_response(status: str, headers: list[tuple[str, str]]) -> None:
-            code = HTTPStatus(int(status.split(" ")[0]))
+            code = HTTPStatus(int(status.split(" ", maxsplit=1)[0]))
             answer.status_code = code
             for name, value in headers:
                 if name.lower() == "set-cookie":

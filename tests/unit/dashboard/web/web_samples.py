@@ -1,5 +1,7 @@
 """Answers of operations, as pages get them: of an empty store, and of one with everything in it."""
 
+# ruff: noqa: C408, E501 - samples are tables: short to write, and long lines of them are read as rows
+
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,8 +17,23 @@ from holdfast.core.states import State
 from holdfast.dashboard.access.user import Role, User
 from holdfast.dashboard.operation import Operation
 from holdfast.dashboard.refusals import NotAllowedError
-from holdfast.dashboard.shapes import audit, dead, figures, incidents, job, jobs, locks, overview, queues
-from holdfast.dashboard.shapes import schedules, settings, tasks, values, words, workers
+from holdfast.dashboard.shapes import (
+    audit,
+    dead,
+    figures,
+    incidents,
+    job,
+    jobs,
+    locks,
+    overview,
+    queues,
+    schedules,
+    settings,
+    tasks,
+    values,
+    words,
+    workers,
+)
 from holdfast.dashboard.web import Site, routes
 
 NOW = datetime(2026, 11, 16, 10, 50, tzinfo=UTC)
@@ -46,8 +63,18 @@ RUNNING = row(
 ROWS = (
     row(),
     RUNNING,
-    row(id=ID[:-2] + "bb", state=State.COMPLETED, task="shop.resize", queue="images", attempt=0, error=None, tags=()),
-    row(id=ID[:-2] + "cc", state=State.SCHEDULED, task="shop.remind", at=ago(-90), attempt=1, finished_at=None, tags=()),
+    row(
+        id=ID[:-2] + "bb", state=State.COMPLETED, task="shop.resize", queue="images", attempt=0, error=None, tags=()
+    ),
+    row(
+        id=ID[:-2] + "cc",
+        state=State.SCHEDULED,
+        task="shop.remind",
+        at=ago(-90),
+        attempt=1,
+        finished_at=None,
+        tags=(),
+    ),
     row(id=ID[:-2] + "dd", state=State.READY, task=NASTY, queue=NASTY, key=NASTY, error=NASTY, finished_at=None),
     row(id=ID[:-2] + "ee", state=State.BLOCKED, reason="no_worker", finished_at=None, error=None, tags=()),
 )
@@ -105,8 +132,12 @@ LOCK = locks.LockSeen(
     name=NASTY, places=2, session=None, waiting=1, last_token=9,
     holders=(locks.HolderSeen(owner=f"job {ID}", token=9, since=ago(1), until=ago(-1)),),
 )  # fmt: skip
-VALUE = values.ValueSeen(value={"to": "a@example", "lines": [1, 2.5, None, True], "note": NASTY, "none": {}}, size=99)
-TRACEBACK = 'Traceback (most recent call last):\n  File "shop.py", line 14, in send_email\n    raise ValueError(to)\n'
+VALUE = values.ValueSeen(
+    value={"to": "a@example", "lines": [1, 2.5, None, True], "note": NASTY, "none": {}}, size=99
+)
+TRACEBACK = (
+    'Traceback (most recent call last):\n  File "shop.py", line 14, in send_email\n    raise ValueError(to)\n'
+)
 JOB = job.JobSeen(
     now=NOW, row=row(), version=2, crashes=1, alone=False, after=ID, start_by=ago(1), on_late=OnLate.RUN, planned_at=ago(9),
     metadata={"trace": NASTY}, args={"mail": VALUE, "password": values.ValueSeen(secret=True), "big": values.ValueSeen(
@@ -137,6 +168,8 @@ JOB = job.JobSeen(
 )  # fmt: skip
 TASK = tasks.TaskSeen(
     name="shop.send_email", queue="mail", about=f"Send a letter. {NASTY}", max_attempts=5, timeout=30.0, seen_at=ago(1),
+    app="shop", release=NASTY, current=False, version=1, priority=0, backoff="1 s, doubling", isolation="none",
+    schedules=("nightly",), limits=("at most 2 at a time",), gates=(), windows=(NASTY,),
     parameters=(tasks.ParameterSeen(name="to", required=True, secret=True, type="str"),),
 )  # fmt: skip
 ENTRY = audit.EntrySeen(
@@ -153,7 +186,15 @@ VERDICT = overview.VerdictSeen(
     ),
 )  # fmt: skip
 WELL = overview.VerdictSeen(level=overview.Level.WELL, sentence="All well", findings=())
-COUNTS = {"ready": 916, "running": 9, "held": 2, "scheduled": 1204, "blocked": 1, "dead": 37, "completed": 4_211_402}
+COUNTS = {
+    "ready": 916,
+    "running": 9,
+    "held": 2,
+    "scheduled": 1204,
+    "blocked": 1,
+    "dead": 37,
+    "completed": 4_211_402,
+}
 
 FULL: dict[str, Any] = {
     "overview.show": overview.OverviewSeen(
@@ -170,7 +211,7 @@ FULL: dict[str, Any] = {
     "jobs.export": jobs.JobsExported(name="jobs.csv", type="text/csv", body="id\n1\n", count=1, more=False),
     "dead.groups": dead.DeadSeen(
         now=NOW, looked_at=37, total=40, span=50_000,
-        groups=(dead.DeadGroup(fingerprint="f00d", error=NASTY, count=36, tasks=("shop.send_email",), queues=("mail",),
+        groups=(dead.DeadGroup(fingerprint="f00d", error=NASTY, shape="<…>", count=36, tasks=("shop.send_email",), queues=("mail",),
                                first=ago(90), last=ago(3), example=ID),),
     ),
     "queues.list": queues.QueuesSeen(now=NOW, queues=QUEUES),
@@ -265,12 +306,15 @@ OPERATIONS: dict[str, Operation[Any, Any]] = {
 }
 
 
+ANN = User("ann", Role.ADMIN)
+
+
 @dataclass
 class SampleDesk:
     """A desk at which everything is as in a sample; what is asked and done is kept."""
 
     answers: dict[str, Any]
-    user: User = User("ann", Role.ADMIN)
+    user: User = ANN
     asked: list[tuple[str, Any]] = field(default_factory=list)
     done: list[tuple[str, Any]] = field(default_factory=list)
 

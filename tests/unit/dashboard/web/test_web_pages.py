@@ -1,0 +1,189 @@
+"""Every page, of an empty store and of a full one, in both languages: it is whole, and nothing in it is code."""
+
+import re
+from html.parser import HTMLParser
+from urllib.parse import quote
+
+import httpx
+import pytest
+from web_samples import EMPTY, FULL, ID, NASTY, PATHS, SampleDesk, sample_app
+
+from holdfast.dashboard.access.user import Role, User
+from holdfast.dashboard.texts import LANGUAGES, texts_in
+from holdfast.dashboard.web.signing import sign_in_page
+from holdfast.errors import StoreError
+
+VOID = {"meta", "link", "input", "br", "hr", "img"}
+
+
+class Reader(HTMLParser):
+    """Reads a page: its tags in order, and whether each is closed."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, f"{tag} is closed where it is not open"
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+async def get(path: str, desk: SampleDesk, **headers: str) -> httpx.Response:
+    transport = httpx.ASGITransport(sample_app(desk))
+    async with httpx.AsyncClient(transport=transport, base_url="http://desk") as client:
+        return await client.get(path, headers={key.replace("_", "-"): value for key, value in headers.items()})
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("answers", [EMPTY, FULL], ids=["empty", "full"])
+async def test_every_page_is_whole_and_safe(answers, language):
+    for path in PATHS:
+        response = await get(path, SampleDesk(answers), accept_language=language)
+        if answers is EMPTY and path == "/tasks/shop.send_email":
+            assert response.status_code == 404
+            continue
+        assert response.status_code == 200, path
+        page = Reader(response.text)
+        assert page.open == [], path
+        assert NASTY not in response.text
+        assert [each for each in page.all("script") if "src" not in each] == []
+        assert all("style" not in attributes for _, attributes in page.tags), path
+        assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes), path
+        assert page.all("html") == [{"lang": language}]
+        assert len(page.all("main")) == len(page.all("h1")) == 1, path
+        ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+        assert len(ids) == len(set(ids)), path
+        assert all(each.get("action") for each in page.all("form") if each.get("method") == "post")
+        targets = [each["popovertarget"] for each in page.all("button") if "popovertarget" in each]
+        assert set(targets) <= set(ids)
+
+
+async def test_tables_have_captions_and_heads_have_a_direction():
+    for path in PATHS:
+        page = Reader((await get(path, SampleDesk(FULL))).text)
+        assert len(page.all("caption")) == len(page.all("table")), path
+        assert all("scope" in each for each in page.all("th")), path
+
+
+async def test_nothing_comes_from_elsewhere():
+    for path in PATHS:
+        page = Reader((await get(path, SampleDesk(FULL))).text)
+        addresses = [
+            attributes[name] or ""
+            for _, attributes in page.tags
+            for name in ("src", "href", "action")
+            if name in attributes
+        ]
+        assert all(each.startswith(("/", "#")) and not each.startswith("//") for each in addresses), path
+
+
+async def test_a_viewer_is_offered_nothing_to_do():
+    for path in PATHS:
+        text = (await get(path, SampleDesk(FULL, User("vic", Role.VIEWER)))).text
+        assert "/do/" not in text, path
+        assert 'href="/jobs/bulk?' not in text, path
+
+
+async def test_somebody_with_a_grant_is_offered_just_that():
+    desk = SampleDesk(FULL, User("vic", Role.VIEWER, frozenset({"queues.resume"})))
+    text = (await get("/queues", desk)).text
+    assert set(re.findall(r"/do/([\w.]+)", text)) == {"queues.resume"}
+
+
+async def test_filters_live_in_the_address():
+    desk = SampleDesk(FULL)
+    text = (
+        await get(f"/jobs?state=dead&state=ready&task=a%20b&tag=x&since=2h&lang=en&key=&before={ID}", desk)
+    ).text
+    asked = dict(desk.asked)["jobs.list"]
+    assert (asked.task, asked.tag, asked.since, asked.key, asked.before) == ("a b", ("x",), "2h", None, ID)
+    assert [state.value for state in asked.state] == ["dead", "ready"]
+    assert 'name="task" list="known-tasks" value="a b"' in text
+    assert "/jobs/export?format=csv&amp;state=dead&amp;state=ready&amp;task=a+b&amp;tag=x&amp;since=2h" in text
+
+
+async def test_what_cannot_be_meant_is_said_and_not_asked():
+    desk = SampleDesk(FULL)
+    response = await get("/jobs?state=nonsense", desk)
+    assert response.status_code == 422
+    assert "jobs.list" not in dict(desk.asked)
+
+
+async def test_names_with_slashes_and_dots_lead_to_their_pages():
+    desk = SampleDesk(FULL)
+    for name in ("a/b", "..", "x?y#z", "100%"):
+        await get(f"/queues/{quote(name, safe='')}".replace("/..", "/%2E%2E"), desk)
+    assert [asked.name for name, asked in desk.asked if name == "queues.show"] == ["a/b", "..", "x?y#z", "100%"]
+
+
+async def test_a_store_that_does_not_answer_has_a_page_too():
+    answers = FULL | {"overview.show": StoreError("no answer"), "queues.list": StoreError("no answer <b>")}
+    response = await get("/queues", SampleDesk(answers))
+    assert response.status_code == 503
+    assert "no answer &lt;b&gt;" in response.text
+
+
+async def test_the_title_tells_the_verdict():
+    title = re.search("<title>(.*)</title>", (await get("/jobs", SampleDesk(FULL))).text)
+    assert title
+    assert title[1] == "⚠ Attention: 3 findings · Jobs · Holdfast"
+
+
+async def test_pages_know_where_they_are_mounted():
+    transport = httpx.ASGITransport(sample_app(SampleDesk(FULL)), root_path="/ops/jobs")
+    async with httpx.AsyncClient(transport=transport, base_url="http://desk") as client:
+        page = Reader((await client.get("/ops/jobs/queues")).text)
+    assert page.all("body")[0]["data-at"] == "/queues"
+    assert all(each["href"].startswith(("/ops/jobs/", "#")) for each in page.all("a"))
+    assert all(each["src"].startswith("/ops/jobs/static/") for each in page.all("script"))
+
+
+async def test_what_is_typed_into_the_search_leads_to_the_job():
+    for typed, to in (
+        (ID.upper(), f"/jobs/{ID}"),
+        ("3c2d1e0f", "/jobs/3c2d1e0f"),
+        ("no such", "/jobs?text=no+such"),
+    ):
+        response = await get(f"/find?text={quote(typed)}", SampleDesk(FULL))
+        assert (response.status_code, response.headers["location"]) == (303, to)
+
+
+async def test_jobs_are_written_out_as_a_file():
+    response = await get("/jobs/export?format=csv&state=dead", SampleDesk(FULL))
+    assert response.text == "id\n1\n"
+    assert response.headers["content-disposition"] == 'attachment; filename="jobs.csv"'
+
+
+async def test_files_are_kept_for_ever_and_no_path_leads_out():
+    text = (await get("/", SampleDesk(FULL))).text
+    files = re.findall(r'"(/static/[^"]+)"', text)
+    assert len(files) == 4
+    for file in files:
+        response = await get(file, SampleDesk(FULL))
+        assert response.status_code == 200
+        assert "immutable" in response.headers["cache-control"]
+    for path in ("/static/dashboard.css", "/static/..%2Fsite.py", "/static/%2Fetc%2Fpasswd"):
+        assert (await get(path, SampleDesk(FULL))).status_code == 404
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_sign_in_page_has_the_ways_that_there_are(language):
+    texts = texts_in(language)
+    both = sign_in_page(texts, "/x", users=True, token=True, next='/"><script>', problem=NASTY)
+    assert Reader(both).open == []
+    assert "<script>" not in both.partition("</head>")[2]
+    assert both.count('action="/x/sign-in"') == 2
+    assert texts.say("sign_in.link") in sign_in_page(texts, users=False)
