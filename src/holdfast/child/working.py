@@ -115,9 +115,15 @@ class WorkingLife:
         settings = _settings(app, configure)
         backend = open_backend(settings)  # not the app's own, which a handler may close
         lifespans = await enter_lifespans(app)
-        if not configure.alone:
-            warn_of_unused_queues(app, configure.queues)
-        return cls(app, configure, channel, settings=settings, backend=backend, lifespans=lifespans, place=place)
+        try:
+            if not configure.alone:
+                warn_of_unused_queues(app, configure.queues)
+            return cls(
+                app, configure, channel, settings=settings, backend=backend, lifespans=lifespans, place=place
+            )
+        except BaseException:
+            await leave_lifespans(lifespans)
+            raise
 
     def hello(self) -> Hello:
         """Return the first word: a process that is not ours is not replaced when it is old or large."""
@@ -137,12 +143,7 @@ class WorkingLife:
             try:
                 await worker.run()
             finally:
-                if self._stays:
-                    await worker.quiet()  # its code may still run: nobody may be told otherwise
-            if app.backgrounds and not self._stays:
-                await app.background.aclose(LAST_WORK)
-            self._staged(StopStage.CLOSING, 0)
-            await asyncio.gather(leave_lifespans(self._lifespans), self._cells.close())
+                await self._tear_down()
         finally:
             if declaring is not None:
                 declaring.cancel()
@@ -151,6 +152,15 @@ class WorkingLife:
                 app.deputy = None
             if self._busy is not None:
                 self._busy.end()
+
+    async def _tear_down(self) -> None:
+        """End what the worker has used, also where it failed: a host goes on, and begins another."""
+        if self._stays:
+            await self.worker.quiet()  # its code may still run: nobody may be told otherwise
+        elif self._app.backgrounds:
+            await self._app.background.aclose(LAST_WORK)
+        self._staged(StopStage.CLOSING, 0)
+        await asyncio.gather(leave_lifespans(self._lifespans), self._cells.close())
 
 
 def folder_here() -> str:
