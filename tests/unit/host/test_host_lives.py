@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from hosting import eventually, is_gone
+from hosting import HERE, eventually, is_gone
 
 from holdfast.core.record import Kind
 from holdfast.core.states import State
@@ -217,6 +217,18 @@ def test_the_end_of_the_interpreter_stops_the_host(hosted, host_script):
     assert began(hosted, "heedful-told") == 1
     assert job.job().attempt == 0
     eventually(lambda: is_gone(beater), "the end of the beater")
+
+
+def test_hosts_of_one_process_stop_together_at_its_end(tmp_path):
+    """Each would use its grace, one after the other: the server that ends the process allows for one."""
+    said = subprocess.run(
+        [sys.executable, str(HERE / "two_hosts.py")],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "HOST_TEST_FOLDER": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert said.splitlines() == ["told together"] * 2
 
 
 def test_what_a_handler_left_behind_is_heard(hosted, host_script):
