@@ -123,7 +123,7 @@ def test_a_worker_that_fails_leaves_its_lifespans(app, monkeypatch):
         yield
         told.append("left")
 
-    async def fails_once(worker):
+    async def fails_once(_worker):
         monkeypatch.setattr(Worker, "run", works)
         raise LookupError("its loops are gone")
 

@@ -1,6 +1,7 @@
 """A process with two hosts that ends by itself; its handlers say whether both were told at the same time."""
 
 import os
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -23,7 +24,7 @@ def begin(name: str) -> None:
             time.sleep(0.01)
         with suppress(threading.BrokenBarrierError):
             both.wait(4)
-            print("told together")
+            sys.stdout.write("told together\n")
 
     Host(app).start()
     wait_for_the_other.enqueue()
