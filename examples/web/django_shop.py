@@ -15,14 +15,14 @@ from pathlib import Path
 from django.core.management import execute_from_command_line
 from django.core.wsgi import get_wsgi_application
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
-from django.urls import path
+from django.urls import include, path
 from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_POST
 from django.views.static import serve
 from jobs import app, monthly_report, shown
 
 from holdfast import JobNotFoundError
-from holdfast.health import Health
+from holdfast.host.django.health import health_urls
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "django_settings")
 PAGE = Path(__file__).with_name("page")
@@ -55,19 +55,6 @@ def look_at_stock(_: HttpRequest) -> JsonResponse:
     return JsonResponse(counts, safe=False)
 
 
-def tell_health(request: HttpRequest, look: str) -> HttpResponse:
-    """Pass on what the WSGI app about health says."""
-    response = HttpResponse()
-
-    def start(status: str, headers: list[tuple[str, str]]) -> None:
-        response.status_code = int(status.split(maxsplit=1)[0])
-        for name, value in headers:
-            response[name] = value
-
-    response.content = b"".join(health.wsgi({**request.environ, "PATH_INFO": f"/{look}"}, start))
-    return response
-
-
 urlpatterns = [
     path("months/<str:month>/report", order_report),
     path("jobs/<str:job_id>", look_at_job),
@@ -76,8 +63,7 @@ urlpatterns = [
     path("<str:name>", page),
 ]
 if token := os.environ.get("HEALTH_TOKEN"):
-    health = Health(app, token=token)
-    urlpatterns.insert(0, path("health/<str:look>", tell_health))
+    urlpatterns.insert(0, path("health/", include(health_urls(token=token))))
 
 if __name__ == "__main__":
     sys.argv[1:] = sys.argv[1:] or ["runserver", os.environ.get("PORT", "8000")]

@@ -128,6 +128,8 @@ def test_what_the_service_would_refuse_is_refused_at_once_and_no_secret_gets_int
     for words, reason in (
         (("--", "--procesess", "2"), "--processes"),
         (("--", "--url", "postgresql://me:hunter2@db/jobs"), "--env-file"),
+        (("--env", "HOLDFAST_URL=postgresql://me:hunter2@db/jobs"), "--env-file"),
+        (("--env", "SHOP KEY"), "NAME=VALUE"),
         (("--name", "a/b"), "a/b"),
         (("--user", "--run-as", "shop"), "--system"),
     ):
@@ -169,6 +171,9 @@ def test_the_app_sees_what_its_file_of_variables_says(machine):
     file.write_text('# of the shop\nSHOP_KEY="a b"\n')
     done = machine.holdfast("install", "jobs:app", "--user", "--env-file", str(file))
     assert done.returncode == 0, done.stderr
+    done = machine.holdfast("install", "jobs:app", "--user", "--env", "SHOP_KEY=a b", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert sections(machine.unit.read_text())["Service"]["Environment"] == '"SHOP_KEY=a b"'
 
 
 @pytest.mark.parametrize(

@@ -172,3 +172,14 @@ def test_who_subscribes_later_hears_what_others_did_not_want():
     late.subscribe(heard.append)
     late.emit(started())
     assert heard == [started()]
+
+
+@pytest.mark.parametrize(
+    ("level", "told"), [(Level.INFO, ["claiming", "waiting"]), (Level.DEBUG, list(events.StopStage))]
+)
+def test_of_the_stages_of_a_stop_those_are_told_that_take_a_while(narrator_at, heard, level, told):
+    """The end is told besides; who looks for more has the level DEBUG."""
+    narrator = narrator_at(level)
+    for stage in events.StopStage:
+        narrator(events.HostStopping("w", 1, stage, 1))
+    assert [event.stage for _, event in heard.told] == told

@@ -12,8 +12,10 @@ from holdfast.errors import ConfigurationError
 _OURS = str(Path(__file__).resolve().parents[1])
 
 
-def load_app(target: str, app_dir: str) -> Holdfast:
-    """Import MODULE (also from `app_dir`) and return its attribute APP."""
+def load_app(
+    target: str, app_dir: str, *, unfound: str = "run from the folder that holds it, or give --app-dir"
+) -> Holdfast:
+    """Import MODULE (also from `app_dir`) and return its attribute APP. `unfound` says what to do without one."""
     module_name, _, attribute = target.partition(":")
     if app_dir not in sys.path:
         sys.path.insert(0, app_dir)
@@ -21,7 +23,7 @@ def load_app(target: str, app_dir: str) -> Holdfast:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is not None and (module_name + ".").startswith(error.name + "."):
-            remedy = "run from the folder that holds it, or give --app-dir"
+            remedy = unfound
             if module_name.endswith(".py"):
                 remedy = f"write {module_name.removesuffix('.py')}:{attribute}"
             raise ConfigurationError(f"there is no module {module_name!r}: {remedy}") from error

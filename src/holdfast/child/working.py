@@ -117,9 +117,13 @@ class WorkingLife:
         loaded = _settings(app, configure)
         backend = open_backend(loaded.settings)  # not the app's own, which a handler may close
         lifespans = await enter_lifespans(app)
-        if not configure.alone:
-            warn_of_unused_queues(app, configure.queues)
-        return cls(app, configure, channel, loaded=loaded, backend=backend, lifespans=lifespans, place=place)
+        try:
+            if not configure.alone:
+                warn_of_unused_queues(app, configure.queues)
+            return cls(app, configure, channel, loaded=loaded, backend=backend, lifespans=lifespans, place=place)
+        except BaseException:
+            await leave_lifespans(lifespans)
+            raise
 
     def hello(self) -> Hello:
         """Return the first word: a process that is not ours is not replaced when it is old or large."""
@@ -138,12 +142,7 @@ class WorkingLife:
             try:
                 await worker.run()
             finally:
-                if self._stays:
-                    await worker.quiet()  # its code may still run: nobody may be told otherwise
-            if app.backgrounds and not self._stays:
-                await app.background.aclose(LAST_WORK)
-            self._staged(StopStage.CLOSING, 0)
-            await asyncio.gather(leave_lifespans(self._lifespans), self._cells.close())
+                await self._tear_down()
         finally:
             if declaring is not None:
                 declaring.cancel()
@@ -158,6 +157,15 @@ class WorkingLife:
         app, target = self._app, self._configure.target
         await bring_in_declared(app, target, self.settings, self.backend, self.worker)
         await keep_published(app, target, self._loaded, self.backend, self.worker)
+
+    async def _tear_down(self) -> None:
+        """End what the worker has used, also where it failed: a host goes on, and begins another."""
+        if self._stays:
+            await self.worker.quiet()  # its code may still run: nobody may be told otherwise
+        elif self._app.backgrounds:
+            await self._app.background.aclose(LAST_WORK)
+        self._staged(StopStage.CLOSING, 0)
+        await asyncio.gather(leave_lifespans(self._lifespans), self._cells.close())
 
 
 def folder_here() -> str:

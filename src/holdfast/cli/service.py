@@ -24,6 +24,7 @@ from holdfast.errors import ConfigurationError, HoldfastError
 from holdfast.settings import URL_VARIABLE, Settings
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,100}")
+_VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _SHOWN = (
     "ActiveState",
     "SubState",
@@ -39,6 +40,24 @@ def _read_name(_ctx: click.Context, _parameter: click.Parameter, value: str | No
     if value is not None and not _NAME.fullmatch(value):
         raise click.BadParameter(f"'{value}' cannot be a unit's name: use letters, digits, and any of _ . @ -")
     return value
+
+
+def _read_variables(
+    _ctx: click.Context, _parameter: click.Parameter, value: tuple[str, ...]
+) -> tuple[tuple[str, str], ...]:
+    found = tuple((name, rest) for name, _, rest in (each.partition("=") for each in value))
+    for each, (name, rest) in zip(value, found, strict=True):
+        if not (_VARIABLE.fullmatch(name) and "=" in each and rest.isprintable()):
+            raise click.BadParameter(f"'{each}' is not NAME=VALUE, in one line")
+    if URL_VARIABLE in dict(found):
+        raise _open_to_all("--env")
+    return found
+
+
+def _open_to_all(option: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"anybody can read a unit: put {URL_VARIABLE}=… in a file and name it with --env-file, instead of {option}"
+    )
 
 
 _whose_options = given(
@@ -86,6 +105,14 @@ def service() -> None:
     help="The folder it runs in, where MODULE is found.",
 )
 @click.option(
+    "--env",
+    "variables",
+    multiple=True,
+    callback=_read_variables,
+    metavar="NAME=VALUE",
+    help="A variable for it, which is no secret: anybody can read a unit.",
+)
+@click.option(
     "--env-file",
     type=click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path),
     help="Variables for it, one NAME=VALUE in a line: the place for secrets, which the unit is not.",
@@ -103,6 +130,7 @@ def install(
     name: str,
     system: bool | None,
     app_dir: Path,
+    variables: tuple[tuple[str, str], ...],
     env_file: Path | None,
     run_as: str | None,
     only_print: bool,
@@ -128,6 +156,7 @@ def install(
         system=of_system,
         grace=Settings().grace if grace is None else grace,
         user=run_as,
+        variables=variables,
         environment_file=env_file,
         subgroups=(version_of_systemd() or 0) >= KNOWS_SUBGROUPS,
     )
@@ -143,9 +172,7 @@ def _read_up(target: str, options: Sequence[str]) -> Mapping[str, Any]:
     """Return the options as `up` reads them, and refuse what it would refuse."""
     read = up.make_context("up", [target, *options]).params
     if read["url"] is not None:
-        raise ConfigurationError(
-            f"anybody can read a unit: put {URL_VARIABLE}=… in a file and name it with --env-file, instead of --url"
-        )
+        raise _open_to_all("--url")
     return read
 
 

@@ -55,8 +55,8 @@ def check_app(wanted: Service, app_dir: str) -> None:
 
 def _refused(why: str) -> ConfigurationError:
     return ConfigurationError(
-        f"the service would not start: {why}; it sees the variables of --env-file and none of this shell's, and"
-        " --no-check leaves this check out"
+        f"the service would not start: {why}; it sees the variables of --env and --env-file and none of this"
+        " shell's, and --no-check leaves this check out"
     )
 
 
@@ -66,6 +66,7 @@ def _environment(wanted: Service) -> dict[str, str]:
     if wanted.user is not None:
         user = _user(wanted.user)
         kept |= {"HOME": user.pw_dir, "USER": wanted.user, "LOGNAME": wanted.user, "SHELL": user.pw_shell}
+    kept |= dict(wanted.variables)
     return kept | ({} if wanted.environment_file is None else read_env_file(wanted.environment_file))
 
 

@@ -54,6 +54,7 @@ class Service:
     system: bool
     grace: float
     user: str | None = None
+    variables: tuple[tuple[str, str], ...] = ()
     environment_file: Path | None = None
     watchdog: int = field(default=60)
     subgroups: bool = False
@@ -81,6 +82,7 @@ class Service:
             "ExecReload=/bin/kill -HUP $MAINPID",
             f"WorkingDirectory={_escaped(str(self.folder))}",
             *([f"User={self.user}"] if self.user else []),
+            *(f"Environment={_assigned(name, value)}" for name, value in self.variables),
             *([f"EnvironmentFile={_escaped(str(self.environment_file))}"] if self.environment_file else []),
             "Restart=always",
             "RestartSec=2",
@@ -102,6 +104,12 @@ class Service:
 def _escaped(text: str) -> str:
     """Return text in which systemd finds none of its specifiers."""
     return text.replace("%", "%%")
+
+
+def _assigned(name: str, value: str) -> str:
+    """Return a variable as systemd reads it."""
+    inside = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{name}={_escaped(inside)}"'
 
 
 def _quoted(word: str) -> str:

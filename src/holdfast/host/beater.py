@@ -16,7 +16,7 @@ from random import Random
 
 from holdfast.clock import SystemClock
 from holdfast.errors import ConfigurationError, HoldfastError, StoreError
-from holdfast.events import Events, WorkerReady, WorkerStopping
+from holdfast.events import Events, WorkerReady, WorkerStopped, WorkerStopping
 from holdfast.host.adopted import LOOK_EVERY, AdoptingLauncher, HostProcess
 from holdfast.host.line import BeaterEnd
 from holdfast.host.messages import Alive, Begin, GaveUp, Left, Said, Stacks, StopAll, Taken
@@ -39,7 +39,7 @@ from holdfast.watch.records import tell_in_records
 
 ALIVE_EVERY = 1.0
 
-TOLD_BY_HOST = (WorkerReady, WorkerStopping)
+TOLD_BY_HOST = (WorkerReady, WorkerStopping, WorkerStopped)
 """Of these the host has more to tell."""
 
 SEEN_WITHIN = 1.0

@@ -11,7 +11,7 @@ import os
 import threading
 import weakref
 from contextlib import AbstractContextManager
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from enum import StrEnum
 from functools import partial
 from types import TracebackType
@@ -148,8 +148,12 @@ class Host:
         Work of `app.background` is told at the same time, and has as long.
         `grace` may be shorter than that of the host. Who calls while another does waits for it; afterwards it
         returns at once. Handlers that do not end are given back when their process is gone. A signal handler may
-        call it, also in the middle of a stop.
+        call it, also in the middle of a stop. A job that stops the host which runs it does not wait for itself: it
+        returns at once, and is told like any other.
         """
+        if (stay := self._stay) is not None and stay.runs_this():
+            _stopping(self, grace)
+            return
         with self._changing:
             stay = self._stay
             if stay is None:
@@ -270,8 +274,18 @@ def _stop_at_exit() -> None:
 
 
 def _stop_all() -> None:
-    for host in list(_RUNNING.values()):
-        host.stop()
+    """Stop them at the same time: one grace is what a server allows for all."""
+    for stopping in [_stopping(host) for host in list(_RUNNING.values())]:
+        stopping.join()
+
+
+def _stopping(host: Host, grace: Seconds | None = None) -> threading.Thread:
+    """Stop a host in a thread, where the present code is not known, and return that."""
+    stopping = threading.Thread(
+        target=Context().run, args=(host.stop, grace), name=f"{OUR_THREADS}host-stop", daemon=True
+    )
+    stopping.start()
+    return stopping
 
 
 def _forget_all() -> None:

@@ -24,7 +24,7 @@ from holdfast.supervisor.parting import Parting
 from holdfast.worker.alarm import Alarm, finest_alarm
 from holdfast.worker.channel import SocketChannel
 from holdfast.worker.lockkeeping import SupervisedLocks
-from holdfast.worker.logtail import OUR_THREADS, logged_here
+from holdfast.worker.logtail import OUR_THREADS, Logged, logged_here
 from holdfast.worker.messages import Configure, Failed
 from holdfast.worker.worker import Worker
 
@@ -54,8 +54,15 @@ class Life:
         self._working: Worker | None = None
         self._asked: float | None = None
         self._files: tuple[socket.socket, int] | None = None
-        self.running = 0
-        """Handlers that run, as far as the last stage of a stop knows."""
+
+    @property
+    def running(self) -> int:
+        """How many handlers run."""
+        return 0 if self._working is None else self._working.running
+
+    def runs(self, attempt: Logged) -> bool:
+        """Tell whether this attempt is one of those that run here."""
+        return self._working is not None and self._working.runs(attempt)
 
     def begin(self, line: int, folder_lock: int) -> None:
         """Begin on this line; the lock keeps the folder of its notes for as long as it lives."""
@@ -139,7 +146,6 @@ class Life:
             self._working.retire(self._asked)
 
     def _staged(self, stage: StopStage, running: int) -> None:
-        self.running = running
         self._app.events.emit(HostStopping(self.worker, os.getpid(), stage, running))
 
 

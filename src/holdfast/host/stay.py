@@ -40,7 +40,7 @@ from holdfast.host.messages import (
 from holdfast.host.presence import Presence
 from holdfast.host.relay import write
 from holdfast.settings import URL_VARIABLE
-from holdfast.worker.logtail import OUR_THREADS
+from holdfast.worker.logtail import OUR_THREADS, attempt_here
 from holdfast.worker.worker import FLUSH_LIMIT, LAST_WORDS
 
 log = logging.getLogger(__name__)
@@ -103,6 +103,14 @@ class Stay:
             self._over.wait(max(ends_at - time.monotonic(), GIVEN_BACK_WITHIN))
         self._presence.end()
         self._app.events.emit(HostStopped(left))
+
+    def runs_this(self) -> bool:
+        """Tell whether the present code is a handler that runs here."""
+        attempt = attempt_here.get()
+        if attempt is None:
+            return False
+        with self._changing:
+            return any(life.runs(attempt) for life in self._lives.values())
 
     def forget(self) -> None:
         """Let go of all in a forked process: it is the parent's."""

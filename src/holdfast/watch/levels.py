@@ -68,6 +68,17 @@ _LEVELS: Mapping[type[events.Event], Level] = MappingProxyType(
 )
 
 
+_WORTH_A_LINE = frozenset({events.StopStage.CLAIMING, events.StopStage.WAITING})
+"""The stages of a stop that take a while; the others follow from them."""
+
+
+def level_in(event: events.Event) -> Level:
+    """Return how much an event matters, for what it says too."""
+    if isinstance(event, events.HostStopping) and event.stage not in _WORTH_A_LINE:
+        return Level.DEBUG
+    return level_of(type(event))
+
+
 def level_of(kind: type[events.Event]) -> Level:
     """Return how much a kind of event matters; one that the table does not know is worth a line."""
     return _LEVELS.get(kind, Level.INFO)

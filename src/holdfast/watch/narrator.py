@@ -14,7 +14,7 @@ from typing import Protocol
 from holdfast import events
 from holdfast.clock import Clock
 from holdfast.watch.folding import Folded, Folding
-from holdfast.watch.levels import Level, level_of
+from holdfast.watch.levels import Level, level_in, level_of
 from holdfast.watch.summary import Tally
 
 
@@ -47,8 +47,8 @@ class Narrator:
             self._count_completion(self._tally, event)
         elif self._folding is not None and isinstance(event, events.JobEvent):
             self._fold(self._folding, event)
-        else:
-            self._tell(event, level_of(type(event)))
+        elif (level := level_in(event)) >= self._level:
+            self._tell(event, level)
 
     def tick(self) -> None:
         """Tell what was counted, where it is time to."""

@@ -14,6 +14,7 @@ OVERDUE = timedelta(seconds=10)
 """Several safety polls: who has a free place takes a due job, and starts one that it holds, long before."""
 
 _SUSPICION = "a handler may block its event loop, the store may be locked, or its clock may be behind"
+_LIMITED = "a limit or peak of its task, its queue or a gate may be reached there, which only they know; else"
 _MOST_NAMED = 3
 """So many workers are named one by one."""
 
@@ -77,8 +78,8 @@ def _line(situation: Situation) -> Obstacle:
     if overdue and not situation.ahead:
         has = "has" if len(serving) == 1 else "have"
         says = f"{who} {has} not taken it for {span(waited)}, though only {running} of {places} places run a job"
-        return Obstacle(Cause.NOT_TAKEN, f"{says}{first}", look_in_log(*serving))
-    again = f"ask again: if as many go first then, {look_in_log(*serving)}" if overdue else None
+        return Obstacle(Cause.NOT_TAKEN, f"{says}{first}", f"{_LIMITED} {look_in_log(*serving)}")
+    again = f"ask again: if as many go first then, {_LIMITED} {look_in_log(*serving)}" if overdue else None
     if taken >= places:
         says = f"{who} {'is' if len(serving) == 1 else 'are'} busy {how}{first}"
         return Obstacle(Cause.BUSY, says, again or MORE_ROOM)

@@ -1,6 +1,7 @@
 """The line between supervisor and child: a socket pair, one JSON message per line."""
 
 import asyncio
+import os
 import socket
 from contextlib import suppress
 from typing import Any
@@ -53,12 +54,22 @@ class SocketChannel:
 
     def hear_out(self) -> None:
         """Receive what was said so far and then None, whoever still keeps the other end open."""
-        with suppress(OSError):  # the other side may have hung up
-            self._writer.get_extra_info("socket").shutdown(socket.SHUT_RD)
+        hear_out(self._writer.transport)
 
     def close(self) -> None:
         """Hang up."""
         self._writer.close()
+
+
+def hear_out(transport: asyncio.BaseTransport) -> None:
+    """Let a transport hear what was said so far, and then the end, whoever still keeps the other side open.
+
+    The socket that a transport shows can be shut in asyncio's own event loop, and not in uvloop.
+    """
+    shown = transport.get_extra_info("socket")
+    if shown is not None and shown.fileno() >= 0:
+        with socket.socket(fileno=os.dup(shown.fileno())) as same, suppress(OSError):  # it may have hung up
+            same.shutdown(socket.SHUT_RD)
 
 
 def _shortened(message: Message) -> Message:

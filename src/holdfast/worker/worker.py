@@ -43,6 +43,7 @@ from holdfast.worker.gates import Gates
 from holdfast.worker.judge import broken
 from holdfast.worker.lease import Lease
 from holdfast.worker.load import Load
+from holdfast.worker.logtail import Logged
 from holdfast.worker.messages import (
     Adopt,
     Buried,
@@ -244,6 +245,15 @@ class Worker:
         return self._clock.now()
 
     @property
+    def running(self) -> int:
+        """How many attempts run; any thread may ask."""
+        return self._slots.taken
+
+    def runs(self, attempt: Logged) -> bool:
+        """Tell whether this attempt is one of those that run; any thread may ask."""
+        return attempt in self._slots.running()
+
+    @property
     def lost(self) -> bool:
         """Whether its jobs may belong to others by now."""
         return self._lease.lost
@@ -258,8 +268,12 @@ class Worker:
         ends_at = self._ports.clock.boot() + patience + grace
         if ends_at >= self._ends_at:
             return
-        self._ends_at, before = ends_at, self._ending
-        self._ending = self._group.create_task(self._end(grace, patience))  # first: what follows may fail
+        self._ends_at, before, ending = ends_at, self._ending, self._end(grace, patience)
+        try:
+            self._ending = self._group.create_task(ending)  # first: what follows may fail
+        except RuntimeError:  # it is over, or what runs it has been cancelled
+            ending.close()
+            return
         if before is None:
             self._claimer.stop()
             self._timers.close()

@@ -3,24 +3,30 @@
 # ruff: noqa: PT009, PT027 - these are tests of Django's kind
 
 import asyncio
+import json
 import os
 import sys
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest import mock
 
 from django.core.management import call_command
 from django.db import connection, transaction
-from django.test import SimpleTestCase, modify_settings, override_settings
+from django.test import RequestFactory, SimpleTestCase, modify_settings, override_settings
 from django_tasks import task_backends
 
 from djshop import shop_tasks as tasks
 from djshop.jobs import app, elsewhere, finds_a_connection, finds_a_connection_in_async_code
 from holdfast import ConfigurationError
 from holdfast.child.lifespan import enter_lifespans, leave_lifespans
+from holdfast.host import Host
+from holdfast.host.django import embedded
 from holdfast.host.django.apps import HoldfastConfig
 from holdfast.host.django.checks import check_settings
 from holdfast.host.django.configured import TARGET, app_of, configured
+from holdfast.host.django.health import health_urls
 from holdfast.host.django.management.commands.holdfast import filled_in, project_folder
 from holdfast.host.django.tasks import HoldfastBackend
 
@@ -51,7 +57,7 @@ class TestSettings(SimpleTestCase):
             ({**good, "EMBEDED": True}, "E002", "no key 'EMBEDED'", "did you mean 'EMBEDDED'?"),
             ({}, "E003", "must be 'MODULE:APP', not None", "shop.jobs:app"),
             ({"APP": "djshop.jobs"}, "E003", "not 'djshop.jobs'", "shop.jobs:app"),
-            ({"APP": "djshop.gone:app"}, "E004", "there is no module 'djshop.gone'", "MODULE:APP"),
+            ({"APP": "djshop.gone:app"}, "E004", "'djshop.gone': no folder of sys.path", "MODULE:APP"),
             ({"APP": "djshop.jobs:finds_a_connection"}, "E004", "no app named", "MODULE:APP"),
             ({**good, "EMBEDDED": "yes"}, "E005", "must be True or False, not 'yes'", "requests"),
             ({**good, "OPTIONS": 4}, "E006", "must be a dict, not 4", "concurrency"),
@@ -62,7 +68,7 @@ class TestSettings(SimpleTestCase):
                 self.assertEqual(found.id, f"holdfast.{number}")
                 self.assertIn(says, found.msg)
                 self.assertIn(remedy.strip(), found.hint)
-                if says not in {"there is no module 'djshop.gone'", "no app named", "the weight of 'mail'"}:
+                if number != "E004" and says != "the weight of 'mail'":
                     with self.assertRaises(ConfigurationError):
                         configured()
 
@@ -107,8 +113,21 @@ class TestCommand(SimpleTestCase):
         filled = [TARGET, "--app-dir", folder]
         self.assertEqual(filled_in(["worker", "--drain"]), ["worker", *filled, "--drain"])
         self.assertEqual(filled_in(["--debug", "up"]), ["--debug", "up", *filled])
+        self.assertEqual(filled_in(["schedules", "--debug", "sync"]), ["schedules", "--debug", "sync", *filled])
+        self.assertEqual(filled_in(["jobs", "files", "ID"]), ["jobs", "files", "ID"])
         self.assertEqual(filled_in(["--help"]), ["--help"])
         self.assertEqual(filled_in([]), [])
+
+    def test_a_service_has_the_app_and_the_settings(self):
+        """It has none of this shell's variables."""
+        printed = StringIO()
+        with redirect_stdout(printed), self.assertRaises(SystemExit) as ended:
+            call_command("holdfast", "service", "install", "--print", "--", "--processes", "2")
+        self.assertEqual(ended.exception.code, 0)
+        unit = printed.getvalue().splitlines()
+        self.assertIn(f"up {TARGET} --processes 2", next(line for line in unit if line.startswith("ExecStart=")))
+        self.assertIn('Environment="DJANGO_SETTINGS_MODULE=djshop.settings"', unit)
+        self.assertIn(f"WorkingDirectory={project_folder()}", unit)
 
     def test_the_store_is_filled_in(self):
         with mock.patch.dict(os.environ):
@@ -126,6 +145,29 @@ class TestCommand(SimpleTestCase):
             for module in ("plainly", "deep.er.base", "whole.settings"):
                 with self.subTest(module), mock.patch.dict(os.environ, DJANGO_SETTINGS_MODULE=module):
                     self.assertEqual(project_folder(), folder)
+
+
+class TestHealth(SimpleTestCase):
+    databases = "__all__"
+
+    def told(self, look, token="of-a-test-and-long-enough", method="GET"):
+        [url] = health_urls(token="of-a-test-and-long-enough")
+        request = RequestFactory().generic(method, f"/ops/{look}", HTTP_AUTHORIZATION=f"Bearer {token}")
+        return url.resolve(look).func(request, look=look)
+
+    def test_it_is_told_to_who_may_ask(self):
+        self.assertEqual((self.told("livez").status_code, self.told("livez").content), (200, b'{"status":"ok"}'))
+        self.assertEqual(self.told("livez")["Cache-Control"], "no-store")
+        self.assertEqual(self.told("livez", token="guessed-and-long-enough").status_code, 401)
+        self.assertEqual(self.told("livez", method="POST").status_code, 405)
+        self.assertEqual(self.told("else/where").status_code, 404)
+
+    def test_it_is_about_the_worker_inside_this_process_if_there_is_to_be_one(self):
+        for started, checks in (([], ["store", "workers"]), ([Host(app)], ["store", "worker"])):
+            with self.subTest(started), mock.patch.object(embedded, "_started", started):
+                answer = self.told("readyz")
+                self.assertEqual(answer.status_code, 503)
+                self.assertEqual([each["check"] for each in json.loads(answer.content)["checks"]], checks)
 
 
 class TestTransactions(SimpleTestCase):

@@ -300,6 +300,30 @@ class TestTransactions(Case):
             transaction.set_rollback(True)
         self.assertEqual(tasks.add_at_once.get_result(result.id).status, TaskResultStatus.READY)
 
+    def test_without_autocommit_a_job_is_part_of_the_transaction(self):
+        """Django begins none by itself then, and its first write would be that of the job."""
+        transaction.set_autocommit(False)
+        try:
+            taken_back = tasks.add.enqueue(1)
+            transaction.rollback()
+            kept = tasks.add.enqueue(2)
+            self.assertIsNone(app.call(app.verbs.get(kept.id)))
+            self.assertEqual(tasks.add.get_result(kept.id).id, kept.id)
+            transaction.commit()
+        finally:
+            transaction.set_autocommit(True)
+        found = [app.call(app.verbs.get(each.id)) is not None for each in (taken_back, kept)]
+        self.assertEqual(found, [False, True])
+
+    def test_without_autocommit_a_job_elsewhere_is_there_at_once(self):
+        transaction.set_autocommit(False)
+        try:
+            result = task_backends["elsewhere"].enqueue(tasks.add.using(backend="elsewhere"), [1], {})
+            self.assertIsNotNone(elsewhere.call(elsewhere.verbs.get(result.id)))
+            transaction.rollback()
+        finally:
+            transaction.set_autocommit(True)
+
 
 class TestConnections(Case):
     def test_jobs_use_the_database_and_leave_no_connection_open(self):

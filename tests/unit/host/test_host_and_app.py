@@ -7,7 +7,7 @@ import pytest
 
 from holdfast import Holdfast, Life
 from holdfast.errors import BackgroundClosedError
-from holdfast.host import Host, asgi
+from holdfast.host import Host, HostState, asgi
 
 PATIENCE = 60.0
 
@@ -40,6 +40,31 @@ def test_work_in_the_background_ends_with_the_host_and_may_begin_again_with_it(a
         app.background(tidy)
     with host:
         app.background(tidy)
+
+
+def test_a_job_that_stops_its_host_does_not_wait_for_itself(app):
+    """It returns at once, in a thread and on the event loop, and its result is written within the grace of 20 s."""
+    host = Host(app)
+
+    @app.task
+    def from_a_thread() -> str:
+        host.stop()
+        return "stopped"
+
+    @app.task
+    async def from_the_loop() -> str:
+        await host.astop()
+        host.stop()
+        return "stopped"
+
+    for task in (from_a_thread, from_the_loop):
+        host.start()
+        assert host.ready(PATIENCE)
+        job = task.enqueue()
+        assert job.result(timeout=15) == "stopped"
+        host.stop()
+        assert host.state is HostState.STOPPED
+        assert job.job().attempt == 0
 
 
 async def test_an_adaptive_gate_goes_by_the_loop_that_serves(app):

@@ -10,6 +10,7 @@ from holdfast import Holdfast
 from holdfast.errors import ConfigurationError, HoldfastError
 from holdfast.events import HostReady, HostStopped, HostStopping, StopStage
 from holdfast.host import Host, HostState
+from holdfast.worker.worker import Worker
 
 NOBODY_THERE = "postgresql://nobody@127.0.0.1:1/none"
 
@@ -110,3 +111,24 @@ def test_a_required_worker_raises_what_has_to_be_put_right(app):
     with pytest.raises(ConfigurationError, match="no such shelf"):
         host.start()
     assert host.state is HostState.STOPPED
+
+
+def test_a_worker_that_fails_leaves_its_lifespans(app, monkeypatch):
+    """Another is begun in the same process: what the first had set up would be there for ever."""
+    told, works = [], Worker.run
+
+    @app.lifespan
+    async def shelf(_app):
+        told.append("entered")
+        yield
+        told.append("left")
+
+    async def fails_once(_worker):
+        monkeypatch.setattr(Worker, "run", works)
+        raise LookupError("its loops are gone")
+
+    monkeypatch.setattr(Worker, "run", fails_once)
+    with Host(app) as host:
+        eventually(lambda: told == ["entered", "left", "entered"], "another worker begins")
+        assert host.ready(60)
+    assert told == ["entered", "left"] * 2

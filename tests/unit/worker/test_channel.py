@@ -1,9 +1,10 @@
 """The line between supervisor and child: whatever is said over it, the other side can hear it."""
 
+import asyncio
 import socket
 
 from holdfast.core.incident import Trouble
-from holdfast.worker.channel import LINE_LIMIT, LONGEST_TEXT, SocketChannel
+from holdfast.worker.channel import LINE_LIMIT, LONGEST_TEXT, SocketChannel, hear_out
 from holdfast.worker.messages import Failed, Noticed, Pulse
 
 
@@ -21,3 +22,18 @@ async def test_a_word_that_is_too_long_is_cut_and_the_next_is_heard() -> None:
     assert pulse == Pulse(0.5)
     child.close()
     supervisor.close()
+
+
+def test_any_event_loop_hears_out() -> None:
+    """The sockets that uvloop shows have a number, and cannot be shut; once closed, it shows none."""
+    ours, theirs = socket.socketpair()
+
+    class Shown:
+        def fileno(self) -> int:
+            return ours.fileno()
+
+    with ours, theirs:
+        theirs.send(b"said before")
+        hear_out(asyncio.BaseTransport({"socket": Shown()}))
+        assert [ours.recv(100), ours.recv(100)] == [b"said before", b""]
+    hear_out(asyncio.BaseTransport({"socket": None}))

@@ -200,3 +200,24 @@ def test_failures_that_are_far_apart_are_forgiven() -> None:
         await running
 
     play(scenario)
+
+
+@pytest.mark.parametrize("cancelled", [True, False])
+def test_a_stop_that_comes_too_late_changes_nothing(cancelled: bool) -> None:
+    """The worker is over, or is being cancelled with its process: there is nothing left to stop."""
+
+    async def scenario() -> None:
+        stage = Stage(Holdfast("memory://"))
+        running = asyncio.ensure_future(stage.worker.run())
+        await asyncio.sleep(0)
+        if cancelled:
+            running.cancel()
+            await asyncio.sleep(0)
+        else:
+            stage.stop()
+            await running
+        stage.worker.stop(0.0)
+        await asyncio.wait([running])
+        assert running.cancelled() is cancelled
+
+    play(scenario)

@@ -92,7 +92,7 @@ def _options_of_a_host() -> list[str]:
 
 def app_of(target: str) -> Holdfast:
     """Import the app that MODULE:APP names and make it one of Django's. Raises ConfigurationError."""
-    app = load_app(target, sys.path[0])
+    app = load_app(target, sys.path[0], unfound="no folder of sys.path holds it; name it as an import does")
     if app.settings.name is None:  # not that of the TARGET which all projects have: their schedules are not one's
         app.settings = replace(app.settings, name=target)
     if with_connections not in app.lifespans:

@@ -1,11 +1,22 @@
 """The worker inside the processes that serve requests, where the settings want one."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from django.conf import settings  # type: ignore[import-untyped]
 
 from holdfast.host.django.configured import TARGET, app_of, configured
 from holdfast.host.django.declared import declare_backends
+
+if TYPE_CHECKING:
+    from holdfast.host.host import Host
+
+_started: "list[Host]" = []
+
+
+def embedded_host() -> "Host | None":
+    """Return the host inside this process, if the settings want one and it is a process that may serve."""
+    return _started[0] if _started else None
 
 
 def start_embedded() -> None:
@@ -28,4 +39,6 @@ def start_embedded() -> None:
     checked = configured()
     app = app_of(checked.target)
     declare_backends(app)
-    start_if_serving(Host(app, target=TARGET, **checked.options), decision)
+    host = Host(app, target=TARGET, **checked.options)
+    start_if_serving(host, decision)
+    _started[:] = [host]

@@ -11,6 +11,24 @@ _KNOWN: WeakKeyDictionary[Holdfast, dict[tuple[str, str], bool]] = WeakKeyDictio
 _LOOKING = Lock()
 
 
+def in_transaction(connection: Any) -> bool:
+    """Tell whether what is written through a connection waits for a commit.
+
+    It does in an atomic block, and with autocommit off. A connection that nobody has used is not opened to see.
+    """
+    unused = connection.connection is None
+    commits = connection.settings_dict["AUTOCOMMIT"] if unused else connection.autocommit
+    return bool(connection.in_atomic_block or not commits)
+
+
+def begun(connection: Any) -> Any:
+    """Return a connection whose transaction is open: SQLite's begins only with a write where autocommit is off."""
+    connection.ensure_connection()
+    if connection.vendor == "sqlite" and not connection.connection.in_transaction:
+        connection._start_transaction_under_autocommit()  # noqa: SLF001 - in the mode that the settings say
+    return connection
+
+
 def can_join(app: Holdfast, connection: Any) -> bool:
     """Tell whether jobs of this app can be part of the transaction that is open on a connection of Django's.
 

@@ -23,7 +23,7 @@ from holdfast.host.django.interface import (
     TaskResultStatus,
     task_enqueued,
 )
-from holdfast.host.django.joining import can_join
+from holdfast.host.django.joining import begun, can_join, in_transaction
 from holdfast.host.django.results import Call, change, result_of
 from holdfast.host.django.runner import Runners, runners_of
 from holdfast.ids import new_job_id
@@ -91,8 +91,9 @@ class HoldfastBackend(BaseTaskBackend):  # type: ignore[misc]
     def enqueue(self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Enqueue a task, and return its TaskResult.
 
-        In an atomic block on the jobs' own database the job is part of the transaction. On any other it is
-        enqueued after the commit, or at once where ENQUEUE_ON_COMMIT is False.
+        In an atomic block on the jobs' own database, or there with autocommit off, the job is part of the
+        transaction. Of an atomic block on any other it is enqueued after the commit, or at once where
+        ENQUEUE_ON_COMMIT is False.
         """
         self.validate_task(task)
         result = TaskResult(
@@ -110,11 +111,11 @@ class HoldfastBackend(BaseTaskBackend):  # type: ignore[misc]
             worker_ids=[],
         )
         connection = connections[self._database]
-        if not connection.in_atomic_block:
+        if not in_transaction(connection):
             self._store(result)
-        elif can_join(self.app, connection):
+        elif can_join(self.app, begun(connection)):
             self._store(result, connection)
-        elif self.enqueue_on_commit:
+        elif self.enqueue_on_commit and connection.in_atomic_block:  # else Django tells nobody of a commit
             self._bound(result).request((self._call(result),), {})  # what cannot be stored is refused now
             transaction.on_commit(partial(self._store, result), using=self._database)
         else:
@@ -179,7 +180,7 @@ class HoldfastBackend(BaseTaskBackend):  # type: ignore[misc]
         """Return a job and its history; also one that only the open transaction knows of."""
         connection = connections[self._database]
         found = self._read(job_id)
-        if found is None and connection.in_atomic_block and can_join(self.app, connection):
+        if found is None and in_transaction(connection) and can_join(self.app, begun(connection)):
             return self._read(job_id, connection)
         return found
 

@@ -21,6 +21,7 @@ from typing import IO
 
 import msgspec
 
+from holdfast.worker.channel import hear_out
 from holdfast.worker.isolated.cgroup import CellGroup
 from holdfast.worker.isolated.memory import descendants, resident, taken_together
 from holdfast.worker.isolated.messages import Frames, FromCell, ToCell, framed
@@ -208,8 +209,7 @@ class Cell:
     def _buried(self, end: End) -> None:
         self._process.returncode = -end.signal or end.code or 0
         self._end = end
-        with contextlib.suppress(OSError):  # it has hung up itself
-            self._transport.get_extra_info("socket").shutdown(socket.SHUT_RD)
+        hear_out(self._transport)
         self._let_be_gone()
 
     def hung_up(self) -> None:

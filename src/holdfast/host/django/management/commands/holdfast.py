@@ -8,12 +8,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import click
 from django.conf import settings  # type: ignore[import-untyped]
 from django.core.management.base import BaseCommand, CommandError, CommandParser  # type: ignore[import-untyped]
 
 from holdfast.cli.main import cli
 from holdfast.errors import ConfigurationError
 from holdfast.host.django.configured import TARGET, app_of, configured
+
+_SETTINGS = "DJANGO_SETTINGS_MODULE"
 
 
 class Command(BaseCommand):  # type: ignore[misc]
@@ -48,12 +51,16 @@ class Command(BaseCommand):  # type: ignore[misc]
 
 def filled_in(words: Sequence[str]) -> list[str]:
     """Return the words with the app, for commands that take one; others find their store in the environment."""
-    at = next((index for index, word in enumerate(words) if not word.startswith("-")), None)
-    if at is None or words[at] not in cli.commands:
+    at, command = _command_in(words)
+    if command is cli:
         return list(words)
-    if any(parameter.name == "target" for parameter in cli.commands[words[at]].params):
+    takes = {parameter.name: parameter for parameter in command.params}
+    if isinstance(takes.get("target"), click.Argument):
         configured()  # what is wrong is said here, not by a child
-        return [*words[: at + 1], TARGET, "--app-dir", project_folder(), *words[at + 1 :]]
+        filled = [TARGET, "--app-dir", project_folder()]
+        if "variables" in takes:  # of a service, which has none of this shell's
+            filled += ["--env", f"{_SETTINGS}={_settings_module()}"]
+        return [*words[: at + 1], *filled, *words[at + 1 :]]
     said = app_of(configured().target).settings
     os.environ["HOLDFAST_URL"] = said.url
     if said.namespace is not None:
@@ -61,9 +68,26 @@ def filled_in(words: Sequence[str]) -> list[str]:
     return list(words)
 
 
+def _command_in(words: Sequence[str]) -> tuple[int, click.Command]:
+    """Return the command that the words name, and which of them is the last of its name; groups have no values."""
+    command: click.Command = cli
+    last = -1
+    for at, word in enumerate(words):
+        if not word.startswith("-"):
+            found = command.commands.get(word) if isinstance(command, click.Group) else None
+            if found is None:
+                break
+            last, command = at, found
+    return last, command
+
+
+def _settings_module() -> str:
+    return os.environ.get(_SETTINGS) or str(settings.SETTINGS_MODULE)
+
+
 def project_folder() -> str:
     """Return the folder from which the settings are imported: worker processes have to look there, too."""
-    name = os.environ.get("DJANGO_SETTINGS_MODULE", settings.SETTINGS_MODULE)
+    name = _settings_module()
     file = Path(import_module(name).__file__ or "")
     package = file.parent if file.stem != "__init__" else file.parent.parent
     return str(package.parents[name.count(".") - 1] if "." in name else package)
