@@ -53,6 +53,7 @@ class Sizes:
     rounds: int
     latencies: int
     peers: bool
+    only: frozenset[str]
 
 
 def main() -> None:
@@ -62,6 +63,10 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=30_000, help="jobs of the fast disciplines (default 30,000)")
     parser.add_argument("--rounds", type=int, default=5, help="rounds in which all take turns (default 5)")
     parser.add_argument("--latencies", type=int, default=200, help="jobs to measure latencies by, in one round")
+    names = sorted(FUNCTIONS.values())
+    parser.add_argument(
+        "--only", action="append", choices=names, help="measure this discipline alone, or with others"
+    )
     parser.add_argument("--no-peers", action="store_true", help="measure Holdfast and the floor alone")
     parser.add_argument("--idle", type=int, default=10, metavar="SECONDS", help="how long to watch an idle worker")
     parser.add_argument("--json", action="store_true", help="print one object of figures")
@@ -69,7 +74,9 @@ def main() -> None:
     unknown = set(options.stores) - FIELDS.keys()
     if unknown:
         parser.error(f"no store is called {unknown.pop()}: choose from {', '.join(FIELDS)}")
-    sizes = Sizes(options.jobs, options.rounds, options.latencies, not options.no_peers)
+    sizes = Sizes(
+        options.jobs, options.rounds, options.latencies, not options.no_peers, frozenset(options.only or names)
+    )
     with Progress(console=Console(stderr=True), transient=True) as progress:
         stores = [_compete(FIELDS[name], sizes, options.idle, progress) for name in options.stores or FIELDS]
         imports = import_time(min(MOST_IMPORTS, 2 * sizes.rounds + 1))
@@ -89,6 +96,7 @@ def _compete(field: Field, sizes: Sizes, idle: int, progress: Progress) -> dict[
         for contender in field.contenders
         if sizes.peers or not contender.is_peer
         for discipline in contender.disciplines
+        if FUNCTIONS[discipline] in sizes.only
     ]
     latencies = [entry for entry in entries if entry[0] not in RATES]
     rates = [entry for entry in entries if entry[0] in RATES]

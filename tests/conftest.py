@@ -162,6 +162,13 @@ def emptied_url(shared_postgres: str, emptied_schema: Schema) -> str:
     return with_query(shared_postgres, schema=emptied_schema.name)
 
 
+@pytest.fixture
+def emptied_pgbouncer_url(shared_pgbouncer: PgBouncer, emptied_schema: Schema) -> str:
+    """Give the same through PgBouncer in transaction mode."""
+    emptied_schema.empty()
+    return shared_pgbouncer.url(schema=emptied_schema.name, pooler="transaction")
+
+
 @pytest.fixture(scope="session")
 def emptied_schema(shared_postgres: str) -> Iterator[Schema]:
     """Give a schema with the store's tables for tests that follow each other quickly: `empty()` comes first."""

@@ -1,9 +1,11 @@
 """An empty store of each kind, on a clock that the test moves."""
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
@@ -26,7 +28,7 @@ def open_sqlite(_: pytest.FixtureRequest, folder: Path, clock: Clock) -> Backend
 
 
 def open_postgres(request: pytest.FixtureRequest, _: Path, clock: Clock) -> Backend:
-    return _postgres(_emptied(request, request.getfixturevalue("shared_postgres")), clock)
+    return _heir(_emptied(request, request.getfixturevalue("shared_postgres")), clock)
 
 
 def open_pgbouncer(request: pytest.FixtureRequest, _: Path, clock: Clock) -> Backend:
@@ -75,6 +77,31 @@ def _postgres(url: str, clock: Clock | None) -> Backend:
     from holdfast.store.postgres.backend import PostgresBackend  # noqa: PLC0415 - most tests need no such store
 
     return PostgresBackend(url, clock=clock)
+
+
+def _heir(url: str, clock: Clock) -> Backend:
+    """Open a store that takes over the idle connections of the last one: to connect takes longer than most tests.
+
+    All that it knows of jobs and of the server is its own.
+    """
+    from holdfast.store.postgres.backend import PostgresBackend  # noqa: PLC0415 - most tests need no such store
+
+    class Heir(PostgresBackend):
+        def close(self) -> None:
+            left = self._engine()._jobs._idle
+            _idle.setdefault(url, deque()).extend(left)
+            left.clear()
+            super().close()
+
+    backend = Heir(url, clock=clock)
+    engine = backend._engine()
+    engine._prepared = bool(_idle.get(url))
+    engine._jobs._idle.extend(_idle.pop(url, ()))
+    return backend
+
+
+_idle: dict[str, deque[Any]] = {}
+"""Connections to each URL that nobody uses."""
 
 
 def _redis(url: str, clock: Clock) -> Backend:

@@ -17,31 +17,41 @@ PARTS = {"conformance": 1, "unit": 5, "acceptance": 13}
 HERE = Path(__file__).parent
 
 LONG = {
-    "unit/postgres": 105,
-    "conformance": 90,
+    "unit/postgres": 65,
+    "conformance": 60,
     "acceptance/test_docs.py": 65,
     "acceptance/test_isolation.py": 50,
     "unit/worker": 50,
-    "acceptance/test_kill_storm.py": 40,
-    "acceptance/test_one_fire.py": 40,
     "acceptance/test_outages.py": 40,
     "unit/postgres/joined": 35,
     "acceptance/test_bench.py": 30,
-    "acceptance/test_game.py": 30,
-    "acceptance/test_simulator.py": 30,
-    "acceptance/test_long_steps.py": 25,
-    "acceptance/test_long_waits.py": 25,
+    "acceptance/test_one_fire.py": 30,
+    "acceptance/test_game.py": 25,
+    "acceptance/test_simulator.py": 25,
+    "acceptance/test_host_servers.py": 25,
     "acceptance/test_long_locks.py": 20,
-    "acceptance/test_recycling.py": 20,
     "acceptance/test_long_views.py": 20,
     "unit/cli": 20,
     "unit/redis": 20,
     "unit/sqlite": 20,
-    "acceptance/test_schedules_simulated.py": 15,
+    "acceptance/test_kill_storm.py": 15,
+    "acceptance/test_long_checkpoints.py": 15,
+    "acceptance/test_long_steps.py": 15,
+    "acceptance/test_long_waits.py": 15,
+    "acceptance/test_lost_reply.py": 15,
+    "acceptance/test_recycling.py": 15,
+    "acceptance/test_windows_of_a_fleet.py": 15,
+    "acceptance/test_health.py": 12,
+    "acceptance/test_logs.py": 12,
+    "acceptance/test_signals.py": 12,
+    "acceptance/test_worker_start_errors.py": 12,
+    "acceptance/test_check.py": 10,
+    "acceptance/test_deaths.py": 10,
+    "acceptance/test_service.py": 10,
 }
 """About how many seconds of a core each takes."""
 
-BRIEF = 8
+BRIEF = 6
 """And each of all others."""
 
 PYTEST = [sys.executable, "-m", "pytest"]

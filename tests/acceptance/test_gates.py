@@ -31,7 +31,7 @@ from holdfast.testing.simulator.story import SETTINGS, Story
 from holdfast.testing.simulator.world import World
 from holdfast.worker.gates import Gate, Gates
 
-SEEDS = range(300 if os.environ.get("HOLDFAST_PROVE") else 12)
+SEEDS = range(300 if os.environ.get("HOLDFAST_PROVE") else 6)
 KINDS = {"task": ("scan",), "gate": ("copy", "move"), "queue": ("send",)}
 EACH = 2 * LIMIT + 1
 

@@ -51,7 +51,7 @@ def test_kill_tree(fleet):
 
 
 @pytest.mark.parametrize(
-    "fleet_on_each_store", sizes(short=["postgres", "redis"], full=["sqlite", "postgres", "redis"]), indirect=True
+    "fleet_on_each_store", sizes(short=["redis"], full=["sqlite", "postgres", "redis"]), indirect=True
 )
 def test_kill_child(fleet):
     """Children alone die by `kill -9`: each job completes, and nobody pays for what another may have done."""

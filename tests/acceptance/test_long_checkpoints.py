@@ -72,9 +72,12 @@ class Watched:
         return counted.total() - self.rows
 
 
-@pytest.mark.parametrize(
-    ("store", "task"), [("sqlite", "import_rows"), ("postgres", "aimport_rows"), ("redis", "import_rows")]
-)
+KILLED = [("sqlite", "import_rows"), ("postgres", "aimport_rows"), ("redis", "import_rows")]
+STOPPED = [("sqlite", "import_isolated"), ("redis", "aimport_rows"), ("postgres", "import_rows")]
+"""Between them, the first two of each are on all stores, with all kinds of handlers."""
+
+
+@pytest.mark.parametrize(("store", "task"), sizes(short=KILLED[:2], full=KILLED))
 def test_few_items_are_repeated_after_kill_9(fleet, task, measured):
     """Whole workers die, and children alone; at most `every` items are done again for each."""
     trees = fleet.start_workers(2, **OPTIONS)
@@ -100,9 +103,7 @@ def test_few_items_are_repeated_after_kill_9(fleet, task, measured):
     measured(f"{ROWS:,} items, {KILLS} kills: {repeated:,} items done again")
 
 
-@pytest.mark.parametrize(
-    ("store", "task"), [("sqlite", "import_isolated"), ("postgres", "import_rows"), ("redis", "aimport_rows")]
-)
+@pytest.mark.parametrize(("store", "task"), sizes(short=STOPPED[:2], full=STOPPED))
 def test_no_item_is_repeated_after_a_stop(fleet, task):
     """However often its worker is told to end, and it charges nothing; `jobs show` knows how far it is."""
     watched = Watched(fleet, task)

@@ -79,7 +79,7 @@ def check(fleet, jobs):
         assert fleet.app.handle(job).result(timeout=1) == list(STEPS)
 
 
-@pytest.mark.parametrize("fleet", sizes(short=["sqlite", "postgres"], full=STORES), indirect=True)
+@pytest.mark.parametrize("fleet", sizes(short=["postgres"], full=STORES), indirect=True)
 def test_every_step_of_an_order_takes_effect_once_whatever_dies(fleet, measured):
     jobs = [fleet.enqueue("order") for _ in range(BACKLOG)]
     steady = fleet.start(concurrency=2)  # somebody has to live for a lease, to bury the others

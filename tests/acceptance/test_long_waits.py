@@ -54,6 +54,7 @@ def waits(fleet, job):
     return fleet.job(job)
 
 
+@pytest.mark.parametrize("store", sizes(short=["postgres"], full=STORES), indirect=True)
 @pytest.mark.parametrize("task", sizes(short=["approve"], full=["approve", "approve_async"]))
 def test_a_job_waits_three_times_over_kills_and_restarts(fleet_on, store, task):
     """One slot is enough for it and for others; signals may come while nobody works, and no attempt is charged.

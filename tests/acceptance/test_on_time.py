@@ -52,7 +52,7 @@ def in_seconds(*seconds: float) -> list[datetime]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("store", ["sqlite", "postgres", "redis"])
+@pytest.mark.parametrize("store", sizes(short=["sqlite", "redis"], full=["sqlite", "postgres", "redis"]))
 def test_on_time(store, request, tmp_path, fleet_on, measured):
     """None early, none late, and claims are fewer than the seconds over which the jobs are due."""
     url = f"sqlite:///{tmp_path}/jobs.db" if store == "sqlite" else request.getfixturevalue(f"{store}_url")

@@ -84,7 +84,7 @@ def last_moment():
 
 
 @pytest.mark.parametrize(
-    "fleet_on_each_store", sizes(short=["sqlite", "postgres"], full=["sqlite", "postgres", "redis"]), indirect=True
+    "fleet_on_each_store", sizes(short=["sqlite"], full=["sqlite", "postgres", "redis"]), indirect=True
 )
 def test_five_workers_and_a_rolling_deploy(ticking):
     """Old and new workers overlap, and an old one that starts late undoes nothing."""

@@ -79,6 +79,7 @@ def rates(fleet, since, until, window):
     return len(ends) / (until - since), min(counts) / window
 
 
+@pytest.mark.parametrize("fleet", sizes(short=["postgres"], full=["sqlite", "postgres"]), indirect=True)
 def test_recycling_under_load(fleet, measured):
     """Jobs flow while children are replaced again and again: none is lost, none burns an attempt, at no moment is
     there none that works, and the rate hardly sinks."""

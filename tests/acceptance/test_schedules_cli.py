@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from fleet import wait_until
+from fleet import sizes, wait_until
 
 from holdfast.core.states import State
 
@@ -24,6 +24,9 @@ def completed(fleet, name):
     return fleet.holdfast_json("jobs", "list", "--schedule", name, "--state", "completed", "--limit", "500")
 
 
+@pytest.mark.parametrize(
+    "fleet_on_each_store", sizes(short=["postgres"], full=["sqlite", "postgres", "redis"]), indirect=True
+)
 def test_a_schedule_is_made_changed_stopped_and_forgotten(fleet):
     """Each command is heeded by the worker that runs, and what became of each time is told."""
     arguments = ("--kwarg", "seconds=0.0", "--overlap", "allow", "--misfire", "all")
@@ -69,6 +72,9 @@ def open_jobs(fleet):
     return [job for job in fleet.jobs() if job.state not in {State.COMPLETED, State.CANCELLED}]
 
 
+@pytest.mark.parametrize(
+    "fleet_on_each_store", sizes(short=["sqlite"], full=["sqlite", "postgres", "redis"]), indirect=True
+)
 def test_a_backfill_runs_each_time_of_the_past_once(fleet):
     """Jobs for the planned times of a range run at once, each with its own time; a second backfill adds none."""
     schedules(fleet, "create", "hourly", "nap", "--cron", "@hourly", "--kwarg", "seconds=0.0", "--overlap", "allow")

@@ -28,7 +28,7 @@ from holdfast.testing.simulator.run import _sweep
 from holdfast.testing.simulator.story import SETTINGS, Story
 from holdfast.testing.simulator.world import World
 
-SEEDS = range(400 if os.environ.get("HOLDFAST_PROVE") else 8)
+SEEDS = range(400 if os.environ.get("HOLDFAST_PROVE") else 4)
 EVERY = timedelta(seconds=20)
 RULE = Every(EVERY, anchored=True, misfire="all", catch_up_window=None, catch_up_limit=10_000, overlap="allow")
 AHEAD = timedelta(seconds=SETTINGS.look_ahead)

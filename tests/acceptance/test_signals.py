@@ -19,6 +19,9 @@ def fleet(fleet_on_each_store):
     return fleet_on_each_store
 
 
+@pytest.mark.parametrize(
+    "fleet_on_each_store", sizes(short=["sqlite"], full=["sqlite", "postgres", "redis"]), indirect=True
+)
 @pytest.mark.timeout(sizes(short=120, full=600))
 def test_sigstop_past_lease(fleet):
     """A worker stopped past its lease starts nothing stale when it goes on: its work was done elsewhere, its late
@@ -87,9 +90,12 @@ def test_sigstop_past_lease_of_the_supervisor_alone(fleet):
         assert (done.worker, done.fence, done.attempt, done.crashes) == (worker.info.id, 1, 0, 0)
 
 
+MORE_GRACE = [("sqlite", "nap"), ("redis", "nap_in_thread")]
+
+
 @pytest.mark.parametrize(
     ("fleet_on_each_store", "task"),
-    [("sqlite", "nap"), ("sqlite", "nap_in_thread"), ("postgres", "nap"), ("redis", "nap_in_thread")],
+    [("sqlite", "nap_in_thread"), ("postgres", "nap"), *sizes(short=[], full=MORE_GRACE)],
     indirect=["fleet_on_each_store"],
 )
 def test_sigterm_grace(fleet, task):

@@ -16,7 +16,7 @@ from holdfast.testing.simulator.mutants import MUTANTS
 from holdfast.testing.simulator.run import run_seed
 
 PROVE = bool(os.environ.get("HOLDFAST_PROVE"))
-SEEDS = 2000 if PROVE else 8
+SEEDS = 2000 if PROVE else 4
 
 pytestmark = pytest.mark.timeout(3600 if PROVE else 400)
 

@@ -17,6 +17,9 @@ STOPS_WITHIN = 15.0
 """Seconds beyond the grace after which systemd ends what is left; a stop takes about half of them."""
 
 
+@pytest.mark.parametrize(
+    "fleet_on_each_store", sizes(short=["sqlite"], full=["sqlite", "postgres", "redis"]), indirect=True
+)
 def test_gil_hog_keeps_claim(fleet_on_each_store):
     """A handler that holds the interpreter for three leases keeps its claim: it runs once and is not charged."""
     fleet = fleet_on_each_store

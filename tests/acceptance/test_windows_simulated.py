@@ -24,7 +24,7 @@ from holdfast.testing.simulator.watching import Seen
 from holdfast.testing.simulator.world import World
 from holdfast.worker.closures import Closures
 
-SEEDS = range(400 if os.environ.get("HOLDFAST_PROVE") else 12)
+SEEDS = range(400 if os.environ.get("HOLDFAST_PROVE") else 6)
 MINUTES = range(10)
 
 

@@ -65,6 +65,7 @@ def lateness(handles, wrong_by):
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.parametrize("shop", sizes(short=["redis"], full=["postgres", "redis"]), indirect=True)
 @pytest.mark.parametrize("wrong_by", sizes(short=[WRONG_BY], full=[-WRONG_BY, WRONG_BY]))
 def test_a_clock_that_is_wrong(shop, wrong_by, measured):
     """Jobs that are claimed ahead wait for their time as the store tells it."""
@@ -77,6 +78,7 @@ def test_a_clock_that_is_wrong(shop, wrong_by, measured):
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.parametrize("shop", sizes(short=["postgres"], full=["postgres", "redis"]), indirect=True)
 @pytest.mark.parametrize("step", sizes(short=[-WRONG_BY], full=[-WRONG_BY, WRONG_BY]))
 def test_a_clock_that_is_set_while_jobs_are_held(shop, step, measured):
     """The worker holds them already; that its clock is set changes nothing, neither then nor for those after."""

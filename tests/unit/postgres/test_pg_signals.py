@@ -19,7 +19,7 @@ HOUR = timedelta(hours=1)
 GO = signal_reason("go")
 
 
-@pytest.fixture(params=["postgres_url", "pgbouncer_url"])
+@pytest.fixture(params=["emptied_url", "emptied_pgbouncer_url"])
 def crossing(request):
     with closing(Crossing(request.getfixturevalue(request.param))) as crossing:
         yield crossing
@@ -224,6 +224,7 @@ def test_more_than_one_statement_takes(crossing, monkeypatch):
 # -- what others pay for it ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("crossing", ["emptied_url"], indirect=True)
 @pytest.mark.parametrize("move", sorted(ENDINGS))
 @pytest.mark.parametrize("reason", [None, SLEEPING, GO])
 def test_only_who_waits_for_a_signal_looks_for_one(crossing, move, reason):
