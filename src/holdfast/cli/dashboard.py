@@ -37,7 +37,10 @@ _NEEDED = ("starlette", "uvicorn", "jinja2", "argon2")
 @app_dir_option
 @click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Where to listen.")
 @click.option(
-    "--port", type=click.IntRange(0, 65_535), metavar="N", help="On which port.  [default: 8080, or one that is free]"
+    "--port",
+    type=click.IntRange(0, 65_535),
+    metavar="N",
+    help="On which port.  [default: 8080, or one that is free]",
 )
 @click.option("--users", type=click.Path(dir_okay=False), metavar="FILE", help="Who may sign in with a password.")
 @token_file_option
@@ -45,12 +48,18 @@ _NEEDED = ("starlette", "uvicorn", "jinja2", "argon2")
     "--allow", multiple=True, metavar="CIDR", help="Who may come, by their address; may be given several times."
 )
 @click.option(
-    "--name", "names", multiple=True, metavar="HOST", help="A name by which it is reached, besides this machine's own."
+    "--name",
+    "names",
+    multiple=True,
+    metavar="HOST",
+    help="A name by which it is reached, besides this machine's own.",
 )
 @click.option("--proxy", "proxies", multiple=True, metavar="CIDR", help="A proxy whose X-Forwarded headers count.")
 @click.option("--prefix", default="", metavar="/PATH", help="Below which path it is.")
 @click.option("--read-only", is_flag=True, help="Show, and let nobody change anything.")
-@click.option("--add-user", metavar="NAME", help="Add somebody to the --users file, or change the password; and end.")
+@click.option(
+    "--add-user", metavar="NAME", help="Add somebody to the --users file, or change the password; and end."
+)
 @click.option("--role", type=click.Choice(_ROLES), default="viewer", help="What --add-user may do.")
 @about_a_store
 def dashboard(

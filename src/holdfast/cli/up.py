@@ -24,7 +24,9 @@ from holdfast.supervisor.options import WorkerOptions
     )
 )
 @worker_options
-@click.option("--dashboard/--no-dashboard", default=None, help="With the dashboard, on this machine.  [default: with]")
+@click.option(
+    "--dashboard/--no-dashboard", default=None, help="With the dashboard, on this machine.  [default: with]"
+)
 @click.option(
     "--dashboard-port",
     type=click.IntRange(0, 65_535),

@@ -101,7 +101,9 @@ def end_with_starter(end: Callable[[], None]) -> None:
     """In the process itself: call `end` when whoever started it is gone. One that was started by hand stays."""
     number = os.environ.pop(STAYS_WITH, None)
     if number is not None:
-        threading.Thread(target=_wait_for_end, args=(int(number), end), name="holdfast-starter", daemon=True).start()
+        threading.Thread(
+            target=_wait_for_end, args=(int(number), end), name="holdfast-starter", daemon=True
+        ).start()
 
 
 def _wait_for_end(number: int, end: Callable[[], None]) -> None:

@@ -84,7 +84,9 @@ class Doorway:
             return await self._sign_in(request, base)
         if "once" in request.query_params:
             found = self._entrance.sign_in_by_link(request)
-            return self._page(request, base, found) if isinstance(found, Refusal) else _go(f"{base}/", found.cookies)
+            return (
+                self._page(request, base, found) if isinstance(found, Refusal) else _go(f"{base}/", found.cookies)
+            )
         return self._page(request, base)
 
     async def _sign_in(self, request: Request, base: str) -> Response:
