@@ -7,12 +7,12 @@ from typing import Any
 import click
 
 from holdfast.cli.output import Column, cut, number
-from holdfast.cli.typed import read_span
 from holdfast.figures.reading import read_figures
 from holdfast.figures.series import Figures, Series
 from holdfast.store.backend import Backend
 from holdfast.store.errand import run_errand
 from holdfast.store.protocol import ask_time
+from holdfast.watch.spans import read_span
 from holdfast.words import span
 
 LONGEST = timedelta(days=30)
