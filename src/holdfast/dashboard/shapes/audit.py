@@ -7,13 +7,13 @@ import msgspec
 
 from holdfast.dashboard.shapes.words import Asks, Limit, Told, Word
 
-_PLACE = msgspec.Meta(extra_json_schema={"pattern": r"^(|[0-9]{1,9}\.[0-9]{1,3})$"})
+Place = Annotated[str, msgspec.Meta(max_length=20, extra_json_schema={"pattern": r"^(|[0-9]{1,9}\.[0-9]{1,3})$"})]
 
 
 class AuditAsked(Asks, frozen=True, kw_only=True):
     """One page of what was done, the newest first; `before` is the `next` of the page before."""
 
-    before: Annotated[Word, _PLACE] | None = None
+    before: Place | None = None
     who: Word | None = None
     what: Word | None = None
     limit: Limit = 50

@@ -10,12 +10,16 @@ Word = Annotated[str, msgspec.Meta(max_length=200, pattern=r"^[^\x00]*$")]
 Text = Annotated[str, msgspec.Meta(max_length=2_000, pattern=r"^[^\x00]*$")]
 """A sentence or two."""
 
-_SPAN = r"([0-9]{1,6}(\.[0-9]{1,3})? ?(ms|s|min|m|h|d|w) ?){1,4}"
+_NUMBER = r"[0-9]{1,6}(\.[0-9]{1,3})?"
+_SPAN = rf"({_NUMBER} ?(ms|s|min|m|h|d|w) ?)+"
 _DAY = r"20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])"
 _DATE = rf"{_DAY}T([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?(Z|[+-]0[0-9]:00)"
 
 When = Annotated[
-    str, msgspec.Meta(max_length=64, extra_json_schema={"pattern": f"^(|now|{_SPAN}|{_DATE})$", "examples": ["2h"]})
+    str,
+    msgspec.Meta(
+        max_length=64, extra_json_schema={"pattern": f"^(|now|{_NUMBER}|{_SPAN}|{_DATE})$", "examples": ["2h"]}
+    ),
 ]
 """A moment: a date with its zone, or a span such as 2h; `reading.moments` says in words what is wrong with one."""
 
