@@ -33,7 +33,7 @@ def asked_by_fields(kind: type[Asked], fields: Iterable[tuple[str, str]]) -> Ask
         elif name in values:
             raise WrongRequestError(f"{name}: given more than once")
         else:
-            values[name] = read_json(text, name) if isinstance(meant, _AS_JSON) else text
+            values[name] = read_json(text, name) if isinstance(meant, _AS_JSON) else _text(name, text, meant)
     return _convert(kind, values, strict=False)
 
 
@@ -44,7 +44,14 @@ def asked_by_json(kind: type[Asked], body: bytes, named: Mapping[str, str]) -> A
         raise WrongRequestError("the body: a JSON object is needed")
     if doubled := said.keys() & named.keys():
         raise WrongRequestError(f"{', '.join(sorted(doubled))}: the path says that")
+    whole = {field.encode_name for field in _fields_of(kind) if isinstance(_within(field.type), inspect.IntType)}
+    said = {name: _whole(value) if name in whole else value for name, value in said.items()}
     return _convert(kind, {**said, **named}, strict=True)
+
+
+def _whole(value: Any) -> Any:
+    """Return a number as JSON means it: 3.0 is a whole number."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def read_json(text: str | bytes, where: str) -> Any:
@@ -58,6 +65,13 @@ def read_json(text: str | bytes, where: str) -> Any:
     if _is_too_deep(value):
         raise WrongRequestError(f"{where}: nested more than {DEEPEST} levels deep")
     return value
+
+
+def _text(name: str, text: str, meant: inspect.Type | None) -> str:
+    """Return a text that is to be read as another type: nothing is said by an empty one, and not by `null`."""
+    if text.lower() == "null" and not isinstance(meant, inspect.StrType):
+        raise WrongRequestError(f"{name}: null is not among what it may be; leave it out")
+    return text
 
 
 def _convert(kind: type[Asked], values: Mapping[str, Any], *, strict: bool) -> Asked:

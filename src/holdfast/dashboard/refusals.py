@@ -30,6 +30,10 @@ class NotThereError(HoldfastError):
     """What is asked for does not exist."""
 
 
+class NotConfirmedError(HoldfastError):
+    """What is confirmed is not what is meant: it has changed, or somebody else has counted."""
+
+
 class WrongRequestError(HoldfastError):
     """It cannot be meant: a field is missing, or says what it cannot."""
 
@@ -46,6 +50,7 @@ STATUS: Mapping[type, HTTPStatus] = MappingProxyType(
         LockStateError: HTTPStatus.CONFLICT,
         ScheduleExistsError: HTTPStatus.CONFLICT,
         ScheduleUnreadableError: HTTPStatus.CONFLICT,
+        NotConfirmedError: HTTPStatus.CONFLICT,
         WrongRequestError: HTTPStatus.UNPROCESSABLE_ENTITY,
         ArgumentsError: HTTPStatus.UNPROCESSABLE_ENTITY,
         ConfigurationError: HTTPStatus.UNPROCESSABLE_ENTITY,

@@ -17,7 +17,7 @@ from holdfast.dashboard.operation import acts
 from holdfast.dashboard.reading.jobs import ACTS_ON, MOST_AT_ONCE, confirmation
 from holdfast.dashboard.reading.moments import coming
 from holdfast.dashboard.reading.selecting import pages_of, select
-from holdfast.dashboard.refusals import NotAllowedError, WrongRequestError
+from holdfast.dashboard.refusals import NotAllowedError, NotConfirmedError, WrongRequestError
 from holdfast.dashboard.shapes.jobs import BulkAsked, BulkDone, JobFailed
 from holdfast.errors import JobNotFoundError, JobStateError, KeyTakenError
 from holdfast.words import counted
@@ -39,7 +39,7 @@ async def act_on_many(desk: Desk, asked: BulkAsked) -> BulkDone:
         raise NotAllowedError(f"to discard jobs is for admins, and {desk.user.name} is none")
     upper, _, _ = asked.confirm.partition(".")
     if asked.confirm != confirmation(asked, asked.action, asked.expected, upper):
-        raise WrongRequestError("confirm is not what jobs.count gave for this filter and this number: count again")
+        raise NotConfirmedError("confirm is not what jobs.count gave for this filter and this number: count again")
     selection = await select(desk, asked, ACTS_ON[asked.action])
     act = _acts(asked, selection.now)
     desk.note(before=counted(asked.expected, "job"))

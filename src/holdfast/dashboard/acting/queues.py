@@ -6,12 +6,12 @@ from holdfast.dashboard.access.user import Role
 from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operation import acts
 from holdfast.dashboard.shapes.queues import QueueDone
-from holdfast.dashboard.shapes.words import Named
+from holdfast.dashboard.shapes.words import QueueNamed
 from holdfast.policy.problems import queue_problems, refuse_any
 
 
 @acts("queues.pause", "/queues/{name}/pause", Role.OPERATOR)
-async def pause_queue(desk: Desk, asked: Named) -> QueueDone:
+async def pause_queue(desk: Desk, asked: QueueNamed) -> QueueDone:
     """Let nothing of a queue start until it goes on; what runs, runs on."""
     refuse_any(queue_problems(asked.name))
     desk.note(before=_told(await _paused_at(desk, asked.name)))
@@ -20,7 +20,7 @@ async def pause_queue(desk: Desk, asked: Named) -> QueueDone:
 
 
 @acts("queues.resume", "/queues/{name}/resume", Role.OPERATOR)
-async def resume_queue(desk: Desk, asked: Named) -> QueueDone:
+async def resume_queue(desk: Desk, asked: QueueNamed) -> QueueDone:
     """Let a queue go on."""
     refuse_any(queue_problems(asked.name))
     desk.note(before=_told(await _paused_at(desk, asked.name)))

@@ -63,6 +63,7 @@ async def edit_schedule(desk: Desk, asked: ScheduleEditAsked) -> ScheduleDone:
 async def backfill_schedule(desk: Desk, asked: BackfillAsked) -> ScheduleDone:
     """Enqueue a job for each planned time of a past range that was not fired."""
     schedules = schedules_of(desk)
+    await desk.ask(schedules.get(asked.name))
     now = (await desk.ask(ask_time(desk.verbs))).now
     since, until = past("since", asked.since, now), past("until", asked.until, now) or now
     if since is None or since > until:

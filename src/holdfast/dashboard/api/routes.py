@@ -52,12 +52,9 @@ def _elsewhere(known: Sequence[Route]) -> Callable[[Request], Awaitable[Response
     """Return what answers where no operation is, or none that is asked for so."""
 
     async def elsewhere(request: Request) -> Response:
-        allowed = {
-            method
-            for route in known
-            if route.matches(request.scope)[0] is Match.PARTIAL
-            for method in route.methods or ()
-        }
+        near = [route for route in known if route.matches(request.scope)[0] is Match.PARTIAL]
+        whole = [route for route in near if not route.param_convertors]
+        allowed = {method for route in whole or near for method in route.methods or ()}
         if allowed:
             told = ", ".join(sorted(allowed))
             message = f"{request.method} is not for this path, but {told}"

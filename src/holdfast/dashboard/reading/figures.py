@@ -48,15 +48,24 @@ async def show_figures(desk: Desk, asked: FiguresAsked) -> FiguresSeen:
 
 
 async def queue_points(desk: Desk) -> Mapping[str, tuple[PointSeen, ...]]:
-    """Return what happened in the last hour in each queue of which there is anything to tell."""
+    """Return what happened in the last hour in each queue of which there is anything to tell, without times."""
     series = await _series(desk, "1h")
     counted = {row.queue for point in series.points for row in point.rows}
     gauged = {gauge.queue for point in series.points if point.gauges for gauge in point.gauges.queues}
-    return {
-        name: tuple(_point(point, _meant(point, name, None), name) for point in series.points)
-        for name in counted | gauged
-        if name
-    }
+    return {name: tuple(_plain_point(point, name) for point in series.points) for name in counted | gauged if name}
+
+
+def _plain_point(point: Point, queue: str) -> PointSeen:
+    rows = [row for row in point.rows if row.queue == queue]
+    depth, age = _depth(point.gauges, queue)
+    return PointSeen(
+        at=point.at,
+        completed=sum(row.completed for row in rows),
+        failed=sum(row.failed for row in rows),
+        dead=sum(row.dead for row in rows),
+        depth=depth,
+        age=age,
+    )
 
 
 async def last_hour(desk: Desk) -> Series:

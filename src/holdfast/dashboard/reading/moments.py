@@ -1,10 +1,12 @@
 """Moments as people write them: a date with its zone, or a span before or after now."""
 
+import re
 from datetime import UTC, datetime
 
 from holdfast.dashboard.refusals import WrongRequestError
 from holdfast.watch.spans import read_span
 
+_SPAN = re.compile(r"([0-9.]+ ?(ms|s|min|m|h|d|w) ?)+")
 _FIRST, _LAST = datetime(1970, 1, 2, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 
 
@@ -24,10 +26,9 @@ def _moment(field: str, text: str, now: datetime, sign: int) -> datetime:
         return now
     try:
         moment = now + sign * read_span(written)
-    except OverflowError:
-        moment = _LAST if sign > 0 else _FIRST
-    except ValueError:
-        moment = _date(field, written)
+    except (OverflowError, ValueError):
+        endless = _SPAN.fullmatch(written) is not None  # a span of more than a hundred years
+        moment = (_LAST if sign > 0 else _FIRST) if endless else _date(field, written)
     return min(max(moment, _FIRST), _LAST)
 
 

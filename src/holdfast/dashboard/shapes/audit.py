@@ -1,14 +1,19 @@
 """What was done by whom."""
 
 from datetime import datetime
+from typing import Annotated
+
+import msgspec
 
 from holdfast.dashboard.shapes.words import Asks, Limit, Told, Word
+
+Place = Annotated[str, msgspec.Meta(max_length=20, extra_json_schema={"pattern": r"^(|[0-9]{1,9}\.[0-9]{1,3})$"})]
 
 
 class AuditAsked(Asks, frozen=True, kw_only=True):
     """One page of what was done, the newest first; `before` is the `next` of the page before."""
 
-    before: Word | None = None
+    before: Place | None = None
     who: Word | None = None
     what: Word | None = None
     limit: Limit = 50

@@ -11,7 +11,7 @@ from holdfast.dashboard.shapes.jobs import JobRow
 from holdfast.dashboard.shapes.locks import LockSeen
 from holdfast.dashboard.shapes.tasks import ParameterSeen
 from holdfast.dashboard.shapes.values import TextSeen, ValueSeen, WrittenSeen
-from holdfast.dashboard.shapes.words import Arguments, Told, When, WithId, Word
+from holdfast.dashboard.shapes.words import Arguments, NewId, QueueName, Told, When, WithId, Word
 
 
 class WhichJob(WithId, frozen=True, kw_only=True):
@@ -121,10 +121,10 @@ class CloneAsked(WithId, frozen=True, kw_only=True):
     """
 
     args: Arguments | None = None
-    queue: Word | None = None
+    queue: QueueName | None = None
     at: When | None = None
     priority: Annotated[int, msgspec.Meta(ge=-32_768, le=32_767)] | None = None
-    new_id: Word | None = None
+    new_id: NewId | None = None
 
 
 class EditAsked(WithId, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ import msgspec
 from holdfast.core.record import Decision, FireCause
 from holdfast.core.states import State
 from holdfast.dashboard.shapes.values import ValueSeen
-from holdfast.dashboard.shapes.words import Arguments, Named, Text, Told, When, Word
+from holdfast.dashboard.shapes.words import Arguments, Named, QueueName, Text, Told, When, Word
 
 
 class FireSeen(Told, frozen=True, kw_only=True):
@@ -110,7 +110,7 @@ class ScheduleEditAsked(Named, frozen=True, kw_only=True):
     tz: Word | None = None
     rule: dict[str, Any] | None = None
     args: Arguments | None = None
-    queue: Word | None = None
+    queue: QueueName | None = None
     priority: Annotated[int, msgspec.Meta(ge=-32_768, le=32_767)] | None = None
     max_attempts: Annotated[int, msgspec.Meta(ge=1, le=32_767)] | None = None
 

@@ -10,8 +10,32 @@ Word = Annotated[str, msgspec.Meta(max_length=200, pattern=r"^[^\x00]*$")]
 Text = Annotated[str, msgspec.Meta(max_length=2_000, pattern=r"^[^\x00]*$")]
 """A sentence or two."""
 
-When = Annotated[str, msgspec.Meta(max_length=64, pattern=r"^[^\x00]*$")]
-"""A moment: a date with its zone, or a span such as 2h."""
+_NUMBER = r"[0-9]{1,6}(\.[0-9]{1,3})?"
+_SPAN = rf"({_NUMBER} ?(ms|s|min|m|h|d|w) ?)+"
+_DAY = r"20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])"
+_DATE = rf"{_DAY}T([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?(Z|[+-]0[0-9]:00)"
+
+When = Annotated[
+    str,
+    msgspec.Meta(
+        max_length=64, extra_json_schema={"pattern": f"^(|now|{_NUMBER}|{_SPAN}|{_DATE})$", "examples": ["2h"]}
+    ),
+]
+"""A moment: a date with its zone, or a span such as 2h; `reading.moments` says in words what is wrong with one."""
+
+QueueName = Annotated[
+    str, msgspec.Meta(max_length=200, extra_json_schema={"pattern": "^[A-Za-z0-9_.-]{0,64}$", "maxLength": 64})
+]
+"""The name of a queue; what is wrong with one is said in words where it is used."""
+
+NewId = Annotated[
+    str,
+    msgspec.Meta(
+        max_length=200,
+        extra_json_schema={"pattern": "^(|[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12})$"},
+    ),
+]
+"""An id of the caller's own, a UUIDv7."""
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=200)]
 """So many on one page, at most."""
@@ -36,6 +60,12 @@ class Named(Asks, frozen=True, kw_only=True):
     """Which one, by its name."""
 
     name: Word
+
+
+class QueueNamed(Asks, frozen=True, kw_only=True):
+    """Which queue, by its name."""
+
+    name: QueueName
 
 
 class WithId(Asks, frozen=True, kw_only=True):

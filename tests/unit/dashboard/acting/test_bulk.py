@@ -7,7 +7,7 @@ import pytest
 from holdfast.core.job import NewJob
 from holdfast.core.states import State
 from holdfast.dashboard.access.user import Role
-from holdfast.dashboard.refusals import NotAllowedError, WrongRequestError
+from holdfast.dashboard.refusals import NotAllowedError, NotConfirmedError, WrongRequestError
 from holdfast.errors import StoreUnavailableError
 
 
@@ -53,7 +53,7 @@ def test_nothing_happens_without_the_right_confirmation(stage):
         {"confirm": "x"},
         {"task": "send_email"},
     ):
-        with pytest.raises(WrongRequestError, match="count again"):
+        with pytest.raises(NotConfirmedError, match="count again"):
             stage.act("jobs.bulk", **{**asked, **wrong})
     assert stage.job(job).state is State.DEAD
 

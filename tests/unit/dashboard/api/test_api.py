@@ -96,6 +96,9 @@ def test_what_is_wrong_is_told_in_one_form(stage, client):
     assert (error(wrong, 405)["code"], wrong.headers["allow"]) == ("method_not_allowed", "GET, HEAD")
     assert client.get(f"{PREFIX}/jobs/{job}/retry").headers["allow"] == "POST"
     assert error(client.post(f"{PREFIX}/queues/mail/pause?name=x"), 422)
+    assert "null" in error(get(client, "/jobs/count", action="null"), 422)["message"]
+    assert get(client, "/jobs", task="null").json()["rows"] == []
+    assert client.delete(f"{PREFIX}/jobs/bulk").headers["allow"] == "POST"
 
 
 def test_bodies_that_nobody_should_send_are_refused(stage, client):

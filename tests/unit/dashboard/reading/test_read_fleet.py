@@ -12,6 +12,8 @@ from holdfast.core.record import Change, Kind
 from holdfast.core.states import Move
 from holdfast.dashboard.refusals import NotThereError
 from holdfast.errors import IncidentNotFoundError, ScheduleNotFoundError
+from holdfast.figures.pages import MINUTE, Gauges, Page, QueueGauge, writing
+from holdfast.figures.rows import COMPLETED, DEAD, FAILED, RUN, new_count, to_rows
 from holdfast.incidents.book import write_incident
 from holdfast.schedule.errands import create
 from holdfast.schedule.plan import Template
@@ -112,6 +114,29 @@ def test_figures_have_a_point_for_each_step(stage):
         seen = stage.read("figures.show", span=span)
         assert points - 1 <= len(seen.points) <= points, span
     assert stage.read("figures.show", queue="mail", task="x").completed == 0
+
+
+def test_figures_tell_what_workers_counted(stage):
+    """Of all, of a queue and of a task; the list of queues has the same in short."""
+    minute = int(stage.clock.now().timestamp()) // 60 * 60 - 120
+    counts = {("mail", "send"): new_count(), ("web", "crawl"): new_count()}
+    counts["mail", "send"][COMPLETED], counts["mail", "send"][DEAD], counts["web", "crawl"][FAILED] = 7, 2, 3
+    counts["mail", "send"][RUN + 10] = 7
+    gauges = Gauges(1, 0, (QueueGauge("mail", 4, 1.5),))
+    page = Page(to_rows(counts), gauges)
+    stage.do(stage.verbs.change_records([writing(Kind.FIGURES, MINUTE.name(minute), page, stage.clock.now())]))
+    seen = stage.read("figures.show")
+    assert (seen.completed, seen.failed, seen.dead) == (7, 3, 2)
+    assert [(each.task, each.completed) for each in seen.tasks] == [("send", 7), ("crawl", 0)]
+    [point] = [each for each in seen.points if each.completed]
+    assert (point.depth, point.age, point.run_p50 > 0) == (4, 1.5, True)
+    assert (stage.read("figures.show", queue="web").completed, stage.read("figures.show", task="send").failed) == (
+        0,
+        0,
+    )
+    stage.enqueue(queue="mail")
+    [row] = stage.read("queues.list").queues
+    assert [(each.completed, each.dead, each.depth) for each in row.points if each.completed] == [(7, 2, 4)]
 
 
 def test_tasks_are_those_that_workers_told_of(stage):
