@@ -1,24 +1,21 @@
 """Forms: POST /do/{operation} with the fields of what is asked. The page where they go back says what was done."""
 
 from typing import Any
-from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
+from holdfast.dashboard.access.bodies import read_form
+from holdfast.dashboard.access.refusal import RefusedError
 from holdfast.dashboard.asking import asked_by_fields
 from holdfast.dashboard.operation import Operation
-from holdfast.dashboard.refusals import NotThereError, WrongRequestError, status_of
+from holdfast.dashboard.refusals import NotThereError, status_of
 from holdfast.dashboard.texts import Texts
 from holdfast.dashboard.web.saidonce import Said, say_once
 from holdfast.dashboard.web.site import Site
 from holdfast.errors import HoldfastError
 
-LARGEST = 1 << 20
-"""So many bytes a form may have."""
-
-MOST_FIELDS = 100
 OURS = frozenset({"csrf", "back"})
 NEW_JOB = frozenset({"jobs.clone", "jobs.edit_and_retry"})
 """What makes a new job leads to it."""
@@ -31,12 +28,15 @@ async def do(site: Site, request: Request) -> Response:
     texts, prefix = site.texts_of(request), site.below(request)
     back = "/"
     try:
-        items = await read_form(request)
+        items = list(await read_form(request))
         back = safe_back(dict(items).get("back", "/"))
         operation = _wanted(site, request, texts)
         done = await site.desk_of(request).act(operation, asked_by(operation, items))
         back = _where(operation, done, back)
         return _answered(request, prefix + back, prefix, Said(_told(texts, operation, done)), 200)
+    except RefusedError as error:
+        said = Said(texts.say(f"refused.{error.refusal.code}"), bad=True)
+        return _answered(request, prefix + back, prefix, said, error.refusal.status)
     except HoldfastError as error:
         return _answered(request, prefix + back, prefix, Said(str(error), bad=True), int(status_of(error)))
 
@@ -46,23 +46,6 @@ def _wanted(site: Site, request: Request, texts: Texts) -> Operation[Any, Any]:
     if operation is None or not operation.changes:
         raise NotThereError(texts.say("error.no_operation"))
     return operation
-
-
-async def read_form(request: Request) -> list[tuple[str, str]]:
-    """Return the fields of a form, of bounded size; whoever let it in may have read it already."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/x-www-form-urlencoded":
-        raise WrongRequestError("a form is sent as application/x-www-form-urlencoded")
-    body = bytearray(getattr(request.state, "holdfast_body", b""))
-    if not body:
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > LARGEST:
-                raise WrongRequestError(f"a form has {LARGEST:,} bytes at most")
-    try:
-        return parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS)
-    except ValueError as error:  # a UnicodeDecodeError is one, too
-        raise WrongRequestError(f"the form cannot be read: {error}") from error
 
 
 def asked_by(operation: Operation[Any, Any], items: list[tuple[str, str]]) -> Any:
