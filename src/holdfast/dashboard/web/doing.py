@@ -10,7 +10,7 @@ from holdfast.dashboard.access.bodies import read_form
 from holdfast.dashboard.access.refusal import RefusedError
 from holdfast.dashboard.asking import asked_by_fields
 from holdfast.dashboard.operation import Operation
-from holdfast.dashboard.refusals import NotThereError, WrongRequestError, status_of
+from holdfast.dashboard.refusals import NotThereError, status_of
 from holdfast.dashboard.texts import Texts
 from holdfast.dashboard.web.saidonce import Said, say_once
 from holdfast.dashboard.web.site import Site
@@ -28,12 +28,15 @@ async def do(site: Site, request: Request) -> Response:
     texts, prefix = site.texts_of(request), site.below(request)
     back = "/"
     try:
-        items = await read_fields(request)
+        items = list(await read_form(request))
         back = safe_back(dict(items).get("back", "/"))
         operation = _wanted(site, request, texts)
         done = await site.desk_of(request).act(operation, asked_by(operation, items))
         back = _where(operation, done, back)
         return _answered(request, prefix + back, prefix, Said(_told(texts, operation, done)), 200)
+    except RefusedError as error:
+        said = Said(texts.say(f"refused.{error.refusal.code}"), bad=True)
+        return _answered(request, prefix + back, prefix, said, error.refusal.status)
     except HoldfastError as error:
         return _answered(request, prefix + back, prefix, Said(str(error), bad=True), int(status_of(error)))
 
@@ -43,14 +46,6 @@ def _wanted(site: Site, request: Request, texts: Texts) -> Operation[Any, Any]:
     if operation is None or not operation.changes:
         raise NotThereError(texts.say("error.no_operation"))
     return operation
-
-
-async def read_fields(request: Request) -> list[tuple[str, str]]:
-    """Return the fields of a form. Raises WrongRequestError."""
-    try:
-        return list(await read_form(request))
-    except RefusedError as error:
-        raise WrongRequestError(str(error)) from error
 
 
 def asked_by(operation: Operation[Any, Any], items: list[tuple[str, str]]) -> Any:

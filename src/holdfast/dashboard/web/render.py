@@ -15,7 +15,7 @@ from holdfast.dashboard.shapes.values import ValueSeen
 from holdfast.dashboard.texts import LANGUAGES, Texts
 from holdfast.dashboard.web import assets
 from holdfast.dashboard.web.charts import gauge, sparkline
-from holdfast.dashboard.web.saying import Saying, coloured, told_time
+from holdfast.dashboard.web.saying import Saying, coloured, told_time, with_commands
 from holdfast.dashboard.web.site import View
 from holdfast.errors import HoldfastError
 from holdfast.words import one_line, short_id
@@ -49,6 +49,7 @@ def environment() -> Environment:
         written=as_written,
         has_secret=has_secret,
         inside=quoted,
+        commands=with_commands,
     )
     made.filters.update(one_line=one_line, short_id=short_id)
     return made

@@ -8,11 +8,13 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from holdfast.dashboard.access.bodies import read_form
+from holdfast.dashboard.access.refusal import RefusedError
 from holdfast.dashboard.texts import LANGUAGES
 from holdfast.dashboard.texts.language import COOKIE
 from holdfast.dashboard.web import assets
 from holdfast.dashboard.web.answering import answer, frame_at, view_of
-from holdfast.dashboard.web.doing import do, read_fields, safe_back
+from holdfast.dashboard.web.doing import do, safe_back
 from holdfast.dashboard.web.live import Gallery
 from holdfast.dashboard.web.pages import PAGES
 from holdfast.dashboard.web.render import problem_of
@@ -68,8 +70,8 @@ async def _find(site: Site, request: Request) -> Response:
 async def _speak(site: Site, request: Request) -> Response:
     """Keep the language that somebody chose."""
     try:
-        form = dict(await read_fields(request))
-    except HoldfastError:
+        form = dict(await read_form(request))
+    except RefusedError:
         form = {}
     prefix = site.below(request)
     response = RedirectResponse(prefix + safe_back(form.get("back", "/")), _SEE_OTHER)

@@ -92,11 +92,19 @@ def told_time(at: datetime | None, form: str = "both") -> Markup:
     return Markup('<time datetime="{}" data-form="{}">{} <abbr>UTC</abbr></time>').format(stamp, form, utc(at))
 
 
+def with_commands(text: str) -> Markup:
+    """Return a sentence with what stands between backticks as code."""
+    pieces = text.split("`")
+    return Markup().join(
+        Markup("<code>{}</code>").format(piece) if n % 2 else escape(piece) for n, piece in enumerate(pieces)
+    )
+
+
 def coloured(value: Any) -> Markup:
     """Return a value, or JSON as it is stored, as JSON in colours: a class for each kind of thing."""
     if isinstance(value, msgspec.Raw | bytes):
         value = msgspec.json.decode(value)
-    return Markup('<pre class="json"><code>{}</code></pre>').format(Markup().join(_pieces(value, "")))
+    return Markup('<pre class="json" tabindex="0"><code>{}</code></pre>').format(Markup().join(_pieces(value, "")))
 
 
 def _pieces(value: Any, margin: str) -> Iterator[Markup]:

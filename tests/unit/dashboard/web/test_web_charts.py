@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.dashboard.texts import texts_in
 from holdfast.dashboard.web.charts import Form, Series, chart, gauge, nice_ticks, sparkline
-from holdfast.dashboard.web.saying import Saying, coloured, told_time
+from holdfast.dashboard.web.saying import Saying, coloured, told_time, with_commands
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 
@@ -104,11 +104,15 @@ def test_numbers_are_said_in_the_readers_language():
 def test_values_are_shown_in_colours_and_escaped():
     told = coloured({"<a>": ["x", 1, None, {}], "deep": True})
     assert told == (
-        '<pre class="json"><code>{\n  <span class="name">&#34;&lt;a&gt;&#34;</span>: [\n'
+        '<pre class="json" tabindex="0"><code>{\n  <span class="name">&#34;&lt;a&gt;&#34;</span>: [\n'
         '    <span class="text">&#34;x&#34;</span>,\n    <span class="number">1</span>,\n'
         '    <span class="word">null</span>,\n    <span class="nothing">{}</span>\n  ],\n'
         '  <span class="name">&#34;deep&#34;</span>: <span class="word">true</span>\n}</code></pre>'
     )
+
+
+def test_commands_are_code_and_escaped():
+    assert with_commands("`a <b>` runs <it>") == "<code>a &lt;b&gt;</code> runs &lt;it&gt;"
 
 
 def test_deep_values_do_no_harm():

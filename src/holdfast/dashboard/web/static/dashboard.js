@@ -226,7 +226,7 @@ async function send(form, button) {
   const buttons = [...form.querySelectorAll("button")];
   for (const each of buttons) each.disabled = true;
   try {
-    const answer = await fetch(form.action, { method: "POST", body: fields, headers: { Accept: "application/json" } });
+    const answer = await fetch(form.getAttribute("action"), { method: "POST", body: fields, headers: { Accept: "application/json" } });
     if (answer.redirected || !(answer.headers.get("content-type") || "").includes("json")) return location.reload();
     const said = await answer.json();
     toast(said.text, said.bad);
