@@ -40,7 +40,7 @@ _NEEDED = ("starlette", "uvicorn", "jinja2", "argon2")
     "--port",
     type=click.IntRange(0, 65_535),
     metavar="N",
-    help="On which port.  [default: 8080, or one that is free]",
+    help="Its port.  [default: 8080, or one that is free]",
 )
 @click.option("--users", type=click.Path(dir_okay=False), metavar="FILE", help="Who may sign in with a password.")
 @token_file_option
@@ -52,14 +52,12 @@ _NEEDED = ("starlette", "uvicorn", "jinja2", "argon2")
     "names",
     multiple=True,
     metavar="HOST",
-    help="A name by which it is reached, besides this machine's own.",
+    help="A name of it, besides those of this machine.",
 )
 @click.option("--proxy", "proxies", multiple=True, metavar="CIDR", help="A proxy whose X-Forwarded headers count.")
 @click.option("--prefix", default="", metavar="/PATH", help="Below which path it is.")
 @click.option("--read-only", is_flag=True, help="Show, and let nobody change anything.")
-@click.option(
-    "--add-user", metavar="NAME", help="Add somebody to the --users file, or change the password; and end."
-)
+@click.option("--add-user", metavar="NAME", help="Add somebody to --users, or give a new password; and end.")
 @click.option("--role", type=click.Choice(_ROLES), default="viewer", help="What --add-user may do.")
 @about_a_store
 def dashboard(

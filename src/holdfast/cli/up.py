@@ -24,9 +24,7 @@ from holdfast.supervisor.options import WorkerOptions
     )
 )
 @worker_options
-@click.option(
-    "--dashboard/--no-dashboard", default=None, help="With the dashboard, on this machine.  [default: with]"
-)
+@click.option("--dashboard/--no-dashboard", default=None, help="With the dashboard or not.  [default: with]")
 @click.option(
     "--dashboard-port",
     type=click.IntRange(0, 65_535),
@@ -38,8 +36,8 @@ def up(ctx: click.Context, /, *, dashboard: bool | None, dashboard_port: int | N
     """Bring an app to life: its workers, its schedules with them, and the dashboard.
 
     MODULE:APP names the app, as for `holdfast worker`, whose options it has. It is the one command for systemd, a
-    container or a terminal: whatever an app needs to run by itself comes with it. A link to the dashboard is printed;
-    only this machine gets in. For more of it, say --no-dashboard and start `holdfast dashboard` by itself.
+    container or a terminal: whatever an app needs to run by itself comes with it. A link to the dashboard is
+    printed; only this machine gets in. For more of it, say --no-dashboard and start `holdfast dashboard` by itself.
     """
     # The other commands must not pay for importing all that a worker needs.
     from holdfast.supervisor.main import supervise  # noqa: PLC0415

@@ -28,11 +28,12 @@ USER = "holdfast.user"
 class Dashboard:
     """The dashboard of an app: mount `dashboard.asgi` or `dashboard.wsgi` in your own.
 
-    People come in by `auth`, which tells who sends a request (`auth(request) -> User | None`, sync or async), or by a
-    `users` file, or with a `token` or one of several `tokens`, each for a `User`. One of them must be given. With
-    `read_only` nobody changes anything. `networks` and `hosts` are who may reach it and by which names, None for any,
-    as the host lets through; `trusted_proxies` are those whose X-Forwarded headers count. Several processes that
-    serve the same people share a `secret`. `secure` says that browsers come by https where requests do not show it.
+    People come in by `auth`, which tells who sends a request (`auth(request) -> User | None`, sync or async), or by
+    a `users` file, or with a `token` or one of several `tokens`, each for a `User`. One of them must be given. With
+    `read_only` nobody changes anything. `networks` and `hosts` are who may reach it and by which names, None for
+    any, as the host lets through; `trusted_proxies` are those whose X-Forwarded headers count. Several processes
+    that serve the same people share a `secret`. `secure` says that browsers come by https where requests do not
+    show it.
     """
 
     @options_of("Dashboard")

@@ -1,9 +1,10 @@
-"""The doorway: every request passes it. Whoever is not let in gets no further; every answer leaves with our headers.
+"""The doorway: every request passes it. Who is not let in gets no further; every answer leaves with our headers.
 
 static files ─► whoever may reach us      sign-in, sign-out ─► here      all else ─► whoever is signed in
 """
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from html import escape
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
@@ -84,9 +85,9 @@ class Doorway:
             return await self._sign_in(request, base)
         if "once" in request.query_params:
             found = self._entrance.sign_in_by_link(request)
-            return (
-                self._page(request, base, found) if isinstance(found, Refusal) else _go(f"{base}/", found.cookies)
-            )
+            if isinstance(found, Refusal):
+                return self._page(request, base, found)
+            return _after_link(f"{base}/", found.cookies)
         return self._page(request, base)
 
     async def _sign_in(self, request: Request, base: str) -> Response:
@@ -125,6 +126,15 @@ def _below(path: str, base: str) -> str:
 
 def _go(to: str, cookies: tuple[str, ...]) -> Response:
     response = RedirectResponse(to, HTTPStatus.SEE_OTHER)
+    for cookie in cookies:
+        response.headers.append("set-cookie", cookie)
+    return response
+
+
+def _after_link(to: str, cookies: tuple[str, ...]) -> Response:
+    """Go on by ourselves: a browser that came from elsewhere would not bring its new cookie along a redirection."""
+    to = escape(to)
+    response = HTMLResponse(f'<!doctype html><title>…</title><meta http-equiv="refresh" content="0;url={to}">')
     for cookie in cookies:
         response.headers.append("set-cookie", cookie)
     return response
