@@ -175,7 +175,7 @@ def test_a_host_that_runs_another_program_has_left_its_jobs(hosted, host_script)
     other = host_script(host_test_lease=2)
     other.start()
     script.say("exec")
-    eventually(lambda: began(hosted, "heedless-began") == 2, "the job runs elsewhere", within=20)
+    eventually(lambda: began(hosted, "heedless-began") == 2, "the job runs elsewhere", within=45)
     assert script.process.poll() is None
     (hosted.HERE / "go").touch()
     assert job.result(timeout=30) == "2"
