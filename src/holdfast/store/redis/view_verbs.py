@@ -42,13 +42,16 @@ class ViewVerbs:
 
     def _walk(self, which: JobFilter, span: int | None) -> Steps[tuple[tuple[Job, ...], str | None]]:
         """Return one page of jobs, and the last one that was looked at, unless there are no more."""
-        place, walk = pack((which.queue, which.task, which.possible_states, _parts(which))), _shortest_list(which)
+        walk, place = (
+            _shortest_list(which),
+            (pack((which.queue, which.task, which.possible_states)), *_parts(which)),
+        )
         found: list[Job] = []
         last: str | None = which.before or ""
         while last is not None and len(found) < which.limit and span != 0:
             stretch = _STRETCH if span is None else min(span, _STRETCH)
-            places = (last, which.after or "", which.limit - len(found), stretch, place)
-            rows, end, looked_at = yield Script("list", (walk, *places))
+            bounds = (last, which.after or "", which.limit - len(found), stretch)
+            rows, end, looked_at = yield Script("list", (walk, *bounds, *place))
             found += [job for job in map(to_job, rows) if which.matches(job)]
             last = None if end is None else end.decode()
             span = None if span is None else span - looked_at
@@ -129,7 +132,7 @@ class ViewVerbs:
 
 
 def _shortest_list(which: JobFilter) -> str:
-    """Return the list that has the fewest jobs to pass over: a key's, a tag's, claims, the dead, or all of them."""
+    """Return the list that has the fewest jobs to pass over: a key's, a tag's, those in some states, or all."""
     if which.key is not None:
         return f"keyed:{which.key}"
     if which.tags:
@@ -139,12 +142,15 @@ def _shortest_list(which: JobFilter) -> str:
     states = set(which.possible_states)
     if states <= CLAIMED:
         return "claims"
+    if states <= {State.READY, State.SCHEDULED}:
+        return "lanes"
     return "dead" if states == {State.DEAD} else "all"
 
 
-def _parts(which: JobFilter) -> list[str]:
-    """Return texts that what is stored of each wanted job has in it somewhere."""
-    return [text for text in (which.queue, which.task, *which.metadata, *which.metadata.values()) if text]
+def _parts(which: JobFilter) -> list[bytes]:
+    """Return what is somewhere in what is stored of each wanted job."""
+    names = [pack(name) for name in (which.queue, which.task) if name is not None]
+    return names + [pack(name) + pack(value) for name, value in which.metadata.items()]
 
 
 def _counts(counted: Row, waiting: Sequence[Row]) -> Iterator[tuple[str, State, int]]:

@@ -10,6 +10,7 @@ CREATE TABLE holdfast_size (
 ) WITHOUT ROWID;
 INSERT INTO holdfast_size (queue, jobs) SELECT queue, count(*) FROM holdfast_job GROUP BY queue;
 
+-- With queue and state in them they can be counted without a look at any job.
 DROP INDEX holdfast_dead;
-CREATE INDEX holdfast_dead ON holdfast_job (id, queue) WHERE state = 'dead';
-CREATE INDEX holdfast_cancelled ON holdfast_job (id, queue) WHERE state = 'cancelled';
+CREATE INDEX holdfast_dead ON holdfast_job (id, queue, state) WHERE state = 'dead';
+CREATE INDEX holdfast_cancelled ON holdfast_job (id, queue, state) WHERE state = 'cancelled';
