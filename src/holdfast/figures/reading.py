@@ -53,7 +53,7 @@ def read_figures(
     to five calls, whatever the span.
     """
     parts: DueRecords = yield verbs.due_records(Kind.TALLY, _AHEAD, PARTS)
-    until = until or parts.now
+    until = until or parts.now + timedelta(seconds=1)  # the minute that has just begun is in it
     level, seconds = choose_step(since, until, parts.now, step)
     pending: DueRecords = yield verbs.due_records(Kind.FIGURES, timedelta(), PARTS)
     first, end = int(since.timestamp()) // seconds * seconds, int(until.timestamp())
