@@ -26,8 +26,8 @@ Answer = TypeVar("Answer", bound=msgspec.Struct)
 class Operation(Generic[Asked, Answer]):
     """One thing that can be seen, or, where it `changes` something, done.
 
-    `path` is the one below /api/v1; it may name fields of what is asked. What is asked is frozen, and hashable where
-    nothing changes: those who ask the same at the same moment share one answer.
+    `path` is the one below /api/v1; it may name fields of what is asked. What is asked is frozen, and hashable
+    where nothing changes: those who ask the same at the same moment share one answer.
     """
 
     name: str
