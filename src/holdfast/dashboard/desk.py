@@ -121,8 +121,8 @@ class Desk:
             raise NotAllowedError("this dashboard only shows: it was started read-only")
         if not self.may(operation):
             raise NotAllowedError(
-                f"{operation.name} is for the role {_named(operation.role)}, and {self.user.name} is"
-                f" {_named(self.user.role)}"
+                f"{operation.name} is for {_named(operation.role)}s,"
+                f" and {self.user.name} is a {_named(self.user.role)}"
             )
 
     async def _write_down(self, operation: Operation[Asked, Answer], asked: Asked, error: str | None) -> None:

@@ -4,7 +4,7 @@ A payload is the envelope that `holdfast.codec` writes. What is secret in it is 
 when something else is changed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -57,17 +57,18 @@ def checked(encoded: bytes) -> msgspec.Raw:
     return msgspec.Raw(encoded)
 
 
-def changed_payload(payload: bytes, given: Encoded, *, whole: bool) -> bytes:
+def changed_payload(payload: bytes, given: Encoded, *, whole: bool, secrets: Collection[str] = ()) -> bytes:
     """Return a payload with these arguments; secret ones that are not given, or given as their mask, stay.
 
-    `whole`: what is not given, and not secret, is left out; else it stays too. Raises ArgumentsError.
+    `whole`: what is not given, and not secret, is left out; else it stays too. `secrets` are names of which it is
+    known that they are secret, though they may not have been given before. Raises ArgumentsError.
     """
     try:
         stored = read_envelope(payload)
     except UNREADABLE as error:
         raise ArgumentsError(f"the stored arguments cannot be read, and so not be changed: {error}") from error
     said = {name: value for name, value in given.items() if not (name in stored.secret and _is_mask(value))}
-    secret = {name: said.get(name, value) for name, value in stored.secret.items()}
+    secret = stored.secret | {name: value for name, value in said.items() if name in {*stored.secret, *secrets}}
     shown = {name: value for name, value in said.items() if name not in secret}
     return encode_envelope(stored.v, shown if whole else {**stored.args, **shown}, secret)
 

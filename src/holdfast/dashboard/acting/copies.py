@@ -23,8 +23,9 @@ from holdfast.dashboard.operation import acts
 from holdfast.dashboard.reading.finding import find_job
 from holdfast.dashboard.reading.job import CLONED_FROM, EDITED_FROM
 from holdfast.dashboard.reading.moments import coming
-from holdfast.dashboard.reading.tasks import find_task
+from holdfast.dashboard.reading.tasks import find_task, secrets_of
 from holdfast.dashboard.shapes.job import CloneAsked, EditAsked, JobDone
+from holdfast.dashboard.shapes.tasks import TaskSeen
 from holdfast.errors import ArgumentsError, JobStateError, KeyTakenError
 from holdfast.ids import new_job_id
 from holdfast.policy.problems import id_problems, queue_problems, refuse_any
@@ -111,9 +112,10 @@ async def _done_before(desk: Desk, job: Job, new_id: str) -> JobDone:
 
 async def _changed(desk: Desk, job: Job, given: Mapping[str, Any]) -> bytes:
     """Return the payload with these arguments. Raises ArgumentsError."""
-    await _check_names(desk, job, given)
+    task = await find_task(desk, job.task)
+    _check_names(task, job, given)
     encoded = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in given.items()}
-    payload = changed_payload(job.payload, encoded, whole=True)
+    payload = changed_payload(job.payload, encoded, whole=True, secrets=secrets_of(task))
     try:
         read_envelope(payload)
     except UNREADABLE as error:
@@ -123,12 +125,11 @@ async def _changed(desk: Desk, job: Job, given: Mapping[str, Any]) -> bytes:
     return payload
 
 
-async def _check_names(desk: Desk, job: Job, given: Mapping[str, Any]) -> None:
+def _check_names(task: TaskSeen | None, job: Job, given: Mapping[str, Any]) -> None:
     secret = _secret_names(job.payload)
     masked = [name for name, value in given.items() if value == MASK and name not in secret]
     if masked:
         raise ArgumentsError(f"{_quoted(masked)}: a mask stands for a secret that is stored, and none is here")
-    task = await find_task(desk, job.task)
     if task is None or task.version != job.version:
         return
     known = {parameter.name: parameter for parameter in task.parameters}

@@ -53,8 +53,8 @@ def _whole_rule(rule: dict[str, Any]) -> AnyRule:
     return read
 
 
-def new_job(asked: ScheduleEditAsked) -> Callable[[Template], Template] | None:
-    """Return what makes the new job of the old one; None where it stays."""
+def new_job(asked: ScheduleEditAsked, secrets: frozenset[str]) -> Callable[[Template], Template] | None:
+    """Return what makes the new job of the old one; None where it stays. `secrets` are names of its arguments."""
     routing = {name: value for name in _ROUTING if (value := getattr(asked, name)) not in {None, ""}}
     args = asked.args
     if not routing and args is None:
@@ -67,6 +67,6 @@ def new_job(asked: ScheduleEditAsked) -> Callable[[Template], Template] | None:
         new = replace(template, **routing)
         if encoded is None:
             return new
-        return replace(new, payload=changed_payload(template.payload, encoded, whole=True))
+        return replace(new, payload=changed_payload(template.payload, encoded, whole=True, secrets=secrets))
 
     return changed

@@ -6,6 +6,7 @@ from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operation import acts
 from holdfast.dashboard.reading.moments import past
 from holdfast.dashboard.reading.schedules import schedules_of
+from holdfast.dashboard.reading.tasks import find_task, secrets_of
 from holdfast.dashboard.refusals import WrongRequestError
 from holdfast.dashboard.shapes.schedules import BackfillAsked, ScheduleDone, ScheduleEditAsked, SchedulePauseAsked
 from holdfast.dashboard.shapes.words import Named
@@ -49,7 +50,7 @@ async def edit_schedule(desk: Desk, asked: ScheduleEditAsked) -> ScheduleDone:
     schedules = schedules_of(desk)
     before = await desk.ask(schedules.get(asked.name))
     rule = new_rule(asked)
-    job = new_job(asked)
+    job = new_job(asked, secrets_of(await find_task(desk, before.plan.job.task)))
     if rule is None and job is None:
         raise WrongRequestError("nothing is to be changed: give cron, every, tz, rule, args, queue, priority …")
     desk.note(before=_told(before))

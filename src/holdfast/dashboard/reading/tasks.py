@@ -25,6 +25,11 @@ async def find_task(desk: Desk, name: str) -> TaskSeen | None:
     return next((task for task in await known_tasks(desk) if task.name == name), None)
 
 
+def secrets_of(task: TaskSeen | None) -> frozenset[str]:
+    """Return which parameters of a task are secret, as far as anybody told."""
+    return frozenset() if task is None else frozenset(each.name for each in task.parameters if each.secret)
+
+
 def bound_words(bound: Bound | None) -> tuple[str, ...]:
     """Return how many jobs run at a time in one process, in words."""
     if bound is None:

@@ -134,6 +134,8 @@ def test_arguments_are_checked_where_the_task_is_known(stage):
         stage.act("jobs.edit_and_retry", id=job, args={"n": 1})
     assert stage.job(job).state is State.DEAD
     assert stage.act("jobs.edit_and_retry", id=job, args={"to": "bob"}).job
+    new = stage.act("jobs.clone", id=stage.enqueue(), args={"to": "bob", "token": "given-anew"}).job
+    assert stored(stage, new)["secret"] == {"token": "given-anew"}
     assert stage.act("jobs.edit_and_retry", id=newer, args={"too": "bob"}).job
 
 
