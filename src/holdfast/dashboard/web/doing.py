@@ -68,6 +68,8 @@ def _told(texts: Texts, operation: Operation[Any, Any], done: Any) -> str:
     """Return what was done, in words: those for just this answer, if there are any."""
     params = {"name": "", **{key: value for key, value in msgspec.to_builtins(done).items() if value is not None}}
     keys = [f"done.{operation.name}.{params.get('answer', '')}", f"done.{operation.name}", "done.anything"]
+    if params.get("failed"):
+        return texts.say("done.jobs.bulk_failed", error=params["errors"][0]["error"], **params)
     if "done" in params:
         params["n"] = params["done"]
     return texts.say(next(key for key in keys if texts.knows(key)), **params)
