@@ -119,6 +119,16 @@ async def test_the_chosen_language_is_kept():
         assert '<html lang="zh-Hant">' in (await browser.get("/queues")).text
 
 
+async def test_cookies_are_for_us_alone():
+    app = httpx.ASGITransport(sample_app(SampleDesk(FULL)))
+    async with httpx.AsyncClient(transport=app, base_url="https://desk") as browser:
+        said = await browser.post("/do/queues.pause", data={"name": "mail"})
+        spoken = await browser.post("/lang", data={"lang": "en"})
+    for response in (said, spoken):
+        words = response.headers["set-cookie"].lower()
+        assert all(each in words for each in ("httponly", "samesite=strict", "secure"))
+
+
 async def test_an_operator_is_not_offered_what_only_admins_do():
     async with client(SampleDesk(FULL, User("op", Role.OPERATOR))) as browser:
         text = (await browser.get(f"/jobs/{ID}")).text
