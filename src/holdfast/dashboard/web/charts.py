@@ -14,6 +14,8 @@ from markupsafe import Markup, escape
 
 WIDTH, HEIGHT = 600.0, 160.0
 SPARK_WIDTH, SPARK_HEIGHT = 120.0, 28.0
+_MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
+_STEPS = (30.0, *(each * _MINUTE for each in (1, 2, 5, 10, 20, 30)), *(each * _HOUR for each in (1, 2, 6, 12, 24)))
 MARKS = 5
 """So many times stand below a picture."""
 
@@ -55,11 +57,17 @@ class Chart:
 
 
 def chart(
-    at: Sequence[datetime], series: Sequence[Series], said: Callable[[float], str], *, title: str, about: str = ""
+    at: Sequence[datetime],
+    series: Sequence[Series],
+    said: Callable[[float], str],
+    ticks_for: Callable[[float], list[float]] | None = None,
+    *,
+    title: str,
+    about: str = "",
 ) -> Chart:
     """Draw series over time; `said` writes a number as people read it, on the axis and for each column."""
     highest = max((value for each in series for value in each.values if value is not None), default=0.0)
-    ticks = nice_ticks(highest)
+    ticks = (ticks_for or nice_ticks)(highest)
     body = Markup().join(_drawn(each, ticks[-1]) for each in series)
     grid = Markup().join(
         Markup('<line class="grid" x1="0" x2="{}" y1="{y}" y2="{y}"/>').format(
@@ -82,7 +90,19 @@ def nice_ticks(highest: float, wanted: int = 4) -> list[float]:
     rough = highest / wanted
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * (1 - 1e-9))
-    return [round(step * n, 12) for n in range(math.ceil(highest / step - 1e-9) + 1)]
+    return [round(tick, 12) for tick in _up_to(highest, step)]
+
+
+def time_ticks(highest: float) -> list[float]:
+    """Return evenly spaced spans from nought to the highest or more, in seconds: whole minutes, hours or days."""
+    if not _MINUTE < highest < math.inf:
+        return nice_ticks(highest)
+    step = next((each for each in _STEPS if highest / each <= 4), None)  # noqa: PLR2004 - as many as of other ticks
+    return [tick * _DAY for tick in nice_ticks(highest / _DAY)] if step is None else _up_to(highest, step)
+
+
+def _up_to(highest: float, step: float) -> list[float]:
+    return [step * n for n in range(math.ceil(highest / step - 1e-9) + 1)]
 
 
 def sparkline(values: Values, *, title: str) -> Markup:

@@ -68,6 +68,8 @@ def _told(texts: Texts, operation: Operation[Any, Any], done: Any) -> str:
     """Return what was done, in words: those for just this answer, if there are any."""
     params = {"name": "", **{key: value for key, value in msgspec.to_builtins(done).items() if value is not None}}
     keys = [f"done.{operation.name}.{params.get('answer', '')}", f"done.{operation.name}", "done.anything"]
+    if params.get("failed"):
+        return texts.say("done.jobs.bulk_failed", error=params["errors"][0]["error"], **params)
     if "done" in params:
         params["n"] = params["done"]
     return texts.say(next(key for key in keys if texts.knows(key)), **params)
@@ -78,5 +80,5 @@ def _answered(request: Request, to: str, prefix: str, said: Said, status: int) -
     if request.headers.get("accept", "").startswith("application/json"):
         return JSONResponse({"text": said.text, "bad": said.bad, "to": to}, status)
     response = RedirectResponse(to, _SEE_OTHER)
-    say_once(response, said, prefix)
+    say_once(response, said, prefix, secure=request.url.scheme == "https")
     return response

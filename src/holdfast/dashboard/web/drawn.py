@@ -5,12 +5,14 @@ from typing import Any
 
 from holdfast.dashboard.shapes.figures import FiguresSeen, PointSeen
 from holdfast.dashboard.texts import Texts
-from holdfast.dashboard.web.charts import Chart, Form, Series, chart
+from holdfast.dashboard.web.charts import Chart, Form, Series, chart, nice_ticks, time_ticks
 from holdfast.dashboard.web.saying import Saying
 
 SPANS = ("1h", "6h", "24h", "7d", "30d")
 PERCENTILES = ("p50", "p95", "p99")
 _MINUTE = 60
+_HELD = 5
+"""For so many steps the last look at a queue stands for what was not looked at."""
 
 
 def charts_of(figures: FiguresSeen, texts: Texts) -> dict[str, Chart]:
@@ -20,7 +22,10 @@ def charts_of(figures: FiguresSeen, texts: Texts) -> dict[str, Chart]:
     per_minute = _MINUTE / figures.step if figures.step else 1.0
 
     def drawn(name: str, series: Sequence[Series], said: Any) -> Chart:
-        return chart(at, series, said, title=texts.say(f"chart.{name}"), about=texts.say(f"chart.{name}_about"))
+        ticks = time_ticks if said == saying.span else nice_ticks
+        return chart(
+            at, series, said, ticks, title=texts.say(f"chart.{name}"), about=texts.say(f"chart.{name}_about")
+        )
 
     def series(name: str, values: Any, form: Form = Form.LINE) -> Series:
         return Series(name, texts.say(f"chart.series.{name}"), tuple(values), form)
@@ -34,11 +39,21 @@ def charts_of(figures: FiguresSeen, texts: Texts) -> dict[str, Chart]:
             ],
             saying.short,
         ),
-        "depth": drawn("depth", [series("depth", (point.depth for point in points), Form.AREA)], saying.short),
-        "age": drawn("age", [series("age", (point.age for point in points), Form.AREA)], saying.span),
+        "depth": drawn("depth", [series("depth", held(_values(points, "depth")), Form.AREA)], saying.short),
+        "age": drawn("age", [series("age", held(_values(points, "age")), Form.AREA)], saying.span),
         "run": drawn("run", [series(each, _values(points, f"run_{each}")) for each in PERCENTILES], saying.span),
         "lag": drawn("lag", [series(each, _values(points, f"lag_{each}")) for each in PERCENTILES], saying.span),
     }
+
+
+def held(values: Sequence[float | None]) -> list[float | None]:
+    """Return values that were looked at now and again with each kept for a few steps, until the next look."""
+    kept: list[float | None] = []
+    last, since = None, 0
+    for value in values:
+        last, since = (last, since + 1) if value is None else (value, 0)
+        kept.append(last if since <= _HELD else None)
+    return kept
 
 
 def _values(points: Sequence[PointSeen], name: str) -> list[float | None]:

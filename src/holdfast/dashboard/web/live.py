@@ -47,6 +47,8 @@ class Gallery:
         return StreamingResponse(self._seated(request), media_type="text/event-stream", headers=headers)
 
     async def _seated(self, request: Request) -> AsyncIterator[str]:
+        if self.watching >= self.places:  # others have sat down since there was room
+            return
         self.watching += 1
         try:
             async for event in self.events(request):

@@ -100,7 +100,9 @@ def finding_words(finding: Finding, texts: Texts) -> str:
     if not texts.knows(key):
         return finding.sentence
     saying, params = Saying(texts), dict(finding.params)
-    spans: dict[str, str] = {name: saying.span(float(params[name])) for name in ("age", "took") if name in params}
+    spans: dict[str, object] = {
+        name: saying.span(float(params[name])) for name in ("age", "took") if name in params
+    }
     more = texts.say("finding.more") if params.get("more") else ""
     words: dict[str, object] = {**params, **spans, "more": more, "n": params.get("count", 0)}
     return texts.say(key, **words)

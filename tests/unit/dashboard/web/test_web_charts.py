@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from holdfast.dashboard.texts import texts_in
-from holdfast.dashboard.web.charts import Form, Series, chart, gauge, nice_ticks, sparkline
+from holdfast.dashboard.web.charts import Form, Series, chart, gauge, nice_ticks, sparkline, time_ticks
+from holdfast.dashboard.web.drawn import held
 from holdfast.dashboard.web.saying import Saying, coloured, told_time, with_commands
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -31,6 +32,24 @@ def at(count: int) -> list[datetime]:
 )
 def test_axes_have_round_numbers(highest, ticks):
     assert nice_ticks(highest) == ticks
+
+
+@pytest.mark.parametrize(
+    ("highest", "ticks"),
+    [
+        (0.3, [0, 0.1, 0.2, 0.3]),
+        (100, [0, 30, 60, 90, 120]),
+        (1204, [0, 600, 1200, 1800]),
+        (90_000, [0, 43_200, 86_400, 129_600]),
+        (900_000, [0, 432_000, 864_000, 1_296_000]),
+    ],
+)
+def test_axes_of_time_have_whole_minutes_hours_and_days(highest, ticks):
+    assert time_ticks(highest) == ticks
+
+
+def test_a_look_at_a_queue_stands_for_a_few_steps_and_no_longer():
+    assert held([None, 3, *[None] * 7, 0]) == [None, 3, 3, 3, 3, 3, 3, None, None, 0]
 
 
 def test_a_line_goes_through_its_points_and_not_through_gaps():

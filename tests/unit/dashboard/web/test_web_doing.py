@@ -1,9 +1,10 @@
 """Forms do what they say, once let in; whoever has no script is told on the next page, a script in its answer."""
 
 import httpx
-from web_samples import FULL, ID, SampleDesk, sample_app
+from web_samples import ACTS, FULL, ID, SampleDesk, sample_app
 
 from holdfast.dashboard.access.user import Role, User
+from holdfast.dashboard.shapes.jobs import BulkAsked, BulkDone, JobFailed
 from holdfast.dashboard.web.doing import safe_back
 
 
@@ -62,6 +63,15 @@ async def test_many_jobs_are_acted_on_as_they_were_counted():
     )
 
 
+async def test_what_could_not_be_done_to_some_is_said(monkeypatch):
+    some = BulkDone(done=3, failed=2, passed_over=0, errors=(JobFailed(id=ID, error="it is running"),))
+    monkeypatch.setitem(ACTS, "jobs.bulk", (Role.OPERATOR, BulkAsked, some))
+    fields = {"action": "retry", "expected": "5", "confirm": "c0ffee"}
+    async with client(SampleDesk(FULL)) as browser:
+        response = await browser.post("/do/jobs.bulk", data=fields, headers={"accept": "application/json"})
+    assert response.json()["text"] == "3 done, 2 not: it is running"
+
+
 async def test_what_only_reads_cannot_be_done_nor_what_does_not_exist():
     async with client(SampleDesk(FULL)) as browser:
         for name in ("jobs.show", "jobs.explode", "__init__"):
@@ -107,6 +117,16 @@ async def test_the_chosen_language_is_kept():
         assert '<html lang="en">' in (await browser.get("/queues?lang=en")).text
         await browser.post("/lang", data={"lang": "../../x"})
         assert '<html lang="zh-Hant">' in (await browser.get("/queues")).text
+
+
+async def test_cookies_are_for_us_alone():
+    app = httpx.ASGITransport(sample_app(SampleDesk(FULL)))
+    async with httpx.AsyncClient(transport=app, base_url="https://desk") as browser:
+        said = await browser.post("/do/queues.pause", data={"name": "mail"})
+        spoken = await browser.post("/lang", data={"lang": "en"})
+    for response in (said, spoken):
+        words = response.headers["set-cookie"].lower()
+        assert all(each in words for each in ("httponly", "samesite=strict", "secure"))
 
 
 async def test_an_operator_is_not_offered_what_only_admins_do():

@@ -84,6 +84,7 @@ async def test_there_are_so_many_places_and_who_leaves_frees_one():
     seated = gallery._seated(watched.request)
     await anext(seated)
     assert (await gallery.watch(watched.request)).status_code == 503
+    assert [event async for event in gallery._seated(watched.request)] == []
     await seated.aclose()
     assert gallery.watching == 0
     assert (await gallery.watch(watched.request)).status_code == 200

@@ -266,7 +266,7 @@ READS: Mapping[str, type] = {
     "tasks.list": words.NothingAsked, "locks.list": words.NothingAsked, "incidents.list": incidents.IncidentsAsked,
     "incidents.show": words.WithId, "audit.list": audit.AuditAsked, "settings.show": words.NothingAsked,
 }  # fmt: skip
-ACTS: Mapping[str, tuple[Role, type, Any]] = {
+ACTS: dict[str, tuple[Role, type, Any]] = {
     "jobs.retry": (Role.OPERATOR, job.WhichJob, job.JobDone(id=ID, answer="requeued")),
     "jobs.cancel": (Role.OPERATOR, job.WhichJob, job.JobDone(id=ID, answer="requested")),
     "jobs.reschedule": (Role.OPERATOR, job.RescheduleAsked, job.JobDone(id=ID, answer="rescheduled")),

@@ -306,4 +306,7 @@ document.addEventListener("keydown", (event) => {
 });
 
 freshen(document);
+if (matchMedia("(max-width: 800px)").matches) {
+  document.querySelector("#nav [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
+}
 setInterval(() => { if (!document.hidden) tellTimes(document); }, 1000);
