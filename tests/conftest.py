@@ -19,12 +19,15 @@ from pathlib import Path
 
 import pytest
 import redis
+from hypothesis import settings
 
 from empty_stores import make_tables, with_query
 from holdfast.testing.simulator.loop import VirtualLoop
 from servers import PgBouncer, PostgresServer, RedisCluster, RedisServer, Schema, fresh_schema
 
 pytest.register_assert_rewrite("holdfast.testing.conformance")
+settings.register_profile("untimed", deadline=None)  # how long an example takes is the machine's affair
+settings.load_profile("untimed")
 
 FAST = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
 """The shared server forgets everything when its machine fails, which no test of ours can wait for. The servers that

@@ -179,7 +179,7 @@ def test_what_long_jobs_leave_no_place_for_others_have_in_time(settings: Setting
         fleet.enqueue(due + place / 10 for place in range(10))
         await fleet.until(due + 100)
         starts = [fleet.ledger.starts[job][0][0] - at for job, at in fleet.run_at.items() if at >= due]
-        assert max(starts) < EXACT
+        assert max(starts) < 0.02  # one that is due with somebody's turn waits for what a look takes
 
     play(scenario, replace(settings, concurrency=4), silent=True)
 
