@@ -101,6 +101,11 @@ class Entrance:
         """Return what a new link has after `?once=`."""
         return self._signing_in.links.make()
 
+    @property
+    def prefix(self) -> str:
+        """The path below which requests come, after those of hosts and proxies; "" at the top."""
+        return self._approach.prefix
+
     def base(self, caller: Caller) -> str:
         """Return the path under which their browser finds us, "" at the top."""
         return self._approach.base(caller)

@@ -63,14 +63,18 @@ class Doorway:
     async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         caller = self._entrance.look_at(request)
+        path = _below(scope["path"], str(scope.get("root_path", "")).rstrip("/"))
         if isinstance(caller, Refusal):
-            path = _below(scope["path"], str(scope.get("root_path", "")).rstrip("/"))
             await _refused(request, caller, path, "")(scope, receive, _with(send, HEADERS))
             return
-        base = self._entrance.base(caller)
-        visit = _Visit(request, caller, base, _below(scope["path"], base))
+        prefix = self._entrance.prefix
+        if not f"{path}/".startswith(f"{prefix}/"):
+            words = PlainTextResponse(f"the dashboard is below {prefix}/\n", HTTPStatus.NOT_FOUND)
+            await words(scope, receive, _with(send, HEADERS))
+            return
+        visit = _Visit(request, caller, self._entrance.base(caller), _below(path, prefix))
         if visit.path.startswith(STATIC) and request.method in {"GET", "HEAD"}:
-            await self._inside({**scope, "root_path": base}, receive, _with(send, STATIC_HEADERS))
+            await self._inside(visit.scope(), receive, _with(send, STATIC_HEADERS))
         elif visit.path in {SIGN_IN, SIGN_OUT, NEW_LINK}:
             answer = await self._at_the_door(visit)
             await answer(scope, receive, _with(send, HEADERS))
@@ -88,7 +92,7 @@ class Doorway:
             words = PlainTextResponse("no live updates here: ask for /frame\n", HTTPStatus.NOT_IMPLEMENTED)
             await words(scope, receive, _with(send, HEADERS, admitted.cookies))
         else:
-            inner = {**scope, "root_path": visit.base, ADMITTED: admitted}
+            inner = {**visit.scope(), ADMITTED: admitted}
             await self._inside(inner, receive, _with(send, HEADERS, admitted.cookies))
 
     # -- coming and going ------------------------------------------------------------------------------------
@@ -166,11 +170,15 @@ class _Visit:
     base: str
     path: str
 
+    def scope(self) -> Message:
+        """Return the scope as the browser sees it: a proxy may have cut off some of the path."""
+        return {**self.request.scope, "root_path": self.base, "path": f"{self.base}{self.path}"}
 
-def _below(path: str, base: str) -> str:
-    """Return what of a path is below our own place."""
-    inside = base and (path == base or path.startswith(f"{base}/"))
-    return (path[len(base) :] or "/") if inside else path
+
+def _below(path: str, place: str) -> str:
+    """Return what of a path is below a place, all of it where it is not there."""
+    is_there = f"{path}/".startswith(f"{place}/")
+    return (path[len(place) :] or "/") if is_there else path
 
 
 def _go(to: str, cookies: tuple[str, ...]) -> Response:
