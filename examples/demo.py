@@ -109,11 +109,11 @@ class Demo:
         say("[bold]A small shop, on SQLite, with nothing else to start.[/] It enqueues three jobs:\n")
         orders = Orders(
             send_mail.enqueue("ada@example.com", subject="Welcome"),
-            monthly_report.options(delay=3, priority=1).enqueue("October"),
+            monthly_report.options(delay=6, priority=1).enqueue("October"),
             send_mail.options(max_attempts=2).enqueue("fail@example.com", subject="Your order"),
         )
         say(f"  welcome mail     {ending(orders.welcome)}  runs at once")
-        say(f"  monthly report   {ending(orders.report)}  in 3 s, before others (priority 1)")
+        say(f"  monthly report   {ending(orders.report)}  in 6 s, before others (priority 1)")
         say(f"  another mail     {ending(orders.failing)}  to fail@example.com, with 2 attempts")
         say("\nSchedules are declared in its code, and nobody enqueues their jobs:\n")
         say("  serve_customers  every 2 seconds: they buy, orders are packed, now and then one fails")

@@ -3,9 +3,9 @@
     python examples/web/django_shop.py              then open http://127.0.0.1:8000
     gunicorn django_shop:web --chdir examples/web --workers 4
 
-HEALTH_TOKEN=… mounts /health/livez, /health/readyz and /health/healthz for whoever has the token, DASHBOARD_TOKEN=…
-likewise /dashboard/; a site with users lets its staff in instead, with auth=staff. The line that runs the jobs is in
-django_settings.py.
+HEALTH_TOKEN=… mounts /health/livez, /health/readyz and /health/healthz for whoever has the token,
+DASHBOARD_TOKEN=… likewise /dashboard/; a site with users lets its staff in instead, with auth=staff. The line that
+runs the jobs is in django_settings.py.
 """
 
 import os

@@ -44,7 +44,7 @@ def test_the_demo_tells_its_whole_story_and_ends(tmp_path, environment):
 
     story = [
         r"ready: 6 tasks",
-        r"\n\n  Open the dashboard:  http://127.0.0.1:\d+/sign-in\?once=[\w-]+\n\n",
+        r"\n +Open the dashboard: +http://127.0.0.1:\d+/sign-in\?once=[\w-]+\n",
         r"✚ schedule count_stock added: every 3 seconds",
         r"✔ count_stock \w{8} completed",
         r"✔ send_mail \w{8} completed",

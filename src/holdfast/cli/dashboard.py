@@ -154,7 +154,7 @@ def _tell_link(url: str, path: str) -> None:
 
 def check_prefix(prefix: str) -> str:
     """Return the path below which the dashboard is. Raises what wrong usage does."""
-    if prefix and not re.fullmatch(r"(/[\w.~-]+)+", prefix, re.ASCII):
+    if prefix and not re.fullmatch(r"(/[\w~-][\w.~-]*)+", prefix, re.ASCII):
         raise wrong_usage(f"--prefix {prefix!r} is no path such as /jobs")
     return prefix
 

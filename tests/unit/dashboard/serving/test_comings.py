@@ -21,7 +21,7 @@ class Notes:
         self.now = 0.0
         self.written = []
 
-    async def write(self, who, what, **more):
+    async def write(self, *_, **more):
         self.written.append((more["asked"]["from"], int(more["asked"]["times"])))
 
     def refuse(self, comings, times=1, address="10.0.0.1", refusal=WRONG):

@@ -147,7 +147,7 @@ def test_what_is_no_request_is_refused(house, stage):
         ({}, None, {"x-forwarded-prefix": "/evil"}, "", ""),
     ],
 )
-def test_it_is_at_home_under_any_path(stage, options, mount, headers, base, sent):
+def test_it_is_at_home_under_any_path(stage, *, options, mount, headers, base, sent):
     """Of its own, of a mount, of a proxy that is trusted and cuts it off; links, files and cookies go there."""
     browser = House(stage, token=TOKEN, **options).browser(mount, **headers)
     page = browser.get(f"{sent}/sign-in").text
