@@ -32,7 +32,7 @@ class Bridge:
     def __init__(self, app: Asgi, given: Iterable[str] = ()) -> None:
         self._app = app
         self._given = tuple(given)
-        self._loops: dict[int, asyncio.AbstractEventLoop] = {}
+        self._running: asyncio.AbstractEventLoop | None = None
         self._starting = threading.Lock()
         os.register_at_fork(after_in_child=self._forget)
 
@@ -73,16 +73,15 @@ class Bridge:
     def _loop(self) -> asyncio.AbstractEventLoop:
         """Return the event loop of this process, which runs in a thread of its own."""
         with self._starting:
-            loop = self._loops.get(os.getpid())
-            if loop is None:
-                loop = self._loops[os.getpid()] = asyncio.new_event_loop()
-                threading.Thread(target=loop.run_forever, name="holdfast-dashboard", daemon=True).start()
-            return loop
+            if self._running is None:
+                self._running = asyncio.new_event_loop()
+                threading.Thread(target=self._running.run_forever, name="holdfast-dashboard", daemon=True).start()
+            return self._running
 
     def _forget(self) -> None:
         """Be as new in a forked process: the thread belongs to the parent."""
         self._starting = threading.Lock()
-        self._loops = {}
+        self._running = None
 
 
 def _length(environ: Environ) -> int:
