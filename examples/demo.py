@@ -1,6 +1,6 @@
-"""`make run`: enqueues three jobs of the example shop and lets a real worker run them while you watch.
+"""`make run`: opens the example shop. A real worker does its jobs while you watch, here and on the dashboard.
 
-Two schedules of the shop fire meanwhile.
+Three jobs make a story. Meanwhile customers come and buy, as often as a schedule says so.
 
 The database is new each time, in a temporary folder of its own. At a terminal the worker goes on until Ctrl-C; with
 --once, or in a pipe, it ends when the story is told, and the folder stays for you to look at.
@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from pathlib import Path
 from types import FrameType
 
 from rich.console import Console
+from rich.markup import escape
 
 from holdfast import Job, JobHandle, State
 from holdfast.store.protocol import JobFilter
@@ -81,12 +83,13 @@ class Demo:
         self._url = f"sqlite:///{folder / 'shop.db'}"
         self._watched = watched
         self._stopping = False
-        self._worker: subprocess.Popen[bytes]
+        self._link = ""
+        self._worker: subprocess.Popen[str]
 
     def run(self) -> int:
         """Enqueue, work, tell, and stop."""
         orders = self._enqueue()
-        say("\n[bold]Now `holdfast up`.[/] Its worker tells each step on its own lines:\n")
+        say("\n[bold]Now `holdfast up`:[/] workers, schedules and the dashboard, in one command.\n")
         with self._working():
             told = self._tell_story(orders)
             if told:
@@ -106,22 +109,31 @@ class Demo:
         say("[bold]A small shop, on SQLite, with nothing else to start.[/] It enqueues three jobs:\n")
         orders = Orders(
             send_mail.enqueue("ada@example.com", subject="Welcome"),
-            monthly_report.options(delay=3, priority=1).enqueue("October"),
+            monthly_report.options(delay=6, priority=1).enqueue("October"),
             send_mail.options(max_attempts=2).enqueue("fail@example.com", subject="Your order"),
         )
         say(f"  welcome mail     {ending(orders.welcome)}  runs at once")
-        say(f"  monthly report   {ending(orders.report)}  in 3 s, before others (priority 1)")
+        say(f"  monthly report   {ending(orders.report)}  in 6 s, before others (priority 1)")
         say(f"  another mail     {ending(orders.failing)}  to fail@example.com, with 2 attempts")
-        say("\nTwo schedules are declared in its code, and nobody enqueues their jobs:\n")
+        say("\nSchedules are declared in its code, and nobody enqueues their jobs:\n")
+        say("  serve_customers  every 2 seconds: they buy, orders are packed, now and then one fails")
         say("  count_stock      every 3 seconds")
+        say("  index            all pages of the shop, each minute: a slow one, which says how far it is")
         say("  month-end        a monthly report, at 06:00 on the 1st, by the clock of Taipei")
         return orders
 
     @contextmanager
     def _working(self) -> Iterator[None]:
-        """Bring the app to life as anyone would; signals reach it through us alone, never from the terminal."""
-        command = [str(HOLDFAST), "up", "shop:app", "--app-dir", str(EXAMPLES), "--verbose"]
-        self._worker = subprocess.Popen(command, start_new_session=True)  # noqa: S603 - our own command
+        """Bring the app to life as anyone would; signals reach it through us alone, never from the terminal.
+
+        Who watches has the dashboard for each step; else the worker tells them all.
+        """
+        command = [str(HOLDFAST), "up", "shop:app", "--app-dir", str(EXAMPLES)]
+        command += [] if self._watched else ["--verbose"]
+        self._worker = subprocess.Popen(  # noqa: S603 - our own command
+            command, start_new_session=True, stdout=subprocess.PIPE, text=True
+        )
+        threading.Thread(target=self._pass_words_on, daemon=True).start()
         before = {number: signal.signal(number, self._pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
@@ -129,6 +141,15 @@ class Demo:
             self._stop(signal.SIGTERM)
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+    def _pass_words_on(self) -> None:
+        """Say what `holdfast up` prints; the link to the dashboard must not be overlooked."""
+        for line in self._worker.stdout or ():
+            if line.startswith("Open the dashboard: "):
+                self._link = line.split()[3]
+                say(f"\n  [bold reverse] Open the dashboard: [/] [bold]{escape(self._link)}[/]\n")
+            else:
+                say(escape(line.rstrip()))
 
     def _pass_on(self, number: int, _frame: FrameType | None) -> None:
         first, self._stopping = not self._stopping, True
@@ -179,6 +200,9 @@ class Demo:
         say(f"  {command('dead', 'retry', orders.failing.id, '--url', self._url)}\n")
         say(f"Why it died:  {command('why', orders.failing.id, '--url', self._url)}")
         say(f"What is next: {command('schedules', 'next', '--url', self._url)}\n")
+        if self._watched and self._link:
+            say(f"[bold]Open the dashboard:[/] {escape(self._link)}")
+            say("The link works once, for ten minutes; the page to sign in has a button for another one.\n")
         if self._watched:
             say("The worker goes on. [bold]Ctrl-C drains[/] and ends.\n")
 

@@ -3,7 +3,8 @@
     python examples/web/django_shop.py              then open http://127.0.0.1:8000
     gunicorn django_shop:web --chdir examples/web --workers 4
 
-HEALTH_TOKEN=… mounts /health/livez, /health/readyz and /health/healthz for whoever has the token. The line that
+HEALTH_TOKEN=… mounts /health/livez, /health/readyz and /health/healthz for whoever has the token,
+DASHBOARD_TOKEN=… likewise /dashboard/; a site with users lets its staff in instead, with auth=staff. The line that
 runs the jobs is in django_settings.py.
 """
 
@@ -22,6 +23,8 @@ from django.views.static import serve
 from jobs import app, monthly_report, shown
 
 from holdfast import JobNotFoundError
+from holdfast.dashboard import Dashboard
+from holdfast.host.django.dashboard import urls as dashboard_urls
 from holdfast.host.django.health import health_urls
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "django_settings")
@@ -64,6 +67,8 @@ urlpatterns = [
 ]
 if token := os.environ.get("HEALTH_TOKEN"):
     urlpatterns.insert(0, path("health/", include(health_urls(token=token))))
+if token := os.environ.get("DASHBOARD_TOKEN"):
+    urlpatterns.insert(0, path("dashboard/", include(dashboard_urls(Dashboard(app, token=token)))))
 
 if __name__ == "__main__":
     sys.argv[1:] = sys.argv[1:] or ["runserver", os.environ.get("PORT", "8000")]

@@ -3,7 +3,8 @@
     python examples/web/fastapi_shop.py             then open http://127.0.0.1:8000
     uvicorn fastapi_shop:web --app-dir examples/web --workers 4
 
-HEALTH_TOKEN=… mounts /health/livez, /health/readyz and /health/healthz for whoever has the token.
+HEALTH_TOKEN=… mounts /health/livez, /health/readyz and /health/healthz for whoever has the token,
+DASHBOARD_TOKEN=… likewise /dashboard; an app with users says who they are instead, with auth=….
 """
 
 import os
@@ -16,6 +17,7 @@ from fastapi.staticfiles import StaticFiles
 from jobs import app, monthly_report, shown
 
 from holdfast import JobNotFoundError
+from holdfast.dashboard import Dashboard
 from holdfast.health import Health
 from holdfast.host.asgi import lifespan
 
@@ -47,6 +49,8 @@ async def look_at_stock() -> list[dict[str, object]]:
 
 if token := os.environ.get("HEALTH_TOKEN"):
     web.mount("/health", Health(app, token=token).asgi)
+if token := os.environ.get("DASHBOARD_TOKEN"):
+    web.mount("/dashboard", Dashboard(app, token=token).asgi)
 web.mount("/", StaticFiles(directory=Path(__file__).with_name("page"), html=True))
 
 if __name__ == "__main__":

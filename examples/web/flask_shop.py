@@ -3,7 +3,8 @@
     python examples/web/flask_shop.py               then open http://127.0.0.1:8000
     gunicorn flask_shop:web --chdir examples/web --workers 4
 
-HEALTH_TOKEN=… mounts /health/livez, /health/readyz and /health/healthz for whoever has the token.
+HEALTH_TOKEN=… mounts /health/livez, /health/readyz and /health/healthz for whoever has the token,
+DASHBOARD_TOKEN=… likewise /dashboard; an app with users says who they are instead, with auth=….
 """
 
 import os
@@ -15,6 +16,7 @@ from jobs import app, monthly_report, shown
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
 from holdfast import JobNotFoundError
+from holdfast.dashboard import Dashboard
 from holdfast.health import Health
 from holdfast.host.wsgi import bind
 
@@ -55,6 +57,8 @@ def say_not_found(error: JobNotFoundError) -> tuple[dict[str, object], int]:
 
 if token := os.environ.get("HEALTH_TOKEN"):
     web.wsgi_app = DispatcherMiddleware(web.wsgi_app, {"/health": Health(app, token=token).wsgi})
+if token := os.environ.get("DASHBOARD_TOKEN"):
+    web.wsgi_app = DispatcherMiddleware(web.wsgi_app, {"/dashboard": Dashboard(app, token=token).wsgi})
 
 if __name__ == "__main__":
     web.run(port=int(os.environ.get("PORT", "8000")))

@@ -16,6 +16,10 @@ from holdfast.cli.main import cli
 from holdfast.core.outcome import Outcome
 from holdfast.core.record import Decision, FireCause
 from holdfast.core.states import CLAIMED, FINAL, MOVES, WAITING, Reason, State
+from holdfast.dashboard import Dashboard
+from holdfast.dashboard.access.headers import HEADERS
+from holdfast.dashboard.operations import OPERATIONS
+from holdfast.dashboard.web.pages import PAGES as PAGES_OF_DASHBOARD
 from holdfast.patience import PASSING
 from holdfast.policy import declare_options, declare_policy
 from holdfast.schedule.rules import Misfire, Overlap, Rule
@@ -143,7 +147,8 @@ def test_every_state_move_and_reason_is_documented_as_the_code_has_it():
 def test_the_errors_are_drawn_and_documented_as_they_are_defined():
     """The tree atop errors.py and the tables have each error below what it is a kind of, and in its order."""
     drawn = list(drawn_errors())
-    _, *defined = family(errors.HoldfastError)
+    _, *all_errors = family(errors.HoldfastError)
+    defined = [each for each in all_errors if each.__module__ == errors.__name__]  # others are for pages and API
     assert [(name, parent) for name, parent, _ in drawn] == [
         (each.__name__, each.__bases__[0].__name__) for each in defined
     ]
@@ -202,6 +207,21 @@ def test_the_fields_and_exit_codes_of_the_command_line_are_documented():
 def test_every_cause_that_why_tells_programs_is_documented():
     """The table of causes is the enumeration."""
     assert set(re.findall(r"`(\w+)`", " ".join(row[0] for row in table_of("cli.md", "cause")))) == {*Cause}
+
+
+def test_the_dashboard_is_documented_as_it_is():
+    """What it takes, who may do what, and the headers of its answers: the tables are the code."""
+    declared = inspect.signature(Dashboard).parameters
+    assert {row[0].strip("`"): row[1].strip("`") for row in table_of("dashboard.md", "argument")} == {
+        name: repr(declared[name].default).replace("'", '"') for name in list(declared)[1:]
+    }
+    assert [tuple(row[:3]) for row in table_of("dashboard.md", "operation")] == [
+        (f"`{each.name}`", f"`{'POST' if each.changes else 'GET'} {each.path}`", each.role.name.lower())
+        for each in OPERATIONS
+    ]
+    assert {row[0].strip("`"): row[1].strip("`") for row in table_of("dashboard.md", "header")} == dict(HEADERS)
+    pages = " ".join(row[0] for row in table_of("dashboard.md", "page"))
+    assert [page.path for page in PAGES_OF_DASHBOARD if f"`{page.path.partition('{')[0]}" not in pages] == []
 
 
 def lambda_free() -> None:

@@ -30,7 +30,7 @@ def shop(framework, tmp_path):
         process = subprocess.Popen(
             [sys.executable, str(EXAMPLES / f"{framework}_shop.py")],
             cwd=tmp_path,
-            env={**kept, "PORT": str(port), "HEALTH_TOKEN": TOKEN},
+            env={**kept, "PORT": str(port), "HEALTH_TOKEN": TOKEN, "DASHBOARD_TOKEN": TOKEN},
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
@@ -82,11 +82,19 @@ def test_an_example_enqueues_shows_progress_and_a_result(shop):
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_an_example_tells_its_health_to_who_has_the_token(shop):
+def test_an_example_tells_its_health_and_shows_its_dashboard_to_who_has_the_token(shop):
     """Nobody else learns anything."""
     with_token = {"Authorization": f"Bearer {TOKEN}"}
     wait_until(lambda: shop.get("/health/readyz", headers=with_token).is_success, what="readiness")
     assert shop.get("/health/readyz").status_code == 401
+    assert shop.get("/dashboard/api/v1/overview").status_code == 401
+    assert shop.get("/dashboard/api/v1/workers", headers=with_token).json()["workers"]
+    signed = shop.post("/dashboard/sign-in", data={"token": TOKEN}, headers={"Origin": str(shop.base_url)})
+    assert (signed.status_code, signed.headers["location"]) == (303, "/dashboard/")
+    tasks = shop.get("/dashboard/tasks").text
+    assert "monthly_report" in tasks
+    for file in re.findall(r'"(/dashboard/static/[^"]+)"', tasks):
+        assert shop.get(file).is_success
 
 
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.py")), ids=lambda file: file.stem)

@@ -1,10 +1,10 @@
 """`holdfast dashboard`: look at jobs, workers and schedules in a browser, and act."""
 
 import re
-from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,6 +19,9 @@ from holdfast.health import LOOPBACK
 from holdfast.health.server import is_of_this_machine
 from holdfast.store.backend import Backend
 from holdfast.store.open import absolute_url, open_backend, refuse_missing_store
+
+if TYPE_CHECKING:
+    from holdfast.dashboard.dashboard import Dashboard
 
 _ROLES = ("viewer", "operator", "admin")
 _NEEDED = ("starlette", "uvicorn", "jinja2", "argon2")
@@ -59,6 +62,13 @@ _NEEDED = ("starlette", "uvicorn", "jinja2", "argon2")
 @click.option("--read-only", is_flag=True, help="Show, and let nobody change anything.")
 @click.option("--add-user", metavar="NAME", help="Add somebody to --users, or give a new password; and end.")
 @click.option("--role", type=click.Choice(_ROLES), default="viewer", help="What --add-user may do.")
+@click.option(
+    "--grant",
+    "grants",
+    multiple=True,
+    metavar="OPERATION",
+    help="What --add-user may do besides, e.g. jobs.discard; may be given several times.",
+)
 @about_a_store
 def dashboard(
     wanted: Wanted,
@@ -77,6 +87,7 @@ def dashboard(
     read_only: bool,
     add_user: str | None,
     role: str,
+    grants: tuple[str, ...],
 ) -> None:
     """Serve the dashboard.
 
@@ -84,49 +95,66 @@ def dashboard(
     --users or --token-file, and who may come with --allow. With MODULE:APP the settings are those of the app.
     """
     need_the_extra()
-    from holdfast.dashboard.access.user import Role  # noqa: PLC0415 - likewise
-    from holdfast.dashboard.access.user_file import add_user as write_user  # noqa: PLC0415 - needs the extra
-    from holdfast.dashboard.dashboard import Dashboard  # noqa: PLC0415 - likewise
+    from holdfast.dashboard.dashboard import Dashboard  # noqa: PLC0415 - needs the extra
     from holdfast.dashboard.serving.server import open_port, serve, url_of  # noqa: PLC0415 - likewise
 
     if add_user is not None:
-        if users is None:
-            raise wrong_usage("--add-user writes into a file: name it with --users FILE")
-        password = click.prompt(f"A password for {add_user}", hide_input=True, confirmation_prompt=True)
-        write_user(Path(users), add_user, Role[role.upper()], password)
-        say(f"{add_user} may sign in as {role}; {users} is read again by itself.")
+        _write_user(users, add_user, role, grants)
         return
-    if not (users or token or is_of_this_machine(host, port or 0)):
+    is_ours = is_of_this_machine(host, port or 0)
+    if not (users or token or is_ours):
         raise wrong_usage(
             f"--host {host} is reached from other machines: say who may sign in, with --users or --token-file"
         )
     store = StoreShown(find_meant(wanted, target, app_dir), created=target is not None)
+    below = check_prefix(prefix)
     try:
-        shown = Dashboard(
-            store,
-            users=users,
-            token=token,
-            networks=allow or (LOOPBACK if is_of_this_machine(host, port or 0) else None),
-            hosts=names or (() if is_of_this_machine(host, port or 0) else None),
-            trusted_proxies=proxies,
-            read_only=read_only,
-            prefix=check_prefix(prefix),
-            links=True,
-        )
-        listening = open_port(host, port)
-        serve(shown.asgi, listening, partial(_tell, f"{url_of(listening)}{prefix}", shown.new_link))
+        with open_port(host, port) as listening:
+            tell = partial(_tell_link, f"{url_of(listening)}{below}")
+            shown = Dashboard(
+                store,
+                users=users,
+                token=token,
+                networks=allow or (LOOPBACK if is_ours else None),
+                hosts=names or (() if is_ours else None),
+                trusted_proxies=proxies,
+                read_only=read_only,
+                prefix=below,
+                links=tell if is_ours else None,
+            )
+            serve(shown.asgi, listening, partial(_tell, f"{url_of(listening)}{below}", shown, with_link=is_ours))
     finally:
         store.close()
 
 
-def _tell(url: str, new_link: Callable[[], str]) -> None:
-    click.echo(f"The dashboard is at {url}/")  # not broken into lines: people click on it
-    click.echo(f"Come in by this link, once, within ten minutes: {url}{new_link()}")
+def _write_user(users: str | None, name: str, role: str, grants: tuple[str, ...]) -> None:
+    from holdfast.dashboard.access.user import Role  # noqa: PLC0415 - needs the extra
+    from holdfast.dashboard.access.user_file import add_user  # noqa: PLC0415 - likewise
+    from holdfast.dashboard.operations import BY_NAME  # noqa: PLC0415 - likewise
+
+    if users is None:
+        raise wrong_usage("--add-user writes into a file: name it with --users FILE")
+    if unknown := [grant for grant in grants if grant not in BY_NAME]:
+        raise wrong_usage(f"--grant {unknown[0]} is no operation of the dashboard such as jobs.discard")
+    password = click.prompt(f"A password for {name}", hide_input=True, confirmation_prompt=True)
+    add_user(Path(users), name, Role[role.upper()], password, grants=grants)
+    say(f"{name} may sign in as {role}; {users} is read again by itself.")
+
+
+def _tell(url: str, shown: "Dashboard", *, with_link: bool) -> None:
+    click.echo(f"The dashboard is at {url}/")
+    if with_link:
+        _tell_link(url, shown.new_link())
+
+
+def _tell_link(url: str, path: str) -> None:
+    """Say it in one line, however long it is: people click on it."""
+    click.echo(f"Open the dashboard: {url}{path}  (works once, for ten minutes)")
 
 
 def check_prefix(prefix: str) -> str:
     """Return the path below which the dashboard is. Raises what wrong usage does."""
-    if prefix and not re.fullmatch(r"(/[\w.~-]+)+", prefix, re.ASCII):
+    if prefix and not re.fullmatch(r"(/[\w~-][\w.~-]*)+", prefix, re.ASCII):
         raise wrong_usage(f"--prefix {prefix!r} is no path such as /jobs")
     return prefix
 

@@ -15,6 +15,7 @@ from holdfast.dashboard.api import routes as api_routes
 from holdfast.dashboard.desk import Desk, Office, Shown
 from holdfast.dashboard.operations import BY_NAME
 from holdfast.dashboard.serving.bridge import Bridge
+from holdfast.dashboard.serving.comings import Comings
 from holdfast.dashboard.serving.doorway import ADMITTED, Doorway
 from holdfast.dashboard.web.routes import routes as page_routes
 from holdfast.dashboard.web.site import Site
@@ -33,7 +34,8 @@ class Dashboard:
     `read_only` nobody changes anything. `networks` and `hosts` are who may reach it and by which names, None for
     any, as the host lets through; `trusted_proxies` are those whose X-Forwarded headers count. Several processes
     that serve the same people share a `secret`. `secure` says that browsers come by https where requests do not
-    show it.
+    show it. `links` is given the path of a link by which one person comes in, once, within ten minutes, whenever
+    somebody asks for one on the page to sign in: it shows it where only who may come in can read it.
     """
 
     @options_of("Dashboard")
@@ -52,9 +54,9 @@ class Dashboard:
         secure: bool | None = None,
         read_only: bool = False,
         prefix: str = "",
-        links: bool = False,
+        links: Callable[[str], None] | None = None,
     ) -> None:
-        if auth is None and users is None and not token and not tokens and not links:
+        if auth is None and users is None and not token and not tokens and links is None:
             raise ConfigurationError(
                 "Dashboard needs to know who may come in: give auth=…, users=… or token=…"
                 " (`openssl rand -hex 32` makes one); nobody comes in unknown"
@@ -67,7 +69,7 @@ class Dashboard:
             networks=networks,
             hosts=hosts,
             trusted_proxies=trusted_proxies,
-            one_time=links,
+            one_time=links is not None,
             secret=secret,
             secure=secure,
             prefix=prefix,
@@ -81,7 +83,8 @@ class Dashboard:
             may_sign_out=lambda request: _admitted(request).how not in {How.HOST, How.BEARER},
         )
         inside = Starlette(routes=[*api_routes(self._desk_for("api")), *page_routes(site)])
-        self._doorway = Doorway(inside, self._entrance)
+        print_link = None if links is None else lambda: links(self.new_link())
+        self._doorway = Doorway(inside, self._entrance, Comings(self._office.write_down), print_link)
         self._bridge = Bridge(self._doorway, (USER,))
 
     def new_link(self) -> str:

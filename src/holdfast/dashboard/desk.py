@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from holdfast.core.record import Kind
 from holdfast.dashboard.access.user import Role, User
@@ -59,6 +59,12 @@ class Office:
     def loaded(self) -> Loaded:
         """The settings, with where they come from."""
         return Loaded(self.shown.settings, self.shown.settings_from)
+
+    async def write_down(self, who: str, what: str, **more: Any) -> None:
+        """Write down what somebody did, by the store's time; the rest are fields of an `Entry`."""
+        verbs, arun = self.backend.verbs, self.backend.arun
+        now = (await arun(verbs.due_records(Kind.SCHEDULE, timedelta(), 0))).now
+        await arun_errand(arun, write_down(verbs, Entry(now, who, what, **more)))
 
     def desk(self, user: User, by: str = "page") -> "Desk":
         """Return a desk for somebody who came in by pages or by the API."""
@@ -126,9 +132,8 @@ class Desk:
             )
 
     async def _write_down(self, operation: Operation[Asked, Answer], asked: Asked, error: str | None) -> None:
-        now = (await self.ask(self.verbs.due_records(Kind.SCHEDULE, timedelta(), 0))).now
-        entry = Entry(now, self.user.name, operation.name, told(asked), self._before, self._after, error, self._by)
-        await self.ask(write_down(self.verbs, entry))
+        told_of = {"before": self._before, "after": self._after, "error": error, "by": self._by}
+        await self.office.write_down(self.user.name, operation.name, asked=told(asked), **told_of)
 
 
 def _named(role: Role) -> str:

@@ -38,7 +38,7 @@ class Approach:
         self._hosts = None if hosts is None else tuple(map(_read_host, hosts))
         self._proxies = read_networks(trusted_proxies)
         self._secure = secure
-        self._prefix = prefix.rstrip("/")
+        self.prefix = prefix.rstrip("/")
 
     def look_at(self, request: Request) -> Caller:
         """Return where a request comes from. Raises RefusedError: not from there, or not by that name."""
@@ -62,7 +62,7 @@ class Approach:
 
     def base(self, caller: Caller) -> str:
         """Return the path under which their browser finds us, "" at the top."""
-        return caller.prefix + self._prefix
+        return caller.prefix + self.prefix
 
     def cookie(self, name: str, value: str, caller: Caller, *, lasts: int | None = None) -> str:
         """Return a Set-Cookie header for them."""

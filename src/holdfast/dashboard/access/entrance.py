@@ -42,6 +42,9 @@ RATE, BURST = 20.0, 200.0
 STRANGERS_RATE, STRANGERS_BURST = 5.0, 50.0
 """Likewise of all who are not."""
 
+LINKS_RATE, LINKS_BURST = 0.05, 3.0
+"""Links a second that are printed because somebody asks for one, whoever asks; and how many at once."""
+
 
 class Entrance:
     """Lets in who may come in.
@@ -87,6 +90,7 @@ class Entrance:
         )
         self._insiders = Buckets(RATE, BURST, ticks)
         self._strangers = Buckets(STRANGERS_RATE, STRANGERS_BURST, ticks)
+        self._links_asked = Buckets(LINKS_RATE, LINKS_BURST, ticks)
 
     @property
     def ways(self) -> frozenset[How]:
@@ -96,6 +100,11 @@ class Entrance:
     def new_link(self) -> str:
         """Return what a new link has after `?once=`."""
         return self._signing_in.links.make()
+
+    @property
+    def prefix(self) -> str:
+        """The path below which requests come, after those of hosts and proxies; "" at the top."""
+        return self._approach.prefix
 
     def base(self, caller: Caller) -> str:
         """Return the path under which their browser finds us, "" at the top."""
@@ -147,6 +156,19 @@ class Entrance:
             return self._nobody() if self._auth is not None else self._signing_in.by_link(request, caller)
         except RefusedError as refused:
             return refused.refusal
+
+    def may_ask_for_link(self, request: Request) -> Caller | Refusal:
+        """Return who asks, by a form of ours, that a new link is printed, or why that is refused."""
+        try:
+            caller = self._approach.look_at(request)
+            self._slow_down(caller)
+            if How.LINK not in self.ways or request.method != "POST":
+                return self._nobody()
+            self._approach.demand_origin(request, caller)
+        except RefusedError as refused:
+            return refused.refusal
+        wait = self._links_asked.take("")
+        return later(wait) if wait else caller
 
     def sign_out(self, admitted: Admitted) -> tuple[str, ...]:
         """End the session of somebody whose write was admitted; return the cookies of the answer."""

@@ -36,7 +36,7 @@ def _read(path: Path) -> tuple[Mapping[str, Line], Stamp]:
             raise ConfigurationError(f"{path}, line {line.number}: {line.user.name} stands there twice")
         if not is_hash(line.secret):
             raise ConfigurationError(
-                f"{path}, line {line.number}: no argon2 hash; use `holdfast dashboard adduser`"
+                f"{path}, line {line.number}: no argon2 hash; use `holdfast dashboard --users … --add-user`"
             )
         lines[line.user.name] = line
     return lines, stamp

@@ -4,6 +4,7 @@ Answers are collected whole. What never ends, as live updates do not, cannot be 
 """
 
 import asyncio
+import logging
 import os
 import threading
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
@@ -14,8 +15,15 @@ Message = MutableMapping[str, Any]
 Asgi = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
 Environ = MutableMapping[str, Any]
 
+STREAMS = "holdfast.streams"
+"""Says in the scope, where it is False, that an answer has to end before anything of it is sent."""
+
+log = logging.getLogger(__name__)
+
 LONGEST_BODY = 1 << 20
 """Bytes that are read of a request, at most."""
+
+_LONGEST_NUMBER = 16
 
 
 class Bridge:
@@ -24,20 +32,21 @@ class Bridge:
     def __init__(self, app: Asgi, given: Iterable[str] = ()) -> None:
         self._app = app
         self._given = tuple(given)
-        self._loops: dict[int, asyncio.AbstractEventLoop] = {}
+        self._running: asyncio.AbstractEventLoop | None = None
         self._starting = threading.Lock()
         os.register_at_fork(after_in_child=self._forget)
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Answer one request."""
-        body = _body(environ)
-        if body is None:
-            status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-            start_response(f"{status.value} {status.phrase}", [("Content-Type", "text/plain")])
-            return [b"the request is too large\n"]
+        length = _length(environ)
+        if not 0 <= length <= LONGEST_BODY:
+            status = HTTPStatus.BAD_REQUEST if length < 0 else HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+            start_response(_status_line(status), [("Content-Type", "text/plain")])
+            return [b"the length of the request is no number, or too large\n"]
+        body: bytes = environ["wsgi.input"].read(length) if length else b""
         answering = _answer(self._app, self._scope(environ), body)
         status_code, headers, answer = asyncio.run_coroutine_threadsafe(answering, self._loop()).result()
-        start_response(f"{status_code} {HTTPStatus(status_code).phrase}", headers)
+        start_response(_status_line(status_code), headers)
         return [answer]
 
     def _scope(self, environ: Environ) -> Message:
@@ -57,32 +66,36 @@ class Bridge:
             "headers": list(_headers(environ)),
             "client": None if peer is None else (peer, 0),
             "server": (environ.get("SERVER_NAME", ""), int(environ.get("SERVER_PORT") or 80)),
-            "holdfast.streams": False,
+            STREAMS: False,
             **{name: environ[name] for name in self._given if name in environ},
         }
 
     def _loop(self) -> asyncio.AbstractEventLoop:
         """Return the event loop of this process, which runs in a thread of its own."""
         with self._starting:
-            loop = self._loops.get(os.getpid())
-            if loop is None:
-                loop = self._loops[os.getpid()] = asyncio.new_event_loop()
-                threading.Thread(target=loop.run_forever, name="holdfast-dashboard", daemon=True).start()
-            return loop
+            if self._running is None:
+                self._running = asyncio.new_event_loop()
+                threading.Thread(target=self._running.run_forever, name="holdfast-dashboard", daemon=True).start()
+            return self._running
 
     def _forget(self) -> None:
         """Be as new in a forked process: the thread belongs to the parent."""
         self._starting = threading.Lock()
-        self._loops = {}
+        self._running = None
 
 
-def _body(environ: Environ) -> bytes | None:
-    """Return the body of a request, or None if it is too long."""
-    length = int(environ.get("CONTENT_LENGTH") or 0)
-    if length > LONGEST_BODY:
-        return None
-    body: bytes = environ["wsgi.input"].read(length) if length else b""
-    return body
+def _length(environ: Environ) -> int:
+    """Return how long the body of a request is; -1 where that is said in no sensible way."""
+    told = str(environ.get("CONTENT_LENGTH") or "0").strip()
+    return int(told) if told.isascii() and told.isdecimal() and len(told) < _LONGEST_NUMBER else -1
+
+
+def _status_line(code: int) -> str:
+    """Return a status as WSGI has it: always with words, also where nobody has agreed on any."""
+    try:
+        return f"{int(code)} {HTTPStatus(code).phrase}"
+    except ValueError:
+        return f"{code} Unnamed"
 
 
 def _headers(environ: Environ) -> Iterable[tuple[bytes, bytes]]:
@@ -95,10 +108,12 @@ def _headers(environ: Environ) -> Iterable[tuple[bytes, bytes]]:
 
 Answered = tuple[int, list[tuple[str, str]], bytes]
 
+_FAILED: Answered = (500, [("Content-Type", "text/plain")], b"Internal Server Error\n")
+
 
 async def _answer(app: Asgi, scope: Message, body: bytes) -> Answered:
     asked: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-    begun: Message = {"status": HTTPStatus.INTERNAL_SERVER_ERROR, "headers": ()}
+    begun: Message = {}
     parts: list[bytes] = []
 
     async def receive() -> Message:
@@ -110,6 +125,11 @@ async def _answer(app: Asgi, scope: Message, body: bytes) -> Answered:
         elif message["type"] == "http.response.body":
             parts.append(message.get("body", b""))
 
-    await app(scope, receive, send)
+    try:
+        await app(scope, receive, send)
+    except Exception:
+        log.exception("a request was not answered: %s %s", scope["method"], scope["path"])
+    if not begun:
+        return _FAILED
     headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in begun["headers"]]
     return begun["status"], headers, b"".join(parts)

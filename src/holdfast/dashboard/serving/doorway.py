@@ -1,9 +1,12 @@
 """The doorway: every request passes it. Who is not let in gets no further; every answer leaves with our headers.
 
 static files ─► whoever may reach us      sign-in, sign-out ─► here      all else ─► whoever is signed in
+
+Who comes and goes is written down.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from dataclasses import dataclass
 from html import escape
 from http import HTTPStatus
 from typing import Any
@@ -14,11 +17,14 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 
 from holdfast.dashboard.access.bodies import read_form
+from holdfast.dashboard.access.caller import Caller
 from holdfast.dashboard.access.entrance import Entrance
 from holdfast.dashboard.access.headers import HEADERS, STATIC_HEADERS
 from holdfast.dashboard.access.paths import local_path
 from holdfast.dashboard.access.refusal import Code, Refusal
 from holdfast.dashboard.access.sessions import How
+from holdfast.dashboard.serving.bridge import STREAMS
+from holdfast.dashboard.serving.comings import Comings
 from holdfast.dashboard.web.signing import sign_in_page
 from holdfast.dashboard.web.site import texts_for
 
@@ -30,16 +36,20 @@ Asgi = Callable[[Message, Receive, Send], Awaitable[None]]
 ADMITTED = "holdfast.admitted"
 """Who was let in, in the scope of a request."""
 
-STATIC, API = "/static/", "/api/"
-SIGN_IN, SIGN_OUT = "/sign-in", "/sign-out"
+STATIC, API, LIVE = "/static/", "/api/", "/live"
+SIGN_IN, SIGN_OUT, NEW_LINK = "/sign-in", "/sign-out", "/sign-in/link"
 
 
 class Doorway:
-    """Lets requests through to the pages and the API."""
+    """Lets requests through to the pages and the API. `print_link` shows a link where only its owner sees it."""
 
-    def __init__(self, inside: Asgi, entrance: Entrance) -> None:
+    def __init__(
+        self, inside: Asgi, entrance: Entrance, comings: Comings, print_link: Callable[[], None] | None = None
+    ) -> None:
         self._inside = inside
         self._entrance = entrance
+        self._comings = comings
+        self._print_link = print_link
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request; what is no request of HTTP is refused."""
@@ -53,75 +63,122 @@ class Doorway:
     async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         caller = self._entrance.look_at(request)
+        path = _below(scope["path"], str(scope.get("root_path", "")).rstrip("/"))
         if isinstance(caller, Refusal):
-            await _refused(request, caller, scope["path"], "")(scope, receive, _with(send, HEADERS))
+            await _refused(request, caller, path, "")(scope, receive, _with(send, HEADERS))
             return
-        base = self._entrance.base(caller)
-        path = _below(scope["path"], base)
-        if path.startswith(STATIC) and request.method in {"GET", "HEAD"}:
-            await self._inside({**scope, "root_path": base}, receive, _with(send, STATIC_HEADERS))
-        elif path in {SIGN_IN, SIGN_OUT}:
-            answer = await self._at_the_door(request, path, base)
+        prefix = self._entrance.prefix
+        if not f"{path}/".startswith(f"{prefix}/"):
+            words = PlainTextResponse(f"the dashboard is below {prefix}/\n", HTTPStatus.NOT_FOUND)
+            await words(scope, receive, _with(send, HEADERS))
+            return
+        visit = _Visit(request, caller, self._entrance.base(caller), _below(path, prefix))
+        if visit.path.startswith(STATIC) and request.method in {"GET", "HEAD"}:
+            await self._inside(visit.scope(), receive, _with(send, STATIC_HEADERS))
+        elif visit.path in {SIGN_IN, SIGN_OUT, NEW_LINK}:
+            answer = await self._at_the_door(visit)
             await answer(scope, receive, _with(send, HEADERS))
         else:
-            await self._let_in(request, path, base, send)
+            await self._let_in(visit, send)
 
-    async def _let_in(self, request: Request, path: str, base: str, send: Send) -> None:
-        scope, receive = request.scope, request.receive
-        admitted = await self._entrance.admit(request)
+    async def _let_in(self, visit: "_Visit", send: Send) -> None:
+        scope, receive = visit.request.scope, visit.request.receive
+        admitted = await self._entrance.admit(visit.request)
         if isinstance(admitted, Refusal):
-            answer = _refused(request, admitted, path, base)
+            await self._comings.refused(visit.caller, admitted)
+            answer = _refused(visit.request, admitted, visit.path, visit.base)
             await answer(scope, receive, _with(send, HEADERS))
-            return
-        inner = {**scope, "root_path": base, ADMITTED: admitted}
-        await self._inside(inner, receive, _with(send, HEADERS, admitted.cookies))
+        elif visit.path == LIVE and not scope.get(STREAMS, True):
+            words = PlainTextResponse("no live updates here: ask for /frame\n", HTTPStatus.NOT_IMPLEMENTED)
+            await words(scope, receive, _with(send, HEADERS, admitted.cookies))
+        else:
+            inner = {**visit.scope(), ADMITTED: admitted}
+            await self._inside(inner, receive, _with(send, HEADERS, admitted.cookies))
 
     # -- coming and going ------------------------------------------------------------------------------------
 
-    async def _at_the_door(self, request: Request, path: str, base: str) -> Response:
-        if path == SIGN_OUT:
-            return await self._sign_out(request, base)
-        if request.method == "POST":
-            return await self._sign_in(request, base)
-        if "once" in request.query_params:
-            found = self._entrance.sign_in_by_link(request)
-            if isinstance(found, Refusal):
-                return self._page(request, base, found)
-            return _after_link(f"{base}/", found.cookies)
-        return self._page(request, base)
+    async def _at_the_door(self, visit: "_Visit") -> Response:
+        if visit.path == SIGN_OUT:
+            return await self._sign_out(visit)
+        if visit.path == NEW_LINK:
+            return self._new_link(visit)
+        if visit.request.method == "POST":
+            return await self._sign_in(visit)
+        if "once" in visit.request.query_params:
+            return await self._by_link(visit)
+        return self._page(visit)
 
-    async def _sign_in(self, request: Request, base: str) -> Response:
-        found = await self._entrance.sign_in(request)
+    async def _sign_in(self, visit: "_Visit") -> Response:
+        found = await self._entrance.sign_in(visit.request)
         if isinstance(found, Refusal):
-            return self._page(request, base, found)
-        return _go(local_path((await read_form(request)).get("next"), base), found.cookies)
+            return await self._kept_out(visit, found)
+        await self._comings.came(found)
+        return _go(local_path((await read_form(visit.request)).get("next"), visit.base), found.cookies)
 
-    async def _sign_out(self, request: Request, base: str) -> Response:
-        admitted = await self._entrance.admit(request)
+    async def _by_link(self, visit: "_Visit") -> Response:
+        found = self._entrance.sign_in_by_link(visit.request)
+        if isinstance(found, Refusal):
+            return await self._kept_out(visit, found)
+        await self._comings.came(found)
+        return _after_link(f"{visit.base}/", found.cookies)
+
+    def _new_link(self, visit: "_Visit") -> Response:
+        """Print a link where the dashboard was started: the browser that asks learns nothing of it."""
+        asks = self._entrance.may_ask_for_link(visit.request)
+        if isinstance(asks, Refusal):
+            return self._page(visit, asks)
+        if self._print_link is not None:
+            self._print_link()
+        return _go(f"{visit.base}{SIGN_IN}?printed=1", ())
+
+    async def _sign_out(self, visit: "_Visit") -> Response:
+        admitted = await self._entrance.admit(visit.request)
         if isinstance(admitted, Refusal):
-            return _refused(request, admitted, SIGN_OUT, base)
-        if request.method != "POST":
-            return _go(f"{base}/", ())
-        return _go(f"{base}{SIGN_IN}", self._entrance.sign_out(admitted))
+            return _refused(visit.request, admitted, SIGN_OUT, visit.base)
+        if visit.request.method != "POST":
+            return _go(f"{visit.base}/", ())
+        cookies = self._entrance.sign_out(admitted)
+        await self._comings.went(admitted)
+        return _go(f"{visit.base}{SIGN_IN}", cookies)
 
-    def _page(self, request: Request, base: str, refusal: Refusal | None = None) -> Response:
-        texts, ways = texts_for(request), self._entrance.ways
+    async def _kept_out(self, visit: "_Visit", refusal: Refusal) -> Response:
+        await self._comings.refused(visit.caller, refusal)
+        return self._page(visit, refusal)
+
+    def _page(self, visit: "_Visit", refusal: Refusal | None = None) -> Response:
+        texts, ways, query = texts_for(visit.request), self._entrance.ways, visit.request.query_params
         text = sign_in_page(
             texts,
-            base,
+            visit.base,
             users=How.PASSWORD in ways,
             token=How.TOKEN in ways,
-            next=local_path(request.query_params.get("next"), base),
+            link=How.LINK in ways and self._print_link is not None,
+            printed="printed" in query,
+            next=local_path(query.get("next"), visit.base),
             problem=None if refusal is None else texts.say(f"refused.{refusal.code}"),
         )
         status, headers = (HTTPStatus.OK, ()) if refusal is None else (refusal.status, refusal.headers)
         return HTMLResponse(text, status, dict(headers))
 
 
-def _below(path: str, base: str) -> str:
-    """Return what of a path is below our own place."""
-    inside = base and (path == base or path.startswith(f"{base}/"))
-    return (path[len(base) :] or "/") if inside else path
+@dataclass(frozen=True, slots=True)
+class _Visit:
+    """A request, where it comes from, where its browser finds us, and what it wants below that."""
+
+    request: Request
+    caller: Caller
+    base: str
+    path: str
+
+    def scope(self) -> Message:
+        """Return the scope as the browser sees it: a proxy may have cut off some of the path."""
+        return {**self.request.scope, "root_path": self.base, "path": f"{self.base}{self.path}"}
+
+
+def _below(path: str, place: str) -> str:
+    """Return what of a path is below a place, all of it where it is not there."""
+    is_there = f"{path}/".startswith(f"{place}/")
+    return (path[len(place) :] or "/") if is_there else path
 
 
 def _go(to: str, cookies: tuple[str, ...]) -> Response:

@@ -10,10 +10,12 @@ def sign_in_page(
     *,
     users: bool = True,
     token: bool = False,
+    link: bool = False,
+    printed: bool = False,
     next: str = "/",  # noqa: A002 - the name of the field
     problem: str | None = None,
 ) -> str:
-    """Return the page, with the ways in that there are: name and password, or a token; else it tells of links."""
+    """Return the page, with the ways in that there are: name and password, a token, a link that can be printed."""
     return (
         environment()
         .get_template("sign-in.html")
@@ -23,6 +25,8 @@ def sign_in_page(
             prefix=prefix,
             users=users,
             token=token,
+            link=link,
+            printed=printed,
             next=next,
             problem=problem,
         )

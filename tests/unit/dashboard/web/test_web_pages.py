@@ -186,4 +186,9 @@ def test_the_sign_in_page_has_the_ways_that_there_are(language):
     assert Reader(both).open == []
     assert "<script>" not in both.partition("</head>")[2]
     assert both.count('action="/x/sign-in"') == 2
-    assert texts.say("sign_in.link") in sign_in_page(texts, users=False)
+    assert texts.say("sign_in.host") in sign_in_page(texts, users=False)
+    linked = sign_in_page(texts, "/x", users=False, link=True)
+    assert texts.say("sign_in.link") in linked
+    assert 'action="/x/sign-in/link"' in linked
+    assert texts.say("sign_in.printed") not in linked
+    assert texts.say("sign_in.printed") in sign_in_page(texts, users=False, link=True, printed=True)

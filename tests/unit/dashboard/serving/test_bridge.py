@@ -1,0 +1,138 @@
+"""The bridge: an ASGI app behind a WSGI server gets what was sent, and every request gets an answer."""
+
+import asyncio
+import io
+import os
+import signal
+import threading
+
+import pytest
+
+from holdfast.dashboard.serving.bridge import LONGEST_BODY, STREAMS, Bridge
+
+
+class Recorder:
+    """An ASGI app that keeps what it is asked, and answers as told."""
+
+    def __init__(self, status=200, headers=(), parts=(b"fine",), fails=False):
+        self.status, self.headers, self.parts, self.fails = status, list(headers), parts, fails
+        self.scope, self.body, self.loops = None, b"", set()
+
+    async def __call__(self, scope, receive, send):
+        self.scope = scope
+        self.loops.add(id(asyncio.get_running_loop()))
+        asked = await receive()
+        self.body = asked["body"]
+        assert (await receive())["type"] == "http.disconnect"
+        if self.fails is True:
+            raise RuntimeError("of the test")
+        await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
+        for part in self.parts:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        if self.fails:
+            raise RuntimeError("of the test")
+
+
+def ask(bridge, path="/", body=b"", **environ):
+    """Send a request as a WSGI server does; return status, headers and body."""
+    began = []
+    given = {
+        "REQUEST_METHOD": "POST" if body else "GET",
+        "PATH_INFO": path,
+        "SERVER_NAME": "shop.example",
+        "SERVER_PORT": "8000",
+        "wsgi.input": io.BytesIO(body),
+        "wsgi.url_scheme": "http",
+        **({"CONTENT_LENGTH": str(len(body))} if body else {}),
+        **environ,
+    }
+    parts = bridge(given, lambda status, headers: began.append((status, headers)))
+    ((status, headers),) = began
+    return status, headers, b"".join(parts)
+
+
+def test_a_request_comes_across_whole():
+    app = Recorder(status=201, headers=[(b"set-cookie", b"a=1"), (b"set-cookie", b"b=2")], parts=(b"yes", b"!"))
+    status, headers, body = ask(
+        Bridge(app, ("holdfast.user",)),
+        "/j\xc3\xb6bs",  # as WSGI has it: each byte a letter
+        b"x=1",
+        SCRIPT_NAME="/deep",
+        QUERY_STRING="a=%20",
+        CONTENT_TYPE="text/plain",
+        REMOTE_ADDR="10.0.0.7",
+        HTTP_X_CSRF_TOKEN="t",
+        **{"holdfast.user": "ada", "wsgi.url_scheme": "https", "other": "not for the app"},
+    )
+    assert (status, body) == ("201 Created", b"yes!")
+    assert headers == [("set-cookie", "a=1"), ("set-cookie", "b=2")]
+    assert app.body == b"x=1"
+    scope = app.scope
+    assert (scope["method"], scope["scheme"], scope["client"]) == ("POST", "https", ("10.0.0.7", 0))
+    assert (scope["root_path"], scope["path"], scope["query_string"]) == ("/deep", "/deep/jöbs", b"a=%20")
+    assert dict(scope["headers"]) == {
+        b"x-csrf-token": b"t",
+        b"content-type": b"text/plain",
+        b"content-length": b"3",
+    }
+    assert (scope["holdfast.user"], scope[STREAMS], "other" in scope) == ("ada", False, False)
+
+
+@pytest.mark.parametrize(
+    ("length", "status"),
+    [("abc", 400), ("-1", 400), ("1e3", 400), ("9" * 30, 400), ("²", 400), (str(LONGEST_BODY + 1), 413)],
+)
+def test_a_length_that_makes_no_sense_is_refused_without_reading(length, status):
+    app = Recorder()
+    told, _, _ = ask(Bridge(app), body=b"x", CONTENT_LENGTH=length)
+    assert told.startswith(f"{status} ")
+    assert app.scope is None
+
+
+def test_no_more_is_read_than_was_announced():
+    app = Recorder()
+    assert ask(Bridge(app), body=b"one and more", CONTENT_LENGTH="3")[0] == "200 OK"
+    assert app.body == b"one"
+
+
+@pytest.mark.parametrize(("status", "told"), [(204, "204 No Content"), (499, "499 Unnamed")])
+def test_every_status_has_words(status, told):
+    """WSGI wants them, also where nobody has agreed on any."""
+    assert ask(Bridge(Recorder(status)))[0] == told
+
+
+def test_an_app_that_fails_is_answered_for(caplog):
+    """What it had begun to say counts; what went wrong is in the log."""
+    assert ask(Bridge(Recorder(fails=True)))[0] == "500 Internal Server Error"
+    assert ask(Bridge(Recorder(status=503, fails="at the end")))[0] == "503 Service Unavailable"
+    assert caplog.text.count("RuntimeError: of the test") == 2
+
+
+async def _says_nothing(scope, receive, send):
+    pass
+
+
+def test_an_app_that_says_nothing_is_answered_for():
+    assert ask(Bridge(_says_nothing))[0] == "500 Internal Server Error"
+
+
+def test_all_threads_share_one_loop():
+    app = Recorder()
+    bridge = Bridge(app)
+    threads = [threading.Thread(target=ask, args=(bridge,)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(app.loops) == 1
+
+
+def test_a_forked_process_has_a_loop_of_its_own():
+    """The thread of the parent's loop is not there: who waited for it would wait for ever."""
+    bridge = Bridge(Recorder())
+    assert ask(bridge)[0] == "200 OK"
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        os._exit(0 if ask(bridge)[0] == "200 OK" else 1)
+    assert os.waitpid(child, 0)[1] == 0
