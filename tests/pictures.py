@@ -47,6 +47,9 @@ LOOKS: dict[str, dict[str, Any]] = {
 TALLEST = {"light": 1600, "dark": 1600, "phone": 2000}
 """Pixels after which a page is cut off: lists go on, and look alike."""
 
+PATIENCE = 90_000
+"""Milliseconds within which anything happens: a job of the shop begins once a minute."""
+
 MOST_BYTES = 150_000
 USUAL = {
     "pack_order": ("orders", 55, 0.45),
@@ -59,11 +62,13 @@ USUAL = {
 
 CLUMSY = 0.15
 LINK = re.compile(r"(http://\S+)/sign-in\?once=\S+")
-SHORTENED = """root => {
+SHORTENED = """roots => {
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  while (texts.nextNode()) texts.currentNode.nodeValue = texts.currentNode.nodeValue.replaceAll(root, "");
+  while (texts.nextNode()) {
+    for (const root of roots) texts.currentNode.nodeValue = texts.currentNode.nodeValue.replaceAll(root, "");
+  }
 }"""
-"""Where the repository lies is nobody's business."""
+"""Where the repository and Python lie is nobody's business."""
 
 
 def main() -> None:
@@ -83,13 +88,15 @@ def main() -> None:
 
 def make_up_an_hour() -> None:
     """Count jobs that nobody ran, in each minute of the last hour, as a worker would have counted them."""
-    clock, dice = FakeClock(datetime.now(UTC) - timedelta(minutes=60)), random.Random(7)
+    now, dice = datetime.now(UTC), random.Random(7)
+    clock = FakeClock(now - timedelta(hours=1))
     backend = open_backend(read_settings({}).settings, clock)
     stage = Stage(backend, clock)
-    for minute in range(60):
+    for minute in range(61):
+        begun = 1 if minute < 60 else now.second / 60
         busy = 1 + 0.5 * math.sin(minute / 9) + dice.uniform(-0.15, 0.15)
         for task, (queue, often, seconds) in USUAL.items():
-            for _ in range(round(often * busy)):
+            for _ in range(round(often * busy * begun)):
                 move = Move.RETRY if task == "pack_order" and dice.random() < CLUMSY else Move.COMPLETE
                 took, late = seconds * dice.lognormvariate(0, 0.4), 0.004 * dice.lognormvariate(0, 0.7)
                 stage.count(move, task=task, queue=queue, seconds=took, late=late)
@@ -124,6 +131,7 @@ class Photographer:
         self._base = link.partition("/sign-in")[0]
         context = browser.new_context(base_url=self._base)
         self._page = context.new_page()
+        self._page.set_default_timeout(PATIENCE)
         self._page.goto(link)
         self._page.locator("#verdict").wait_for()
         self._badge = context.storage_state()
@@ -135,7 +143,7 @@ class Photographer:
         for look, options in LOOKS.items():
             context = self._browser.new_context(base_url=self._base, storage_state=self._badge, **options)
             page = context.new_page()
-            for name, path in paths.items():
+            for name, path in {"job-running": self._running(), **paths}.items():
                 self._take(page, path, f"{name}-{look}", TALLEST[look])
             context.close()
             stranger = self._browser.new_context(base_url=self._base, **options)
@@ -155,13 +163,10 @@ class Photographer:
         dead = self._first("/jobs?state=dead&task=send_mail", "tbody a.main")
         page.goto("/incidents")
         page.locator("tbody a.main").first.wait_for()
-        page.goto("/jobs?state=running&task=index_pages")
-        page.locator("tbody a.main").first.wait_for()
         return {
             "overview": "/",
             "jobs": "/jobs",
             "job-dead": dead,
-            "job-running": self._first("/jobs?state=running&task=index_pages", "tbody a.main"),
             "bulk": "/jobs/bulk?action=retry&state=dead",
             "dead": "/dead",
             "queues": "/queues",
@@ -179,6 +184,13 @@ class Photographer:
             "settings": "/settings",
         }
 
+    def _running(self) -> str:
+        """Return the path of a job that has begun just now, and takes its time."""
+        self._press("/schedules/index", "Trigger", asked=True)
+        self._page.goto("/jobs?state=running&task=index_pages")
+        self._page.locator("tbody progress").first.wait_for()
+        return self._first("/jobs?state=running&task=index_pages", "tbody a.main")
+
     def _first(self, path: str, link: str) -> str:
         self._page.goto(path)
         found = self._page.locator(link).first.get_attribute("href")
@@ -195,7 +207,7 @@ class Photographer:
     def _take(self, page: Page, path: str, name: str, tallest: int) -> None:
         page.route("**/live*", lambda route: route.abort())
         page.goto(path)
-        page.evaluate(SHORTENED, f"{ROOT}/")
+        page.evaluate(SHORTENED, [f"{ROOT}/", f"{sys.prefix}/", f"{sys.base_prefix}/"])
         size = page.viewport_size
         assert size is not None
         height = page.evaluate("document.documentElement.scrollHeight")
@@ -203,7 +215,8 @@ class Photographer:
         taken = Image.open(BytesIO(page.screenshot(animations="disabled")))
         page.set_viewport_size(size)
         file = PICTURES / f"{name}.png"
-        taken.convert("RGB").quantize(128, dither=Image.Dither.NONE).save(file, optimize=True)
+        few = taken.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        few.save(file, optimize=True)
         assert file.stat().st_size <= MOST_BYTES, f"{file} has {file.stat().st_size:,} bytes"
         self._size += file.stat().st_size
 

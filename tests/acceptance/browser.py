@@ -45,7 +45,7 @@ def _tried(*command: str) -> subprocess.CompletedProcess[str]:
 @contextmanager
 def open_browser() -> Iterator[Browser]:
     """Open a Chromium without a window. Its sandbox does not work for root, who tests in a container."""
-    options = ["--no-sandbox"] if os.geteuid() == 0 else []
+    options = ["--disable-gpu", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=options)
         try:
@@ -55,10 +55,13 @@ def open_browser() -> Iterator[Browser]:
 
 
 class Visitor:
-    """Somebody with a browser of their own: what goes wrong in any of its pages is kept."""
+    """Somebody with a browser of their own: what goes wrong in any of its pages is kept.
+
+    They like no motion, which costs tests more than all the rest.
+    """
 
     def __init__(self, browser: Browser, base: str, **options: Any) -> None:
-        self.context: BrowserContext = browser.new_context(base_url=base, **options)
+        self.context: BrowserContext = browser.new_context(base_url=base, reduced_motion="reduce", **options)
         self.context.set_default_timeout(PATIENCE)
         self.faults: list[str] = []
         self._expected: set[int] = set()

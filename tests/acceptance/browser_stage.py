@@ -1,7 +1,6 @@
 """The dashboard of a small app on SQLite: a server and a worker as processes of their own, and who may look."""
 
 import re
-import signal
 
 from shopfloor import HOLDFAST, Shop, Worker, environment, eventually
 
@@ -23,28 +22,31 @@ class Premises(Shop):
         self._users = folder / "users"
         for role in (Role.ADMIN, Role.VIEWER):
             add_user(self._users, role.name.lower(), role, PASSWORD)
+
+    def __enter__(self):
+        try:
+            self._open()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _open(self):
         self.guard = self.tasks.guard_stock.enqueue()
         self.reading = self.tasks.read_book.options(tags=["slow"], key="atlas").enqueue("atlas", pages=10)
-        self.served = self.open_dashboard()
+        served = self._serve()
         self.worker()
-        self.link = self.link_of(self.served)
-        self.base = LINK.fullmatch(self.link)[1]
+        found = eventually(lambda: LINK.search(served.words) or served.process.poll() is not None, "a link")
+        assert found is not True, served.words
+        self.link, self.base = found[0], found[1]
         self.become(self.reading, State.RUNNING)
         self.become(self.guard, State.RUNNING)
 
-    def open_dashboard(self, *options):
-        """Start another dashboard of this shop."""
+    def _serve(self):
         command = [HOLDFAST, "dashboard", "shop:app", "--app-dir", str(self.folder), "--port", "0"]
-        words = self.folder / f"dashboard-{len(self.workers)}.log"
-        served = Worker([*command, "--users", str(self._users), *options], words, environment())
-        self.workers.append(served)
-        return served
-
-    def link_of(self, served):
-        """Return the link that a dashboard prints."""
-        found = eventually(lambda: LINK.search(served.words) or served.process.poll() is not None, "a link")
-        assert found is not True, served.words
-        return found[0]
+        words = self.folder / "dashboard.log"
+        self.workers.append(Worker([*command, "--users", str(self._users)], words, environment()))
+        return self.workers[-1]
 
     def dead_mail(self, to="nowhere"):
         """Return a mail that failed for good."""
@@ -66,7 +68,7 @@ class Premises(Shop):
         worker = self.app.call(self.app.verbs.workers())[0].info.id
         return {
             "overview": "/",
-            "jobs": "/jobs",
+            "jobs": "/jobs?limit=10",
             "jobs filtered": "/jobs?state=dead&task=send_mail&since=1d",
             "no jobs": "/jobs?task=nobody",
             "job dead": f"/jobs/{dead.id}",
@@ -86,10 +88,3 @@ class Premises(Shop):
             "audit": "/audit",
             "settings": "/settings",
         }
-
-    def close(self):
-        for served in self.workers:
-            served.process.send_signal(signal.SIGTERM)
-        for served in self.workers:
-            served.kill()
-        self.app.close()
