@@ -123,6 +123,15 @@ def shop_at_work(words: Path) -> Iterator[str]:
         process.wait(60)
 
 
+def with_few_colours(picture: Image.Image) -> Image.Image:
+    """Return a picture with 256 colours: the most frequent as they are, so that no ground changes, and others."""
+    most = sorted(picture.getcolors(1 << 24) or [], reverse=True)[:160]
+    others = picture.quantize(96, Image.Quantize.MAXCOVERAGE).getpalette() or []
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([*(part for _, colour in most for part in colour), *others[: 96 * 3]])
+    return picture.quantize(palette=palette, dither=Image.Dither.NONE)
+
+
 class Photographer:
     """Somebody who is signed in, acts a little so that there is something to see, and takes pictures."""
 
@@ -215,8 +224,7 @@ class Photographer:
         taken = Image.open(BytesIO(page.screenshot(animations="disabled")))
         page.set_viewport_size(size)
         file = PICTURES / f"{name}.png"
-        few = taken.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-        few.save(file, optimize=True)
+        with_few_colours(taken.convert("RGB")).save(file, optimize=True)
         assert file.stat().st_size <= MOST_BYTES, f"{file} has {file.stat().st_size:,} bytes"
         self._size += file.stat().st_size
 

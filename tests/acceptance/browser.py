@@ -23,6 +23,7 @@ def chromium() -> str | None:
     if (found := _on_path()) is not None:
         return found
     if os.geteuid() == 0 and shutil.which("apt-get"):
+        _tried("apt-get", "update")
         _tried("apt-get", "install", "--yes", "--no-install-recommends", "chromium", "fonts-noto-cjk")
         if (found := _on_path()) is not None:
             return found

@@ -16,6 +16,9 @@ from holdfast.core.states import State
 from holdfast.dashboard.operations import OPERATIONS
 from holdfast.dashboard.texts import texts_in
 
+pytestmark = pytest.mark.timeout(600)
+"""The first of them may have to install a browser."""
+
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 MANY = 500
 
