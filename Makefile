@@ -3,7 +3,7 @@
 # .venv/.installed is the stamp: it is older than pyproject.toml when something has to be installed again.
 
 .DEFAULT_GOAL := help
-.PHONY: help run example test lint prove simulate bench instructions
+.PHONY: help run example test lint prove simulate bench instructions pictures
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -50,6 +50,9 @@ bench: $(STAMP) $(PEERS_STAMP) ## measure beside bare drivers and the peers (ARG
 
 instructions: $(STAMP) ## count what a job costs, steadier than time; needs valgrind (ARGS="sqlite --jobs 300")
 	@$(BIN)/python bench/hot_path.py $(ARGS)
+
+pictures: $(STAMP) ## take pictures of the dashboard for docs/ (ARGS="--seconds 90")
+	@$(BIN)/python tests/pictures.py $(ARGS)
 
 $(STAMP): pyproject.toml
 	@if ! $(BIN)/python -c '$(USABLE)' 2>/dev/null; then \

@@ -17,6 +17,7 @@ PARTS = {"conformance": 1, "unit": 5, "acceptance": 13}
 HERE = Path(__file__).parent
 
 LONG = {
+    "acceptance/test_dashboard_browser.py": 70,
     "unit/postgres": 65,
     "conformance": 60,
     "acceptance/test_docs.py": 65,

@@ -103,3 +103,58 @@ def postgres_database(shared_postgres):
         own.execute(f'CREATE DATABASE "{name}"')
         yield urlsplit(shared_postgres)._replace(path=f"/{name}").geturl()
         own.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+# -- the dashboard in a browser: loaded only where somebody looks at it ------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def premises(tmp_path_factory):
+    """Give a small app at work, with a dashboard."""
+    from browser_stage import Premises  # noqa: PLC0415 - as said above
+
+    with Premises(tmp_path_factory.mktemp("premises")) as shop:
+        yield shop
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Give a Chromium, which is installed where there is none."""
+    from browser import open_browser  # noqa: PLC0415 - likewise
+
+    with open_browser() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def badges(browser, premises):
+    """Give what browsers keep of those who have signed in."""
+    from browser import Visitor  # noqa: PLC0415 - likewise
+    from browser_looks import sign_in  # noqa: PLC0415 - likewise
+
+    kept = {}
+    for name in ("admin", "viewer"):
+        somebody = Visitor(browser, premises.base)
+        sign_in(somebody.page, name)
+        kept[name] = somebody.context.storage_state()
+        somebody.leave()
+    return kept
+
+
+@pytest.fixture
+def visit(browser, premises, badges):
+    """Give a maker of visitors, signed in as somebody or not. In the end nothing has gone wrong for any of them."""
+    from browser import Visitor  # noqa: PLC0415 - likewise
+
+    visitors = []
+
+    def make(name=None, **options):
+        state = {} if name is None else {"storage_state": badges[name]}
+        visitors.append(Visitor(browser, premises.base, **state, **options))
+        return visitors[-1]
+
+    yield make
+    faults = [fault for each in visitors for fault in each.faults]
+    for each in visitors:
+        each.leave()
+    assert faults == []

@@ -191,7 +191,8 @@ def _go(to: str, cookies: tuple[str, ...]) -> Response:
 def _after_link(to: str, cookies: tuple[str, ...]) -> Response:
     """Go on by ourselves: a browser that came from elsewhere would not bring its new cookie along a redirection."""
     to = escape(to)
-    response = HTMLResponse(f'<!doctype html><title>…</title><meta http-equiv="refresh" content="0;url={to}">')
+    nothing = '<!doctype html><title>…</title><link rel="icon" href="data:,">'
+    response = HTMLResponse(f'{nothing}<meta http-equiv="refresh" content="0;url={to}">')
     for cookie in cookies:
         response.headers.append("set-cookie", cookie)
     return response

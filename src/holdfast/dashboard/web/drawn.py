@@ -1,6 +1,7 @@
 """The charts of the pages: which figures are drawn together, and how their numbers are read."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 from holdfast.dashboard.shapes.figures import FiguresSeen, PointSeen
@@ -20,6 +21,7 @@ def charts_of(figures: FiguresSeen, texts: Texts) -> dict[str, Chart]:
     saying, points = Saying(texts), figures.points
     at = [point.at for point in points]
     per_minute = _MINUTE / figures.step if figures.step else 1.0
+    over = figures.now - timedelta(seconds=figures.step)
 
     def drawn(name: str, series: Sequence[Series], said: Any) -> Chart:
         ticks = time_ticks if said == saying.span else nice_ticks
@@ -30,12 +32,16 @@ def charts_of(figures: FiguresSeen, texts: Texts) -> dict[str, Chart]:
     def series(name: str, values: Any, form: Form = Form.LINE) -> Series:
         return Series(name, texts.say(f"chart.series.{name}"), tuple(values), form)
 
+    def rate(count: int, point: PointSeen) -> float | None:
+        """Return how many in a minute; nobody knows that of a time that is not over."""
+        return count * per_minute if point.at <= over else None
+
     return {
         "throughput": drawn(
             "throughput",
             [
-                series("completed", (point.completed * per_minute for point in points), Form.AREA),
-                series("failed", ((point.failed + point.dead) * per_minute for point in points)),
+                series("completed", (rate(point.completed, point) for point in points), Form.AREA),
+                series("failed", (rate(point.failed + point.dead, point) for point in points)),
             ],
             saying.short,
         ),

@@ -5,9 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from holdfast.dashboard.shapes.figures import FiguresSeen, PointSeen
 from holdfast.dashboard.texts import texts_in
 from holdfast.dashboard.web.charts import Form, Series, chart, gauge, nice_ticks, sparkline, time_ticks
-from holdfast.dashboard.web.drawn import held
+from holdfast.dashboard.web.drawn import charts_of, held
 from holdfast.dashboard.web.saying import Saying, coloured, told_time, with_commands
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -145,3 +146,12 @@ def test_times_are_utc_for_whoever_has_no_script():
     assert told_time(NOON) == (
         '<time datetime="2026-05-04T12:00:00+00:00" data-form="both">2026-05-04 12:00:00 <abbr>UTC</abbr></time>'
     )
+
+
+def test_a_minute_that_is_not_over_is_no_drop():
+    """What is done in a minute is known at its end."""
+    points = tuple(PointSeen(at=moment, completed=60) for moment in at(3))
+    seen = FiguresSeen(now=NOON + timedelta(seconds=150), span="1h", step=60.0, points=points, tasks=())
+    completed, failed = charts_of(seen, texts_in("en"))["throughput"].series
+    assert completed.values == (60, 60, None)
+    assert failed.values == (0, 0, None)

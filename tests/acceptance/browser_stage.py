@@ -1,0 +1,90 @@
+"""The dashboard of a small app on SQLite: a server and a worker as processes of their own, and who may look."""
+
+import re
+
+from shopfloor import HOLDFAST, Shop, Worker, environment, eventually
+
+from holdfast.core.states import State
+from holdfast.dashboard.access.user import Role
+from holdfast.dashboard.access.user_file import add_user
+from holdfast.store.protocol import JobFilter
+
+PASSWORD = "correct horse battery"
+SECRET = "hunter2-hunter2"
+LINK = re.compile(r"(http://\S+)/sign-in\?once=\S+")
+
+
+class Premises(Shop):
+    """A shop with a dashboard."""
+
+    def __init__(self, folder):
+        super().__init__(folder, "browser_app.py")
+        self._users = folder / "users"
+        for role in (Role.ADMIN, Role.VIEWER):
+            add_user(self._users, role.name.lower(), role, PASSWORD)
+
+    def __enter__(self):
+        try:
+            self._open()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _open(self):
+        self.guard = self.tasks.guard_stock.enqueue()
+        self.reading = self.tasks.read_book.options(tags=["slow"], key="atlas").enqueue("atlas", pages=10)
+        served = self._serve()
+        self.worker()
+        found = eventually(lambda: LINK.search(served.words) or served.process.poll() is not None, "a link")
+        assert found is not True, served.words
+        self.link, self.base = found[0], found[1]
+        self.become(self.reading, State.RUNNING)
+        self.become(self.guard, State.RUNNING)
+
+    def _serve(self):
+        command = [HOLDFAST, "dashboard", "shop:app", "--app-dir", str(self.folder), "--port", "0"]
+        words = self.folder / "dashboard.log"
+        self.workers.append(Worker([*command, "--users", str(self._users)], words, environment()))
+        return self.workers[-1]
+
+    def dead_mail(self, to="nowhere"):
+        """Return a mail that failed for good."""
+        mail = self.tasks.send_mail.enqueue(to, password=SECRET)
+        self.become(mail, State.DEAD)
+        return mail
+
+    def discard_dead(self):
+        """Give up all dead jobs: nothing then deserves attention."""
+        for job in self.jobs(states=(State.DEAD,)):
+            self.app.call(self.app.verbs.discard(job.id))
+
+    def jobs(self, **wanted):
+        return self.app.call(self.app.verbs.list_jobs(JobFilter(limit=1000, **wanted)))
+
+    def all_paths(self):
+        """Return a path of every page, by its name."""
+        dead = self.dead_mail()
+        worker = self.app.call(self.app.verbs.workers())[0].info.id
+        return {
+            "overview": "/",
+            "jobs": "/jobs?limit=10",
+            "jobs filtered": "/jobs?state=dead&task=send_mail&since=1d",
+            "no jobs": "/jobs?task=nobody",
+            "job dead": f"/jobs/{dead.id}",
+            "job running": f"/jobs/{self.reading.id}",
+            "bulk": "/jobs/bulk?action=retry&state=dead",
+            "dead": "/dead",
+            "queues": "/queues",
+            "queue": "/queues/mail",
+            "schedules": "/schedules",
+            "schedule": "/schedules/nightly",
+            "workers": "/workers",
+            "worker": f"/workers/{worker}",
+            "tasks": "/tasks",
+            "task": "/tasks/send_mail",
+            "locks": "/locks",
+            "incidents": "/incidents",
+            "audit": "/audit",
+            "settings": "/settings",
+        }
