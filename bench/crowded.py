@@ -133,7 +133,9 @@ class _Filling:
         self._call(self._verbs.enqueue([self._job(first + each) for each in range(left)]))
         running = []
         for place, worker in enumerate(self.workers):
-            refs = [claim.ref for claim in self._claim(worker, left * (place + 1) // WORKERS - left * place // WORKERS)]
+            refs = [
+                claim.ref for claim in self._claim(worker, left * (place + 1) // WORKERS - left * place // WORKERS)
+            ]
             self._call(self._verbs.start(worker, [(ref, self._now) for ref in refs]))
             self._call(self._verbs.progress(worker, [(ref, Progress(42, 100, "the shoes")) for ref in refs]))
             running += [ref.job_id for ref in refs]

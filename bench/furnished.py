@@ -28,7 +28,9 @@ LOCKS = 20
 _AT_ONCE = 100
 
 
-def furnish(app: Holdfast, tasks: Mapping[str, str], dead: Sequence[str], running: Sequence[str]) -> tuple[str, str]:
+def furnish(
+    app: Holdfast, tasks: Mapping[str, str], dead: Sequence[str], running: Sequence[str]
+) -> tuple[str, str]:
     """Write all of it, given tasks with their queues; return the id of an incident and the name of a schedule."""
     now = datetime.now(UTC)
     incidents = list(_incidents(dead, now))
@@ -88,7 +90,9 @@ def _figures(tasks: Mapping[str, str], now: datetime) -> Iterator[Change]:
     seconds = int(now.timestamp())
     for level in (HOUR, TEN_MINUTES, MINUTE):
         for start in range(level.start(seconds - level.kept), level.start(seconds), level.seconds):
-            yield writing(Kind.FIGURES, level.name(start), _page(tasks, level, start), to_time(level.ends_at(start)))
+            yield writing(
+                Kind.FIGURES, level.name(start), _page(tasks, level, start), to_time(level.ends_at(start))
+            )
 
 
 def _page(tasks: Mapping[str, str], level: Level, start: int) -> Page:

@@ -18,10 +18,10 @@ from holdfast.store.protocol import JobFilter, ask_time
 from holdfast.watch.envelope import UNREADABLE, read_envelope
 from holdfast.watch.fingerprint import fingerprint
 
-SPAN = 5_000
+SPAN = 3_000
 """So many of the newest jobs of a filter are looked at for a text or a fingerprint."""
 
-REACH = 20_000
+REACH = 10_000
 """So many jobs a store passes over, at most, for one page of what no index leads to."""
 
 NO_ERROR = "none"
