@@ -7,8 +7,6 @@ more than any page looks at.
 from collections import Counter
 from contextlib import contextmanager
 
-import pytest
-
 from dashboard_stage import ARGS, SMTP, WORKER, Stage
 from holdfast.core.job import Ending, NewJob
 from holdfast.core.states import Move

@@ -113,7 +113,7 @@ async def pages_of(desk: Desk, selection: Selection, most: int) -> AsyncIterator
     """
     left = most
     while left > 0:
-        found = await page_of(desk, selection, min(_PAGE, left))
+        found = await page_of(desk, selection, left if selection.wanted else min(_PAGE, left))
         left -= len(found.jobs)
         yield found
         if found.next is None or (found.bounded and selection.wanted is not None):
