@@ -29,8 +29,8 @@ PERCENTILES = 100
 MOST_IMPORTS = 11
 BESIDE = (
     "Beside it: `bench host` (what jobs cost the requests of the process that they run in), `bench eyes` (how long"
-    " pages of the dashboard take where many jobs are kept), checkpoints.py (what ctx.resume costs a loop), hot_path.py"
-    " (instructions of a job)."
+    " pages of the dashboard take where many jobs are kept), checkpoints.py (what ctx.resume costs a loop),"
+    " hot_path.py (instructions of a job)."
 )
 PEERS_PYTHON = Path(os.environ.get("BENCH_PEERS_PYTHON", sys.executable)).absolute()
 

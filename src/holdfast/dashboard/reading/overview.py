@@ -1,6 +1,5 @@
 """What a person sees first: whether all is well, and what is going on."""
 
-import time
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
@@ -8,7 +7,14 @@ from holdfast.core.job import Job
 from holdfast.core.states import Reason, State
 from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operation import reads
-from holdfast.dashboard.reading.common import SELDOM, all_queues, all_workers, closed_hours, late_incidents
+from holdfast.dashboard.reading.common import (
+    SELDOM,
+    all_ages,
+    all_queues,
+    all_workers,
+    closed_hours,
+    late_incidents,
+)
 from holdfast.dashboard.reading.figures import completed_last_minute, last_hour
 from holdfast.dashboard.reading.incidents import jobs_of
 from holdfast.dashboard.reading.rows import incident_row, job_row
@@ -29,9 +35,7 @@ _LOOKED_AT = 200
 @reads("overview.show", "/overview")
 async def show_overview(desk: Desk, asked: NothingAsked) -> OverviewSeen:
     """Show whether all is well, and what is going on."""
-    begun = time.monotonic()
-    ages = await desk.ask(desk.verbs.queue_ages())
-    took = time.monotonic() - begun
+    ages, took = await all_ages(desk)
     workers = await all_workers(desk)
     counts = _counts(await all_queues(desk))
     schedules = (await desk.recall("schedules", lambda: desk.read(list_schedules, asked), SELDOM)).schedules

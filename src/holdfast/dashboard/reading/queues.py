@@ -7,7 +7,7 @@ from datetime import datetime
 from holdfast.core.states import State
 from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operation import reads
-from holdfast.dashboard.reading.common import all_queues, all_workers, catalogue, closed_hours
+from holdfast.dashboard.reading.common import all_ages, all_queues, all_workers, catalogue, closed_hours
 from holdfast.dashboard.reading.figures import queue_points
 from holdfast.dashboard.reading.rows import job_row
 from holdfast.dashboard.reading.tasks import bound_words
@@ -87,7 +87,7 @@ async def show_queue(desk: Desk, asked: Named) -> QueueSeen:
 async def _look(desk: Desk) -> tuple[list[Queue], _Look]:
     queues = await all_queues(desk)
     workers = await all_workers(desk)
-    ages = await desk.ask(desk.verbs.queue_ages())
+    ages, _ = await all_ages(desk)
     limits = {queue.name: bound_words(queue.limit) for queue in (await catalogue(desk)).queues}
     every_queue = sorted(_with_named(queues, workers, limits), key=lambda queue: queue.name)
     return every_queue, _Look(ages, workers, await closed_hours(desk), limits, await queue_points(desk))

@@ -11,10 +11,11 @@ from holdfast.core.job import Job
 from holdfast.core.provenance import SCHEDULE_KEY
 from holdfast.core.states import State
 from holdfast.dashboard.desk import Desk
+from holdfast.dashboard.reading.common import store_now
 from holdfast.dashboard.reading.moments import past
 from holdfast.dashboard.shapes.jobs import JobsWhich
 from holdfast.ids import first_id_at
-from holdfast.store.protocol import JobFilter, ask_time
+from holdfast.store.protocol import JobFilter
 from holdfast.watch.envelope import UNREADABLE, read_envelope
 from holdfast.watch.fingerprint import fingerprint
 
@@ -58,7 +59,7 @@ class Found:
 
 async def select(desk: Desk, asked: JobsWhich, among: frozenset[State] | None = None) -> Selection:
     """Return which jobs are meant; `among` are the states that count at all."""
-    now = (await desk.ask(ask_time(desk.verbs))).now
+    now = await store_now(desk)
     since, until = past("since", asked.since, now), past("until", asked.until, now)
     states = frozenset(asked.state)
     if asked.fingerprint:
