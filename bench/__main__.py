@@ -18,6 +18,7 @@ from statistics import median, quantiles
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
+import eyes
 import host
 from fields import FIELDS, FUNCTIONS, OURS, RATES, Aim, Contender, Field
 from places import HERE, PLACES, Place, Places
@@ -27,8 +28,9 @@ from report import show
 PERCENTILES = 100
 MOST_IMPORTS = 11
 BESIDE = (
-    "Beside it: `bench host` (what jobs cost the requests of the process that they run in), checkpoints.py (what"
-    " ctx.resume costs a loop), hot_path.py (instructions of a job)."
+    "Beside it: `bench host` (what jobs cost the requests of the process that they run in), `bench eyes` (how long"
+    " pages of the dashboard take where many jobs are kept), checkpoints.py (what ctx.resume costs a loop),"
+    " hot_path.py (instructions of a job)."
 )
 PEERS_PYTHON = Path(os.environ.get("BENCH_PEERS_PYTHON", sys.executable)).absolute()
 
@@ -204,4 +206,8 @@ def _server(store: str, places: Places) -> str:
 
 
 if __name__ == "__main__":
-    host.main(sys.argv[2:]) if sys.argv[1:2] == ["host"] else main()
+    beside = {"host": host.main, "eyes": eyes.main}
+    if sys.argv[1:2] and sys.argv[1] in beside:
+        beside[sys.argv[1]](sys.argv[2:])
+    else:
+        main()

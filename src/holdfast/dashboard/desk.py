@@ -1,6 +1,6 @@
 """The desk: where whoever came in asks for operations, and gets them if they may."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar
@@ -91,6 +91,13 @@ class Desk:
         if isinstance(verb, Errand):
             return await arun_errand(self.office.backend.arun, verb)
         return await self.office.backend.arun(verb)
+
+    async def recall(self, what: Hashable, look: Callable[[], Awaitable[T]], times: float = 1) -> T:
+        """Return what a look showed a moment ago, whichever operation looked then, or else look.
+
+        For what is of use to several operations, or may be so many `times` as old as answers usually are.
+        """
+        return await self.office.shared.see(("recalled", what), look, times)
 
     def may(self, operation: Operation[Asked, Answer]) -> bool:
         """Tell whether this person may use an operation here."""

@@ -17,7 +17,7 @@ MOST = 256
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    begun_at: float
+    fresh_until: float
     answer: asyncio.Task[Any]
 
 
@@ -30,15 +30,18 @@ class Shared:
         self._looks: dict[Hashable, _Look] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def see(self, what: Hashable, look: Callable[[], Awaitable[T]]) -> T:
-        """Return what somebody else has just seen, or is about to see, or else look."""
+    async def see(self, what: Hashable, look: Callable[[], Awaitable[T]], times: float = 1) -> T:
+        """Return what somebody else has just seen, or is about to see, or else look.
+
+        What is looked at here counts as fresh for so many `times` as long as usual.
+        """
         now = self._clock()
         if self._loop is not asyncio.get_running_loop():
             self._loop, self._looks = asyncio.get_running_loop(), {}
         found = self._looks.get(what)
-        if found is None or now - found.begun_at > self._fresh or _failed(found.answer):
+        if found is None or now > found.fresh_until or _failed(found.answer):
             self._make_room(now)
-            found = self._looks[what] = _Look(now, asyncio.ensure_future(_awaited(look)))
+            found = self._looks[what] = _Look(now + times * self._fresh, asyncio.ensure_future(_awaited(look)))
         answer: T = await asyncio.shield(found.answer)
         return answer
 
@@ -47,7 +50,7 @@ class Shared:
         self._looks.clear()
 
     def _make_room(self, now: float) -> None:
-        stale = [what for what, look in self._looks.items() if now - look.begun_at > self._fresh]
+        stale = [what for what, look in self._looks.items() if now > look.fresh_until]
         for what in stale:
             del self._looks[what]
         while len(self._looks) >= MOST:

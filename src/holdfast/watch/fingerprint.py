@@ -1,10 +1,14 @@
 """Which errors are the same: all that differs from one time to the next is taken out of their texts. Pure."""
 
 import re
+from functools import lru_cache
 from hashlib import blake2b
 
 _LONGEST = 500
 """Characters of a shape; what makes errors differ is at their beginning."""
+
+_KNOWN = 4096
+"""So many errors are known again: who looks at dead jobs looks at the same ones every few seconds."""
 
 _DIFFERS = re.compile(
     r"""
@@ -26,6 +30,7 @@ def shape_of(error: str) -> str:
     return " ".join(told.split())[:_LONGEST]
 
 
+@lru_cache(maxsize=_KNOWN)
 def fingerprint(error: str | None) -> str | None:
     """Return a short name for all errors of this shape, the same on every machine; None without an error."""
     return None if not error else blake2b(shape_of(error).encode(errors="replace"), digest_size=6).hexdigest()

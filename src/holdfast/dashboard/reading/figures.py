@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operation import reads
+from holdfast.dashboard.reading.common import SELDOM
 from holdfast.dashboard.shapes.figures import FiguresAsked, FiguresSeen, PointSeen, Span, TaskTotals
 from holdfast.figures.reading import read_figures
 from holdfast.figures.series import Figures, Gauges, Point, Series, sum_of
@@ -81,9 +82,14 @@ def completed_last_minute(series: Series) -> float | None:
 
 
 async def _series(desk: Desk, span: Span) -> Series:
-    now = (await desk.ask(ask_time(desk.verbs))).now
-    length, step = SPANS[span]
-    return await desk.ask(read_figures(desk.verbs, now - length, now, step))
+    """Return the figures of a span. Processes write down what they have counted every fifteen seconds."""
+
+    async def look() -> Series:
+        now = (await desk.ask(ask_time(desk.verbs))).now
+        length, step = SPANS[span]
+        return await desk.ask(read_figures(desk.verbs, now - length, now, step))
+
+    return await desk.recall(("figures", span), look, SELDOM)
 
 
 def _meant(point: Point, queue: str | None, task: str | None) -> list[Figures]:

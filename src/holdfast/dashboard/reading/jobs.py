@@ -11,6 +11,7 @@ from holdfast.core.job import Job
 from holdfast.core.states import CLAIMED, WAITING, State
 from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operation import reads
+from holdfast.dashboard.reading.common import all_queues
 from holdfast.dashboard.reading.rows import job_row
 from holdfast.dashboard.reading.selecting import SPAN, Selection, page_of, pages_of, select
 from holdfast.dashboard.reading.shown import args_seen, value_seen
@@ -29,7 +30,13 @@ from holdfast.dashboard.shapes.jobs import (
 from holdfast.ids import first_id_at, new_job_id
 
 MOST_AT_ONCE = 10_000
-"""So many jobs are counted one by one, written out, or dealt with by one call."""
+"""So many jobs are written out, or dealt with, by one call."""
+
+MOST_COUNTED = 3_000
+"""So many jobs are counted one by one: somebody waits for it."""
+
+MOST_LOOKS = 4
+"""So often a look for jobs to count ends before a page of them was found."""
 
 MOST_WRITTEN = 20_000_000
 """So many characters a file of jobs has, about."""
@@ -51,7 +58,7 @@ async def list_jobs(desk: Desk, asked: JobsAsked) -> JobsSeen:
     """List jobs, newest first."""
     selection = await select(desk, asked)
     found = await page_of(desk, selection.below(asked.before or None), asked.limit)
-    queues = await desk.ask(desk.verbs.queues())
+    queues = await all_queues(desk)
     sifted = selection.wanted is not None
     return JobsSeen(
         now=selection.now,
@@ -80,19 +87,21 @@ async def count_jobs(desk: Desk, asked: CountAsked) -> JobsCounted:
 
 
 async def _count(desk: Desk, selection: Selection) -> tuple[int, bool]:
-    """Return how many there are; where the store keeps no count of them, no more than MOST_AT_ONCE are counted."""
+    """Return how many there are; where the store keeps no count of them, some are counted."""
     which = selection.which
     if selection.nothing:
         return 0, False
     plain = msgspec.structs.replace(which, states=(), queue=None, limit=0) == type(which)(limit=0)
     if plain and selection.wanted is None:
         states = which.states or tuple(State)
-        queues = await desk.ask(desk.verbs.queues())
+        queues = await all_queues(desk)
         meant = [queue for queue in queues if which.queue in {None, queue.name}]
         return sum(queue.states.get(state, 0) for queue in meant for state in states), False
-    count, more = 0, False
-    async for found in pages_of(desk, selection, MOST_AT_ONCE):
-        count, more = count + len(found.jobs), found.next is not None
+    count, more, looks = 0, False, 0
+    async for found in pages_of(desk, selection, MOST_COUNTED):
+        count, more, looks = count + len(found.jobs), found.next is not None, looks + found.bounded
+        if looks == MOST_LOOKS:
+            break
     return count, more
 
 

@@ -1,53 +1,54 @@
 """What a person sees first: whether all is well, and what is going on."""
 
-import time
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
 from holdfast.core.job import Job
-from holdfast.core.record import Kind
 from holdfast.core.states import Reason, State
 from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operation import reads
+from holdfast.dashboard.reading.common import (
+    SELDOM,
+    all_ages,
+    all_queues,
+    all_workers,
+    closed_hours,
+    late_incidents,
+)
 from holdfast.dashboard.reading.figures import completed_last_minute, last_hour
 from holdfast.dashboard.reading.incidents import jobs_of
 from holdfast.dashboard.reading.rows import incident_row, job_row
 from holdfast.dashboard.reading.schedules import list_schedules
-from holdfast.dashboard.reading.selecting import REACH
 from holdfast.dashboard.reading.verdict import RECENT_DEATHS, RECENT_INCIDENTS, Sight, judge
 from holdfast.dashboard.shapes.overview import OverviewSeen
 from holdfast.dashboard.shapes.schedules import ScheduleRow
 from holdfast.dashboard.shapes.words import NothingAsked
-from holdfast.incidents.book import list_incidents
-from holdfast.schedule.published import read_windows
-from holdfast.store.protocol import JobFilter
+from holdfast.store.protocol import JobFilter, Queue
 
 FEW = 5
 """So many of each kind are shown."""
 
-_LOOKED_AT = 500
+_LOOKED_AT = 200
 """So many of the newest dead, and of the blocked, are looked at."""
 
 
 @reads("overview.show", "/overview")
 async def show_overview(desk: Desk, asked: NothingAsked) -> OverviewSeen:
     """Show whether all is well, and what is going on."""
-    begun = time.monotonic()
-    workers = await desk.ask(desk.verbs.workers())
-    took = time.monotonic() - begun
-    ages = await desk.ask(desk.verbs.queue_ages())
-    counts = await desk.ask(desk.verbs.count())
-    published = await desk.ask(desk.verbs.records(Kind.WINDOW))
-    schedules = (await desk.read(list_schedules, asked)).schedules
-    incidents = await desk.ask(list_incidents(desk.verbs))
+    ages, took = await all_ages(desk)
+    workers = await all_workers(desk)
+    counts = _counts(await all_queues(desk))
+    schedules = (await desk.recall("schedules", lambda: desk.read(list_schedules, asked), SELDOM)).schedules
+    incidents = await late_incidents(desk)
     figures = await last_hour(desk)
-    dead = await _newest(desk, State.DEAD) if counts[State.DEAD] else ()
+    dead = await _newest(desk, State.DEAD, counts)
     recent = [job for job in dead if job.finished_at and ages.now - job.finished_at <= RECENT_DEATHS]
-    blocked = await _newest(desk, State.BLOCKED) if counts[State.BLOCKED] else ()
+    blocked = await _newest(desk, State.BLOCKED, counts)
     unknown = sum(job.reason == Reason.NO_WORKER for job in blocked)
     sight = Sight(
         workers=workers,
         ages=ages,
-        windows=read_windows(published),
+        windows=await closed_hours(desk),
         died=len(recent),
         died_more=len(recent) == _LOOKED_AT,
         blocked=unknown,
@@ -56,7 +57,8 @@ async def show_overview(desk: Desk, asked: NothingAsked) -> OverviewSeen:
         took=took,
     )
     latest = [each for each in incidents if ages.now - each.last_at <= RECENT_INCIDENTS][:FEW]
-    found = await jobs_of(desk, latest)
+    ids = tuple((each.id, each.count) for each in latest)
+    found = await desk.recall(("jobs of", ids), lambda: jobs_of(desk, latest), SELDOM)
     oldest = max((ages.now - each.oldest_due_at for each in ages.queues), default=None)
     return OverviewSeen(
         now=ages.now,
@@ -75,8 +77,23 @@ async def show_overview(desk: Desk, asked: NothingAsked) -> OverviewSeen:
     )
 
 
-async def _newest(desk: Desk, state: State) -> tuple[Job, ...]:
-    page = await desk.ask(desk.verbs.search_jobs(JobFilter(states=(state,), limit=_LOOKED_AT), REACH))
+def _counts(queues: Iterable[Queue]) -> Mapping[State, int]:
+    """Return how many jobs are in each state."""
+    counts = dict.fromkeys(State, 0)
+    for queue in queues:
+        for state, number in queue.states.items():
+            counts[state] += number
+    return counts
+
+
+async def _newest(desk: Desk, state: State, counts: Mapping[State, int]) -> tuple[Job, ...]:
+    """Return the newest jobs in a state; while there are as many as before, those of not long ago."""
+    if not counts[state]:
+        return ()
+    which = JobFilter(states=(state,), limit=_LOOKED_AT)
+    page = await desk.recall(
+        (state, counts[state]), lambda: desk.ask(desk.verbs.search_jobs(which, _LOOKED_AT)), SELDOM
+    )
     return page.jobs
 
 

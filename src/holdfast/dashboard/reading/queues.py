@@ -4,11 +4,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from holdfast.catalogue.book import read_catalogue
-from holdfast.core.record import Kind
 from holdfast.core.states import State
 from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operation import reads
+from holdfast.dashboard.reading.common import all_ages, all_queues, all_workers, catalogue, closed_hours
 from holdfast.dashboard.reading.figures import queue_points
 from holdfast.dashboard.reading.rows import job_row
 from holdfast.dashboard.reading.tasks import bound_words
@@ -17,7 +16,6 @@ from holdfast.dashboard.shapes.figures import PointSeen
 from holdfast.dashboard.shapes.queues import QueueRow, QueueSeen, QueuesSeen
 from holdfast.dashboard.shapes.words import Named, NothingAsked
 from holdfast.schedule.closing import About
-from holdfast.schedule.published import read_windows
 from holdfast.schedule.words import describe_window
 from holdfast.store.protocol import JobFilter, Queue, QueueAges, Worker
 from holdfast.watch.closed import Windows, queue_closed
@@ -87,14 +85,12 @@ async def show_queue(desk: Desk, asked: Named) -> QueueSeen:
 
 
 async def _look(desk: Desk) -> tuple[list[Queue], _Look]:
-    queues = await desk.ask(desk.verbs.queues())
-    workers = await desk.ask(desk.verbs.workers())
-    ages = await desk.ask(desk.verbs.queue_ages())
-    published = await desk.ask(desk.verbs.records(Kind.WINDOW))
-    catalogue = await desk.ask(read_catalogue(desk.verbs))
-    limits = {queue.name: bound_words(queue.limit) for queue in catalogue.queues}
-    all_queues = sorted(_with_named(queues, workers, limits), key=lambda queue: queue.name)
-    return all_queues, _Look(ages, workers, read_windows(published), limits, await queue_points(desk))
+    queues = await all_queues(desk)
+    workers = await all_workers(desk)
+    ages, _ = await all_ages(desk)
+    limits = {queue.name: bound_words(queue.limit) for queue in (await catalogue(desk)).queues}
+    every_queue = sorted(_with_named(queues, workers, limits), key=lambda queue: queue.name)
+    return every_queue, _Look(ages, workers, await closed_hours(desk), limits, await queue_points(desk))
 
 
 def _with_named(queues: Iterable[Queue], workers: Iterable[Worker], named: Iterable[str]) -> Iterable[Queue]:

@@ -10,6 +10,7 @@ from holdfast.core.record import Fire, Kind, Record
 from holdfast.core.states import FINAL, State
 from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operation import reads
+from holdfast.dashboard.reading.common import all_workers
 from holdfast.dashboard.reading.shown import args_seen
 from holdfast.dashboard.shapes.schedules import (
     FireSeen,
@@ -32,6 +33,8 @@ UNREADABLE = "unreadable"
 _A_MOMENT = timedelta(microseconds=1)
 _NEXT = 10
 _FIRES = 50
+_LATEST = 200
+"""Among so many fires of all schedules is the last one of most of them: only of the others it is asked for."""
 _MOST_RUNS = 100
 
 
@@ -158,8 +161,14 @@ def _unread(records: Sequence[Record], readable: Sequence[Schedule]) -> list[str
 async def _last_fires(desk: Desk, names: Sequence[str], now: datetime) -> dict[str, Fire | None]:
     """Return what became of the last planned time that has come, of each schedule."""
     before = now + _A_MOMENT
-    found = await asyncio.gather(*(desk.ask(desk.verbs.fires(name, 1, before)) for name in names))
-    return {name: fires[0] if fires else None for name, fires in zip(names, found, strict=True)}
+    latest = await desk.ask(desk.verbs.fires(None, _LATEST, before)) if names else ()
+    last = {fire.schedule: fire for fire in reversed(latest)}
+    if len(latest) < _LATEST:
+        return {name: last.get(name) for name in names}
+    others = [name for name in names if name not in last]
+    found = await asyncio.gather(*(desk.ask(desk.verbs.fires(name, 1, before)) for name in others))
+    last |= {name: fires[0] for name, fires in zip(others, found, strict=True) if fires}
+    return {name: last.get(name) for name in names}
 
 
 async def _states(desk: Desk, job_ids: Sequence[str]) -> dict[str, State]:
@@ -168,4 +177,4 @@ async def _states(desk: Desk, job_ids: Sequence[str]) -> dict[str, State]:
 
 
 async def _is_idle(desk: Desk) -> bool:
-    return not any(worker.is_live for worker in await desk.ask(desk.verbs.workers()))
+    return not any(worker.is_live for worker in await all_workers(desk))

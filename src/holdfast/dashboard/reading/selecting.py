@@ -11,17 +11,18 @@ from holdfast.core.job import Job
 from holdfast.core.provenance import SCHEDULE_KEY
 from holdfast.core.states import State
 from holdfast.dashboard.desk import Desk
+from holdfast.dashboard.reading.common import store_now
 from holdfast.dashboard.reading.moments import past
 from holdfast.dashboard.shapes.jobs import JobsWhich
 from holdfast.ids import first_id_at
-from holdfast.store.protocol import JobFilter, ask_time
+from holdfast.store.protocol import JobFilter
 from holdfast.watch.envelope import UNREADABLE, read_envelope
 from holdfast.watch.fingerprint import fingerprint
 
-SPAN = 5_000
+SPAN = 3_000
 """So many of the newest jobs of a filter are looked at for a text or a fingerprint."""
 
-REACH = 20_000
+REACH = 10_000
 """So many jobs a store passes over, at most, for one page of what no index leads to."""
 
 NO_ERROR = "none"
@@ -58,7 +59,7 @@ class Found:
 
 async def select(desk: Desk, asked: JobsWhich, among: frozenset[State] | None = None) -> Selection:
     """Return which jobs are meant; `among` are the states that count at all."""
-    now = (await desk.ask(ask_time(desk.verbs))).now
+    now = await store_now(desk)
     since, until = past("since", asked.since, now), past("until", asked.until, now)
     states = frozenset(asked.state)
     if asked.fingerprint:
@@ -113,7 +114,7 @@ async def pages_of(desk: Desk, selection: Selection, most: int) -> AsyncIterator
     """
     left = most
     while left > 0:
-        found = await page_of(desk, selection, min(_PAGE, left))
+        found = await page_of(desk, selection, left if selection.wanted else min(_PAGE, left))
         left -= len(found.jobs)
         yield found
         if found.next is None or (found.bounded and selection.wanted is not None):

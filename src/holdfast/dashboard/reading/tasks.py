@@ -1,9 +1,9 @@
 """The tasks that workers have told of."""
 
-from holdfast.catalogue.book import read_catalogue
 from holdfast.catalogue.entry import Bound, KnownEntry
 from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operation import reads
+from holdfast.dashboard.reading.common import catalogue
 from holdfast.dashboard.shapes.tasks import ParameterSeen, TaskSeen, TasksSeen
 from holdfast.dashboard.shapes.words import NothingAsked
 
@@ -16,8 +16,7 @@ async def list_tasks(desk: Desk, asked: NothingAsked) -> TasksSeen:  # noqa: ARG
 
 async def known_tasks(desk: Desk) -> tuple[TaskSeen, ...]:
     """Return the tasks that workers have told of, by name."""
-    catalogue = await desk.ask(read_catalogue(desk.verbs))
-    return tuple(map(_task, catalogue.tasks))
+    return tuple(map(_task, (await catalogue(desk)).tasks))
 
 
 async def find_task(desk: Desk, name: str) -> TaskSeen | None:

@@ -3,6 +3,7 @@
 from holdfast.core.incident import Trouble
 from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operation import reads
+from holdfast.dashboard.reading.common import all_workers, store_now
 from holdfast.dashboard.reading.rows import job_row, worker_row
 from holdfast.dashboard.refusals import NotThereError
 from holdfast.dashboard.shapes.words import NothingAsked, WithId
@@ -17,8 +18,8 @@ _MOST_PICTURES = 10
 @reads("workers.list", "/workers")
 async def list_workers(desk: Desk, asked: NothingAsked) -> WorkersSeen:  # noqa: ARG001 - there is nothing to ask
     """List the registered workers, oldest first."""
-    now = (await desk.ask(ask_time(desk.verbs))).now
-    workers = await desk.ask(desk.verbs.workers())
+    now = await store_now(desk)
+    workers = await all_workers(desk)
     return WorkersSeen(now=now, workers=tuple(map(worker_row, workers)))
 
 

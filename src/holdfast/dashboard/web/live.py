@@ -3,10 +3,12 @@
     open ─► frame ─► wait for the tick ─► still in? ─► frame, if it is another one ─► …
 
 All viewers wake at the same ticks, and what they read is shared at the desk: ten of them cost the store one look.
+Those of a page that takes long to look at do not wake at every tick.
 Nothing is kept for a viewer but the hash of the last frame; one who reads slowly is not sent the next.
 """
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
@@ -20,6 +22,12 @@ from holdfast.dashboard.web.site import Site
 
 TICK = 2.0
 """Seconds between looks."""
+
+LONGEST_TICK = 6.0
+"""Seconds between looks at a page that takes long to look at."""
+
+WATCHED = 1 / 40
+"""For so much of the time, at most, a viewer looks, unless that were less often than LONGEST_TICK."""
 
 BEAT = 15.0
 """After so many seconds without news something is sent, so that nobody on the way takes the line for dead."""
@@ -61,6 +69,7 @@ class Gallery:
         address = request.query_params.get("at", "/")
         before, told_at = b"", self.clock()
         while await self.site.still_in(request):
+            began = self.clock()
             frame = await frame_at(self.site, request, address)
             seen = blake2b(frame.encode(), digest_size=16).digest()
             now = self.clock()
@@ -70,8 +79,14 @@ class Gallery:
             elif now - told_at >= BEAT:
                 told_at = now
                 yield ": beat\n\n"
-            await self.sleep(self.tick - self.clock() % self.tick)
+            await self.sleep(self.pause(now - began))
         yield event_of("end", "")
+
+    def pause(self, took: float) -> float:
+        """Return the seconds to the next look after one that took so long: to the next tick, or to a later one."""
+        now = self.clock()
+        ticks = max(1, math.ceil(min(took / WATCHED, LONGEST_TICK) / self.tick))
+        return self.tick * ticks - now % self.tick
 
 
 def event_of(name: str, text: str) -> str:

@@ -18,6 +18,9 @@ from holdfast.store.verb import Access, Script, Steps, verb
 _STRETCH = 1000
 """So many jobs one script looks at. A list that passes over more takes several, each of them one moment's view."""
 
+_FARTHEST = 3 * _STRETCH
+"""So many jobs a search looks at, at most: for each of them the server does nothing else for ten microseconds."""
+
 
 class ViewVerbs:
     """The reads."""
@@ -37,7 +40,7 @@ class ViewVerbs:
     @verb(Access.READ)
     def search_jobs(self, which: JobFilter, span: int) -> Steps[JobPage]:
         """Return one page of jobs, newest id first, after a look at no more than some of them."""
-        found, end = yield from self._walk(which, span)
+        found, end = yield from self._walk(which, min(span, _FARTHEST))
         return page_of(which, found, () if end is None else (end, ""))
 
     def _walk(self, which: JobFilter, span: int | None) -> Steps[tuple[tuple[Job, ...], str | None]]:

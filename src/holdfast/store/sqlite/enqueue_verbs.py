@@ -5,6 +5,7 @@ key are looked at one by one; the write lock sees to it that of a crowd with one
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
@@ -19,6 +20,7 @@ from holdfast.store.verb import Bulk, Command, Query, Steps, Verb
 from holdfast.store.waking import enqueuing
 
 _IS_PLAIN = attrgetter("is_plain")
+_QUEUE = attrgetter("queue")
 
 
 class EnqueueVerbs(SqliteVerbs):
@@ -41,8 +43,11 @@ class EnqueueVerbs(SqliteVerbs):
                     accepted += yield from self._accept_keyed(others, now, taken)
                 else:
                     accepted += yield from self._accept(list(others), now)
-        if accepted:
-            yield Command(self._sql["grow"], (accepted,))
+        if accepted == len(jobs):
+            for queue, number in Counter(map(_QUEUE, jobs)).items():
+                yield Command(self._sql["grow"], (queue, number))
+        elif accepted:
+            yield Command(self._sql["grow_by_the_last"], (accepted,))
         return taken
 
     def _accept(self, jobs: Sequence[NewJob], now: int, after: str | None = None) -> Steps[int]:

@@ -89,8 +89,7 @@ def test_one_call_is_bounded_and_says_that_there_is_more(stage, monkeypatch):
     """Done again, it goes on."""
     for _ in range(5):
         stage.dead()
-    for module in ("reading.jobs", "acting.bulk"):
-        monkeypatch.setattr(f"holdfast.dashboard.{module}.MOST_AT_ONCE", 2)
+    monkeypatch.setattr("holdfast.dashboard.acting.bulk.MOST_AT_ONCE", 2)
     results = [stage.act("jobs.bulk", **counted(stage, "discard")) for _ in range(3)]
     assert [(done.done, done.more) for done in results] == [(2, True), (2, True), (1, False)]
 

@@ -120,7 +120,7 @@ def test_counting_knows_more_than_it_counts(stage, monkeypatch):
     assert stage.read("jobs.count", action="cancel").count == 1
     assert stage.read("jobs.count", action="cancel", state=(State.DEAD,)).count == 0
     assert stage.read("jobs.count", action="retry", text="gone").count == 5
-    monkeypatch.setattr("holdfast.dashboard.reading.jobs.MOST_AT_ONCE", 3)
+    monkeypatch.setattr("holdfast.dashboard.reading.jobs.MOST_COUNTED", 3)
     counted = stage.read("jobs.count", error="gone")
     assert (counted.count, counted.more) == (3, True)
 

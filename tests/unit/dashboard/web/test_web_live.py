@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from starlette.requests import Request
 from web_samples import EMPTY, FULL, OPERATIONS, SampleDesk
 
@@ -93,3 +94,10 @@ async def test_there_are_so_many_places_and_who_leaves_frees_one():
 def test_every_line_of_an_event_is_data():
     assert event_of("frame", "a\n\nb") == "event: frame\ndata: a\ndata: \ndata: b\n\n"
     assert event_of("end", "") == "event: end\ndata: \n\n"
+
+
+@pytest.mark.parametrize(("took", "until"), [(0.0, 102.0), (0.05, 102.0), (0.1, 104.0), (9.0, 106.0)])
+def test_a_page_that_takes_long_is_looked_at_more_seldom(took, until):
+    """At ticks still, and never more seldom than people notice."""
+    gallery = Gallery(None, clock=lambda: 100.5)
+    assert 100.5 + gallery.pause(took) == until

@@ -26,6 +26,12 @@ VALUES ({plain_values}, :start_by, :on_late, :tags, :metadata, :key, :keep_key, 
 ON CONFLICT (id) DO NOTHING;
 
 -- name: grow
+-- takes: queue, jobs
+-- Count so many jobs that a queue was given.
+INSERT INTO holdfast_size (queue, jobs) VALUES (:queue, :jobs)
+ON CONFLICT (queue) DO UPDATE SET jobs = jobs + excluded.jobs;
+
+-- name: grow_by_the_last
 -- takes: accepted
 -- Count the jobs, so many, that came last: no order of arrival is given twice, and this transaction is alone.
 INSERT INTO holdfast_size (queue, jobs)

@@ -1,0 +1,162 @@
+"""People who watch the dashboard while a worker drains jobs: what their looks add to the work of the store.
+
+Every call of the store is written down (`holdfast.store.counted`): those of the worker, and those of the dashboard,
+which is in this process. Who enqueues is not counted, so that the share of the dashboard looks larger than it is.
+"""
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
+from urllib.parse import quote
+
+from holdfast import Holdfast
+from holdfast.dashboard import Dashboard
+from holdfast.dashboard.access.user import Role, User
+from holdfast.store.counted.journal import Call, read_calls
+from places import HERE, Place
+
+AIM = 2.0
+"""Per cent of the store's time that viewers may add, at most."""
+
+PAGES = ("/", "/jobs", "/workers")
+"""What they watch, in turn."""
+
+BACKLOG = 20_000
+"""So many jobs are always waiting, about."""
+
+AT_WORK = 10
+"""After so many batches of jobs the worker is at work."""
+
+PATIENCE = 120.0
+
+_WORKER = [sys.executable, "-c", "from holdfast.cli.main import main; main()", "worker", "ours_app:app"]
+
+
+def watched(place: Place, viewers: int, seconds: float) -> dict[str, float]:
+    """Return what a worker and so many viewers asked of the store meanwhile, and how much the viewers added."""
+    journal = place.folder / "calls"
+    url = f"counted+{place.url}#calls={journal}"
+    with _fed(place.url), _working(place, url):
+        _wait_for_work(journal)
+        began = time.time()
+        frames = asyncio.run(_watch(url, viewers, seconds))
+        ended = time.time()
+    calls = [call for call in read_calls(journal) if began <= call.at <= ended]
+    added = [call for call in calls if call.pid == os.getpid()]
+    base = [call for call in calls if call.pid != os.getpid()]
+    return {
+        "viewers": viewers,
+        "seconds": ended - began,
+        "frames": frames,
+        "worker_calls": len(base),
+        "worker_busy": _busy(base),
+        "viewers_calls": len(added),
+        "viewers_busy": _busy(added),
+        "added_calls_percent": 100 * len(added) / max(1, len(base)),
+        "added_time_percent": 100 * _busy(added) / max(1e-9, _busy(base)),
+    }
+
+
+def _wait_for_work(journal: Path) -> None:
+    give_up_at = time.monotonic() + PATIENCE
+    while not journal.exists() or sum(call.verb == "finish" for call in read_calls(journal)) < AT_WORK:
+        if time.monotonic() > give_up_at:
+            sys.exit("bench: the worker does not work")
+        time.sleep(0.2)
+
+
+def _busy(calls: list[Call]) -> float:
+    return sum(call.took or 0.0 for call in calls)
+
+
+async def _watch(url: str, viewers: int, seconds: float) -> int:
+    with Holdfast(url=url) as app:
+        dashboard = Dashboard(app, auth=_somebody)
+        seats = [
+            asyncio.ensure_future(_seat(dashboard, PAGES[each % len(PAGES)], seconds)) for each in range(viewers)
+        ]
+        frames = sum(await asyncio.gather(*seats))
+        await app.aclose()
+    return frames
+
+
+async def _somebody(_request: object) -> User:
+    return User("ada", Role.ADMIN)
+
+
+async def _seat(dashboard: Dashboard, page: str, seconds: float) -> int:
+    """Watch a page for some time; return how often it was sent."""
+    frames = 0
+
+    async def receive() -> dict[str, object]:
+        await asyncio.sleep(seconds)
+        return {"type": "http.disconnect"}
+
+    async def send(message: Mapping[str, object]) -> None:
+        nonlocal frames
+        frames += bytes(message.get("body", b"")).startswith(b"event: frame")  # type: ignore[call-overload]
+
+    await dashboard.asgi(scope_of("/live", f"at={quote(page)}"), receive, send)
+    return frames
+
+
+def scope_of(path: str, query: str) -> dict[str, object]:
+    """Return a request as ASGI has it."""
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "GET",
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "root_path": "",
+        "headers": [(b"host", b"localhost")],
+        "client": ("127.0.0.1", 4242),
+        "server": ("localhost", 80),
+    }
+
+
+@contextmanager
+def _fed(url: str) -> Iterator[None]:
+    """Let there always be jobs to drain."""
+    over = Event()
+
+    def feed() -> None:
+        with Holdfast(url=url) as app:
+
+            @app.task
+            async def noop(n: int) -> None:
+                """Do nothing."""
+
+            while not over.wait(0.2):
+                if app.call(app.verbs.unsettled(None)) < BACKLOG:
+                    noop.enqueue_many({"n": number} for number in range(BACKLOG // 4))
+
+    thread = Thread(target=feed)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@contextmanager
+def _working(place: Place, url: str) -> Iterator[None]:
+    paths = os.pathsep.join([str(HERE / "contenders"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": paths, "HOLDFAST_URL": url, "BENCH_FOLDER": str(place.folder)}
+    with (place.folder / "log").open("wb") as log:
+        worker = subprocess.Popen(_WORKER, cwd=place.folder, env=environment, stdout=log, stderr=log)
+    try:
+        yield
+    finally:
+        worker.terminate()
+        worker.wait(60)
