@@ -1,16 +1,13 @@
 """A dashboard in this process, and somebody with a browser who keeps cookies."""
 
-from urllib.parse import urlsplit
-
 import httpx
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from holdfast.dashboard import Dashboard, Role, User
+from holdfast.dashboard import Dashboard
 
 TOKEN = "t" * 32
 HOME = "http://127.0.0.1:8080"
-CAROL = User("carol", Role.VIEWER)
 
 
 class Browser:
@@ -22,10 +19,6 @@ class Browser:
             transport=httpx.ASGITransport(app, client=("127.0.0.1", 5000)), base_url=HOME, headers=headers
         )
         self._client.headers["accept"] = "text/html"
-
-    @property
-    def cookies(self):
-        return self._client.cookies
 
     def get(self, path, **headers):
         return self._stage.wait(self._client.get(path, headers=headers))
@@ -64,7 +57,3 @@ def place_of(answer):
 def csrf_in(page):
     """Return the token in the forms of a page."""
     return page.text.partition('name="csrf" value="')[2].partition('"')[0]
-
-
-def path_of(link):
-    return urlsplit(link).path
