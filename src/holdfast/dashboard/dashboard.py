@@ -102,7 +102,7 @@ class Dashboard:
         return lambda request: self._office.desk(_admitted(request).user, by)
 
     async def _still_in(self, request: Request) -> bool:
-        return self._entrance.still(_admitted(request))
+        return await self._entrance.still(_admitted(request), request)
 
 
 def _admitted(request: Request) -> Admitted:

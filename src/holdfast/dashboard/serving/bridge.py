@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from http import HTTPStatus
 from typing import Any
 
+from holdfast.dashboard.access.headers import HEADERS
+
 Message = MutableMapping[str, Any]
 Asgi = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
 Environ = MutableMapping[str, Any]
@@ -33,7 +35,7 @@ class Bridge:
         body = _body(environ)
         if body is None:
             status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-            start_response(f"{status.value} {status.phrase}", [("Content-Type", "text/plain")])
+            start_response(f"{status.value} {status.phrase}", [("Content-Type", "text/plain"), *HEADERS.items()])
             return [b"the request is too large\n"]
         answering = _answer(self._app, self._scope(environ), body)
         status_code, headers, answer = asyncio.run_coroutine_threadsafe(answering, self._loop()).result()
@@ -78,9 +80,10 @@ class Bridge:
 
 def _body(environ: Environ) -> bytes | None:
     """Return the body of a request, or None if it is too long."""
-    length = int(environ.get("CONTENT_LENGTH") or 0)
-    if length > LONGEST_BODY:
+    told = environ.get("CONTENT_LENGTH") or "0"
+    if not (told.isascii() and told.isdecimal()) or len(told) > len(str(LONGEST_BODY)) or int(told) > LONGEST_BODY:
         return None
+    length = int(told)
     body: bytes = environ["wsgi.input"].read(length) if length else b""
     return body
 

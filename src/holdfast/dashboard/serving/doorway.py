@@ -58,8 +58,12 @@ class Doorway:
             return
         base = self._entrance.base(caller)
         path = _below(scope["path"], base)
-        if path.startswith(STATIC) and request.method in {"GET", "HEAD"}:
-            await self._inside({**scope, "root_path": base}, receive, _with(send, STATIC_HEADERS))
+        is_static = path.startswith(STATIC) and request.method in {"GET", "HEAD"}
+        refusal = self._entrance.refuse_often(caller) if is_static or _is_look(request, path) else None
+        if refusal is not None:
+            await _refused(request, refusal, path, base)(scope, receive, _with(send, HEADERS))
+        elif is_static:
+            await self._inside({**scope, "root_path": base}, receive, _with(send, HEADERS, found=STATIC_HEADERS))
         elif path in {SIGN_IN, SIGN_OUT}:
             answer = await self._at_the_door(request, path, base)
             await answer(scope, receive, _with(send, HEADERS))
@@ -73,12 +77,14 @@ class Doorway:
             answer = _refused(request, admitted, path, base)
             await answer(scope, receive, _with(send, HEADERS))
             return
-        inner = {**scope, "root_path": base, ADMITTED: admitted}
+        inner = {**scope, "root_path": base, "scheme": admitted.caller.scheme, ADMITTED: admitted}
         await self._inside(inner, receive, _with(send, HEADERS, admitted.cookies))
 
     # -- coming and going ------------------------------------------------------------------------------------
 
     async def _at_the_door(self, request: Request, path: str, base: str) -> Response:
+        if request.method not in {"GET", "HEAD", "POST"}:
+            return PlainTextResponse("GET or POST\n", HTTPStatus.METHOD_NOT_ALLOWED, {"Allow": "GET, POST"})
         if path == SIGN_OUT:
             return await self._sign_out(request, base)
         if request.method == "POST":
@@ -124,6 +130,11 @@ def _below(path: str, base: str) -> str:
     return (path[len(base) :] or "/") if inside else path
 
 
+def _is_look(request: Request, path: str) -> bool:
+    """Tell whether somebody looks at the page to sign in: what they send there is counted with the attempts."""
+    return path == SIGN_IN and request.method != "POST"
+
+
 def _go(to: str, cookies: tuple[str, ...]) -> Response:
     response = RedirectResponse(to, HTTPStatus.SEE_OTHER)
     for cookie in cookies:
@@ -147,20 +158,30 @@ def _refused(request: Request, refusal: Refusal, path: str, base: str) -> Respon
         return JSONResponse({"error": says}, refusal.status, dict(refusal.headers))
     wants_page = request.method == "GET" and "text/html" in request.headers.get("accept", "")
     if refusal.code is Code.SIGN_IN and wants_page:
-        query = f"?{request.url.query}" if request.url.query else ""
+        query = request.scope["query_string"].decode("latin-1")
+        query = f"?{query}" if query else ""
         after = urlencode({"next": f"{base}{path}{query}"}) if path != "/" else ""
         return _go(f"{base}{SIGN_IN}{'?' if after else ''}{after}", ())
     words = texts_for(request).say(f"refused.{refusal.code}") if wants_page else refusal.says
     return PlainTextResponse(f"{words}\n", refusal.status, dict(refusal.headers))
 
 
-def _with(send: Send, headers: Mapping[str, str], cookies: tuple[str, ...] = ()) -> Send:
-    """Return a way to send on which every answer gets our headers, and the cookies that it must carry."""
+def _with(
+    send: Send,
+    headers: Mapping[str, str],
+    cookies: tuple[str, ...] = (),
+    found: Mapping[str, str] | None = None,
+) -> Send:
+    """Return a way to send on which every answer gets our headers, and the cookies that it must carry.
+
+    `found` are those of what is there, in place of the others.
+    """
 
     async def sent(message: Message) -> None:
         if message["type"] == "http.response.start":
             told = MutableHeaders(raw=message.setdefault("headers", []))
-            for name, value in headers.items():
+            is_there = found is not None and message["status"] == HTTPStatus.OK
+            for name, value in (found if found is not None and is_there else headers).items():
                 told[name] = value
             for cookie in cookies:
                 told.append("set-cookie", cookie)

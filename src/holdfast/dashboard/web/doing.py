@@ -78,5 +78,5 @@ def _answered(request: Request, to: str, prefix: str, said: Said, status: int) -
     if request.headers.get("accept", "").startswith("application/json"):
         return JSONResponse({"text": said.text, "bad": said.bad, "to": to}, status)
     response = RedirectResponse(to, _SEE_OTHER)
-    say_once(response, said, prefix)
+    say_once(response, said, prefix, secure=request.scope["scheme"] == "https")
     return response

@@ -76,7 +76,10 @@ async def _speak(site: Site, request: Request) -> Response:
     prefix = site.below(request)
     response = RedirectResponse(prefix + safe_back(form.get("back", "/")), _SEE_OTHER)
     if form.get("lang") in LANGUAGES:
-        response.set_cookie(COOKIE, form["lang"], _YEAR, path=prefix or "/", httponly=True, samesite="strict")
+        secure = request.scope["scheme"] == "https"
+        response.set_cookie(
+            COOKIE, form["lang"], _YEAR, path=prefix or "/", secure=secure, httponly=True, samesite="strict"
+        )
     return response
 
 

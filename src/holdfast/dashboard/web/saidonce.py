@@ -18,11 +18,13 @@ class Said(msgspec.Struct, frozen=True):
     bad: bool = False
 
 
-def say_once(response: Response, said: Said, prefix: str) -> None:
+def say_once(response: Response, said: Said, prefix: str, *, secure: bool = False) -> None:
     """Let the next page say this."""
     short = Said(said.text[:LONGEST], said.bad)
     value = urlsafe_b64encode(msgspec.json.encode(short)).decode()
-    response.set_cookie(COOKIE, value, _SECONDS, path=prefix or "/", httponly=True, samesite="strict")
+    response.set_cookie(
+        COOKIE, value, _SECONDS, path=prefix or "/", secure=secure, httponly=True, samesite="strict"
+    )
 
 
 def said_in(request: Request) -> Said | None:

@@ -147,7 +147,7 @@ async def test_changes_of_the_file_count_at_once(door, file) -> None:
     assert admitted.user == User("ada", Role.VIEWER)
     add_user(file, "ada", Role.VIEWER, "another horse", hasher=CHEAP)
     assert why(await door.admit(request(headers=cookie))) == (401, "sign_in")
-    assert not door.still(admitted)
+    assert not await door.still(admitted, request())
     assert why(await by_form(door, RIGHT)) == (401, "wrong")
     file.chmod(0o644)
     assert why(await door.admit(request(headers=cookie))) == (403, "auth")
