@@ -23,10 +23,10 @@ from holdfast.store.protocol import WorkerInfo
 from holdfast.store.sqlite.backend import SqliteBackend
 
 SECRET = "hunter2-hunter2-hunter2"
-FIELDS = (
-    "task queue key tag argument metadata error traceback log note schedule why worker host lock owner incident"
-    " evidence parameter doc app result"
-).split()
+FIELDS = """
+    task queue key tag argument metadata error traceback log note schedule why worker host lock owner incident
+    evidence parameter doc app result
+""".split()
 POISON = {
     name: f"{name}'\"><x-{name} onerror=alert(1)></x-{name}><script>{name}()</script>{{{{7*7}}}}" for name in FIELDS
 }

@@ -1,13 +1,14 @@
 """A dashboard under attack: a real process over a store full of hostile texts, and those who come to it.
 
-Every client comes from an address of its own in 127.0.0.0/8, so that no test uses up the patience that the dashboard
-has with the address of another.
+Every client comes from an address of its own in 127.0.0.0/8, so that no test uses up the patience that the
+dashboard has with the address of another.
 """
 
 import os
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -23,11 +24,20 @@ from holdfast.dashboard.access.user_file import add_user
 HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
 TOKEN = "the-token-of-the-dashboard-7f3a"
 PASSWORD = "correct horse battery"
-USERS = {"ada": Role.ADMIN, "otto": Role.OPERATOR, "vera": Role.VIEWER}
+USERS = {"ada": Role.ADMIN, "otto": Role.OPERATOR, "vera": Role.VIEWER, "gus": Role.VIEWER}
 QUICK = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 """Hashes that are no protection, and compared at once."""
 
+NO_TLS = ssl.create_default_context()
+"""Made once: it takes longer than a request."""
+
 _addresses = count(1)
+
+
+def new_address() -> str:
+    """Return an address of this machine from which nobody came before."""
+    number = next(_addresses)
+    return f"127.{1 + os.getpid() % 200}.{number // 250}.{1 + number % 250}"
 
 
 class Siege:
@@ -40,6 +50,7 @@ class Siege:
         self.prefix = prefix
         self.port = int(re.search(r":(\d+)", url)[1])
         self.origin = f"http://127.0.0.1:{self.port}"
+        self._clients: list[httpx.Client] = []
 
     def client(self, **more) -> httpx.Client:
         """Return a browser on a machine of its own, in which nobody is signed in."""
@@ -47,7 +58,13 @@ class Siege:
         transport = httpx.HTTPTransport(
             local_address=f"127.{1 + os.getpid() % 200}.{number // 250}.{1 + number % 250}"
         )
-        return httpx.Client(base_url=self.url, transport=transport, timeout=20, **more)
+        self._clients.append(httpx.Client(base_url=self.url, transport=transport, timeout=20, **more))
+        return self._clients[-1]
+
+    def leave(self) -> None:
+        """Close all browsers."""
+        for client in self._clients:
+            client.close()
 
     def signed_in(self, name: str = "ada", **more) -> httpx.Client:
         """Return a browser in which somebody has signed in."""
@@ -96,7 +113,9 @@ def besieged(folder: Path, *words: str, prefix: str = "", url: str | None = None
             at = re.search(r"http://\S+?(?=/$)", process.stdout.readline())
             link = re.search(r"http://\S+", process.stdout.readline())
             assert at, (folder / "dashboard.log").read_text()
-            yield Siege(process, at[0], link[0], prefix)
+            siege = Siege(process, at[0], link[0], prefix)
+            yield siege
+            siege.leave()
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(20)

@@ -81,6 +81,7 @@ class Dashboard:
             may_sign_out=lambda request: _admitted(request).how not in {How.HOST, How.BEARER},
         )
         inside = Starlette(routes=[*api_routes(self._desk_for("api")), *page_routes(site)])
+        inside.router.redirect_slashes = False  # it would lead to where a proxy does not have us
         self._doorway = Doorway(inside, self._entrance)
         self._bridge = Bridge(self._doorway, (USER,))
 

@@ -77,6 +77,9 @@ class Doorway:
             answer = _refused(request, admitted, path, base)
             await answer(scope, receive, _with(send, HEADERS))
             return
+        if base and scope["path"] == base and request.method in {"GET", "HEAD"}:
+            await _go(f"{base}/", admitted.cookies)(scope, receive, _with(send, HEADERS))
+            return
         inner = {**scope, "root_path": base, "scheme": admitted.caller.scheme, ADMITTED: admitted}
         await self._inside(inner, receive, _with(send, HEADERS, admitted.cookies))
 
