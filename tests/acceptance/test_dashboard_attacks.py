@@ -1,4 +1,4 @@
-"""Attack: to come in. Without a cookie, with one that is forged or stolen, by guessing, by a page of another site."""
+"""Attack: to come in. Without a cookie, with one that is forged, by guessing, by a page of another site."""
 
 import json
 import re
@@ -154,8 +154,8 @@ def test_no_other_site_writes_with_the_cookie_of_somebody(siege):
 
 
 def test_nobody_is_signed_in_by_another_site(siege):
-    for headers in FOREIGN:
-        headers = {name: siege.origin if value == "ours" else value for name, value in headers.items()}
+    for said in FOREIGN:
+        headers = {name: siege.origin if value == "ours" else value for name, value in said.items()}
         client = siege.client()
         answer = client.post("/sign-in", data={"token": TOKEN}, headers=headers)
         assert (answer.status_code, SESSION in client.cookies) == (403, False), headers

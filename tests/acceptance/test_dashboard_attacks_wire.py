@@ -1,4 +1,4 @@
-"""Attack: requests as no browser sends them. Odd paths, names of hosts, methods, bodies; every answer is guarded."""
+"""Attack: requests as no browser sends them. Odd paths, hosts, methods and bodies; every answer is guarded."""
 
 import re
 import socket

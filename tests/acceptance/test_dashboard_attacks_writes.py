@@ -22,6 +22,7 @@ def asked(folder):
 
 @pytest.fixture(scope="module")
 def siege(folder, asked):
+    assert asked
     with besieged(folder) as siege:
         yield siege
     assert "Traceback" not in told(folder)

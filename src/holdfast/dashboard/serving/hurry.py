@@ -10,7 +10,7 @@ PATIENCE = 10.0
 
 
 class HurriedProtocol(H11Protocol):
-    """HTTP as uvicorn speaks it, with an end to its patience. The time for bodies is limited where they are read."""
+    """HTTP as uvicorn speaks it, with an end to its patience. Bodies have theirs where they are read."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)

@@ -28,7 +28,7 @@ async def test_a_request_that_does_not_come_is_not_waited_for(monkeypatch, said)
         listening.bind(("127.0.0.1", 0))
         server = uvicorn.Server(uvicorn.Config(app, http=HurriedProtocol, log_level="warning", lifespan="off"))
         serving = asyncio.create_task(server.serve([listening]))
-        while not server.started:
+        while not server.started:  # noqa: ASYNC110 - it has no event for that
             await asyncio.sleep(0.01)
         slow, slows = await asyncio.open_connection(*listening.getsockname())
         whole, wholes = await asyncio.open_connection(*listening.getsockname())
