@@ -83,6 +83,7 @@ class Dashboard:
             may_sign_out=lambda request: _admitted(request).how not in {How.HOST, How.BEARER},
         )
         inside = Starlette(routes=[*api_routes(self._desk_for("api")), *page_routes(site)])
+        inside.router.redirect_slashes = False  # it would lead to where a proxy does not have us
         print_link = None if links is None else lambda: links(self.new_link())
         self._doorway = Doorway(inside, self._entrance, Comings(self._office.write_down), print_link)
         self._bridge = Bridge(self._doorway, (USER,))
@@ -105,7 +106,7 @@ class Dashboard:
         return lambda request: self._office.desk(_admitted(request).user, by)
 
     async def _still_in(self, request: Request) -> bool:
-        return self._entrance.still(_admitted(request))
+        return await self._entrance.still(_admitted(request), request)
 
 
 def _admitted(request: Request) -> Admitted:

@@ -43,7 +43,7 @@ class Approach:
     def look_at(self, request: Request) -> Caller:
         """Return where a request comes from. Raises RefusedError: not from there, or not by that name."""
         peer = None if request.client is None else request.client.host
-        scheme = "https" if self._secure else request.url.scheme
+        scheme = "https" if self._secure else str(request.scope["scheme"])
         mounted = str(request.scope.get("root_path", "")).rstrip("/")
         caller = read_caller(peer, scheme, _headers(request), self._proxies)
         caller = replace(caller, prefix=caller.prefix + mounted)

@@ -1,5 +1,6 @@
 """What is sent to us: read as far as its limits, and no further."""
 
+import asyncio
 from collections.abc import Iterator
 from http import HTTPStatus
 from typing import TypeVar
@@ -12,10 +13,14 @@ from holdfast.dashboard.access.refusal import Code, Refusal, RefusedError
 
 LARGEST_BODY = 256 * 1024
 MOST_FIELDS = 200
+SLOWEST_BODY = 20.0
+"""Seconds within which a body is there: who sends it a byte at a time holds a place that others need."""
+
 FORM = "application/x-www-form-urlencoded"
 JSON = "application/json"
 
 _LARGE = Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, Code.TOO_LARGE, f"more than {LARGEST_BODY:,} bytes")
+_SLOW = Refusal(HTTPStatus.REQUEST_TIMEOUT, Code.BODY, f"not sent within {SLOWEST_BODY:g} s")
 _MANY = Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, Code.TOO_LARGE, f"more than {MOST_FIELDS} fields")
 
 T = TypeVar("T")
@@ -49,10 +54,13 @@ async def read_bytes(request: Request) -> bytes:
         raise RefusedError(_LARGE)
     body = bytearray()
     try:
-        async for part in request.stream():
-            body += part
-            if len(body) > LARGEST_BODY:
-                raise RefusedError(_LARGE)
+        async with asyncio.timeout(SLOWEST_BODY):
+            async for part in request.stream():
+                body += part
+                if len(body) > LARGEST_BODY:
+                    raise RefusedError(_LARGE)
+    except TimeoutError as error:
+        raise RefusedError(_SLOW) from error
     except ClientDisconnect as error:
         raise RefusedError(_bad("they went away")) from error
     request.state.holdfast_body = bytes(body)

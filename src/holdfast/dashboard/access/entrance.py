@@ -45,6 +45,9 @@ STRANGERS_RATE, STRANGERS_BURST = 5.0, 50.0
 LINKS_RATE, LINKS_BURST = 0.05, 3.0
 """Links a second that are printed because somebody asks for one, whoever asks; and how many at once."""
 
+ASK_AGAIN = 30.0
+"""Seconds after which the host is asked anew about somebody who watches."""
+
 
 class Entrance:
     """Lets in who may come in.
@@ -91,6 +94,8 @@ class Entrance:
         self._insiders = Buckets(RATE, BURST, ticks)
         self._strangers = Buckets(STRANGERS_RATE, STRANGERS_BURST, ticks)
         self._links_asked = Buckets(LINKS_RATE, LINKS_BURST, ticks)
+        self._passers = Buckets(RATE, BURST, ticks)
+        self._ticks = ticks
 
     @property
     def ways(self) -> frozenset[How]:
@@ -111,13 +116,19 @@ class Entrance:
         return self._approach.base(caller)
 
     def look_at(self, request: Request) -> Caller | Refusal:
-        """Return where a request comes from: for what everybody sees who may reach us, as static files."""
+        """Return where a request comes from, or why it is not answered at all."""
         try:
-            caller = self._approach.look_at(request)
+            return self._approach.look_at(request)
         except RefusedError as refused:
             return refused.refusal
-        wait = self._insiders.take(key_of(caller.address))
-        return later(wait) if wait else caller
+
+    def refuse_often(self, caller: Caller) -> Refusal | None:
+        """Return the refusal of who asks too often for what everybody sees: static files, the page to sign in.
+
+        Who is signed in does not share that patience: no stranger at the same address uses it up.
+        """
+        wait = self._passers.take(key_of(caller.address))
+        return later(wait) if wait else None
 
     async def admit(self, request: Request) -> Admitted | Refusal:
         """Return who sent a request, or why it is refused. Of one that writes, that it is meant, too.
@@ -174,11 +185,11 @@ class Entrance:
         """End the session of somebody whose write was admitted; return the cookies of the answer."""
         return self._signing_in.sign_out(admitted)
 
-    def still(self, admitted: Admitted) -> bool:
+    async def still(self, admitted: Admitted, request: Request) -> bool:
         """Tell whether somebody would still be let in with what they came with: for answers that take long."""
         session = admitted.session
         if session is None:
-            return True
+            return admitted.how is not How.HOST or await self._is_still_known(admitted, request)
         try:
             return self._sessions.goes_on(session) and self._register.by_session(session) == admitted.user
         except RefusedError:
@@ -189,6 +200,21 @@ class Entrance:
         self._register.close()
 
     # -- who -------------------------------------------------------------------------------------------------
+
+    async def _is_still_known(self, admitted: Admitted, request: Request) -> bool:
+        """Tell whether the host still knows somebody, by its answer of a moment ago."""
+        now = self._ticks()
+        asked_at = getattr(request.state, "holdfast_asked_at", None)
+        if asked_at is not None and now - asked_at < ASK_AGAIN:
+            return True
+        request.state.holdfast_asked_at = now
+        try:
+            return asked_at is None or (await self._host_knows(request)) == admitted.user
+        except RefusedError:
+            return False
+
+    async def _host_knows(self, request: Request) -> User | None:
+        return None if self._auth is None else await ask_host(self._auth, request)
 
     async def _who(self, request: Request, caller: Caller) -> Admitted | None:
         bearer = _bearer(request)

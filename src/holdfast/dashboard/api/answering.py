@@ -1,5 +1,6 @@
 """Requests to the API and its answers, as Starlette has them."""
 
+import asyncio
 import re
 from http import HTTPStatus
 from typing import Any
@@ -8,6 +9,7 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from holdfast.dashboard.access.bodies import SLOWEST_BODY
 from holdfast.dashboard.asking import asked_by_fields, asked_by_json
 from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operations import AnyOperation
@@ -99,13 +101,16 @@ async def _asked(operation: AnyOperation, request: Request) -> Any:
 async def _body(request: Request) -> bytes:
     parts, size = [], 0
     try:
-        async for part in request.stream():
-            size += len(part)
-            if size > LONGEST_BODY:
-                raise _RefusedError(
-                    HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has {LONGEST_BODY:,} bytes, at most"
-                )
-            parts.append(part)
+        async with asyncio.timeout(SLOWEST_BODY):
+            async for part in request.stream():
+                size += len(part)
+                if size > LONGEST_BODY:
+                    raise _RefusedError(
+                        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has {LONGEST_BODY:,} bytes, at most"
+                    )
+                parts.append(part)
+    except TimeoutError:
+        raise _RefusedError(HTTPStatus.REQUEST_TIMEOUT, f"not sent within {SLOWEST_BODY:g} s") from None
     except ClientDisconnect:
         raise _RefusedError(HTTPStatus.BAD_REQUEST, "the body ended too early") from None
     return b"".join(parts)

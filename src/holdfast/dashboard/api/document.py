@@ -28,7 +28,12 @@ _ALWAYS = (
     HTTPStatus.TOO_MANY_REQUESTS,
     HTTPStatus.SERVICE_UNAVAILABLE,
 )
-_OF_ACTS = (HTTPStatus.CONFLICT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+_OF_ACTS = (
+    HTTPStatus.REQUEST_TIMEOUT,
+    HTTPStatus.CONFLICT,
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+)
 
 _ABOUT = {
     HTTPStatus.BAD_REQUEST: "The request cannot be read.",
@@ -36,6 +41,7 @@ _ABOUT = {
     HTTPStatus.FORBIDDEN: "Your role does not permit this, or the dashboard only shows.",
     HTTPStatus.NOT_FOUND: "What is asked for does not exist.",
     HTTPStatus.METHOD_NOT_ALLOWED: "The path is for another method.",
+    HTTPStatus.REQUEST_TIMEOUT: "The body did not come in time.",
     HTTPStatus.CONFLICT: "It is not in a state in which this can be done.",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: f"The body has more than {LONGEST_BODY:,} bytes.",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is not JSON.",

@@ -59,6 +59,6 @@ def _elsewhere(known: Sequence[Route]) -> Callable[[Request], Awaitable[Response
             told = ", ".join(sorted(allowed))
             message = f"{request.method} is not for this path, but {told}"
             return refusal(HTTPStatus.METHOD_NOT_ALLOWED, "method_not_allowed", message, {"Allow": told})
-        return refusal(HTTPStatus.NOT_FOUND, "not_there", f"there is nothing at {request.url.path}")
+        return refusal(HTTPStatus.NOT_FOUND, "not_there", f"there is nothing at {request.scope['path']}")
 
     return elsewhere

@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from http import HTTPStatus
 from typing import Any
 
+from holdfast.dashboard.access.headers import HEADERS
+
 Message = MutableMapping[str, Any]
 Asgi = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
 Environ = MutableMapping[str, Any]
@@ -41,7 +43,7 @@ class Bridge:
         length = _length(environ)
         if not 0 <= length <= LONGEST_BODY:
             status = HTTPStatus.BAD_REQUEST if length < 0 else HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-            start_response(_status_line(status), [("Content-Type", "text/plain")])
+            start_response(_status_line(status), [("Content-Type", "text/plain"), *HEADERS.items()])
             return [b"the length of the request is no number, or too large\n"]
         body: bytes = environ["wsgi.input"].read(length) if length else b""
         answering = _answer(self._app, self._scope(environ), body)

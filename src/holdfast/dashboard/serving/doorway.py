@@ -73,8 +73,12 @@ class Doorway:
             await words(scope, receive, _with(send, HEADERS))
             return
         visit = _Visit(request, caller, self._entrance.base(caller), _below(path, prefix))
-        if visit.path.startswith(STATIC) and request.method in {"GET", "HEAD"}:
-            await self._inside(visit.scope(), receive, _with(send, STATIC_HEADERS))
+        is_static = visit.path.startswith(STATIC) and request.method in {"GET", "HEAD"}
+        refusal = self._entrance.refuse_often(caller) if is_static or _is_look(visit) else None
+        if refusal is not None:
+            await _refused(request, refusal, visit.path, visit.base)(scope, receive, _with(send, HEADERS))
+        elif is_static:
+            await self._inside(visit.scope(), receive, _with(send, HEADERS, found=STATIC_HEADERS))
         elif visit.path in {SIGN_IN, SIGN_OUT, NEW_LINK}:
             answer = await self._at_the_door(visit)
             await answer(scope, receive, _with(send, HEADERS))
@@ -91,13 +95,17 @@ class Doorway:
         elif visit.path == LIVE and not scope.get(STREAMS, True):
             words = PlainTextResponse("no live updates here: ask for /frame\n", HTTPStatus.NOT_IMPLEMENTED)
             await words(scope, receive, _with(send, HEADERS, admitted.cookies))
+        elif visit.is_bare and visit.request.method in {"GET", "HEAD"}:
+            await _go(f"{visit.base}/", admitted.cookies)(scope, receive, _with(send, HEADERS))
         else:
-            inner = {**visit.scope(), ADMITTED: admitted}
+            inner = {**visit.scope(), "scheme": visit.caller.scheme, ADMITTED: admitted}
             await self._inside(inner, receive, _with(send, HEADERS, admitted.cookies))
 
     # -- coming and going ------------------------------------------------------------------------------------
 
     async def _at_the_door(self, visit: "_Visit") -> Response:
+        if visit.request.method not in {"GET", "HEAD", "POST"}:
+            return PlainTextResponse("GET or POST\n", HTTPStatus.METHOD_NOT_ALLOWED, {"Allow": "GET, POST"})
         if visit.path == SIGN_OUT:
             return await self._sign_out(visit)
         if visit.path == NEW_LINK:
@@ -170,6 +178,11 @@ class _Visit:
     base: str
     path: str
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether the slash is missing after the place where we are."""
+        return bool(self.base) and not self.request.scope["path"].endswith("/") and self.path == "/"
+
     def scope(self) -> Message:
         """Return the scope as the browser sees it: a proxy may have cut off some of the path."""
         return {**self.request.scope, "root_path": self.base, "path": f"{self.base}{self.path}"}
@@ -179,6 +192,11 @@ def _below(path: str, place: str) -> str:
     """Return what of a path is below a place, all of it where it is not there."""
     is_there = f"{path}/".startswith(f"{place}/")
     return (path[len(place) :] or "/") if is_there else path
+
+
+def _is_look(visit: "_Visit") -> bool:
+    """Tell whether somebody looks at the page to sign in: what they send there is counted with the attempts."""
+    return visit.path == SIGN_IN and visit.request.method != "POST"
 
 
 def _go(to: str, cookies: tuple[str, ...]) -> Response:
@@ -205,20 +223,30 @@ def _refused(request: Request, refusal: Refusal, path: str, base: str) -> Respon
         return JSONResponse({"error": says}, refusal.status, dict(refusal.headers))
     wants_page = request.method == "GET" and "text/html" in request.headers.get("accept", "")
     if refusal.code is Code.SIGN_IN and wants_page:
-        query = f"?{request.url.query}" if request.url.query else ""
+        query = request.scope["query_string"].decode("latin-1")
+        query = f"?{query}" if query else ""
         after = urlencode({"next": f"{base}{path}{query}"}) if path != "/" else ""
         return _go(f"{base}{SIGN_IN}{'?' if after else ''}{after}", ())
     words = texts_for(request).say(f"refused.{refusal.code}") if wants_page else refusal.says
     return PlainTextResponse(f"{words}\n", refusal.status, dict(refusal.headers))
 
 
-def _with(send: Send, headers: Mapping[str, str], cookies: tuple[str, ...] = ()) -> Send:
-    """Return a way to send on which every answer gets our headers, and the cookies that it must carry."""
+def _with(
+    send: Send,
+    headers: Mapping[str, str],
+    cookies: tuple[str, ...] = (),
+    found: Mapping[str, str] | None = None,
+) -> Send:
+    """Return a way to send on which every answer gets our headers, and the cookies that it must carry.
+
+    `found` are those of what is there, in place of the others.
+    """
 
     async def sent(message: Message) -> None:
         if message["type"] == "http.response.start":
             told = MutableHeaders(raw=message.setdefault("headers", []))
-            for name, value in headers.items():
+            is_there = found is not None and message["status"] == HTTPStatus.OK
+            for name, value in (found if found is not None and is_there else headers).items():
                 told[name] = value
             for cookie in cookies:
                 told.append("set-cookie", cookie)

@@ -7,6 +7,7 @@ import uvicorn
 
 from holdfast.dashboard.serving.beside import end_with_starter
 from holdfast.dashboard.serving.bridge import Asgi
+from holdfast.dashboard.serving.hurry import HurriedProtocol
 from holdfast.errors import ConfigurationError
 from holdfast.health.server import addresses_of
 
@@ -55,6 +56,7 @@ def serve(app: Asgi, listening: socket.socket, began: Callable[[], None]) -> Non
     """Serve until a signal says to stop, or whoever started us is gone."""
     config = uvicorn.Config(
         app,
+        http=HurriedProtocol,
         log_level="warning",
         access_log=False,
         server_header=False,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
@@ -82,10 +82,10 @@ def _below(site: Site, request: Request) -> str:
 
 async def frame_at(site: Site, request: Request, address: str) -> str:
     """Return what changes on the page at an address below the prefix."""
-    parts = urlsplit(address[:LONGEST_ADDRESS])
-    path = unquote(parts.path) or "/"
+    path, _, query = address[:LONGEST_ADDRESS].partition("?")
+    path = unquote(path) or "/"
     place = place_of(path)
-    view = view_of(site, request, path, QueryParams(parts.query), place.names if place else {})
+    view = view_of(site, request, path, QueryParams(query), place.names if place else {})
     try:
         if place is None:
             raise NotThereError(view.texts.say("error.no_page"))

@@ -148,14 +148,14 @@ async def test_a_session_has_a_new_id_after_each_sign_in(door) -> None:
 
 async def test_who_signs_out_is_out(door) -> None:
     admitted = by_link(door)
-    assert door.still(admitted)
+    assert await door.still(admitted, request())
     meant = came(
         await door.admit(request("POST", "/sign-out", headers=browser(admitted), form={"csrf": admitted.csrf}))
     )
     (gone,) = door.sign_out(meant)
     assert gone.startswith("holdfast_session=; ")
     assert gone.endswith("; Max-Age=0")
-    assert not door.still(admitted)
+    assert not await door.still(admitted, request())
     assert why(await door.admit(request(headers={"cookie": jar(admitted)}))) == (401, "sign_in")
 
 

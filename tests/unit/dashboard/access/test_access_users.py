@@ -4,7 +4,7 @@ import asyncio
 import threading
 
 import pytest
-from access_stage import by_form, came, entrance, jar, request, why
+from access_stage import TOKEN, by_form, came, entrance, jar, request, why
 from argon2 import PasswordHasher
 
 from holdfast.dashboard.access.guesses import FREE, LONGEST_WAIT
@@ -147,7 +147,7 @@ async def test_changes_of_the_file_count_at_once(door, file) -> None:
     assert admitted.user == User("ada", Role.VIEWER)
     add_user(file, "ada", Role.VIEWER, "another horse", hasher=CHEAP)
     assert why(await door.admit(request(headers=cookie))) == (401, "sign_in")
-    assert not door.still(admitted)
+    assert not await door.still(admitted, request())
     assert why(await by_form(door, RIGHT)) == (401, "wrong")
     file.chmod(0o644)
     assert why(await door.admit(request(headers=cookie))) == (403, "auth")
@@ -219,3 +219,19 @@ async def test_sessions_of_users_end_when_idle(door, time) -> None:
     cookie = {"cookie": jar(came(await by_form(door, RIGHT)))}
     time.now += IDLE
     assert why(await door.admit(request(headers=cookie))) == (401, "sign_in")
+
+
+async def test_ten_thousand_guesses_of_a_token_open_nothing_and_the_true_one_opens_at_once(time) -> None:
+    """By form and by header; those who guess are soon not even told that it was wrong."""
+    door = entrance(time, token=TOKEN)
+    told = set()
+    for number in range(10_000):
+        guess = f"{number:0{len(TOKEN)}}"
+        peer = f"127.{number % 200}.{number // 200}.9"
+        bearer = {"authorization": f"Bearer {guess}"}
+        told.add(why(await by_form(door, {"token": guess}, peer=peer)))
+        told.add(why(await door.admit(request(headers=bearer, peer="127.0.0.2"))))
+        time.now += 0.01
+    assert told == {(401, "wrong"), (429, "too_many")}
+    came(await by_form(door, {"token": TOKEN}, peer="127.9.9.9"))
+    came(await door.admit(request(headers={"authorization": f"Bearer {TOKEN}"}, peer="127.0.0.2")))

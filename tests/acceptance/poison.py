@@ -1,0 +1,85 @@
+"""A store full of texts that somebody would have run elsewhere: in a browser, a spreadsheet, a template."""
+
+import json
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from dashboard_stage import WORKER, Stage
+from holdfast.catalogue.book import publish
+from holdfast.catalogue.entry import Catalogue, Parameter, QueueEntry, TaskEntry
+from holdfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
+from holdfast.core.job import Failure, Progress
+from holdfast.core.record import Kind
+from holdfast.core.states import Move
+from holdfast.ids import new_job_id
+from holdfast.incidents.book import write_incident
+from holdfast.locks.errands import take
+from holdfast.locks.roll import Bid
+from holdfast.schedule.errands import create
+from holdfast.schedule.plan import Template
+from holdfast.schedule.rules import Cron
+from holdfast.store.protocol import WorkerInfo
+from holdfast.store.sqlite.backend import SqliteBackend
+
+SECRET = "hunter2-hunter2-hunter2"
+FIELDS = """
+    task queue key tag argument metadata error traceback log note schedule why worker host lock owner incident
+    evidence parameter doc app result
+""".split()  # noqa: SIM905 - as a list it would be a page long
+POISON = {
+    name: f"{name}'\"><x-{name} onerror=alert(1)></x-{name}><script>{name}()</script>{{{{7*7}}}}" for name in FIELDS
+}
+"""For each kind of text that people or programs give, one that would be an element if it were not escaped."""
+
+
+def poison(folder: Path) -> dict[str, str]:
+    """Fill the store in a folder with them; return the ids of what bears them."""
+    with closing(SqliteBackend(folder / "jobs.db")) as backend:
+        stage = Stage(lambda _clock: backend)
+        try:
+            return _filled(stage)
+        finally:
+            stage._runner.close()
+
+
+def _filled(stage: Stage) -> dict[str, str]:
+    do, verbs, bad = stage.do, stage.verbs, POISON
+    args = json.dumps({"v": 1, "args": {"argument": bad["argument"]}, "secret": {"token": SECRET}}).encode()
+    how = {
+        "task": bad["task"],
+        "queue": bad["queue"],
+        "payload": args,
+        "tags": (bad["tag"],),
+        "metadata": {"m": bad["metadata"]},
+    }
+    failure = Failure(bad["error"], bad["error"], bad["traceback"])
+    dead = stage.enqueue(key=bad["key"], max_attempts=1, **how)
+    stage.end(dead, Move.DIE, failure=failure, log=bad["log"])
+    done = stage.end(stage.enqueue(**how), Move.COMPLETE, result=json.dumps(bad["result"]).encode())
+    running = stage.enqueue(**how)
+    ref = stage._claim(running)
+    do(verbs.start(WORKER, [(ref, stage.clock.now())]))
+    do(verbs.progress(WORKER, [(ref, Progress(1, 2, bad["note"]))]))
+    do(verbs.register(WorkerInfo(bad["worker"], "s2", bad["host"], 1, timedelta(hours=1), (bad["queue"],), 2)))
+    template = Template(bad["task"], args, queue=bad["queue"])
+    do(create(verbs, bad["schedule"], Cron("0 2 * * *"), template, timedelta()))
+    stage.act("schedules.pause", name=bad["schedule"], why=bad["why"])
+    do(take(verbs, Kind.LOCK, bad["lock"], Bid("b", timedelta(hours=1), owner=f"{bad['owner']} {running}")))
+    now = datetime.now(UTC)
+    incident = Incident(
+        id=new_job_id(),
+        trouble=next(iter(Trouble)),
+        summary=bad["incident"],
+        at=now,
+        last_at=now,
+        host=bad["host"],
+        worker=bad["worker"],
+        jobs=(InvolvedJob(dead, 1, bad["task"]),),
+    )
+    do(write_incident(verbs, incident, Evidence({bad["evidence"]: bad["evidence"]})))
+    parameter = Parameter(bad["parameter"], bad["parameter"])
+    task = TaskEntry(bad["task"], queue=bad["queue"], doc=bad["doc"], parameters=(parameter,))
+    queues = (QueueEntry(bad["queue"]),)
+    do(publish(verbs, Catalogue(bad["app"], bad["app"], now, bad["host"], "0", (task,), queues)))
+    return {"dead": dead, "done": done, "running": running, "incident": incident.id}
