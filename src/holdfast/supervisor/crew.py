@@ -89,9 +89,6 @@ class Crew:
             while child is not None:
                 begun = child.started_boot
                 await child.replace.wait()
-                if place.drained:
-                    quick_ends = 0
-                    break
                 if child.failed and self._ports.watch is not None and child.successor is None:
                     await self.code_changed.wait()
                     quick_ends = 0
@@ -164,7 +161,7 @@ class Crew:
         await asyncio.wait([hearing], timeout=LAST_WORDS)
         hearing.cancel()
         said_so = child.failed
-        if child.phase is Phase.STARTING:
+        if child.phase is Phase.STARTING and not child.killed_to_stop:
             child.verdict, child.failed = child.verdict or str(end), True
         child.ended()
         if self._ports.guard is not None:
