@@ -9,7 +9,7 @@ pytestmark = pytest.mark.timeout(120)
 
 
 def test_workers_drain(fleet_on):
-    """One of two: its jobs finish where they are, the other takes the rest. Then all: the supervisor exits with 0."""
+    """One of two: its jobs finish there, the other takes the rest. Then all: the supervisor exits with 0."""
     fleet = fleet_on()
     [tree] = fleet.start_workers(1, lease=2, processes=2, concurrency=2)
     wait_until(lambda: len(fleet.workers()) == 2)
