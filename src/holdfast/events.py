@@ -131,6 +131,19 @@ class WorkerNotRecycled(WorkerEvent, frozen=True):
     pause: float | None
 
 
+class WorkerDraining(WorkerEvent, frozen=True):
+    """A child is to leave once what it runs has ended, as somebody ordered it, and none takes its place."""
+
+
+class WorkerDrained(WorkerEvent, frozen=True):
+    """A child that was drained is gone, and its place stays empty.
+
+    `places` is how many its supervisor still keeps filled; with none left it ends.
+    """
+
+    places: int
+
+
 class WorkerStopping(WorkerEvent, frozen=True):
     """A child takes no more jobs and waits for those it has."""
 

@@ -76,6 +76,12 @@ CASES = [
     ),
     (events.Drained({}), "drained; nothing is left"),
     (events.Drained({State.SCHEDULED: 1, State.READY: 1200}), "drained; not for now: 1 scheduled, 1,200 ready"),
+    (events.WorkerDraining(*WORKER), "is drained: it ends what it runs, and none takes its place"),
+    (
+        events.WorkerDrained(*WORKER, 1),
+        "is drained: its place stays empty until a reload or a recycle; 1 other place kept",
+    ),
+    (events.WorkerDrained(*WORKER, 0), "is drained, and it was the last one: its supervisor ends"),
     (events.WorkerStopping(*WORKER, 30.0), "stopping: running jobs have 30 s to finish"),
     (events.WorkerStopped(*WORKER, 1), "stopped; 1 unfinished job given back"),
     (

@@ -1,10 +1,11 @@
-"""`holdfast workers`: who is there to run jobs, what they do, and having them replaced."""
+"""`holdfast workers`: who is there to run jobs, what they do, and having them replaced or drained."""
 
 import click
 
 from holdfast.cli.connection import Wanted, about_a_store
 from holdfast.cli.options import examples
 from holdfast.cli.output import say, say_json, say_table
+from holdfast.cli.workers_drain import drain
 from holdfast.cli.workers_dump import dump
 from holdfast.cli.workers_recycle import recycle
 from holdfast.cli.workerview import worker_columns, worker_fields
@@ -19,16 +20,18 @@ from holdfast.watch.obstacle import START_A_WORKER
         "holdfast workers --json",
         "holdfast workers dump 1f8a90c2",
         "holdfast workers recycle --all",
+        "holdfast workers drain 1f8a90c2",
     ),
 )
 @click.pass_context
 @about_a_store
 def workers(_wanted: Wanted, ctx: click.Context) -> None:
-    """List workers, look at one, have them replaced."""
+    """List workers, look at one, have them replaced or drained."""
     if ctx.invoked_subcommand is None:
         ctx.invoke(list_command)
 
 
+workers.add_command(drain)
 workers.add_command(dump)
 workers.add_command(recycle)
 

@@ -16,7 +16,7 @@ from holdfast.dashboard.acting.schedules import (
     resume_schedule,
     trigger_schedule,
 )
-from holdfast.dashboard.acting.workers import dump_worker, recycle_worker
+from holdfast.dashboard.acting.workers import drain_worker, dump_worker, recycle_worker
 from holdfast.dashboard.operation import Operation
 from holdfast.dashboard.reading import incidents
 from holdfast.dashboard.reading.audit import list_audit
@@ -71,6 +71,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
     backfill_schedule,
     delete_schedule,
     recycle_worker,
+    drain_worker,
     dump_worker,
     release_lock,
     forget_incident,

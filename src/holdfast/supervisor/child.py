@@ -16,6 +16,7 @@ from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import ClaimRef
 from holdfast.incidents.naming import naming
 from holdfast.store.protocol import Vitals, WorkerBeat
+from holdfast.supervisor.place import Place
 from holdfast.worker.messages import Buried, Channel, Picture, Stop
 from holdfast.worker.notes import LogReader, read_notes
 
@@ -175,6 +176,8 @@ class Child:
     stuck: set[ClaimRef] = field(default_factory=set)
     unanswered_for: float = 0.0
     polled_at: datetime | None = None
+    place: Place | None = None
+    """Where it works; None for one that is alone."""
     replace: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when another child should take its place."""
     relieves: "Child | None" = None
@@ -182,8 +185,9 @@ class Child:
     """The child that takes its place, where one was started before it was needed."""
     gone: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when its process has ended."""
+    killed_to_stop: bool = False
+    """Whether it was ended though there is nothing wrong with it."""
     _pictured: asyncio.Future[str] | None = None
-    _killed_to_stop: bool = False
     _executioner: asyncio.TimerHandle | None = None
 
     @property
@@ -244,7 +248,7 @@ class Child:
 
     def kill_to_stop(self) -> None:
         """End it at once, though there is nothing wrong with it."""
-        self._killed_to_stop = True
+        self.killed_to_stop = True
         self.kill()
 
     def kill(self) -> None:
@@ -272,7 +276,7 @@ class Child:
             )
         asked = self.phase is Phase.LEAVING or self.retired
         hung = self.portrait is not None
-        if self._killed_to_stop or (asked and (end.clean or (end.unseen and not hung))):
+        if self.killed_to_stop or (asked and (end.clean or (end.unseen and not hung))):
             return Death(DeathKind.STOPPED)
         how = "" if hung and self.verdict else str(end)  # it was killed for what is told
         evidence = "; ".join(filter(None, [how, self.verdict]))

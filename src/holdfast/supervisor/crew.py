@@ -14,6 +14,7 @@ from holdfast.ids import new_worker_id
 from holdfast.schedule.closing import About, ClosedHours
 from holdfast.supervisor.child import Child, ChildSpec, Exit, Phase
 from holdfast.supervisor.link import Link
+from holdfast.supervisor.place import Place
 from holdfast.supervisor.plan import Plan, Ports
 from holdfast.words import counted
 
@@ -32,10 +33,11 @@ LONGEST_RESPAWN_PAUSE = 5.0
 
 
 class Crew:
-    """The children. `hear` listens to one of them to its end; `give_up` ends all, and says why."""
+    """The children. `hear` listens to one to its end, of which `gone` learns; `give_up` ends all, and says why."""
 
     group: asyncio.TaskGroup
     hear: Callable[[Child], Awaitable[None]]
+    gone: Callable[[Child], None]
 
     def __init__(self, plan: Plan, ports: Ports, give_up: Callable[[HoldfastError], None]) -> None:
         self._plan = plan
@@ -44,6 +46,7 @@ class Crew:
         self.link: Link | None = None
         """The way to the store, from when the first child has told where it is."""
         self.windows: tuple[ClosedHours, ...] = ()
+        self.places = [Place() for _ in range(plan.processes)]
         self.stopping = False
         self.over = asyncio.Event()
         """Set when all have left, as they were asked to."""
@@ -66,18 +69,23 @@ class Crew:
         """Return how many work: their start-up code has run, and a beat was accepted for them."""
         return sum(child.phase is Phase.WORKING and child.warm.is_set() for child in self._children.values())
 
+    def draining(self) -> int:
+        """Return how many end what they run, and nobody is to take their place."""
+        return sum(child.place is not None and child.place.drained for child in self._children.values())
+
     def all_work(self) -> bool:
         """Tell whether all children work, and know what they are to adopt."""
         return not self.stopping and self.ready() == len(self._children)
 
     # -- keeping places filled -------------------------------------------------------------------------------
 
-    async def keep_one(self) -> None:
+    async def keep_filled(self, place: Place) -> None:
         """Keep one child working, replacing it when it ends, is lost or cannot be stopped."""
         quick_ends = 0
         while not self.stopping:
+            await place.kept.wait()
             begun = self._ports.clock.boot()
-            child = await self._bring_up(self._new_spec())
+            child = await self._bring_up(self._new_spec(), place)
             while child is not None:
                 begun = child.started_boot
                 await child.replace.wait()
@@ -99,12 +107,12 @@ class Crew:
         served = queues - closed if ours is None else (queues - closed) & set(ours)
         launching = self._launching_alone is not None and not self._launching_alone.done()
         busy = launching or any(child.spec.alone for child in self._children.values())
-        if served and not busy and not self.stopping:
+        if served and not busy and not self.stopping and not all(each.drained for each in self.places):
             self._launching_alone = self.group.create_task(self._bring_up(self._new_spec(alone=True)))
 
     async def relieve(self, old: Child) -> Child | None:
         """Start a child that is to take the place of another; None where that cannot be, or is not needed."""
-        fresh = await self._bring_up(self._new_spec())
+        fresh = await self._bring_up(self._new_spec(), old.place)
         if fresh is None or self.stopping:
             return None
         if old.replace.is_set():  # it has ended meanwhile, and another was started in its place
@@ -116,7 +124,7 @@ class Crew:
     def _new_spec(self, *, alone: bool = False) -> ChildSpec:
         return ChildSpec(new_worker_id(self._ports.random), alone)
 
-    async def _bring_up(self, spec: ChildSpec) -> Child | None:
+    async def _bring_up(self, spec: ChildSpec, place: Place | None = None) -> Child | None:
         """Start a child; None where the machine cannot now, and it will be tried again."""
         self.code_changed.clear()
         try:
@@ -125,7 +133,7 @@ class Crew:
             log.warning("a child could not be started, trying again: %s", error)
             return None
         boot, now = self._ports.clock.boot(), self._ports.clock.now()
-        child = Child(spec, process, pulse_at=boot, started_boot=boot, started_at=now)
+        child = Child(spec, process, pulse_at=boot, place=place, started_boot=boot, started_at=now)
         self._children[spec.worker] = child
         if self._ports.guard is not None:
             self._ports.guard.add(process.pid)
@@ -134,6 +142,8 @@ class Crew:
         task.add_done_callback(self._tending.discard)
         if self.stopping:
             self.ask_to_leave(child)
+        elif place is not None and place.drained:
+            child.kill_to_stop()
         return child
 
     # -- the end of a child ----------------------------------------------------------------------------------
@@ -151,7 +161,7 @@ class Crew:
         await asyncio.wait([hearing], timeout=LAST_WORDS)
         hearing.cancel()
         said_so = child.failed
-        if child.phase is Phase.STARTING:
+        if child.phase is Phase.STARTING and not child.killed_to_stop:
             child.verdict, child.failed = child.verdict or str(end), True
         child.ended()
         if self._ports.guard is not None:
@@ -169,6 +179,7 @@ class Crew:
             await self.link.bury(child, child.death(end))
             await self.link.wards.all_given_back(child.worker)
         child.process.forget()
+        self.gone(child)
 
     async def end_hung(self, child: Child) -> None:
         """End a child that hangs. What lives on is told of now: its end may be far away."""
@@ -185,6 +196,8 @@ class Crew:
                 log.exception("no incident could be made of the end of worker %s", child.worker)
 
     def _died_early(self, child: Child, *, told: bool) -> None:
+        if child.killed_to_stop:
+            return
         if child.relieves is not None and not child.relieves.replace.is_set():
             return  # the one that it was to relieve stays, and that is told
         if self._ports.watch is not None:  # who develops the app is about to mend it
@@ -200,7 +213,7 @@ class Crew:
             else "a child ended before it"
         )
         trouble = f"{ended} could work: {child.verdict}"
-        if working := self.ready():
+        if working := self.ready() + self.draining():
             log.error("%s; it is tried again, because others work (%d): mend the app", trouble, working)
         elif self.early_deaths >= EARLY_DEATHS_LIMIT:
             self._give_up(ConfigurationError(trouble))

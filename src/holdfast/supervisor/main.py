@@ -56,7 +56,7 @@ async def _supervise(options: WorkerOptions, folder: Folder, parting: Parting) -
     plan = Plan(options.processes, options.queues, options.drain, early.hang_limit)
     supervisor = Supervisor(plan, ports)
     loop = asyncio.get_running_loop()
-    notifier = Notifier(os.environ, supervisor.ready, options.alive_file)
+    notifier = Notifier(os.environ, supervisor.ready, options.alive_file, supervisor.draining)
     terminal, stays = Terminal(), signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
     def stop() -> None:

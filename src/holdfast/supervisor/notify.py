@@ -2,7 +2,8 @@
 
     NOTIFY_SOCKET    READY=1 with the first ready child, RELOADING=1, STOPPING=1, STATUS= in words
     WATCHDOG_USEC    WATCHDOG=1 twice in that time, as long as this loop turns
-    an alive file    touched every few seconds while there is a ready child: for `find FILE -mmin -1` and the like
+    an alive file    touched every few seconds while a child is ready, or ends what it runs as it is drained: for
+                     `find FILE -mmin -1` and the like
 
 Nothing here may fail the supervisor: what cannot be told is not told.
 """
@@ -30,11 +31,13 @@ class Notifier:
         environment: MutableMapping[str, str],
         ready_children: Callable[[], int],
         alive_file: Path | None = None,
+        draining_children: Callable[[], int] = lambda: 0,
     ) -> None:
         # Taken out: what handlers start is not to speak in our name.
         self._address = environment.pop("NOTIFY_SOCKET", "")
         self._every = _watchdog_interval(environment.pop("WATCHDOG_USEC", ""), environment.pop("WATCHDOG_PID", ""))
         self._ready_children = ready_children
+        self._draining_children = draining_children
         self._alive_file = alive_file
         self._said_ready = False
         self._said = ""
@@ -47,7 +50,7 @@ class Notifier:
         while True:
             ready = self._ready_children()
             self._tell_ready(ready)
-            if ready and self._alive_file is not None:
+            if self._alive_file is not None and (ready or self._draining_children()):
                 _touch(self._alive_file)
             if self._every is not None and time.monotonic() >= watchdog_at:
                 self._send("WATCHDOG=1")

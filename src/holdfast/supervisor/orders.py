@@ -1,6 +1,7 @@
 """Orders: what a person asks of the supervisor that has a certain worker. Each is a record, due at once.
 
     given ─► taken, by the supervisor that has the worker ─► carried out: forgotten
+       │                ├─► refused: that is written down in it, for who gave it
        └────────────────┴─► its time is over: forgotten by whoever sees it, or by who gave it
 
 A beat tells every supervisor that something is due. Each then looks once and no more until its next beat, however
@@ -42,7 +43,7 @@ AT_ONCE = 1000
 class Order(msgspec.Struct, frozen=True):
     """Do this (`what`) with that worker, if that can begin before `until` by the store's time.
 
-    `taken`: a supervisor is about it.
+    `taken`: a supervisor is about it; `refused`: it will not, for this reason.
     """
 
     id: str
@@ -51,6 +52,11 @@ class Order(msgspec.Struct, frozen=True):
     until: Annotated[datetime, msgspec.Meta(tz=True)]
     details: Mapping[str, str] = {}
     taken: bool = False
+    refused: str = ""
+
+
+class RefusedError(Exception):
+    """An order cannot be carried out, for a reason that who gave it is to hear."""
 
 
 CarryOut = Callable[[Order], Awaitable[None]]
@@ -84,6 +90,16 @@ def forget_order(verbs: Store, order_id: str) -> Verbs[None]:
 
 
 @errand
+def refuse_order(verbs: Store, order_id: str, why: str) -> Verbs[None]:
+    """Write down why an order that was taken is not carried out."""
+    records: tuple[Record, ...] = yield verbs.records(Kind.ORDER, (order_id,))
+    for record in records:
+        order = read_body(record, Order)
+        if order is not None:
+            yield verbs.change_records([_writing(record, replace(order, refused=why))])
+
+
+@errand
 def take_orders(verbs: Store, is_ours: Callable[[Order], bool]) -> Verbs[list[Order]]:
     """Take the orders that are ours, each once and for good, and forget those whose time is over."""
     due: DueRecords = yield verbs.due_records(Kind.ORDER, timedelta(), AT_ONCE)
@@ -97,7 +113,7 @@ def take_orders(verbs: Store, is_ours: Callable[[Order], bool]) -> Verbs[list[Or
             over.append(_forgetting(record))
         elif order is not None and is_ours(order):
             ours.append(order)
-            changes.append(_taking(record, order))
+            changes.append(_writing(record, replace(order, taken=True)))
     if not changes and not over:
         return []
     done: tuple[bool, ...] = yield verbs.change_records([*changes, *over])
@@ -110,9 +126,9 @@ def _read(record: Record, now: datetime) -> Order | None:
     return None if order is None or order.until > now + LONGEST else order
 
 
-def _taking(record: Record, order: Order) -> Change:
-    """Return the change by which one takes it. It is due again when whoever that was should have been done."""
-    body, due_at = msgspec.json.encode(replace(order, taken=True)), order.until + LASTS
+def _writing(record: Record, order: Order) -> Change:
+    """Return the change of one that is taken. It is due again when whoever took it should have been done."""
+    body, due_at = msgspec.json.encode(order), order.until + LASTS
     return Change(Kind.ORDER, record.name, record.version, str(uuid4()), body, due_at=due_at, after=record.token)
 
 
@@ -154,9 +170,13 @@ class Orders:
         return order.what in self._handlers and self._has_worker(order.worker)
 
     async def _carry_out(self, order: Order) -> None:
+        last = forget_order(self._calls.verbs, order.id)
         try:
             await self._handlers[order.what](order)
+        except RefusedError as refusal:
+            log.warning("the order to %s worker %s is refused: %s", order.what, order.worker, refusal)
+            last = refuse_order(self._calls.verbs, order.id, str(refusal))
         except Exception:
             log.exception("the order to %s worker %s could not be carried out", order.what, order.worker)
         with suppress(StoreError):  # else it is forgotten when it is due again
-            await arun_errand(self._calls.once, forget_order(self._calls.verbs, order.id))
+            await arun_errand(self._calls.once, last)

@@ -1,10 +1,10 @@
 """The supervisor: what it keeps up, and how it stops.
 
-    starting ─► running ─► stopping ─► over
+    starting ─► running ─► stopping, or all places are drained ─► over
                    └─(too many children die at start, or its own loops fail)──► over, loudly
 
-`crew.py` has its children, `reception.py` hears them, `hangs.py` ends those that hang. From the first registered
-child on there are these loops:
+`crew.py` has its children, `reception.py` hears them, `hangs.py` ends those that hang, `drainer.py` lets those go
+for good of which that is ordered. From the first registered child on there are these loops:
 
     heart.py    beats for the children; what a beat brings to light, `chores.py` puts right beside it
     firing.py   fires schedules
@@ -26,6 +26,8 @@ from holdfast.events import Drained
 from holdfast.ids import new_worker_id
 from holdfast.supervisor.crew import Crew
 from holdfast.supervisor.drain import until_drained
+from holdfast.supervisor.drainer import ORDER as DRAIN
+from holdfast.supervisor.drainer import Drainer
 from holdfast.supervisor.hangs import HangWatch
 from holdfast.supervisor.link import Link
 from holdfast.supervisor.orders import Order
@@ -33,7 +35,8 @@ from holdfast.supervisor.permit import Permit
 from holdfast.supervisor.plan import Plan, Ports
 from holdfast.supervisor.reception import Reception
 from holdfast.supervisor.recycler import Recycler
-from holdfast.supervisor.recycling import ORDER, Limits, Urgency
+from holdfast.supervisor.recycling import ORDER as RECYCLE
+from holdfast.supervisor.recycling import Limits, Urgency
 from holdfast.worker.messages import Hello
 from holdfast.worker.tending import Loop, Tender
 
@@ -60,6 +63,8 @@ class Supervisor:
             arrived=self._arrived,
             give_up=self._give_up_at_once,
         ).hear
+        self._drainer = Drainer(self._crew, ports.events)
+        self._crew.gone = self._drainer.gone
         self._hangs = HangWatch(
             ports.clock, ports.events, plan.hang_limit, self._crew.children, self._crew.end_hung
         )
@@ -82,8 +87,8 @@ class Supervisor:
             if self._ports.watch is not None:
                 self._begin_beside("look for changed files", self._watch)
             self._begin("watch over hangs", self._hangs.run)
-            for _ in range(self._plan.processes):
-                self._begin("care for a child", self._crew.keep_one)
+            for place in self._crew.places:
+                self._begin("care for a child", partial(self._crew.keep_filled, place))
             await self._crew.over.wait()
             await self._crew.await_last_burials()
             if self._crew.link is not None:
@@ -117,10 +122,15 @@ class Supervisor:
         """Return how many children are ready to work."""
         return self._crew.ready()
 
+    def draining(self) -> int:
+        """Return how many children end what they run, and nobody is to take their place."""
+        return self._crew.draining()
+
     def reload(self) -> None:
-        """Replace all children, one after the other, by others that import the app anew."""
+        """Replace all children, one after the other, by others that import the app anew; drained places too."""
         if self._crew.stopping:
             return
+        self._drainer.fill()
         if self._recycler is not None:
             self._recycler.replace_all(Urgency.RELOAD, "a reload was asked for")
         elif not self._reload_waits:
@@ -143,7 +153,7 @@ class Supervisor:
             supervisor=self._id,
             children=self._crew.children,
             suspects_wait=self._crew.run_suspect,
-            order_handlers={ORDER: self._recycle, "dump": self._dump},
+            order_handlers={RECYCLE: self._recycle, DRAIN: self._drain_worker, "dump": self._dump},
         )
         permit = Permit(link.calls, self._ports.clock, self._id, hello.settings.lease)
         self._hangs.learn(link.calls, hello.settings.hang_limit)
@@ -192,7 +202,12 @@ class Supervisor:
 
     async def _recycle(self, order: Order) -> None:
         assert self._recycler is not None  # orders come over the link
+        self._drainer.fill()
         await self._recycler.carry_out(order)
+
+    async def _drain_worker(self, order: Order) -> None:
+        assert self._recycler is not None  # orders come over the link
+        self._drainer.drain(order.worker, self._recycler.limits.settings.drain_limit)
 
     async def _dump(self, order: Order) -> None:
         """Take a picture of a living child, in an incident that has the id of the order."""

@@ -39,6 +39,8 @@ _LEVELS: Mapping[type[events.Event], Level] = MappingProxyType(
         events.WorkerReady: Level.INFO,
         events.WorkerRecycling: Level.INFO,
         events.WorkerNotRecycled: Level.ERROR,
+        events.WorkerDraining: Level.INFO,
+        events.WorkerDrained: Level.INFO,
         events.WorkerStopping: Level.INFO,
         events.WorkerStopped: Level.INFO,
         events.WorkerFound: Level.WARNING,

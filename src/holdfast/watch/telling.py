@@ -173,6 +173,19 @@ def _(event: events.WorkerNotRecycled) -> Telling:
 
 
 @tell.register
+def _(_event: events.WorkerDraining) -> Telling:
+    return Telling("◌", LATER, "is drained: it ends what it runs, and none takes its place")
+
+
+@tell.register
+def _(event: events.WorkerDrained) -> Telling:
+    if not event.places:
+        return Telling("○", CALM, "is drained, and it was the last one: its supervisor ends")
+    left = counted(event.places, "other place")
+    return Telling("○", CALM, f"is drained: its place stays empty until a reload or a recycle; {left} kept")
+
+
+@tell.register
 def _(event: events.WorkerStopping) -> Telling:
     return Telling("◌", LATER, f"stopping: running jobs have {event.grace:g} s to finish")
 

@@ -11,7 +11,16 @@ from holdfast.core.record import Change, Kind
 from holdfast.events import Events
 from holdfast.store.errand import arun_errand
 from holdfast.store.protocol import BeatAnswer
-from holdfast.supervisor.orders import LASTS, CarryOut, Order, Orders, forget_order, give_order, look_at_order
+from holdfast.supervisor.orders import (
+    LASTS,
+    CarryOut,
+    Order,
+    Orders,
+    RefusedError,
+    forget_order,
+    give_order,
+    look_at_order,
+)
 from holdfast.supervisor.permit import take_permit
 from holdfast.worker.storecalls import StoreCalls
 
@@ -93,6 +102,25 @@ async def test_what_nobody_takes_is_forgotten_after_a_minute_without_haste() -> 
     await desk.beat()
     assert len(house.backend.called) == before
     assert desk.done == []
+
+
+async def test_who_gave_an_order_hears_why_it_is_refused() -> None:
+    """It stands in the order, which nobody takes again, and which is forgotten in the end."""
+
+    async def refuse(order: Order) -> None:
+        refused.append(order)
+        raise RefusedError("no")
+
+    house, refused = Household(), []
+    desk = Desk(house.backend, "ours", drain=refuse)
+    order = await give(house.backend, "drain", "ours")
+    for _ in range(3):
+        await desk.beat()
+    assert (await look(house.backend, order)).refused == "no"
+    assert refused == [order]
+    await asyncio.sleep(2 * LASTS.total_seconds())
+    await desk.beat()
+    assert waiting(house.backend) == 0
 
 
 async def test_what_is_due_later_is_no_reason_to_look() -> None:

@@ -9,6 +9,7 @@ from holdfast.dashboard.reading.workers import find_worker
 from holdfast.dashboard.refusals import NotThereError
 from holdfast.dashboard.shapes.words import WithId
 from holdfast.dashboard.shapes.workers import RecycleAsked, WorkerDone
+from holdfast.supervisor.drainer import ORDER as DRAIN
 from holdfast.supervisor.orders import give_order
 from holdfast.supervisor.recycling import ORDER as RECYCLE
 from holdfast.words import span
@@ -21,6 +22,12 @@ DUMP = "dump"
 async def recycle_worker(desk: Desk, asked: RecycleAsked) -> WorkerDone:
     """Have a worker replaced by a fresh one, without a gap; what it runs may end first."""
     return await _order(desk, RECYCLE, asked.id, {"force": "yes"} if asked.force else {})
+
+
+@acts("workers.drain", "/workers/{id}/drain", Role.ADMIN)
+async def drain_worker(desk: Desk, asked: WithId) -> WorkerDone:
+    """Have a worker end what it runs and leave for good; a supervisor that has no other then ends."""
+    return await _order(desk, DRAIN, asked.id, {})
 
 
 @acts("workers.dump", "/workers/{id}/dump", Role.OPERATOR)

@@ -121,6 +121,12 @@ def test_orders_reach_the_supervisor(stage):
         WORKER,
     )
     assert orders[dump].what == "dump"
+    with pytest.raises(NotAllowedError):
+        stage.act("workers.drain", Role.OPERATOR, id=WORKER)
+    drain = stage.act("workers.drain", id=WORKER).order
+    [record] = stage.do(stage.verbs.records(Kind.ORDER, (drain,)))
+    ordered = msgspec.json.decode(record.body, type=Order)
+    assert (ordered.what, ordered.worker) == ("drain", WORKER)
     stage.clock.advance(60)
     for worker in (WORKER, "nix"):
         with pytest.raises(NotThereError):

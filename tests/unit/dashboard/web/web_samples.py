@@ -284,6 +284,7 @@ ACTS: dict[str, tuple[Role, type, Any]] = {
     "schedules.backfill": (Role.ADMIN, schedules.BackfillAsked, schedules.ScheduleDone(name="nightly", state="active", count=3)),
     "schedules.delete": (Role.ADMIN, words.Named, schedules.ScheduleDone(name="nightly", state="deleted")),
     "workers.recycle": (Role.OPERATOR, workers.RecycleAsked, workers.WorkerDone(id="w", order="1")),
+    "workers.drain": (Role.ADMIN, words.WithId, workers.WorkerDone(id="w", order="1")),
     "workers.dump": (Role.OPERATOR, words.WithId, workers.WorkerDone(id="w", order="1")),
     "locks.release": (Role.ADMIN, words.Named, locks.LockDone(name="stock", released=())),
     "incidents.forget": (Role.ADMIN, words.WithId, incidents.IncidentDone(id=ID)),
