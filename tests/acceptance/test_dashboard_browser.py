@@ -7,7 +7,7 @@ import json
 import re
 
 import pytest
-from browser_looks import badge, brightness, faults_of, mark, sign_in, tab_to, was_not_loaded_again
+from browser_looks import badge, brightness, faults_of, forged, mark, sign_in, tab_to, was_not_loaded_again
 from browser_stage import SECRET
 from playwright.sync_api import expect
 from shopfloor import eventually
@@ -144,6 +144,7 @@ def test_a_picture_of_a_worker_is_taken_and_read(page, premises):
     page.goto("/incidents")
     page.locator("tbody").get_by_role("link").first.click()
     expect(page.locator("main")).to_contain_text("read_book")
+    expect(page.locator("details[open] pre").first).to_contain_text("most recent call first")
 
 
 # -- who may only look -----------------------------------------------------------------------------------------
@@ -171,13 +172,6 @@ def test_a_viewer_finds_no_button_and_every_forged_form_is_refused(visit, premis
     assert premises.counts() == before
 
 
-def forged(operation, premises):
-    """Return all that a form of this operation needs."""
-    known = {"id": premises.reading.id, "name": "nightly", "action": "cancel", "expected": "1", "confirm": "x"}
-    more = {"since": "1d", "at": "1h", "args": "{}"}
-    return {name: value for name, value in {**known, **more}.items() if name in operation.asked.__struct_fields__}
-
-
 # -- watching --------------------------------------------------------------------------------------------------
 
 
@@ -202,6 +196,18 @@ def test_progress_moves_by_itself_and_stops_while_updates_are_paused(visit, prem
     expect(badge(paused)).to_have_text("completed")
     assert was_not_loaded_again(paused)
     assert was_not_loaded_again(live)
+
+
+def test_what_somebody_types_is_kept_while_the_page_changes(page, premises):
+    page.goto(f"/jobs/{premises.dead_mail().id}")
+    page.get_by_role("button", name="Edit and retry").click()
+    typed = page.get_by_role("dialog").get_by_label("Arguments")
+    typed.fill('{"to": "half an addr')
+    page.locator("#nav .bad").evaluate("each => { each.textContent = 'old' }")
+    premises.dead_mail()
+    expect(page.locator("#nav .bad")).to_have_text(re.compile(r"\d"))
+    expect(typed).to_be_focused()
+    expect(typed).to_have_value('{"to": "half an addr')
 
 
 # -- every way to look at it -----------------------------------------------------------------------------------

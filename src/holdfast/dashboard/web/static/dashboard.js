@@ -47,7 +47,8 @@ function tellTimes(root) {
 // ── morphing: what is on the page becomes what came, and what did not change stays as it is ──────
 // So focus, selection, open details, what was typed and where one has scrolled to are kept.
 
-const keyOf = (node) => (node.nodeType === 1 ? node.id || node.dataset.key || "" : "");
+// By attribute: `id` of a form that has a field of this name is the field.
+const keyOf = (node) => (node.nodeType === 1 && (node.getAttribute("id") || node.getAttribute("data-key"))) || "";
 const alike = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && keyOf(a) === keyOf(b);
 
 function wasTyped(field) {
