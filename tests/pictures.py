@@ -68,7 +68,7 @@ SHORTENED = """roots => {
     for (const root of roots) texts.currentNode.nodeValue = texts.currentNode.nodeValue.replaceAll(root, "");
   }
 }"""
-"""Where the repository and Python lie is nobody's business."""
+"""Where the repository, the shop and Python lie is nobody's business."""
 
 
 def main() -> None:
@@ -216,7 +216,9 @@ class Photographer:
     def _take(self, page: Page, path: str, name: str, tallest: int) -> None:
         page.route("**/live*", lambda route: route.abort())
         page.goto(path)
-        page.evaluate(SHORTENED, [f"{ROOT}/", f"{sys.prefix}/", f"{sys.base_prefix}/"])
+        page.evaluate(
+            SHORTENED, [f"{place}/" for place in (ROOT, os.environ["XDG_STATE_HOME"], sys.prefix, sys.base_prefix)]
+        )
         size = page.viewport_size
         assert size is not None
         height = page.evaluate("document.documentElement.scrollHeight")
