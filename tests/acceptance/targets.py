@@ -68,6 +68,7 @@ def _made(stage: Stage) -> dict[str, dict[str, Any]]:
         "schedules.delete": {"name": "delete"},
         "workers.recycle": {"id": "plain-worker"},
         "workers.dump": {"id": "plain-worker"},
+        "workers.drain": {"id": "plain-worker"},
         "locks.release": {"name": "plain-lock"},
         "incidents.forget": {"id": incident.id},
     }

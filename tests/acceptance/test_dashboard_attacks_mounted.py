@@ -82,7 +82,6 @@ def test_behind_a_proxy_below_a_path(stage, tmp_path):
         assert done.headers["location"] == "/ops/jobs"
         [cookie] = cookies_of(done)
         assert {"Path=/ops", "HttpOnly", "Secure", "SameSite=strict"} <= set(cookie.split("; "))
-    assert inside("GET", "/ops").headers["location"] == "/ops/"
     assert inside("GET", "/jobs/").status_code == 404
     outside = browser(stage, app, peer="203.0.113.9", origin="http://jobs.example", **proxied)
     answer = outside("POST", "/sign-in", data={"name": "ada", "password": PASSWORD})
@@ -175,9 +174,9 @@ def test_by_wsgi_all_of_it_holds(stage: Stage):
     bearer = {"HTTP_AUTHORIZATION": f"Bearer {TOKEN}"}
     assert ask(path="/jobs")[0] == 401
     assert ask(path="/jobs", **bearer)[0] == 200
-    for length in ("-1", "x", "²", "9" * 30, str(1 << 21)):
+    for length, refused in (("-1", 400), ("x", 400), ("²", 400), ("9" * 30, 400), (str(1 << 21), 413)):
         status, headers, _ = ask("POST", "/do/queues.pause", b"x" * 20, CONTENT_LENGTH=length, **bearer)
-        assert status == 413, length
+        assert status == refused, length
         assert headers["content-security-policy"] == POLICY
     for query in ("\xff\xfe=\xff", "%ff=%00", "a" * 9000):
         assert ask(path="/jobs", query=query, **bearer)[0] == 200
