@@ -32,7 +32,7 @@ from holdfast.store.protocol import JobFilter
     )
 )
 def jobs() -> None:
-    """Look at jobs, cancel them, try them again, move them, send them signals."""
+    """Look at jobs, cancel, retry, move and signal them."""
 
 
 jobs.add_command(show)

@@ -19,7 +19,7 @@ from holdfast.watch.obstacle import START_A_WORKER
 @click.pass_context
 @about_a_store
 def tasks(_wanted: Wanted, ctx: click.Context) -> None:
-    """List tasks, look at one: its parameters and how its jobs are run."""
+    """List tasks, look at one and its parameters."""
     if ctx.invoked_subcommand is None:
         ctx.invoke(list_command)
 

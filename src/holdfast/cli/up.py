@@ -33,7 +33,7 @@ from holdfast.supervisor.options import WorkerOptions
 )
 @click.pass_context
 def up(ctx: click.Context, /, *, dashboard: bool | None, dashboard_port: int | None, **given: Any) -> None:
-    """Bring an app to life: its workers, its schedules with them, and the dashboard.
+    """Bring an app to life: workers, schedules, dashboard.
 
     MODULE:APP names the app, as for `holdfast worker`, whose options it has. It is the one command for systemd, a
     container or a terminal: whatever an app needs to run by itself comes with it. A link to the dashboard is

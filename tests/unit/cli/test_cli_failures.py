@@ -14,6 +14,7 @@ from holdfast.errors import SchemaError, StoreFullError, StoreUnavailableError
 
 NEEDED = {
     ("jobs", "signal"): ("some-id", "approved"),
+    ("jobs", "reschedule"): ("some-id", "--in", "1h"),
     ("schedules", "create"): ("some-id", "send_email", "--every", "1h"),
     ("schedules", "edit"): ("some-id", "--every", "1h"),
     ("schedules", "backfill"): ("some-id", "--since", "1h"),
@@ -29,7 +30,7 @@ DATA_COMMANDS = [
     for path, command in leaf_commands()
     # Those of an app, the one that makes stores, and those that go on without one have tests of their own.
     if path not in {("bench", "game"), ("schedules", "sync")}
-    and path[0] not in {"up", "worker", "check", "doctor", "migrate", "health", "keepalive", "service"}
+    and path[0] not in {"up", "worker", "dashboard", "check", "doctor", "migrate", "health", "keepalive", "service"}
 ]
 
 

@@ -58,20 +58,24 @@ def examine(seed: int) -> Finding:
 
 
 LIKELY = {
+    "unfenced-finish": 7,
     "lost-claim-reply": 6,
-    "claim-during-burial": 2,
-    "start-after-lost-lease": 1,
-    "beat-during-burial": 6,
-    "resurrection": 2,
-    "deaf-to-burial": 6,
-    "counted-on": 2,
-    "unmoved-alarm": 2,
-    "start-of-a-paused-job": 23,
-    "lost-after-burial": 9,
-    "stale-save": 1,
-    "unnumbered-save": 15,
+    "claim-during-burial": 11,
+    "mass-burial": 3,
+    "start-after-lost-lease": 4,
+    "beat-during-burial": 51,
+    "resurrection": 42,
+    "deaf-to-burial": 4,
+    "counted-on": 13,
+    "unmoved-alarm": 17,
+    "start-of-a-paused-job": 14,
+    "lost-after-burial": 12,
+    "charged-for-the-store": 2,
+    "stale-save": 2,
+    "unnumbered-save": 13,
     "unbounded-lead": 1,
-    "missed-signal": 28,
+    "unrung-signal": 1,
+    "missed-signal": 120,
 }
 """Seeds that have caught mutants which the first one does not: they are played first, whatever has become of their
 worlds."""
