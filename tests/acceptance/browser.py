@@ -40,7 +40,8 @@ def _on_path() -> str | None:
 
 
 def _tried(*command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, env=quiet)
 
 
 @contextmanager
