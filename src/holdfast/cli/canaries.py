@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from msgspec.structs import replace
+
 from holdfast.child.canary import new_canary
 from holdfast.cli.windows import find_windows
 from holdfast.clock import SystemClock
@@ -116,7 +118,8 @@ class Canaries:
         if job.state is State.COMPLETED and job.finished_at is not None:
             return Flight(queue, job_id, job.finished_at - job.created_at, None)
         closed = self._why_closed(queue, situation.now)
-        return Flight(queue, job_id, None, closed or explain(situation).text, closed=closed is not None)
+        endless = replace(situation, job=replace(job, start_by=None))  # that it ends with the wait explains nothing
+        return Flight(queue, job_id, None, closed or explain(endless).text, closed=closed is not None)
 
     def _why_closed(self, queue: str, now: datetime) -> str | None:
         closed = queue_closed(find_windows(self._backend), queue, now)
