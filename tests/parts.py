@@ -10,7 +10,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-AT_ONCE = 6
+AT_ONCE = 7
 PARTS = {"conformance": 1, "unit": 5, "acceptance": 13}
 """How many parts each folder is divided into."""
 

@@ -6,19 +6,17 @@ import sys
 from pathlib import Path
 
 import pytest
-from fleet import sizes
 
 BENCH = Path(__file__).resolve().parents[2] / "bench"
-
-COMPARED = ("--only=one_by_one", "--only=in_bulk", "--only=drain")
-"""What is aimed at beside the floor; all the rest is measured on the file."""
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "words",
-    [("sqlite",), (*sizes(short=["postgres", *COMPARED], full=["postgres", "redis"]), "--no-peers")],
-    ids=["file", "servers"],
+    [
+        pytest.param(("sqlite",), id="file"),
+        pytest.param(("postgres", "redis", "--no-peers"), id="servers", marks=pytest.mark.full_size),
+    ],
 )
 def test_the_bench_measures_every_contender_and_leaves_nothing_behind(quick_path, words):
     """Small here, so its figures mean nothing; each aim has its measured figure beside it."""

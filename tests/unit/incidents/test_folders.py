@@ -40,7 +40,7 @@ def no_place_of_the_user(tmp_path, monkeypatch):
 
     What an earlier test has filed is written first: its thread would find the place of this test.
     """
-    for filing in [kept for kept in gc.get_objects() if isinstance(kept, Filing)]:
+    for filing in [kept for kept in gc.get_objects() if issubclass(type(kept), Filing)]:
         filing.close(SECONDS)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setattr(folders_module.tempfile, "tempdir", str(tmp_path))
