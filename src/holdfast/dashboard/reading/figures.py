@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operation import reads
-from holdfast.dashboard.reading.common import SELDOM
+from holdfast.dashboard.reading.shared_looks import SELDOM
 from holdfast.dashboard.shapes.figures import FiguresAsked, FiguresSeen, PointSeen, Span, TaskTotals
 from holdfast.figures.reading import read_figures
 from holdfast.figures.series import Figures, Gauges, Point, Series, sum_of

@@ -11,9 +11,9 @@ from holdfast.core.job import Job
 from holdfast.core.states import CLAIMED, WAITING, State
 from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operation import reads
-from holdfast.dashboard.reading.common import all_queues
 from holdfast.dashboard.reading.rows import job_row
 from holdfast.dashboard.reading.selecting import SPAN, Selection, page_of, pages_of, select
+from holdfast.dashboard.reading.shared_looks import all_queues
 from holdfast.dashboard.reading.shown import args_seen, value_seen
 from holdfast.dashboard.reading.tasks import known_tasks
 from holdfast.dashboard.shapes.jobs import (

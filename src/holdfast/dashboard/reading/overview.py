@@ -7,7 +7,11 @@ from holdfast.core.job import Job
 from holdfast.core.states import Reason, State
 from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operation import reads
-from holdfast.dashboard.reading.common import (
+from holdfast.dashboard.reading.figures import completed_last_minute, last_hour
+from holdfast.dashboard.reading.incidents import jobs_of
+from holdfast.dashboard.reading.rows import incident_row, job_row
+from holdfast.dashboard.reading.schedules import list_schedules
+from holdfast.dashboard.reading.shared_looks import (
     SELDOM,
     all_ages,
     all_queues,
@@ -15,10 +19,6 @@ from holdfast.dashboard.reading.common import (
     closed_hours,
     late_incidents,
 )
-from holdfast.dashboard.reading.figures import completed_last_minute, last_hour
-from holdfast.dashboard.reading.incidents import jobs_of
-from holdfast.dashboard.reading.rows import incident_row, job_row
-from holdfast.dashboard.reading.schedules import list_schedules
 from holdfast.dashboard.reading.verdict import RECENT_DEATHS, RECENT_INCIDENTS, Sight, judge
 from holdfast.dashboard.shapes.overview import OverviewSeen
 from holdfast.dashboard.shapes.schedules import ScheduleRow

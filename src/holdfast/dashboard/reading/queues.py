@@ -7,9 +7,9 @@ from datetime import datetime
 from holdfast.core.states import State
 from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operation import reads
-from holdfast.dashboard.reading.common import all_ages, all_queues, all_workers, catalogue, closed_hours
 from holdfast.dashboard.reading.figures import queue_points
 from holdfast.dashboard.reading.rows import job_row
+from holdfast.dashboard.reading.shared_looks import all_ages, all_queues, all_workers, catalogue, closed_hours
 from holdfast.dashboard.reading.tasks import bound_words
 from holdfast.dashboard.refusals import NotThereError
 from holdfast.dashboard.shapes.figures import PointSeen

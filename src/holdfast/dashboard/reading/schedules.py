@@ -10,7 +10,7 @@ from holdfast.core.record import Fire, Kind, Record
 from holdfast.core.states import FINAL, State
 from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operation import reads
-from holdfast.dashboard.reading.common import all_workers
+from holdfast.dashboard.reading.shared_looks import all_workers
 from holdfast.dashboard.reading.shown import args_seen
 from holdfast.dashboard.shapes.schedules import (
     FireSeen,

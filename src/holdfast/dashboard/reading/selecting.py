@@ -11,8 +11,8 @@ from holdfast.core.job import Job
 from holdfast.core.provenance import SCHEDULE_KEY
 from holdfast.core.states import State
 from holdfast.dashboard.desk import Desk
-from holdfast.dashboard.reading.common import store_now
 from holdfast.dashboard.reading.moments import past
+from holdfast.dashboard.reading.shared_looks import store_now
 from holdfast.dashboard.shapes.jobs import JobsWhich
 from holdfast.ids import first_id_at
 from holdfast.store.protocol import JobFilter

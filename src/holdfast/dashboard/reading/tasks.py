@@ -3,7 +3,7 @@
 from holdfast.catalogue.entry import Bound, KnownEntry
 from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operation import reads
-from holdfast.dashboard.reading.common import catalogue
+from holdfast.dashboard.reading.shared_looks import catalogue
 from holdfast.dashboard.shapes.tasks import ParameterSeen, TaskSeen, TasksSeen
 from holdfast.dashboard.shapes.words import NothingAsked
 

@@ -3,8 +3,8 @@
 from holdfast.core.incident import Trouble
 from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operation import reads
-from holdfast.dashboard.reading.common import all_workers, store_now
 from holdfast.dashboard.reading.rows import job_row, worker_row
+from holdfast.dashboard.reading.shared_looks import all_workers, store_now
 from holdfast.dashboard.refusals import NotThereError
 from holdfast.dashboard.shapes.words import NothingAsked, WithId
 from holdfast.dashboard.shapes.workers import WorkerSeen, WorkersSeen
