@@ -12,120 +12,26 @@ handle = send_email.enqueue("a@example.com", subject="hi")
 print(handle.result(timeout=10))       # while `holdfast worker MODULE:app` runs
 """
 
-from holdfast.app import Holdfast
-from holdfast.background import Background, BackgroundState
-from holdfast.codec import Secret
-from holdfast.context import Context, Interrupted
-from holdfast.core.backoff import Constant, Custom, Exponential, Linear
-from holdfast.core.job import Cancellation, Job, Progress
-from holdfast.core.outcome import Cancel, Discard, Fail, Retry, Snooze, Success
-from holdfast.core.retries import Retries
-from holdfast.core.states import State
-from holdfast.durable.files import SavedFile
-from holdfast.errors import (
-    ArgumentsError,
-    BackgroundCancelledError,
-    BackgroundClosedError,
-    BackgroundError,
-    BackgroundFullError,
-    ConfigurationError,
-    CursorError,
-    HoldfastError,
-    JobCancelledError,
-    JobDeadError,
-    JobNotFoundError,
-    JobStateError,
-    KeyTakenError,
-    LockError,
-    LockLostError,
-    LockStateError,
-    LockTimeoutError,
-    LostClaimError,
-    ResultError,
-    ResultExpiredError,
-    ResultTimeoutError,
-    ScheduleExistsError,
-    ScheduleNotFoundError,
-    ScheduleUnreadableError,
-    StepChangedError,
-    StepError,
-    StoreError,
-    StoreUnavailableError,
-    WaitTimeoutError,
-)
-from holdfast.handle import JobHandle
-from holdfast.ids import new_job_id
-from holdfast.life import Life
-from holdfast.locks import Lock
-from holdfast.schedule.calendar import Calendar
-from holdfast.schedule.rules import AnyOf, At, Cron, Every
-from holdfast.schedule.window import Window
-from holdfast.task import Task
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast.public import *  # noqa: F403 - all of them, and nothing else
+    from holdfast.public import __all__ as __all__
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "AnyOf",
-    "ArgumentsError",
-    "At",
-    "Background",
-    "BackgroundCancelledError",
-    "BackgroundClosedError",
-    "BackgroundError",
-    "BackgroundFullError",
-    "BackgroundState",
-    "Calendar",
-    "Cancel",
-    "Cancellation",
-    "ConfigurationError",
-    "Constant",
-    "Context",
-    "Cron",
-    "CursorError",
-    "Custom",
-    "Discard",
-    "Every",
-    "Exponential",
-    "Fail",
-    "Holdfast",
-    "HoldfastError",
-    "Interrupted",
-    "Job",
-    "JobCancelledError",
-    "JobDeadError",
-    "JobHandle",
-    "JobNotFoundError",
-    "JobStateError",
-    "KeyTakenError",
-    "Life",
-    "Linear",
-    "Lock",
-    "LockError",
-    "LockLostError",
-    "LockStateError",
-    "LockTimeoutError",
-    "LostClaimError",
-    "Progress",
-    "ResultError",
-    "ResultExpiredError",
-    "ResultTimeoutError",
-    "Retries",
-    "Retry",
-    "SavedFile",
-    "ScheduleExistsError",
-    "ScheduleNotFoundError",
-    "ScheduleUnreadableError",
-    "Secret",
-    "Snooze",
-    "State",
-    "StepChangedError",
-    "StepError",
-    "StoreError",
-    "StoreUnavailableError",
-    "Success",
-    "Task",
-    "WaitTimeoutError",
-    "Window",
-    "__version__",
-    "new_job_id",
-]
+
+def __getattr__(name: str) -> Any:
+    """Load the public names when the first is asked for: commands and supervisors need none and start sooner."""
+    if find_spec(f"holdfast.{name}") is None:  # else `from holdfast import a_module` asks, and would load them all
+        public = import_module("holdfast.public")
+        globals().update({each: getattr(public, each) for each in ("__all__", *public.__all__)})
+    if name not in globals():
+        raise AttributeError(f"module 'holdfast' has no attribute '{name}'", name=name)
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__getattr__("__all__")})

@@ -21,6 +21,8 @@ from pathlib import Path
 
 from commands import BRIEF, ask
 
+from holdfast.core.states import Move
+
 HERE = Path(__file__).resolve().parent
 HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
 PROVE = bool(os.environ.get("HOLDFAST_PROVE"))
@@ -175,6 +177,10 @@ class Shop:
 
     def history(self, handle):
         return self.app.call(self.app.verbs.history(handle.id))
+
+    def attempts(self, handle):
+        """Return its history without the claims that were given back: a busy worker lets no job wait for long."""
+        return [attempt for attempt in self.history(handle) if attempt.how != Move.RELEASE]
 
     def counts(self):
         """Return how many jobs are in each state that occurs."""

@@ -48,8 +48,8 @@ def test_one_handler_cannot_harm_another(tmp_path, task):
             assert (words or "") in (job.error or ""), (kind, job.error[:200])
             assert len(job.error or "") < 20_000, kind
             assert len(shop.ledger(troubles[kind])) == 1
-            [attempt] = shop.history(troubles[kind])
-            assert attempt.worker == shop.history(neighbours[0])[0].worker
+            [attempt] = shop.attempts(troubles[kind])
+            assert attempt.worker == shop.attempts(neighbours[0])[0].worker
         for number, neighbour in enumerate(neighbours):
             assert neighbour.result(timeout=0) == number
             assert len(shop.ledger(neighbour)) == 1

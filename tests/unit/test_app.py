@@ -288,7 +288,7 @@ def test_every_exported_name_exists_and_the_list_is_sorted():
 
 def test_importing_holdfast_loads_no_store_and_opens_nothing(tmp_path):
     seen = subprocess.run(
-        [sys.executable, "-c", "import sys, holdfast; print('\\n'.join(sys.modules))"],
+        [sys.executable, "-c", "import sys; from holdfast import Holdfast; print('\\n'.join(sys.modules))"],
         cwd=tmp_path,
         env={**os.environ, "HOLDFAST_URL": "sqlite:///never.db"},
         capture_output=True,

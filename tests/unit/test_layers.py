@@ -19,6 +19,7 @@ LAYERS = [
     {"views"},
     {"background", "supervisor"},
     {"app", "health"},
+    {"public"},
     {"bench", "catalogue", "dashboard"},
     {"child", "cli"},
     {"host"},

@@ -10,7 +10,8 @@ from rich.text import Text
 from holdfast.cli.connection import check_given_url, debug_option
 from holdfast.cli.failures import ExitCode
 from holdfast.cli.options import examples
-from holdfast.cli.output import Column, number, say, say_heading, say_json, say_table, span_progress
+from holdfast.cli.output import Column, number, say, say_heading, say_json, say_table
+from holdfast.cli.progress import span_progress
 
 if TYPE_CHECKING:  # the other commands must not pay for what a game needs
     from holdfast.bench.game.result import Figures, Report

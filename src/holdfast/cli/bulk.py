@@ -10,7 +10,8 @@ import click
 from holdfast.cli.connection import Wanted
 from holdfast.cli.failures import ExitCode, say_failed
 from holdfast.cli.lookup import find_job, pages
-from holdfast.cli.output import bulk_progress, say, say_json
+from holdfast.cli.output import say, say_json
+from holdfast.cli.progress import bulk_progress
 from holdfast.core.job import Job
 from holdfast.errors import JobNotFoundError, JobStateError, KeyTakenError
 from holdfast.store.backend import Backend

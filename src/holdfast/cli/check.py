@@ -12,7 +12,8 @@ from holdfast.cli.canaries import Canaries, Flight, QueueChoice
 from holdfast.cli.connection import Wanted, about_a_store, existing_store
 from holdfast.cli.failures import ExitCode
 from holdfast.cli.options import examples
-from holdfast.cli.output import Column, cut, say, say_json, say_table, wait_progress
+from holdfast.cli.output import Column, cut, say, say_json, say_table
+from holdfast.cli.progress import wait_progress
 from holdfast.cli.target import Meant, app_dir_option, find_meant, target_argument
 from holdfast.clock import SystemClock
 from holdfast.errors import StoreUnavailableError

@@ -12,7 +12,8 @@ import msgspec
 from holdfast.cli.connection import Wanted
 from holdfast.cli.failures import ExitCode
 from holdfast.cli.ordering import find_worker
-from holdfast.cli.output import say, say_json, wait_progress
+from holdfast.cli.output import say, say_json
+from holdfast.cli.progress import wait_progress
 from holdfast.store.backend import Backend
 from holdfast.store.errand import run_errand
 from holdfast.store.protocol import Worker

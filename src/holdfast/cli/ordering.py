@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 
-from holdfast.cli.output import wait_progress
+from holdfast.cli.progress import wait_progress
 from holdfast.errors import HoldfastError
 from holdfast.store.backend import Backend
 from holdfast.store.errand import run_errand

@@ -1,4 +1,4 @@
-"""All that commands print: JSON for programs, tables for people. The only module that knows rich.
+"""All that commands print: JSON for programs, tables for people. Only this module and progress.py know rich.
 
 On a terminal a table fits its width: long texts are cut, ids are shortened to the end that every command takes for
 them, and only then less important columns are left out. In a pipe there is no width: every column is there, one row
@@ -6,8 +6,7 @@ is one line, and no colour.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Generic, Literal, TypeVar
@@ -17,7 +16,6 @@ import msgspec
 from rich import box
 from rich.console import Console
 from rich.padding import Padding
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -160,47 +158,6 @@ def number(count: int, style: str = "") -> Text:
 def cut(text: str, style: str = "") -> Text:
     """Return foreign text as a cell of one line, which ends in an ellipsis where its column shrinks."""
     return Text(one_line(text, _LONGEST_CELL), style=style, no_wrap=True, overflow="ellipsis")
-
-
-@contextmanager
-def bulk_progress(total: int) -> Iterator[Callable[[], None]]:
-    """Show a bar on stderr while bulk work goes on, on a terminal only; call what it gives for each step."""
-    console = Console(stderr=True)
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("", total=total)
-        yield lambda: progress.advance(task)
-
-
-@contextmanager
-def span_progress() -> Iterator[Callable[[str, str, float, float], None]]:
-    """Show a bar on stderr for each of several things that take a known time, on a terminal only.
-
-    Call what it gives with the name of one, a word on how it stands, how much of it is done, and how much there is.
-    """
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn())
-    bars: dict[str, TaskID] = {}
-    hidden = not console.is_terminal
-    with Progress(*columns, console=console, transient=True, refresh_per_second=2, disable=hidden) as progress:
-
-        def show(name: str, words: str, done: float, total: float) -> None:
-            if name not in bars:
-                bars[name] = progress.add_task("", total=total)
-            progress.update(bars[name], completed=done, total=total, description=f"{name} {words}")
-
-        yield show
-
-
-@contextmanager
-def wait_progress() -> Iterator[Callable[[str], None]]:
-    """Show on stderr what is waited for, on a terminal only; call what it gives to change the words."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda _: None
-        return
-    with console.status("") as status:
-        yield lambda words: status.update(Text(one_line(words)))
 
 
 def _cell(value: str | Text) -> Text:

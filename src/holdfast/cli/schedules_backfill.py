@@ -8,7 +8,8 @@ import click
 from holdfast.cli.confirming import confirm
 from holdfast.cli.connection import Wanted, about_a_store
 from holdfast.cli.options import examples, tz_option, yes_option
-from holdfast.cli.output import bulk_progress, say, say_json
+from holdfast.cli.output import say, say_json
+from holdfast.cli.progress import bulk_progress
 from holdfast.cli.scheduleview import zoned_words
 from holdfast.cli.timetable import Timetable, open_timetable
 from holdfast.cli.typed import read_moment
