@@ -29,7 +29,7 @@ example: $(STAMP) ## a web app that runs its own jobs: make example NAME=fastapi
 	  { echo 'make: say which, as in: make example NAME=fastapi (or flask, django)' >&2; exit 2; }
 	@$(BIN)/python examples/web/$(NAME)_shop.py
 
-test: lint ## lint, then run all tests (ARGS="-k name" picks some)
+test: $(STAMP) ## lint and run all tests (ARGS="-k name" picks some)
 	@$(BIN)/python tests/parts.py $(ARGS)
 
 lint: $(STAMP) ## check style, format and types

@@ -1,7 +1,7 @@
 """Runs all tests in parts, several at once: most of them wait for processes, and a machine has more than one core.
 
-What a part says is shown when it is over. Parts are about equally long, so that all who run them end at about the
-same time. With arguments it is one plain pytest.
+The first part is `make lint`. What a part says is shown when it is over. Parts of tests are about equally long, so
+that all who run them end at about the same time. With arguments it is `make lint` and one plain pytest.
 """
 
 import os
@@ -10,7 +10,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-AT_ONCE = 7
+AT_ONCE = 8
 PARTS = {"conformance": 1, "unit": 5, "acceptance": 13}
 """How many parts each folder is divided into."""
 
@@ -61,6 +61,7 @@ BRIEF = 6
 
 PYTEST = [sys.executable, "-m", "pytest"]
 TELL_SLOW = ["--durations=5", "--durations-min=10"]
+LINT = ["make", "--no-print-directory", "lint"]
 
 
 def pieces(of: str) -> dict[str, list[Path]]:
@@ -87,9 +88,8 @@ def parts() -> list[list[str]]:
     return [files for _, files in sorted(filled, reverse=True)]
 
 
-def run(part: list[str]) -> subprocess.CompletedProcess[str]:
+def run(command: list[str]) -> subprocess.CompletedProcess[str]:
     """Run one part to its end."""
-    command = [*PYTEST, *TELL_SLOW, *part]
     return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
 
 
@@ -97,10 +97,12 @@ def main() -> int:
     """Run the tests; return the first exit code that is not 0."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each of a thousand processes would compile Holdfast anew
     if sys.argv[1:]:
-        return subprocess.run([*PYTEST, *sys.argv[1:]], check=False).returncode
+        linted = subprocess.run(LINT, check=False).returncode
+        return linted or subprocess.run([*PYTEST, *sys.argv[1:]], check=False).returncode
     code = 0
     pool = ThreadPoolExecutor(AT_ONCE)
-    running = [pool.submit(run, part) for part in parts()]
+    commands = [LINT, *([*PYTEST, *TELL_SLOW, *part] for part in parts())]
+    running = [pool.submit(run, command) for command in commands]
     try:
         for number, ended in enumerate(as_completed(running), start=1):
             sys.stdout.write(f"{ended.result().stdout}\n{number} of {len(running)} parts are over\n\n")
