@@ -15,7 +15,7 @@ PHASES = "coverage,fuzzing" if PROVE else "fuzzing"
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
 
 
-@pytest.mark.timeout(1800 if PROVE else 120)
+@pytest.mark.timeout(3600 if PROVE else 120)
 def test_every_answer_is_one_that_the_document_names(tmp_path):
     """Asked by an admin, so that nothing is kept back; of what comes too often, 429 is the answer that is named."""
     poison(tmp_path)
@@ -23,6 +23,6 @@ def test_every_answer_is_one_that_the_document_names(tmp_path):
         command = [SCHEMATHESIS, "run", f"{siege.url}/api/v1/openapi.json", "-H", f"Authorization: Bearer {TOKEN}"]
         command += ["--max-examples", str(EXAMPLES), "--seed", "7", "--checks", CHECKS, "--phases", PHASES]
         command += ["--rate-limit", "18/s"] if PROVE else []
-        ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=1700)
+        ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=3500)
     assert ended.returncode == 0, ended.stdout[-5000:]
     assert "Traceback" not in told(tmp_path)
