@@ -17,12 +17,19 @@ from holdfast.phrases.texts import ONE, OTHER, texts_below
 LONGEST = 2_000
 """Longer texts are none of ours."""
 
-_ONE_WORD = frozenset({"job", "state", "zone", "start", "end", "more", "count", "limit", "most"})
-"""What is always one word."""
+_ONE_WORD = r"\S+"
+_KINDS = {
+    **dict.fromkeys(("job", "zone", "start", "end", "more", "count", "limit", "most"), _ONE_WORD),
+    "window": r"[0-9]{2}:.+?",
+}
+"""How parts look that cannot look like anything."""
 
 
 def stored_phrase(text: str, *sections: str) -> Phrase:
-    """Return the phrase of these sections that a text was written from; else one that is just the text."""
+    """Return the phrase that a text was written from; else one that is just the text.
+
+    Sections, or single codes, are tried in this order: first what is around others.
+    """
     phrase = as_phrase(_read_back(text, sections))
     return phrase if str(phrase) == text else as_phrase(text)
 
@@ -56,20 +63,22 @@ class _Form:
 
 @cache
 def _forms(sections: tuple[str, ...]) -> tuple[_Form, ...]:
-    """Return how phrases look, those first of which most is fixed."""
-    return tuple(sorted(_all_forms(sections), key=lambda form: -form.fixed))
+    """Return how phrases look: by section, those first of which most is fixed, and what may have others in it."""
+    return tuple(
+        form for section in sections for form in sorted(_of_section(section), key=lambda form: -form.fixed)
+    )
 
 
-def _all_forms(sections: tuple[str, ...]) -> Iterator[_Form]:
-    for key, text in texts_below(HERE, "en"):
-        if key.partition(".")[0] not in sections:
+def _of_section(section: str) -> Iterator[_Form]:
+    for key, text in reversed(list(texts_below(HERE, "en"))):
+        if key != section and not key.startswith(f"{section}."):
             continue
         pattern, fixed, names, numbers = "", 0, set[str](), set[str]()
         for literal, name, spec, _ in Formatter().parse(text):
             pattern, fixed = pattern + re.escape(literal), fixed + len(literal)
             if not name:
                 continue
-            kind = "[0-9,]+" if spec else r"\S+" if name in _ONE_WORD else ".+?"
+            kind = "[0-9,]+" if spec else _KINDS.get(name, ".+?")
             pattern += f"(?P={name})" if name in names else f"(?P<{name}>{kind})"
             names.add(name)
             numbers |= {name} if spec else set()

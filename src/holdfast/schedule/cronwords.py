@@ -183,7 +183,7 @@ def _run(names: tuple[str, ...], first: int, last: int) -> Phrase:
     """Return one thing by its name, or those from one to another."""
     if first == last:
         return Phrase(names[first])
-    return Phrase("list.run", first=Phrase(names[first]), last=Phrase(names[last]))
+    return Phrase("cron.named_run", first=Phrase(names[first]), last=Phrase(names[last]))
 
 
 def _said(place: int, field: str) -> Phrase:

@@ -42,9 +42,9 @@ def attempt_fields(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
     ]
 
 
-def waits_for(job: Job) -> str | None:
+def waits_for(job: Job) -> Phrase | None:
     """Return what a job waits for that has given its slot back: a signal, or a time. None if it has not."""
     if job.state is not State.SCHEDULED or not is_suspended(job.reason):
         return None
     name = signal_name(job.reason)
-    return str(Phrase("waits.time") if name is None else Phrase("waits.signal", name=name))
+    return Phrase("waits.time") if name is None else Phrase("waits.signal", name=name)

@@ -145,7 +145,7 @@ def _json_row(job: Job) -> str:
 
 def _csv_row(job: Job) -> str:
     row = job_row(job)
-    fields = msgspec.to_builtins(row)
+    fields = msgspec.to_builtins(row, enc_hook=in_english)
     return _csv_line([*(fields[name] for name in _COLUMNS), " ".join(row.tags)])
 
 

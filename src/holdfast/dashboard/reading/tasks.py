@@ -8,8 +8,8 @@ from holdfast.dashboard.shapes.tasks import ParameterSeen, TaskSeen, TasksSeen
 from holdfast.dashboard.shapes.words import NothingAsked
 from holdfast.phrases import Phrase, stored_phrase
 
-_WINDOWS = ("window", "weekdays", "month", "list")
-"""The words of a window."""
+_WINDOWS = ("window", "list.last", "list.next", "weekdays", "month")
+"""Of what the words of a window are made, from the outside in."""
 
 
 @reads("tasks.list", "/tasks")

@@ -63,7 +63,7 @@ class JobRow(Told, frozen=True, kw_only=True):
     key: str | None
     tags: tuple[str, ...]
     schedule: str | None
-    waits_for: str | None
+    waits_for: Phrase | None
     cancel_requested: bool
     progress: ProgressSeen | None
     error: str | None

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from holdfast.core.memo import signal_name
 from holdfast.dashboard.refusals import status_of
 from holdfast.dashboard.shapes.values import ValueSeen
 from holdfast.dashboard.texts import LANGUAGES
@@ -18,6 +19,7 @@ from holdfast.dashboard.web.saying import Saying, coloured, told_time, with_comm
 from holdfast.dashboard.web.site import View
 from holdfast.errors import HoldfastError
 from holdfast.phrases import phrase_in
+from holdfast.settings.sources import IN_CODE
 from holdfast.words import one_line, short_id
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -50,6 +52,8 @@ def environment() -> Environment:
         has_secret=has_secret,
         inside=quoted,
         commands=with_commands,
+        in_code=IN_CODE,
+        signal=signal_name,
     )
     made.filters.update(one_line=one_line, short_id=short_id)
     return made

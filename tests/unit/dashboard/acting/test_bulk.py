@@ -26,7 +26,7 @@ def test_all_dead_jobs_of_a_kind_are_tried_again(stage):
     assert stage.job(full).state is State.DEAD
     [entry] = stage.read("audit.list").entries
     assert (entry.what, entry.asked["error"], str(entry.before)) == ("jobs.bulk", "gone", "40 jobs")
-    assert entry.after == "40 done, 0 failed, 0 passed over"
+    assert str(entry.after) == "40 done, 0 failed, 0 passed over"
 
 
 def test_every_action_acts_on_what_it_can(stage):
