@@ -54,7 +54,7 @@ NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
         (Cron("*/5 * * * 6"), "every 5 minutes on Saturdays, UTC", "每週六 每 5 分鐘（UTC）"),
         (Cron("0 9 * * 5L"), "at 09:00 on the last Friday of the month, UTC", "每月最後一個週五 09:00（UTC）"),
         (Cron("0 9 * 3 FRI#2"), "at 09:00 on the second Friday of March, UTC", "3 月第二個週五 09:00（UTC）"),
-        (Cron("0 9 * 6-8 1"), "at 09:00 on Mondays in June to August, UTC", "6 月至 8 月的每週一 09:00（UTC）"),
+        (Cron("0 9 * 6-8 1"), "at 09:00 on Mondays in June to August, UTC", "6 月至8 月的每週一 09:00（UTC）"),
         (
             Cron("0 0 1,15 * *"),
             "at 00:00 on the 1st and the 15th of the month, UTC",
@@ -118,8 +118,10 @@ NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
                     Calendar("x", dates="01-01"),
                 ),
             ),
-            "every minute, excluding Sundays, 03:00–03:15 Asia/Taipei on Sundays in March"
-            " and the days of the calendar x",
+            (
+                "every minute, excluding Sundays, 03:00–03:15 Asia/Taipei on Sundays in March"
+                " and the days of the calendar x"
+            ),
             "每分鐘，排除 週日、3 月每週日 03:00–03:15（Asia/Taipei）、行事曆 x 的日子",
         ),
         (
