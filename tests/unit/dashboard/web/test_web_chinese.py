@@ -19,6 +19,7 @@ from holdfast.core.record import Change, Kind
 from holdfast.core.states import Move, Reason
 from holdfast.dashboard.access.user import Role, User
 from holdfast.dashboard.operations import BY_NAME
+from holdfast.dashboard.texts import texts_in
 from holdfast.dashboard.web import Site, routes
 from holdfast.dashboard.web.saying import with_commands
 from holdfast.errors import HoldfastError
@@ -61,7 +62,7 @@ ALLOWED = NAMES | {
 }
 OF_OTHERS = re.compile(r"the shoes|Expected|, got")
 """What handlers and libraries said."""
-FIELDS = re.compile(r"\b(cron|every|tz|rule|args|queue|priority|soon)\b")
+FIELDS = re.compile(r"\b(cron|every|tz|rule|args|queue|priority|null|pg_terminate_backend|soon)\b")
 """Of forms, and what was written into one."""
 
 UNREAD = {"code", "pre", "time", "script", "style", "kbd", "abbr", "textarea", "datalist"}
@@ -296,3 +297,10 @@ def test_times_are_told_in_the_zone_and_language_of_the_reader(stage):
     told = re.search(r'<p>(等待至|已於) <time datetime="([^"]+)" data-form="both">', stage.wait(job()))
     assert told
     assert datetime.fromisoformat(told[2]).tzinfo == UTC
+
+
+def test_no_text_is_left_in_english():
+    """Also of what no page of this store shows."""
+    options = re.compile(r"`[^`]*`|\{[^}]*\}|--\w+|\w+=\\?\"?\w+\"?|" + FIELDS.pattern)
+    bare = {key: options.sub("", text) for key, text in texts_in("zh-Hant")}
+    assert {key: text for key, text in bare.items() if english_in(f"<p>{text}</p>")} == {}
