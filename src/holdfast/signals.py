@@ -13,6 +13,7 @@ from holdfast.core.names import signal_problems
 from holdfast.errors import ArgumentsError, JobStateError, ResultEncodingError, StoreError
 from holdfast.ids import new_job_id
 from holdfast.patience import PASSING, Patience
+from holdfast.phrases import Phrase
 from holdfast.spelling import nearest
 from holdfast.store.protocol import Store
 from holdfast.store.verb import Verb
@@ -94,7 +95,4 @@ def _tell_slip(name: str, job: Job | None) -> None:
 
 def too_late(job_id: str, name: str) -> JobStateError:
     """Return the error of a signal to a job that is over."""
-    return JobStateError(
-        f"job {job_id} is over, and takes no signal {name!r} any more: `holdfast jobs show {job_id}` says how it"
-        " ended"
-    )
+    return JobStateError(Phrase("refusal.over", job=job_id, signal=repr(name)))

@@ -22,14 +22,19 @@ _SIZES = {
 
 def span(length: timedelta) -> str:
     """Return a span in its two largest units at most: 12 ms, 1.3 s, 42 s, 3 min 20 s, 2 h 5 min, 4 d."""
+    return " ".join(f"{number} {unit}" for number, unit in span_parts(length))
+
+
+def span_parts(length: timedelta) -> tuple[tuple[str, str], ...]:
+    """Return a span as numbers, each with its unit: ms, s, min, h, d."""
     seconds = abs(length.total_seconds())
     if seconds < 0.9995:  # noqa: PLR2004 - from here on 1,000 ms would be shown
-        return f"{seconds * 1000:.0f} ms"
+        return ((f"{seconds * 1000:.0f}", "ms"),)
     if seconds < _WHOLE_SECONDS_FROM:
-        return f"{float(f'{seconds:.1f}'):g} s"
+        return ((f"{float(f'{seconds:.1f}'):g}", "s"),)
     whole = round(seconds)
     if whole < _MINUTE:
-        return f"{whole} s"
+        return ((f"{whole}", "s"),)
     if whole < _HOUR:
         return _two_units(whole, _MINUTE, "min", 1, "s")
     if whole < _DAY:
@@ -37,10 +42,12 @@ def span(length: timedelta) -> str:
     return _two_units(whole, _DAY, "d", _HOUR, "h")
 
 
-def _two_units(seconds: int, large: int, large_name: str, small: int, small_name: str) -> str:
+def _two_units(
+    seconds: int, large: int, large_name: str, small: int, small_name: str
+) -> tuple[tuple[str, str], ...]:
     many, rest = divmod(seconds, large)
     few = rest // small
-    return f"{many} {large_name} {few} {small_name}" if few else f"{many} {large_name}"
+    return ((f"{many}", large_name), (f"{few}", small_name)) if few else ((f"{many}", large_name),)
 
 
 def relative(at: datetime, now: datetime) -> str:
@@ -84,8 +91,12 @@ def ordinal(number: int) -> str:
 
 def nth(number: int) -> str:
     """Return `1st`, `2nd` … `31st`."""
-    ending = "th" if number % 100 in _TEENS else _ENDINGS.get(number % 10, "th")
-    return f"{number}{ending}"
+    return f"{number}{ending(number)}"
+
+
+def ending(number: int) -> str:
+    """Return what makes a number one of a row: st, nd, rd, th."""
+    return "th" if number % 100 in _TEENS else _ENDINGS.get(number % 10, "th")
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:

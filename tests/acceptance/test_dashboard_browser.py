@@ -96,7 +96,7 @@ def test_a_paused_queue_changes_the_verdict_and_the_title_of_every_tab(visit, pr
     expect(queue.locator("main .badge.warn")).to_have_text("paused")
     waiting = premises.tasks.tidy.enqueue()
     expect(overview).to_have_title("⚠ Attention: 1 finding · Overview · Holdfast")
-    expect(overview.locator(".verdict")).to_contain_text("Queue “chores” is paused")
+    expect(overview.locator(".verdict")).to_contain_text("Queue 'chores' is paused")
 
     queue.get_by_role("button", name="Resume").click()
     premises.become(waiting, State.COMPLETED)

@@ -9,7 +9,20 @@ import holdfast
 ROOT = Path(holdfast.__file__).parent
 
 LAYERS = [
-    {"attendant", "awaiting", "core", "errors", "clock", "ids", "naps", "patience", "spelling", "wakeup", "words"},
+    {
+        "attendant",
+        "awaiting",
+        "core",
+        "errors",
+        "clock",
+        "ids",
+        "naps",
+        "patience",
+        "phrases",
+        "spelling",
+        "wakeup",
+        "words",
+    },
     {"settings", "events", "codec", "context", "durable", "hooks", "life", "policy"},
     {"store"},
     {"signals", "waiter", "handle", "locks", "task", "schedule", "gates", "figures"},

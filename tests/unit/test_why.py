@@ -266,16 +266,16 @@ class TestSuspended:
     def test_a_job_that_sleeps_says_until_when(self):
         told = explained(**{**WAITS, "reason": "sleep"}, run_at=NOW + 60 * SECOND)
         assert told.cause is Cause.SLEEPING
-        assert told.says == (
+        assert str(told.says) == (
             "Its handler sleeps until 14:04:04 (in 1 min), without a slot; then it runs again from its top."
         )
 
     def test_a_job_that_waits_says_for_what_and_how_to_send_it(self):
         told = explained(**WAITS, run_at=NOW + 60 * SECOND)
         assert told.cause is Cause.WAITING_FOR_SIGNAL
-        assert told.says.startswith("It waits for signal 'approved', until 14:04:04 (in 1 min) at the latest,")
-        assert told.remedy == f"`holdfast jobs signal {JOB.id} approved` sends it"
-        assert "however long that takes" in explained(**WAITS, run_at=NOW + FOR_EVER).says
+        assert str(told.says).startswith("It waits for signal 'approved', until 14:04:04 (in 1 min) at the latest,")
+        assert str(told.remedy) == f"`holdfast jobs signal {JOB.id} approved` sends it"
+        assert "however long that takes" in str(explained(**WAITS, run_at=NOW + FOR_EVER).says)
 
     def test_a_pause_of_its_queue_is_told_too(self):
         told = why(**WAITS, run_at=NOW + 60 * SECOND, paused_at=NOW - SECOND)
@@ -309,7 +309,7 @@ class TestBlocked:
     def test_a_replacement_points_to_the_job_before_it(self):
         told = explained(state=State.BLOCKED, reason="replacing", after="0197")
         assert told.cause is Cause.REPLACING
-        assert told.remedy == "`holdfast why 0197` says how that one stands"
+        assert str(told.remedy) == "`holdfast why 0197` says how that one stands"
 
     def test_any_other_reason_is_told_with_its_end(self):
         text = why(state=State.BLOCKED, reason="waits for\x1b[31m payment")
@@ -409,4 +409,4 @@ class TestFinal:
 def test_every_state_has_an_explanation_of_whole_sentences(state):
     told = explained(state=state, worker="w1")
     assert re.fullmatch(r"[A-Z].*\.", told.text)
-    assert told.remedy is None or not told.remedy.endswith(".")
+    assert told.remedy is None or not str(told.remedy).endswith(".")

@@ -28,6 +28,7 @@ from holdfast.core.backoff import Backoff, Constant, Exponential, Linear
 from holdfast.errors import ConfigurationError
 from holdfast.gates.limit import Limit
 from holdfast.incidents.redaction import is_secret_name, looks_random, redact_text
+from holdfast.phrases import Phrase
 from holdfast.schedule.closing import About
 from holdfast.schedule.declaring import release_of
 from holdfast.schedule.words import describe_window
@@ -70,12 +71,12 @@ def backoff_words(backoff: Backoff) -> str:
     """Return how long the waits between attempts are, apart from what chance adds."""
     match backoff:
         case Constant(base=base):
-            return f"{_seconds(base)} each time"
+            return str(Phrase("backoff.same", wait=_seconds(base)))
         case Linear(base=base, max_delay=longest):
             return _growing((base * attempt for attempt in _FIRST_WAITS), longest)
         case Exponential(base=base, factor=factor, max_delay=longest):
             return _growing((base * factor**attempt for attempt in _FIRST_WAITS), longest)
-    return f"as {type(backoff).__name__} says"
+    return str(Phrase("backoff.own", name=type(backoff).__name__))
 
 
 def _growing(waits: Iterable[float], longest: float) -> str:
@@ -83,9 +84,11 @@ def _growing(waits: Iterable[float], longest: float) -> str:
     with suppress(OverflowError):  # a wait beyond all numbers is longer than the longest
         shown += [_seconds(wait) for wait in takewhile(lambda wait: wait < longest, waits)]
     if not shown:
-        return f"{_seconds(longest)} each time"
-    end = "" if math.isinf(longest) else f" up to {_seconds(longest)}"
-    return f"{', '.join(shown)} …{end}"
+        return str(Phrase("backoff.same", wait=_seconds(longest)))
+    told = ", ".join(shown)
+    if math.isinf(longest):
+        return str(Phrase("backoff.growing", waits=told))
+    return str(Phrase("backoff.growing_to", waits=told, longest=_seconds(longest)))
 
 
 def _seconds(number: float) -> str:
@@ -156,11 +159,15 @@ def _queues(app: Holdfast) -> Iterator[QueueEntry]:
 
 
 def _windows(app: Holdfast) -> Mapping[tuple[About, str], tuple[str, ...]]:
-    return {(hours.about, hours.name): tuple(map(describe_window, hours.windows)) for hours in app.windows}
+    return {
+        (hours.about, hours.name): tuple(str(describe_window(each)) for each in hours.windows)
+        for hours in app.windows
+    }
 
 
 def _bound(limit: Limit) -> Bound:
-    return Bound(limit.most, tuple(f"{number} at {describe_window(window)}" for window, number in limit.peaks))
+    peaks = (Phrase("limit.peak", most=number, window=describe_window(window)) for window, number in limit.peaks)
+    return Bound(limit.most, tuple(map(str, peaks)))
 
 
 def _settings(loaded: Loaded) -> Iterator[SettingEntry]:

@@ -48,7 +48,7 @@ async def bring_in_declared(
 def _tell(app: Holdfast, release: str, done: Synchronised) -> None:
     for what, schedules in (("added", done.added), ("changed", done.changed), ("retired", done.retired)):
         for schedule in schedules:
-            app.events.emit(ScheduleDeclared(schedule.name, what, describe(schedule.plan.rule)))
+            app.events.emit(ScheduleDeclared(schedule.name, what, str(describe(schedule.plan.rule))))
     for window in done.windows:
         app.events.emit(WindowDeclared(window.about, window.name, window.what, window.words))
     for name in done.foreign:

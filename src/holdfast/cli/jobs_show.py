@@ -92,7 +92,7 @@ def _fields(job: Job, now: datetime) -> dict[str, str | Text | None]:
         "crashes": counted(job.crashes, "crash", "crashes") if job.crashes else None,
         "alone": "in a process of its own, as a suspect" if job.alone else None,
         "due": due(job, now),
-        "waits for": waits_for(job),
+        "waits for": None if (waits := waits_for(job)) is None else str(waits),
         "start by": _start_by(job, now) if job.start_by else None,
         "enqueued": dated(job.created_at, now),
         "finished": dated(job.finished_at, now) if job.finished_at else None,

@@ -57,7 +57,7 @@ def job_columns(
 ) -> list[Column[Job]]:
     """Return the columns of a list of jobs; among the dead the error matters more than the state."""
     involved: Column[Job] = Column("INCIDENT", lambda job: _latest(incidents.get(job.id, ())), vital=1)
-    waits: Column[Job] = Column("WAITS FOR", lambda job: cut(waits_for(job) or ""), shrinks=True)
+    waits: Column[Job] = Column("WAITS FOR", lambda job: cut(str(waits_for(job) or "")), shrinks=True)
     far: Column[Job] = Column("PROGRESS", lambda job: cut(_progress(job)), shrinks=True)
     states: list[Column[Job]] = [
         Column("STATE", lambda job: coloured(job.state), below_width=_WIDE),

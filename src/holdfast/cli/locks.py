@@ -15,6 +15,7 @@ from holdfast.errors import LockStateError
 from holdfast.locks.errands import free, look_at_all
 from holdfast.locks.roll import Holder, Roll
 from holdfast.locks.session import held_by_sessions
+from holdfast.phrases import Phrase
 from holdfast.store.errand import run_errand
 from holdfast.words import counted, dated, one_line
 
@@ -67,10 +68,7 @@ def release(wanted: Wanted, name: str, *, yes: bool) -> None:
         if name not in rolls:
             raise LockStateError(f"there is no lock '{name}' in {wanted.place}: `holdfast locks` lists them")
         if session := held_by_sessions(backend, (name,)).get(name):
-            raise LockStateError(
-                f"lock '{name}' is held by {session}, with session=True: end the process that has it, or the"
-                " session by pg_terminate_backend"
-            )
+            raise LockStateError(Phrase("refusal.lock_of_session", lock=name, session=session))
         holders = rolls[name].holders
         if holders and not yes:
             owners = ", ".join(one_line(holder.owner) for holder in holders)

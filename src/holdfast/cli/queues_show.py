@@ -82,5 +82,5 @@ def _told(look: Look) -> Iterator[tuple[str, str | Text]]:
 
 
 def _window(window: Window) -> str:
-    words = describe_window(window)
+    words = str(describe_window(window))
     return f"{words} ({one_line(window.reason)})" if window.reason else words

@@ -33,7 +33,9 @@ def queue_fields(found: Iterable[Queue], windows: Windows, now: datetime) -> lis
 
 def queue_columns(found: Iterable[Queue], windows: Windows, now: datetime) -> list[Column[Queue]]:
     """Return the columns of a list of queues; whether one is closed is a column only if one is."""
-    closed = {queue.name: words.until(now) for queue in found if (words := queue_closed(windows, queue.name, now))}
+    closed = {
+        queue.name: str(words.until(now)) for queue in found if (words := queue_closed(windows, queue.name, now))
+    }
     until: Column[Queue] = Column(
         "CLOSED UNTIL", lambda queue: Text(closed.get(queue.name, ""), style="yellow"), shrinks=True, vital=2
     )

@@ -82,13 +82,13 @@ def _fields(each: _Time) -> dict[str, Any]:
         "schedule": each.schedule.name,
         "planned": time.planned,
         "run_at": time.run_at,
-        "excluded": time.excluded,
-        "note": time.note,
+        "excluded": None if time.excluded is None else str(time.excluded),
+        "note": None if time.note is None else str(time.note),
     }
 
 
 def _tell_one(schedule: Schedule, obstacle: str | None, times: Sequence[_Time], now: datetime) -> None:
-    name, words = one_line(schedule.name), describe(schedule.plan.rule, schedule.ground)
+    name, words = one_line(schedule.name), str(describe(schedule.plan.rule, schedule.ground))
     zone = zone_of(schedule.plan.rule)
     by = "" if zone is None or str(zone) in words else f" The times are of {zone}."
     say(Text.assemble((name, "bold"), f" fires {words}.{by}"))
@@ -136,9 +136,9 @@ def _distance(now: datetime) -> Column[_Time]:
 def _why(each: _Time) -> Text:
     time = each.time
     if time.excluded is not None:
-        return Text(f"not fired: {one_line(time.excluded)}", style="yellow")
+        return Text(f"not fired: {one_line(str(time.excluded))}", style="yellow")
     put_off = f"its job starts {span(time.run_at - time.planned)} later" if time.run_at > time.planned else None
-    return Text("; ".join(filter(None, (time.note, put_off))))
+    return Text("; ".join(str(part) for part in (time.note, put_off) if part is not None))
 
 
 def _why_if_any(times: Sequence[_Time]) -> list[Column[_Time]]:

@@ -61,7 +61,7 @@ class Seen:
     @property
     def words(self) -> str:
         """When it fires, in plain words."""
-        return describe(self.schedule.plan.rule, self.schedule.ground)
+        return str(describe(self.schedule.plan.rule, self.schedule.ground))
 
 
 def see(timetable: Timetable, schedule: Schedule) -> Seen:

@@ -19,6 +19,7 @@ def why(wanted: Wanted, job_id: str) -> None:
     story = read_story(wanted, job_id)
     job, told = story.job, story.why
     if wanted.as_json:
-        say_json({"id": job.id, "state": job.state, "cause": told.cause, "why": told.text, "remedy": told.remedy})
+        remedy = None if told.remedy is None else str(told.remedy)
+        say_json({"id": job.id, "state": job.state, "cause": told.cause, "why": told.text, "remedy": remedy})
     else:
         say(told.text)

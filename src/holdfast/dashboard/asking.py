@@ -7,6 +7,7 @@ import msgspec
 from msgspec import inspect
 
 from holdfast.dashboard.refusals import WrongRequestError
+from holdfast.phrases import Phrase
 
 Asked = TypeVar("Asked", bound=msgspec.Struct)
 
@@ -31,7 +32,7 @@ def asked_by_fields(kind: type[Asked], fields: Iterable[tuple[str, str]]) -> Ask
         if isinstance(meant, _SEVERAL):
             values.setdefault(name, []).append(text)
         elif name in values:
-            raise WrongRequestError(f"{name}: given more than once")
+            raise WrongRequestError(Phrase("refusal.given_twice", field=name))
         else:
             values[name] = read_json(text, name) if isinstance(meant, _AS_JSON) else _text(name, text, meant)
     return _convert(kind, values, strict=False)
@@ -59,18 +60,18 @@ def read_json(text: str | bytes, where: str) -> Any:
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise WrongRequestError(f"{where}: no JSON: {error}") from None
+        raise WrongRequestError(Phrase("refusal.no_json", field=where, error=str(error))) from None
     except RecursionError:
-        raise WrongRequestError(f"{where}: nested too deeply") from None
+        raise WrongRequestError(Phrase("refusal.deep", field=where)) from None
     if _is_too_deep(value):
-        raise WrongRequestError(f"{where}: nested more than {DEEPEST} levels deep")
+        raise WrongRequestError(Phrase("refusal.deeper", field=where, levels=DEEPEST))
     return value
 
 
 def _text(name: str, text: str, meant: inspect.Type | None) -> str:
     """Return a text that is to be read as another type: nothing is said by an empty one, and not by `null`."""
     if text.lower() == "null" and not isinstance(meant, inspect.StrType):
-        raise WrongRequestError(f"{name}: null is not among what it may be; leave it out")
+        raise WrongRequestError(Phrase("refusal.null", field=name))
     return text
 
 

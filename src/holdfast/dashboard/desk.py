@@ -14,6 +14,7 @@ from holdfast.dashboard.operation import Answer, Asked, Operation
 from holdfast.dashboard.refusals import NotAllowedError
 from holdfast.dashboard.shared import Shared
 from holdfast.errors import HoldfastError
+from holdfast.phrases import Phrase
 from holdfast.settings import Loaded, Settings
 from holdfast.store.backend import Backend
 from holdfast.store.errand import Errand, arun_errand
@@ -124,18 +125,23 @@ class Desk:
         await self._write_down(operation, asked, None)
         return answer
 
-    def note(self, *, before: str | None = None, after: str | None = None) -> None:
+    def note(self, *, before: Phrase | str | None = None, after: Phrase | str | None = None) -> None:
         """Say how it was before what is done now, and how it is after it: for those who ask who did it."""
-        self._before = self._before if before is None else before
-        self._after = self._after if after is None else after
+        self._before = self._before if before is None else str(before)
+        self._after = self._after if after is None else str(after)
 
     def _demand(self, operation: Operation[Asked, Answer]) -> None:
         if operation.changes and self.office.read_only:
-            raise NotAllowedError("this dashboard only shows: it was started read-only")
+            raise NotAllowedError(Phrase("refusal.read_only"))
         if not self.may(operation):
             raise NotAllowedError(
-                f"{operation.name} is for {_named(operation.role)}s,"
-                f" and {self.user.name} is a {_named(self.user.role)}"
+                Phrase(
+                    "refusal.role",
+                    operation=operation.name,
+                    needed=_named(operation.role),
+                    user=self.user.name,
+                    role=_named(self.user.role),
+                )
             )
 
     async def _write_down(self, operation: Operation[Asked, Answer], asked: Asked, error: str | None) -> None:
@@ -143,5 +149,5 @@ class Desk:
         await self.office.write_down(self.user.name, operation.name, asked=told(asked), **told_of)
 
 
-def _named(role: Role) -> str:
-    return role.name.lower()
+def _named(role: Role) -> Phrase:
+    return Phrase(f"role_name.{role.name.lower()}")

@@ -6,6 +6,7 @@ from itertools import islice, takewhile
 
 from holdfast.core.record import FIRES_KEPT, Decision, Fire, FireCause
 from holdfast.errors import ConfigurationError
+from holdfast.phrases import Phrase
 from holdfast.policy.problems import refuse_any
 from holdfast.schedule.deciding import Decided
 from holdfast.schedule.errands import TRIES, change_of, changed_by_others, find, store_now, write_change
@@ -73,7 +74,14 @@ def fill(verbs: Store, name: str, times: Sequence[datetime], *, again: bool) -> 
 def _backfilled(schedule: Schedule, times: Sequence[datetime], now: datetime) -> Decided:
     jobs = [schedule.plan.job.job(schedule.name, time, now) for time in times]
     fires = [
-        Fire(schedule.name, time, Decision.FIRED, FireCause.BACKFILL, job_id=job.id, note="backfilled")
+        Fire(
+            schedule.name,
+            time,
+            Decision.FIRED,
+            FireCause.BACKFILL,
+            job_id=job.id,
+            note=str(Phrase("fired.backfilled")),
+        )
         for time, job in zip(times, jobs, strict=True)
     ]
     return Decided(schedule.plan, schedule.due_at, tuple(fires), tuple(jobs))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import force_setattr
 
 from holdfast.errors import ConfigurationError
+from holdfast.phrases import Phrase
 from holdfast.schedule.days import WEEKDAYS, as_date, as_dates, as_weekdays, day_reason, is_on
 from holdfast.schedule.zones import check_zone, find_zone
 from holdfast.spelling import DeclaredStruct
@@ -56,15 +57,15 @@ class Calendar(DeclaredStruct, frozen=True, tag_field="exclude", tag="calendar")
                 f"leave one out, as in {_EXAMPLE}"
             )
 
-    def excluded(self, moment: datetime) -> str | None:
+    def excluded(self, moment: datetime) -> Phrase | None:
         """Return why a moment is excluded, in plain words, or None if it is not."""
         today = moment.astimezone(find_zone(self.tz)).date()
         for day, holiday in self.holidays:
             if is_on(day, today):
-                return f"{today.isoformat()} is a holiday: {holiday}"
+                return Phrase("excluded.holiday", date=today.isoformat(), holiday=holiday)
         for day in self.dates + self.weekdays:
             if is_on(day, today):
-                return f"{day_reason(day, today)} (calendar {self.name})"
+                return Phrase("excluded.calendar", reason=day_reason(day, today), calendar=self.name)
         return None
 
 

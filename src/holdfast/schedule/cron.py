@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 from msgspec.structs import force_setattr
 
 from holdfast.errors import ConfigurationError
+from holdfast.phrases import Phrase
 from holdfast.schedule.options import RuleOptions
 from holdfast.schedule.rule import Ground, Rule
 from holdfast.schedule.zones import (
@@ -77,18 +78,19 @@ class Cron(_Zoned, frozen=True, tag="cron"):
 
         check_expression(self.expression)
 
-    def note(self, planned: datetime, ground: Ground) -> str | None:
+    def note(self, planned: datetime, ground: Ground) -> Phrase | None:
         """Return what changed clocks have to do with a planned time, in plain words, if anything."""
         zone, face = self._zone(), self._face(ground)
         wall = wall_at(zone, planned)
         if first_instant(zone, wall) != last_instant(zone, wall):
-            only = " only" if face.names_times else ""
-            which = f"the first time{only}" if planned == first_instant(zone, wall) else "the second time"
-            return f"{_shown(wall)} comes twice that day, as clocks go back: it runs {which}"
+            which = "second"
+            if planned == first_instant(zone, wall):
+                which = "first_only" if face.names_times else "first"
+            return Phrase(f"clocks.twice_{which}", time=_shown(wall))
         skipped = wall_at(zone, planned - _MICROSECOND) + _MICROSECOND
         missed = next(face.walls_from(skipped), wall)
         if face.names_times and missed < wall:
-            return f"{_shown(missed)} does not come that day, as clocks go from {_shown(skipped)} to {_shown(wall)}"
+            return Phrase("clocks.skipped", time=_shown(missed), since=_shown(skipped), until=_shown(wall))
         return None
 
     def zones(self) -> frozenset[str]:

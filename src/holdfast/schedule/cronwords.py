@@ -1,4 +1,4 @@
-"""Cron expressions in plain English. Pure.
+"""Cron expressions in plain words. Pure.
 
 They are told by the numbers that they mean, however these are written: `0-59/15` and `0,15,30,45` are both every 15
 minutes. An `H` that is not drawn yet is a minute, an hour or a day "of its own".
@@ -6,7 +6,8 @@ minutes. An `H` that is not drawn yet is a minute, an hour or a day "of its own"
 
 from itertools import product
 
-from holdfast.schedule.days import MONTH_NAMES, WEEKDAY_NAMES
+from holdfast.phrases import Nth, Phrase, listed
+from holdfast.schedule.days import WEEKDAYS
 from holdfast.schedule.expression import (
     DAY,
     HASHED,
@@ -22,8 +23,7 @@ from holdfast.schedule.expression import (
     settled_fields,
     values_of,
 )
-from holdfast.schedule.spoken import each, joined, runs, spaced
-from holdfast.words import nth
+from holdfast.schedule.spoken import each, runs, spaced
 
 _MOST_TIMES = 6
 """So many times of the day are told one by one."""
@@ -36,7 +36,7 @@ _ORDINALS = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth", _LAST
 _WORKING_DAYS = [0, 1, 2, 3, 4]
 
 
-def describe_cron(expression: str, name: str | None) -> tuple[str, bool]:
+def describe_cron(expression: str, name: str | None) -> tuple[Phrase, bool]:
     """Return an expression in words, and whether these name times of the day, or days, and so depend on a zone.
 
     `name` is that of the schedule, from which `H` is drawn.
@@ -44,113 +44,149 @@ def describe_cron(expression: str, name: str | None) -> tuple[str, bool]:
     fields = fields_of(expression) if name is None else settled_fields(expression, name)
     hashed = any(map(is_hashed, fields[:DAY]))
     when, of_the_day = _hashed_times(fields) if hashed else _times(fields)
-    on = _days(fields)
-    if of_the_day and (on is None or on.startswith("in ")):
-        when = f"{when} every day"
-    return (when, of_the_day) if on is None else (f"{when} {on}", True)
+    months = None if _is_whole(MONTH, fields[MONTH]) else _months(fields[MONTH])
+    on = _days(fields, months)
+    if on is not None:
+        return Phrase("cron.on_days", when=when, on=on), True
+    if of_the_day:
+        when = Phrase("cron.every_day", when=when)
+    return (when, of_the_day) if months is None else (Phrase("cron.in_months", when=when, months=months), True)
 
 
-def _times(fields: list[str]) -> tuple[str, bool]:
+def _times(fields: list[str]) -> tuple[Phrase, bool]:
     """Return when within a day, and whether that names times of the day."""
     seconds, minutes, hours = (_numbers(place, fields[place]) for place in (SECOND, MINUTE, HOUR))
     if len(hours) * len(minutes) * len(seconds) <= _MOST_TIMES:
-        return f"at {joined(_clock(*time) for time in product(hours, minutes, seconds))}", True
+        return Phrase("cron.at", times=listed(_clock(*time) for time in product(hours, minutes, seconds))), True
     whole_hours = len(hours) == len(RANGES[HOUR])
     if seconds == [0]:
         return (_each_hour(minutes), False) if whole_hours else (_some_hours(minutes, hours), True)
     if whole_hours and len(minutes) == len(RANGES[MINUTE]):
         return _each_minute(seconds), False
-    return f"at {_named(SECOND, seconds)} of {_named(MINUTE, minutes)} of {_named(HOUR, hours)}", not whole_hours
+    return _second_of(_named(SECOND, seconds), _named(MINUTE, minutes), _named(HOUR, hours)), not whole_hours
 
 
-def _each_minute(seconds: list[int]) -> str:
-    return _spread(SECOND, seconds) or f"every minute at {_named(SECOND, seconds)}"
+def _each_minute(seconds: list[int]) -> Phrase:
+    return _spread(SECOND, seconds) or Phrase("cron.each_minute_at", seconds=_named(SECOND, seconds))
 
 
-def _each_hour(minutes: list[int]) -> str:
+def _each_hour(minutes: list[int]) -> Phrase:
     if minutes == [0]:
-        return "every hour"
-    return _spread(MINUTE, minutes) or f"every hour at {_named(MINUTE, minutes)}"
+        return each(1, "hour")
+    return _spread(MINUTE, minutes) or Phrase("cron.each_hour_at", minutes=_named(MINUTE, minutes))
 
 
-def _some_hours(minutes: list[int], hours: list[int]) -> str:
+def _some_hours(minutes: list[int], hours: list[int]) -> Phrase:
     first, last = _clock(hours[0], minutes[0]), _clock(hours[-1], minutes[-1])
     of_minutes, of_hours = spaced(minutes, RANGES[MINUTE]), spaced(hours, RANGES[HOUR])
     if of_minutes is not None and hours == list(range(hours[0], hours[-1] + 1)):
-        return f"{each(of_minutes, 'minute') if len(minutes) > 1 else 'every hour'} from {first} to {last}"
+        often = each(of_minutes, "minute") if len(minutes) > 1 else each(1, "hour")
+        return Phrase("cron.from_to", each=often, first=first, last=last)
     if of_hours is not None and len(minutes) == 1:
-        return f"{each(of_hours, 'hour')} from {first}"
-    return f"at {_named(MINUTE, minutes)} of {_named(HOUR, hours)}"
+        return Phrase("cron.from", each=each(of_hours, "hour"), first=first)
+    return _minute_of(_named(MINUTE, minutes), _named(HOUR, hours))
 
 
-def _hashed_times(fields: list[str]) -> tuple[str, bool]:
+def _hashed_times(fields: list[str]) -> tuple[Phrase, bool]:
     """Likewise, where there is an `H` that is not drawn yet."""
     second, minute, hour = fields[:DAY]
     hashed = HASHED.fullmatch(minute)
     if second == "0" and hour == "*":
         if hashed is not None and hashed["low"] is None and hashed["step"] and not 60 % int(hashed["step"]):
-            return f"{each(int(hashed['step']), 'minute')} from a minute of its own", False
-        return f"every hour at {_said(MINUTE, minute)}", False
+            return Phrase("cron.from_own_minute", each=each(int(hashed["step"]), "minute")), False
+        return Phrase("cron.each_hour_at", minutes=_said(MINUTE, minute)), False
     if (second, minute, hour) == ("0", "H", "H"):
-        return "at a time of its own", True
+        return Phrase("cron.at_own_time"), True
     if second == "0" and hashed is not None and not hashed["step"] and hour.isdecimal():
         among = hash_range(MINUTE, hashed)
-        return f"at a minute of its own from {_clock(int(hour), among[0])} to {_clock(int(hour), among[-1])}", True
-    within = f"{_said(MINUTE, minute)} of {_said(HOUR, hour)}"
-    return f"at {within}" if second == "0" else f"at {_said(SECOND, second)} of {within}", hour != "*"
+        first, last = _clock(int(hour), among[0]), _clock(int(hour), among[-1])
+        return Phrase("cron.at_own_minute", first=first, last=last), True
+    minutes, hours = _said(MINUTE, minute), _said(HOUR, hour)
+    told = _minute_of(minutes, hours) if second == "0" else _second_of(_said(SECOND, second), minutes, hours)
+    return told, hour != "*"
 
 
-def _days(fields: list[str]) -> str | None:
-    """Return on which days, or None for every day."""
-    day, month, weekday = fields[DAY:]
-    in_months = None if _is_whole(MONTH, month) else _months(month)
-    of_months = in_months or "the month"
-    on_dates = None if _is_whole(DAY, day) else f"on {_dates(day)} of {of_months}"
-    on_weekdays = None if _is_whole(WEEKDAY, weekday) else _weekdays(weekday, of_months)
-    if on_dates is None and on_weekdays is None:
-        return None if in_months is None else f"in {in_months}"
-    if on_dates is None or on_weekdays is None:
-        plain = on_dates is None and in_months is not None and f"of {of_months}" not in str(on_weekdays)
-        return f"{on_weekdays} in {in_months}" if plain else on_dates or on_weekdays
+def _minute_of(minutes: Phrase, hours: Phrase) -> Phrase:
+    return Phrase("cron.minute_of", minutes=minutes, hours=hours)
+
+
+def _second_of(seconds: Phrase, minutes: Phrase, hours: Phrase) -> Phrase:
+    return Phrase("cron.second_of", seconds=seconds, minutes=minutes, hours=hours)
+
+
+def _days(fields: list[str], months: Phrase | None) -> Phrase | None:
+    """Return on which days of these months, or None for every day."""
+    day, _, weekday = fields[DAY:]
+    of_months = months or Phrase("cron.the_month")
+    dates = None if _is_whole(DAY, day) else Phrase("cron.on_dates", dates=_dates(day), months=of_months)
+    if _is_whole(WEEKDAY, weekday):
+        return dates
+    weekdays, names_months = _weekdays(weekday, of_months)
+    if dates is None:
+        plain = months is not None and not names_months
+        return Phrase("cron.weekdays_in_months", weekdays=weekdays, months=months) if plain else weekdays
     both = day.startswith("*") or weekday.startswith("*")
-    return f"{on_dates}, but only {on_weekdays}" if both else f"{on_dates} or {on_weekdays}"
+    return Phrase("cron.days_both" if both else "cron.days_either", dates=dates, weekdays=weekdays)
 
 
-def _dates(field: str) -> str:
+def _dates(field: str) -> Phrase:
     if is_hashed(field):
         return _said(DAY, field)
     values = _numbers(DAY, field)
     days = [day for day in values if day > 0]
-    specials = ((_LAST, "the last day"), (_LAST_WEEKDAY, "the last weekday"))
     if step := _even_step(days):
-        told = [f"every {nth(step)} day from the {nth(days[0])} to the {nth(days[-1])}"]
+        told = [Phrase("cron.every_nth_date", nth=Nth(step), first=Nth(days[0]), last=Nth(days[-1]))]
     else:
-        told = [f"the {run}" for run in runs(days, nth)]
-    return joined(told + [words for value, words in specials if value in values])
+        told = [
+            Phrase("cron.date", date=Nth(first))
+            if first == last
+            else Phrase("cron.dates", first=Nth(first), last=Nth(last))
+            for first, last in runs(days)
+        ]
+    specials = ((_LAST, Phrase("cron.last_day")), (_LAST_WEEKDAY, Phrase("cron.last_working_day")))
+    return listed(told + [phrase for value, phrase in specials if value in values])
 
 
-def _weekdays(field: str, of_months: str) -> str:
+def _weekdays(field: str, of_months: Phrase) -> tuple[Phrase, bool]:
+    """Return on which weekdays, and whether that says of which months."""
     if is_hashed(field):
-        return f"on {_said(WEEKDAY, field)}"
+        return Phrase("cron.on_own_weekday", weekday=_said(WEEKDAY, field)), False
     values = values_of(WEEKDAY, field)
     days = sorted({(value - 1) % 7 for value in values if isinstance(value, int)})
     told = []
     if days == _WORKING_DAYS:
-        told = ["on weekdays"]
+        told = [Phrase("cron.on_working_days")]
     elif days:
-        told = [f"on {joined(runs(days, lambda day: f'{WEEKDAY_NAMES[day]}s'))}"]
+        names = tuple(f"weekdays.{day}" for day in WEEKDAYS)
+        told = [Phrase("cron.on_weekdays", days=listed(_run(names, *row) for row in runs(days)))]
     counted = sorted(((value[0] - 1) % 7, value[1]) for value in values if isinstance(value, tuple))
-    told += [f"on the {_ORDINALS[which]} {WEEKDAY_NAMES[day]} of {of_months}" for day, which in counted]
-    return joined(told)
+    told += [
+        Phrase(
+            "cron.on_nth_weekday",
+            which=Phrase(f"ordinal.{_ORDINALS[which]}"),
+            day=Phrase(f"weekday.{WEEKDAYS[day]}"),
+            months=of_months,
+        )
+        for day, which in counted
+    ]
+    return listed(told), bool(counted)
 
 
-def _months(field: str) -> str:
+def _months(field: str) -> Phrase:
     if is_hashed(field):
         return _said(MONTH, field)
-    return joined(runs(_numbers(MONTH, field), lambda month: MONTH_NAMES[month - 1]))
+    names = tuple(f"month.{month}" for month in range(13))
+    return listed(_run(names, *row) for row in runs(_numbers(MONTH, field)))
 
 
-def _said(place: int, field: str) -> str:
+def _run(names: tuple[str, ...], first: int, last: int) -> Phrase:
+    """Return one thing by its name, or those from one to another."""
+    if first == last:
+        return Phrase(names[first])
+    return Phrase("cron.named_run", first=Phrase(names[first]), last=Phrase(names[last]))
+
+
+def _said(place: int, field: str) -> Phrase:
     """Return the numbers of a field in words, where some of them may not be drawn yet."""
     if not is_hashed(field):
         return _named(place, _numbers(place, field))
@@ -161,20 +197,23 @@ def _said(place: int, field: str) -> str:
             told.append(_named(place, _numbers(place, term)))
             continue
         among = hash_range(place, hashed)
-        article = "an" if _NOUNS[place] == "hour" else "a"
-        own = f"{article} {_NOUNS[place]} of its own"
-        own += f" from {among[0]} to {among[-1]}" if hashed["low"] else ""
-        told.append(f"every {nth(int(hashed['step']))} {_NOUNS[place]} from {own}" if hashed["step"] else own)
-    return joined(told)
+        own = Phrase(f"cron.own.{_NOUNS[place]}")
+        if hashed["low"]:
+            own = Phrase("cron.own_from_to", own=own, first=among[0], last=among[-1])
+        step = hashed["step"]
+        told.append(Phrase(f"cron.nth_from.{_NOUNS[place]}", nth=Nth(int(step)), own=own) if step else own)
+    return listed(told)
 
 
-def _named(place: int, numbers: list[int]) -> str:
+def _named(place: int, numbers: list[int]) -> Phrase:
     """Return numbers with their noun: `every minute`, `minute 5`, `minutes 5, 7 and 10 to 20`."""
+    noun = _NOUNS[place]
     if len(numbers) == len(RANGES[place]):
-        return f"every {_NOUNS[place]}"
+        return each(1, noun)
     if step := _even_step(numbers):
-        return f"every {nth(step)} {_NOUNS[place]} from {numbers[0]} to {numbers[-1]}"
-    return f"{_NOUNS[place]}{'s' if len(numbers) > 1 else ''} {joined(runs(numbers))}"
+        return Phrase(f"cron.every_nth.{noun}", nth=Nth(step), first=numbers[0], last=numbers[-1])
+    rows = [first if first == last else Phrase("list.run", first=first, last=last) for first, last in runs(numbers)]
+    return Phrase(f"cron.numbers.{noun}", n=len(numbers), numbers=listed(rows))
 
 
 def _even_step(numbers: list[int]) -> int | None:
@@ -183,13 +222,13 @@ def _even_step(numbers: list[int]) -> int | None:
     return step if step > 1 and numbers == list(range(numbers[0], numbers[-1] + 1, step)) else None
 
 
-def _spread(place: int, numbers: list[int]) -> str | None:
+def _spread(place: int, numbers: list[int]) -> Phrase | None:
     """Return numbers that go round evenly in words: `every 15 minutes from minute 7`."""
     step = spaced(numbers, RANGES[place])
     if step is None or len(numbers) == 1:
         return None
-    told = each(step, _NOUNS[place])
-    return f"{told} from {_NOUNS[place]} {numbers[0]}" if numbers[0] else told
+    often = each(step, _NOUNS[place])
+    return Phrase(f"cron.spread_from.{_NOUNS[place]}", each=often, first=numbers[0]) if numbers[0] else often
 
 
 def _numbers(place: int, field: str) -> list[int]:

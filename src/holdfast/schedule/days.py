@@ -6,6 +6,7 @@ from datetime import date, datetime
 from typing import Any
 
 from holdfast.errors import ConfigurationError
+from holdfast.phrases import Phrase
 
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 WEEKDAY_NAMES = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -83,9 +84,9 @@ def dates_of(day: str, years: Iterable[int]) -> list[date]:
     return [found for year in years if (found := _in_year(year, day)) is not None]
 
 
-def day_reason(day: str, today: date) -> str:
+def day_reason(day: str, today: date) -> Phrase:
     """Return why a day that is on excludes a time, in words."""
-    return WEEKDAY_NAMES[today.weekday()] if day in WEEKDAYS else f"{today.isoformat()} is excluded"
+    return Phrase(f"weekday.{day}") if day in WEEKDAYS else Phrase("excluded.date", date=today.isoformat())
 
 
 def _in_year(year: int, day: str) -> date | None:

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from holdfast.core.job import NewJob
 from holdfast.core.record import Decision, Fire, FireCause
 from holdfast.core.states import FINAL, WAITING, State
+from holdfast.phrases import Phrase
 from holdfast.schedule.plan import Plan, Run, Schedule
 from holdfast.schedule.rules import Misfire, Overlap
 
@@ -66,7 +67,8 @@ def decide(
         return Decided(judgement.plan, None)
     died = judgement.see_runs()
     if died is not None and judgement.plan.rule.pause_on_failure:
-        why = f"job {died.job_id} of {died.planned.isoformat(timespec='seconds')} is dead"
+        died_at = died.planned.isoformat(timespec="seconds")
+        why = str(Phrase("fired.job_dead", job=died.job_id, planned=died_at))
         return pause(schedule, now, why, states)
     judgement.serve_waiting()
     upcoming = judgement.go_through_times()
@@ -77,12 +79,14 @@ def decide(
 def pause(schedule: Schedule, now: datetime, why: str | None, states: Mapping[str, State]) -> Decided:
     """Stop a schedule: what was fired ahead of its time is taken back, or asked back where a worker has it."""
     plan = replace(schedule.plan, paused_at=now, paused_why=why)
-    return _stopped(schedule, plan, now, states, "the schedule was paused" if why is None else f"paused: {why}")
+    told = Phrase("fired.paused") if why is None else Phrase("fired.paused_because", why=why)
+    return _stopped(schedule, plan, now, states, str(told))
 
 
 def retire(schedule: Schedule, now: datetime, states: Mapping[str, State]) -> Decided:
     """Stop a schedule that is declared no more."""
-    return _stopped(schedule, replace(schedule.plan, retired_at=now), now, states, "the schedule was retired")
+    plan = replace(schedule.plan, retired_at=now)
+    return _stopped(schedule, plan, now, states, str(Phrase("fired.retired")))
 
 
 def replan(schedule: Schedule, plan: Plan, now: datetime, ahead: timedelta, states: Mapping[str, State]) -> Decided:
@@ -90,7 +94,7 @@ def replan(schedule: Schedule, plan: Plan, now: datetime, ahead: timedelta, stat
 
     Where runs may overlap, times before and between such fires are decided now; else they go with them.
     """
-    why = "the schedule was changed"
+    why = str(Phrase("fired.changed"))
     withdrawn = [run for run in _ahead(plan, now, states) if states[run.job_id] in WAITING]
     standing = tuple(run for run in plan.runs if run not in withdrawn)
     taken = frozenset(run.planned for run in standing if run.planned > now)
@@ -177,7 +181,7 @@ class _Judgement:
         """Fire what has waited for a run that is over by now."""
         if self.waiting and not self.runs:
             planned = self.waiting.pop(0)
-            self.fire(planned, Decision.FIRED, self.now, "it waited for the run before it")
+            self.fire(planned, Decision.FIRED, self.now, Phrase("fired.waited"))
 
     def cancel_running(self) -> None:
         """Cancel what a newer one waits for. A run that began with this look is cancelled by the next one."""
@@ -234,7 +238,7 @@ class _Judgement:
         first, span, latest = found[0], timedelta(seconds=1), list[datetime]()
         while len(found := after(until - span)) <= COUNTED:
             latest, span = found, span * 2
-        self.note_unfired(first, Decision.MISSED, "nobody was there for so long that only the latest are counted")
+        self.note_unfired(first, Decision.MISSED, Phrase("fired.too_many"))
         return latest
 
     def times(self) -> Iterator[datetime]:
@@ -247,18 +251,18 @@ class _Judgement:
             return
         rule = self.plan.rule
         chosen: list[datetime] = []
-        why = "nobody was there, and missed fires are skipped"
+        why = Phrase("fired.skipped")
         if rule.misfire is Misfire.ONCE:
             chosen = missed[-1:]
-            why = f"nobody was there; caught up once, by that of {missed[-1].isoformat(timespec='seconds')}"
+            why = Phrase("fired.caught_up_once", planned=missed[-1].isoformat(timespec="seconds"))
         elif rule.misfire is Misfire.ALL:
             window = None if rule.catch_up_window is None else timedelta(seconds=rule.catch_up_window)
             chosen = [time for time in missed if window is None or time >= self.now - window][
                 -rule.catch_up_limit :
             ]
-            why = f"nobody was there, and only the last {rule.catch_up_limit} are caught up"
+            why = Phrase("fired.caught_up_last", limit=rule.catch_up_limit)
             if window is not None:
-                why += f", of the last {window}"
+                why = Phrase("fired.caught_up_within", limit=rule.catch_up_limit, window=str(window))
         for time in missed[: len(missed) - len(chosen)]:
             self.note_unfired(time, Decision.MISSED, why)
         for time in chosen:
@@ -276,49 +280,57 @@ class _Judgement:
         if overlap is Overlap.ALLOW or not (self.runs or self.waiting):
             run_at = self.plan.rule.run_at(planned, self.schedule.ground)
             late = decision is Decision.CAUGHT_UP
-            self.fire(
-                planned, decision, max(run_at, self.now) if late else run_at, "it was missed" if late else None
-            )
+            why = Phrase("fired.missed") if late else None
+            self.fire(planned, decision, max(run_at, self.now) if late else run_at, why)
             return
         if overlap is Overlap.SKIP:
-            self.note_unfired(planned, Decision.OVERLAPPED, f"a run before it was not over{self.in_the_way()}")
+            self.note_unfired(planned, Decision.OVERLAPPED, self.in_the_way("fired.was_not_over"))
             return
         if overlap is Overlap.CANCEL_RUNNING:
             self.give_up_waiting()
         most = MOST_WAITING if overlap is Overlap.QUEUE_ALL else 1
         if len(self.waiting) >= most:
-            note = "one waits already" if most == 1 else f"{most} wait already"
-            self.note_unfired(
-                planned, Decision.OVERLAPPED, f"a run before it was not over{self.in_the_way()}, and {note}"
+            says = self.in_the_way("fired.was_not_over")
+            note = (
+                Phrase("fired.one_waits", says=says)
+                if most == 1
+                else Phrase("fired.many_wait", says=says, count=most)
             )
+            self.note_unfired(planned, Decision.OVERLAPPED, note)
             return
         self.waiting.append(planned)
-        note = f"a run before it is not over{self.in_the_way()}"
-        self.fires.append(Fire(self.schedule.name, planned, Decision.QUEUED, note=note))
+        queued = str(self.in_the_way("fired.is_not_over"))
+        self.fires.append(Fire(self.schedule.name, planned, Decision.QUEUED, note=queued))
 
-    def in_the_way(self) -> str:
-        """Return which runs are not over, and how they stand; those that began with this look have no state yet."""
+    def in_the_way(self, code: str) -> Phrase:
+        """Say so with which runs are not over, and how they stand; those of this look have no state yet."""
+        says = Phrase(code)
         if not self.runs:
-            return ""
+            return says
         first, *others = self.runs
-        more = f" and {len(others)} more" if others else ""
-        return f" (job {first.job_id}, {self.states.get(first.job_id, 'just fired')}{more})"
+        state = self.states.get(first.job_id)
+        how = {"job": first.job_id, "state": Phrase("fired.just_fired" if state is None else f"state.{state}")}
+        if others:
+            return Phrase("fired.in_the_way_more", says=says, more=len(others), **how)
+        return Phrase("fired.in_the_way", says=says, **how)
 
     def give_up_waiting(self) -> None:
         """Let none wait: a newer one takes their place."""
         for planned in self.waiting:
-            self.note_unfired(planned, Decision.OVERLAPPED, "a newer one took its place")
+            self.note_unfired(planned, Decision.OVERLAPPED, Phrase("fired.replaced"))
         self.waiting.clear()
 
-    def fire(self, planned: datetime, decision: Decision, run_at: datetime, note: str | None) -> None:
+    def fire(self, planned: datetime, decision: Decision, run_at: datetime, why: Phrase | None) -> None:
         """Enqueue the job of a planned time."""
         job = self.plan.job.job(self.schedule.name, planned, run_at)
         self.jobs.append(job)
         self.runs.append(Run(job.id, planned))
+        note = None if why is None else str(why)
         self.fires.append(Fire(self.schedule.name, planned, decision, job_id=job.id, note=note))
 
-    def note_unfired(self, planned: datetime, decision: Decision, note: str) -> None:
+    def note_unfired(self, planned: datetime, decision: Decision, reason: Phrase) -> None:
         """Write down that a time was not fired, and why; many in a row of one kind are one entry."""
+        note = str(reason)
         last = self.fires[-1] if self.fires else None
         if last is not None and last.decision is decision and last.note == note and last.cause is FireCause.RULE:
             self.fires[-1] = replace(last, count=last.count + 1, until=planned)

@@ -16,6 +16,7 @@ from holdfast.errors import (
     ScheduleNotFoundError,
     StoreError,
 )
+from holdfast.phrases import Phrase
 from holdfast.schedule.deciding import Decided, decide
 from holdfast.schedule.plan import Plan, Schedule, Template, encode_plan, read_schedule
 from holdfast.schedule.rules import AnyRule
@@ -44,8 +45,9 @@ def find(verbs: Store, name: str) -> Verbs[Schedule]:
         return read_schedule(records[0])
     others: tuple[Record, ...] = yield verbs.records(Kind.SCHEDULE)
     meant = nearest(str(name), [other.name for other in others])
-    hint = "`holdfast schedules list` shows those that there are" if meant is None else f"did you mean {meant!r}?"
-    raise ScheduleNotFoundError(f"there is no schedule {name!r}; {hint}")
+    if meant is None:
+        raise ScheduleNotFoundError(Phrase("refusal.no_schedule", schedule=repr(name)))
+    raise ScheduleNotFoundError(Phrase("refusal.no_schedule_but", schedule=repr(name), meant=repr(meant)))
 
 
 @errand

@@ -12,6 +12,7 @@ from holdfast.core.provenance import PLANNED_KEY, SCHEDULE_KEY
 from holdfast.core.record import Kind, Record
 from holdfast.errors import ConfigurationError, ScheduleUnreadableError
 from holdfast.ids import new_job_id
+from holdfast.phrases import Phrase
 from holdfast.schedule.rules import AnyRule, Ground
 
 
@@ -115,8 +116,7 @@ def read_schedule(record: Record) -> Schedule:
         plan = _DECODER.decode(record.body)
     except (msgspec.MsgspecError, ConfigurationError, UnicodeDecodeError) as error:  # such as a zone not known here
         raise ScheduleUnreadableError(
-            f"schedule {record.name!r} cannot be read: a newer Holdfast may have written it, or this machine"
-            f" lacks what it needs: {error}"
+            Phrase("unreadable.schedule", schedule=repr(record.name), error=str(error))
         ) from error
     return Schedule(record.name, record.version, plan, record.due_at, record.token)
 

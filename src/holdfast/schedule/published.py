@@ -45,7 +45,11 @@ def window_changes(app: str, declared: Sequence[ClosedHours], records: Iterable[
             version, after = (0, None) if record is None else (record.version, record.token)
             change = Change(Kind.WINDOW, name, version, str(uuid4()), body, after=after)
             about, _, rest = name.partition(":")
-            words = "none any more" if hours is None else "; ".join(map(describe_window, hours.windows))
+            words = (
+                "none any more"
+                if hours is None
+                else "; ".join(str(describe_window(window)) for window in hours.windows)
+            )
             changes.append(WindowChange(what, about, rest.partition("@")[0], words, change))
     return changes
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 from msgspec.structs import force_setattr
 
+from holdfast.phrases import Phrase
 from holdfast.policy.problems import refuse_any
 from holdfast.policy.reading import as_seconds, as_word, is_finite, is_int
 from holdfast.schedule.calendar import Calendar
@@ -85,7 +86,7 @@ class Rule(DeclaredStruct, frozen=True, kw_only=True, tag_field="rule"):
         end = self.end
         return times if end is None else takewhile(lambda time: time <= end, times)
 
-    def excluded(self, moment: datetime) -> str | None:
+    def excluded(self, moment: datetime) -> Phrase | None:
         """Return why a time is excluded, in plain words, or None if it is not."""
         reasons = (self._reason(exclusion, moment) for exclusion in self.exclude)
         return next((reason for reason in reasons if reason is not None), None)
@@ -96,7 +97,7 @@ class Rule(DeclaredStruct, frozen=True, kw_only=True, tag_field="rule"):
         own = share(most, "jitter", ground.name, planned.astimezone(UTC).isoformat()) if most else 0
         return planned + own * _MICROSECOND
 
-    def note(self, planned: datetime, ground: Ground) -> str | None:  # noqa: ARG002 - most have nothing to say
+    def note(self, planned: datetime, ground: Ground) -> Phrase | None:  # noqa: ARG002 - most have nothing to say
         """Return what changed clocks have to do with a planned time, in plain words, if anything."""
         return None
 
@@ -123,7 +124,7 @@ class Rule(DeclaredStruct, frozen=True, kw_only=True, tag_field="rule"):
         """Return the zone in which it reads weekdays and dates."""
         return find_zone(min(self.zones(), default="UTC"))
 
-    def _reason(self, exclusion: Window | Calendar | str, moment: datetime) -> str | None:
+    def _reason(self, exclusion: Window | Calendar | str, moment: datetime) -> Phrase | None:
         if not isinstance(exclusion, str):
             return exclusion.excluded(moment)
         today = moment.astimezone(self._zone()).date()

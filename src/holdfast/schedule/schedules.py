@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from holdfast.core.record import Change, Decision, Fire, FireCause, Kind
 from holdfast.core.states import FINAL, State
 from holdfast.errors import ArgumentsError, ConfigurationError, ScheduleUnreadableError
+from holdfast.phrases import Phrase
 from holdfast.policy.problems import name_problems, refuse_any, routing_problems
 from holdfast.schedule.backfilling import AT_ONCE, fill, times_to_fill
 from holdfast.schedule.deciding import Decided, decide, pause, remembered, replan, unfinished
@@ -144,7 +145,9 @@ class Schedules:
             heeded = FINAL - {State.DEAD} if plan.rule.pause_on_failure else FINAL
             known = [run for run in plan.runs if states.get(run.job_id, State.COMPLETED) not in heeded]
             new = plan.job.job(name, now, now)
-            fire = Fire(name, now, Decision.FIRED, FireCause.TRIGGER, job_id=new.id, note="triggered by hand")
+            fire = Fire(
+                name, now, Decision.FIRED, FireCause.TRIGGER, job_id=new.id, note=str(Phrase("fired.by_hand"))
+            )
             runs = (*remembered(known, now), Run(new.id, now))
             return Decided(replace(plan, runs=runs), schedule.due_at, (fire,), (new,))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 from msgspec.structs import fields, force_setattr
 
 from holdfast.errors import ConfigurationError
+from holdfast.phrases import Phrase
 from holdfast.schedule.at import At
 from holdfast.schedule.cron import Cron
 from holdfast.schedule.days import several
@@ -48,7 +49,7 @@ class AnyOf(Rule, frozen=True, tag="any", metaclass=DeclaredOfMany):
                 'as in exclude=Calendar("office", weekdays=("sat", "sun"), tz="Asia/Taipei")'
             )
 
-    def note(self, planned: datetime, ground: Ground) -> str | None:
+    def note(self, planned: datetime, ground: Ground) -> Phrase | None:
         """Return what changed clocks have to do with a planned time, in plain words, if anything."""
         before = planned - timedelta(microseconds=1)
         theirs = (rule for rule in self.rules if next(rule.times_after(before, ground), None) == planned)

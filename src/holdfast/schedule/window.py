@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import force_setattr
 
 from holdfast.errors import ConfigurationError
+from holdfast.phrases import Phrase
 from holdfast.policy.problems import MAX_DELAY
 from holdfast.policy.reading import Seconds, as_seconds, is_finite, is_int
 from holdfast.schedule.days import ALL_KINDS_OF_YEARS, WEEKDAYS, as_dates, as_weekdays, dates_of, is_on, several
@@ -103,12 +104,13 @@ class Window(DeclaredStruct, frozen=True, tag_field="exclude", tag="window"):
                 last = span[1]
         return None
 
-    def excluded(self, moment: datetime) -> str | None:
+    def excluded(self, moment: datetime) -> Phrase | None:
         """Return why a moment is excluded, in plain words, or None if it is not."""
         if self.span_at(moment) is None:
             return None
-        said = f"inside the window {self}"
-        return said if self.reason is None else f"{said}: {self.reason}"
+        if self.reason is None:
+            return Phrase("excluded.window", window=str(self))
+        return Phrase("excluded.window_because", window=str(self), reason=self.reason)
 
     def __str__(self) -> str:
         return f"{self.start}–{self.end} {self.tz}"

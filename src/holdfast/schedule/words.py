@@ -2,16 +2,17 @@
 
 from collections.abc import Collection, Iterator
 from datetime import datetime
+from functools import reduce
 from itertools import islice
 
 import msgspec
 
+from holdfast.phrases import Phrase, listed
 from holdfast.schedule.calendar import Calendar
-from holdfast.schedule.days import MONTH_NAMES, WEEKDAY_NAMES, WEEKDAYS
+from holdfast.schedule.days import WEEKDAYS
 from holdfast.schedule.rules import AnyOf, At, Cron, Every, Ground, Rule
-from holdfast.schedule.spoken import every_span, joined, moment_words, span_words
+from holdfast.schedule.spoken import every_span, span_phrase
 from holdfast.schedule.window import Window
-from holdfast.words import counted
 
 _A_DAY = 86400
 _FEW = 3
@@ -23,8 +24,8 @@ class Upcoming(msgspec.Struct, frozen=True):
 
     planned: datetime
     run_at: datetime
-    excluded: str | None = None
-    note: str | None = None
+    excluded: Phrase | None = None
+    note: Phrase | None = None
 
 
 def upcoming(rule: Rule, ground: Ground, after: datetime, count: int) -> tuple[Upcoming, ...]:
@@ -35,73 +36,81 @@ def upcoming(rule: Rule, ground: Ground, after: datetime, count: int) -> tuple[U
     )
 
 
-def describe(rule: Rule, ground: Ground | None = None) -> str:
+def describe(rule: Rule, ground: Ground | None = None) -> Phrase:
     """Return what a rule means, in plain words; what an `H` in it stands for is known where there is a ground."""
-    return ", ".join([_times(rule, ground), *_limits(rule)])
+    return reduce(
+        lambda heads, tail: Phrase("rule.and", heads=heads, tail=tail), _limits(rule), _times(rule, ground)
+    )
 
 
-def _times(rule: Rule, ground: Ground | None) -> str:
+def _times(rule: Rule, ground: Ground | None) -> Phrase:
     match rule:
         case Cron():
             return _cron(rule, ground)
-        case Every(interval=interval, anchored=anchored):
-            told = every_span(interval)
-            since = "midnight" if _A_DAY % interval == 0 else "1970-01-01 00:00"
-            return f"{told}, counted from {since} UTC" if anchored else told
+        case Every(interval=interval, anchored=True):
+            code = "rule.since_midnight" if _A_DAY % interval == 0 else "rule.since_1970"
+            return Phrase(code, each=every_span(interval))
+        case Every(interval=interval):
+            return every_span(interval)
         case At(moments=moments) if len(moments) > _FEW:
-            return f"at {len(moments)} moments from {moment_words(moments[0])} to {moment_words(moments[-1])}"
+            return Phrase("rule.moments", count=len(moments), first=moments[0], last=moments[-1])
         case At(moments=moments):
-            return f"once at {joined(map(moment_words, moments))}"
+            return Phrase("rule.once", moments=listed(Phrase("list.one", it=each) for each in moments))
         case AnyOf(rules=rules):
-            return "; or ".join(describe(each, ground) for each in rules)
+            told = (describe(each, ground) for each in rules)
+            return reduce(lambda heads, tail: Phrase("rule.or", heads=heads, tail=tail), told)
     raise NotImplementedError
 
 
-def _cron(rule: Cron, ground: Ground | None) -> str:
+def _cron(rule: Cron, ground: Ground | None) -> Phrase:
     from holdfast.schedule.cronwords import describe_cron  # noqa: PLC0415 - for those who have one
 
     told, by_the_clock = describe_cron(rule.expression, None if ground is None else ground.name)
     if not by_the_clock:
         return told
-    return f"{told}, UTC" if rule.tz == "UTC" else f"{told}, {rule.tz} time"
+    return Phrase("rule.utc", times=told) if rule.tz == "UTC" else Phrase("rule.zone", times=told, zone=rule.tz)
 
 
-def _limits(rule: Rule) -> Iterator[str]:
+def _limits(rule: Rule) -> Iterator[Phrase]:
     if rule.start is not None:
-        yield f"from {moment_words(rule.start)}"
+        yield Phrase("rule.from", moment=rule.start)
     if rule.end is not None:
-        yield f"until {moment_words(rule.end)}"
+        yield Phrase("rule.until", moment=rule.end)
     if rule.exclude:
-        yield f"excluding {joined(_exclusions(rule))}"
+        yield Phrase("rule.excluding", what=listed(_exclusions(rule)))
     if rule.jitter:
-        yield f"put off by up to {span_words(rule.jitter)}"
+        yield Phrase("rule.put_off", span=span_phrase(rule.jitter))
 
 
-def _exclusions(rule: Rule) -> Iterator[str]:
+def _exclusions(rule: Rule) -> Iterator[Phrase]:
     days = [each for each in rule.exclude if isinstance(each, str)]
     weekdays = _weekdays(days)
     yield from weekdays
     dates = len(days) - len(weekdays)
     if dates:
-        yield counted(dates, "date")
+        yield Phrase("rule.dates", n=dates)
     for each in rule.exclude:
         if isinstance(each, Calendar):
-            yield f"the days of the calendar {each.name}"
+            yield Phrase("rule.calendar", calendar=each.name)
         elif isinstance(each, Window):
             yield describe_window(each, with_zone=rule.zones() != {each.tz})
 
 
-def describe_window(window: Window, *, with_zone: bool = True) -> str:
+def describe_window(window: Window, *, with_zone: bool = True) -> Phrase:
     """Return when a window is on, in plain words."""
-    told = f"{window.start}–{window.end}{f' {window.tz}' if with_zone else ''}"
+    told = Phrase("window.span", start=window.start, end=window.end)
+    if with_zone:
+        told = Phrase("window.zoned", window=told, zone=window.tz)
     if window.days is not None:
-        told += f" on {joined(_weekdays(window.days))}"
+        told = Phrase("window.on_days", window=told, days=listed(_weekdays(window.days)))
     if window.months is not None:
-        told += f" in {joined(MONTH_NAMES[month - 1] for month in window.months)}"
+        told = Phrase(
+            "window.in_months", window=told, months=listed(Phrase(f"month.{each}") for each in window.months)
+        )
     if window.dates is not None:
-        told += f" on {counted(len(window.dates), 'date')}"
+        told = Phrase("window.on_dates", window=told, n=len(window.dates))
     return told
 
 
-def _weekdays(days: Collection[str]) -> list[str]:
-    return [f"{name}s" for name, short in zip(WEEKDAY_NAMES, WEEKDAYS, strict=True) if short in days]
+def _weekdays(days: Collection[str]) -> list[Phrase]:
+    return [Phrase(f"weekdays.{day}") for day in WEEKDAYS if day in days]

@@ -9,6 +9,7 @@ from holdfast.errors import (
     KeyTakenError,
     WorkerBuriedError,
 )
+from holdfast.phrases import Phrase
 
 
 def buried_worker(worker: str) -> WorkerBuriedError:
@@ -18,28 +19,24 @@ def buried_worker(worker: str) -> WorkerBuriedError:
 
 def no_such_job(job_id: str) -> JobNotFoundError:
     """Return the error for an id that no job has."""
-    return JobNotFoundError(f"there is no job {job_id}: check the id and the store's URL")
+    return JobNotFoundError(Phrase("refusal.no_such_job", job=job_id))
 
 
 def not_requeued(job_id: str, state: str) -> JobStateError:
     """Return the error for a job that was to be requeued and is in a state that does not allow it."""
-    return JobStateError(
-        f"job {job_id} is {state}: only a dead job can be requeued, and a scheduled one be made due now"
-    )
+    return JobStateError(Phrase("refusal.not_requeued", job=job_id, state=_state(state)))
 
 
 def not_rescheduled(job_id: str, state: str) -> JobStateError:
     """Return the error for a job that was to be rescheduled and does not wait to be started."""
     if state in {State.READY, State.SCHEDULED}:
-        return JobStateError(
-            f"job {job_id} has begun and is suspended, until a time or a signal: requeue it to let it go on now"
-        )
-    return JobStateError(f"job {job_id} is {state}: only a ready or scheduled job can be rescheduled")
+        return JobStateError(Phrase("refusal.suspended", job=job_id))
+    return JobStateError(Phrase("refusal.not_rescheduled", job=job_id, state=_state(state)))
 
 
 def not_discarded(job_id: str, state: str) -> JobStateError:
     """Return the error for a job that was to be discarded and is not dead."""
-    return JobStateError(f"job {job_id} is {state}: only a dead job can be discarded; cancel any other")
+    return JobStateError(Phrase("refusal.not_discarded", job=job_id, state=_state(state)))
 
 
 def not_withdrawn(job_id: str) -> JobStateError:
@@ -49,19 +46,19 @@ def not_withdrawn(job_id: str) -> JobStateError:
 
 def too_many_signals(job_id: str) -> JobStateError:
     """Return the error for a signal more than a job may be sent."""
-    return JobStateError(
-        f"job {job_id} was sent {MEMOS_LIMIT:,} signals, and takes no more: send several things with one signal, or"
-        " enqueue a job for each"
-    )
+    return JobStateError(Phrase("refusal.too_many_signals", job=job_id, limit=f"{MEMOS_LIMIT:,}"))
 
 
 def key_taken(task: str, key: str | None, holder: str, state: str, *, requeued: str | None = None) -> KeyTakenError:
     """Return the error for a job whose key another has: a new job, or else the dead one that was to be requeued."""
+    taken = {"key": repr(key), "task": task, "holder": holder, "state": _state(state)}
     if requeued is None:
-        remedy = 'give another key, say on_conflict="return" to get that job, or wait until it gives the key free'
-    else:
-        remedy = f"cancel it or wait for its end before job {requeued} is requeued"
-    return KeyTakenError(f"key {key!r} of task {task} is taken by job {holder}, which is {state}: {remedy}")
+        return KeyTakenError(Phrase("refusal.key_taken", **taken))
+    return KeyTakenError(Phrase("refusal.key_taken_meanwhile", job=requeued, **taken))
+
+
+def _state(state: str) -> Phrase:
+    return Phrase(f"state.{state}")
 
 
 def makes_way(job: NewJob, holder: str, state: State) -> bool:

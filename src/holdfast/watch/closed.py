@@ -8,9 +8,10 @@ from datetime import datetime
 from typing import NamedTuple
 
 from holdfast.core.job import Job
+from holdfast.phrases import Distance, Phrase
 from holdfast.schedule.closing import About, ClosedHours, Closing
 from holdfast.schedule.zones import find_zone
-from holdfast.words import one_line, relative
+from holdfast.words import one_line
 
 Windows = Sequence[ClosedHours]
 
@@ -22,19 +23,19 @@ class Closed(NamedTuple):
     closing: Closing
 
     @property
-    def name(self) -> str:
+    def what(self) -> Phrase:
         """What is closed, as in `queue 'mail'`."""
-        return f"{self.hours.about} '{self.hours.name}'"
+        return Phrase(f"closed.{self.hours.about}", name=self.hours.name)
 
-    def until(self, now: datetime) -> str:
+    def until(self, now: datetime) -> Phrase:
         """Return until when it is closed by the clocks of its zone, and why."""
         end, window = self.closing.end, self.closing.window
         zone = find_zone(window.tz)
         there = end.astimezone(zone)
         time = f"{there:%H:%M:%S}" if there.second else f"{there:%H:%M}"
         day = "" if there.date() == now.astimezone(zone).date() else f"{there:%Y-%m-%d} "
-        why = f": {one_line(window.reason)}" if window.reason else ""
-        return f"{day}{time} {window.tz} ({relative(end, now)}){why}"
+        until = Phrase("closed.until", at=f"{day}{time}", zone=window.tz, distance=Distance(end, now))
+        return Phrase("closed.because", until=until, reason=one_line(window.reason)) if window.reason else until
 
 
 def queue_closed(windows: Windows, queue: str, moment: datetime) -> Closed | None:

@@ -1,8 +1,9 @@
-"""Why a job is where it is, as a value: a cause for programs, words for people, and what would move it."""
+"""Why a job is where it is, as a value: a cause for programs, phrases for people, and what would move it."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
+from holdfast.phrases import Phrase
 from holdfast.words import one_line
 
 
@@ -40,15 +41,16 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What a job waits for or what became of it: a sentence, a remedy if there is one, and what else matters."""
+    """What a job waits for or what became of it: what there is to say, a remedy if there is one, and what else."""
 
     cause: Cause
-    says: str
-    remedy: str | None = None
-    notes: tuple[str, ...] = ()
+    says: Phrase
+    remedy: Phrase | None = None
+    notes: tuple[Phrase, ...] = ()
 
     @property
     def text(self) -> str:
-        """All of it, for people: a few sentences in one line."""
-        remedy = None if self.remedy is None else f"{self.remedy[:1].upper()}{self.remedy[1:]}."
-        return one_line(" ".join(filter(None, (self.says, remedy, *self.notes))))
+        """All of it in English, for people: a few sentences in one line."""
+        remedy = "" if self.remedy is None else str(self.remedy)
+        remedy = f"{remedy[:1].upper()}{remedy[1:]}." if remedy else ""
+        return one_line(" ".join(filter(None, (str(self.says), remedy, *map(str, self.notes)))))

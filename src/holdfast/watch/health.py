@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import timedelta
 
+from holdfast.phrases import Phrase
 from holdfast.schedule.published import read_windows
 from holdfast.store.examination import Census, DueQueue, Finding
 from holdfast.store.protocol import Worker
@@ -46,7 +47,7 @@ def _workers(census: Census, live: list[Worker]) -> Finding:
     lost = len(census.workers) - len(live)
     if not live:
         gone = f" ({counted(lost, 'lost one is', 'lost ones are')} still registered)" if lost else ""
-        return Finding.warning("workers", f"no worker is running{gone}", START_A_WORKER)
+        return Finding.warning("workers", f"no worker is running{gone}", str(START_A_WORKER))
     places = sum(worker.info.concurrency for worker in live)
     taken = sum(worker.held + worker.running for worker in live)
     oldest = max(worker.beat_age for worker in live)
@@ -69,15 +70,16 @@ def _queue(queue: DueQueue, census: Census, live: list[Worker]) -> Finding:
     says = f"'{queue.name}': {counted(queue.due, 'due job')}, the oldest for {span(waits)}"
     if queue.paused_at is not None:
         since = f"{says}, and the queue is paused since {dated(queue.paused_at, census.now)}"
-        return Finding.warning("queues", since, f"`holdfast queues resume {queue.name}` lets it go on")
+        resume = Phrase("remedy.resume_queue", queue=queue.name)
+        return Finding.warning("queues", since, str(resume))
     closed = queue_closed(read_windows(census.windows), queue.name, census.now)
     if closed is not None:
         return Finding.ok("queues", f"{says}, and the queue is closed until {closed.until(census.now)}")
     if not any(worker.serves(queue.name) for worker in live):
-        start = f"start one with `holdfast worker MODULE:APP --queues {queue.name}`" if live else START_A_WORKER
-        return Finding.problem("queues", f"{says}, and no running worker serves it", start)
+        start = Phrase("remedy.serve_queue", queue=queue.name) if live else START_A_WORKER
+        return Finding.problem("queues", f"{says}, and no running worker serves it", str(start))
     if waits > LONG_WAIT:
-        return Finding.warning("queues", says, MORE_ROOM)
+        return Finding.warning("queues", says, str(MORE_ROOM))
     return Finding.ok("queues", says)
 
 

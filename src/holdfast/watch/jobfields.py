@@ -10,6 +10,7 @@ from holdfast.core.job import Attempt, Job
 from holdfast.core.memo import is_suspended, signal_name
 from holdfast.core.provenance import planned_of, schedule_of, without_provenance
 from holdfast.core.states import State
+from holdfast.phrases import Phrase
 from holdfast.watch.envelope import UNREADABLE, checked, decoded_args
 
 _JOB_FIELDS = tuple(field.name for field in msgspec.structs.fields(Job) if field.name != "payload")
@@ -41,9 +42,9 @@ def attempt_fields(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
     ]
 
 
-def waits_for(job: Job) -> str | None:
+def waits_for(job: Job) -> Phrase | None:
     """Return what a job waits for that has given its slot back: a signal, or a time. None if it has not."""
     if job.state is not State.SCHEDULED or not is_suspended(job.reason):
         return None
     name = signal_name(job.reason)
-    return "a time" if name is None else f"signal {name}"
+    return Phrase("waits.time") if name is None else Phrase("waits.signal", name=name)

@@ -11,6 +11,7 @@ from holdfast.core.job import Job, OnLate
 from holdfast.core.memo import is_for_ever, is_suspended, signal_name
 from holdfast.core.provenance import planned_of, schedule_of
 from holdfast.core.states import WAITING, Reason, State
+from holdfast.phrases import Dated, Phrase, followed, ordinal
 from holdfast.store.protocol import Situation, Worker
 from holdfast.watch.closed import Windows, job_closed
 from holdfast.watch.explanation import Cause, Explanation
@@ -22,7 +23,6 @@ from holdfast.watch.obstacle import (
     obstacle_of,
     shut_out_by,
 )
-from holdfast.words import dated, ordinal, span
 
 PUT_OFF = timedelta(seconds=1)
 """What a window puts off is due at its end or less than this after it."""
@@ -32,12 +32,12 @@ _MAY_BE_SHUT_OUT = frozenset({State.READY, State.SCHEDULED, State.HELD})
 
 _NOT_STARTED = WAITING | {State.HELD}
 
-_GIVEN_UP: Mapping[str, tuple[Cause, str]] = MappingProxyType(
+_GIVEN_UP: Mapping[str, Cause] = MappingProxyType(
     {
-        Reason.REQUESTED: (Cause.CANCELLED, "someone asked for it"),
-        Reason.DISCARDED: (Cause.DISCARDED, "it was discarded"),
-        Reason.REPLACED: (Cause.REPLACED, "another job with the same key took its place"),
-        Reason.EXPIRED: (Cause.EXPIRED, "it came too late to its start"),
+        Reason.REQUESTED: Cause.CANCELLED,
+        Reason.DISCARDED: Cause.DISCARDED,
+        Reason.REPLACED: Cause.REPLACED,
+        Reason.EXPIRED: Cause.EXPIRED,
     }
 )
 
@@ -65,35 +65,33 @@ def _closed(situation: Situation, windows: Windows) -> Explanation | None:
     closed = job_closed(windows, job, now if may_come_now else max(job.run_at - PUT_OFF, now))
     if closed is None:
         return None
-    until = closed.until(now)
+    what, until = closed.what, closed.until(now)
     if job.run_at <= now and job.state is not State.HELD:
-        since = dated(job.run_at, now)
-        return Explanation(
-            Cause.CLOSED, f"It has been due since {since}, and its {closed.name} is closed until {until}."
-        )
+        says = Phrase("because.due_and_closed", since=Dated(job.run_at, now), what=what, until=until)
+        return Explanation(Cause.CLOSED, says)
     told = _EXPLANATIONS[job.state](situation)
-    then = "" if closed.closing.begin <= now else "then "
-    return dataclasses.replace(told, notes=(f"Its {closed.name} is {then}closed until {until}.", *told.notes))
+    code = "because.closed" if closed.closing.begin <= now else "because.then_closed"
+    return dataclasses.replace(told, notes=(Phrase(code, what=what, until=until), *told.notes))
 
 
-def _expiry(situation: Situation) -> Iterator[str]:
+def _expiry(situation: Situation) -> Iterator[Phrase]:
     """Yield that a job which waits will not run at all: it is too late for its first start."""
     job, now = situation.job, situation.now
     if job.state not in _NOT_STARTED or job.on_late is not OnLate.EXPIRE or job.attempt or job.start_by is None:
         return
     if job.run_at <= job.start_by < now:
-        by = dated(job.start_by, now)
         came_before = job.fence > (job.state is State.HELD)
-        unless = ", unless it has begun, and written something down" if came_before else ""
-        yield f"It was to start by {by} at the latest: it expires as soon as a worker comes to it{unless}."
+        code = "because.expires_unless" if came_before else "because.expires"
+        yield Phrase(code, by=Dated(job.start_by, now))
 
 
-def _provenance(situation: Situation) -> Iterator[str]:
+def _provenance(situation: Situation) -> Iterator[Phrase]:
     """Yield which schedule the job comes from, if from any."""
     schedule, planned = schedule_of(situation.job.metadata), planned_of(situation.job.metadata)
-    if schedule is not None:
-        when = f", planned for {dated(planned, situation.now)}" if planned else ""
-        yield f"It comes from schedule '{schedule}'{when}."
+    if schedule is not None and planned is not None:
+        yield Phrase("because.of_schedule_at", schedule=schedule, planned=Dated(planned, situation.now))
+    elif schedule is not None:
+        yield Phrase("because.of_schedule", schedule=schedule)
 
 
 def _scheduled(situation: Situation) -> Explanation:
@@ -102,13 +100,11 @@ def _scheduled(situation: Situation) -> Explanation:
         return _ready(situation)
     if is_suspended(job.reason):
         return _suspended(situation)
-    cause, purpose = _purpose(job)
-    says = f"It waits until {dated(job.run_at, situation.now)}{purpose}."
+    cause, says = _waits(situation)
     if situation.queue_paused_at is not None:
         paused = obstacle_of(situation)
-        says += f" Even then it will not start: {paused.says}."
-        return Explanation(cause, says, paused.remedy)
-    return Explanation(cause, says, f"`holdfast jobs retry {job.id}` lets it run now")
+        return Explanation(cause, followed(says, Phrase("because.even_then", obstacle=paused.says)), paused.remedy)
+    return Explanation(cause, says, Phrase("remedy.run_now", id=job.id))
 
 
 def _suspended(situation: Situation) -> Explanation:
@@ -116,37 +112,36 @@ def _suspended(situation: Situation) -> Explanation:
     job, now = situation.job, situation.now
     name = signal_name(job.reason)
     paused = situation.queue_paused_at is not None
-    notes = (f"Even then it will not start: {obstacle_of(situation).says}.",) if paused else ()
+    notes = (Phrase("because.even_then", obstacle=obstacle_of(situation).says),) if paused else ()
+    until = Dated(job.run_at, now)
     if name is None:
-        until = dated(job.run_at, now)
-        says = f"Its handler sleeps until {until}, without a slot; then it runs again from its top."
-        return Explanation(Cause.SLEEPING, says, notes=notes)
-    ends = "however long that takes"
-    if not is_for_ever(job.run_at, now):
-        ends = f"until {dated(job.run_at, now)} at the latest"
-    return Explanation(
-        Cause.WAITING_FOR_SIGNAL,
-        f"It waits for signal '{name}', {ends}, without a slot; then its handler runs again from its top.",
-        f"`holdfast jobs signal {job.id} {shlex.quote(name)}` sends it",
-        notes,
-    )
+        return Explanation(Cause.SLEEPING, Phrase("because.sleeps", until=until), notes=notes)
+    says = Phrase("because.signal_until", name=name, until=until)
+    if is_for_ever(job.run_at, now):
+        says = Phrase("because.signal", name=name)
+    remedy = Phrase("remedy.signal", id=job.id, name=shlex.quote(name))
+    return Explanation(Cause.WAITING_FOR_SIGNAL, says, remedy, notes)
 
 
-def _purpose(job: Job) -> tuple[Cause, str]:
+def _waits(situation: Situation) -> tuple[Cause, Phrase]:
+    """Return that a job waits for its time, and what for."""
+    job, until = situation.job, Dated(situation.job.run_at, situation.now)
     if job.attempt:
-        after = f" after {job.error.rstrip('.')}" if job.error else ""
-        return Cause.RETRY_WAIT, f" for its {ordinal(job.attempt + 1)} attempt of {job.max_attempts}{after}"
+        known = {"until": until, "attempt": ordinal(job.attempt + 1), "most": job.max_attempts}
+        if job.error:
+            return Cause.RETRY_WAIT, Phrase("because.retry_after", error=job.error.rstrip("."), **known)
+        return Cause.RETRY_WAIT, Phrase("because.retry", **known)
     if job.fence:
-        return Cause.PUT_OFF, " to run again; its run before was put off or given back, and no attempt was charged"
-    return Cause.NOT_DUE, ", the time it was enqueued for"
+        return Cause.PUT_OFF, Phrase("because.put_off", until=until)
+    return Cause.NOT_DUE, Phrase("because.not_due", until=until)
 
 
 def _ready(situation: Situation) -> Explanation:
-    job, now = situation.job, situation.now
-    if job.run_at > now and job.state is State.READY:
-        return Explanation(Cause.NOT_DUE, f"It waits until {dated(job.run_at, now)}, the time it is due.")
+    job, run_at = situation.job, Dated(situation.job.run_at, situation.now)
+    if job.run_at > situation.now and job.state is State.READY:
+        return Explanation(Cause.NOT_DUE, Phrase("because.not_due_yet", until=run_at))
     obstacle = obstacle_of(situation)
-    says = f"It has been due since {dated(job.run_at, now)}, and {obstacle.says}."
+    says = Phrase("because.due", since=run_at, obstacle=obstacle.says)
     return Explanation(obstacle.cause, says, obstacle.remedy)
 
 
@@ -155,56 +150,47 @@ def _blocked(situation: Situation) -> Explanation:
     if job.reason == Reason.NO_WORKER:
         return _unknown(situation)
     if job.reason == Reason.REPLACING:
-        return Explanation(
-            Cause.REPLACING,
-            f"It takes the place of job {job.after}, which has the same key and which a worker has in hand: it runs"
-            " when that one has ended or, if it has not started, was given back.",
-            f"`holdfast why {job.after}` says how that one stands",
-        )
-    return Explanation(Cause.BLOCKED, f"It is blocked: {job.reason or 'no reason was given'}.")
+        says = Phrase("because.replacing", job=job.after)
+        return Explanation(Cause.REPLACING, says, Phrase("remedy.ask_about", id=job.after))
+    reason = job.reason or Phrase("because.no_reason")
+    return Explanation(Cause.BLOCKED, Phrase("because.blocked", reason=reason))
 
 
 def _unknown(situation: Situation) -> Explanation:
     """Tell of a job that a worker put aside: those that know its task may run by now, and be kept from it."""
-    task = f"task '{situation.job.task}' (payload version {situation.job.version})"
+    task = Phrase("because.version_of_task", task=situation.job.task, version=situation.job.version)
     shut_out = shut_out_by(situation)
     if shut_out is not None:
-        aside = f"It was put aside by a worker that does not know {task}, to wait for one that does"
-        return Explanation(shut_out.cause, f"{aside}; and {shut_out.says}.", shut_out.remedy)
-    return Explanation(
-        Cause.TASK_UNKNOWN,
-        f"No running worker knows {task}.",
-        "deploy or start a worker that registers it, and it will run",
-    )
+        says = Phrase("because.put_aside", task=task, obstacle=shut_out.says)
+        return Explanation(shut_out.cause, says, shut_out.remedy)
+    return Explanation(Cause.TASK_UNKNOWN, Phrase("because.task_unknown", task=task), Phrase("remedy.deploy"))
 
 
 def _held(situation: Situation) -> Explanation:
     job, now = situation.job, situation.now
-    worker, held, due = _its_worker(situation), f"It is held by {_owner(situation)}", dated(job.run_at, now)
+    worker, known = _its_worker(situation), {"owner": _owner(situation), "due": Dated(job.run_at, now)}
     if job.run_at > now:
-        told = Explanation(Cause.HELD, f"{held}; it starts at {due}.")
+        told = Explanation(Cause.HELD, Phrase("because.held", **known))
     elif worker is None or now - job.run_at <= OVERDUE or worker.running >= worker.info.concurrency:
-        told = Explanation(
-            Cause.HELD, f"{held}; it has been due since {due} and starts as soon as a place is free."
-        )
+        told = Explanation(Cause.HELD, Phrase("because.held_and_due", **known))
     else:
-        places = f"only {worker.running} of the {worker.info.concurrency} places there run a job"
-        says = f"{held}; it has been due since {due} and was not reported to run, though {places}."
-        again = f"ask again: if it is still held then, {look_in_log(worker)}"
-        told = Explanation(Cause.NOT_STARTED, says, again)
+        says = Phrase("because.not_started", running=worker.running, places=worker.info.concurrency, **known)
+        told = Explanation(Cause.NOT_STARTED, says, Phrase("remedy.still_held", look=look_in_log(worker)))
     return _with_its_worker(situation, told)
 
 
 def _running(situation: Situation, started_at: datetime | None) -> Explanation:
     job = situation.job
-    since = f" since {dated(started_at, situation.now)}" if started_at else ""
-    says = f"It runs on {_owner(situation)}{since}, attempt {job.attempt + 1} of {job.max_attempts}."
+    known = {"owner": _owner(situation), "attempt": job.attempt + 1, "most": job.max_attempts}
+    says = Phrase("because.runs", **known)
+    if started_at is not None:
+        says = Phrase("because.runs_since", since=Dated(started_at, situation.now), **known)
     return _with_its_worker(situation, Explanation(Cause.RUNNING, says))
 
 
-def _owner(situation: Situation) -> str:
+def _owner(situation: Situation) -> Phrase:
     worker = _its_worker(situation)
-    return f"worker {situation.job.worker}" if worker is None else named_worker(worker)
+    return Phrase("obstacle.worker_gone", id=situation.job.worker) if worker is None else named_worker(worker)
 
 
 def _its_worker(situation: Situation) -> Worker | None:
@@ -219,73 +205,69 @@ def _with_its_worker(situation: Situation, told: Explanation) -> Explanation:
     worker = _its_worker(situation)
     says = told.says
     if situation.job.cancel_requested:
-        says += " Its cancellation was requested; the worker hears of it at its next beat."
+        says = followed(says, Phrase("because.cancelling"))
     if worker is None:
-        says += " That worker is no longer registered: the job is about to be given back."
-        return Explanation(Cause.WORKER_LOST, says)
+        return Explanation(Cause.WORKER_LOST, followed(says, Phrase("because.unregistered")))
     lease, silent = worker.info.lease, worker.beat_age
     if worker.is_live:
         if silent > lease / 2:
-            says += f" That worker has been silent for {span(silent)}; its lease ends in {span(lease - silent)}."
+            says = followed(says, Phrase("because.silent", silent=silent, left=lease - silent))
         return dataclasses.replace(told, says=says)
-    says += f" That worker has been silent for {span(silent)}, longer than its lease of {span(lease)}:"
     if any(other.is_live for other in situation.workers):
-        return Explanation(
-            Cause.WORKER_LOST, f"{says} a worker gives the job back once it has been alive for a lease."
-        )
-    return Explanation(Cause.WORKER_LOST, f"{says} the job goes back when a worker runs again.", START_A_WORKER)
+        lost = Phrase("because.lost", silent=silent, lease=lease)
+        return Explanation(Cause.WORKER_LOST, followed(says, lost))
+    lost = Phrase("because.all_lost", silent=silent, lease=lease)
+    return Explanation(Cause.WORKER_LOST, followed(says, lost), START_A_WORKER)
 
 
 def _completed(situation: Situation) -> Explanation:
     attempt = ordinal(situation.job.attempt + 1)
-    return Explanation(Cause.COMPLETED, f"It completed{_finished('at', situation)} on its {attempt} attempt.")
+    return Explanation(Cause.COMPLETED, _finished("because.completed", situation, attempt=attempt))
 
 
 def _dead(situation: Situation) -> Explanation:
     job = situation.job
-    last = f" Its last error: {job.error.rstrip('.')}." if job.error else ""
-    return Explanation(
-        Cause.DEAD,
-        f"It is dead{_finished('since', situation)}: {_cause_of_death(job)}.{last}",
-        f"`holdfast dead retry {job.id}` runs it again, `holdfast dead discard {job.id}` drops it",
-    )
+    says = _finished("because.dead", situation, cause=_cause_of_death(job))
+    if job.error:
+        says = followed(says, Phrase("because.last_error", error=job.error.rstrip(".")))
+    return Explanation(Cause.DEAD, says, Phrase("remedy.dead", id=job.id))
 
 
-def _cause_of_death(job: Job) -> str:
+def _cause_of_death(job: Job) -> Phrase:
     if job.attempt >= job.max_attempts:
-        if job.max_attempts == 1:
-            return "its only attempt failed"
-        return f"all {job.max_attempts} attempts failed"
+        return Phrase("because.all_failed", n=job.max_attempts)
     if job.alone and job.crashes >= CRASHES_ALONE_LIMIT:
-        return f"it crashed the process that ran it {job.crashes} times"
-    return f"its handler gave it up on attempt {job.attempt} of {job.max_attempts}"
+        return Phrase("because.crashed", crashes=job.crashes)
+    return Phrase("because.given_up", attempt=job.attempt, most=job.max_attempts)
 
 
 def _cancelled(situation: Situation) -> Explanation:
     job = situation.job
-    reason = job.reason or "no reason was given"
-    cause, words = _GIVEN_UP.get(reason, (Cause.CANCELLED, reason))
-    if cause is Cause.EXPIRED:
-        by = f", by {dated(job.start_by, situation.now)} at the latest" if job.start_by else ""
-        words = f"{words}{by}, and it was enqueued with on_late='expire'"
-    elif reason == Reason.REQUESTED and schedule_of(job.metadata) is not None:
-        words = f"{words}, or a pause or change of its schedule took it back"
-    return Explanation(cause, f"It was cancelled{_finished('at', situation)}: {words}.", _way_back(job))
+    cause = _GIVEN_UP.get(job.reason or "")
+    why: Phrase | str = job.reason or Phrase("because.no_reason")
+    if cause is Cause.EXPIRED and job.start_by is not None:
+        why = Phrase("because.expired_by", by=Dated(job.start_by, situation.now))
+    elif job.reason == Reason.REQUESTED and schedule_of(job.metadata) is not None:
+        why = Phrase("because.requested_or_revoked")
+    elif cause is not None:
+        why = Phrase(f"because.{job.reason}")
+    return Explanation(cause or Cause.CANCELLED, _finished("because.cancelled", situation, why=why), _way_back(job))
 
 
-def _way_back(job: Job) -> str:
+def _way_back(job: Job) -> Phrase:
     """Return how what a cancelled job was to do may still be done: it itself is over for good."""
     if job.reason == Reason.REPLACED and job.key is not None:
-        return f"`holdfast jobs list --task {shlex.quote(job.task)} --key {shlex.quote(job.key)}` shows which"
+        return Phrase("remedy.which", task=shlex.quote(job.task), key=shlex.quote(job.key))
     schedule = schedule_of(job.metadata)
     if schedule is not None:
-        return f"to run it after all, `holdfast schedules trigger {shlex.quote(schedule)}`"
-    return "to run it after all, enqueue it anew"
+        return Phrase("remedy.trigger", schedule=shlex.quote(schedule))
+    return Phrase("remedy.enqueue_anew")
 
 
-def _finished(preposition: str, situation: Situation) -> str:
+def _finished(code: str, situation: Situation, **params: object) -> Phrase:
+    """Return how a job ended, and when, where that is known."""
     at = situation.job.finished_at
-    return f" {preposition} {dated(at, situation.now)}" if at else ""
+    return Phrase(code, **params) if at is None else Phrase(f"{code}_at", at=Dated(at, situation.now), **params)
 
 
 _EXPLANATIONS: Mapping[State, Callable[[Situation], Explanation]] = MappingProxyType(

@@ -20,7 +20,7 @@ from holdfast.dashboard.reading.selecting import pages_of, select
 from holdfast.dashboard.refusals import NotAllowedError, NotConfirmedError, WrongRequestError
 from holdfast.dashboard.shapes.jobs import BulkAsked, BulkDone, JobFailed
 from holdfast.errors import JobNotFoundError, JobStateError, KeyTakenError
-from holdfast.words import counted
+from holdfast.phrases import Phrase, phrase_in
 
 AT_A_TIME = 16
 """So many verbs are under way together: a store that commits in groups pays once for all of them."""
@@ -36,20 +36,20 @@ Act = Callable[[Desk, Job], Awaitable[bool]]
 async def act_on_many(desk: Desk, asked: BulkAsked) -> BulkDone:
     """Retry, cancel, discard or reschedule all jobs that are meant, as they were counted and confirmed."""
     if asked.action == "discard" and not desk.user.may("jobs.discard", Role.ADMIN):
-        raise NotAllowedError(f"to discard jobs is for admins, and {desk.user.name} is none")
+        raise NotAllowedError(Phrase("refusal.discard", user=desk.user.name))
     upper, _, _ = asked.confirm.partition(".")
     if asked.confirm != confirmation(asked, asked.action, asked.expected, upper):
-        raise NotConfirmedError("confirm is not what jobs.count gave for this filter and this number: count again")
+        raise NotConfirmedError(Phrase("refusal.not_confirmed"))
     selection = await select(desk, asked, ACTS_ON[asked.action])
     act = _acts(asked, selection.now)
-    desk.note(before=counted(asked.expected, "job"))
+    desk.note(before=Phrase("noted.jobs", n=asked.expected))
     done, more = _Done(), False
     try:
         async for found in pages_of(desk, selection.below(upper), MOST_AT_ONCE):
             more = found.next is not None
             await done.deal_with(desk, found.jobs, act)
     finally:  # what was done before the store failed is still written down
-        desk.note(after=f"{done.done:,} done, {done.failed:,} failed, {done.passed_over:,} passed over")
+        desk.note(after=Phrase("noted.bulk", done=done.done, failed=done.failed, passed_over=done.passed_over))
     return BulkDone(
         done=done.done,
         failed=done.failed,
@@ -86,7 +86,7 @@ class _Done:
         except KeyTakenError as error:
             self.failed += 1
             if len(self.errors) < MOST_ERRORS:
-                self.errors.append(JobFailed(id=job.id, error=str(error)))
+                self.errors.append(JobFailed(id=job.id, error=phrase_in(error)))
         except (JobNotFoundError, JobStateError):  # it is no longer as it was selected: that is settled
             self.passed_over += 1
         else:
@@ -105,7 +105,7 @@ def _acts(asked: BulkAsked, now: datetime) -> Act:
         case "reschedule":
             run_at = coming("at", asked.at, now)
             if run_at is None:
-                raise WrongRequestError("at: say when, as in 2026-03-01T09:00+08:00 or 2h")
+                raise WrongRequestError(Phrase("refusal.no_time"))
             return _reschedule(run_at)
 
 

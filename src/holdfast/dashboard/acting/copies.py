@@ -28,6 +28,7 @@ from holdfast.dashboard.shapes.job import CloneAsked, EditAsked, JobDone
 from holdfast.dashboard.shapes.tasks import TaskSeen
 from holdfast.errors import ArgumentsError, JobStateError, KeyTakenError
 from holdfast.ids import new_job_id
+from holdfast.phrases import Phrase
 from holdfast.policy.problems import id_problems, queue_problems, refuse_any
 from holdfast.store.protocol import ask_time
 from holdfast.watch.envelope import UNREADABLE, changed_payload, read_envelope
@@ -55,7 +56,7 @@ async def clone_job(desk: Desk, asked: CloneAsked) -> JobDone:
         metadata=_metadata(job, CLONED_FROM),
     )
     await desk.ask(desk.verbs.enqueue([copy]))
-    desk.note(after=f"job {new_id}")
+    desk.note(after=Phrase("noted.job", job=new_id))
     return JobDone(id=job.id, answer="cloned", job=new_id)
 
 
@@ -87,9 +88,9 @@ async def edit_and_retry(desk: Desk, asked: EditAsked) -> JobDone:
     await _enqueue(desk, copy)
     stored = await desk.ask(desk.verbs.get(new_id))
     if stored is not None and stored.payload != payload:
-        raise JobStateError(f"job {job.id} was edited by somebody else just now, as job {new_id}")
+        raise JobStateError(Phrase("refusal.edited", job=job.id, copy=new_id))
     await desk.ask(desk.verbs.discard(job.id))
-    desk.note(before=_names(job.payload), after=f"job {new_id} with {_names(payload)}")
+    desk.note(before=_names(job.payload), after=Phrase("noted.job_with", job=new_id, names=_names(payload)))
     return JobDone(id=job.id, answer="edited", job=new_id)
 
 
@@ -106,7 +107,7 @@ async def _done_before(desk: Desk, job: Job, new_id: str) -> JobDone:
     discarded = job.state is State.CANCELLED and job.reason == Reason.DISCARDED
     copy = await desk.ask(desk.verbs.get(new_id)) if discarded else None
     if copy is None or copy.metadata.get(EDITED_FROM) != job.id:
-        raise JobStateError(f"job {job.id} is {job.state}, not dead: clone it to run it with other arguments")
+        raise JobStateError(Phrase("refusal.not_dead", job=job.id, state=Phrase(f"state.{job.state}")))
     return JobDone(id=job.id, answer="edited", job=new_id)
 
 
@@ -121,7 +122,7 @@ async def _changed(desk: Desk, job: Job, given: Mapping[str, Any]) -> bytes:
     except UNREADABLE as error:
         raise ArgumentsError(f"the arguments could not be read again: {error}") from error
     if len(payload) > MAX_BYTES:
-        raise ArgumentsError(f"the arguments take {len(payload):,} bytes and at most {MAX_BYTES:,} are stored")
+        raise ArgumentsError(Phrase("refusal.long_arguments", size=f"{len(payload):,}", most=f"{MAX_BYTES:,}"))
     return payload
 
 
@@ -129,16 +130,16 @@ def _check_names(task: TaskSeen | None, job: Job, given: Mapping[str, Any]) -> N
     secret = _secret_names(job.payload)
     masked = [name for name, value in given.items() if value == MASK and name not in secret]
     if masked:
-        raise ArgumentsError(f"{_quoted(masked)}: a mask stands for a secret that is stored, and none is here")
+        raise ArgumentsError(Phrase("refusal.mask", names=_quoted(masked)))
     if task is None or task.version != job.version:
         return
     known = {parameter.name: parameter for parameter in task.parameters}
     if extra := given.keys() - known.keys() - secret:
-        takes = _quoted(known) or "nothing"
-        raise ArgumentsError(f"{job.task} has no parameter {_quoted(extra)}; it takes {takes}")
+        takes = _quoted(known) or Phrase("refusal.nothing")
+        raise ArgumentsError(Phrase("refusal.no_parameter", task=job.task, names=_quoted(extra), takes=takes))
     required = {name for name, parameter in known.items() if parameter.required}
     if missing := required - given.keys() - secret:
-        raise ArgumentsError(f"{job.task} needs {_quoted(missing)}, without a default; give a value")
+        raise ArgumentsError(Phrase("refusal.missing", task=job.task, names=_quoted(missing)))
 
 
 def _secret_names(payload: bytes) -> frozenset[str]:
@@ -167,13 +168,13 @@ def _metadata(job: Job, where: str) -> dict[str, str]:
     }
 
 
-def _names(payload: bytes) -> str:
+def _names(payload: bytes) -> Phrase | str:
     """Return the names of arguments, for those who ask who changed them; the values may concern nobody."""
     try:
         envelope = read_envelope(payload)
     except UNREADABLE:
-        return "arguments that cannot be read"
-    return ", ".join([*envelope.args, *envelope.secret]) or "no arguments"
+        return Phrase("noted.unreadable")
+    return ", ".join([*envelope.args, *envelope.secret]) or Phrase("noted.no_arguments")
 
 
 def _quoted(names: Any) -> str:

@@ -7,6 +7,7 @@ from holdfast.dashboard.reading.incidents import find_incident
 from holdfast.dashboard.shapes.incidents import IncidentDone
 from holdfast.dashboard.shapes.words import WithId
 from holdfast.incidents.book import forget_incidents
+from holdfast.phrases import Phrase
 
 
 @acts("incidents.forget", "/incidents/{id}/forget", Role.ADMIN)
@@ -15,5 +16,5 @@ async def forget_incident(desk: Desk, asked: WithId) -> IncidentDone:
     incident = await find_incident(desk, asked.id)
     desk.note(before=incident.summary)
     await desk.ask(forget_incidents(desk.verbs, (incident.id,)))
-    desk.note(after="forgotten")
+    desk.note(after=Phrase("noted.forgotten"))
     return IncidentDone(id=incident.id)

@@ -11,6 +11,7 @@ from holdfast.dashboard.refusals import WrongRequestError
 from holdfast.dashboard.shapes.job import JobDone, RescheduleAsked, SignalAsked, WhichJob
 from holdfast.errors import JobStateError
 from holdfast.ids import new_job_id
+from holdfast.phrases import Phrase
 from holdfast.signals import encode_signal, too_late
 from holdfast.store.protocol import ask_time
 
@@ -19,9 +20,9 @@ from holdfast.store.protocol import ask_time
 async def retry_job(desk: Desk, asked: WhichJob) -> JobDone:
     """Run a dead job again, with all its attempts, or a scheduled one now."""
     job = await find_job(desk, asked.id)
-    desk.note(before=job.state.value)
+    desk.note(before=Phrase(f"state.{job.state}"))
     await desk.ask(desk.verbs.requeue(job.id))
-    desk.note(after=State.READY.value)
+    desk.note(after=Phrase("state.ready"))
     return JobDone(id=job.id, answer="requeued")
 
 
@@ -29,14 +30,14 @@ async def retry_job(desk: Desk, asked: WhichJob) -> JobDone:
 async def cancel_job(desk: Desk, asked: WhichJob) -> JobDone:
     """Cancel a job that waits; of one that runs, ask its worker to stop it."""
     job = await find_job(desk, asked.id)
-    desk.note(before=job.state.value)
+    desk.note(before=Phrase(f"state.{job.state}"))
     answer = await desk.ask(desk.verbs.cancel(job.id))
     if answer is Cancellation.TOO_LATE and job.state is not State.CANCELLED:
         latest = await find_job(desk, job.id)
         if latest.state is not State.CANCELLED:
-            raise JobStateError(f"job {job.id} is {latest.state}: too late to cancel it")
+            raise JobStateError(Phrase("refusal.too_late", job=job.id, state=Phrase(f"state.{latest.state}")))
     told = "requested" if answer is Cancellation.REQUESTED else State.CANCELLED.value
-    desk.note(after=told)
+    desk.note(after=Phrase("noted.requested" if answer is Cancellation.REQUESTED else "state.cancelled"))
     return JobDone(id=job.id, answer=told)
 
 
@@ -44,9 +45,9 @@ async def cancel_job(desk: Desk, asked: WhichJob) -> JobDone:
 async def discard_job(desk: Desk, asked: WhichJob) -> JobDone:
     """Drop a dead job: it ends as cancelled (discarded)."""
     job = await find_job(desk, asked.id)
-    desk.note(before=job.state.value)
+    desk.note(before=Phrase(f"state.{job.state}"))
     await desk.ask(desk.verbs.discard(job.id))
-    desk.note(after="cancelled (discarded)")
+    desk.note(after=Phrase("noted.discarded"))
     return JobDone(id=job.id, answer="discarded")
 
 
@@ -56,7 +57,7 @@ async def reschedule_job(desk: Desk, asked: RescheduleAsked) -> JobDone:
     job = await find_job(desk, asked.id)
     run_at = coming("at", asked.at, (await desk.ask(ask_time(desk.verbs))).now)
     if run_at is None:
-        raise WrongRequestError("at: say when, as in 2026-03-01T09:00+08:00 or 2h")
+        raise WrongRequestError(Phrase("refusal.no_time"))
     desk.note(before=job.run_at.isoformat())
     await desk.ask(desk.verbs.reschedule(job.id, run_at))
     desk.note(after=run_at.isoformat())
@@ -70,5 +71,5 @@ async def signal_job(desk: Desk, asked: SignalAsked) -> JobDone:
     body = encode_signal(asked.name, asked.data)
     if not await desk.ask(desk.verbs.signal(job.id, asked.name, asked.token or new_job_id(), body)):
         raise too_late(job.id, asked.name)
-    desk.note(after=f"signal {asked.name}")
+    desk.note(after=Phrase("noted.signal", name=asked.name))
     return JobDone(id=job.id, answer="sent")

@@ -10,6 +10,7 @@ from holdfast.dashboard.shapes.locks import LockDone
 from holdfast.dashboard.shapes.words import Named
 from holdfast.errors import LockStateError
 from holdfast.locks.errands import free, look_at_all
+from holdfast.phrases import Phrase
 
 
 @acts("locks.release", "/locks/{name}/release", Role.ADMIN)
@@ -17,13 +18,11 @@ async def release_lock(desk: Desk, asked: Named) -> LockDone:
     """Take a lock from all who hold it; one that lives goes on until it notices, beside the next holder."""
     _, rolls = await desk.ask(look_at_all(desk.verbs, (asked.name,)))
     if asked.name not in rolls:
-        raise NotThereError(f"there is no lock '{asked.name}'")
+        raise NotThereError(Phrase("refusal.no_lock", lock=asked.name))
     if session := (await held_by_sessions(desk, (asked.name,))).get(asked.name):
-        raise LockStateError(
-            f"lock '{asked.name}' is held by {session}, with session=True: end the process that has it, or the"
-            " session by pg_terminate_backend"
-        )
+        raise LockStateError(Phrase("refusal.lock_of_session", lock=asked.name, session=session))
     was = await desk.ask(free(desk.verbs, asked.name))
     released = () if was is None else holders_seen(was)
-    desk.note(before=", ".join(each.owner for each in released) or "held by nobody", after="held by nobody")
+    nobody = Phrase("noted.held_by_nobody")
+    desk.note(before=", ".join(each.owner for each in released) or nobody, after=nobody)
     return LockDone(name=asked.name, released=released)

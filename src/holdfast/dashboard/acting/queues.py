@@ -7,6 +7,7 @@ from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operation import acts
 from holdfast.dashboard.shapes.queues import QueueDone
 from holdfast.dashboard.shapes.words import QueueNamed
+from holdfast.phrases import Phrase
 from holdfast.policy.problems import queue_problems, refuse_any
 
 
@@ -39,5 +40,7 @@ async def _paused_at(desk: Desk, name: str) -> datetime | None:
     return next((queue.paused_at for queue in queues if queue.name == name), None)
 
 
-def _told(paused_at: datetime | None) -> str:
-    return "open" if paused_at is None else f"paused since {paused_at.isoformat(timespec='seconds')}"
+def _told(paused_at: datetime | None) -> Phrase:
+    if paused_at is None:
+        return Phrase("noted.open")
+    return Phrase("noted.paused", since=paused_at.isoformat(timespec="seconds"))

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from holdfast.dashboard.refusals import WrongRequestError
 from holdfast.dashboard.shapes.schedules import ScheduleEditAsked
 from holdfast.errors import ConfigurationError
+from holdfast.phrases import Phrase, listed
 from holdfast.schedule.plan import Template
 from holdfast.schedule.rules import AnyRule, Cron, Every, Rule
 from holdfast.watch.envelope import changed_payload
@@ -23,7 +24,7 @@ def new_rule(asked: ScheduleEditAsked) -> Callable[[AnyRule], AnyRule] | None:
     """Return what makes the new rule of the old one; None where it stays. Raises WrongRequestError."""
     said = [name for name in ("cron", "every", "rule") if getattr(asked, name)]
     if len(said) > 1:
-        raise WrongRequestError(f"{' and '.join(said)} each say when it fires: give one")
+        raise WrongRequestError(Phrase("refusal.one_rule", fields=listed(said)))
     if asked.rule:
         whole = _whole_rule(asked.rule)
         return lambda _: whole
@@ -42,7 +43,7 @@ def _changed(rule: AnyRule, asked: ScheduleEditAsked) -> AnyRule:
         return Every(asked.every, **options)
     if isinstance(rule, Cron):
         return replace(rule, tz=tz)
-    raise WrongRequestError("tz: only the times of a cron expression go by the clock of a zone")
+    raise WrongRequestError(Phrase("refusal.only_cron"))
 
 
 def _whole_rule(rule: dict[str, Any]) -> AnyRule:

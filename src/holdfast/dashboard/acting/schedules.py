@@ -10,11 +10,11 @@ from holdfast.dashboard.reading.tasks import find_task, secrets_of
 from holdfast.dashboard.refusals import WrongRequestError
 from holdfast.dashboard.shapes.schedules import BackfillAsked, ScheduleDone, ScheduleEditAsked, SchedulePauseAsked
 from holdfast.dashboard.shapes.words import Named
+from holdfast.phrases import Phrase
 from holdfast.schedule.outlook import next_fire, standing_of
 from holdfast.schedule.plan import Schedule
 from holdfast.schedule.words import describe
 from holdfast.store.protocol import ask_time
-from holdfast.words import counted
 
 MOST_FILLED = 10_000
 """So many times are filled by one call."""
@@ -25,7 +25,7 @@ async def trigger_schedule(desk: Desk, asked: Named) -> ScheduleDone:
     """Fire a schedule once, now, whatever its rule says, and if it is paused too."""
     schedules = schedules_of(desk)
     job_id = await desk.ask(schedules.trigger(asked.name))
-    desk.note(after=f"job {job_id}")
+    desk.note(after=Phrase("noted.job", job=job_id))
     return await _done(desk, await desk.ask(schedules.get(asked.name)), job=job_id)
 
 
@@ -52,7 +52,7 @@ async def edit_schedule(desk: Desk, asked: ScheduleEditAsked) -> ScheduleDone:
     rule = new_rule(asked)
     job = new_job(asked, secrets_of(await find_task(desk, before.plan.job.task)))
     if rule is None and job is None:
-        raise WrongRequestError("nothing is to be changed: give cron, every, tz, rule, args, queue, priority …")
+        raise WrongRequestError(Phrase("refusal.no_change"))
     desk.note(before=_told(before))
     schedule = await desk.ask(schedules.edit(asked.name, rule=rule, job=job))
     done = await _done(desk, schedule)
@@ -68,15 +68,15 @@ async def backfill_schedule(desk: Desk, asked: BackfillAsked) -> ScheduleDone:
     now = (await desk.ask(ask_time(desk.verbs))).now
     since, until = past("since", asked.since, now), past("until", asked.until, now) or now
     if since is None or since > until:
-        raise WrongRequestError("since: say from when on, before until, as in 2026-03-01T00:00Z or 6h")
+        raise WrongRequestError(Phrase("refusal.no_past"))
     times = await desk.ask(schedules.backfill_times(asked.name, since, until, again=asked.again))
     if len(times) > MOST_FILLED:
-        raise WrongRequestError(f"these are {len(times):,} times, and at most {MOST_FILLED:,} are filled at once")
+        raise WrongRequestError(Phrase("refusal.too_many_times", times=f"{len(times):,}", most=f"{MOST_FILLED:,}"))
     count = len(times)
     if not asked.dry:
         count = await desk.ask(schedules.backfill(asked.name, since, until, again=asked.again))
     done = await _done(desk, await desk.ask(schedules.get(asked.name)), count=count)
-    desk.note(after=f"{counted(count, 'job')} {'counted' if asked.dry else 'enqueued'}")
+    desk.note(after=Phrase("noted.counted" if asked.dry else "noted.enqueued", n=count))
     return done
 
 
@@ -86,13 +86,13 @@ async def delete_schedule(desk: Desk, asked: Named) -> ScheduleDone:
     schedule = await desk.ask(schedules_of(desk).get(asked.name))
     desk.note(before=_told(schedule))
     await desk.ask(schedules_of(desk).delete(asked.name))
-    desk.note(after="deleted")
+    desk.note(after=Phrase("noted.deleted"))
     return ScheduleDone(name=asked.name, state="deleted")
 
 
-async def _state(desk: Desk, name: str) -> str:
+async def _state(desk: Desk, name: str) -> Phrase:
     now = (await desk.ask(ask_time(desk.verbs))).now
-    return standing_of(await desk.ask(schedules_of(desk).get(name)), now).value
+    return Phrase(f"schedule_state.{standing_of(await desk.ask(schedules_of(desk).get(name)), now)}")
 
 
 async def _done(
@@ -101,7 +101,7 @@ async def _done(
     now = (await desk.ask(ask_time(desk.verbs))).now
     upcoming, state = next_fire(schedule, now), standing_of(schedule, now).value
     if job is None and count is None:
-        desk.note(after=state)
+        desk.note(after=Phrase(f"schedule_state.{state}"))
     return ScheduleDone(
         name=schedule.name,
         state=state,
@@ -111,9 +111,8 @@ async def _done(
     )
 
 
-def _told(schedule: Schedule) -> str:
+def _told(schedule: Schedule) -> Phrase:
     job = schedule.plan.job
-    return (
-        f"{describe(schedule.plan.rule, schedule.ground)}; {job.task} in {job.queue}, priority {job.priority},"
-        f" {counted(job.max_attempts, 'attempt')}"
-    )
+    rule = describe(schedule.plan.rule, schedule.ground)
+    known = {"task": job.task, "queue": job.queue, "priority": job.priority, "n": job.max_attempts}
+    return Phrase("noted.schedule", rule=rule, **known)

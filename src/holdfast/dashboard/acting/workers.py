@@ -9,10 +9,10 @@ from holdfast.dashboard.reading.workers import find_worker
 from holdfast.dashboard.refusals import NotThereError
 from holdfast.dashboard.shapes.words import WithId
 from holdfast.dashboard.shapes.workers import RecycleAsked, WorkerDone
+from holdfast.phrases import Phrase
 from holdfast.supervisor.drainer import ORDER as DRAIN
 from holdfast.supervisor.orders import give_order
 from holdfast.supervisor.recycling import ORDER as RECYCLE
-from holdfast.words import span
 
 DUMP = "dump"
 """What an order to take a picture of a worker says."""
@@ -39,8 +39,7 @@ async def dump_worker(desk: Desk, asked: WithId) -> WorkerDone:
 async def _order(desk: Desk, what: str, worker_id: str, details: Mapping[str, str]) -> WorkerDone:
     worker = await find_worker(desk, worker_id)
     if not worker.is_live:
-        age = span(worker.beat_age)
-        raise NotThereError(f"worker {worker_id} was not heard of for {age}: nobody is there to do anything")
+        raise NotThereError(Phrase("refusal.silent_worker", worker=worker_id, silent=worker.beat_age))
     order = await desk.ask(give_order(desk.verbs, what, worker.info.id, details))
-    desk.note(after=f"order {order.id}")
+    desk.note(after=Phrase("noted.order", order=order.id))
     return WorkerDone(id=worker.info.id, order=order.id)

@@ -16,6 +16,7 @@ from holdfast.dashboard.operations import AnyOperation
 from holdfast.dashboard.refusals import status_of
 from holdfast.dashboard.shapes.jobs import JobsExported
 from holdfast.errors import HoldfastError
+from holdfast.phrases import in_english
 
 LONGEST_BODY = 2 * 1024 * 1024
 """Bytes of a body that is read: arguments are half of that, at most."""
@@ -119,5 +120,5 @@ async def _body(request: Request) -> bytes:
 def _json(
     told: msgspec.Struct, status: HTTPStatus = HTTPStatus.OK, headers: dict[str, str] | None = None
 ) -> Response:
-    body = msgspec.json.encode(told)
+    body = msgspec.json.encode(told, enc_hook=in_english)
     return Response(body, int(status), {**_HEADERS, **(headers or {})}, media_type="application/json")

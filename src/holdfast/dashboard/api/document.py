@@ -12,6 +12,7 @@ from holdfast.dashboard.api.answering import LONGEST_BODY, Problem
 from holdfast.dashboard.operations import AnyOperation
 from holdfast.dashboard.shapes.jobs import JobsExported
 from holdfast.health.report import holdfast_version
+from holdfast.phrases import Phrase
 
 Schema = dict[str, Any]
 
@@ -54,7 +55,9 @@ _ABOUT = {
 def document(operations: Sequence[AnyOperation], server: str) -> Schema:
     """Return the document that describes the API at this address."""
     types = [*(kind for each in operations for kind in (each.asked, each.answer)), Problem]
-    _, schemas = msgspec.json.schema_components(list(dict.fromkeys(types)), ref_template=_REF)
+    _, schemas = msgspec.json.schema_components(
+        list(dict.fromkeys(types)), ref_template=_REF, schema_hook=_in_words
+    )
     paths: dict[str, Schema] = {}
     for operation in operations:
         method = "post" if operation.changes else "get"
@@ -77,6 +80,13 @@ def document(operations: Sequence[AnyOperation], server: str) -> Schema:
         },
         "security": [{"token": []}, {"session": []}],
     }
+
+
+def _in_words(kind: type) -> Schema:
+    """Return how a phrase is written in JSON: in English."""
+    if kind is not Phrase:
+        raise NotImplementedError
+    return {"type": "string"}
 
 
 def _operation(operation: AnyOperation, schemas: dict[str, Schema]) -> Schema:

@@ -15,6 +15,7 @@ from holdfast.core.record import Record, read_body
 from holdfast.dashboard.audit.entry import Entry
 from holdfast.dashboard.refusals import WrongRequestError
 from holdfast.incidents.redaction import redact_text
+from holdfast.phrases import Phrase
 from holdfast.words import one_line
 
 NEWEST = "newest"
@@ -71,7 +72,7 @@ def read_place(text: str) -> tuple[int, int]:
     """Return the number of a chunk and which of its entries is meant. Raises WrongRequestError."""
     found = _PLACE.fullmatch(text)
     if found is None:
-        raise WrongRequestError(f"{one_line(text, 40)!r} is no place in the trail: take `next` of a page before")
+        raise WrongRequestError(Phrase("refusal.no_place", text=repr(one_line(text, 40))))
     return int(found[1]), int(found[2])
 
 

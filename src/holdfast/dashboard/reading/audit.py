@@ -4,6 +4,10 @@ from holdfast.dashboard.audit.trail import read_trail
 from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operation import reads
 from holdfast.dashboard.shapes.audit import AuditAsked, AuditSeen, EntrySeen
+from holdfast.phrases import Phrase, stored_phrase
+
+_WORDS = ("noted", "refusal", "state", "schedule_state", "role_name")
+"""Of what is written down."""
 
 
 @reads("audit.list", "/audit")
@@ -18,11 +22,15 @@ async def list_audit(desk: Desk, asked: AuditAsked) -> AuditSeen:
             who=each.who,
             what=each.what,
             asked=dict(each.asked),
-            before=each.before,
-            after=each.after,
-            error=each.error,
+            before=_told(each.before),
+            after=_told(each.after),
+            error=_told(each.error),
             by=each.by,
         )
         for each in page.entries
     )
     return AuditSeen(entries=entries, next=page.next)
+
+
+def _told(text: str | None) -> Phrase | None:
+    return None if text is None else stored_phrase(text, *_WORDS)

@@ -5,6 +5,7 @@ from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.reading.selecting import SPAN
 from holdfast.errors import JobNotFoundError
 from holdfast.ids import new_job_id
+from holdfast.phrases import Phrase
 from holdfast.store.protocol import JobFilter
 
 _SHORTEST = 6
@@ -21,10 +22,8 @@ async def find_job(desk: Desk, job_id: str) -> Job:
         return matches[0]
     if matches:
         ids = ", ".join(match.id for match in matches)
-        raise JobNotFoundError(f"'{job_id}' is the end of {len(matches)} ids, give more of the one meant: {ids}")
-    raise JobNotFoundError(
-        f"there is no job '{job_id}': it may be over and forgotten (keep_finished), or be in another store"
-    )
+        raise JobNotFoundError(Phrase("refusal.several_jobs", end=job_id, count=len(matches), ids=ids))
+    raise JobNotFoundError(Phrase("refusal.no_job", job=job_id))
 
 
 async def _ending_with(desk: Desk, end: str) -> list[Job]:

@@ -14,6 +14,7 @@ from holdfast.dashboard.shapes.incidents import IncidentsAsked, IncidentSeen, In
 from holdfast.dashboard.shapes.words import WithId
 from holdfast.errors import IncidentNotFoundError
 from holdfast.incidents.book import list_incidents, read_evidence
+from holdfast.phrases import Phrase
 from holdfast.store.protocol import ask_time
 
 _SHORTEST_END = 6
@@ -65,10 +66,7 @@ async def find_incident(desk: Desk, incident_id: str) -> Incident:
         each for each in incidents if len(end) >= _SHORTEST_END and each.id.endswith(end)
     ]
     if len(matches) != 1:
-        raise IncidentNotFoundError(
-            f"there is no incident '{incident_id}', or more than one whose id ends so; it may be forgotten"
-            " (keep_incidents, keep_incidents_for)"
-        )
+        raise IncidentNotFoundError(Phrase("refusal.no_incident", incident=incident_id))
     return matches[0]
 
 

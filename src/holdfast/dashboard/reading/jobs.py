@@ -28,6 +28,7 @@ from holdfast.dashboard.shapes.jobs import (
     JobsWhich,
 )
 from holdfast.ids import first_id_at, new_job_id
+from holdfast.phrases import in_english
 
 MOST_AT_ONCE = 10_000
 """So many jobs are written out, or dealt with, by one call."""
@@ -139,12 +140,12 @@ def _json_row(job: Job) -> str:
         "args": args_seen(job.payload)[0],
         "result": None if job.result is None else value_seen(job.result),
     }
-    return msgspec.json.encode(row).decode()
+    return msgspec.json.encode(row, enc_hook=in_english).decode()
 
 
 def _csv_row(job: Job) -> str:
     row = job_row(job)
-    fields = msgspec.to_builtins(row)
+    fields = msgspec.to_builtins(row, enc_hook=in_english)
     return _csv_line([*(fields[name] for name in _COLUMNS), " ".join(row.tags)])
 
 

@@ -4,6 +4,7 @@ import re
 from datetime import UTC, datetime
 
 from holdfast.dashboard.refusals import WrongRequestError
+from holdfast.phrases import Phrase
 from holdfast.watch.spans import read_span
 
 _SPAN = re.compile(r"([0-9.]+ ?(ms|s|min|m|h|d|w) ?)+")
@@ -38,7 +39,7 @@ def _date(field: str, text: str) -> datetime:
         if moment.utcoffset() is not None:
             return moment.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise WrongRequestError(
-            f"{field}: {text!r} is no moment; write e.g. 2026-03-01T09:00+08:00, or a span such as 30s, 15m or 2h"
-        ) from None
-    raise WrongRequestError(f"{field}: {text!r} has no time zone; write e.g. {moment:%Y-%m-%dT%H:%M}Z")
+        raise WrongRequestError(Phrase("refusal.no_moment", field=field, text=repr(text))) from None
+    raise WrongRequestError(
+        Phrase("refusal.no_zone", field=field, text=repr(text), example=f"{moment:%Y-%m-%dT%H:%M}Z")
+    )

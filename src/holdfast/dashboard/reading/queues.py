@@ -15,6 +15,7 @@ from holdfast.dashboard.refusals import NotThereError
 from holdfast.dashboard.shapes.figures import PointSeen
 from holdfast.dashboard.shapes.queues import QueueRow, QueueSeen, QueuesSeen
 from holdfast.dashboard.shapes.words import Named, NothingAsked
+from holdfast.phrases import Phrase
 from holdfast.schedule.closing import About
 from holdfast.schedule.words import describe_window
 from holdfast.store.protocol import JobFilter, Queue, QueueAges, Worker
@@ -30,7 +31,7 @@ class _Look:
     ages: QueueAges
     workers: tuple[Worker, ...]
     windows: Windows
-    limits: Mapping[str, tuple[str, ...]]
+    limits: Mapping[str, tuple[Phrase, ...]]
     points: Mapping[str, tuple[PointSeen, ...]]
 
     @property
@@ -71,7 +72,7 @@ async def show_queue(desk: Desk, asked: Named) -> QueueSeen:
     queues, look = await _look(desk)
     queue = next((each for each in queues if each.name == asked.name), None)
     if queue is None:
-        raise NotThereError(f"there is no queue '{asked.name}': it has no jobs, and no worker names it")
+        raise NotThereError(Phrase("refusal.no_queue", queue=asked.name))
     which = JobFilter(states=(State.RUNNING,), queue=queue.name, limit=_MOST_RUNNING)
     running = await desk.ask(desk.verbs.list_jobs(which))
     windows = [hours for hours in look.windows if (hours.about, hours.name) == (About.QUEUE, queue.name)]

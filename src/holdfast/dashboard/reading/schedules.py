@@ -21,6 +21,7 @@ from holdfast.dashboard.shapes.schedules import (
     UpcomingSeen,
 )
 from holdfast.dashboard.shapes.words import Named, NothingAsked
+from holdfast.phrases import Phrase, as_phrase, phrase_in, stored_phrase
 from holdfast.schedule.outlook import coming, next_fire, standing_of, zone_of
 from holdfast.schedule.plan import Schedule, read_schedules
 from holdfast.schedule.schedules import Schedules
@@ -44,7 +45,7 @@ async def list_schedules(desk: Desk, asked: NothingAsked) -> SchedulesSeen:  # n
     now = (await desk.ask(ask_time(desk.verbs))).now
     records = await desk.ask(desk.verbs.records(Kind.SCHEDULE))
     readable, unreadable = read_schedules(records)
-    problems = dict(zip(_unread(records, readable), map(str, unreadable), strict=True))
+    problems = dict(zip(_unread(records, readable), map(phrase_in, unreadable), strict=True))
     last = await _last_fires(desk, [each.name for each in readable], now)
     states = await _states(desk, [fire.job_id for fire in last.values() if fire is not None and fire.job_id])
     rows = [schedule_row(each, now, last[each.name], states) for each in readable]
@@ -129,16 +130,16 @@ def fire_seen(fire: Fire) -> FireSeen:
         count=fire.count,
         until=fire.until,
         decided_at=fire.decided_at,
-        why=fire.note,
+        why=None if fire.note is None else stored_phrase(fire.note, "fired", "excluded", "weekday", "state"),
         job=fire.job_id,
     )
 
 
-def _unreadable(name: str, problem: str) -> ScheduleRow:
+def _unreadable(name: str, problem: Phrase) -> ScheduleRow:
     return ScheduleRow(
         name=name,
         state=UNREADABLE,
-        words="",
+        words=as_phrase(""),
         task=None,
         queue=None,
         next_at=None,

@@ -17,6 +17,7 @@ from holdfast.dashboard.shapes.values import (
     WrittenSeen,
 )
 from holdfast.durable.written import Told, Written
+from holdfast.phrases import Phrase
 from holdfast.watch.envelope import UNREADABLE, checked, read_envelope
 
 LONGEST_VALUE = 20_000
@@ -37,18 +38,18 @@ def value_seen(encoded: bytes, longest: int = LONGEST_VALUE) -> ValueSeen:
     try:
         checked(encoded)
     except UNREADABLE as error:
-        return ValueSeen(size=size, problem=f"it cannot be read: {error}")
+        return ValueSeen(size=size, problem=Phrase("unreadable.value", error=str(error)))
     if size > longest:
         return ValueSeen(size=size, beginning=encoded[:_BEGINNING].decode(errors="ignore"))
     return ValueSeen(value=msgspec.json.decode(encoded), size=size)
 
 
-def args_seen(payload: bytes) -> tuple[dict[str, ValueSeen], str | None]:
+def args_seen(payload: bytes) -> tuple[dict[str, ValueSeen], Phrase | None]:
     """Return the arguments in a payload, of secret ones only that they are there; or why it cannot be read."""
     try:
         envelope = read_envelope(payload)
     except UNREADABLE as error:
-        return {}, f"the payload cannot be read: {error}"
+        return {}, Phrase("unreadable.payload", error=str(error))
     seen, room = {}, LONGEST_VALUES
     for name, value in envelope.args.items():
         seen[name] = value_seen(bytes(value), min(room, LONGEST_VALUE))

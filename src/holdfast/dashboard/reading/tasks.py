@@ -6,6 +6,10 @@ from holdfast.dashboard.operation import reads
 from holdfast.dashboard.reading.shared_looks import catalogue
 from holdfast.dashboard.shapes.tasks import ParameterSeen, TaskSeen, TasksSeen
 from holdfast.dashboard.shapes.words import NothingAsked
+from holdfast.phrases import Phrase, stored_phrase
+
+_WINDOWS = ("window", "list.last", "list.next", "weekdays", "month")
+"""Of what the words of a window are made, from the outside in."""
 
 
 @reads("tasks.list", "/tasks")
@@ -29,12 +33,12 @@ def secrets_of(task: TaskSeen | None) -> frozenset[str]:
     return frozenset() if task is None else frozenset(each.name for each in task.parameters if each.secret)
 
 
-def bound_words(bound: Bound | None) -> tuple[str, ...]:
+def bound_words(bound: Bound | None) -> tuple[Phrase, ...]:
     """Return how many jobs run at a time in one process, in words."""
     if bound is None:
         return ()
-    most = () if bound.most is None else (f"{bound.most} at a time in each process",)
-    return (*most, *bound.peaks)
+    most = () if bound.most is None else (Phrase("limit.most", most=bound.most),)
+    return (*most, *(stored_phrase(peak, "limit", *_WINDOWS) for peak in bound.peaks))
 
 
 def _task(known: KnownEntry) -> TaskSeen:
@@ -49,13 +53,13 @@ def _task(known: KnownEntry) -> TaskSeen:
         priority=task.priority,
         about=task.doc or None,
         max_attempts=task.max_attempts,
-        backoff=task.backoff or None,
+        backoff=stored_phrase(task.backoff, "backoff") if task.backoff else None,
         timeout=task.timeout,
         isolation=task.isolation,
         schedules=task.schedules,
         limits=bound_words(task.limit),
         gates=task.gates,
-        windows=task.windows,
+        windows=tuple(stored_phrase(window, *_WINDOWS) for window in task.windows),
         parameters=tuple(
             ParameterSeen(
                 name=each.name, required=each.required, secret=each.secret, type=each.type, default=each.default

@@ -1,16 +1,16 @@
 """Whether all is well: what was seen, judged. Pure.
 
-Each finding is a code with parameters, which pages put into the words of any language, and a sentence in English.
+Each finding is a code with parameters for programs, and a phrase for people.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from types import MappingProxyType
 
 from holdfast.core.incident import Incident, Trouble
 from holdfast.dashboard.shapes.overview import Finding, Level, VerdictSeen
 from holdfast.dashboard.shapes.schedules import ScheduleRow
+from holdfast.phrases import Phrase
 from holdfast.store.protocol import QueueAge, QueueAges, Worker
 from holdfast.watch.closed import Windows, queue_closed
 from holdfast.words import counted, span
@@ -59,24 +59,9 @@ class Sight:
 
 Params = dict[str, str | int | float]
 
-_SENTENCES: MappingProxyType[str, Callable[[Params], str]] = MappingProxyType(
-    {
-        "no_worker": lambda _: "no worker is running",
-        "worker_lost": lambda p: f"{counted(int(p['count']), 'worker')} gave no sign of life for too long",
-        "queue_unserved": lambda p: f"queue '{p['queue']}' has due jobs, and no running worker serves it",
-        "queue_late": lambda p: f"queue '{p['queue']}' is behind: its oldest job has waited {_told(p['age'])}",
-        "queue_paused": lambda p: f"queue '{p['queue']}' is paused, its oldest job has waited {_told(p['age'])}",
-        "died": lambda p: f"{p['more']}{counted(int(p['count']), 'job')} died in the last hour",
-        "task_unknown": lambda p: (
-            f"{counted(int(p['count']), 'job')} {'waits' if p['count'] == 1 else 'wait'} for a worker that knows"
-            " the task"
-        ),
-        "schedule_failing": lambda p: f"the last job of schedule '{p['schedule']}' is dead",
-        "schedule_unreadable": lambda p: f"schedule '{p['schedule']}' cannot be read here",
-        "incidents": lambda p: f"{counted(int(p['count']), 'incident')} in the last day",
-        "store_slow": lambda p: f"the store is slow: a look at it took {_told(p['took'])}",
-    }
-)
+_SPANS = ("age", "took")
+_NUMBERS = {"count": "n"}
+"""By which name words have their forms."""
 
 
 def judge(sight: Sight) -> VerdictSeen:
@@ -85,7 +70,7 @@ def judge(sight: Sight) -> VerdictSeen:
     if not findings:
         return VerdictSeen(level=Level.WELL, sentence=_all_well(sight), findings=())
     worst = findings[0].severity
-    told = "; ".join(each.sentence for each in findings[:3])
+    told = "; ".join(str(each.sentence) for each in findings[:3])
     return VerdictSeen(level=worst, sentence=f"{worst.value.capitalize()}: {told}", findings=tuple(findings))
 
 
@@ -146,8 +131,12 @@ def _of_schedule(schedule: ScheduleRow) -> Iterator[Finding]:
 
 
 def _finding(code: str, severity: Level, params: Params, href: str) -> Finding:
-    return Finding(code=code, severity=severity, params=params, sentence=_SENTENCES[code](params), href=href)
+    return Finding(code=code, severity=severity, params=params, sentence=_sentence(code, params), href=href)
 
 
-def _told(seconds: str | float) -> str:
-    return span(timedelta(seconds=float(seconds)))
+def _sentence(code: str, params: Params) -> Phrase:
+    if params.get("more"):
+        return Phrase(f"finding.{code}_more", count=params["count"])
+    words = {_NUMBERS.get(name, name): value for name, value in params.items() if name != "more"}
+    spans = {name: timedelta(seconds=float(words[name])) for name in _SPANS if name in words}
+    return Phrase(f"finding.{code}", **{**words, **spans})

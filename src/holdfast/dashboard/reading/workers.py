@@ -9,6 +9,7 @@ from holdfast.dashboard.refusals import NotThereError
 from holdfast.dashboard.shapes.words import NothingAsked, WithId
 from holdfast.dashboard.shapes.workers import WorkerSeen, WorkersSeen
 from holdfast.incidents.book import list_incidents
+from holdfast.phrases import Phrase
 from holdfast.store.protocol import JobFilter, Worker, ask_time
 
 _MOST_JOBS = 200
@@ -44,7 +45,7 @@ async def find_worker(desk: Desk, worker_id: str) -> Worker:
     for worker in await desk.ask(desk.verbs.workers()):
         if worker.info.id == worker_id:
             return worker
-    raise NotThereError(f"there is no worker '{worker_id}': it has ended, or was lost and is buried")
+    raise NotThereError(Phrase("refusal.no_worker", worker=worker_id))
 
 
 def _shows(trouble: Trouble, pictured: str, worker: str) -> bool:

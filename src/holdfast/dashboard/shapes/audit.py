@@ -6,6 +6,7 @@ from typing import Annotated
 import msgspec
 
 from holdfast.dashboard.shapes.words import Asks, Limit, Told, Word
+from holdfast.phrases import Phrase
 
 Place = Annotated[str, msgspec.Meta(max_length=20, extra_json_schema={"pattern": r"^(|[0-9]{1,9}\.[0-9]{1,3})$"})]
 
@@ -26,9 +27,9 @@ class EntrySeen(Told, frozen=True, kw_only=True):
     who: str
     what: str
     asked: dict[str, str]
-    before: str | None
-    after: str | None
-    error: str | None
+    before: Phrase | None
+    after: Phrase | None
+    error: Phrase | None
     by: str
 
 

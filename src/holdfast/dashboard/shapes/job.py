@@ -12,6 +12,7 @@ from holdfast.dashboard.shapes.locks import LockSeen
 from holdfast.dashboard.shapes.tasks import ParameterSeen
 from holdfast.dashboard.shapes.values import TextSeen, ValueSeen, WrittenSeen
 from holdfast.dashboard.shapes.words import Arguments, NewId, QueueName, Told, When, WithId, Word
+from holdfast.phrases import Phrase
 
 
 class WhichJob(WithId, frozen=True, kw_only=True):
@@ -50,9 +51,9 @@ class WhySeen(Told, frozen=True, kw_only=True):
     """Why a job is where it is."""
 
     cause: str
-    says: str
-    remedy: str | None
-    notes: tuple[str, ...]
+    says: Phrase
+    remedy: Phrase | None
+    notes: tuple[Phrase, ...]
     text: str
 
 
@@ -74,7 +75,7 @@ class JobSeen(Told, frozen=True, kw_only=True):
     planned_at: datetime | None
     metadata: dict[str, str]
     args: dict[str, ValueSeen]
-    args_problem: str | None
+    args_problem: Phrase | None
     result: ValueSeen | None
     result_until: datetime | None
     error: TextSeen | None

@@ -8,6 +8,7 @@ import msgspec
 from holdfast.core.states import State
 from holdfast.dashboard.shapes.values import ProgressSeen
 from holdfast.dashboard.shapes.words import Asks, Limit, Text, Told, When, Word
+from holdfast.phrases import Phrase
 
 States = Annotated[tuple[State, ...], msgspec.Meta(max_length=8)]
 Tags = Annotated[tuple[Word, ...], msgspec.Meta(max_length=20)]
@@ -62,7 +63,7 @@ class JobRow(Told, frozen=True, kw_only=True):
     key: str | None
     tags: tuple[str, ...]
     schedule: str | None
-    waits_for: str | None
+    waits_for: Phrase | None
     cancel_requested: bool
     progress: ProgressSeen | None
     error: str | None
@@ -137,7 +138,7 @@ class JobFailed(Told, frozen=True, kw_only=True):
     """A job to which it could not be done, and why."""
 
     id: str
-    error: str
+    error: Phrase
 
 
 class BulkDone(Told, frozen=True, kw_only=True):

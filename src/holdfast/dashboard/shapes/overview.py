@@ -7,6 +7,7 @@ from holdfast.dashboard.shapes.incidents import IncidentRow
 from holdfast.dashboard.shapes.jobs import JobRow
 from holdfast.dashboard.shapes.schedules import ScheduleRow
 from holdfast.dashboard.shapes.words import Told
+from holdfast.phrases import Phrase
 
 
 class Level(StrEnum):
@@ -23,7 +24,7 @@ class Finding(Told, frozen=True, kw_only=True):
     code: str
     severity: Level
     params: dict[str, str | int | float]
-    sentence: str
+    sentence: Phrase
     href: str
 
 

@@ -5,6 +5,7 @@ from datetime import datetime
 from holdfast.dashboard.shapes.figures import PointSeen
 from holdfast.dashboard.shapes.jobs import JobRow
 from holdfast.dashboard.shapes.words import Told
+from holdfast.phrases import Phrase
 
 
 class QueueRow(Told, frozen=True, kw_only=True):
@@ -21,7 +22,7 @@ class QueueRow(Told, frozen=True, kw_only=True):
     workers: int
     places: int
     busy: int
-    limits: tuple[str, ...] = ()
+    limits: tuple[Phrase, ...] = ()
     points: tuple[PointSeen, ...] = ()
 
 
@@ -39,7 +40,7 @@ class QueueSeen(Told, frozen=True, kw_only=True):
     row: QueueRow
     workers: tuple[str, ...]
     running: tuple[JobRow, ...]
-    windows: tuple[str, ...]
+    windows: tuple[Phrase, ...]
 
 
 class QueueDone(Told, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from holdfast.core.record import Decision, FireCause
 from holdfast.core.states import State
 from holdfast.dashboard.shapes.values import ValueSeen
 from holdfast.dashboard.shapes.words import Arguments, Named, QueueName, Text, Told, When, Word
+from holdfast.phrases import Phrase
 
 
 class FireSeen(Told, frozen=True, kw_only=True):
@@ -20,7 +21,7 @@ class FireSeen(Told, frozen=True, kw_only=True):
     count: int
     until: datetime | None
     decided_at: datetime | None
-    why: str | None
+    why: Phrase | None
     job: str | None
 
 
@@ -29,8 +30,8 @@ class UpcomingSeen(Told, frozen=True, kw_only=True):
 
     planned: datetime
     run_at: datetime
-    excluded: str | None = None
-    note: str | None = None
+    excluded: Phrase | None = None
+    note: Phrase | None = None
 
 
 class RunSeen(Told, frozen=True, kw_only=True):
@@ -49,7 +50,7 @@ class ScheduleRow(Told, frozen=True, kw_only=True):
 
     name: str
     state: str
-    words: str
+    words: Phrase
     task: str | None
     queue: str | None
     next_at: datetime | None
@@ -59,7 +60,7 @@ class ScheduleRow(Told, frozen=True, kw_only=True):
     paused_at: datetime | None
     paused_why: str | None
     app: str | None
-    problem: str | None = None
+    problem: Phrase | None = None
 
 
 class SchedulesSeen(Told, frozen=True, kw_only=True):
@@ -84,7 +85,7 @@ class ScheduleSeen(Told, frozen=True, kw_only=True):
     created_at: datetime
     release: str | None
     args: dict[str, ValueSeen]
-    args_problem: str | None
+    args_problem: Phrase | None
     version: int
     priority: int
     max_attempts: int

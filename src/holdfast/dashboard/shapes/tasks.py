@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from holdfast.dashboard.shapes.words import Told
+from holdfast.phrases import Phrase
 
 
 class ParameterSeen(Told, frozen=True, kw_only=True):
@@ -27,13 +28,13 @@ class TaskSeen(Told, frozen=True, kw_only=True):
     priority: int
     about: str | None
     max_attempts: int
-    backoff: str | None
+    backoff: Phrase | None
     timeout: float | None
     isolation: str
     schedules: tuple[str, ...]
-    limits: tuple[str, ...]
+    limits: tuple[Phrase, ...]
     gates: tuple[str, ...]
-    windows: tuple[str, ...]
+    windows: tuple[Phrase, ...]
     parameters: tuple[ParameterSeen, ...]
     seen_at: datetime
 

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from holdfast.dashboard.shapes.words import Told
+from holdfast.phrases import Phrase
 
 
 class ValueSeen(Told, frozen=True, kw_only=True):
@@ -16,7 +17,7 @@ class ValueSeen(Told, frozen=True, kw_only=True):
     size: int = 0
     secret: bool = False
     beginning: str | None = None
-    problem: str | None = None
+    problem: Phrase | None = None
 
 
 class TextSeen(Told, frozen=True, kw_only=True):

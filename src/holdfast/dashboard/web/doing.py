@@ -13,8 +13,10 @@ from holdfast.dashboard.operation import Operation
 from holdfast.dashboard.refusals import NotThereError, status_of
 from holdfast.dashboard.texts import Texts
 from holdfast.dashboard.web.saidonce import Said, say_once
+from holdfast.dashboard.web.saying import Saying
 from holdfast.dashboard.web.site import Site
 from holdfast.errors import HoldfastError
+from holdfast.phrases import phrase_in
 
 OURS = frozenset({"csrf", "back"})
 NEW_JOB = frozenset({"jobs.clone", "jobs.edit_and_retry"})
@@ -38,7 +40,8 @@ async def do(site: Site, request: Request) -> Response:
         said = Said(texts.say(f"refused.{error.refusal.code}"), bad=True)
         return _answered(request, prefix + back, prefix, said, error.refusal.status)
     except HoldfastError as error:
-        return _answered(request, prefix + back, prefix, Said(str(error), bad=True), int(status_of(error)))
+        said = Said(Saying(texts).plain(phrase_in(error)), bad=True)
+        return _answered(request, prefix + back, prefix, said, int(status_of(error)))
 
 
 def _wanted(site: Site, request: Request, texts: Texts) -> Operation[Any, Any]:
@@ -66,10 +69,13 @@ def _where(operation: Operation[Any, Any], done: Any, back: str) -> str:
 
 def _told(texts: Texts, operation: Operation[Any, Any], done: Any) -> str:
     """Return what was done, in words: those for just this answer, if there are any."""
-    params = {"name": "", **{key: value for key, value in msgspec.to_builtins(done).items() if value is not None}}
+    params = {
+        "name": "",
+        **{key: value for key, value in msgspec.structs.asdict(done).items() if value is not None},
+    }
     keys = [f"done.{operation.name}.{params.get('answer', '')}", f"done.{operation.name}", "done.anything"]
     if params.get("failed"):
-        return texts.say("done.jobs.bulk_failed", error=params["errors"][0]["error"], **params)
+        return texts.say("done.jobs.bulk_failed", error=Saying(texts).plain(params["errors"][0].error), **params)
     if "done" in params:
         params["n"] = params["done"]
     return texts.say(next(key for key in keys if texts.knows(key)), **params)

@@ -9,15 +9,17 @@ from urllib.parse import quote
 import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from holdfast.core.memo import signal_name
 from holdfast.dashboard.refusals import status_of
-from holdfast.dashboard.shapes.overview import Finding
 from holdfast.dashboard.shapes.values import ValueSeen
-from holdfast.dashboard.texts import LANGUAGES, Texts
+from holdfast.dashboard.texts import LANGUAGES
 from holdfast.dashboard.web import assets
 from holdfast.dashboard.web.charts import gauge, sparkline
 from holdfast.dashboard.web.saying import Saying, coloured, told_time, with_commands
 from holdfast.dashboard.web.site import View
 from holdfast.errors import HoldfastError
+from holdfast.phrases import phrase_in
+from holdfast.settings.sources import IN_CODE
 from holdfast.words import one_line, short_id
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -50,6 +52,8 @@ def environment() -> Environment:
         has_secret=has_secret,
         inside=quoted,
         commands=with_commands,
+        in_code=IN_CODE,
+        signal=signal_name,
     )
     made.filters.update(one_line=one_line, short_id=short_id)
     return made
@@ -67,7 +71,7 @@ def rendered(view: View, template: str, shown: Mapping[str, Any], *, frame: bool
             t=view.texts.say,
             known=view.texts.knows,
             say=saying,
-            told=lambda finding: finding_words(finding, view.texts),
+            words=saying.told,
             href=view.href,
             may=view.may,
             languages=LANGUAGES,
@@ -94,20 +98,6 @@ def quoted(path: str) -> str:
     return quote(path, safe="/?=&")
 
 
-def finding_words(finding: Finding, texts: Texts) -> str:
-    """Return a finding in the reader's words; one of a later release as it says itself."""
-    key = f"finding.{finding.code}"
-    if not texts.knows(key):
-        return finding.sentence
-    saying, params = Saying(texts), dict(finding.params)
-    spans: dict[str, object] = {
-        name: saying.span(float(params[name])) for name in ("age", "took") if name in params
-    }
-    more = texts.say("finding.more") if params.get("more") else ""
-    words: dict[str, object] = {**params, **spans, "more": more, "n": params.get("count", 0)}
-    return texts.say(key, **words)
-
-
 async def page_of(view: View, template: str, shown: Mapping[str, Any], *, frame: bool = False) -> str:
     """Return a page with the verdict in its frame."""
     try:
@@ -120,5 +110,5 @@ async def page_of(view: View, template: str, shown: Mapping[str, Any], *, frame:
 async def problem_of(view: View, error: HoldfastError, *, frame: bool = False) -> tuple[str, int]:
     """Return the page that says what is wrong, and its status."""
     status = status_of(error)
-    shown = {"problem": str(error), "status": int(status)}
+    shown = {"problem": phrase_in(error), "status": int(status)}
     return await page_of(view, "error", shown, frame=frame), int(status)

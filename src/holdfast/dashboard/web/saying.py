@@ -1,61 +1,51 @@
-"""Numbers, spans and values as people read them, in the language of whoever reads."""
+"""Numbers, spans, phrases and values as people read them, in the language of whoever reads."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 from markupsafe import Markup, escape
 
-from holdfast.dashboard.texts import Texts
-from holdfast.words import in_bytes
+from holdfast.phrases import Dated, Distance, Phrase, Speaker
+from holdfast.words import in_bytes, span_parts
 
-_MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _THOUSAND = 1000
 _TEN = 10
 DEEPEST = 40
 """So deep a value is shown in colours; what is nested deeper is shown as it is."""
 
 
-class Saying:
-    """Writes values for one reader."""
+class Saying(Speaker):
+    """Writes values for one reader. Phrases are HTML, with times that the script tells in the reader's zone."""
 
-    def __init__(self, texts: Texts) -> None:
-        self._texts = texts
+    def filled(self, form: str, told: Mapping[str, Any]) -> str:
+        """Return a form of words with what it is about, and all that is not HTML of ours escaped."""
+        return escape(form).format(**told)
+
+    def time(self, at: Dated | Distance) -> str:
+        """Return a time as it is seen from now."""
+        return told_time(at.at, "both" if isinstance(at, Dated) else "ago")
+
+    def first(self, phrase: Phrase) -> Markup:
+        """Return a phrase as a sentence begins."""
+        words = escape(self.told(phrase))
+        return words[:1].upper() + words[1:]
+
+    def plain(self, phrase: Phrase) -> str:
+        """Return a phrase where there is no HTML."""
+        return escape(self.told(phrase)).striptags()
 
     def span(self, length: timedelta | float | None) -> str:
         """Return a span in its two largest units at most; a dash for none."""
-        if length is None:
-            return "–"
-        seconds = abs(length.total_seconds() if isinstance(length, timedelta) else length)
-        if seconds < 0.9995:  # noqa: PLR2004 - from here on 1,000 ms would be shown
-            return self._unit("ms", f"{seconds * 1000:.0f}")
-        if seconds < _TEN:
-            return self._unit("s", f"{float(f'{seconds:.1f}'):g}")
-        return self._whole(round(seconds))
-
-    def _whole(self, seconds: int) -> str:
-        if seconds < _MINUTE:
-            return self._unit("s", seconds)
-        if seconds < _HOUR:
-            return self._two(seconds, _MINUTE, "min", 1, "s")
-        if seconds < _DAY:
-            return self._two(seconds, _HOUR, "h", _MINUTE, "min")
-        return self._two(seconds, _DAY, "d", _HOUR, "h")
-
-    def _two(self, seconds: int, large: int, large_name: str, small: int, small_name: str) -> str:
-        many, rest = divmod(seconds, large)
-        few = rest // small
-        first = self._unit(large_name, many)
-        return f"{first} {self._unit(small_name, few)}" if few else first
-
-    def _unit(self, name: str, number: object) -> str:
-        return self._texts.say(f"unit.{name}", number=number)
+        return "–" if length is None else super().span(_delta(length))
 
     def brief(self, length: float | None) -> str:
         """Return a span in its largest unit, for where there is little room."""
-        told = self.span(length)
-        return told if length is None or length < _MINUTE else " ".join(told.split(" ")[:2])
+        if length is None:
+            return "–"
+        number, unit = span_parts(_delta(length))[0]
+        return self._texts.say(f"unit.{unit}", number=number)
 
     def number(self, value: float | None) -> str:
         """Return a number with its thousands apart; a dash for none."""
@@ -77,6 +67,10 @@ class Saying:
     def share(self, value: float | None) -> str:
         """Return a share as percents; a dash for none."""
         return "–" if value is None else f"{value:.0%}"
+
+
+def _delta(length: timedelta | float) -> timedelta:
+    return length if isinstance(length, timedelta) else timedelta(seconds=length)
 
 
 def utc(at: datetime) -> str:

@@ -50,7 +50,7 @@ def test_a_dead_job_is_edited_and_tried_again(stage):
     assert stage.read("jobs.show", id=new).edited_from == job
     assert stage.job(job).reason == "discarded"
     entry = stage.read("audit.list").entries[0]
-    assert (entry.before, entry.after) == ("to, n", f"job {new} with to, n")
+    assert (str(entry.before), str(entry.after)) == ("to, n", f"job {new} with to, n")
     assert "bob" not in str(entry)
 
 

@@ -36,7 +36,7 @@ def test_queues_tell_counts_age_and_who_serves_them(stage):
     assert list(queues) == ["empty", "mail", "web"]
     mail = queues["mail"]
     assert (mail.counts["ready"], mail.oldest_age, mail.workers, mail.places) == (1, 5.0, 1, 20)
-    assert mail.limits == ("3 at a time in each process",)
+    assert tuple(map(str, mail.limits)) == ("3 at a time in each process",)
     assert (queues["empty"].workers, queues["web"].workers) == (0, 1)
     assert stage.read("queues.show", name="mail").workers == (WORKER,)
     with pytest.raises(NotThereError):
@@ -62,7 +62,7 @@ def test_schedules_tell_when_and_what_became_of_it(stage):
     stage.do(stage.verbs.change_records([Change(Kind.SCHEDULE, "broken", 0, "t", b"{}")]))
     broken, nightly = stage.read("schedules.list").schedules
     assert (broken.state, broken.problem is None) == ("unreadable", False)
-    assert (nightly.state, nightly.words) == ("active", "at 02:00 every day, Asia/Taipei time")
+    assert (nightly.state, str(nightly.words)) == ("active", "at 02:00 every day, Asia/Taipei time")
     seen = stage.read("schedules.show", name="nightly")
     assert len(seen.next) == 10
     assert (seen.args["token"].secret, seen.rule["rule"]) == (True, "cron")
@@ -160,7 +160,7 @@ def test_what_was_done_is_told_newest_first(stage):
     stage.act("queues.pause", name="mail")
     stage.act("queues.resume", name="mail")
     newest, first = stage.read("audit.list").entries
-    assert (newest.what, newest.after, first.what, first.before) == (
+    assert (newest.what, str(newest.after), first.what, str(first.before)) == (
         "queues.resume",
         "open",
         "queues.pause",

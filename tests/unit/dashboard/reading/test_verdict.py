@@ -9,6 +9,7 @@ from holdfast.core.incident import Incident, Trouble
 from holdfast.dashboard.reading.verdict import Sight, judge
 from holdfast.dashboard.shapes.overview import Level
 from holdfast.dashboard.shapes.schedules import ScheduleRow
+from holdfast.phrases import in_english
 from holdfast.store.protocol import QueueAge, QueueAges, Worker, WorkerInfo
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -105,4 +106,4 @@ def test_the_overview_is_made_of_what_is_there(stage):
     seen = stage.read("overview.show")
     assert (seen.failures, seen.oldest_due_age) == ((), 3601.0)
     assert stage.read("jobs.show", id=waiting).row.state == "ready"
-    assert msgspec.json.encode(seen)
+    assert msgspec.json.encode(seen, enc_hook=in_english)
