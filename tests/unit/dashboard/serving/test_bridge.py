@@ -27,8 +27,9 @@ class Recorder:
         if self.fails is True:
             raise RuntimeError("of the test")
         await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
-        for part in self.parts:
-            await send({"type": "http.response.body", "body": part, "more_body": True})
+        for number, part in enumerate(self.parts, 1):
+            more = bool(self.fails) or number < len(self.parts)
+            await send({"type": "http.response.body", "body": part, "more_body": more})
         if self.fails:
             raise RuntimeError("of the test")
 
@@ -102,9 +103,11 @@ def test_every_status_has_words(status, told):
 
 
 def test_an_app_that_fails_is_answered_for(caplog):
-    """What it had begun to say counts; what went wrong is in the log."""
-    assert ask(Bridge(Recorder(fails=True)))[0] == "500 Internal Server Error"
-    assert ask(Bridge(Recorder(status=503, fails="at the end")))[0] == "503 Service Unavailable"
+    """What it had begun to say is not taken for all of it; what went wrong is in the log."""
+    status, _, body = ask(Bridge(Recorder(fails=True)))
+    assert (status, body) == ("500 Internal Server Error", b"Internal Server Error\n")
+    with pytest.raises(ConnectionAbortedError, match="broke off"):
+        ask(Bridge(Recorder(fails="at the end")))
     assert caplog.text.count("RuntimeError: of the test") == 2
 
 
@@ -114,6 +117,11 @@ async def _says_nothing(scope, receive, send):
 
 def test_an_app_that_says_nothing_is_answered_for():
     assert ask(Bridge(_says_nothing))[0] == "500 Internal Server Error"
+
+
+def test_what_is_for_the_server_to_say_is_left_to_it():
+    app = Recorder(headers=[(b"connection", b"close"), (b"x", b"y")])
+    assert ask(Bridge(app))[1] == [("x", "y")]
 
 
 def test_all_threads_share_one_loop():
