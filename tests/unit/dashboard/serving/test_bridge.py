@@ -144,3 +144,23 @@ def test_a_forked_process_has_a_loop_of_its_own():
         signal.alarm(10)
         os._exit(0 if ask(bridge)[0] == "200 OK" else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_who_closes_an_answer_ends_its_making():
+    """Else what nobody takes any more would wait for ever."""
+    ended = threading.Event()
+
+    async def endless(_scope, _receive, send):
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            while True:
+                await send({"type": "http.response.body", "body": b"x", "more_body": True})
+        finally:
+            ended.set()
+
+    environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/"}
+    answer = Bridge(endless)(environ, lambda *_: None)
+    assert next(iter(answer)) == b"x"
+    assert not ended.is_set()
+    answer.close()
+    assert ended.wait(10)
