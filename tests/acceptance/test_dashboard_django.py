@@ -72,9 +72,7 @@ def test_staff_come_in_see_and_act(site):
         assert browser.post("/ops/jobs/do/jobs.cancel", data=form).status_code == 403  # without an origin
         done = browser.post("/ops/jobs/do/jobs.cancel", data=form, headers={"origin": home})
         assert done.status_code == 303, done.text
-        assert {state(browser, job) for _ in range(8)} == {"cancelled"}, (
-            "whichever process answers"
-        )
+        assert {state(browser, job) for _ in range(8)} == {"cancelled"}, "whichever process answers"
         file = browser.get("/ops/jobs/jobs/export")
         assert ([row["id"] for row in file.json()], "content-length" in file.headers) == ([job], False)
         browser.get("/enter/root")
