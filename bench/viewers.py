@@ -110,7 +110,7 @@ def scope_of(path: str, query: str) -> dict[str, object]:
     """Return a request as ASGI has it."""
     return {
         "type": "http",
-        "asgi": {"version": "3.0"},
+        "asgi": {"version": "3.0", "spec_version": "2.4"},
         "http_version": "1.1",
         "method": "GET",
         "scheme": "http",

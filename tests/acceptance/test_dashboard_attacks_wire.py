@@ -216,10 +216,21 @@ def test_requests_that_say_two_things_are_refused(siege):
         ("Content-Length: 5", "Content-Length: 6"),
         ("Content-Length: -1",),
         ("Transfer-Encoding: chunked, chunked",),
+        ("Content-Length: 2", "Transfer-Encoding: chunked"),
+        ("Transfer-Encoding: chunked", "Content-Length: 0"),
         (b"X\x00: y",),
     ):
         answer = asked(siege, "/api/v1/queues/kept/pause", *more, method="POST")
         assert status(answer) in {400, 431, 501}, (more, answer[:80])
+    smuggled = f"POST /api/v1/queues/kept/pause HTTP/1.1\r\nHost: 127.0.0.1:{siege.port}\r\n{BEARER}\r\n\r\n"
+    answer = siege.raw(
+        "POST /sign-in HTTP/1.1",
+        f"Host: 127.0.0.1:{siege.port}",
+        "Content-Length: 5",
+        "Transfer-Encoding: chunked",
+        body=b"0\r\n\r\n" + smuggled.encode(),
+    )
+    assert (status(answer), answer.count(b"HTTP/1.1 ")) == (400, 1), "what comes after it is not read"
     assert siege.program().get("/api/v1/queues/kept").status_code == 404, "nothing was paused"
 
 

@@ -167,7 +167,8 @@ async def _somebody(_request):
 
 async def _asked(dashboard, address):
     path, _, query = address.partition("?")
-    scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "http"}
+    asgi = {"version": "3.0", "spec_version": "2.4"}  # nobody is listened for who goes away
+    scope = {"type": "http", "asgi": asgi, "http_version": "1.1", "method": "GET", "scheme": "http"}
     scope |= {"path": path, "raw_path": path.encode(), "query_string": query.encode(), "root_path": ""}
     scope |= {"headers": [(b"host", b"localhost")], "client": ("127.0.0.1", 4242), "server": ("localhost", 80)}
     said = []

@@ -31,7 +31,7 @@ def test_workers_drain(fleet_on):
     last = fleet.enqueue("nap", seconds=2)
     fleet.wait_for_start(last)
     assert f"Worker {other.info.id} is gone, and its place stays empty." in fleet.holdfast(
-        "workers", "drain", "--all"
+        "workers", "drain", "--all", "--yes"
     )
     assert tree.exit_code() == 0
     assert "it was the last one: its supervisor ends" in tree.told

@@ -13,7 +13,7 @@ from holdfast.cli.failures import wrong_usage
 from holdfast.cli.options import examples
 from holdfast.cli.output import say
 from holdfast.cli.target import Meant, app_dir_option, find_meant, target_argument
-from holdfast.cli.tokenfile import token_file_option
+from holdfast.dashboard.access.tokens import read_tokens
 from holdfast.errors import ConfigurationError
 from holdfast.health import LOOPBACK
 from holdfast.health.server import is_of_this_machine
@@ -46,7 +46,7 @@ _NEEDED = ("starlette", "uvicorn", "jinja2", "argon2")
     help="Its port.  [default: 8080, or one that is free]",
 )
 @click.option("--users", type=click.Path(dir_okay=False), metavar="FILE", help="Who may sign in with a password.")
-@token_file_option
+@click.option("--token-file", type=click.Path(dir_okay=False), metavar="FILE", help="Who may come with a token.")
 @click.option(
     "--allow", multiple=True, metavar="CIDR", help="Who may come, by their address; may be given several times."
 )
@@ -79,7 +79,7 @@ def dashboard(
     host: str,
     port: int | None,
     users: str | None,
-    token: str | None,
+    token_file: str | None,
     allow: tuple[str, ...],
     names: tuple[str, ...],
     proxies: tuple[str, ...],
@@ -102,10 +102,11 @@ def dashboard(
         _write_user(users, add_user, role, grants)
         return
     is_ours = is_of_this_machine(host, port or 0)
-    if not (users or token or is_ours):
+    if not (users or token_file or is_ours):
         raise wrong_usage(
             f"--host {host} is reached from other machines: say who may sign in, with --users or --token-file"
         )
+    tokens = None if token_file is None else read_tokens(Path(token_file))
     store = StoreShown(find_meant(wanted, target, app_dir), created=target is not None)
     below = check_prefix(prefix)
     try:
@@ -114,7 +115,7 @@ def dashboard(
             shown = Dashboard(
                 store,
                 users=users,
-                token=token,
+                tokens=tokens,
                 networks=allow or (LOOPBACK if is_ours else None),
                 hosts=names or (() if is_ours else None),
                 trusted_proxies=proxies,

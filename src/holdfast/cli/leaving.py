@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 import click
 import msgspec
 
+from holdfast.cli.confirming import confirm
 from holdfast.cli.connection import Wanted
 from holdfast.cli.failures import ExitCode
 from holdfast.cli.ordering import find_worker
@@ -77,6 +78,10 @@ class Manner(ABC, Generic[A]):
     def plan(self, workers: Sequence[Worker], who: str) -> str:
         """Say what will happen to these workers, which are called so."""
 
+    def question(self, who: str) -> str | None:  # noqa: ARG002 - others ask
+        """Return what is asked before all workers, which are called so, are to leave; None where nothing is."""
+        return None
+
     @abstractmethod
     def progress(self, cases: Sequence[Case[A]]) -> str:
         """Say how far it is."""
@@ -110,11 +115,12 @@ def leaving_options(command: Command) -> Command:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Which workers are meant, and how long to wait for them; None for not at all."""
+    """Which workers are meant, and how long to wait for them; None for not at all. `yes`: nobody is asked."""
 
     worker_ids: tuple[str, ...]
     everyone: bool
     timeout: float | None
+    yes: bool = False
 
     def find(self, backend: Backend) -> list[Worker]:
         """Return them."""
@@ -129,12 +135,16 @@ def have_leave(wanted: Wanted, chosen: Chosen, manner: Manner[A], details: Mappi
     if bool(chosen.worker_ids) == chosen.everyone:
         raise click.UsageError("name the workers, or say --all: `holdfast workers` lists the ids")
     with wanted.store() as backend:
+        workers = chosen.find(backend)
+        question = manner.question(_named(workers)) if chosen.everyone and workers else None
+        if question is not None and not chosen.yes:
+            confirm(question)
         cases = [
             Case(worker, _order(backend, manner.order, worker, details), manner.answer(worker.info.id))
-            for worker in chosen.find(backend)
+            for worker in workers
         ]
         if not wanted.as_json:
-            say(_plan(manner, [case.worker for case in cases]))
+            say(manner.plan(workers, _named(workers)))
         if chosen.timeout is not None:
             _wait(backend, manner, cases, chosen.timeout)
     if wanted.as_json:
@@ -155,10 +165,10 @@ def _order(backend: Backend, what: str, worker: Worker, details: Mapping[str, st
     return order
 
 
-def _plan(manner: Manner[A], workers: Sequence[Worker]) -> str:
+def _named(workers: Sequence[Worker]) -> str:
     machines = {worker.info.supervisor for worker in workers}
     where = "" if len(machines) <= 1 else f" of {counted(len(machines), 'supervisor')}"
-    return manner.plan(workers, f"{counted(len(workers), 'worker')}{where}")
+    return f"{counted(len(workers), 'worker')}{where}"
 
 
 def _wait(backend: Backend, manner: Manner[A], cases: Sequence[Case[A]], timeout: float) -> None:

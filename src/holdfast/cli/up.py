@@ -1,6 +1,7 @@
 """`holdfast up`: all of an app that runs by itself, in one command, for a machine that boots."""
 
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import click
@@ -10,6 +11,7 @@ from holdfast.cli.failures import wrong_usage
 from holdfast.cli.options import examples
 from holdfast.cli.output import say
 from holdfast.cli.worker_options import read_options, worker_options
+from holdfast.dashboard.access.tokens import read_tokens
 from holdfast.dashboard.serving.beside import dashboard_beside
 from holdfast.errors import ConfigurationError
 from holdfast.supervisor.options import WorkerOptions
@@ -31,35 +33,57 @@ from holdfast.supervisor.options import WorkerOptions
     metavar="N",
     help="On which port.  [default: 8080, or one that is free]",
 )
+@click.option(
+    "--dashboard-token-file",
+    "token_file",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Who may come to it with a token.",
+)
 @click.pass_context
-def up(ctx: click.Context, /, *, dashboard: bool | None, dashboard_port: int | None, **given: Any) -> None:
+def up(
+    ctx: click.Context,
+    /,
+    *,
+    dashboard: bool | None,
+    dashboard_port: int | None,
+    token_file: str | None,
+    **given: Any,
+) -> None:
     """Bring an app to life: workers, schedules, dashboard.
 
     MODULE:APP names the app, as for `holdfast worker`, whose options it has. It is the one command for systemd, a
     container or a terminal: whatever an app needs to run by itself comes with it. A link to the dashboard is
-    printed; only this machine gets in. For more of it, say --no-dashboard and start `holdfast dashboard` by itself.
+    printed; only this machine gets in, by it or with a token. For more of it, say --no-dashboard and start
+    `holdfast dashboard` by itself.
     """
     # The other commands must not pay for importing all that a worker needs.
     from holdfast.supervisor.main import supervise  # noqa: PLC0415
 
-    if dashboard is False and dashboard_port is not None:
-        raise wrong_usage("--dashboard-port is about the dashboard, and --no-dashboard leaves it out")
+    about_it = {"--dashboard-port": dashboard_port, "--dashboard-token-file": token_file}
+    if dashboard is False and (told := [name for name, value in about_it.items() if value is not None]):
+        raise wrong_usage(f"{told[0]} is about the dashboard, and --no-dashboard leaves it out")
     options = read_options(**given)
     wanted = dashboard is not False and not options.drain
-    with _shown(options, dashboard_port, asked=bool(dashboard)) if wanted else nullcontext():
+    with _shown(options, dashboard_port, token_file, asked=bool(dashboard)) if wanted else nullcontext():
         code = supervise(options)
     ctx.exit(code)
 
 
-def _shown(options: WorkerOptions, port: int | None, *, asked: bool) -> AbstractContextManager[None]:
+def _shown(
+    options: WorkerOptions, port: int | None, token_file: str | None, *, asked: bool
+) -> AbstractContextManager[None]:
     """Return the dashboard beside the workers; without what it needs it is left out, unless it was asked for."""
     try:
         need_the_extra()
     except ConfigurationError as error:
-        if asked or port is not None:
+        if asked or port is not None or token_file is not None:
             raise
         say(f"Without a dashboard: {error}.")
         return nullcontext()
     arguments = [options.target, "--app-dir", options.app_dir]
     arguments += [] if port is None else ["--port", str(port)]
+    if token_file is not None:
+        read_tokens(Path(token_file))  # what is wrong with it is told before anything begins
+        arguments += ["--token-file", token_file]
     return dashboard_beside(arguments, {} if options.url is None else {"HOLDFAST_URL": options.url})

@@ -6,7 +6,7 @@ import click
 
 from holdfast.cli.connection import Wanted, about_a_store
 from holdfast.cli.leaving import NOT_TAKEN, Answer, Case, Chosen, Look, Manner, have_leave, leaving_options
-from holdfast.cli.options import examples
+from holdfast.cli.options import examples, yes_option
 from holdfast.store.protocol import Worker
 from holdfast.supervisor.drainer import ORDER
 
@@ -15,20 +15,24 @@ from holdfast.supervisor.drainer import ORDER
     epilog=examples(
         "holdfast workers drain 1f8a90c2",
         "holdfast workers drain --all",
-        "holdfast workers drain --all --no-wait",
-        "holdfast workers drain --all --timeout 60 --json",
+        "holdfast workers drain --all --yes --no-wait",
+        "holdfast workers drain --all --yes --timeout 60 --json",
     )
 )
 @leaving_options
+@yes_option
 @about_a_store
-def drain(wanted: Wanted, worker_ids: tuple[str, ...], *, everyone: bool, no_wait: bool, timeout: float) -> None:
+def drain(
+    wanted: Wanted, worker_ids: tuple[str, ...], *, everyone: bool, no_wait: bool, timeout: float, yes: bool
+) -> None:
     """Have workers take nothing more, end what they run, and leave. None takes their place.
 
     Running jobs may finish (setting drain_limit); after that it is as at a graceful stop. The places of the workers
     stay empty until their supervisor is restarted, reloaded (SIGHUP) or told to recycle. A supervisor all of whose
-    places are drained ends, with exit code 0. WORKER is an id, or the beginning or end of one.
+    places are drained ends, with exit code 0. All workers are drained after asking only. WORKER is an id, or the
+    beginning or end of one.
     """
-    have_leave(wanted, Chosen(worker_ids, everyone, None if no_wait else timeout), _Draining())
+    have_leave(wanted, Chosen(worker_ids, everyone, None if no_wait else timeout, yes), _Draining())
 
 
 class _Draining(Manner[Answer]):
@@ -42,6 +46,9 @@ class _Draining(Manner[Answer]):
         if not workers:
             return "No worker lives, and so none is drained."
         return f"{who} will be drained, at once: each ends what it runs and leaves, and none takes its place."
+
+    def question(self, who: str) -> str:
+        return f"Drain {who} for good?"
 
     def progress(self, cases: Sequence[Case[Answer]]) -> str:
         return f"{sum(case.answer.gone for case in cases)} of {len(cases)} gone"

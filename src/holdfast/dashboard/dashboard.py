@@ -17,6 +17,7 @@ from holdfast.dashboard.operations import BY_NAME
 from holdfast.dashboard.serving.bridge import Bridge
 from holdfast.dashboard.serving.comings import Comings
 from holdfast.dashboard.serving.doorway import ADMITTED, Doorway
+from holdfast.dashboard.web.freshness import has_changed
 from holdfast.dashboard.web.routes import routes as page_routes
 from holdfast.dashboard.web.site import Site
 from holdfast.errors import ConfigurationError
@@ -103,7 +104,7 @@ class Dashboard:
         return self._bridge
 
     def _desk_for(self, by: str) -> Callable[[Request], Desk]:
-        return lambda request: self._office.desk(_admitted(request).user, by)
+        return lambda request: self._office.desk(_admitted(request).user, by, fresh=has_changed(request))
 
     async def _still_in(self, request: Request) -> bool:
         return await self._entrance.still(_admitted(request), request)

@@ -9,6 +9,7 @@ from holdfast.core.record import Kind
 from holdfast.dashboard.access.user import Role, User
 from holdfast.dashboard.audit.entry import Entry
 from holdfast.dashboard.audit.telling import told
+from holdfast.dashboard.audit.thinning import Thinning, is_told
 from holdfast.dashboard.audit.trail import write_down
 from holdfast.dashboard.operation import Answer, Asked, Operation
 from holdfast.dashboard.refusals import NotAllowedError
@@ -45,11 +46,12 @@ class Shown(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Office:
-    """What all desks of one dashboard share: the store, its settings, and what was just seen."""
+    """What all desks of one dashboard share: the store, its settings, what was just seen, and what was refused."""
 
     shown: Shown
     read_only: bool = False
     shared: Shared = field(default_factory=Shared)
+    refused: Thinning = field(default_factory=Thinning)
 
     @property
     def backend(self) -> Backend:
@@ -67,18 +69,22 @@ class Office:
         now = (await arun(verbs.due_records(Kind.SCHEDULE, timedelta(), 0))).now
         await arun_errand(arun, write_down(verbs, Entry(now, who, what, **more)))
 
-    def desk(self, user: User, by: str = "page") -> "Desk":
-        """Return a desk for somebody who came in by pages or by the API."""
-        return Desk(self, user, by)
+    def desk(self, user: User, by: str = "page", *, fresh: bool = False) -> "Desk":
+        """Return a desk for somebody who came in by pages or by the API.
+
+        With `fresh` nothing that others saw a moment ago is shown there: they may have seen it before a change.
+        """
+        return Desk(self, user, by, Shared() if fresh else self.shared)
 
 
 class Desk:
     """One person's desk. Operations get what they need from it, and from nowhere else."""
 
-    def __init__(self, office: Office, user: User, by: str) -> None:
+    def __init__(self, office: Office, user: User, by: str, shared: Shared) -> None:
         self.office = office
         self.user = user
         self._by = by
+        self._shared = shared
         self._before: str | None = None
         self._after: str | None = None
 
@@ -98,7 +104,7 @@ class Desk:
 
         For what is of use to several operations, or may be so many `times` as old as answers usually are.
         """
-        return await self.office.shared.see(("recalled", what), look, times)
+        return await self._shared.see(("recalled", what), look, times)
 
     def may(self, operation: Operation[Asked, Answer]) -> bool:
         """Tell whether this person may use an operation here."""
@@ -109,14 +115,25 @@ class Desk:
     async def read(self, operation: Operation[Asked, Answer], asked: Asked) -> Answer:
         """Return what there is to see, from a moment ago if somebody else has just looked."""
         self._demand(operation)
-        return await self.office.shared.see((operation.name, asked), lambda: operation.run(self, asked))
+        if not operation.shared:
+            return await operation.run(self, asked)
+        return await self._shared.see((operation.name, asked), lambda: operation.run(self, asked))
 
     async def act(self, operation: Operation[Asked, Answer], asked: Asked) -> Answer:
-        """Do something, and write down who did it. What is refused is written down, too."""
+        """Do something, and write down who did it. What is refused is written down, too.
+
+        Of what somebody may not do, and tries again and again, only some is: nobody fills the trail with that.
+        """
         self._before = self._after = None
         try:
             self._demand(operation)
             answer = await operation.run(self, asked)
+        except NotAllowedError as error:
+            _, times = self.office.refused.count((self.user.name, operation.name))
+            if is_told(times):
+                again = f"; {times:,} times by now" if times > 1 else ""
+                await self._write_down(operation, asked, f"{error}{again}")
+            raise
         except HoldfastError as error:
             await self._write_down(operation, asked, str(error))
             raise

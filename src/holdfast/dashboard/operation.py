@@ -27,7 +27,7 @@ class Operation(Generic[Asked, Answer]):
     """One thing that can be seen, or, where it `changes` something, done.
 
     `path` is the one below /api/v1; it may name fields of what is asked. What is asked is frozen, and hashable
-    where nothing changes: those who ask the same at the same moment share one answer.
+    where nothing changes: those who ask the same at the same moment share one answer, if it can be `shared`.
     """
 
     name: str
@@ -38,6 +38,7 @@ class Operation(Generic[Asked, Answer]):
     asked: type[Asked]
     answer: type[Answer]
     run: Callable[[Any, Asked], Awaitable[Answer]]
+    shared: bool = True
 
 
 Function = Callable[[Any, Asked], Awaitable[Answer]]
@@ -45,10 +46,10 @@ Function = Callable[[Any, Asked], Awaitable[Answer]]
 
 
 def reads(
-    name: str, path: str, role: Role = Role.VIEWER
+    name: str, path: str, role: Role = Role.VIEWER, *, shared: bool = True
 ) -> Callable[[Function[Asked, Answer]], Operation[Asked, Answer]]:
     """Make a function an operation that changes nothing."""
-    return lambda run: _operation(name, path, role, run, changes=False)
+    return lambda run: _operation(name, path, role, run, changes=False, shared=shared)
 
 
 def acts(name: str, path: str, role: Role) -> Callable[[Function[Asked, Answer]], Operation[Asked, Answer]]:
@@ -57,7 +58,7 @@ def acts(name: str, path: str, role: Role) -> Callable[[Function[Asked, Answer]]
 
 
 def _operation(
-    name: str, path: str, role: Role, run: Function[Asked, Answer], *, changes: bool
+    name: str, path: str, role: Role, run: Function[Asked, Answer], *, changes: bool, shared: bool = False
 ) -> Operation[Asked, Answer]:
     hints = get_type_hints(run)
-    return Operation(name, path, role, changes, getdoc(run) or "", hints["asked"], hints["return"], run)
+    return Operation(name, path, role, changes, getdoc(run) or "", hints["asked"], hints["return"], run, shared)

@@ -21,9 +21,10 @@ from holdfast.dashboard.operation import Operation
 from holdfast.dashboard.reading import incidents
 from holdfast.dashboard.reading.audit import list_audit
 from holdfast.dashboard.reading.dead import group_dead
+from holdfast.dashboard.reading.export import export_jobs
 from holdfast.dashboard.reading.figures import show_figures
 from holdfast.dashboard.reading.job import show_job
-from holdfast.dashboard.reading.jobs import count_jobs, export_jobs, list_jobs
+from holdfast.dashboard.reading.jobs import count_jobs, list_jobs
 from holdfast.dashboard.reading.locks import list_locks
 from holdfast.dashboard.reading.overview import show_overview
 from holdfast.dashboard.reading.queues import list_queues, show_queue

@@ -62,6 +62,7 @@ class Health:
         make_guard = partial(Guard, None if token is None else check_token(token), read_networks(networks), rate)
         self._make: Callable[[], _Own] = lambda: _Own(Answers(make_guard(), host), Looks(partial(look_at, app)))
         self._owns: dict[int, _Own] = {}
+        self._asgi = _AsgiApp(self._own)
 
     def answer(self, request: Request, malformed: HTTPStatus | None = None) -> Answer:
         """Return the answer to a request; where it takes a look at the store, wait for that."""
@@ -72,19 +73,10 @@ class Health:
         """Look at the store, or return what was seen a moment ago."""
         return self._own().looks.seen()
 
-    async def asgi(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve as an ASGI app."""
-        if scope["type"] == "lifespan":
-            await _live(receive, send)
-        elif scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
-        else:
-            request = _asgi_request(scope)
-            own = self._own()
-            answer = own.answers.at_once(request) or own.answers.after(request, await own.looks.aseen())
-            headers = [(name.lower().encode(), value.encode()) for name, value in answer.headers]
-            await send({"type": "http.response.start", "status": int(answer.status), "headers": headers})
-            await send({"type": "http.response.body", "body": answer.body})
+    @property
+    def asgi(self) -> "_AsgiApp":
+        """This as an ASGI app."""
+        return self._asgi
 
     def wsgi(self, environ: MutableMapping[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Serve as a WSGI app."""
@@ -104,6 +96,27 @@ class Health:
             for other in [each for each in self._owns if each != pid]:
                 self._owns.pop(other, None)
         return own
+
+
+class _AsgiApp:
+    """Serves by ASGI. It is no method: servers that look for `async def __call__` take those for apps of ASGI 2."""
+
+    def __init__(self, own: Callable[[], _Own]) -> None:
+        self._own = own
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or the life of a server."""
+        if scope["type"] == "lifespan":
+            await _live(receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
+        else:
+            request = _asgi_request(scope)
+            own = self._own()
+            answer = own.answers.at_once(request) or own.answers.after(request, await own.looks.aseen())
+            headers = [(name.lower().encode(), value.encode()) for name, value in answer.headers]
+            await send({"type": "http.response.start", "status": int(answer.status), "headers": headers})
+            await send({"type": "http.response.body", "body": answer.body})
 
 
 def _asgi_request(scope: Scope) -> Request:

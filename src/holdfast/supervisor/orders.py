@@ -82,6 +82,14 @@ def look_at_order(verbs: Store, order_id: str) -> Verbs[Order | None]:
 
 
 @errand
+def orders_about(verbs: Store, worker: str) -> Verbs[list[Order]]:
+    """Return the orders about a worker that stand, or were refused a moment ago, the newest first."""
+    records: tuple[Record, ...] = yield verbs.records(Kind.ORDER)
+    orders = [order for record in records if (order := read_body(record, Order)) is not None]
+    return sorted((order for order in orders if order.worker == worker), key=lambda order: order.id, reverse=True)
+
+
+@errand
 def forget_order(verbs: Store, order_id: str) -> Verbs[None]:
     """Forget an order, taken or not."""
     records: tuple[Record, ...] = yield verbs.records(Kind.ORDER, (order_id,))

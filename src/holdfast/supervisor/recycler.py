@@ -13,15 +13,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from holdfast.events import WorkerNotRecycled, WorkerRecycling
+from holdfast.incidents.redaction import redact_text
 from holdfast.schedule.spread import share
 from holdfast.supervisor.child import Child, Phase
 from holdfast.supervisor.memory import memory_of
-from holdfast.supervisor.orders import Order
+from holdfast.supervisor.orders import Order, RefusedError
 from holdfast.supervisor.permit import Permit
 from holdfast.supervisor.plan import Ports
 from holdfast.supervisor.recycling import ROOM, Due, Limits, Urgency, Wear, Wish
 from holdfast.wakeup import Wakeup
-from holdfast.words import in_bytes, moment
+from holdfast.words import in_bytes, moment, one_line
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +38,7 @@ QUICKLY = 1.5
 """Seconds that a child has to finish when its code was changed under the eyes of its developer."""
 
 _SHARES = 1000
+_LONGEST_REASON = 500
 
 ASKED_FOR = (Urgency.COMMAND, Urgency.RELOAD, Urgency.FILE_CHANGED)
 """Who asked is told that it failed, and may ask again; every other reason stays, and is tried again."""
@@ -91,6 +93,7 @@ class Recycler:
         self._try_again_at = 0.0
         self._ask_again_at = 0.0
         self._told = False
+        self._why_not = ""
         self._wakeup = Wakeup()
 
     # -- what people want ------------------------------------------------------------------------------------
@@ -114,7 +117,7 @@ class Recycler:
         return bool(meant)
 
     async def carry_out(self, order: Order) -> None:
-        """Have a child replaced because somebody ordered it; return when it leaves, or when that has failed."""
+        """Have a child replaced because somebody ordered it; return when it leaves. Raises RefusedError."""
         child = next((each for each in self._crew.children() if each.worker == order.worker), None)
         if child is None or child.spec.alone:
             return
@@ -122,6 +125,11 @@ class Recycler:
         self._wakeup.call()
         while self._wishes.get(child.worker) is wish and not child.replace.is_set():
             await _first_of(child.replace, within=LOOK_EVERY)
+        given_up = child.worker not in self._wishes and not child.replace.is_set()
+        if given_up and not self._crew.stopping and child in self._crew.children():
+            raise RefusedError(
+                f"no other could take its place: {one_line(redact_text(self._why_not), _LONGEST_REASON)}"
+            )
 
     # -- the loop --------------------------------------------------------------------------------------------
 
@@ -229,9 +237,8 @@ class Recycler:
             pause = min(2.0**self._failures, LONGEST_PAUSE)
             self._failures += 1
             self._try_again_at = self._clock.boot() + pause
-        self._events.emit(
-            WorkerNotRecycled(old.worker, old.process.pid, why or "a fresh child died at once", pause)
-        )
+        self._why_not = why or "a fresh child died at once"
+        self._events.emit(WorkerNotRecycled(old.worker, old.process.pid, self._why_not, pause))
 
     def _wear_of(self, children: Sequence[Child]) -> list[Wear]:
         limit = self.limits.settings.recycle_memory

@@ -1,7 +1,10 @@
 """`dashboard` and `up`: what is wrong is told in one line before anything is served, and people are added."""
 
+import asyncio
 import socket
+from contextlib import nullcontext
 
+import httpx
 import pytest
 from cli_world import assert_refused, bare
 
@@ -12,6 +15,7 @@ from holdfast.dashboard.access.user_file import UserFile
 
 USAGE, STORE = 2, 3
 PASSWORD = "correct horse battery staple\n" * 2
+ROBOT, ADA = "a-token-that-nobody-guesses", "another-that-nobody-guesses"
 
 
 def test_help_names_what_people_need():
@@ -31,7 +35,7 @@ def test_help_names_what_people_need():
         (["--proxy", "everybody"], "is no network"),
         (["--name", "a b"], "is no name of a host"),
         (["--users", "nowhere"], "cannot read nowhere: No such file"),
-        (["--token-file", "nowhere"], "nowhere cannot be read: No such file"),
+        (["--token-file", "nowhere"], "cannot read nowhere: No such file"),
         (["--host", "0.0.0.0"], "--host 0.0.0.0 is reached from other machines: say who may sign in"),
         (["--host", "no such host"], "no address to listen on"),
         (["--add-user", "ada"], "--add-user writes into a file: name it with --users FILE"),
@@ -43,14 +47,19 @@ def test_nonsense_is_wrong_usage(holdfast, args, words):
     assert_refused(holdfast("dashboard", *args), USAGE, words)
 
 
-def test_a_user_file_that_everybody_may_read_is_refused(holdfast, tmp_path):
-    file = tmp_path / "users"
-    file.touch(0o644)
-    assert_refused(holdfast("dashboard", "--users", str(file)), USAGE, f"run `chmod 600 {file}`")
+@pytest.mark.parametrize("option", ["--users", "--token-file"])
+def test_a_file_that_everybody_may_read_is_refused(holdfast, tmp_path, option):
+    file = tmp_path / "secrets"
+    file.write_text("a-token-that-nobody-guesses")
+    file.chmod(0o644)
+    result = holdfast("dashboard", option, str(file))
+    assert_refused(result, USAGE, f"run `chmod 600 {file}`")
+    assert "nobody-guesses" not in result.output
 
 
 def test_a_token_that_could_be_guessed_is_not_repeated(holdfast, tmp_path):
     (tmp_path / "token").write_text("hunter2")
+    (tmp_path / "token").chmod(0o600)
     result = holdfast("dashboard", "--token-file", "token")
     assert_refused(result, USAGE, "characters")
     assert "hunter2" not in result.stderr
@@ -92,9 +101,10 @@ def test_without_the_extra_it_is_told_how_to_get_it(holdfast, monkeypatch):
     assert (result.exit_code, words in result.output) == (0, True)
 
 
-def test_up_without_a_dashboard_has_no_port_for_it():
-    result = bare("up", "shop:app", "--no-dashboard", "--dashboard-port", "9000")
-    assert_refused(result, USAGE, "--dashboard-port is about the dashboard")
+@pytest.mark.parametrize("option", ["--dashboard-port", "--dashboard-token-file"])
+def test_up_without_a_dashboard_is_told_nothing_about_it(option):
+    result = bare("up", "shop:app", "--no-dashboard", option, "9000")
+    assert_refused(result, USAGE, f"{option} is about the dashboard")
 
 
 @pytest.mark.parametrize("words", [["--no-dashboard"], ["--drain"]])
@@ -105,3 +115,58 @@ def test_up_starts_it_only_where_it_is_wanted(words, monkeypatch):
     monkeypatch.setattr("holdfast.supervisor.main.supervise", lambda _options: 0)
     assert bare("up", "shop:app", *words).exit_code == 0
     assert started == []
+
+
+def test_up_hands_its_file_of_tokens_on(monkeypatch, tmp_path):
+    """What is wrong with it is told before a worker starts."""
+    started = []
+    monkeypatch.setattr(up_command, "dashboard_beside", lambda *given: started.append(given) or nullcontext())
+    monkeypatch.setattr("holdfast.supervisor.main.supervise", lambda _options: 0)
+    file = tmp_path / "token"
+    assert_refused(bare("up", "shop:app", "--dashboard-token-file", str(file)), USAGE, f"cannot read {file}")
+    file.touch(0o600)
+    file.write_text(ROBOT)
+    assert bare("up", "shop:app", "--dashboard-token-file", str(file)).exit_code == 0
+    [(arguments, environment)] = started
+    assert arguments[-2:] == ["--token-file", str(file)]
+    assert ROBOT not in " ".join([*arguments, *environment.values()])
+
+
+@pytest.fixture
+def served(holdfast, tmp_path, monkeypatch):
+    """Serve a dashboard with a file of tokens in this process; return a way to ask it, and what it printed."""
+    file, apps = tmp_path / "tokens", []
+    file.touch(0o600)
+    file.write_text(f"# programs\nrobot:viewer,queues.pause:{ROBOT}\nada:admin:{ADA}\n")
+    monkeypatch.setattr("holdfast.dashboard.serving.server.serve", lambda app, *_: apps.append(app))
+    result = holdfast("dashboard", "--port", "0", "--token-file", str(file))
+    assert result.exit_code == 0, result.output
+
+    def ask(method, path, token=None, **more):
+        transport = httpx.ASGITransport(apps[0], client=("127.0.0.1", 5000))
+        headers = {} if token is None else {"authorization": f"Bearer {token}"}
+
+        async def asked():
+            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
+                return await client.request(method, f"/api/v1{path}", headers=headers, **more)
+
+        return asyncio.run(asked())
+
+    return ask, result.output
+
+
+def test_a_file_of_tokens_says_whom_each_stands_for(served):
+    """With a role and grants; who has none, a wrong one, or one in the URL is told that in so many words."""
+    ask, printed = served
+    assert ask("GET", "/overview", ROBOT).status_code == 200
+    assert ask("POST", "/queues/mail/pause", ROBOT, json={}).status_code == 200
+    assert ask("POST", "/queues/mail/resume", ROBOT, json={}).status_code == 403
+    assert ask("POST", "/queues/mail/resume", ADA, json={}).status_code == 200
+    told = ask("GET", "/audit", ADA)
+    assert [entry["who"] for entry in told.json()["entries"]] == ["ada", "robot", "robot"]
+    wrong = ask("GET", "/overview", ROBOT[:-1])
+    assert (wrong.status_code, wrong.json()["error"]["message"]) == (401, "this is not the token")
+    for nobody in (ask("GET", "/overview"), ask("GET", f"/overview?token={ADA}&access_token={ADA}")):
+        assert (nobody.status_code, nobody.json()["error"]["message"]) == (401, "sign in first")
+        assert nobody.headers["www-authenticate"] == 'Bearer realm="holdfast"'
+    assert not any(token in printed + told.text + wrong.text for token in (ROBOT, ADA))

@@ -8,11 +8,14 @@ from wsgiref.util import setup_testing_defaults
 from wsgiref.validate import validator
 
 import pytest
+import uvicorn
 
 from forking import run_forking
 from holdfast import Holdfast
+from holdfast.dashboard import Dashboard
 from holdfast.errors import ConfigurationError
 from holdfast.health import Health
+from holdfast.host.asgi import bind
 from holdfast.store.protocol import WorkerInfo
 
 TOKEN = "a-token-that-nobody-guesses"
@@ -258,3 +261,12 @@ app.close()
 def test_a_fork_in_the_middle_of_a_look_serves_all_the_same(tmp_path):
     """A server may fork its workers after it has loaded the app: each has looks and buckets of its own."""
     run_forking(FORKED, tmp_path)
+
+
+def test_a_server_finds_out_which_asgi_it_is(app):
+    """A method would be taken for an app of ASGI 2, and fail at the first request."""
+    dashboard = Dashboard(app, token=TOKEN)
+    for web in (Health(app, token=TOKEN).asgi, dashboard.asgi, bind(dashboard.asgi, app)):
+        config = uvicorn.Config(web, log_config=None)
+        config.load()
+        assert config.interface == "asgi3", web

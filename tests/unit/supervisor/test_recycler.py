@@ -13,7 +13,7 @@ from holdfast.events import Event, Events, WorkerNotRecycled, WorkerRecycling
 from holdfast.settings import Settings
 from holdfast.store.errand import arun_errand
 from holdfast.supervisor.child import Child, ChildSpec, Phase
-from holdfast.supervisor.orders import Order
+from holdfast.supervisor.orders import Order, RefusedError
 from holdfast.supervisor.permit import RECYCLE, Permit, take_permit
 from holdfast.supervisor.plan import Ports
 from holdfast.supervisor.recycler import Recycler
@@ -251,12 +251,15 @@ def test_a_reload_does_not_wait_for_a_long_drain_of_another_reason() -> None:
     play(story)
 
 
-def test_an_order_is_carried_out_when_its_worker_leaves_or_cannot() -> None:
+def test_an_order_is_carried_out_when_its_worker_leaves_and_refused_where_it_cannot() -> None:
+    """Who gave it hears why."""
+
     async def story() -> None:
         scene = Scene()
         order = Order("o", "recycle", "w1", scene.clock.now())
         scene.crew.fails = 1
-        await scene.recycler.carry_out(order)
+        with pytest.raises(RefusedError, match="no other could take its place: SyntaxError"):
+            await scene.recycler.carry_out(order)
         assert len(scene.events(WorkerNotRecycled)) == 1
         await scene.recycler.carry_out(order)
         assert [child.worker for child in scene.crew.alive if child.phase is Phase.WORKING] == ["w3"]

@@ -21,6 +21,13 @@ from holdfast.dashboard.access.refusal import Code, Refusal, RefusedError
 from holdfast.errors import ConfigurationError
 from holdfast.health.guard import read_networks
 
+_TWO_LENGTHS = Refusal(
+    HTTPStatus.BAD_REQUEST,
+    Code.BODY,
+    "Content-Length or Transfer-Encoding, and not both",
+    (("Connection", "close"),),  # a proxy may have seen another end of it: what comes next is nobody's word
+)
+
 
 class Approach:
     """Says where requests come from, and refuses those that come from where nobody should."""
@@ -41,7 +48,9 @@ class Approach:
         self.prefix = prefix.rstrip("/")
 
     def look_at(self, request: Request) -> Caller:
-        """Return where a request comes from. Raises RefusedError: not from there, or not by that name."""
+        """Return where a request comes from. Raises RefusedError."""
+        if {"content-length", "transfer-encoding"} <= set(request.headers):
+            raise RefusedError(_TWO_LENGTHS)
         peer = None if request.client is None else request.client.host
         scheme = "https" if self._secure else str(request.scope["scheme"])
         mounted = str(request.scope.get("root_path", "")).rstrip("/")

@@ -14,6 +14,7 @@ from holdfast.dashboard.asking import asked_by_fields, asked_by_json
 from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operations import AnyOperation
 from holdfast.dashboard.refusals import status_of
+from holdfast.dashboard.sending import file_of
 from holdfast.dashboard.shapes.jobs import JobsExported
 from holdfast.errors import HoldfastError
 from holdfast.phrases import in_english
@@ -56,7 +57,7 @@ async def answer(operation: AnyOperation, desk: Desk, request: Request) -> Respo
         return refusal(error.status, error.status.name.lower(), str(error))
     except HoldfastError as error:
         return refusal(status_of(error), code_of(error), str(error))
-    return file_of(told) if isinstance(told, JobsExported) else _json(told)
+    return file_of(request, told) if isinstance(told, JobsExported) else _json(told)
 
 
 def refusal(status: HTTPStatus, code: str, message: str, headers: dict[str, str] | None = None) -> Response:
@@ -68,17 +69,6 @@ def refusal(status: HTTPStatus, code: str, message: str, headers: dict[str, str]
 def code_of(error: HoldfastError) -> str:
     """Return the code of an error: `job_not_found`."""
     return _WORD.sub("_", type(error).__name__.removesuffix("Error")).lower()
-
-
-def file_of(told: JobsExported) -> Response:
-    """Return a file for people to keep."""
-    headers = {
-        **_HEADERS,
-        "Content-Disposition": f'attachment; filename="{told.name}"',
-        "X-Holdfast-Count": str(told.count),
-        "X-Holdfast-More": "true" if told.more else "false",
-    }
-    return Response(told.body, media_type=told.type, headers=headers)
 
 
 async def _asked(operation: AnyOperation, request: Request) -> Any:

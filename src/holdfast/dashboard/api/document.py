@@ -54,7 +54,10 @@ _ABOUT = {
 
 def document(operations: Sequence[AnyOperation], server: str) -> Schema:
     """Return the document that describes the API at this address."""
-    types = [*(kind for each in operations for kind in (each.asked, each.answer)), Problem]
+    types = [
+        *(kind for each in operations for kind in (each.asked, each.answer) if kind is not JobsExported),
+        Problem,
+    ]
     _, schemas = msgspec.json.schema_components(
         list(dict.fromkeys(types)), ref_template=_REF, schema_hook=_in_words
     )

@@ -1,46 +1,34 @@
-"""Lists of jobs: a page of them, how many there are, and files of them."""
+"""Lists of jobs: a page of them, and how many there are."""
 
-import csv
-import io
-from collections.abc import Sequence
 from hashlib import blake2b
 
 import msgspec
 
-from holdfast.core.job import Job
 from holdfast.core.states import CLAIMED, WAITING, State
 from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operation import reads
 from holdfast.dashboard.reading.rows import job_row
 from holdfast.dashboard.reading.selecting import SPAN, Selection, page_of, pages_of, select
 from holdfast.dashboard.reading.shared_looks import all_queues
-from holdfast.dashboard.reading.shown import args_seen, value_seen
 from holdfast.dashboard.reading.tasks import known_tasks
 from holdfast.dashboard.shapes.jobs import (
     BulkAction,
     CountAsked,
-    ExportAsked,
-    JobRow,
     JobsAsked,
     JobsCounted,
-    JobsExported,
     JobsSeen,
     JobsWhich,
 )
 from holdfast.ids import first_id_at, new_job_id
-from holdfast.phrases import in_english
 
 MOST_AT_ONCE = 10_000
-"""So many jobs are written out, or dealt with, by one call."""
+"""So many jobs are dealt with by one call."""
 
 MOST_COUNTED = 3_000
 """So many jobs are counted one by one: somebody waits for it."""
 
 MOST_LOOKS = 4
 """So often a look for jobs to count ends before a page of them was found."""
-
-MOST_WRITTEN = 20_000_000
-"""So many characters a file of jobs has, about."""
 
 ACTS_ON: dict[BulkAction, frozenset[State]] = {
     "retry": frozenset({State.DEAD, State.SCHEDULED}),
@@ -49,9 +37,6 @@ ACTS_ON: dict[BulkAction, frozenset[State]] = {
     "reschedule": frozenset({State.SCHEDULED, State.READY}),
 }
 """In which states something can be done to a job."""
-
-_COLUMNS = tuple(field.name for field in msgspec.structs.fields(JobRow) if field.name not in {"progress", "tags"})
-_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 
 @reads("jobs.list", "/jobs")
@@ -111,51 +96,3 @@ def confirmation(asked: JobsWhich, action: BulkAction | None, count: int, upper:
     fields = {name: getattr(asked, name) for name in JobsWhich.__struct_fields__}
     meant = msgspec.json.encode([fields, action, count, upper], order="sorted")
     return f"{upper}.{blake2b(meant, digest_size=8).hexdigest()}"
-
-
-@reads("jobs.export", "/jobs/export")
-async def export_jobs(desk: Desk, asked: ExportAsked) -> JobsExported:
-    """Write jobs out as a file, newest first; secret arguments are masked."""
-    selection = await select(desk, asked)
-    write = _csv_row if asked.format == "csv" else _json_row
-    lines: list[str] = []
-    size, more = 0, False
-    async for found in pages_of(desk, selection, asked.limit):
-        more = found.next is not None
-        for job in found.jobs:
-            lines.append(write(job))
-            size += len(lines[-1])
-        if size > MOST_WRITTEN:
-            break
-    if asked.format == "csv":
-        name, kind, body = "jobs.csv", "text/csv; charset=utf-8", "".join([_csv_line([*_COLUMNS, "tags"]), *lines])
-    else:
-        name, kind, body = "jobs.json", "application/json", f"[{','.join(lines)}]"
-    return JobsExported(name=name, type=kind, body=body, count=len(lines), more=more)
-
-
-def _json_row(job: Job) -> str:
-    row = {
-        **msgspec.structs.asdict(job_row(job)),
-        "args": args_seen(job.payload)[0],
-        "result": None if job.result is None else value_seen(job.result),
-    }
-    return msgspec.json.encode(row, enc_hook=in_english).decode()
-
-
-def _csv_row(job: Job) -> str:
-    row = job_row(job)
-    fields = msgspec.to_builtins(row, enc_hook=in_english)
-    return _csv_line([*(fields[name] for name in _COLUMNS), " ".join(row.tags)])
-
-
-def _csv_line(values: Sequence[object]) -> str:
-    out = io.StringIO()
-    csv.writer(out).writerow(map(_cell, values))
-    return out.getvalue()
-
-
-def _cell(value: object) -> str:
-    """Return a value that no spreadsheet takes for a formula."""
-    text = "" if value is None else str(value)
-    return f"'{text}" if text.startswith(_FORMULAS) and not text.lstrip("+-").replace(".", "").isdigit() else text

@@ -7,13 +7,15 @@ from holdfast.dashboard.reading.rows import job_row, worker_row
 from holdfast.dashboard.reading.shared_looks import all_workers, store_now
 from holdfast.dashboard.refusals import NotThereError
 from holdfast.dashboard.shapes.words import NothingAsked, WithId
-from holdfast.dashboard.shapes.workers import WorkerSeen, WorkersSeen
+from holdfast.dashboard.shapes.workers import OrderSeen, WorkerSeen, WorkersSeen
 from holdfast.incidents.book import list_incidents
 from holdfast.phrases import Phrase
 from holdfast.store.protocol import JobFilter, Worker, ask_time
+from holdfast.supervisor.orders import Order, orders_about
 
 _MOST_JOBS = 200
 _MOST_PICTURES = 10
+_MOST_ORDERS = 10
 
 
 @reads("workers.list", "/workers")
@@ -26,17 +28,19 @@ async def list_workers(desk: Desk, asked: NothingAsked) -> WorkersSeen:  # noqa:
 
 @reads("workers.show", "/workers/{id}")
 async def show_worker(desk: Desk, asked: WithId) -> WorkerSeen:
-    """Show a worker, the jobs it has in hand, and the pictures that were taken of it."""
+    """Show a worker, the jobs it has in hand, the pictures that were taken of it, and what became of orders."""
     worker = await find_worker(desk, asked.id)
     which = JobFilter(worker=worker.info.id, limit=_MOST_JOBS)
     jobs = await desk.ask(desk.verbs.list_jobs(which))
     incidents = await desk.ask(list_incidents(desk.verbs))
+    orders = await desk.ask(orders_about(desk.verbs, worker.info.id))
     pictures = [each.id for each in incidents if _shows(each.trouble, each.worker, worker.info.id)]
     return WorkerSeen(
         now=(await desk.ask(ask_time(desk.verbs))).now,
         row=worker_row(worker),
         jobs=tuple(map(job_row, jobs)),
         pictures=tuple(pictures[:_MOST_PICTURES]),
+        orders=tuple(map(_order_seen, orders[:_MOST_ORDERS])),
     )
 
 
@@ -50,3 +54,7 @@ async def find_worker(desk: Desk, worker_id: str) -> Worker:
 
 def _shows(trouble: Trouble, pictured: str, worker: str) -> bool:
     return trouble is Trouble.SNAPSHOT and pictured == worker
+
+
+def _order_seen(order: Order) -> OrderSeen:
+    return OrderSeen(id=order.id, what=order.what, taken=order.taken, refused=order.refused or None)

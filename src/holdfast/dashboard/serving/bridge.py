@@ -1,13 +1,14 @@
 """An ASGI app for servers that speak WSGI: each request waits in its thread for an event loop in another.
 
-Answers are collected whole. What never ends, as live updates do not, cannot be had so.
+A thread takes its answer part by part, and nothing of it is made ahead of that. What never ends, as live updates do
+not, would take a thread for ever, and cannot be had so.
 """
 
 import asyncio
 import logging
 import os
 import threading
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
 from http import HTTPStatus
 from typing import Any
 
@@ -18,7 +19,7 @@ Asgi = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], 
 Environ = MutableMapping[str, Any]
 
 STREAMS = "holdfast.streams"
-"""Says in the scope, where it is False, that an answer has to end before anything of it is sent."""
+"""Says in the scope, where it is False, that an answer has to end."""
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +27,8 @@ LONGEST_BODY = 1 << 20
 """Bytes that are read of a request, at most."""
 
 _LONGEST_NUMBER = 16
+_AHEAD = 3  # the head, the body and the end of an answer that is all there
+_OF_THE_SERVER = frozenset({"connection"})  # WSGI leaves that to the server
 
 
 class Bridge:
@@ -46,10 +49,10 @@ class Bridge:
             start_response(_status_line(status), [("Content-Type", "text/plain"), *HEADERS.items()])
             return [b"the length of the request is no number, or too large\n"]
         body: bytes = environ["wsgi.input"].read(length) if length else b""
-        answering = _answer(self._app, self._scope(environ), body)
-        status_code, headers, answer = asyncio.run_coroutine_threadsafe(answering, self._loop()).result()
+        answer = _Crossing(self._app, self._scope(environ), body, self._loop())
+        status_code, headers = answer.begun()
         start_response(_status_line(status_code), headers)
-        return [answer]
+        return answer
 
     def _scope(self, environ: Environ) -> Message:
         root, path = environ.get("SCRIPT_NAME", ""), environ.get("PATH_INFO", "")
@@ -57,7 +60,7 @@ class Bridge:
         full = f"{root}{path}".encode("latin-1")
         return {
             "type": "http",
-            "asgi": {"version": "3.0"},
+            "asgi": {"version": "3.0", "spec_version": "2.4"},
             "http_version": "1.1",
             "method": environ["REQUEST_METHOD"],
             "scheme": environ.get("wsgi.url_scheme", "http"),
@@ -108,30 +111,50 @@ def _headers(environ: Environ) -> Iterable[tuple[bytes, bytes]]:
             yield name.replace("_", "-").lower().encode("latin-1"), str(value).encode("latin-1")
 
 
-Answered = tuple[int, list[tuple[str, str]], bytes]
+class _Crossing:
+    """One answer on its way from the loop to the thread that waits for it. Who closes it early, ends its making."""
 
-_FAILED: Answered = (500, [("Content-Type", "text/plain")], b"Internal Server Error\n")
+    def __init__(self, app: Asgi, scope: Message, body: bytes, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._said: asyncio.Queue[Message | None] = asyncio.Queue(_AHEAD)
+        self._is_whole = self._has_failed = False
+        self._making = asyncio.run_coroutine_threadsafe(self._make(app, scope, body), loop)
 
+    def begun(self) -> tuple[int, list[tuple[str, str]]]:
+        """Wait for the answer to begin; return its status and headers."""
+        first = self._next()
+        if first is None:
+            self._has_failed = True
+            return HTTPStatus.INTERNAL_SERVER_ERROR, [("Content-Type", "text/plain")]
+        told = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in first["headers"]]
+        return first["status"], [(name, value) for name, value in told if name.lower() not in _OF_THE_SERVER]
 
-async def _answer(app: Asgi, scope: Message, body: bytes) -> Answered:
-    asked: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-    begun: Message = {}
-    parts: list[bytes] = []
+    def __iter__(self) -> Iterator[bytes]:
+        if self._has_failed:
+            yield b"Internal Server Error\n"
+            return
+        while not self._is_whole:
+            part = self._next()
+            if part is None:
+                raise ConnectionAbortedError("the answer broke off: what was sent of it is not all")
+            self._is_whole = not part.get("more_body", False)
+            yield part.get("body", b"")
 
-    async def receive() -> Message:
-        return asked.pop() if asked else {"type": "http.disconnect"}
+    def close(self) -> None:
+        """Want no more of it."""
+        self._making.cancel()
 
-    async def send(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            begun.update(message)
-        elif message["type"] == "http.response.body":
-            parts.append(message.get("body", b""))
+    def _next(self) -> Message | None:
+        return asyncio.run_coroutine_threadsafe(self._said.get(), self._loop).result()
 
-    try:
-        await app(scope, receive, send)
-    except Exception:
-        log.exception("a request was not answered: %s %s", scope["method"], scope["path"])
-    if not begun:
-        return _FAILED
-    headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in begun["headers"]]
-    return begun["status"], headers, b"".join(parts)
+    async def _make(self, app: Asgi, scope: Message, body: bytes) -> None:
+        asked: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive() -> Message:
+            return asked.pop() if asked else {"type": "http.disconnect"}
+
+        try:
+            await app(scope, receive, self._said.put)
+        except Exception:
+            log.exception("a request was not answered: %s %s", scope["method"], scope["path"])
+        await self._said.put(None)

@@ -1,5 +1,6 @@
 """Jobs in lists: which of them are meant, and what is told of each."""
 
+from collections.abc import AsyncIterable
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -13,6 +14,9 @@ from holdfast.phrases import Phrase
 States = Annotated[tuple[State, ...], msgspec.Meta(max_length=8)]
 Tags = Annotated[tuple[Word, ...], msgspec.Meta(max_length=20)]
 BulkAction = Literal["retry", "cancel", "discard", "reschedule"]
+
+MOST_WRITTEN = 100_000
+"""So many jobs one file has, at most."""
 
 
 class JobsWhich(Asks, frozen=True, kw_only=True):
@@ -106,20 +110,24 @@ class JobsCounted(Told, frozen=True, kw_only=True):
 
 
 class ExportAsked(JobsWhich, frozen=True, kw_only=True):
-    """Which jobs to write out, and as what."""
+    """Which jobs to write out, as what, and how many at most; `before` is the last id of another file."""
 
     format: Literal["csv", "json"] = "json"
-    limit: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 10_000
+    before: Word | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=MOST_WRITTEN)] = MOST_WRITTEN
 
 
 class JobsExported(Told, frozen=True, kw_only=True):
-    """Jobs as a file of this name and type. With `more`, there were more than could be written."""
+    """A file of this name and type, which is written while its `parts` are taken. It has at most `limit` jobs.
+
+    Where text or fingerprint are looked for, `span` is how many of the newest jobs are looked at for it.
+    """
 
     name: str
     type: str
-    body: str
-    count: int
-    more: bool
+    limit: int
+    span: int | None
+    parts: AsyncIterable[str]
 
 
 class BulkAsked(JobsWhich, frozen=True, kw_only=True):

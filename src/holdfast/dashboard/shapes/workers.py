@@ -33,13 +33,26 @@ class WorkersSeen(Told, frozen=True, kw_only=True):
     workers: tuple[WorkerRow, ...]
 
 
+class OrderSeen(Told, frozen=True, kw_only=True):
+    """An order about a worker: `taken` by its supervisor, which is about it, or `refused`, with the reason."""
+
+    id: str
+    what: str
+    taken: bool
+    refused: str | None
+
+
 class WorkerSeen(Told, frozen=True, kw_only=True):
-    """A worker, the jobs it has, and the last pictures that were taken of it (incidents)."""
+    """A worker, the jobs it has, the last pictures that were taken of it (incidents), and what was just ordered.
+
+    An order that is carried out is gone; one that was refused is there for about two minutes.
+    """
 
     now: datetime
     row: WorkerRow
     jobs: tuple[JobRow, ...]
     pictures: tuple[str, ...]
+    orders: tuple[OrderSeen, ...] = ()
 
 
 class RecycleAsked(WithId, frozen=True, kw_only=True):

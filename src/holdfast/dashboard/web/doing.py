@@ -12,6 +12,7 @@ from holdfast.dashboard.asking import asked_by_fields
 from holdfast.dashboard.operation import Operation
 from holdfast.dashboard.refusals import NotThereError, status_of
 from holdfast.dashboard.texts import Texts
+from holdfast.dashboard.web.freshness import mark_change
 from holdfast.dashboard.web.saidonce import Said, say_once
 from holdfast.dashboard.web.saying import Saying
 from holdfast.dashboard.web.site import Site
@@ -83,8 +84,12 @@ def _told(texts: Texts, operation: Operation[Any, Any], done: Any) -> str:
 
 def _answered(request: Request, to: str, prefix: str, said: Said, status: int) -> Response:
     """Answer the script with what was done, and a plain form by going back, where it is said."""
+    secure = request.url.scheme == "https"
+    response: Response
     if request.headers.get("accept", "").startswith("application/json"):
-        return JSONResponse({"text": said.text, "bad": said.bad, "to": to}, status)
-    response = RedirectResponse(to, _SEE_OTHER)
-    say_once(response, said, prefix, secure=request.url.scheme == "https")
+        response = JSONResponse({"text": said.text, "bad": said.bad, "to": to}, status)
+    else:
+        response = RedirectResponse(to, _SEE_OTHER)
+        say_once(response, said, prefix, secure=secure)
+    mark_change(response, prefix, secure=secure)  # also where it was refused: what they saw may have been too old
     return response

@@ -7,6 +7,7 @@ from typing import Any
 from holdfast.core.states import State
 from holdfast.dashboard.refusals import NotThereError
 from holdfast.dashboard.shapes.figures import FiguresSeen
+from holdfast.dashboard.shapes.jobs import MOST_WRITTEN
 from holdfast.dashboard.web.drawn import SPANS, charts_of
 from holdfast.dashboard.web.site import View
 
@@ -38,7 +39,8 @@ async def jobs(view: View) -> Shown:
     """Show jobs, those that the address asks for."""
     asked = view.asked(view.site.operations["jobs.list"])
     meant = {name: value for name, value in asked.items() if name not in {"before", "limit"}}
-    return {"seen": await view.read("jobs.list", **asked), "asked": asked, "meant": meant, "states": list(State)}
+    shown = {"asked": asked, "meant": meant, "states": list(State), "most_written": MOST_WRITTEN}
+    return {"seen": await view.read("jobs.list", **asked), **shown}
 
 
 async def bulk(view: View) -> Shown:

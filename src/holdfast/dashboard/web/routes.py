@@ -10,6 +10,7 @@ from starlette.routing import Route
 
 from holdfast.dashboard.access.bodies import read_form
 from holdfast.dashboard.access.refusal import RefusedError
+from holdfast.dashboard.sending import file_of
 from holdfast.dashboard.texts import LANGUAGES
 from holdfast.dashboard.texts.language import COOKIE
 from holdfast.dashboard.web import assets
@@ -90,5 +91,4 @@ async def _export(site: Site, request: Request) -> Response:
         exported = await view.read_query("jobs.export")
     except HoldfastError as error:
         return HTMLResponse(*await problem_of(view, error))
-    headers = {"content-disposition": f'attachment; filename="{exported.name}"', "cache-control": "no-store"}
-    return Response(exported.body, media_type=exported.type, headers=headers)
+    return file_of(request, exported)

@@ -7,11 +7,13 @@ dashboard = Dashboard(app, auth=staff)
 urlpatterns = [path("jobs/", include(urls(dashboard)))]
 """
 
+from collections.abc import Iterable
 from http import HTTPStatus
 from io import BytesIO
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse  # type: ignore[import-untyped]
+from django.core.handlers.asgi import ASGIRequest  # type: ignore[import-untyped]
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse  # type: ignore[import-untyped]
 from django.urls import URLPattern, re_path  # type: ignore[import-untyped]
 from django.views.decorators.csrf import csrf_exempt  # type: ignore[import-untyped]
 from starlette.requests import Request
@@ -31,7 +33,7 @@ def staff(request: Request) -> User | None:
 def urls(dashboard: Dashboard) -> list[URLPattern]:
     """Return what `include` takes. Django's own CSRF check does not apply: the dashboard has its own."""
 
-    def view(request: HttpRequest, below: str) -> HttpResponse:
+    def view(request: HttpRequest, below: str) -> HttpResponse | StreamingHttpResponse:
         user = getattr(request, "user", None)
         known = user if user is not None and user.is_authenticated else None  # looks it up here, in Django's thread
         environ: dict[str, Any] = {
@@ -43,18 +45,25 @@ def urls(dashboard: Dashboard) -> list[URLPattern]:
             "wsgi.url_scheme": request.scheme,
             USER: known,
         }
-        answer = HttpResponse()
-
-        def start_response(status: str, headers: list[tuple[str, str]]) -> None:
-            code = HTTPStatus(int(status.split(" ", maxsplit=1)[0]))
-            answer.status_code = code
-            for name, value in headers:
-                if name.lower() == "set-cookie":
-                    answer.cookies.load(value)
-                else:
-                    answer[name] = value
-
-        answer.content = b"".join(dashboard.wsgi(environ, start_response))
+        began: list[tuple[str, list[tuple[str, str]]]] = []
+        parts = dashboard.wsgi(environ, lambda status, headers: began.append((status, headers)))
+        ((status, headers),) = began
+        answer = _whole_or_streamed(request, parts, {name.lower() for name, _ in headers})
+        answer.status_code = HTTPStatus(int(status.split(" ", maxsplit=1)[0]))
+        for name, value in headers:
+            if name.lower() == "set-cookie":
+                answer.cookies.load(value)
+            else:
+                answer[name] = value
         return answer
 
     return [re_path(r"^(?P<below>.*)$", csrf_exempt(view), name="holdfast-dashboard")]
+
+
+def _whole_or_streamed(
+    request: HttpRequest, parts: Iterable[bytes], headers: set[str]
+) -> HttpResponse | StreamingHttpResponse:
+    """Return an answer that is sent while it is made, where its length is not known and Django can do that."""
+    if "content-length" in headers or isinstance(request, ASGIRequest):
+        return HttpResponse(b"".join(parts))
+    return StreamingHttpResponse(parts)

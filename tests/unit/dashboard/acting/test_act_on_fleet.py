@@ -16,7 +16,7 @@ from holdfast.locks.roll import Bid
 from holdfast.schedule.errands import create
 from holdfast.schedule.plan import Template, read_schedule
 from holdfast.schedule.rules import Cron, Every
-from holdfast.supervisor.orders import Order
+from holdfast.supervisor.orders import Order, refuse_order, take_orders
 
 
 @pytest.fixture
@@ -150,3 +150,19 @@ def test_every_operation_is_in_the_table_once():
     assert all(each.about for each in OPERATIONS)
     assert {each.role for each in OPERATIONS if not each.changes} == {Role.VIEWER}
     assert all(each.role > Role.VIEWER for each in OPERATIONS if each.changes)
+
+
+def test_who_gave_an_order_reads_why_it_was_refused(stage):
+    """As its supervisor has answered, on the page of the worker; other workers have nothing to do with it."""
+    stage.register()
+    stage.register("b" * 16)
+    order = stage.act("workers.drain", id=WORKER).order
+    [seen] = stage.read("workers.show", id=WORKER).orders
+    assert (seen.id, seen.what, seen.taken, seen.refused) == (order, "drain", False, None)
+    stage.do(take_orders(stage.verbs, lambda _: True))
+    assert stage.read("workers.show", id=WORKER).orders[0].taken
+    stage.do(refuse_order(stage.verbs, order, "a worker inside a web process is stopped with its host"))
+    dump = stage.act("workers.dump", id=WORKER).order
+    answers = [(each.id, each.refused) for each in stage.read("workers.show", id=WORKER).orders]
+    assert answers == [(dump, None), (order, "a worker inside a web process is stopped with its host")]
+    assert stage.read("workers.show", id="b" * 16).orders == ()

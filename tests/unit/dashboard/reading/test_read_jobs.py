@@ -1,13 +1,10 @@
-"""Lists of jobs: every filter, pages that meet each job once, bounds that are told, files without secrets."""
+"""Lists of jobs: every filter, pages that meet each job once, bounds that are told."""
 
-import csv
-import io
-import json
 from datetime import timedelta
 
 import pytest
 
-from dashboard_stage import ARGS, SECRET
+from dashboard_stage import SECRET
 from holdfast.core.states import Move, State
 from holdfast.dashboard.reading import selecting
 from holdfast.dashboard.refusals import WrongRequestError
@@ -123,28 +120,6 @@ def test_counting_knows_more_than_it_counts(stage, monkeypatch):
     monkeypatch.setattr("holdfast.dashboard.reading.jobs.MOST_COUNTED", 3)
     counted = stage.read("jobs.count", error="gone")
     assert (counted.count, counted.more) == (3, True)
-
-
-def test_files_hold_what_lists_hold_and_no_secrets(stage):
-    """CSV and JSON; a cell that begins like a formula is none; secrets are masked."""
-    job = stage.dead("=HYPERLINK(1)", payload=SECRET, tags=("a", "b"), key="=1+1")
-    told = stage.read("jobs.export", format="json")
-    [row] = json.loads(told.body)
-    assert (row["id"], row["args"]["to"]["value"]) == (job, "ada@example.com")
-    assert row["args"]["token"]["secret"] is True
-    table = stage.read("jobs.export", format="csv")
-    [line] = csv.DictReader(io.StringIO(table.body))
-    assert (line["id"], line["key"], line["tags"], line["state"]) == (job, "'=1+1", "a b", "dead")
-    assert "hunter2" not in told.body + table.body
-
-
-def test_a_file_says_whether_there_was_more(stage):
-    """It ends at its limit, and says so."""
-    for _ in range(3):
-        stage.completed(payload=ARGS)
-    told = stage.read("jobs.export", limit=2)
-    assert (told.count, told.more) == (2, True)
-    assert stage.read("jobs.export", limit=3).count == 3
 
 
 def test_known_names_are_offered(stage):

@@ -27,8 +27,9 @@ class Recorder:
         if self.fails is True:
             raise RuntimeError("of the test")
         await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
-        for part in self.parts:
-            await send({"type": "http.response.body", "body": part, "more_body": True})
+        for number, part in enumerate(self.parts, 1):
+            more = bool(self.fails) or number < len(self.parts)
+            await send({"type": "http.response.body", "body": part, "more_body": more})
         if self.fails:
             raise RuntimeError("of the test")
 
@@ -102,9 +103,11 @@ def test_every_status_has_words(status, told):
 
 
 def test_an_app_that_fails_is_answered_for(caplog):
-    """What it had begun to say counts; what went wrong is in the log."""
-    assert ask(Bridge(Recorder(fails=True)))[0] == "500 Internal Server Error"
-    assert ask(Bridge(Recorder(status=503, fails="at the end")))[0] == "503 Service Unavailable"
+    """What it had begun to say is not taken for all of it; what went wrong is in the log."""
+    status, _, body = ask(Bridge(Recorder(fails=True)))
+    assert (status, body) == ("500 Internal Server Error", b"Internal Server Error\n")
+    with pytest.raises(ConnectionAbortedError, match="broke off"):
+        ask(Bridge(Recorder(fails="at the end")))
     assert caplog.text.count("RuntimeError: of the test") == 2
 
 
@@ -114,6 +117,11 @@ async def _says_nothing(scope, receive, send):
 
 def test_an_app_that_says_nothing_is_answered_for():
     assert ask(Bridge(_says_nothing))[0] == "500 Internal Server Error"
+
+
+def test_what_is_for_the_server_to_say_is_left_to_it():
+    app = Recorder(headers=[(b"connection", b"close"), (b"x", b"y")])
+    assert ask(Bridge(app))[1] == [("x", "y")]
 
 
 def test_all_threads_share_one_loop():
@@ -136,3 +144,23 @@ def test_a_forked_process_has_a_loop_of_its_own():
         signal.alarm(10)
         os._exit(0 if ask(bridge)[0] == "200 OK" else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_who_closes_an_answer_ends_its_making():
+    """Else what nobody takes any more would wait for ever."""
+    ended = threading.Event()
+
+    async def endless(_scope, _receive, send):
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            while True:
+                await send({"type": "http.response.body", "body": b"x", "more_body": True})
+        finally:
+            ended.set()
+
+    environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/"}
+    answer = Bridge(endless)(environ, lambda *_: None)
+    assert next(iter(answer)) == b"x"
+    assert not ended.is_set()
+    answer.close()
+    assert ended.wait(10)

@@ -8,7 +8,8 @@ import pytest
 
 from holdfast.dashboard.access.caller import Caller
 from holdfast.dashboard.access.refusal import Code, Refusal
-from holdfast.dashboard.serving.comings import FORGIVEN, MOST_ADDRESSES, Comings
+from holdfast.dashboard.audit.thinning import FORGIVEN, MOST_KEPT
+from holdfast.dashboard.serving.comings import Comings
 from holdfast.errors import StoreUnavailableError
 
 WRONG = Refusal(HTTPStatus.UNAUTHORIZED, Code.WRONG, "this is not the token")
@@ -55,9 +56,9 @@ def test_after_a_while_the_next_one_is_a_first_one(notes, comings):
 
 
 def test_those_who_come_from_everywhere_are_counted_together(notes, comings):
-    for number in range(5 * MOST_ADDRESSES):
+    for number in range(5 * MOST_KEPT):
         notes.refuse(comings, address=str(ip_address(0x0A000000 + number)))
-    assert len(notes.written) == MOST_ADDRESSES + 3
+    assert len(notes.written) == MOST_KEPT + 3
     assert notes.written[-3:] == [("elsewhere", 1), ("elsewhere", 10), ("elsewhere", 100)]
 
 

@@ -192,3 +192,15 @@ def test_the_sign_in_page_has_the_ways_that_there_are(language):
     assert 'action="/x/sign-in/link"' in linked
     assert texts.say("sign_in.printed") not in linked
     assert texts.say("sign_in.printed") in sign_in_page(texts, users=False, link=True, printed=True)
+
+
+async def test_a_worker_tells_what_became_of_orders():
+    """Who asked for something that was refused reads why; what another release orders is not told."""
+    text = (await get("/workers/web-1", SampleDesk(FULL))).text
+    notes = re.findall(r'<p class="note( bad)?" role="status">([^<]*)</p>', text)
+    assert [bool(bad) for bad, _ in notes] == [True, False, False]
+    assert notes[0][1].startswith("Drain: refused. ")
+    assert notes[1:] == [
+        ("", "Recycle: its supervisor is about it"),
+        ("", "Live stacks: ordered, and waits for its supervisor to hear of it"),
+    ]

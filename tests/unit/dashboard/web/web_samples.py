@@ -3,7 +3,7 @@
 # ruff: noqa: C408, E501 - samples are tables: short to write, and long lines of them are read as rows
 
 import math
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -35,6 +35,18 @@ from holdfast.dashboard.shapes import (
     workers,
 )
 from holdfast.dashboard.web import Site, routes
+
+
+class Parts:
+    """A file as it is written, as often as it is asked for."""
+
+    def __init__(self, *parts: str) -> None:
+        self._parts = parts
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        for part in self._parts:
+            yield part
+
 
 NOW = datetime(2026, 11, 16, 10, 50, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -128,6 +140,12 @@ WORKERS = tuple(
     )
     for n in (1, 2, 3)
 )  # fmt: skip
+ORDERS = (
+    workers.OrderSeen(id="3", what="drain", taken=True, refused=NASTY),
+    workers.OrderSeen(id="2", what="recycle", taken=True, refused=None),
+    workers.OrderSeen(id="1", what="dump", taken=False, refused=None),
+    workers.OrderSeen(id="0", what="of another release", taken=False, refused=None),
+)
 LOCK = locks.LockSeen(
     name=NASTY, places=2, session=None, waiting=1, last_token=9,
     holders=(locks.HolderSeen(owner=f"job {ID}", token=9, since=ago(1), until=ago(-1)),),
@@ -208,7 +226,7 @@ FULL: dict[str, Any] = {
     "jobs.list": jobs.JobsSeen(now=NOW, rows=ROWS, next=ID, span=50_000, tasks=("shop.report",), queues=("mail", NASTY)),
     "jobs.show": JOB,
     "jobs.count": jobs.JobsCounted(count=512, more=True, span=50_000, confirm="c0ffee"),
-    "jobs.export": jobs.JobsExported(name="jobs.csv", type="text/csv", body="id\n1\n", count=1, more=False),
+    "jobs.export": jobs.JobsExported(name="jobs.csv", type="text/csv", limit=9, span=None, parts=Parts("id\n", "1\n")),
     "dead.groups": dead.DeadSeen(
         now=NOW, looked_at=37, total=40, span=50_000,
         groups=(dead.DeadGroup(fingerprint="f00d", error=NASTY, shape="<…>", count=36, tasks=("shop.send_email",), queues=("mail",),
@@ -226,7 +244,7 @@ FULL: dict[str, Any] = {
         args_problem=None, version=1, priority=0, max_attempts=5, tags=("a",), metadata={"b": NASTY},
     ),
     "workers.list": workers.WorkersSeen(now=NOW, workers=WORKERS),
-    "workers.show": workers.WorkerSeen(now=NOW, row=WORKERS[1], jobs=(RUNNING,), pictures=(ID,)),
+    "workers.show": workers.WorkerSeen(now=NOW, row=WORKERS[1], jobs=(RUNNING,), pictures=(ID,), orders=ORDERS),
     "tasks.list": tasks.TasksSeen(tasks=(TASK,)),
     "locks.list": locks.LocksSeen(now=NOW, locks=(LOCK,)),
     "incidents.list": incidents.IncidentsSeen(now=NOW, rows=(INCIDENT,), next=ID, total=9),
