@@ -25,6 +25,7 @@ from holdfast.dashboard.access.user import Role, User
 from holdfast.dashboard.asking import asked_by_fields
 from holdfast.dashboard.reading.dead import group_dead
 from places import PLACES, Place
+from settled import settle
 from viewers import AIM as VIEWERS_AIM
 from viewers import scope_of, watched
 
@@ -78,12 +79,14 @@ def _measure(store: str, sizes: Sizes, options: argparse.Namespace, progress: Pr
         began = time.perf_counter()
         with Holdfast(url=place.url) as app:
             known = fill(app, sizes, lambda jobs: progress.advance(bar, jobs))
+            settled = settle(app, place)
         filled = time.perf_counter() - began
         pages = asyncio.run(_pages(place, known, options.rounds, progress))
         seen = watched(place, options.viewers, options.seconds) if options.viewers else None
     return {
         "jobs": sizes.finished,
         "filled_in_seconds": filled,
+        "measured": settled,
         "pages": [asdict(page) for page in pages],
         "viewers": seen,
         "met": all(page.met for page in pages),
@@ -222,7 +225,14 @@ def _paths(known: Known, fingerprint: str) -> Iterator[str]:
 def _show(report: Mapping[str, dict[str, object]]) -> None:
     console = Console()
     for store, told in report.items():
-        table = Table(f"{store}, {told['jobs']:,} finished jobs", "median ms", "highest", "least CPU", "KiB", "")
+        table = Table(
+            f"{store}, {told['jobs']:,} finished jobs, {told['measured']}",
+            "median ms",
+            "highest",
+            "least CPU",
+            "KiB",
+            "",
+        )
         for page in told["pages"]:
             met = "" if page["met"] else "over"
             numbers = (
