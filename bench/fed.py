@@ -1,4 +1,4 @@
-"""Lets there always be jobs to drain, from a process of its own: whoever is measured beside it does not wait for it."""
+"""Lets there always be jobs to drain, from a process of its own: whoever is measured does not wait for it."""
 
 import os
 import subprocess

@@ -77,7 +77,7 @@ async def _watch(url: str, viewers: int, seconds: float) -> tuple[int, float, fl
     """Let people watch; return how often pages were sent, and the time that counts."""
     with Holdfast(url=url) as app:
         dashboard = Dashboard(app, auth=_somebody)
-        began = time.time() + WARM_UP
+        began = time.time() + min(WARM_UP, seconds)
         seats = [
             asyncio.ensure_future(_seat(dashboard, PAGES[each % len(PAGES)], began, seconds))
             for each in range(viewers)
