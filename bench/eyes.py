@@ -56,6 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--jobs", type=int, help="finished jobs (default 1,000,000; on redis 200,000)")
     parser.add_argument("--dead", type=int, default=5_000, help="so many of them are dead (default 5,000)")
     parser.add_argument("--left", type=int, default=200, help="ready, scheduled and running, each (default 200)")
+    parser.add_argument("--page", action="append", metavar="PATH", help="measure this page alone, or with others")
     parser.add_argument("--rounds", type=int, default=5, help="requests of each page (default 5)")
     parser.add_argument("--viewers", type=int, default=10, help="how many watch (default 10)")
     parser.add_argument("--seconds", type=float, default=20, help="for how long they watch (default 20)")
@@ -81,7 +82,7 @@ def _measure(store: str, sizes: Sizes, options: argparse.Namespace, progress: Pr
             known = fill(app, sizes, lambda jobs: progress.advance(bar, jobs))
             settled = settle(app, place)
         filled = time.perf_counter() - began
-        pages = asyncio.run(_pages(place, known, options.rounds, progress))
+        pages = asyncio.run(_pages(place, known, options, progress))
         seen = watched(place, options.viewers, options.seconds) if options.viewers else None
     return {
         "jobs": sizes.finished,
@@ -93,15 +94,15 @@ def _measure(store: str, sizes: Sizes, options: argparse.Namespace, progress: Pr
     }
 
 
-async def _pages(place: Place, known: Known, rounds: int, progress: Progress) -> list[Figure]:
+async def _pages(place: Place, known: Known, options: argparse.Namespace, progress: Progress) -> list[Figure]:
     with Holdfast(url=place.url) as app:
         dashboard = Dashboard(app, auth=_somebody)
         fingerprint = await _a_fingerprint(dashboard)
-        paths = list(_paths(known, fingerprint))
+        paths = options.page or list(_paths(known, fingerprint))
         bar = progress.add_task("pages", total=len(paths))
         figures = []
         for path in paths:
-            figures.append(await _figure(dashboard, path, rounds))
+            figures.append(await _figure(dashboard, path, options.rounds))
             progress.advance(bar)
         await app.aclose()
     return figures
