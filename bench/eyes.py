@@ -25,6 +25,7 @@ from holdfast.dashboard.access.user import Role, User
 from holdfast.dashboard.asking import asked_by_fields
 from holdfast.dashboard.reading.dead import group_dead
 from places import PLACES, Place
+from settled import settle
 from viewers import AIM as VIEWERS_AIM
 from viewers import scope_of, watched
 
@@ -55,6 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--jobs", type=int, help="finished jobs (default 1,000,000; on redis 200,000)")
     parser.add_argument("--dead", type=int, default=5_000, help="so many of them are dead (default 5,000)")
     parser.add_argument("--left", type=int, default=200, help="ready, scheduled and running, each (default 200)")
+    parser.add_argument("--page", action="append", metavar="PATH", help="measure this page alone, or with others")
     parser.add_argument("--rounds", type=int, default=5, help="requests of each page (default 5)")
     parser.add_argument("--viewers", type=int, default=10, help="how many watch (default 10)")
     parser.add_argument("--seconds", type=float, default=20, help="for how long they watch (default 20)")
@@ -78,27 +80,29 @@ def _measure(store: str, sizes: Sizes, options: argparse.Namespace, progress: Pr
         began = time.perf_counter()
         with Holdfast(url=place.url) as app:
             known = fill(app, sizes, lambda jobs: progress.advance(bar, jobs))
+            settled = settle(app, place)
         filled = time.perf_counter() - began
-        pages = asyncio.run(_pages(place, known, options.rounds, progress))
+        pages = asyncio.run(_pages(place, known, options, progress))
         seen = watched(place, options.viewers, options.seconds) if options.viewers else None
     return {
         "jobs": sizes.finished,
         "filled_in_seconds": filled,
+        "measured": settled,
         "pages": [asdict(page) for page in pages],
         "viewers": seen,
         "met": all(page.met for page in pages),
     }
 
 
-async def _pages(place: Place, known: Known, rounds: int, progress: Progress) -> list[Figure]:
+async def _pages(place: Place, known: Known, options: argparse.Namespace, progress: Progress) -> list[Figure]:
     with Holdfast(url=place.url) as app:
         dashboard = Dashboard(app, auth=_somebody)
         fingerprint = await _a_fingerprint(dashboard)
-        paths = list(_paths(known, fingerprint))
+        paths = options.page or list(_paths(known, fingerprint))
         bar = progress.add_task("pages", total=len(paths))
         figures = []
         for path in paths:
-            figures.append(await _figure(dashboard, path, rounds))
+            figures.append(await _figure(dashboard, path, options.rounds))
             progress.advance(bar)
         await app.aclose()
     return figures
@@ -222,7 +226,14 @@ def _paths(known: Known, fingerprint: str) -> Iterator[str]:
 def _show(report: Mapping[str, dict[str, object]]) -> None:
     console = Console()
     for store, told in report.items():
-        table = Table(f"{store}, {told['jobs']:,} finished jobs", "median ms", "highest", "least CPU", "KiB", "")
+        table = Table(
+            f"{store}, {told['jobs']:,} finished jobs, {told['measured']}",
+            "median ms",
+            "highest",
+            "least CPU",
+            "KiB",
+            "",
+        )
         for page in told["pages"]:
             met = "" if page["met"] else "over"
             numbers = (

@@ -12,9 +12,9 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Event, Thread
 from urllib.parse import quote
 
+from fed import fed
 from holdfast import Holdfast
 from holdfast.dashboard import Dashboard
 from holdfast.dashboard.access.user import Role, User
@@ -27,11 +27,11 @@ AIM = 2.0
 PAGES = ("/", "/jobs", "/workers")
 """What they watch, in turn."""
 
-BACKLOG = 20_000
-"""So many jobs are always waiting, about."""
-
 AT_WORK = 10
 """After so many batches of jobs the worker is at work."""
+
+WARM_UP = 5.0
+"""So many seconds viewers are there before anything counts: a server plans a statement once for each connection."""
 
 PATIENCE = 120.0
 
@@ -42,11 +42,9 @@ def watched(place: Place, viewers: int, seconds: float) -> dict[str, float]:
     """Return what a worker and so many viewers asked of the store meanwhile, and how much the viewers added."""
     journal = place.folder / "calls"
     url = f"counted+{place.url}#calls={journal}"
-    with _fed(place.url), _working(place, url):
+    with fed(place.url), _working(place, url):
         _wait_for_work(journal)
-        began = time.time()
-        frames = asyncio.run(_watch(url, viewers, seconds))
-        ended = time.time()
+        frames, began, ended = asyncio.run(_watch(url, viewers, seconds))
     calls = [call for call in read_calls(journal) if began <= call.at <= ended]
     added = [call for call in calls if call.pid == os.getpid()]
     base = [call for call in calls if call.pid != os.getpid()]
@@ -75,32 +73,36 @@ def _busy(calls: list[Call]) -> float:
     return sum(call.took or 0.0 for call in calls)
 
 
-async def _watch(url: str, viewers: int, seconds: float) -> int:
+async def _watch(url: str, viewers: int, seconds: float) -> tuple[int, float, float]:
+    """Let people watch; return how often pages were sent, and the time that counts."""
     with Holdfast(url=url) as app:
         dashboard = Dashboard(app, auth=_somebody)
+        began = time.time() + min(WARM_UP, seconds)
         seats = [
-            asyncio.ensure_future(_seat(dashboard, PAGES[each % len(PAGES)], seconds)) for each in range(viewers)
+            asyncio.ensure_future(_seat(dashboard, PAGES[each % len(PAGES)], began, seconds))
+            for each in range(viewers)
         ]
         frames = sum(await asyncio.gather(*seats))
         await app.aclose()
-    return frames
+    return frames, began, began + seconds
 
 
 async def _somebody(_request: object) -> User:
     return User("ada", Role.ADMIN)
 
 
-async def _seat(dashboard: Dashboard, page: str, seconds: float) -> int:
-    """Watch a page for some time; return how often it was sent."""
+async def _seat(dashboard: Dashboard, page: str, began: float, seconds: float) -> int:
+    """Watch a page until so many seconds after it began to count; return how often it was sent since then."""
     frames = 0
 
     async def receive() -> dict[str, object]:
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(began + seconds - time.time())
         return {"type": "http.disconnect"}
 
     async def send(message: Mapping[str, object]) -> None:
         nonlocal frames
-        frames += bytes(message.get("body", b"")).startswith(b"event: frame")  # type: ignore[call-overload]
+        is_frame = bytes(message.get("body", b"")).startswith(b"event: frame")  # type: ignore[call-overload]
+        frames += is_frame and time.time() >= began
 
     await dashboard.asgi(scope_of("/live", f"at={quote(page)}"), receive, send)
     return frames
@@ -122,31 +124,6 @@ def scope_of(path: str, query: str) -> dict[str, object]:
         "client": ("127.0.0.1", 4242),
         "server": ("localhost", 80),
     }
-
-
-@contextmanager
-def _fed(url: str) -> Iterator[None]:
-    """Let there always be jobs to drain."""
-    over = Event()
-
-    def feed() -> None:
-        with Holdfast(url=url) as app:
-
-            @app.task
-            async def noop(n: int) -> None:
-                """Do nothing."""
-
-            while not over.wait(0.2):
-                if app.call(app.verbs.unsettled(None)) < BACKLOG:
-                    noop.enqueue_many({"n": number} for number in range(BACKLOG // 4))
-
-    thread = Thread(target=feed)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
 
 
 @contextmanager

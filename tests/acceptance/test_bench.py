@@ -60,3 +60,18 @@ def test_the_bench_of_hosts_compares_requests_beside_jobs(quick_path):
         assert figures[mode]["jobs_per_second"] > 0
     assert figures["idle"]["jobs_per_second"] == 0
     assert list(quick_path.iterdir()) == []
+
+
+def test_the_bench_of_the_dashboard_asks_for_pages_and_watches(quick_path):
+    """Small here too: that pages were answered, and watched while a worker drains, is all that it shows."""
+    sizes = ["--jobs", "60", "--dead", "12", "--left", "10", "--rounds", "1", "--viewers", "1", "--seconds", "1"]
+    pages = ["/", "/jobs", "/api/v1/dead"]
+    words = [str(BENCH), "eyes", "sqlite", *sizes, *(f"--page={page}" for page in pages), "--json"]
+    ended = subprocess.run([sys.executable, *words], cwd=quick_path, check=True, capture_output=True, text=True)
+    report = json.loads(ended.stdout)["sqlite"]
+    assert [page["path"] for page in report["pages"]] == pages
+    assert all(0 < page["median"] <= page["highest"] and page["size"] > 0 for page in report["pages"])
+    seen = report["viewers"]
+    assert seen["worker_calls"] > 0
+    assert seen["added_time_percent"] == pytest.approx(100 * seen["viewers_busy"] / seen["worker_busy"])
+    assert list(quick_path.iterdir()) == []

@@ -46,4 +46,6 @@ def shorten(histogram: Sequence[int]) -> tuple[int, ...]:
 def lengthen(written: Sequence[int]) -> Iterable[tuple[int, int]]:
     """Return the buckets and counts of what `shorten` wrote; what is beyond the last bucket counts there."""
     first, *counts = written or (0,)
+    if 0 <= first <= BUCKETS - len(counts):
+        return enumerate(counts, first)
     return ((min(max(first + place, 0), LAST), count) for place, count in enumerate(counts))

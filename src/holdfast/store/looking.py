@@ -35,7 +35,9 @@ class JobFilter(msgspec.Struct, frozen=True):
     def matches(self, job: Job) -> bool:
         """Tell whether a job is among those that are meant, on whatever page."""
         return (
-            job.state in self.possible_states
+            (not self.states or job.state in self.states)
+            and (self.worker is None or job.state in CLAIMED)
+            and not (self.error and job.state is State.COMPLETED)
             and self.queue in {None, job.queue}
             and self.task in {None, job.task}
             and self.includes(job.id)

@@ -4,11 +4,10 @@ import asyncio
 from collections.abc import Iterable
 
 from holdfast.core.incident import Incident
-from holdfast.core.job import Job
 from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operation import reads
 from holdfast.dashboard.reading.moments import past
-from holdfast.dashboard.reading.rows import incident_row
+from holdfast.dashboard.reading.rows import KnownJob, incident_row
 from holdfast.dashboard.reading.shown import texts_seen
 from holdfast.dashboard.shapes.incidents import IncidentsAsked, IncidentSeen, IncidentsSeen
 from holdfast.dashboard.shapes.words import WithId
@@ -70,8 +69,11 @@ async def find_incident(desk: Desk, incident_id: str) -> Incident:
     return matches[0]
 
 
-async def jobs_of(desk: Desk, incidents: Iterable[Incident]) -> dict[str, Job]:
-    """Return those jobs of incidents that still exist."""
-    ids = dict.fromkeys(job.job_id for incident in incidents for job in incident.jobs)
-    jobs = await asyncio.gather(*(desk.ask(desk.verbs.get(job_id)) for job_id in ids))
-    return {job.id: job for job in jobs if job is not None}
+async def jobs_of(desk: Desk, incidents: Iterable[Incident]) -> dict[str, KnownJob]:
+    """Return what is known of those jobs of incidents that still exist."""
+    tasks = {job.job_id: job.task for incident in incidents for job in incident.jobs}
+    states = await desk.ask(desk.verbs.glance(list(tasks))) if tasks else {}
+    unnamed = [job_id for job_id in states if not tasks[job_id]]
+    named = await asyncio.gather(*(desk.ask(desk.verbs.get(job_id)) for job_id in unnamed))
+    tasks |= {job.id: job.task for job in named if job is not None}
+    return {job_id: KnownJob(tasks[job_id], glance.state) for job_id, glance in states.items()}

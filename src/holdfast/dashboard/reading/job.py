@@ -11,7 +11,7 @@ from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operation import reads
 from holdfast.dashboard.reading.finding import find_job
 from holdfast.dashboard.reading.locks import all_locks
-from holdfast.dashboard.reading.rows import incident_row, job_row
+from holdfast.dashboard.reading.rows import KnownJob, incident_row, job_row
 from holdfast.dashboard.reading.shown import args_seen, text_seen, value_seen, written_seen
 from holdfast.dashboard.reading.tasks import find_task
 from holdfast.dashboard.shapes.job import AttemptSeen, JobSeen, Station, WhichJob, WhySeen
@@ -47,6 +47,7 @@ async def show_job(desk: Desk, asked: WhichJob) -> JobSeen:
     job, now = story.job, story.situation.now
     args, problem = args_seen(job.payload)
     task = await find_task(desk, job.task)
+    known = {job.id: KnownJob(job.task, job.state)}
     locks = () if job.state in FINAL else await all_locks(desk)
     return JobSeen(
         now=now,
@@ -73,7 +74,7 @@ async def show_job(desk: Desk, asked: WhichJob) -> JobSeen:
         why=_why(story.why),
         written=written_seen(story.written),
         locks=tuple(lock for lock in locks if any(job.id in holder.owner for holder in lock.holders)),
-        incidents=tuple(incident_row(each, {job.id: job}) for each in story.incidents),
+        incidents=tuple(incident_row(each, known) for each in story.incidents),
         forgotten_incidents=story.forgotten,
         can=_can(job),
         parameters=None if task is None else task.parameters,

@@ -1,6 +1,7 @@
 """Jobs, incidents, locks and workers as rows. Pure."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -51,7 +52,14 @@ def job_row(job: Job) -> JobRow:
     )
 
 
-def incident_row(incident: Incident, found: Mapping[str, Job]) -> IncidentRow:
+class KnownJob(NamedTuple):
+    """What a row says of a job of an incident."""
+
+    task: str
+    state: State
+
+
+def incident_row(incident: Incident, found: Mapping[str, KnownJob]) -> IncidentRow:
     """Return an incident in short, with what is `found` of its jobs."""
     return IncidentRow(
         id=incident.id,

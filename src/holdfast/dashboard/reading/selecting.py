@@ -1,8 +1,10 @@
 """From what is asked to jobs: a filter that stores know, and what they do not know, looked at here, bounded."""
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 
 import msgspec
 from msgspec.structs import replace
@@ -15,7 +17,7 @@ from holdfast.dashboard.reading.moments import past
 from holdfast.dashboard.reading.shared_looks import store_now
 from holdfast.dashboard.shapes.jobs import JobsWhich
 from holdfast.ids import first_id_at
-from holdfast.store.protocol import JobFilter
+from holdfast.store.protocol import JobFilter, JobPage
 from holdfast.watch.envelope import UNREADABLE, read_envelope
 from holdfast.watch.fingerprint import fingerprint
 
@@ -93,18 +95,30 @@ async def page_of(desk: Desk, selection: Selection, limit: int) -> Found:
 
 
 async def _sifted(desk: Desk, which: JobFilter, wanted: Wanted, limit: int) -> Found:
+    """Look through some pages of jobs. While one is looked through, the store looks for the next."""
     found: list[Job] = []
-    for _ in range(SPAN // _PAGE):
-        page = await desk.ask(desk.verbs.search_jobs(which, REACH))
-        for job in filter(wanted, page.jobs):
-            found.append(job)
-            if len(found) == limit:
-                last = job.id == page.jobs[-1].id and page.next is None
-                return Found(tuple(found), None if last else job.id)
-        if page.next is None:
-            return Found(tuple(found), None)
-        which = replace(which, before=page.next)
-    return Found(tuple(found), which.before, bounded=True)
+    page: JobPage | None = await desk.ask(desk.verbs.search_jobs(which, REACH))
+    for left in reversed(range(SPAN // _PAGE)):
+        if page is None:
+            break
+        jobs, which = page.jobs, replace(which, before=page.next)
+        page, some = await asyncio.gather(_next(desk, which, left), _kept(jobs, wanted, limit - len(found)))
+        found += some
+        if len(found) == limit:
+            last = found[-1].id == jobs[-1].id and which.before is None
+            return Found(tuple(found), None if last else found[-1].id)
+    return Found(tuple(found), which.before, bounded=which.before is not None)
+
+
+async def _next(desk: Desk, which: JobFilter, left: int) -> JobPage | None:
+    """Return the page before which the last one ended, if it is one of those left."""
+    if not left or which.before is None:
+        return None
+    return await desk.ask(desk.verbs.search_jobs(which, REACH))
+
+
+async def _kept(jobs: Iterable[Job], wanted: Wanted, limit: int) -> list[Job]:
+    return list(islice(filter(wanted, jobs), limit))
 
 
 async def pages_of(desk: Desk, selection: Selection, most: int) -> AsyncIterator[Found]:

@@ -42,6 +42,11 @@ class Marks:
         """Begin at the front again: the server was lost from sight, and another may have taken its place."""
         self._noted = {}
 
+    @property
+    def noted(self) -> Noted:
+        """The marks as they are."""
+        return self._noted
+
     def begin(self) -> Noted:
         """Return the marks for a claim that begins now: none, if it is time to walk everything again."""
         now = self._monotonic()

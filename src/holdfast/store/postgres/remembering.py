@@ -22,12 +22,14 @@ class RememberingVerbs(PostgresVerbs):
         self._marks = marks or Marks()
         self._marks_past: dict[tuple[str, ...], Marks] = {}
         self._expectations = Expectations()
+        self._marks_of_looks = Marks()
 
     def forget_server(self) -> None:
         """Forget everything: after an error, or on a new connection, it may be another server that answers."""
         self._levels.forget()
         self._marks.forget()
         self._marks_past.clear()
+        self._marks_of_looks.forget()
 
     def _marks_for(self, request: ClaimRequest) -> Marks:
         """Return the marks for a claim: where tasks are closed, marks of its own, which go past their jobs."""

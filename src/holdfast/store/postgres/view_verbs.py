@@ -9,9 +9,11 @@ from msgspec.structs import replace
 from holdfast.core.job import Attempt, Glance, Job
 from holdfast.core.memo import SLEEPING, signal_reason
 from holdfast.core.states import Move, State
+from holdfast.store.postgres.marks import as_json, note
 from holdfast.store.postgres.pages import LONGEST_PAGE, end_parameters_of, parameters_of, walk_of
+from holdfast.store.postgres.remembering import RememberingVerbs
 from holdfast.store.postgres.rows import to_glance, to_worker
-from holdfast.store.postgres.verbs import PostgresVerbs, is_id
+from holdfast.store.postgres.verbs import is_id
 from holdfast.store.protocol import JobFilter, JobPage, Queue, QueueAge, QueueAges, Situation, Worker
 from holdfast.store.searching import page_of, within
 from holdfast.store.sql_rows import Row, to_attempt, to_job
@@ -19,7 +21,7 @@ from holdfast.store.times import from_micros, from_micros_or_none
 from holdfast.store.verb import Access, Last, Query, Steps, verb
 
 
-class ViewVerbs(PostgresVerbs):
+class ViewVerbs(RememberingVerbs):
     """The reads. Each is one statement, or decides by the last one: so nothing moves while it looks."""
 
     @verb(Access.READ)
@@ -76,7 +78,7 @@ class ViewVerbs(PostgresVerbs):
         """Return every queue that holds jobs or is paused, by name."""
         paused_at: dict[str, int] = {}
         states: dict[str, dict[State, int]] = {}
-        for name, state, number in (yield from self._look("queue_states")):
+        for name, state, number in (yield from self._look("queue_states", self._marks_json())):
             queue = states.setdefault(name, {})
             if state is None:
                 paused_at[name] = number
@@ -94,15 +96,24 @@ class ViewVerbs(PostgresVerbs):
     @verb(Access.READ)
     def queue_ages(self) -> Steps[QueueAges]:
         """Return each queue with due jobs that nobody has claimed."""
-        (now, *_), *rows = yield from self._look("queue_ages")
-        ages = (QueueAge(name, from_micros(at), from_micros_or_none(paused_at)) for _, name, at, paused_at in rows)
-        return QueueAges(from_micros(now), tuple(sorted(ages, key=lambda age: age.name)))
+        noted = self._marks_of_looks.begin()
+        (now, xmin, *_), *levels = yield from self._look("queue_ages", as_json(noted, None))
+        if xmin is not None:
+            firsts = [((queue, priority), first) for _, first, queue, priority, *_ in levels]
+            taken = [(level, min(int(first), int(xmin))) for level, first in firsts if first is not None]
+            note(noted, int(xmin), taken, [level for level, first in firsts if first is None])
+            self._marks_of_looks.walked(noted)
+        ages: dict[str, QueueAge] = {}
+        for _, _, name, _, due_at, paused_at in levels:
+            if due_at is not None and (name not in ages or from_micros(due_at) < ages[name].oldest_due_at):
+                ages[name] = QueueAge(name, from_micros(due_at), from_micros_or_none(paused_at))
+        return QueueAges(from_micros(now), tuple(ages[name] for name in sorted(ages)))
 
     @verb(Access.READ)
     def count(self) -> Steps[Mapping[State, int]]:
         """Return how many jobs are in each state, zeros included."""
         counts = dict.fromkeys(State, 0)
-        for state, count in (yield from self._look("states")):
+        for state, count in (yield from self._look("states", self._marks_json())):
             counts[State(state)] += count
         return counts
 
@@ -123,6 +134,10 @@ class ViewVerbs(PostgresVerbs):
             "unsettled", None if queues is None else list(queues), SLEEPING, signal_reason("")
         )
         return int(count)
+
+    def _marks_json(self) -> str:
+        """Return from where on the fresh jobs of each level are to be walked."""
+        return as_json(self._marks_of_looks.noted, None)
 
     def _page(self, which: JobFilter) -> Steps[Sequence[Row]]:
         parameters = parameters_of(which)

@@ -105,15 +105,38 @@ LIMIT 500
 -- not the best for all of the table, and with them those that are quick to begin.
 place.id <= :newest AND place.id > :after AND {wanted_there} ORDER BY place.id DESC LIMIT 1000000000
 
--- part: any_claim
--- Every claim. Said in this way, the planner expects a few and walks their index: after a storm the table is large and
--- mostly empty.
-claim.id >= (SELECT '00000000-0000-0000-0000-000000000000'::uuid)
-    AND claim.id <= (SELECT 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+-- part: all_of_them
+-- A limit that is none, but the planner does not know it.
+LIMIT (SELECT 1000000000)
+
+-- part: claims
+-- Every claim. After a storm the table is large and mostly empty: said in this way, the planner walks its index, as it
+-- hopes for an early end. And such a walk passes over for good what is dead, where a bitmap would look at it each time.
+(SELECT * FROM holdfast.claim ORDER BY id {all_of_them}) AS claim
 
 -- part: in_stretch
 -- What of a table a look at so many jobs may come to.
 id <= :newest AND id > :after ORDER BY id DESC LIMIT :span + 1
+
+-- part: level_seen
+-- The levels, and from where the fresh jobs of each are walked: before its mark none is left, and none will come.
+asker AS MATERIALIZED (SELECT pg_snapshot_xmin(pg_current_snapshot()) AS xmin),
+level AS MATERIALIZED (
+    SELECT seen.queue, seen.priority,
+        {mark}
+    FROM asker CROSS JOIN (SELECT DISTINCT queue, priority FROM holdfast.level) AS seen
+    CROSS JOIN LATERAL (SELECT (:marks ->> (seen.priority || ' ' || seen.queue))::xid8 AS mark) AS noted
+)
+
+-- part: fresh_jobs
+-- How many fresh jobs each level has.
+fresh_jobs AS MATERIALIZED (
+    SELECT level.queue, there.jobs FROM level CROSS JOIN LATERAL (
+        SELECT count(*) AS jobs FROM (
+            SELECT FROM holdfast.fresh AS fresh WHERE {fresh_of_level} {all_of_them}
+        ) AS walked
+    ) AS there
+)
 
 -- part: worker_rows
 -- Every registered worker with how long ago its last beat was, how much it has in hand, and how it is.
@@ -124,7 +147,7 @@ SELECT worker.seq, worker.id, worker.supervisor, worker.host, worker.pid, worker
 FROM holdfast.worker AS worker LEFT JOIN holdfast.vitals AS vitals ON vitals.worker = worker.id LEFT JOIN (
     SELECT claim.worker, count(*) FILTER (WHERE NOT claim.running) AS held,
         count(*) FILTER (WHERE claim.running) AS running
-    FROM holdfast.claim AS claim WHERE {any_claim} GROUP BY claim.worker
+    FROM {claims} GROUP BY claim.worker
 ) AS had ON had.worker = worker.id
 
 -- name: job
@@ -283,66 +306,64 @@ WHERE id = :job AND state = {completed} AND NOT EXISTS (
 ORDER BY fence;
 
 -- name: queue_states
--- takes: now bigint
+-- takes: now bigint, marks jsonb
 -- How many jobs of each queue are in each state, and, with the state NULL, since when which queue is paused.
-WITH {moment}
+WITH {moment}, {level_seen}, {fresh_jobs}
 SELECT queue, state, sum(jobs)::bigint AS jobs FROM holdfast.tally GROUP BY queue, state HAVING sum(jobs) > 0
 UNION ALL
-SELECT queue, {ready}, count(*) FROM holdfast.fresh GROUP BY queue
+SELECT queue, {ready}, sum(jobs)::bigint FROM fresh_jobs GROUP BY queue HAVING sum(jobs) > 0
 UNION ALL
 SELECT waiting.queue, {shown} AS state, count(*) FROM holdfast.waiting AS waiting GROUP BY 1, 2
 UNION ALL
-SELECT claim.queue, {in_hand} AS state, count(*) FROM holdfast.claim AS claim WHERE {any_claim} GROUP BY 1, 2
+SELECT claim.queue, {in_hand} AS state, count(*) FROM {claims} GROUP BY 1, 2
 UNION ALL
 SELECT name, NULL, paused_at FROM holdfast.queue;
 
 -- name: states
--- takes: now bigint
+-- takes: now bigint, marks jsonb
 -- How many jobs are in each state.
-WITH {moment}
+WITH {moment}, {level_seen}, {fresh_jobs}
 SELECT state, sum(jobs)::bigint FROM holdfast.tally GROUP BY state
 UNION ALL
-SELECT {ready}, count(*) FROM holdfast.fresh
+SELECT {ready}, coalesce(sum(jobs), 0)::bigint FROM fresh_jobs
 UNION ALL
 SELECT {shown} AS state, count(*) FROM holdfast.waiting AS waiting GROUP BY 1
 UNION ALL
-SELECT {in_hand} AS state, count(*) FROM holdfast.claim AS claim WHERE {any_claim} GROUP BY 1;
+SELECT {in_hand} AS state, count(*) FROM {claims} GROUP BY 1;
 
 -- name: queue_ages
--- takes: now bigint
--- Since when the oldest due job that nobody has claimed is due, of each queue that has one, and since when the queue is
--- paused. The first row has no queue, and is there for the time alone. Of each level the first job of each kind is
--- looked up in an index.
-WITH {moment},
-level AS MATERIALIZED (SELECT DISTINCT queue, priority FROM holdfast.level),
+-- takes: now bigint, marks jsonb
+-- The first row tells the time, and up to which transaction all have ended; no such one to a transaction that has
+-- written itself, and may take it back. Then each level: its first fresh job by its transaction, since when its oldest
+-- due job that nobody has claimed is due, and since when its queue is paused. Of each level the first job of each kind
+-- is looked up in an index; before the marks (by priority and queue) no fresh one is left.
+WITH {moment}, {level_seen},
 first AS MATERIALIZED (
-    SELECT level.queue, due.run_at FROM level CROSS JOIN LATERAL (
-        (
-            SELECT fresh.run_at FROM holdfast.fresh AS fresh
-            WHERE fresh.queue = level.queue AND fresh.priority = level.priority ORDER BY fresh.xid, fresh.seq LIMIT 1
-        )
-        UNION ALL
-        (
-            SELECT waiting.run_at FROM holdfast.waiting AS waiting
-            WHERE NOT waiting.blocked AND waiting.queue = level.queue AND NOT waiting.alone
-                AND waiting.priority = level.priority
-            ORDER BY waiting.run_at, waiting.seq LIMIT 1
-        )
-        UNION ALL
-        (
-            SELECT waiting.run_at FROM holdfast.waiting AS waiting
-            WHERE NOT waiting.blocked AND waiting.queue = level.queue AND waiting.alone
-                AND waiting.priority = level.priority
-            ORDER BY waiting.run_at, waiting.seq LIMIT 1
-        )
-    ) AS due
-    WHERE due.run_at <= (SELECT now FROM moment)
+    SELECT level.queue, level.priority, fresh.xid, least(fresh.run_at, waiting.run_at, suspect.run_at) AS due_at
+    FROM level
+    LEFT JOIN LATERAL (
+        SELECT fresh.xid, fresh.run_at FROM holdfast.fresh AS fresh WHERE {fresh_of_level} LIMIT 1
+    ) AS fresh ON true
+    LEFT JOIN LATERAL (
+        SELECT waiting.run_at FROM holdfast.waiting AS waiting
+        WHERE NOT waiting.blocked AND waiting.queue = level.queue AND NOT waiting.alone
+            AND waiting.priority = level.priority
+        ORDER BY waiting.run_at, waiting.seq LIMIT 1
+    ) AS waiting ON true
+    LEFT JOIN LATERAL (
+        SELECT waiting.run_at FROM holdfast.waiting AS waiting
+        WHERE NOT waiting.blocked AND waiting.queue = level.queue AND waiting.alone
+            AND waiting.priority = level.priority
+        ORDER BY waiting.run_at, waiting.seq LIMIT 1
+    ) AS suspect ON true
 )
-SELECT moment.now, NULL AS queue, NULL::bigint AS oldest, NULL::bigint AS paused_at FROM moment
+SELECT moment.now, CASE WHEN pg_current_xact_id_if_assigned() IS NULL THEN asker.xmin::text END, NULL::text, NULL::integer,
+    NULL::bigint AS due_at, NULL::bigint AS paused_at
+FROM moment, asker
 UNION ALL
-SELECT NULL, first.queue, min(first.run_at), (SELECT paused_at FROM holdfast.queue WHERE name = first.queue)
-FROM first GROUP BY first.queue;
-
+SELECT NULL, first.xid::text, first.queue, first.priority,
+    CASE WHEN first.due_at <= (SELECT now FROM moment) THEN first.due_at END, paused.paused_at
+FROM first LEFT JOIN holdfast.queue AS paused ON paused.name = first.queue;
 -- name: workers
 -- takes: now bigint
 -- Every registered worker, oldest first.
@@ -382,5 +403,5 @@ SELECT (
         WHEN run_at <= (SELECT now FROM moment) THEN queue NOT IN (SELECT name FROM holdfast.queue)
         ELSE fence > 0 AND (reason IS NULL OR NOT (reason = :asleep OR starts_with(reason, :signalled))) END
 ) + (
-    SELECT count(*) FROM holdfast.claim WHERE :queues IS NULL OR queue = ANY (:queues)
+    SELECT count(*) FROM {claims} WHERE :queues IS NULL OR claim.queue = ANY (:queues)
 );
