@@ -93,7 +93,7 @@ def test_a_mark_does_not_pass_an_open_enqueue(shop):
 
 
 def test_a_first_job_does_not_hide_an_open_enqueue(shop):
-    """A mark stays before the oldest transaction that may still write, though the first job in sight is behind it."""
+    """A mark stays before the oldest transaction that may still write, though the first job seen is behind it."""
     with closing(shop.connect()) as connection:
         shop.enqueue(connection)
         shop.enqueue()
