@@ -131,8 +131,8 @@ class Desk:
         except NotAllowedError as error:
             _, times = self.office.refused.count((self.user.name, operation.name))
             if is_told(times):
-                again = f"; {times:,} times by now" if times > 1 else ""
-                await self._write_down(operation, asked, f"{error}{again}")
+                often = Phrase("refused.often", why=str(error), times=times)
+                await self._write_down(operation, asked, str(error if times == 1 else often))
             raise
         except HoldfastError as error:
             await self._write_down(operation, asked, str(error))

@@ -6,7 +6,7 @@ from holdfast.dashboard.operation import reads
 from holdfast.dashboard.shapes.audit import AuditAsked, AuditSeen, EntrySeen
 from holdfast.phrases import Phrase, stored_phrase
 
-_WORDS = ("noted", "refusal", "state", "schedule_state", "role_name")
+_WORDS = ("refused", "noted", "refusal", "state", "schedule_state", "role_name")
 """Of what is written down."""
 
 

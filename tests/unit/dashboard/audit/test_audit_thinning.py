@@ -22,7 +22,7 @@ def refused(stage, times, operation="queues.pause", role=Role.VIEWER):
 
 
 def errors(stage):
-    return [entry.error for entry in stage.read("audit.list", limit=200).entries]
+    return [entry.error and str(entry.error) for entry in stage.read("audit.list", limit=200).entries]
 
 
 def test_what_is_refused_often_is_written_down_seldom(stage):
