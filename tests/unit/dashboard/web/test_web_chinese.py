@@ -105,7 +105,7 @@ def _is_foreign(given: dict[str, str | None]) -> bool:
 
 def english_in(text: str) -> list[str]:
     """Return the sentences of a page in which there are words that are not allowed."""
-    told = (OF_OTHERS.sub("", ID.sub("", each)) for each in Read(text).said)
+    told = (FIELDS.sub("", OF_OTHERS.sub("", ID.sub("", each))) for each in Read(text).said)
     return [each.strip() for each in told if set(WORD.findall(each)) - ALLOWED]
 
 
