@@ -1,5 +1,6 @@
 """Histograms of spans of time: buckets whose bounds grow by the square root of two, from a millisecond to a day."""
 
+import math
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
@@ -7,6 +8,8 @@ BUCKETS = 54
 """The first is for less than a millisecond; number n ends at 2 ** (n / 2) milliseconds; the last has no end."""
 
 LAST = BUCKETS - 1
+
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 def bucket_of(milliseconds: float) -> int:
@@ -19,20 +22,22 @@ def ends_at(bucket: int) -> float:
     return float(2 ** (bucket / 2))
 
 
-def percentile(histogram: Sequence[int], part: float) -> timedelta | None:
-    """Return the span below which this part of all is, 0.95 for p95; None where nothing was counted.
+def percentile(histogram: Sequence[int], part: float, longest: timedelta = timedelta()) -> timedelta | None:
+    """Return the span that this part of all did not exceed, 0.95 for p95; None where nothing was counted.
 
-    Within a bucket it is taken to grow evenly: the true one is in the same bucket, so at most 42 % away.
+    Within a bucket spans are taken to grow evenly, to its end, or to the `longest` of all where that is known: the
+    true one is in the same bucket, so at most 42 % away, and nothing is said that is longer than the longest.
     """
     total = sum(histogram)
     if not total:
         return None
-    wanted, below = part * total, 0
+    wanted, below = min(max(math.ceil(part * total), 1), total), 0
     for bucket, count in enumerate(histogram):
-        if count and below + count >= wanted:
+        if below + count >= wanted:
             begin = ends_at(bucket - 1) if bucket else 0.0
-            share = min(max((wanted - below) / count, 0.0), 1.0)
-            return timedelta(milliseconds=begin + (ends_at(bucket) - begin) * share)
+            is_last = below + count == total
+            end = max(longest / _MILLISECOND, begin) if is_last and longest else ends_at(bucket)
+            return timedelta(milliseconds=begin + (end - begin) * (wanted - below) / count)
         below += count
     raise AssertionError("the buckets are fewer than their sum")
 

@@ -15,6 +15,8 @@ from holdfast.figures.rows import (
     FAILED,
     GIVEN_BACK,
     LAG,
+    LONGEST_LAG,
+    LONGEST_RUN,
     MICROS,
     OTHER,
     PAIRS,
@@ -89,10 +91,14 @@ class Tally:
             if seconds > 0:  # it has run
                 micros = seconds * 1e6
                 count[MICROS] += int(micros)
+                if micros > count[LONGEST_RUN]:
+                    count[LONGEST_RUN] = int(micros)
                 bucket = int(micros * seconds).bit_length()
                 count[RUN + bucket if bucket < last else RUN + last] += 1
                 if ending.started_at is not None:
                     late = (ending.started_at - claim.run_at).total_seconds()
+                    if late * 1e6 > count[LONGEST_LAG]:
+                        count[LONGEST_LAG] = int(late * 1e6)
                     bucket = int(late * late * 1e6).bit_length() if late > 0 else 0
                     count[LAG + bucket if bucket < last else LAG + last] += 1
 

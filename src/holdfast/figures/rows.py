@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from holdfast.figures.buckets import BUCKETS, lengthen, shorten
+from holdfast.figures.buckets import BUCKETS, LAST, ends_at, lengthen, shorten
 
 Pair = tuple[str, str]
 """A queue and a task."""
@@ -21,7 +21,10 @@ ROWS_LIMIT = 48 * 1024
 COMPLETED, FAILED, DEAD, CANCELLED, GIVEN_BACK, MICROS, RUN = range(7)
 """Places in a count. From RUN on is the histogram of how long runs took, and from LAG on of how late they began."""
 LAG = RUN + BUCKETS
-PLACES = LAG + BUCKETS
+LONGEST_RUN = LAG + BUCKETS
+LONGEST_LAG = LONGEST_RUN + 1
+"""Places of the longest run and the longest lag, in microseconds: of several counts the longest counts."""
+PLACES = LONGEST_LAG + 1
 
 Count = list[int]
 """What was counted of one pair, by place."""
@@ -30,7 +33,10 @@ Counts = dict[Pair, Count]
 
 
 class Row(msgspec.Struct, frozen=True, array_like=True):
-    """A count as it is written; `micros` is for how many microseconds handlers ran in all."""
+    """A count as it is written; `micros` is for how many microseconds handlers ran in all.
+
+    `longest_run` and `longest_lag` are microseconds, too; 0 where a release wrote it that does not keep them.
+    """
 
     queue: str
     task: str
@@ -42,6 +48,8 @@ class Row(msgspec.Struct, frozen=True, array_like=True):
     micros: int
     run: tuple[int, ...]
     lag: tuple[int, ...]
+    longest_run: int = 0
+    longest_lag: int = 0
 
 
 def new_count() -> Count:
@@ -59,6 +67,20 @@ def add_rows(counts: Counts, rows: Iterable[Row]) -> None:
         for histogram, begin in ((row.run, RUN), (row.lag, LAG)):
             for bucket, number in lengthen(histogram):
                 count[begin + bucket] += number
+        count[LONGEST_RUN] = max(count[LONGEST_RUN], row.longest_run or _at_most(row.run))
+        count[LONGEST_LAG] = max(count[LONGEST_LAG], row.longest_lag or _at_most(row.lag))
+
+
+def _at_most(written: tuple[int, ...]) -> int:
+    """Return the microseconds that nothing in a histogram exceeds, as far as it tells."""
+    return int(1000 * ends_at(min(max(written[0] + len(written) - 2, 0), LAST))) if written else 0
+
+
+def add_count(count: Count, other: Count) -> None:
+    """Add to a count what another one has."""
+    longest = [max(pair) for pair in zip(count[LONGEST_RUN:], other[LONGEST_RUN:], strict=True)]
+    count[:] = [one + more for one, more in zip(count, other, strict=True)]
+    count[LONGEST_RUN:] = longest
 
 
 def to_rows(counts: Mapping[Pair, Count]) -> tuple[Row, ...]:
@@ -78,12 +100,13 @@ def _rows(counts: Mapping[Pair, Count], pairs: list[Pair], kept: int) -> Iterabl
         if place < kept and pair != OTHER:
             yield _row(pair, counts[pair])
         else:
-            other = [one + more for one, more in zip(other, counts[pair], strict=True)]
+            add_count(other, counts[pair])
     if any(other):
         yield _row(OTHER, other)
 
 
 def _row(pair: Pair, count: Count) -> Row:
     completed, failed, dead, cancelled, given_back, micros = count[:RUN]
-    run, lag = shorten(count[RUN:LAG]), shorten(count[LAG:])
-    return Row(*pair, completed, failed, dead, cancelled, given_back, micros, run, lag)
+    run, lag = shorten(count[RUN:LAG]), shorten(count[LAG:LONGEST_RUN])
+    longest = count[LONGEST_RUN:]
+    return Row(*pair, completed, failed, dead, cancelled, given_back, micros, run, lag, *longest)

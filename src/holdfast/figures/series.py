@@ -7,7 +7,7 @@ import msgspec
 
 from holdfast.figures.buckets import BUCKETS, percentile
 from holdfast.figures.pages import Gauges, QueueGauge
-from holdfast.figures.rows import LAG, OTHER, RUN, Count, Pair
+from holdfast.figures.rows import LAG, LONGEST_RUN, OTHER, RUN, Count, Pair
 
 __all__ = ["Figures", "Gauges", "Point", "QueueGauge", "Series", "sum_of"]
 
@@ -22,6 +22,7 @@ class Figures(msgspec.Struct, frozen=True):
     given_back: attempts after which a job waits again, nothing charged: released, snoozed, blocked.
     run_time: for how long handlers ran in all.
     run, lag: histograms of how long each run took, and how long after its time it began (`buckets.py`).
+    longest_run, longest_lag: the longest of these; nothing where that is not known.
     """
 
     queue: str = ""
@@ -34,6 +35,8 @@ class Figures(msgspec.Struct, frozen=True):
     run_time: timedelta = timedelta()
     run: tuple[int, ...] = _NONE
     lag: tuple[int, ...] = _NONE
+    longest_run: timedelta = timedelta()
+    longest_lag: timedelta = timedelta()
 
     @property
     def ended(self) -> int:
@@ -48,11 +51,11 @@ class Figures(msgspec.Struct, frozen=True):
 
     def run_percentile(self, part: float) -> timedelta | None:
         """Return how long a run took at most of this part of them, 0.95 for p95; None without one."""
-        return percentile(self.run, part)
+        return percentile(self.run, part, self.longest_run)
 
     def lag_percentile(self, part: float) -> timedelta | None:
         """Return how late a run began at most of this part of them, 0.95 for p95; None without one."""
-        return percentile(self.lag, part)
+        return percentile(self.lag, part, self.longest_lag)
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -118,6 +121,8 @@ def sum_of(rows: Iterable[Figures], queue: str = "", task: str = "") -> Figures:
         sum((row.run_time for row in rows), timedelta()),
         tuple(map(sum, zip(_NONE, *(row.run for row in rows), strict=True))),
         tuple(map(sum, zip(_NONE, *(row.lag for row in rows), strict=True))),
+        max((row.longest_run for row in rows), default=timedelta()),
+        max((row.longest_lag for row in rows), default=timedelta()),
     )
 
 
@@ -125,8 +130,9 @@ def figures_of(pair: Pair, count: Count) -> Figures:
     """Return a count as it is looked at."""
     completed, failed, dead, cancelled, given_back, micros = count[:RUN]
     run_time = timedelta(microseconds=micros)
-    histograms = tuple(count[RUN:LAG]), tuple(count[LAG:])
-    return Figures(*pair, completed, failed, dead, cancelled, given_back, run_time, *histograms)
+    histograms = tuple(count[RUN:LAG]), tuple(count[LAG:LONGEST_RUN])
+    longest = (timedelta(microseconds=each) for each in count[LONGEST_RUN:])
+    return Figures(*pair, completed, failed, dead, cancelled, given_back, run_time, *histograms, *longest)
 
 
 def _grouped(points: Sequence[Point], name: Callable[[Figures], Pair]) -> tuple[Figures, ...]:

@@ -3,6 +3,7 @@
 import random
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from figures_stage import count, ended
@@ -15,15 +16,18 @@ from holdfast.figures.rows import (
     DEAD,
     GIVEN_BACK,
     LAG,
+    LONGEST_RUN,
     MICROS,
     OTHER,
     PAIRS,
     ROWS_LIMIT,
     RUN,
+    Row,
     add_rows,
     new_count,
     to_rows,
 )
+from holdfast.figures.series import figures_of
 from holdfast.testing import FakeClock
 
 
@@ -70,7 +74,7 @@ def test_spans_fall_into_the_buckets_that_are_said(clock):
         [[counted]] = [counts.values() for counts in tally.take().values()]
         late = timedelta(seconds=late).total_seconds()
         assert counted[RUN:LAG].index(1) == bucket_of(seconds * 1000)
-        assert counted[LAG:].index(1) == bucket_of(late * 1000)
+        assert counted[LAG:LONGEST_RUN].index(1) == bucket_of(late * 1000)
         assert counted[MICROS] == int(seconds * 1e6)
     tally = Tally(clock)
     count(tally, [ended(clock, Move.SNOOZE, seconds=0.0)])
@@ -105,6 +109,35 @@ def test_percentiles_are_in_the_right_bucket():
     ]
 
 
+def test_no_percentile_is_longer_than_the_longest():
+    """One run of five seconds took five; and of many alike none took longer than they did."""
+    one, many = [0] * BUCKETS, [0] * BUCKETS
+    one[bucket_of(5_000)] = 1
+    many[bucket_of(803_000)] = 31
+    five, thirteen = timedelta(seconds=5), timedelta(minutes=13, seconds=23)
+    assert [percentile(one, part, five) for part in (0.5, 0.95, 0.99)] == [five] * 3
+    assert all(thirteen * 0.9 < percentile(many, part, thirteen) <= thirteen for part in (0.5, 0.95, 1.0))
+    one[LAST] = 1
+    assert percentile(one, 1.0, timedelta(days=9)) == timedelta(days=9)
+
+
+def test_the_longest_are_kept_through_rows(clock):
+    """Of several counts the longest counts; of what an older release wrote, the end of its last bucket."""
+    tally = Tally(clock)
+    count(tally, [ended(clock, seconds=seconds, late=late) for seconds, late in ((5.0, 0.5), (2.0, 803.0))])
+    [counts] = tally.take().values()
+    [row] = to_rows(counts)
+    assert (row.longest_run, row.longest_lag) == (5_000_000, 803_000_000)
+    written = msgspec.json.decode(msgspec.json.encode(row))
+    before = msgspec.convert(written[:-2], Row)
+    assert (before.longest_run, before.longest_lag) == (0, 0)
+    for rows, longest in (((row, row), 5.0), ((row, before), ends_at(bucket_of(5_000)) / 1000)):
+        sums = {}
+        add_rows(sums, rows)
+        figures = figures_of(("mail", "send"), sums["mail", "send"])
+        assert figures.run_percentile(1.0).total_seconds() == pytest.approx(longest, rel=1e-4)
+
+
 def test_a_record_has_its_limits(clock):
     """Pairs beyond the most are one, in the tally and in a record, nothing of them lost; and bytes are bounded."""
     tally = Tally(clock)
@@ -121,7 +154,9 @@ def test_a_record_has_its_limits(clock):
     assert (rows[0].task, rows[-1].task) == ("task-499", "")
     again = {}
     add_rows(again, rows)
-    assert [sum(column) for column in zip(*again.values(), strict=True)] == [500 * 501 // 2] * len(new_count())
+    columns = list(zip(*again.values(), strict=True))
+    assert [sum(column) for column in columns[:LONGEST_RUN]] == [500 * 501 // 2] * LONGEST_RUN
+    assert [max(column) for column in columns[LONGEST_RUN:]] == [500, 500]
 
 
 def test_what_nobody_takes_does_not_grow_for_ever(clock):

@@ -3,10 +3,11 @@
     jobs.count (action, filter) ─► count and confirmation ─► jobs.bulk (the same, count, confirmation)
 
 What a confirmation confirms is a filter, a number, and that only jobs that were there when it was given are meant.
+One that has died since is not one of them, and never is anything done to more jobs than were counted.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -14,7 +15,7 @@ from holdfast.core.job import Cancellation, Job
 from holdfast.dashboard.access.user import Role
 from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operation import acts
-from holdfast.dashboard.reading.jobs import ACTS_ON, MOST_AT_ONCE, confirmation
+from holdfast.dashboard.reading.jobs import ACTS_ON, MOST_AT_ONCE, confirmation, to_micros
 from holdfast.dashboard.reading.moments import coming
 from holdfast.dashboard.reading.selecting import pages_of, select
 from holdfast.dashboard.refusals import NotAllowedError, NotConfirmedError, WrongRequestError
@@ -37,17 +38,22 @@ async def act_on_many(desk: Desk, asked: BulkAsked) -> BulkDone:
     """Retry, cancel, discard or reschedule all jobs that are meant, as they were counted and confirmed."""
     if asked.action == "discard" and not desk.user.may("jobs.discard", Role.ADMIN):
         raise NotAllowedError(Phrase("refusal.discard", user=desk.user.name))
-    upper, _, _ = asked.confirm.partition(".")
-    if asked.confirm != confirmation(asked, asked.action, asked.expected, upper):
+    mark, _, _ = asked.confirm.rpartition(".")
+    upper, _, counted_at = mark.partition(".")
+    confirmed = asked.confirm == confirmation(asked, asked.action, asked.expected, mark)
+    if not (confirmed and counted_at.isdecimal()):
         raise NotConfirmedError(Phrase("refusal.not_confirmed"))
     selection = await select(desk, asked, ACTS_ON[asked.action])
     act = _acts(asked, selection.now)
     desk.note(before=Phrase("noted.jobs", n=asked.expected))
-    done, more = _Done(), False
+    done, more, left = _Done(), False, asked.expected
     try:
         async for found in pages_of(desk, selection.below(upper), MOST_AT_ONCE):
-            more = found.next is not None
-            await done.deal_with(desk, found.jobs, act)
+            meant = [job for job in found.jobs if _had_ended(job, int(counted_at))]
+            await done.deal_with(desk, meant[:left], act)
+            more, left = found.next is not None or len(meant) > left, left - len(meant)
+            if left <= 0:
+                break
     finally:  # what was done before the store failed is still written down
         desk.note(after=Phrase("noted.bulk", done=done.done, failed=done.failed, passed_over=done.passed_over))
     return BulkDone(
@@ -68,7 +74,7 @@ class _Done:
     passed_over: int = 0
     errors: list[JobFailed] = field(default_factory=list)
 
-    async def deal_with(self, desk: Desk, jobs: tuple[Job, ...], act: Act) -> None:
+    async def deal_with(self, desk: Desk, jobs: Sequence[Job], act: Act) -> None:
         """Do it to each of the jobs, many at a time."""
         room = asyncio.Semaphore(AT_A_TIME)
 
@@ -92,6 +98,11 @@ class _Done:
         else:
             self.done += changed
             self.passed_over += not changed
+
+
+def _had_ended(job: Job, counted_at: int) -> bool:
+    """Tell whether a job, if it is over, was so when it was counted."""
+    return job.finished_at is None or to_micros(job.finished_at) <= counted_at
 
 
 def _acts(asked: BulkAsked, now: datetime) -> Act:

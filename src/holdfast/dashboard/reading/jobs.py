@@ -1,5 +1,6 @@
 """Lists of jobs: a page of them, and how many there are."""
 
+from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 
 import msgspec
@@ -20,6 +21,7 @@ from holdfast.dashboard.shapes.jobs import (
     JobsWhich,
 )
 from holdfast.ids import first_id_at, new_job_id
+from holdfast.store.protocol import ask_time
 
 MOST_AT_ONCE = 10_000
 """So many jobs are dealt with by one call."""
@@ -37,6 +39,9 @@ ACTS_ON: dict[BulkAction, frozenset[State]] = {
     "reschedule": frozenset({State.SCHEDULED, State.READY}),
 }
 """In which states something can be done to a job."""
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @reads("jobs.list", "/jobs")
@@ -64,12 +69,18 @@ async def count_jobs(desk: Desk, asked: CountAsked) -> JobsCounted:
     selection = await select(desk, asked, among)
     upper = max(first_id_at(selection.now), new_job_id())
     count, more = await _count(desk, selection)
+    now = (await desk.ask(ask_time(desk.verbs))).now
     return JobsCounted(
         count=count,
         more=more,
         span=None if selection.wanted is None else SPAN,
-        confirm=confirmation(asked, asked.action, count, upper),
+        confirm=confirmation(asked, asked.action, count, f"{upper}.{to_micros(now)}"),
     )
+
+
+def to_micros(at: datetime) -> int:
+    """Return a moment as whole microseconds, as a mark has it."""
+    return (at - _EPOCH) // timedelta(microseconds=1)
 
 
 async def _count(desk: Desk, selection: Selection) -> tuple[int, bool]:
@@ -91,8 +102,11 @@ async def _count(desk: Desk, selection: Selection) -> tuple[int, bool]:
     return count, more
 
 
-def confirmation(asked: JobsWhich, action: BulkAction | None, count: int, upper: str) -> str:
-    """Return what says that somebody knows how many jobs are meant, and that only those below `upper` are."""
+def confirmation(asked: JobsWhich, action: BulkAction | None, count: int, mark: str) -> str:
+    """Return what says that somebody knows how many jobs are meant, and that only those of its mark are.
+
+    The mark is an id, below which they are, and the microsecond at which they had been counted.
+    """
     fields = {name: getattr(asked, name) for name in JobsWhich.__struct_fields__}
-    meant = msgspec.json.encode([fields, action, count, upper], order="sorted")
-    return f"{upper}.{blake2b(meant, digest_size=8).hexdigest()}"
+    meant = msgspec.json.encode([fields, action, count, mark], order="sorted")
+    return f"{mark}.{blake2b(meant, digest_size=8).hexdigest()}"

@@ -45,7 +45,7 @@ def view_of(site: Site, request: Request, at: str, query: QueryParams, names: Ma
     return View(
         site,
         site.desk_of(request),
-        site.texts_of(request),
+        site.texts_of(request, f"{at}?{query}"),
         site.below(request),
         site.csrf_of(request),
         at,

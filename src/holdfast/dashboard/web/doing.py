@@ -28,11 +28,12 @@ _SEE_OTHER = 303
 
 async def do(site: Site, request: Request) -> Response:
     """Do what a form asks for."""
-    texts, prefix = site.texts_of(request), site.below(request)
+    texts, prefix = site.texts_of(request, ""), site.below(request)
     back = "/"
     try:
         items = list(await read_form(request))
         back = safe_back(dict(items).get("back", "/"))
+        texts = site.texts_of(request, back)
         operation = _wanted(site, request, texts)
         done = await site.desk_of(request).act(operation, asked_by(operation, items))
         back = _where(operation, done, back)

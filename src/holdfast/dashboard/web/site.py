@@ -36,9 +36,12 @@ class Served(Protocol):
         ...
 
 
-def texts_for(request: HTTPConnection) -> Texts:
-    """Return the texts in the language that somebody asked for, has chosen before, or likes best."""
-    asked = request.query_params.get("lang")
+def texts_for(request: HTTPConnection, at: str = "") -> Texts:
+    """Return the texts in the language that somebody asked for, has chosen before, or likes best.
+
+    `at` is the address of the page that they look at, where that is not what is requested.
+    """
+    asked = request.query_params.get("lang") or QueryParams(at.partition("?")[2]).get("lang")
     return texts_in(preferred(asked, request.cookies.get(COOKIE), request.headers.get("accept-language")))
 
 
@@ -60,7 +63,7 @@ class Site:
 
     operations: Mapping[str, Operation[Any, Any]]
     desk_of: Callable[[Request], Served]
-    texts_of: Callable[[HTTPConnection], Texts] = texts_for
+    texts_of: Callable[[HTTPConnection, str], Texts] = texts_for
     csrf_of: Callable[[Request], str] = lambda _: ""
     still_in: Callable[[Request], Awaitable[bool]] = _still
     may_sign_out: Callable[[Request], bool] = _never

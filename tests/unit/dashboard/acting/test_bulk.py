@@ -4,8 +4,9 @@ from datetime import timedelta
 
 import pytest
 
+from dashboard_stage import SMTP
 from holdfast.core.job import NewJob
-from holdfast.core.states import State
+from holdfast.core.states import Move, State
 from holdfast.dashboard.access.user import Role
 from holdfast.dashboard.refusals import NotAllowedError, NotConfirmedError, WrongRequestError
 from holdfast.errors import StoreUnavailableError
@@ -65,6 +66,30 @@ def test_only_what_was_there_at_the_count_is_meant(stage):
     second = stage.dead()
     assert stage.act("jobs.bulk", **asked).done == 1
     assert (stage.job(first).state, stage.job(second).state) == (State.CANCELLED, State.DEAD)
+
+
+def test_what_dies_after_the_count_is_not_meant(stage):
+    """An older job, made before all that were counted, is left alone when it dies between count and act."""
+    older = stage.enqueue(max_attempts=1)
+    stage.clock.advance(1)
+    first = stage.dead(priority=1)
+    asked = counted(stage, "retry")
+    stage.clock.advance(1)
+    stage.end(older, Move.DIE, failure=SMTP)
+    assert (asked["expected"], stage.act("jobs.bulk", **asked).done) == (1, 1)
+    assert (stage.job(first).state, stage.job(older).state) == (State.READY, State.DEAD)
+
+
+def test_never_is_it_done_to_more_than_were_confirmed(stage):
+    """Also where a job has come into the filter of which nobody can tell since when: the newest are taken."""
+    job = stage.dead()
+    for _ in range(2):
+        stage.enqueue()
+    asked = counted(stage, "reschedule", state=(State.READY,))
+    stage.do(stage.verbs.requeue(job))
+    done = stage.act("jobs.bulk", **asked, at="2h")
+    assert (asked["expected"], done.done, done.more) == (2, 2, True)
+    assert stage.job(job).state is State.READY
 
 
 def test_to_discard_many_is_for_those_who_may_discard_one(stage):

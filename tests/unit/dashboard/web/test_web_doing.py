@@ -28,6 +28,14 @@ async def test_a_script_is_answered_with_what_to_say():
     assert response.json() == {"text": "It was asked to stop", "bad": False, "to": "/"}
 
 
+async def test_what_was_done_is_said_in_the_language_that_the_page_was_asked_for():
+    fields = {"name": "mail", "back": "/queues?lang=zh-Hant"}
+    async with client(SampleDesk(FULL)) as browser:
+        response = await browser.post("/do/queues.pause", data=fields, headers={"accept": "application/json"})
+    assert "mail" in response.json()["text"]
+    assert "paused" not in response.json()["text"]
+
+
 async def test_what_somebody_may_not_do_is_refused_and_said():
     desk = SampleDesk(FULL, User("vic"))
     async with client(desk) as browser:

@@ -73,6 +73,12 @@ async def test_a_frame_is_the_part_of_a_page_that_changes():
     assert all(line.startswith(("event: ", "data: ")) for line in frame.rstrip("\n").split("\n"))
 
 
+async def test_updates_are_in_the_language_that_the_page_was_asked_for():
+    (frame, _) = await Watched(SampleDesk(FULL), [], "/audit%3Flang%3Dzh-Hant").events()
+    assert "稽核" in frame
+    assert "Audit" not in frame
+
+
 async def test_a_page_that_is_not_there_is_told_and_not_raised():
     (frame, _) = await Watched(SampleDesk(FULL), [], "/nowhere").events()
     assert "there is no such page" in frame
