@@ -88,8 +88,13 @@ class Demo:
 
     def run(self) -> int:
         """Enqueue, work, tell, and stop."""
+        if not self._watched:
+            say("[dim]It tells its story and ends. `make run` at a terminal goes on, with the dashboard.[/]\n")
         orders = self._enqueue()
-        say("\n[bold]Now `holdfast up`:[/] workers, schedules and the dashboard, in one command.\n")
+        dashboard = (
+            ", schedules and the dashboard" if self._watched else " and schedules, here without the dashboard"
+        )
+        say(f"\n[bold]Now `holdfast up`:[/] workers{dashboard}, in one command.\n")
         with self._working():
             told = self._tell_story(orders)
             if told:
@@ -126,10 +131,11 @@ class Demo:
     def _working(self) -> Iterator[None]:
         """Bring the app to life as anyone would; signals reach it through us alone, never from the terminal.
 
-        Who watches has the dashboard for each step; else the worker tells them all.
+        Who watches has the dashboard for each step; else the worker tells them all, and there is no link to what
+        is about to end.
         """
         command = [str(HOLDFAST), "up", "shop:app", "--app-dir", str(EXAMPLES)]
-        command += [] if self._watched else ["--verbose"]
+        command += [] if self._watched else ["--verbose", "--no-dashboard"]
         self._worker = subprocess.Popen(  # noqa: S603 - our own command
             command, start_new_session=True, stdout=subprocess.PIPE, text=True
         )

@@ -1,6 +1,7 @@
 """`holdfast dashboard`: look at jobs, workers and schedules in a browser, and act."""
 
 import re
+import shlex
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -106,6 +107,9 @@ def dashboard(
         raise wrong_usage(
             f"--host {host} is reached from other machines: say who may sign in, with --users or --token-file"
         )
+    if users is not None and not Path(users).exists():
+        hint = f"`holdfast dashboard --users {shlex.quote(users)} --add-user NAME` makes it"
+        raise ConfigurationError(f"cannot read {users}: No such file or directory; {hint}")
     tokens = None if token_file is None else read_tokens(Path(token_file))
     store = StoreShown(find_meant(wanted, target, app_dir), created=target is not None)
     below = check_prefix(prefix)
@@ -129,17 +133,34 @@ def dashboard(
 
 
 def _write_user(users: str | None, name: str, role: str, grants: tuple[str, ...]) -> None:
-    from holdfast.dashboard.access.user import Role  # noqa: PLC0415 - needs the extra
-    from holdfast.dashboard.access.user_file import add_user  # noqa: PLC0415 - likewise
+    from holdfast.dashboard.access.passwords import SHORTEST_PASSWORD  # noqa: PLC0415 - needs the extra
+    from holdfast.dashboard.access.user import Role  # noqa: PLC0415 - likewise
+    from holdfast.dashboard.access.user_file import add_user, check_name  # noqa: PLC0415 - likewise
     from holdfast.dashboard.operations import BY_NAME  # noqa: PLC0415 - likewise
 
     if users is None:
         raise wrong_usage("--add-user writes into a file: name it with --users FILE")
     if unknown := [grant for grant in grants if grant not in BY_NAME]:
         raise wrong_usage(f"--grant {unknown[0]} is no operation of the dashboard such as jobs.discard")
-    password = click.prompt(f"A password for {name}", hide_input=True, confirmation_prompt=True)
+    check_name(name)
+    asked = f"A password for {name}, of {SHORTEST_PASSWORD} characters or more"
+    try:
+        password = click.prompt(asked, hide_input=True, confirmation_prompt=True, value_proc=_long_enough)
+    except click.Abort as error:
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise
+        raise wrong_usage("--add-user asks for a password, and got none: run it at a terminal") from error
     add_user(Path(users), name, Role[role.upper()], password, grants=grants)
     say(f"{name} may sign in as {role}; {users} is read again by itself.")
+
+
+def _long_enough(password: str) -> str:
+    from holdfast.dashboard.access.user_file import check_password  # noqa: PLC0415 - needs the extra
+
+    try:
+        return check_password(password)
+    except ConfigurationError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 def _tell(url: str, shown: "Dashboard", *, with_link: bool) -> None:

@@ -15,6 +15,12 @@ from holdfast.store.backend import Backend
 from holdfast.store.protocol import ask_time
 
 
+def _not_so(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> None:
+    """Tell who writes it as in code, with `delay`, how it is written here."""
+    if text is not None:
+        raise wrong_usage(f"there is no option --delay: say --in {text}")
+
+
 @click.command(
     epilog=examples(
         "holdfast jobs reschedule 3c2d1e0f --at 2026-03-01T09:00+08:00",
@@ -27,6 +33,7 @@ from holdfast.store.protocol import ask_time
 @click.option(
     "--in", "span", metavar="SPAN", callback=as_span, help="Be due after this span from now: 90s, 15m, 2h."
 )
+@click.option("--delay", hidden=True, expose_value=False, callback=_not_so)
 @tz_option
 @about_a_store
 def reschedule(

@@ -21,6 +21,12 @@ def __getattr__(name: str) -> Any:
     """Import the dashboard when it is asked for: it needs the extra `web`, and what is beside it does not."""
     if name != "Dashboard":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from holdfast.dashboard.dashboard import Dashboard  # noqa: PLC0415 - that is what this is for
-
+    try:
+        from holdfast.dashboard.dashboard import Dashboard  # noqa: PLC0415 - that is what this is for
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "holdfast":
+            raise
+        raise ModuleNotFoundError(
+            f"the dashboard needs {error.name}: install it with `pip install 'holdfast[web]'`", name=error.name
+        ) from error
     return Dashboard

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import inspect
 
+from holdfast.dashboard.fitting import unfit, within
 from holdfast.dashboard.refusals import WrongRequestError
 from holdfast.phrases import Phrase
 
@@ -26,7 +27,7 @@ def asked_by_fields(kind: type[Asked], fields: Iterable[tuple[str, str]]) -> Ask
     values: dict[str, Any] = {}
     types = {field.encode_name: field.type for field in _fields_of(kind)}
     for name, text in fields:
-        meant = _within(types.get(name))
+        meant = within(types.get(name))
         if text == "" and name in types:
             continue
         if isinstance(meant, _SEVERAL):
@@ -45,7 +46,7 @@ def asked_by_json(kind: type[Asked], body: bytes, named: Mapping[str, str]) -> A
         raise WrongRequestError("the body: a JSON object is needed")
     if doubled := said.keys() & named.keys():
         raise WrongRequestError(f"{', '.join(sorted(doubled))}: the path says that")
-    whole = {field.encode_name for field in _fields_of(kind) if isinstance(_within(field.type), inspect.IntType)}
+    whole = {field.encode_name for field in _fields_of(kind) if isinstance(within(field.type), inspect.IntType)}
     said = {name: _whole(value) if name in whole else value for name, value in said.items()}
     return _convert(kind, {**said, **named}, strict=True)
 
@@ -79,22 +80,13 @@ def _convert(kind: type[Asked], values: Mapping[str, Any], *, strict: bool) -> A
     try:
         return msgspec.convert(values, kind, strict=strict)
     except msgspec.ValidationError as error:
-        raise WrongRequestError(str(error)) from None
+        raise WrongRequestError(unfit(kind, str(error))) from None
 
 
 def _fields_of(kind: type[msgspec.Struct]) -> tuple[inspect.Field, ...]:
     described = inspect.type_info(kind)
     assert isinstance(described, inspect.StructType)
     return described.fields
-
-
-def _within(kind: inspect.Type | None) -> inspect.Type | None:
-    """Return the type that a field has where it is not null."""
-    if isinstance(kind, inspect.Metadata):
-        return _within(kind.type)
-    if isinstance(kind, inspect.UnionType):
-        return _within(next(each for each in kind.types if not isinstance(each, inspect.NoneType)))
-    return kind
 
 
 def _is_too_deep(value: Any) -> bool:

@@ -1,6 +1,7 @@
 """The face of it: an ASGI app and a WSGI app with the dashboard, to be mounted in an app of yours."""
 
 from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -18,6 +19,7 @@ from holdfast.dashboard.serving.bridge import Bridge
 from holdfast.dashboard.serving.comings import Comings
 from holdfast.dashboard.serving.doorway import ADMITTED, Doorway
 from holdfast.dashboard.web.freshness import has_changed
+from holdfast.dashboard.web.routes import nowhere
 from holdfast.dashboard.web.routes import routes as page_routes
 from holdfast.dashboard.web.site import Site
 from holdfast.errors import ConfigurationError
@@ -83,7 +85,10 @@ class Dashboard:
             still_in=self._still_in,
             may_sign_out=lambda request: _admitted(request).how not in {How.HOST, How.BEARER},
         )
-        inside = Starlette(routes=[*api_routes(self._desk_for("api")), *page_routes(site)])
+        inside = Starlette(
+            routes=[*api_routes(self._desk_for("api")), *page_routes(site)],
+            exception_handlers={HTTPStatus.NOT_FOUND: nowhere(site)},
+        )
         inside.router.redirect_slashes = False  # it would lead to where a proxy does not have us
         print_link = None if links is None else lambda: links(self.new_link())
         self._doorway = Doorway(inside, self._entrance, Comings(self._office.write_down), print_link)

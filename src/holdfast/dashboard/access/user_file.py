@@ -42,6 +42,18 @@ def _read(path: Path) -> tuple[Mapping[str, Line], Stamp]:
     return lines, stamp
 
 
+def check_password(password: str) -> str:
+    """Return a password, if it may be one. Raises ConfigurationError."""
+    if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
+        raise ConfigurationError(f"a password has {SHORTEST_PASSWORD} to {LONGEST_PASSWORD:,} characters")
+    return password
+
+
+def check_name(name: str) -> None:
+    """Raise ConfigurationError where nobody can be called so."""
+    read_user(name, "viewer", "the new user")
+
+
 def add_user(
     path: Path,
     name: str,
@@ -56,8 +68,7 @@ def add_user(
     The other lines stay as they are, and whoever reads it meanwhile finds the old file or the new one. Raises
     ConfigurationError.
     """
-    if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
-        raise ConfigurationError(f"a password has {SHORTEST_PASSWORD} to {LONGEST_PASSWORD:,} characters")
+    check_password(password)
     described = ",".join((role.name.lower(), *sorted(grants)))
     user = read_user(name, described, "the new user")
     text = read_private(path)[0] if path.exists() else ""

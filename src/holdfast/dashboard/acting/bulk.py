@@ -15,11 +15,11 @@ from holdfast.core.job import Cancellation, Job
 from holdfast.dashboard.access.user import Role
 from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operation import acts
-from holdfast.dashboard.reading.jobs import ACTS_ON, MOST_AT_ONCE, confirmation, to_micros
+from holdfast.dashboard.reading.jobs import MOST_AT_ONCE, confirmation, to_micros
 from holdfast.dashboard.reading.moments import coming
 from holdfast.dashboard.reading.selecting import pages_of, select
 from holdfast.dashboard.refusals import NotAllowedError, NotConfirmedError, WrongRequestError
-from holdfast.dashboard.shapes.jobs import BulkAsked, BulkDone, JobFailed
+from holdfast.dashboard.shapes.jobs import ACTS_ON, BulkAsked, BulkDone, JobFailed
 from holdfast.errors import JobNotFoundError, JobStateError, KeyTakenError
 from holdfast.phrases import Phrase, phrase_in
 

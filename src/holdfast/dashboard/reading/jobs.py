@@ -5,7 +5,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from holdfast.core.states import CLAIMED, WAITING, State
+from holdfast.core.states import State
 from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operation import reads
 from holdfast.dashboard.reading.rows import job_row
@@ -13,6 +13,7 @@ from holdfast.dashboard.reading.selecting import SPAN, Selection, page_of, pages
 from holdfast.dashboard.reading.shared_looks import all_queues
 from holdfast.dashboard.reading.tasks import known_tasks
 from holdfast.dashboard.shapes.jobs import (
+    ACTS_ON,
     BulkAction,
     CountAsked,
     JobsAsked,
@@ -31,14 +32,6 @@ MOST_COUNTED = 3_000
 
 MOST_LOOKS = 4
 """So often a look for jobs to count ends before a page of them was found."""
-
-ACTS_ON: dict[BulkAction, frozenset[State]] = {
-    "retry": frozenset({State.DEAD, State.SCHEDULED}),
-    "cancel": WAITING | CLAIMED,
-    "discard": frozenset({State.DEAD}),
-    "reschedule": frozenset({State.SCHEDULED, State.READY}),
-}
-"""In which states something can be done to a job."""
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -1,16 +1,17 @@
 """What a person sees first: whether all is well, and what is going on."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
 from holdfast.core.job import Job
-from holdfast.core.states import Reason, State
+from holdfast.core.states import CLAIMED, Reason, State
 from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operation import reads
 from holdfast.dashboard.reading.figures import completed_last_minute, last_hour
 from holdfast.dashboard.reading.incidents import jobs_of
 from holdfast.dashboard.reading.rows import incident_row, job_row
-from holdfast.dashboard.reading.schedules import list_schedules
+from holdfast.dashboard.reading.schedules import read_timetable
 from holdfast.dashboard.reading.shared_looks import (
     SELDOM,
     all_ages,
@@ -20,25 +21,29 @@ from holdfast.dashboard.reading.shared_looks import (
     late_incidents,
 )
 from holdfast.dashboard.reading.verdict import RECENT_DEATHS, RECENT_INCIDENTS, Sight, judge
-from holdfast.dashboard.shapes.overview import OverviewSeen
-from holdfast.dashboard.shapes.schedules import ScheduleRow
+from holdfast.dashboard.shapes.overview import OverviewSeen, QueueShort
 from holdfast.dashboard.shapes.words import NothingAsked
-from holdfast.store.protocol import JobFilter, Queue
+from holdfast.figures.series import Series
+from holdfast.store.protocol import JobFilter, Queue, QueueAges
 
 FEW = 5
 """So many of each kind are shown."""
+
+MANY = 10
+"""So many queues."""
 
 _LOOKED_AT = 200
 """So many of the newest dead, and of the blocked, are looked at."""
 
 
 @reads("overview.show", "/overview")
-async def show_overview(desk: Desk, asked: NothingAsked) -> OverviewSeen:
+async def show_overview(desk: Desk, asked: NothingAsked) -> OverviewSeen:  # noqa: ARG001 - there is nothing to ask
     """Show whether all is well, and what is going on."""
     ages, took = await all_ages(desk)
     workers = await all_workers(desk)
-    counts = _counts(await all_queues(desk))
-    schedules = (await desk.recall("schedules", lambda: desk.read(list_schedules, asked), SELDOM)).schedules
+    queues = await all_queues(desk)
+    counts = _counts(queues)
+    timetable = await desk.recall("schedules", lambda: read_timetable(desk), SELDOM)
     incidents = await late_incidents(desk)
     figures = await last_hour(desk)
     dead = await _newest(desk, State.DEAD, counts)
@@ -52,7 +57,7 @@ async def show_overview(desk: Desk, asked: NothingAsked) -> OverviewSeen:
         died=len(recent),
         died_more=len(recent) == _LOOKED_AT,
         blocked=unknown,
-        schedules=schedules,
+        schedules=timetable.seen.schedules,
         incidents=incidents,
         took=took,
     )
@@ -71,7 +76,8 @@ async def show_overview(desk: Desk, asked: NothingAsked) -> OverviewSeen:
         failures=tuple(
             job_row(job) for job in sorted(recent, key=lambda job: job.finished_at or ages.now, reverse=True)[:FEW]
         ),
-        schedules=_soonest(schedules),
+        queues=_busiest(queues, ages, figures),
+        schedules=timetable.soonest(ages.now, FEW),
         incidents=tuple(incident_row(each, found) for each in latest),
         store_took=round(took, 4),
     )
@@ -86,6 +92,35 @@ def _counts(queues: Iterable[Queue]) -> Mapping[State, int]:
     return counts
 
 
+def _busiest(queues: Iterable[Queue], ages: QueueAges, figures: Series) -> tuple[QueueShort, ...]:
+    """Return the queues of which there is most to tell, by name: those that are paused, or have the most jobs."""
+    oldest = {each.name: (ages.now - each.oldest_due_at).total_seconds() for each in ages.queues}
+    done = Counter[str]()
+    for point in figures.points:
+        for row in point.rows:
+            done[row.queue] += row.completed
+    told = sorted(queues, key=lambda each: (each.paused_at is None, -_waiting(each), -done[each.name], each.name))[
+        :MANY
+    ]
+    return tuple(
+        QueueShort(
+            name=queue.name,
+            paused_at=queue.paused_at,
+            ready=_waiting(queue),
+            busy=sum(queue.states.get(state, 0) for state in CLAIMED),
+            oldest_age=None if queue.name not in oldest else max(0.0, oldest[queue.name]),
+            completed=tuple(
+                sum(row.completed for row in point.rows if row.queue == queue.name) for point in figures.points
+            ),
+        )
+        for queue in sorted(told, key=lambda queue: queue.name)
+    )
+
+
+def _waiting(queue: Queue) -> int:
+    return queue.states.get(State.READY, 0)
+
+
 async def _newest(desk: Desk, state: State, counts: Mapping[State, int]) -> tuple[Job, ...]:
     """Return the newest jobs in a state; while there are as many as before, those of not long ago."""
     if not counts[state]:
@@ -95,9 +130,3 @@ async def _newest(desk: Desk, state: State, counts: Mapping[State, int]) -> tupl
         (state, counts[state]), lambda: desk.ask(desk.verbs.search_jobs(which, _LOOKED_AT)), SELDOM
     )
     return page.jobs
-
-
-def _soonest(schedules: tuple[ScheduleRow, ...]) -> tuple[ScheduleRow, ...]:
-    """Return the schedules that fire next."""
-    ahead = sorted((each.next_at, each.name, each) for each in schedules if each.next_at is not None)
-    return tuple(each for _, _, each in ahead[:FEW])

@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.core.record import Fire, Kind, Record
 from holdfast.core.states import FINAL, State
@@ -39,9 +41,34 @@ _LATEST = 200
 _MOST_RUNS = 100
 
 
+@dataclass(frozen=True, slots=True)
+class Timetable:
+    """All schedules, as they were seen, and those of them that can be read, by name."""
+
+    seen: SchedulesSeen
+    readable: Mapping[str, Schedule]
+
+    def soonest(self, now: datetime, few: int) -> tuple[ScheduleRow, ...]:
+        """Return those that fire next, from now on: what was still to come when they were seen may be past."""
+        rows = [self._at(row, now) for row in self.seen.schedules]
+        ahead = sorted((row.next_at, row.name, row) for row in rows if row.next_at is not None)
+        return tuple(row for _, _, row in ahead[:few])
+
+    def _at(self, row: ScheduleRow, now: datetime) -> ScheduleRow:
+        if row.next_at is None or row.next_at > now:
+            return row
+        upcoming = next_fire(self.readable[row.name], now)
+        return replace(row, next_at=None if upcoming is None else upcoming.planned)
+
+
 @reads("schedules.list", "/schedules")
 async def list_schedules(desk: Desk, asked: NothingAsked) -> SchedulesSeen:  # noqa: ARG001 - there is nothing to ask
     """List all schedules, by name."""
+    return (await read_timetable(desk)).seen
+
+
+async def read_timetable(desk: Desk) -> Timetable:
+    """Return all schedules."""
     now = (await desk.ask(ask_time(desk.verbs))).now
     records = await desk.ask(desk.verbs.records(Kind.SCHEDULE))
     readable, unreadable = read_schedules(records)
@@ -50,9 +77,9 @@ async def list_schedules(desk: Desk, asked: NothingAsked) -> SchedulesSeen:  # n
     states = await _states(desk, [fire.job_id for fire in last.values() if fire is not None and fire.job_id])
     rows = [schedule_row(each, now, last[each.name], states) for each in readable]
     rows += [_unreadable(name, problem) for name, problem in problems.items()]
-    return SchedulesSeen(
-        now=now, idle=await _is_idle(desk), schedules=tuple(sorted(rows, key=lambda row: row.name))
-    )
+    rows.sort(key=lambda row: row.name)
+    seen = SchedulesSeen(now=now, idle=await _is_idle(desk), schedules=tuple(rows))
+    return Timetable(seen, {each.name: each for each in readable})
 
 
 @reads("schedules.show", "/schedules/{name}")

@@ -12,6 +12,9 @@ from holdfast.health.report import holdfast_version
 from holdfast.settings import Loaded
 from holdfast.store.open import public_name
 
+_SIZES = {"recycle_memory": "bytes", "files_limit": "bytes", "keep_incidents_mb": "megabytes"}
+"""Settings that are amounts of memory; all that are no whole numbers are spans in seconds."""
+
 
 @reads("settings.show", "/settings")
 async def show_settings(desk: Desk, asked: NothingAsked) -> SettingsSeen:  # noqa: ARG001 - there is nothing to ask
@@ -27,4 +30,9 @@ async def show_settings(desk: Desk, asked: NothingAsked) -> SettingsSeen:  # noq
 def _settings(loaded: Loaded) -> Iterator[SettingSeen]:
     for name, value in msgspec.structs.asdict(loaded.settings).items():
         told = public_name(value) if name == "url" else "none" if value is None else str(value)
-        yield SettingSeen(name=name, value=told, where=loaded.where.get(name, "default"))
+        yield SettingSeen(
+            name=name,
+            value=told,
+            where=loaded.where.get(name, "default"),
+            unit=None if value is None else _SIZES.get(name, "seconds" if isinstance(value, float) else None),
+        )

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from html import escape
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlencode
 
@@ -21,7 +22,7 @@ from holdfast.dashboard.access.caller import Caller
 from holdfast.dashboard.access.entrance import Entrance
 from holdfast.dashboard.access.headers import HEADERS, STATIC_HEADERS
 from holdfast.dashboard.access.paths import local_path
-from holdfast.dashboard.access.refusal import Code, Refusal
+from holdfast.dashboard.access.refusal import Code, Refusal, RefusedError
 from holdfast.dashboard.access.sessions import How
 from holdfast.dashboard.serving.bridge import STREAMS
 from holdfast.dashboard.serving.comings import Comings
@@ -151,9 +152,12 @@ class Doorway:
 
     async def _kept_out(self, visit: "_Visit", refusal: Refusal) -> Response:
         await self._comings.refused(visit.caller, refusal)
-        return self._page(visit, refusal)
+        return self._page(visit, refusal, await _typed(visit.request))
 
-    def _page(self, visit: "_Visit", refusal: Refusal | None = None) -> Response:
+    def _page(
+        self, visit: "_Visit", refusal: Refusal | None = None, typed: Mapping[str, str] = MappingProxyType({})
+    ) -> Response:
+        """Return the page to sign in; what was `typed` there before is kept, but for what is secret."""
         texts, ways, query = texts_for(visit.request), self._entrance.ways, visit.request.query_params
         text = sign_in_page(
             texts,
@@ -162,8 +166,9 @@ class Doorway:
             token=How.TOKEN in ways,
             link=How.LINK in ways and self._print_link is not None,
             printed="printed" in query,
-            next=local_path(query.get("next"), visit.base),
-            problem=None if refusal is None else texts.say(f"refused.{refusal.code}"),
+            next=local_path(typed.get("next") or query.get("next"), visit.base),
+            name=typed.get("name", ""),
+            problem=None if refusal is None else texts.say(_problem(refusal, typed)),
         )
         status, headers = (HTTPStatus.OK, ()) if refusal is None else (refusal.status, refusal.headers)
         return HTMLResponse(text, status, dict(headers))
@@ -186,6 +191,21 @@ class _Visit:
     def scope(self) -> Message:
         """Return the scope as the browser sees it: a proxy may have cut off some of the path."""
         return {**self.request.scope, "root_path": self.base, "path": f"{self.base}{self.path}"}
+
+
+async def _typed(request: Request) -> Mapping[str, str]:
+    """Return what somebody has typed to sign in; nothing where that cannot be read, or they came by a link."""
+    try:
+        return dict(await read_form(request)) if request.method == "POST" else {}
+    except RefusedError:
+        return {}
+
+
+def _problem(refusal: Refusal, typed: Mapping[str, str]) -> str:
+    """Return the name of the text that says why somebody did not come in."""
+    if refusal.code is Code.WRONG and typed:
+        return "refused.wrong_token" if typed.get("token") else "refused.wrong_password"
+    return f"refused.{refusal.code}"
 
 
 def _below(path: str, place: str) -> str:

@@ -38,7 +38,9 @@ def open_port(host: str, port: int | None) -> socket.socket:
         except OSError as error:
             listening.close()
             if number == wanted[-1]:
-                raise ConfigurationError(f"cannot listen on {host} port {number}: {error.strerror}") from error
+                raise ConfigurationError(
+                    f"cannot listen on {host} port {number}: {error.strerror}; name another --port"
+                ) from error
         else:
             return listening
     raise AssertionError(wanted)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from holdfast.core.states import State
+from holdfast.core.states import CLAIMED, WAITING, State
 from holdfast.dashboard.shapes.values import ProgressSeen
 from holdfast.dashboard.shapes.words import Asks, Limit, Text, Told, When, Word
 from holdfast.phrases import Phrase
@@ -14,6 +14,14 @@ from holdfast.phrases import Phrase
 States = Annotated[tuple[State, ...], msgspec.Meta(max_length=8)]
 Tags = Annotated[tuple[Word, ...], msgspec.Meta(max_length=20)]
 BulkAction = Literal["retry", "cancel", "discard", "reschedule"]
+
+ACTS_ON: dict[BulkAction, frozenset[State]] = {
+    "retry": frozenset({State.DEAD, State.SCHEDULED}),
+    "cancel": WAITING | CLAIMED,
+    "reschedule": frozenset({State.SCHEDULED, State.READY}),
+    "discard": frozenset({State.DEAD}),
+}
+"""In which states something can be done to a job."""
 
 MOST_WRITTEN = 100_000
 """So many jobs one file has, at most."""

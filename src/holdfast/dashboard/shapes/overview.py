@@ -36,6 +36,17 @@ class VerdictSeen(Told, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
 
 
+class QueueShort(Told, frozen=True, kw_only=True):
+    """A queue in short. `completed` is how many jobs did so in each minute of the last hour, and in this one."""
+
+    name: str
+    paused_at: datetime | None
+    ready: int
+    busy: int
+    oldest_age: float | None
+    completed: tuple[int, ...]
+
+
 class OverviewSeen(Told, frozen=True, kw_only=True):
     """What a person sees first. Ages are in seconds; `per_minute` is what completed in the last whole minute."""
 
@@ -50,3 +61,4 @@ class OverviewSeen(Told, frozen=True, kw_only=True):
     schedules: tuple[ScheduleRow, ...]
     incidents: tuple[IncidentRow, ...]
     store_took: float
+    queues: tuple[QueueShort, ...] = ()

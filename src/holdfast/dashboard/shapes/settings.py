@@ -4,11 +4,15 @@ from holdfast.dashboard.shapes.words import Told
 
 
 class SettingSeen(Told, frozen=True, kw_only=True):
-    """A setting. `where` is default, code, or the file, variable or option that says so; passwords are masked."""
+    """A setting. `where` is default, code, or the file, variable or option that says so; passwords are masked.
+
+    `unit` is that of a number which has one: seconds, bytes or megabytes.
+    """
 
     name: str
     value: str
     where: str
+    unit: str | None = None
 
 
 class SettingsSeen(Told, frozen=True, kw_only=True):

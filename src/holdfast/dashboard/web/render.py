@@ -15,7 +15,7 @@ from holdfast.dashboard.shapes.values import ValueSeen
 from holdfast.dashboard.texts import LANGUAGES
 from holdfast.dashboard.web import assets
 from holdfast.dashboard.web.charts import gauge, sparkline
-from holdfast.dashboard.web.saying import Saying, coloured, told_time, with_commands
+from holdfast.dashboard.web.saying import Saying, coloured, told_time, with_commands, with_times, zoned_time
 from holdfast.dashboard.web.site import View
 from holdfast.errors import HoldfastError
 from holdfast.phrases import phrase_in
@@ -47,6 +47,8 @@ def environment() -> Environment:
         gauge=gauge,
         sparkline=sparkline,
         time=told_time,
+        zoned=zoned_time,
+        times=with_times,
         json=coloured,
         written=as_written,
         has_secret=has_secret,

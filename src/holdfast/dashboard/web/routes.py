@@ -4,12 +4,14 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from re import compile as pattern
 
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from holdfast.dashboard.access.bodies import read_form
 from holdfast.dashboard.access.refusal import RefusedError
+from holdfast.dashboard.refusals import NotThereError
 from holdfast.dashboard.sending import file_of
 from holdfast.dashboard.texts import LANGUAGES
 from holdfast.dashboard.texts.language import COOKIE
@@ -51,6 +53,16 @@ def routes(site: Site) -> list[Route]:
         Route("/static/{name}", assets.serve, methods=["GET"]),
         *(Route(each.path, partial(page, of=n), methods=["GET"]) for n, each in enumerate(PAGES)),
     ]
+
+
+def nowhere(site: Site) -> Callable[[Request, Exception], Awaitable[Response]]:
+    """Return what answers where there is no page: one that says so, and leads back."""
+
+    async def answering(request: Request, _error: Exception) -> Response:
+        view = view_of(site, request, "/", QueryParams(), {})
+        return HTMLResponse(*await problem_of(view, NotThereError(view.texts.say("error.no_page"))))
+
+    return answering
 
 
 async def _frame(site: Site, request: Request) -> Response:

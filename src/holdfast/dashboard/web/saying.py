@@ -1,8 +1,10 @@
 """Numbers, spans, phrases and values as people read them, in the language of whoever reads."""
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 from markupsafe import Markup, escape
@@ -12,6 +14,8 @@ from holdfast.words import in_bytes, span_parts
 
 _THOUSAND = 1000
 _TEN = 10
+_NONE = Markup('<span class="none">–</span>')
+_MOMENT = re.compile(r"20\d\d-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d(:[0-5]\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)", re.ASCII)
 DEEPEST = 40
 """So deep a value is shown in colours; what is nested deeper is shown as it is."""
 
@@ -79,11 +83,37 @@ def utc(at: datetime) -> str:
 
 
 def told_time(at: datetime | None, form: str = "both") -> Markup:
-    """Return a time, told by the script in the reader's zone: `both`, `clock`, `short`, `ago`; a dash for none."""
+    """Return a time, told by the script in the reader's zone; a dash for none.
+
+    Its form is `both`, `clock`, `short`, `ago`, or `next`: like `ago`, and what is just past is now.
+    """
     if at is None:
-        return Markup('<span class="none">–</span>')
+        return _NONE
     stamp = at.astimezone(UTC).isoformat()
     return Markup('<time datetime="{}" data-form="{}">{} <abbr>UTC</abbr></time>').format(stamp, form, utc(at))
+
+
+def zoned_time(at: datetime | None, zone: str | None) -> Markup:
+    """Return a time with its date by the clock of a zone, and the name of that; without one, in UTC."""
+    if at is None:
+        return _NONE
+    try:
+        local = at.astimezone(ZoneInfo(zone or "UTC"))
+    except (OverflowError, ZoneInfoNotFoundError, ValueError):
+        local, zone = at.astimezone(UTC), None
+    form = Markup('<time datetime="{}" data-zone="{}" title="{} UTC">{:%Y-%m-%d %H:%M:%S} {}</time>')
+    return form.format(at.astimezone(UTC).isoformat(), zone or "UTC", utc(at), local, zone or "UTC")
+
+
+def with_times(text: str) -> Markup:
+    """Return a sentence with the moments that are written in it as times."""
+    pieces, at = Markup(), 0
+    words = escape(text)
+    for found in _MOMENT.finditer(words):
+        pieces += Markup(words[at : found.start()])  # noqa: S704 - it is escaped
+        pieces += told_time(datetime.fromisoformat(found[0]), "clock")
+        at = found.end()
+    return pieces + Markup(words[at:])  # noqa: S704 - likewise
 
 
 def with_commands(text: str) -> Markup:

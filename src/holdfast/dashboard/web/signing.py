@@ -13,6 +13,7 @@ def sign_in_page(
     link: bool = False,
     printed: bool = False,
     next: str = "/",  # noqa: A002 - the name of the field
+    name: str = "",
     problem: str | None = None,
 ) -> str:
     """Return the page, with the ways in that there are: name and password, a token, a link that can be printed."""
@@ -28,6 +29,7 @@ def sign_in_page(
             link=link,
             printed=printed,
             next=next,
+            name=name,
             problem=problem,
         )
     )

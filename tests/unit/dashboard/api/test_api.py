@@ -81,7 +81,7 @@ def test_acts_take_json(stage, client):
 def test_what_is_wrong_is_told_in_one_form(stage, client):
     """By its code, in words, with the status of the answer."""
     job = stage.completed()
-    assert error(get(client, "/jobs", nope="1"), 422)["message"] == "Object contains unknown field `nope`"
+    assert error(get(client, "/jobs", nope="1"), 422)["message"] == "there is no field nope here"
     assert "limit" in error(get(client, "/jobs", limit="many"), 422)["message"]
     assert error(client.get(f"{PREFIX}/jobs?task=a&task=b"), 422)["message"] == "task: given more than once"
     assert error(get(client, "/jobs/nix"), 404)["code"] == "job_not_found"

@@ -18,7 +18,9 @@ def taken():
 def test_a_port_that_is_taken_is_told_in_one_line(taken):
     with pytest.raises(ConfigurationError) as told:
         open_port("127.0.0.1", taken)
-    assert str(told.value) == f"cannot listen on 127.0.0.1 port {taken}: Address already in use"
+    assert (
+        str(told.value) == f"cannot listen on 127.0.0.1 port {taken}: Address already in use; name another --port"
+    )
 
 
 def test_the_usual_port_makes_way_for_any_that_is_free(taken, monkeypatch):

@@ -62,7 +62,7 @@ ALLOWED = NAMES | {
 }
 OF_OTHERS = re.compile(r"the shoes|Expected|, got")
 """What handlers and libraries said."""
-FIELDS = re.compile(r"\b(cron|every|tz|rule|args|queue|priority|null|pg_terminate_backend|soon)\b")
+FIELDS = re.compile(r"\b(cron|every|tz|rule|args|queue|priority|null|true|false|pg_terminate_backend|soon)\b")
 """Of forms, and what was written into one."""
 
 UNREAD = {"code", "pre", "time", "script", "style", "kbd", "abbr", "textarea", "datalist"}

@@ -11,10 +11,10 @@ const byId = (id) => document.getElementById(id);
 const language = document.documentElement.lang;
 const distance = new Intl.RelativeTimeFormat(language, { numeric: "auto", style: "short" });
 const formats = {
-  clock: new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false }),
-  short: new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit", hour12: false }),
+  clock: new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" }),
+  short: new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" }),
   day: new Intl.DateTimeFormat(language, { month: "short", day: "numeric" }),
-  full: new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "long", hour12: false }),
+  full: new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "long", hourCycle: "h23" }),
 };
 const units = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
 
@@ -24,10 +24,21 @@ function ago(at, now) {
   return distance.format(Math.round(seconds / length), unit);
 }
 
+const zones = new Map();
+function zoned(at, zone) {
+  if (!zones.has(zone)) {
+    const day = { weekday: "short", year: "numeric", month: "short", day: "numeric" };
+    const clock = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
+    zones.set(zone, new Intl.DateTimeFormat(language, { ...day, ...clock, timeZone: zone }));
+  }
+  return `${zones.get(zone).format(at)} ${zone}`;
+}
+
 function told(at, form, now) {
   const today = at.toDateString() === now.toDateString();
   const dated = (format) => (today ? format.format(at) : `${formats.day.format(at)} ${format.format(at)}`);
   if (form === "ago") return ago(at, now);
+  if (form === "next") return ago(at < now && now - at < 60e3 ? now : at, now);
   if (form === "clock") return dated(formats.clock);
   if (form === "short") return now - at > 26 * 3600e3 ? dated(formats.short) : formats.short.format(at);
   return `${dated(formats.clock)} (${ago(at, now)})`;
@@ -38,7 +49,7 @@ function tellTimes(root) {
   for (const each of root.querySelectorAll("time[datetime]")) {
     const at = new Date(each.dateTime);
     if (Number.isNaN(at.getTime())) continue;
-    const text = told(at, each.dataset.form, now);
+    const text = each.dataset.zone ? zoned(at, each.dataset.zone) : told(at, each.dataset.form, now);
     if (each.textContent !== text) each.textContent = text;
     if (!each.title) each.title = formats.full.format(at);
   }
@@ -70,7 +81,7 @@ function morph(old, fresh) {
 }
 
 function morphAttributes(old, fresh) {
-  const ours = (name) => name === "open" || name === "hidden" || (old.nodeName === "TIME" && name === "title");
+  const ours = (name) => name === "open" || name === "hidden";
   for (const { name, value } of fresh.attributes) {
     if (!ours(name) && old.getAttribute(name) !== value) old.setAttribute(name, value);
   }
@@ -104,12 +115,26 @@ function morphChildren(old, fresh) {
 function show(html) {
   const fresh = new DOMParser().parseFromString(html, "text/html");
   if (!fresh.getElementById("main")) return;
+  const spot = spotOf(document.activeElement);
   document.title = fresh.title;
   for (const id of ["verdict", "nav", "main"]) {
     const [old, wanted] = [byId(id), fresh.getElementById(id)];
     if (old && wanted) morph(old, document.importNode(wanted, true));
   }
   freshen(byId("main"));
+  keepFocus(spot);
+}
+
+// What is pressed may be replaced by something else at the same spot, such as Pause by Resume.
+const spotOf = (node) => {
+  const asks = node?.closest?.("[popover]");
+  const button = asks ? document.querySelector(`[popovertarget="${CSS.escape(asks.id)}"][data-spot]`) : node?.closest?.("[data-spot]");
+  return button?.dataset.spot;
+};
+
+function keepFocus(spot) {
+  if (!spot || (document.activeElement && document.activeElement !== body)) return;
+  (document.querySelector(`[data-spot="${CSS.escape(spot)}"]`) || byId("main")).focus({ preventScroll: true });
 }
 
 function freshen(root) {
@@ -212,37 +237,73 @@ if (pause) {
 
 // ── forms: sent without leaving the page; what was done is said in a corner ──────────────────────
 
+const SAID = "holdfast-said"; // what the next page is to say
+
 function toast(text, bad) {
   const note = document.createElement("p");
   const dot = document.createElement("span");
   note.className = bad ? "toast bad" : "toast";
   dot.className = "dot";
-  note.append(dot, text);
+  const dismiss = document.createElement("button");
+  dismiss.type = "button";
+  dismiss.textContent = "×";
+  dismiss.setAttribute("aria-label", body.dataset.dismiss);
+  dismiss.addEventListener("click", () => note.remove());
+  note.append(dot, text, dismiss);
   byId("toasts").append(note);
-  setTimeout(() => note.remove(), bad ? 12000 : 5000);
+  setTimeout(() => note.remove(), bad ? 20000 : 8000);
+}
+
+function go(to, said) {
+  sessionStorage.setItem(SAID, JSON.stringify(said));
+  location.assign(to);
+}
+
+if (byId("toasts") && sessionStorage.getItem(SAID)) {
+  const said = JSON.parse(sessionStorage.getItem(SAID));
+  sessionStorage.removeItem(SAID);
+  toast(said.text, said.bad);
+}
+
+// What is wrong with a form that lies above the page is said in it; else in the corner.
+function complain(form, text) {
+  const place = form.closest("[popover]:popover-open") && form.querySelector(".problem");
+  if (!place) return toast(text, true);
+  place.textContent = text;
+  place.hidden = false;
 }
 
 async function send(form, button) {
   const fields = new URLSearchParams(new FormData(form, button));
   const buttons = [...form.querySelectorAll("button")];
+  const spot = spotOf(button);
+  const problem = form.querySelector(".problem");
+  if (problem) problem.hidden = true;
   for (const each of buttons) each.disabled = true;
   try {
     const answer = await fetch(form.getAttribute("action"), { method: "POST", body: fields, headers: { Accept: "application/json" } });
     if (answer.redirected || !(answer.headers.get("content-type") || "").includes("json")) return location.reload();
     const said = await answer.json();
-    toast(said.text, said.bad);
-    if (said.bad) return;
+    if (said.bad) return complain(form, said.text);
     form.closest("[popover]")?.hidePopover();
     form.reset();
     const here = prefix + body.dataset.at;
-    if (said.to && said.to !== here) setTimeout(() => location.assign(said.to), 600);
-    else await askOnce();
+    if (said.to && said.to !== here) return go(said.to, said);
+    toast(said.text, false);
+    await askOnce();
   } catch {
-    toast(body.dataset.unsent, true);
+    complain(form, body.dataset.unsent);
   } finally {
     for (const each of buttons) each.disabled = false;
+    if (button?.isConnected && document.activeElement === body && button.checkVisibility()) button.focus();
+    keepFocus(spot);
   }
 }
+
+document.addEventListener("toggle", (event) => {
+  const problem = event.newState === "closed" && event.target.querySelector?.(".problem");
+  if (problem) problem.hidden = true;
+}, true);
 
 document.addEventListener("submit", (event) => {
   const form = event.target;
