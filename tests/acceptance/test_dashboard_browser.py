@@ -54,8 +54,11 @@ def test_who_signs_out_is_out(visit):
 # -- finding and acting ----------------------------------------------------------------------------------------
 
 
-def test_a_failed_mail_is_found_corrected_and_seen_to_complete(page, premises):
+def test_a_failed_mail_is_found_corrected_and_seen_to_complete(visit, premises):
     """Without the page being loaded again, and without its secret being shown."""
+    visitor = visit("admin")
+    visitor.expect_status(422)
+    page = visitor.page
     premises.dead_mail("nowhere-in-town")
     page.goto("/")
     page.get_by_label("Find a job").fill("nowhere-in-town")
@@ -70,9 +73,13 @@ def test_a_failed_mail_is_found_corrected_and_seen_to_complete(page, premises):
     page.get_by_role("button", name="Edit and retry").click()
     dialog = page.get_by_role("dialog", name="Try again with other arguments")
     arguments = json.loads(dialog.get_by_label("Arguments").input_value())
+    dialog.get_by_label("Arguments").fill("{")
+    dialog.get_by_role("button", name="Edit and retry").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("no JSON")
     dialog.get_by_label("Arguments").fill(json.dumps({**arguments, "to": "patient@example.com"}))
     dialog.get_by_role("button", name="Edit and retry").click()
     expect(badge(page)).to_have_text("running")
+    expect(page.locator(".toast")).to_contain_text("A corrected job was enqueued")
     mark(page)
     (premises.folder / "closed").unlink()
     expect(badge(page)).to_have_text("completed")
@@ -131,7 +138,8 @@ def test_five_hundred_dead_jobs_are_retried_at_once(page, premises):
     assert {handle.status() for handle in handles[:5]} == {State.DEAD}
     (premises.folder / "closed").unlink()
     page.get_by_role("button", name="Retry 500 jobs").click()
-    expect(page.locator("#toasts, main .note").first).to_contain_text("Done with 500 jobs")
+    expect(page).to_have_url(re.compile(r"/jobs\?state=dead"))
+    expect(page.locator(".toast")).to_contain_text("Done with 500 jobs")
     eventually(lambda: len(premises.jobs(states=(State.COMPLETED,), tags=("campaign",))) == MANY, "all are sent")
 
 
@@ -270,6 +278,13 @@ def test_everything_is_reached_by_keyboard(page, premises):
     page.keyboard.press("g")
     page.keyboard.press("q")
     expect(page.get_by_role("heading", name="Queues")).to_be_visible()
+    chores = page.locator("tbody tr", has_text="chores")
+    tab_to(page, chores.get_by_role("button", name="Pause", exact=True))
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    expect(chores.get_by_role("button", name="Resume")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(chores.get_by_role("button", name="Pause", exact=True)).to_be_focused()
 
 
 def test_all_of_it_works_without_a_script(visit, premises):

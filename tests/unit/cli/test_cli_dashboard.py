@@ -34,7 +34,8 @@ def test_help_names_what_people_need():
         (["--allow", "10.0.0.1/8"], "is no network"),
         (["--proxy", "everybody"], "is no network"),
         (["--name", "a b"], "is no name of a host"),
-        (["--users", "nowhere"], "cannot read nowhere: No such file"),
+        (["--users", "nowhere"], "`holdfast dashboard --users nowhere --add-user NAME` makes it"),
+        (["--users", "x", "--add-user", "a b"], "a name has 1 to 64 letters"),
         (["--token-file", "nowhere"], "cannot read nowhere: No such file"),
         (["--host", "0.0.0.0"], "--host 0.0.0.0 is reached from other machines: say who may sign in"),
         (["--host", "no such host"], "no address to listen on"),
@@ -67,7 +68,9 @@ def test_a_token_that_could_be_guessed_is_not_repeated(holdfast, tmp_path):
 
 def test_a_port_that_is_taken_is_told(holdfast):
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        assert_refused(holdfast("dashboard", "--port", str(taken.getsockname()[1])), USAGE, "in use")
+        assert_refused(
+            holdfast("dashboard", "--port", str(taken.getsockname()[1])), USAGE, "in use; name another --port"
+        )
 
 
 def test_a_store_that_is_not_there_is_told_and_not_made(tmp_path):
@@ -88,6 +91,25 @@ def test_somebody_is_added_with_a_role_and_grants(holdfast, tmp_path):
     assert (line.user.role, line.user.grants) == (Role.OPERATOR, frozenset({"jobs.discard"}))
     assert "horse" not in result.output + file.read_text()
     assert file.stat().st_mode & 0o077 == 0
+
+
+def test_where_nobody_can_be_asked_for_a_password_it_is_said(holdfast, tmp_path):
+    """As in a pipe that ends before there was one."""
+    result = holdfast("dashboard", "--users", str(tmp_path / "users"), "--add-user", "ada", input="\n")
+    assert result.exit_code == USAGE
+    assert "--add-user asks for a password, and got none: run it at a terminal" in result.stderr
+    assert "internal error" not in result.output
+    assert list(tmp_path.glob("users")) == []
+
+
+def test_a_password_that_is_too_short_is_told_before_it_is_typed_again(holdfast, tmp_path):
+    """What it must be is said first."""
+    result = holdfast(
+        "dashboard", "--users", str(tmp_path / "users"), "--add-user", "ada", input=f"short\n{PASSWORD}"
+    )
+    assert result.exit_code == 0, result.stderr
+    assert "of 10 characters or more" in result.output
+    assert "a password has 10 to 1,024 characters" in result.output
 
 
 def test_without_the_extra_it_is_told_how_to_get_it(holdfast, monkeypatch):

@@ -86,6 +86,10 @@ class TestJobsReschedule:
         job = world.do(world.verbs.get(job_id))
         assert timedelta(hours=1, minutes=50) < job.run_at - job.created_at < timedelta(hours=2, minutes=10)
 
+    def test_who_says_it_as_in_code_is_told_how_it_is_said_here(self, world, holdfast):
+        result = holdfast("jobs", "reschedule", world.enqueue(), "--delay", "2h")
+        assert (result.exit_code, "there is no option --delay: say --in 2h" in result.stderr) == (2, True)
+
     def test_one_that_cannot_be_moved_does_not_stop_the_others(self, world, holdfast):
         dead, waiting = world.dead(), world.enqueue()
         result = holdfast("jobs", "reschedule", dead, waiting, "--in", "1h")

@@ -37,8 +37,8 @@ def _changed(rule: AnyRule, asked: ScheduleEditAsked) -> AnyRule:
     options = {name: getattr(rule, name) for name in _SHARED}
     zones = rule.zones()
     tz = asked.tz or (next(iter(zones)) if len(zones) == 1 else "UTC")
-    if asked.every and isinstance(rule, Every) and rule.interval == asked.every:
-        return rule
+    if asked.every and isinstance(rule, Every):
+        return replace(rule, interval=asked.every)
     if asked.cron:
         return Cron(asked.cron, tz=tz, **options)
     if asked.every:

@@ -50,6 +50,8 @@ async def edit_schedule(desk: Desk, asked: ScheduleEditAsked) -> ScheduleDone:
     schedules = schedules_of(desk)
     before = await desk.ask(schedules.get(asked.name))
     rule = new_rule(asked)
+    if rule is not None and rule(before.plan.rule) == before.plan.rule:
+        rule = None
     job = new_job(asked, secrets_of(await find_task(desk, before.plan.job.task)))
     if rule is None and job is None:
         raise WrongRequestError(Phrase("refusal.no_change"))

@@ -66,6 +66,16 @@ def test_a_schedule_is_edited_by_what_is_said(stage, nightly):
     assert str(stage.read("audit.list").entries[0].after).startswith("at 05:00 every day")
 
 
+def test_times_that_are_said_as_they_are_stay_as_they_are(stage, nightly):
+    """As a form says them in which something else was changed."""
+    stage.act("schedules.edit", name="nightly", rule=msgspec.to_builtins(Every(900, anchored=False)))
+    before = nightly().rule
+    stage.act("schedules.edit", name="nightly", every=900.0, queue="slow")
+    assert (nightly().rule, nightly().job.queue) == (before, "slow")
+    stage.act("schedules.edit", name="nightly", every=60.0)
+    assert nightly().rule == Every(60, anchored=False)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -5,11 +5,18 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
+from dashboard_stage import ARGS
 from holdfast.core.incident import Incident, Trouble
+from holdfast.dashboard.desk import Office
+from holdfast.dashboard.reading.overview import MANY
 from holdfast.dashboard.reading.verdict import Sight, judge
 from holdfast.dashboard.shapes.overview import Level
 from holdfast.dashboard.shapes.schedules import ScheduleRow
+from holdfast.dashboard.shared import Shared
 from holdfast.phrases import in_english
+from holdfast.schedule.errands import create
+from holdfast.schedule.plan import Template
+from holdfast.schedule.rules import Every
 from holdfast.store.protocol import QueueAge, QueueAges, Worker, WorkerInfo
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -107,3 +114,31 @@ def test_the_overview_is_made_of_what_is_there(stage):
     assert (seen.failures, seen.oldest_due_age) == ((), 3601.0)
     assert stage.read("jobs.show", id=waiting).row.state == "ready"
     assert msgspec.json.encode(seen, enc_hook=in_english)
+
+
+def test_the_overview_lists_the_queues_that_matter(stage):
+    """Those that are paused or have most jobs, by name, with what waits and for how long."""
+    for number in range(MANY + 2):
+        stage.enqueue(queue=f"q{number:02}")
+    stage.clock.advance(60)
+    stage.act("queues.pause", name="zoo")
+    stage.enqueue(queue="q11")
+    queues = {each.name: each for each in stage.read("overview.show").queues}
+    assert list(queues) == [*(f"q{number:02}" for number in range(MANY - 2)), "q11", "zoo"]
+    assert (queues["q11"].ready, queues["q11"].oldest_age, queues["q11"].paused_at) == (2, 60.0, None)
+    assert (queues["zoo"].ready, queues["zoo"].oldest_age) == (0, None)
+    assert queues["zoo"].paused_at is not None
+
+
+def test_what_fires_next_is_never_past(stage):
+    """Also where the schedules were read some seconds ago: that is done more seldom than all else."""
+    ticks = [0.0]
+    stage.office = Office(stage, shared=Shared(fresh=1.0, clock=lambda: ticks[0]))
+    for name, seconds in (("often", 2), ("seldom", 3600)):
+        stage.do(create(stage.verbs, name, Every(seconds), Template("send", ARGS), timedelta()))
+    first = stage.read("overview.show").schedules
+    stage.clock.advance(9)
+    ticks[0] = 9.0
+    often, seldom = stage.read("overview.show").schedules
+    assert (often.name, seldom) == ("often", first[1])
+    assert timedelta() < often.next_at - stage.clock.now() <= timedelta(seconds=2)

@@ -5,8 +5,9 @@ import re
 import pytest
 from serving_stage import HOME, TOKEN, House, csrf_in, place_of
 
-from holdfast.dashboard import Dashboard
+from holdfast.dashboard import Dashboard, Role
 from holdfast.dashboard.access.headers import HEADERS, STATIC_HEADERS
+from holdfast.dashboard.access.user_file import add_user
 
 
 @pytest.fixture
@@ -58,6 +59,32 @@ def test_somebody_signs_in_and_out_and_the_audit_knows(house):
         ("token", "access.sign_in"),
     ]
     assert house.audit()[-1][2] == {"how": "token", "from": "127.0.0.1"}
+
+
+def test_who_mistypes_keeps_where_they_were_going(stage, tmp_path):
+    """And their name; they are told what was wrong, and of no link."""
+    add_user(tmp_path / "users", "ada", Role.ADMIN, "correct horse battery")
+    browser = House(stage, users=tmp_path / "users", token=TOKEN).browser()
+    typed = {"name": "ada<b>", "password": "wrong wrong wrong", "next": "/jobs?state=dead"}
+    page = browser.post("/sign-in", typed)
+    assert (page.status_code, "Name or password are not right." in page.text) == (401, True)
+    assert 'name="next" value="/jobs?state=dead"' in page.text
+    assert 'name="name" value="ada&lt;b&gt;"' in page.text
+    assert "wrong wrong" not in page.text
+    page = browser.post("/sign-in", {"token": "t" * 31, "next": "//elsewhere"})
+    assert "This is not the token." in page.text
+    assert "elsewhere" not in page.text
+    assert "make a new link" in browser.get("/sign-in?once=wrong").text
+
+
+def test_where_there_is_no_page_one_says_so_and_leads_home(house):
+    browser = house.browser()
+    browser.post("/sign-in", {"token": TOKEN})
+    page = browser.get("/nowhere?lang=zh-Hant")
+    assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert 'lang="zh-Hant"' in page.text
+    assert '<a class="button" href="/">' in page.text
+    assert browser.get("/api/v1/nowhere").json()["error"]["code"] == "not_there"
 
 
 @pytest.mark.parametrize("elsewhere", ["https://evil.example", "//evil.example", "/\\evil", "/../x", "x"])

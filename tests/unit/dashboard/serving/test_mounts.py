@@ -1,6 +1,7 @@
 """Mounted in an app of the user's: its people come in as the host says, and see and do all of it below a path."""
 
 import re
+import sys
 
 import flask
 import httpx
@@ -9,6 +10,7 @@ from fastapi import FastAPI
 from serving_stage import HOME, csrf_in, place_of
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
+import holdfast.dashboard
 from holdfast.core.states import State
 from holdfast.dashboard import Dashboard, Role, User
 from holdfast.errors import ConfigurationError
@@ -107,3 +109,11 @@ def test_a_hosts_auth_that_fails_lets_nobody_in(stage):
 
     host = Fastapi(stage, Dashboard(stage, auth=broken))
     assert host.ask("GET", "/jobs/", headers=seen_by("ada")).status_code == 403
+
+
+def test_without_the_extra_it_is_told_how_to_get_it(monkeypatch):
+    """Who imports it is not left with the name of a package that they have never heard of."""
+    monkeypatch.delitem(sys.modules, "holdfast.dashboard.dashboard")
+    monkeypatch.setitem(sys.modules, "starlette.applications", None)
+    with pytest.raises(ModuleNotFoundError, match=re.escape("`pip install 'holdfast[web]'`")):
+        holdfast.dashboard.Dashboard  # noqa: B018 - it is imported here

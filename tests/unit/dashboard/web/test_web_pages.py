@@ -5,6 +5,7 @@ from html.parser import HTMLParser
 from urllib.parse import quote
 
 import httpx
+import msgspec
 import pytest
 from web_samples import EMPTY, FULL, ID, NASTY, PATHS, SampleDesk, sample_app
 
@@ -119,7 +120,66 @@ async def test_what_cannot_be_meant_is_said_and_not_asked():
     desk = SampleDesk(FULL)
     response = await get("/jobs?state=nonsense", desk)
     assert response.status_code == 422
+    assert "state must be one of scheduled, ready, blocked" in response.text
     assert "jobs.list" not in dict(desk.asked)
+    assert "limit must be a whole number from 1 to 200" in (await get("/jobs?limit=zzz", desk)).text
+    assert "limit 必須是 1 到 200 之間的整數" in (await get("/jobs?limit=900&lang=zh-Hant", desk)).text
+
+
+async def test_many_jobs_are_offered_what_can_be_done_to_them():
+    """By the states that are asked for, and by who asks."""
+    admin, operator = User("ada", Role.ADMIN), User("bo", Role.OPERATOR)
+    for query, who, actions in (
+        ("", admin, ["retry", "cancel", "reschedule", "discard"]),
+        ("?state=dead", admin, ["retry", "discard"]),
+        ("?fingerprint=f00d", operator, ["retry"]),
+        ("?state=running&state=completed", admin, ["cancel"]),
+        ("?state=completed", admin, []),
+    ):
+        text = (await get(f"/jobs{query}", SampleDesk(FULL, who))).text
+        assert re.findall(r'name="action" value="(\w+)"', text) == actions, query
+        assert ('class="bulk"' in text) == bool(actions)
+
+
+async def test_a_queue_is_paused_after_a_question_in_lists_too():
+    """Each dialog is of its own queue or schedule, and what takes the place of a button has its spot."""
+    text = (await get("/queues", SampleDesk(FULL))).text
+    spots = re.findall(r'popovertarget="(ask-queues-pause-[^"]+)" data-spot="(queues.go/[^"]+)"', text)
+    assert ("ask-queues-pause-mail", "queues.go/mail") in spots
+    assert len(spots) == len(set(spots)) == text.count("/do/queues.pause")
+    assert 'data-spot="queues.go/images"' in text.partition("/do/queues.resume")[2]
+    text = (await get("/schedules", SampleDesk(FULL))).text
+    assert 'popovertarget="ask-schedules-pause-nightly"' in text
+    assert 'popovertarget="ask-schedules-trigger-nightly"' in text
+
+
+async def test_a_schedule_is_shown_by_its_own_clock_and_edited_from_what_it_is():
+    text = (await get("/schedules/nightly", SampleDesk(FULL))).text
+    assert re.search(
+        r'data-zone="Asia/Taipei" title="[-\d]+ [:\d]+ UTC">2026-11-\d\d \d\d:\d\d:\d\d Asia/Taipei<', text
+    )
+    assert "<dt>Created</dt>" in text
+    assert "<dt>Enqueued</dt>" not in text
+    assert re.search(r'name="cron" class="mono" value="0 2 \* \* \*"', text)
+    assert ">Save</button>" in text
+    every = {"rule": "every", "interval": 2.5}
+    seen = msgspec.structs.replace(FULL["schedules.show"], rule=every)
+    text = (await get("/schedules/nightly", SampleDesk(FULL | {"schedules.show": seen}))).text
+    assert re.search(r'name="cron" class="mono" value=""', text)
+    assert 'name="every" type="number" value="2.5"' in text
+
+
+async def test_settings_have_their_units():
+    text = (await get("/settings", SampleDesk(FULL))).text
+    assert '<span title="2592000.0 seconds">30 d</span>' in text
+    assert '<span title="1000000000 bytes">1 GB</span>' in text
+    assert '<span title="200 megabytes">200 MB</span>' in text
+
+
+async def test_the_audit_tells_times_and_hides_what_only_confirms():
+    text = (await get("/audit", SampleDesk(FULL))).text
+    assert "c0ffee" not in text
+    assert '<time datetime="2026-11-16T10:00:00+00:00" data-form="clock">' in text
 
 
 async def test_names_with_slashes_and_dots_lead_to_their_pages():

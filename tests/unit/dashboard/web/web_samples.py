@@ -131,6 +131,10 @@ QUEUES = tuple(
     )
     for name, age, ready, died, busy in (("default", 0.3, 4, 0, 3), ("images", 1204.0, 912, 0, 0), ("mail", 0.1, 0, 37, 8))
 )  # fmt: skip
+SHORT_QUEUES = tuple(
+    overview.QueueShort(name=name, paused_at=paused, ready=4, busy=1, oldest_age=0.3, completed=(1, 2, 3))
+    for name, paused in (("mail", None), (NASTY, NOW))
+)
 WORKERS = tuple(
     workers.WorkerRow(
         id=f"web-{n}:41{n}:3", supervisor=f"web-{n}:400", host=f"web-{n}", pid=410 + n, concurrency=8, lease=15.0,
@@ -191,7 +195,7 @@ TASK = tasks.TaskSeen(
     parameters=(tasks.ParameterSeen(name="to", required=True, secret=True, type="str"),),
 )  # fmt: skip
 ENTRY = audit.EntrySeen(
-    at=ago(2), who="ann", what="jobs.retry", asked={"id": NASTY}, before="dead", after=NASTY, error=None, by="page"
+    at=ago(2), who="ann", what="jobs.retry", asked={"id": NASTY, "confirm": "c0ffee"}, before="2026-11-16T10:00:00+00:00", after=NASTY, error=None, by="page"
 )  # fmt: skip
 VERDICT = overview.VerdictSeen(
     level=overview.Level.ATTENTION,
@@ -217,7 +221,7 @@ COUNTS = {
 FULL: dict[str, Any] = {
     "overview.show": overview.OverviewSeen(
         now=NOW, verdict=VERDICT, workers_live=2, workers_total=3, counts=COUNTS, oldest_due_age=1204.0, per_minute=61.0,
-        failures=(row(), row(id=ID[:-2] + "ff", task=NASTY)), schedules=SCHEDULES[:2], incidents=(INCIDENT,), store_took=0.002,
+        failures=(row(), row(id=ID[:-2] + "ff", task=NASTY)), schedules=SCHEDULES[:2], incidents=(INCIDENT,), store_took=0.002, queues=SHORT_QUEUES,
     ),
     "figures.show": figures.FiguresSeen(
         now=NOW, span="1h", step=60.0, points=POINTS, completed=2400, failed=15, dead=1,
@@ -236,7 +240,7 @@ FULL: dict[str, Any] = {
     "queues.show": queues.QueueSeen(now=NOW, row=QUEUES[1], workers=("web-1:411:3",), running=(RUNNING,), windows=("nights",)),
     "schedules.list": schedules.SchedulesSeen(now=NOW, idle=True, schedules=SCHEDULES),
     "schedules.show": schedules.ScheduleSeen(
-        now=NOW, idle=False, row=SCHEDULES[2], rule={"cron": "0 2 * * *"}, created_at=ago(9000), release="2026.11",
+        now=NOW, idle=False, row=SCHEDULES[2], rule={"rule": "cron", "expression": "0 2 * * *"}, created_at=ago(9000), release="2026.11",
         next=(schedules.UpcomingSeen(planned=ago(-400), run_at=ago(-400), excluded="holiday"),),
         fires=(FIRE, schedules.FireSeen(planned=ago(90), decision=Decision.MISSED, cause=FireCause.TRIGGER, count=4,
                                         until=ago(60), decided_at=ago(50), why=NASTY, job=None)),
@@ -254,7 +258,9 @@ FULL: dict[str, Any] = {
     "audit.list": audit.AuditSeen(entries=(ENTRY,), next="3"),
     "settings.show": settings.SettingsSeen(
         settings=(settings.SettingSeen(name="url", value=NASTY, where="code"),
-                  settings.SettingSeen(name="lease", value="15", where="default")),
+                  settings.SettingSeen(name="keep_incidents_for", value="2592000.0", where="default", unit="seconds"),
+                  settings.SettingSeen(name="files_limit", value="1000000000", where="default", unit="bytes"),
+                  settings.SettingSeen(name="keep_incidents_mb", value="200", where="default", unit="megabytes")),
         store="sqlite:///shop.db", version="0.1.0", read_only=False,
     ),
 }  # fmt: skip

@@ -26,12 +26,14 @@ function ago(at, now) {
 
 const zones = new Map();
 function zoned(at, zone) {
-  if (!zones.has(zone)) {
+  const precise = at.getUTCSeconds() ? { second: "2-digit" } : {};
+  const key = zone + Object.keys(precise);
+  if (!zones.has(key)) {
     const day = { weekday: "short", year: "numeric", month: "short", day: "numeric" };
-    const clock = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
-    zones.set(zone, new Intl.DateTimeFormat(language, { ...day, ...clock, timeZone: zone }));
+    const clock = { hour: "2-digit", minute: "2-digit", hourCycle: "h23", ...precise };
+    zones.set(key, new Intl.DateTimeFormat(language, { ...day, ...clock, timeZone: zone }));
   }
-  return `${zones.get(zone).format(at)} ${zone}`;
+  return `${zones.get(key).format(at)} ${zone}`;
 }
 
 function told(at, form, now) {
