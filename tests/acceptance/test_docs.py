@@ -190,7 +190,7 @@ def test_every_command_and_option_is_documented():
         assert f"`{path}" in text or f"## {path}\n" in text, path
         top = " ".join(path.split(" ")[:2])
         section = text.partition(f"## {top}\n")[2].partition("\n## ")[0]
-        options = [option for option in command.params if isinstance(option, click.Option)]
+        options = [option for option in command.params if isinstance(option, click.Option) and not option.hidden]
         assert [name for option in options for name in option.opts if name not in common + section] == []
 
 

@@ -68,12 +68,12 @@ def test_a_schedule_is_edited_by_what_is_said(stage, nightly):
 
 def test_times_that_are_said_as_they_are_stay_as_they_are(stage, nightly):
     """As a form says them in which something else was changed."""
-    stage.act("schedules.edit", name="nightly", rule=msgspec.to_builtins(Every(900, anchored=False)))
+    stage.act("schedules.edit", name="nightly", rule=msgspec.to_builtins(Every(900, anchored=True)))
     before = nightly().rule
     stage.act("schedules.edit", name="nightly", every=900.0, queue="slow")
     assert (nightly().rule, nightly().job.queue) == (before, "slow")
     stage.act("schedules.edit", name="nightly", every=60.0)
-    assert nightly().rule == Every(60, anchored=False)
+    assert nightly().rule == Every(60, anchored=True)
 
 
 @pytest.mark.parametrize(

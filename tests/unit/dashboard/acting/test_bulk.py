@@ -69,15 +69,13 @@ def test_only_what_was_there_at_the_count_is_meant(stage):
 
 
 def test_what_dies_after_the_count_is_not_meant(stage):
-    """An older job, made before all that were counted, is left alone when it dies between count and act."""
-    older = stage.enqueue(max_attempts=1)
-    stage.clock.advance(1)
-    first = stage.dead(priority=1)
+    """A job that was there at the count, and dies between that and the act, is left alone."""
+    dead, other = stage.dead(), stage.enqueue(max_attempts=1)
     asked = counted(stage, "retry")
     stage.clock.advance(1)
-    stage.end(older, Move.DIE, failure=SMTP)
+    stage.end(other, Move.DIE, failure=SMTP)
     assert (asked["expected"], stage.act("jobs.bulk", **asked).done) == (1, 1)
-    assert (stage.job(first).state, stage.job(older).state) == (State.READY, State.DEAD)
+    assert (stage.job(dead).state, stage.job(other).state) == (State.READY, State.DEAD)
 
 
 def test_never_is_it_done_to_more_than_were_confirmed(stage):
