@@ -319,6 +319,35 @@ async def test_a_host_that_fails_lets_nobody_in(time, answer, caplog) -> None:
     assert "the host's auth" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("user", "says"),
+    [
+        (User(7, Role.ADMIN), "its name is of type int"),
+        (User("", Role.ADMIN), "its name is empty"),
+        (User("x\ny\x00", Role.ADMIN), "cannot be printed"),
+        (User("\ud800", Role.ADMIN), "cannot be printed"),
+        (User("x" * 255, Role.ADMIN), "longer than 254"),
+        (User("ada", "admin"), "its role is of type str"),
+        (User("ada", 3), "its role is of type int"),
+        (User("ada", Role.VIEWER, "jobs.retry"), "its grants must be"),
+        (User("ada", Role.VIEWER, frozenset({7})), "its grants must be"),
+    ],
+)
+async def test_a_user_that_is_none_is_nobody(time, user, says, caplog) -> None:
+    """Not found out when what they did is done and nothing can be written down of it. One line says what is wrong."""
+    assert why(await entrance(time, auth=lambda _: user).admit(request())) == (403, "auth")
+    [line] = caplog.messages
+    assert line.startswith("the host's auth returned a User that is none: ")
+    assert says in line
+    with pytest.raises(ConfigurationError, match=says):
+        entrance(time, tokens={TOKEN: user})
+
+
+async def test_names_of_hosts_are_in_any_language(time) -> None:
+    for name in ("Ada Lovelace", "ada@example.org", "李雷", "O'Brien, Zoë"):
+        assert came(await entrance(time, auth=lambda _, name=name: User(name)).admit(request())).user.name == name
+
+
 def test_what_cannot_be_meant_is_told_at_once(time, tmp_path) -> None:
     for options in (
         {"token": "short"},
