@@ -97,6 +97,7 @@ def dashboard(
     """
     need_the_extra()
     from holdfast.dashboard.dashboard import Dashboard  # noqa: PLC0415 - needs the extra
+    from holdfast.dashboard.serving.gate import Gate  # noqa: PLC0415 - likewise
     from holdfast.dashboard.serving.server import open_port, serve, url_of  # noqa: PLC0415 - likewise
 
     if add_user is not None:
@@ -115,19 +116,20 @@ def dashboard(
     below = check_prefix(prefix)
     try:
         with open_port(host, port) as listening:
-            tell = partial(_tell_link, f"{url_of(listening)}{below}")
+            url, networks = f"{url_of(listening)}{below}", allow or (LOOPBACK if is_ours else None)
             shown = Dashboard(
                 store,
                 users=users,
                 tokens=tokens,
-                networks=allow or (LOOPBACK if is_ours else None),
+                networks=networks,
                 hosts=names or (() if is_ours else None),
                 trusted_proxies=proxies,
                 read_only=read_only,
                 prefix=below,
-                links=tell if is_ours else None,
+                links=partial(_tell_link, url) if is_ours else None,
             )
-            serve(shown.asgi, listening, partial(_tell, f"{url_of(listening)}{below}", shown, with_link=is_ours))
+            with Gate(listening, networks=networks, proxies=proxies) as gate:
+                serve(shown.asgi, gate, partial(_tell, url, shown, with_link=is_ours))
     finally:
         store.close()
 

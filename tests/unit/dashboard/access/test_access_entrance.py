@@ -334,7 +334,7 @@ async def test_a_host_that_fails_lets_nobody_in(time, answer, caplog) -> None:
     ],
 )
 async def test_a_user_that_is_none_is_nobody(time, user, says, caplog) -> None:
-    """Not found out when what they did is done and nothing can be written down of it. One line says what is wrong."""
+    """Found out before anything is done that could not be written down. One line says what is wrong."""
     assert why(await entrance(time, auth=lambda _: user).admit(request())) == (403, "auth")
     [line] = caplog.messages
     assert line.startswith("the host's auth returned a User that is none: ")
