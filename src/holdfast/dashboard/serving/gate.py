@@ -80,7 +80,7 @@ class Gate(socket.socket):
         raise BlockingIOError
 
     def note(self, number: int, *, is_silent: bool) -> None:
-        """Say of a connection, by its descriptor, whether it is silent, or an answer is made for it."""
+        """Say of a connection, by its descriptor, whether it owes us a request, or we owe it an answer."""
         if number in self._guests:
             self._guests[number].is_silent = is_silent
 

@@ -56,7 +56,7 @@ class HurriedProtocol(H11Protocol):
         if self.transport.is_closing():
             return
         if self._gate is not None:
-            self._gate.note(self._number, is_silent=not is_busy)
+            self._gate.note(self._number, is_silent=not is_busy or self.cycle.more_body)
         if is_busy:
             self._forget()
         elif self._end is None:

@@ -29,7 +29,8 @@ class Ticks:
 
 async def app(scope, receive, send):
     """Answer with much at /large, with events without end at /live, and else with little."""
-    del receive
+    while scope["path"] == "/body" and (await receive()).get("more_body"):
+        pass
     await send({"type": "http.response.start", "status": 200, "headers": []})
     while scope["path"] == "/live":
         await send({"type": "http.response.body", "body": b"x" * 10_000, "more_body": True})
@@ -91,11 +92,16 @@ async def stuck(gate, connected, path):
         await asyncio.sleep(0.01)
 
 
+@pytest.mark.parametrize("said", [b"", b"POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"])
 @pytest.mark.parametrize("rules", [{"most": 4, "of_one": 99}, {"most": 99, "of_one": 4}])
-async def test_who_says_nothing_makes_way(rules):
-    """Of all who are there, or of those from one address: descriptors are never used up."""
+async def test_who_says_nothing_makes_way(rules, said):
+    """Or says not all. Of all who are there, or of those from one address: descriptors are never used up."""
     async with serving(**rules) as (gate, connect):
-        silent = [await connect() for _ in range(20)]
+        silent = []
+        for _ in range(20):
+            silent.append(await connect())
+            silent[-1][1].write(said)
+            await asyncio.sleep(0.01 if said else 0)
         assert await answered(await connect())
         assert len(gate) <= 4
         assert [await is_closed(reader) for reader, _ in silent[:16]] == [True] * 16
