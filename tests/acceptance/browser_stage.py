@@ -11,7 +11,8 @@ from holdfast.store.protocol import JobFilter
 
 PASSWORD = "correct horse battery"
 SECRET = "hunter2-hunter2"
-LINK = re.compile(r"(http://\S+)/sign-in\?once=\S+")
+PLACE = re.compile(r"The dashboard is at (http://\S+)/$", re.MULTILINE)
+LINK = re.compile(r"http://\S+/sign-in\?once=\S+")
 
 
 class Premises(Shop):
@@ -34,18 +35,19 @@ class Premises(Shop):
     def _open(self):
         self.guard = self.tasks.guard_stock.enqueue()
         self.reading = self.tasks.read_book.options(tags=["slow"], key="atlas").enqueue("atlas", pages=10)
-        served = self._serve()
+        served = self._serve("dashboard.log", "--users", str(self._users))
         self.worker()
-        found = eventually(lambda: LINK.search(served.words) or served.process.poll() is not None, "a link")
-        assert found is not True, served.words
-        self.link, self.base = found[0], found[1]
+        self.base = _said(served, PLACE)[1]
         self.become(self.reading, State.RUNNING)
         self.become(self.guard, State.RUNNING)
 
-    def _serve(self):
+    def link(self):
+        """Return the link of another dashboard of the same store, for who can read what it prints."""
+        return _said(self._serve("linked.log"), LINK)[0]
+
+    def _serve(self, log, *words):
         command = [HOLDFAST, "dashboard", "shop:app", "--app-dir", str(self.folder), "--port", "0"]
-        words = self.folder / "dashboard.log"
-        self.workers.append(Worker([*command, "--users", str(self._users)], words, environment()))
+        self.workers.append(Worker([*command, *words], self.folder / log, environment()))
         return self.workers[-1]
 
     def dead_mail(self, to="nowhere"):
@@ -88,3 +90,10 @@ class Premises(Shop):
             "audit": "/audit",
             "settings": "/settings",
         }
+
+
+def _said(served, pattern):
+    """Wait for what a dashboard says when it can be reached."""
+    found = eventually(lambda: pattern.search(served.words) or served.process.poll() is not None, "a dashboard")
+    assert found is not True, served.words
+    return found

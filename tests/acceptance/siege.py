@@ -18,6 +18,8 @@ from pathlib import Path
 import httpx
 from argon2 import PasswordHasher
 
+from holdfast.dashboard.access.headers import cookie_name
+from holdfast.dashboard.access.sessions import COOKIE
 from holdfast.dashboard.access.user import Role
 from holdfast.dashboard.access.user_file import add_user
 
@@ -43,12 +45,12 @@ def new_address() -> str:
 class Siege:
     """A dashboard that runs, and ways to come to it."""
 
-    def __init__(self, process: subprocess.Popen, url: str, link: str, prefix: str = "") -> None:
+    def __init__(self, process: subprocess.Popen, url: str, prefix: str = "") -> None:
         self.process = process
         self.url = url
-        self.link = link
         self.prefix = prefix
         self.port = int(re.search(r":(\d+)", url)[1])
+        self.session = cookie_name(COOKIE, str(self.port), "")
         self.origin = f"http://127.0.0.1:{self.port}"
         self._clients: list[httpx.Client] = []
 
@@ -96,8 +98,8 @@ def csrf_of(client: httpx.Client, path: str = "/") -> str:
 
 
 @contextmanager
-def besieged(folder: Path, *words: str, prefix: str = "", url: str | None = None):
-    """Run a dashboard over the store in this folder."""
+def besieged(folder: Path, *words: str, prefix: str = "", url: str | None = None, is_known: bool = True):
+    """Run a dashboard over the store in this folder, for those in files of users and tokens, or by link."""
     users, token = folder / "users", folder / "token"
     if not users.exists():
         for name, role in USERS.items():
@@ -106,14 +108,13 @@ def besieged(folder: Path, *words: str, prefix: str = "", url: str | None = None
         token.write_text(TOKEN)
         token.chmod(0o600)
     command = [HOLDFAST, "dashboard", "--url", url or f"sqlite:///{folder / 'jobs.db'}", "--port", "0"]
-    command += ["--users", str(users), "--token-file", str(token), *words]
+    command += ["--users", str(users), "--token-file", str(token), *words] if is_known else words
     log = (folder / "dashboard.log").open("ab")
     with log, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=folder) as process:
         try:
             at = re.search(r"http://\S+?(?=/$)", process.stdout.readline())
-            link = re.search(r"http://\S+", process.stdout.readline())
             assert at, (folder / "dashboard.log").read_text()
-            siege = Siege(process, at[0], link[0], prefix)
+            siege = Siege(process, at[0], prefix)
             yield siege
             siege.leave()
         finally:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import select
 from base64 import urlsafe_b64encode
 
 import httpx
@@ -9,10 +10,10 @@ import pytest
 from poison import POISON, SECRET, poison
 from siege import PASSWORD, TOKEN, besieged, csrf_of, told
 
+from holdfast.dashboard.access.headers import cookie_name
+from holdfast.dashboard.access.known_browsers import COOKIE as KNOWN
 from holdfast.dashboard.operations import OPERATIONS
 from holdfast.dashboard.web.pages import PAGES
-
-SESSION = "holdfast_session"
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +28,7 @@ def siege(folder):
         yield siege
     log = told(folder)
     assert "Traceback" not in log
-    assert not [secret for secret in (TOKEN, PASSWORD, SECRET, siege.link.partition("=")[2]) if secret in log]
+    assert not [secret for secret in (TOKEN, PASSWORD, SECRET) if secret in log]
 
 
 def all_paths():
@@ -77,26 +78,44 @@ def test_a_cookie_that_was_altered_is_none(siege):
     """Nor is one that was signed for something else, though by the same secret."""
     signed = siege.signed_in()
     assert signed.get("/api/v1/overview").status_code == 200
-    cookie, known = signed.cookies[SESSION], signed.cookies["holdfast_known"]
+    cookie, known = signed.cookies[siege.session], signed.cookies[cookie_name(KNOWN, str(siege.port), "")]
     for value in (*forged(cookie), known):
-        header = {"cookie": f"{SESSION}={value}".encode()}
+        header = {"cookie": f"{siege.session}={value}".encode()}
         assert siege.client().get("/api/v1/overview", headers=header).status_code == 401, value
 
 
 def test_a_session_that_was_planted_is_not_the_one_after_signing_in(siege):
     """Who makes somebody sign in with the attacker's cookie has no share in what comes of it."""
-    planted = siege.signed_in("vera").cookies[SESSION]
-    victim = siege.client(cookies={SESSION: planted}, headers={"origin": siege.origin})
+    planted = siege.signed_in("vera").cookies[siege.session]
+    victim = siege.client(cookies={siege.session: planted}, headers={"origin": siege.origin})
     answer = victim.post("/sign-in", data={"name": "ada", "password": PASSWORD})
-    made = answer.cookies[SESSION]
+    made = answer.cookies[siege.session]
     assert made != planted
-    assert siege.client(cookies={SESSION: planted}).get("/api/v1/overview").status_code == 401
-    assert siege.client(cookies={SESSION: made}).get("/api/v1/overview").status_code == 200
+    assert siege.client(cookies={siege.session: planted}).get("/api/v1/overview").status_code == 401
+    assert siege.client(cookies={siege.session: made}).get("/api/v1/overview").status_code == 200
 
 
-def test_a_link_opens_once_and_for_who_opens_it(siege):
+@pytest.fixture
+def linked(siege, folder):
+    """Give a dashboard for who can read where it was started, and a link of it."""
+    del siege  # it has the store filled
+    with besieged(folder, is_known=False) as linked:
+        yield linked, re.search(r"http://\S+", linked.process.stdout.readline())[0]
+
+
+def test_where_people_are_known_otherwise_there_are_no_links(siege):
+    """Nobody makes one that others find where its output is kept."""
+    client = siege.client(headers={"origin": siege.origin})
+    assert "/sign-in/link" not in client.get("/sign-in").text
+    assert client.post("/sign-in/link").status_code == 401
+    ready, _, _ = select.select([siege.process.stdout], [], [], 0)
+    assert not ready, "nothing was printed"
+
+
+def test_a_link_opens_once_and_for_who_opens_it(linked, folder):
     """Mail scanners and browsers that look ahead do not use it up."""
-    path = siege.link.removeprefix(siege.url)
+    siege, link = linked
+    path = link.removeprefix(siege.url)
     for headers in ({"sec-purpose": "prefetch"}, {"purpose": "prefetch"}, {"sec-purpose": "prefetch;prerender"}):
         assert siege.client().get(path, headers=headers).status_code == 401
     assert siege.client().head(path).status_code == 401
@@ -107,8 +126,9 @@ def test_a_link_opens_once_and_for_who_opens_it(siege):
     assert "once=" not in opened.text
     assert first.get("/api/v1/overview").status_code == 200
     assert second.get(path).status_code == 401
-    assert SESSION not in second.cookies
+    assert siege.session not in second.cookies
     assert siege.client().get("/sign-in?once=").status_code == 401
+    assert link.partition("=")[2] not in told(folder)
 
 
 FOREIGN = [
@@ -158,7 +178,7 @@ def test_nobody_is_signed_in_by_another_site(siege):
         headers = {name: siege.origin if value == "ours" else value for name, value in said.items()}
         client = siege.client()
         answer = client.post("/sign-in", data={"token": TOKEN}, headers=headers)
-        assert (answer.status_code, SESSION in client.cookies) == (403, False), headers
+        assert (answer.status_code, siege.session in client.cookies) == (403, False), headers
 
 
 ELSEWHERE = (

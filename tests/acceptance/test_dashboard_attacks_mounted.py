@@ -11,8 +11,8 @@ from siege import PASSWORD, QUICK, TOKEN
 
 from dashboard_stage import Stage, open_stage
 from holdfast.dashboard import Dashboard, Role, User
-from holdfast.dashboard.access.headers import POLICY
-from holdfast.dashboard.access.sessions import IDLE, LONGEST, How, Session, Sessions, Signer, secret_from
+from holdfast.dashboard.access.headers import POLICY, cookie_name
+from holdfast.dashboard.access.sessions import COOKIE, IDLE, LONGEST, How, Session, Sessions, Signer, secret_from
 from holdfast.dashboard.access.user_file import add_user
 from holdfast.settings import read_settings
 
@@ -48,11 +48,11 @@ def cookies_of(answer):
 def test_a_session_that_is_over_is_none(stage):
     """Too old, idle for too long, or from the future; signed with the right secret all the same."""
     app = Dashboard(stage, token=TOKEN, secret=KEY, links=True).asgi
-    signer, now = Signer(secret_from(KEY)), time.time()
+    signer, now, name = Signer(secret_from(KEY)), time.time(), cookie_name(COOKIE, "80", "")
 
     def status(began_at, seen_at):
         session = Session("i", How.LINK, "owner", "", began_at, seen_at)
-        ask = browser(stage, app, cookie=f"holdfast_session={Sessions(signer).write(session)}")
+        ask = browser(stage, app, cookie=f"{name}={Sessions(signer).write(session)}")
         return ask("GET", "/api/v1/overview").status_code
 
     assert status(now, now) == 200

@@ -17,6 +17,7 @@ from holdfast.cli.target import Meant, app_dir_option, find_meant, target_argume
 from holdfast.dashboard.access.tokens import read_tokens
 from holdfast.errors import ConfigurationError
 from holdfast.health import LOOPBACK
+from holdfast.health.guard import read_networks
 from holdfast.health.server import is_of_this_machine
 from holdfast.store.backend import Backend
 from holdfast.store.open import absolute_url, open_backend, refuse_missing_store
@@ -93,10 +94,12 @@ def dashboard(
     """Serve the dashboard.
 
     Only this machine may come, with the link that is printed: it works once, for ten minutes. For others give
-    --users or --token-file, and who may come with --allow. With MODULE:APP the settings are those of the app.
+    --users or --token-file, with which there are no links, and who may come with --allow. With MODULE:APP the
+    settings are those of the app.
     """
     need_the_extra()
     from holdfast.dashboard.dashboard import Dashboard  # noqa: PLC0415 - needs the extra
+    from holdfast.dashboard.serving.gate import Gate  # noqa: PLC0415 - likewise
     from holdfast.dashboard.serving.server import open_port, serve, url_of  # noqa: PLC0415 - likewise
 
     if add_user is not None:
@@ -107,6 +110,11 @@ def dashboard(
         raise wrong_usage(
             f"--host {host} is reached from other machines: say who may sign in, with --users or --token-file"
         )
+    elsewhere = [each for each in read_networks((*allow, *proxies)) if proxies or not each.is_loopback]
+    if elsewhere and not (users or token_file):
+        option = "--proxy" if proxies else "--allow"
+        raise wrong_usage(f"with {option} others may come: say who may sign in, with --users or --token-file")
+    with_link = is_ours and not (users or token_file)
     if users is not None and not Path(users).exists():
         hint = f"`holdfast dashboard --users {shlex.quote(users)} --add-user NAME` makes it"
         raise ConfigurationError(f"cannot read {users}: No such file or directory; {hint}")
@@ -115,19 +123,20 @@ def dashboard(
     below = check_prefix(prefix)
     try:
         with open_port(host, port) as listening:
-            tell = partial(_tell_link, f"{url_of(listening)}{below}")
+            url, networks = f"{url_of(listening)}{below}", allow or (LOOPBACK if is_ours else None)
             shown = Dashboard(
                 store,
                 users=users,
                 tokens=tokens,
-                networks=allow or (LOOPBACK if is_ours else None),
+                networks=networks,
                 hosts=names or (() if is_ours else None),
                 trusted_proxies=proxies,
                 read_only=read_only,
                 prefix=below,
-                links=tell if is_ours else None,
+                links=partial(_tell_link, url) if with_link else None,
             )
-            serve(shown.asgi, listening, partial(_tell, f"{url_of(listening)}{below}", shown, with_link=is_ours))
+            with Gate(listening, networks=networks, proxies=proxies) as gate:
+                serve(shown.asgi, gate, partial(_tell, url, shown, with_link=with_link))
     finally:
         store.close()
 

@@ -54,8 +54,8 @@ def up(
 
     MODULE:APP names the app, as for `holdfast worker`, whose options it has. It is the one command for systemd, a
     container or a terminal: whatever an app needs to run by itself comes with it. A link to the dashboard is
-    printed; only this machine gets in, by it or with a token. For more of it, say --no-dashboard and start
-    `holdfast dashboard` by itself.
+    printed; only this machine gets in, by it, or with a token in place of it. For more of it, say --no-dashboard
+    and start `holdfast dashboard` by itself.
     """
     # The other commands must not pay for importing all that a worker needs.
     from holdfast.supervisor.main import supervise  # noqa: PLC0415

@@ -1,11 +1,12 @@
 """The face of it: an ASGI app and a WSGI app with the dashboard, to be mounted in an app of yours."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
 
 from holdfast.dashboard.access.admitted import Admitted
 from holdfast.dashboard.access.entrance import Entrance
@@ -87,7 +88,7 @@ class Dashboard:
         )
         inside = Starlette(
             routes=[*api_routes(self._desk_for("api")), *page_routes(site)],
-            exception_handlers={HTTPStatus.NOT_FOUND: nowhere(site)},
+            exception_handlers={HTTPStatus.NOT_FOUND: _nowhere(site)},
         )
         inside.router.redirect_slashes = False  # it would lead to where a proxy does not have us
         print_link = None if links is None else lambda: links(self.new_link())
@@ -113,6 +114,18 @@ class Dashboard:
 
     async def _still_in(self, request: Request) -> bool:
         return await self._entrance.still(_admitted(request), request)
+
+
+def _nowhere(site: Site) -> Callable[[Request, Exception], Awaitable[Response]]:
+    """Return what answers where there is nothing: a page for who was let in, and few words for strangers."""
+    with_page = nowhere(site)
+
+    async def answering(request: Request, error: Exception) -> Response:
+        if ADMITTED not in request.scope:  # a static file, which everybody may ask for
+            return PlainTextResponse("not there\n", HTTPStatus.NOT_FOUND)
+        return await with_page(request, error)
+
+    return answering
 
 
 def _admitted(request: Request) -> Admitted:

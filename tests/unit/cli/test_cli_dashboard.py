@@ -38,6 +38,8 @@ def test_help_names_what_people_need():
         (["--users", "x", "--add-user", "a b"], "a name has 1 to 64 letters"),
         (["--token-file", "nowhere"], "cannot read nowhere: No such file"),
         (["--host", "0.0.0.0"], "--host 0.0.0.0 is reached from other machines: say who may sign in"),
+        (["--allow", "10.0.0.0/8"], "with --allow others may come: say who may sign in"),
+        (["--proxy", "127.0.0.1"], "with --proxy others may come: say who may sign in"),
         (["--host", "no such host"], "no address to listen on"),
         (["--add-user", "ada"], "--add-user writes into a file: name it with --users FILE"),
         (["--users", "x", "--add-user", "ada", "--grant", "jobs.fly"], "--grant jobs.fly is no operation"),
@@ -152,6 +154,44 @@ def test_up_hands_its_file_of_tokens_on(monkeypatch, tmp_path):
     [(arguments, environment)] = started
     assert arguments[-2:] == ["--token-file", str(file)]
     assert ROBOT not in " ".join([*arguments, *environment.values()])
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ([], True),
+        (["--allow", "127.0.0.1"], True),
+        (["--token-file", "token"], False),
+        (["--users", "users"], False),
+        (["--users", "users", "--proxy", "127.0.0.1", "--allow", "0.0.0.0/0"], False),
+    ],
+)
+def test_links_are_for_who_comes_from_here_and_is_not_known_otherwise(
+    holdfast, tmp_path, monkeypatch, words, offered
+):
+    """Else a stranger could have one printed, for whoever reads what the dashboard prints."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("token", "users"):
+        (tmp_path / name).touch(0o600)
+    (tmp_path / "token").write_text(ROBOT)
+    pages = []
+
+    def serve(app, _gate, began):
+        async def asked():
+            transport = httpx.ASGITransport(app, client=("127.0.0.1", 5000))
+            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
+                pages.append((await client.get("/sign-in")).text)
+                headers = {"origin": "http://127.0.0.1:8080"}
+                pages.append((await client.post("/sign-in/link", headers=headers)).status_code)
+
+        began()
+        asyncio.run(asked())
+
+    monkeypatch.setattr("holdfast.dashboard.serving.server.serve", serve)
+    result = holdfast("dashboard", "--port", "0", *words)
+    assert result.exit_code == 0, result.output
+    assert ("/sign-in/link" in pages[0], pages[1]) == (offered, 303 if offered else 401)
+    assert result.output.count("once=") == (2 if offered else 0)
 
 
 @pytest.fixture

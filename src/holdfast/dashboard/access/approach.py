@@ -13,9 +13,10 @@ from holdfast.dashboard.access.caller import (
     is_host_known,
     is_within,
     origins_of,
+    port_of,
     read_caller,
 )
-from holdfast.dashboard.access.headers import cookie
+from holdfast.dashboard.access.headers import cookie, cookie_name
 from holdfast.dashboard.access.origin import refuse_origin
 from holdfast.dashboard.access.refusal import Code, Refusal, RefusedError
 from holdfast.errors import ConfigurationError
@@ -73,10 +74,18 @@ class Approach:
         """Return the path under which their browser finds us, "" at the top."""
         return caller.prefix + self.prefix
 
-    def cookie(self, name: str, value: str, caller: Caller, *, lasts: int | None = None) -> str:
+    def read_cookie(self, kind: str, request: Request, caller: Caller) -> str:
+        """Return the value of a cookie of ours, "" where they have none."""
+        return request.cookies.get(self._name(kind, caller), "")
+
+    def cookie(self, kind: str, value: str, caller: Caller, *, lasts: int | None = None) -> str:
         """Return a Set-Cookie header for them."""
         secure = caller.scheme == "https" if self._secure is None else self._secure
+        name = self._name(kind, caller)
         return cookie(name, value, path=self.base(caller) or "/", secure=secure, lasts=lasts)
+
+    def _name(self, kind: str, caller: Caller) -> str:
+        return cookie_name(kind, port_of(caller), self.base(caller))
 
 
 def _headers(request: Request) -> Headers:

@@ -72,6 +72,12 @@ def is_host_known(caller: Caller, hosts: Sequence[str]) -> bool:
     return caller.peer is not None and caller.peer.is_loopback and found["name"] in LOOPBACK_HOSTS
 
 
+def port_of(caller: Caller) -> str:
+    """Return the port at which their browser finds us; "" where they do not say by which name they came."""
+    found = _HOST.fullmatch(caller.host or "")
+    return "" if found is None else found["port"] or _DEFAULT_PORTS.get(caller.scheme, "")
+
+
 def origins_of(caller: Caller, hosts: Sequence[str]) -> frozenset[str]:
     """Return the origins that pages of ours can have for this caller."""
     return frozenset(_origin(caller.scheme, host) for host in (caller.host, *hosts) if host)

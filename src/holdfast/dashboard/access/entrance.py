@@ -233,7 +233,7 @@ class Entrance:
         return self._auth is None or self._register.by_token(bearer) is not None
 
     def _by_cookie(self, request: Request, caller: Caller) -> Admitted | None:
-        session = self._sessions.read(request.cookies.get(COOKIE, ""))
+        session = self._sessions.read(self._approach.read_cookie(COOKIE, request, caller))
         user = None if session is None else self._register.by_session(session)
         if session is None or user is None:
             return None

@@ -1,5 +1,6 @@
 """What every answer says about itself: nothing from elsewhere, in nobody's frame, kept by nobody."""
 
+from hashlib import blake2s
 from types import MappingProxyType
 
 POLICY = (
@@ -22,6 +23,15 @@ HEADERS = MappingProxyType(_ALWAYS | {"Cache-Control": "no-store"})
 
 STATIC_HEADERS = MappingProxyType(_ALWAYS | {"Cache-Control": "public, max-age=31536000, immutable"})
 """Headers of static files that are asked for by the hash of what they contain."""
+
+
+def cookie_name(kind: str, port: str, base: str) -> str:
+    """Return the name of a cookie for those who find us at this port, below this path.
+
+    Browsers send the cookies of a host to all its ports, and those of a path to all below it: of several dashboards
+    on one host each needs names of its own, or who signs in to one is signed out of the others.
+    """
+    return f"{kind}_{blake2s(f'{port}{base}'.encode(), digest_size=4).hexdigest()}"
 
 
 def cookie(name: str, value: str, *, path: str, secure: bool, lasts: int | None = None) -> str:

@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from holdfast.dashboard.access.refusal import RefusedError
 from holdfast.dashboard.access.register import NOT_SAID
-from holdfast.dashboard.access.user import User
+from holdfast.dashboard.access.user import User, what_is_wrong
 
 Auth = Callable[[Request], User | Awaitable[User | None] | None]
 """Says who sent a request, None if nobody is signed in. A function that blocks is called in a thread."""
@@ -24,10 +24,15 @@ async def ask_host(auth: Auth, request: Request) -> User | None:
     except Exception as error:
         _log.exception("the host's auth failed")
         raise RefusedError(NOT_SAID) from error
-    if user is None or isinstance(user, User):
-        return user
-    _log.error("the host's auth must return a User or None, and returned a %s", type(user).__qualname__)
-    raise RefusedError(NOT_SAID)
+    if user is None:
+        return None
+    if not isinstance(user, User):
+        _log.error("the host's auth must return a User or None, and returned a %s", type(user).__qualname__)
+        raise RefusedError(NOT_SAID)
+    if wrong := what_is_wrong(user):
+        _log.error("the host's auth returned a User that is none: %s", wrong)
+        raise RefusedError(NOT_SAID)
+    return user
 
 
 async def _asked(auth: Auth, request: Request) -> object:

@@ -53,15 +53,17 @@ class SigningIn:
         self._approach.demand_origin(request, caller)
         form = await read_form(request)
         name = form.get("name")[: _LONGEST_NAME + 1]
-        browser = self._known_browsers.read(request.cookies.get(KNOWN_COOKIE, ""), name)
+        mark = self._approach.read_cookie(KNOWN_COOKIE, request, caller)
+        browser = self._known_browsers.read(mark, name)
         if wait := self._attempts.take((key_of(caller.address), browser)):
             raise RefusedError(later(wait))
         if form.get("token"):
             return self._let_in(request, caller, How.TOKEN, self.known_token(form.get("token").strip(), caller))
         known = await self._known_password(name, form.get("password"), caller, browser)
         admitted = self._let_in(request, caller, How.PASSWORD, known)
-        mark = self._approach.cookie(KNOWN_COOKIE, self._known_browsers.write(name), caller, lasts=LASTS)
-        return replace(admitted, cookies=(*admitted.cookies, mark))
+        known_from_now = self._known_browsers.write(name)
+        cookie = self._approach.cookie(KNOWN_COOKIE, known_from_now, caller, lasts=LASTS)
+        return replace(admitted, cookies=(*admitted.cookies, cookie))
 
     def by_link(self, request: Request, caller: Caller) -> Admitted:
         """Return who comes by a link, `?once=…`. One that is only looked at ahead of time stays good.
@@ -112,7 +114,7 @@ class SigningIn:
 
     def _let_in(self, request: Request, caller: Caller, how: How, known: Known) -> Admitted:
         """Begin a session, always a new one; the one before in this browser ends."""
-        before = self._sessions.read(request.cookies.get(COOKIE, ""))
+        before = self._sessions.read(self._approach.read_cookie(COOKIE, request, caller))
         if before is not None:
             self._sessions.end(before)
         session = self._sessions.begin(how, known.user.name, known.mark)

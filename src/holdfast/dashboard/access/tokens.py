@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from holdfast.dashboard.access.private_file import read_lines, read_private
-from holdfast.dashboard.access.user import Role, User
+from holdfast.dashboard.access.user import Role, User, what_is_wrong
 from holdfast.errors import ConfigurationError
 from holdfast.health.guard import check_token
 
@@ -30,6 +30,9 @@ class Tokens:
     """Knows tokens. Comparing takes as long for one that is nearly right as for one that is not."""
 
     def __init__(self, tokens: Mapping[str, User]) -> None:
+        for user in tokens.values():
+            if wrong := what_is_wrong(user):
+                raise ConfigurationError(f"tokens stand for Users, and one of these is none: {wrong}")
         self._users = tuple((_digest(check_token(token)), user) for token, user in tokens.items())
 
     def __bool__(self) -> bool:

@@ -18,6 +18,7 @@ Schema = dict[str, Any]
 
 _REF = "#/components/schemas/{name}"
 _NAMED = re.compile(r"{(\w+)}")
+_COOKIE = "That of a browser that is signed in. Its name goes on with `_` and a mark of port and path."
 
 _ALWAYS = (
     HTTPStatus.BAD_REQUEST,
@@ -78,7 +79,7 @@ def document(operations: Sequence[AnyOperation], server: str) -> Schema:
             "schemas": _without_asked(schemas, operations),
             "securitySchemes": {
                 "token": {"type": "http", "scheme": "bearer"},
-                "session": {"type": "apiKey", "in": "cookie", "name": "holdfast_session"},
+                "session": {"type": "apiKey", "in": "cookie", "name": "holdfast_session", "description": _COOKIE},
             },
         },
         "security": [{"token": []}, {"session": []}],

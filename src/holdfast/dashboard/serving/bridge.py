@@ -47,7 +47,8 @@ class Bridge:
         if not 0 <= length <= LONGEST_BODY:
             status = HTTPStatus.BAD_REQUEST if length < 0 else HTTPStatus.REQUEST_ENTITY_TOO_LARGE
             start_response(_status_line(status), [("Content-Type", "text/plain"), *HEADERS.items()])
-            return [b"the length of the request is no number, or too large\n"]
+            says = b"the length of the request is no number, or too large\n"
+            return [] if environ["REQUEST_METHOD"] == "HEAD" else [says]
         body: bytes = environ["wsgi.input"].read(length) if length else b""
         answer = _Crossing(self._app, self._scope(environ), body, self._loop())
         status_code, headers = answer.begun()
@@ -116,6 +117,7 @@ class _Crossing:
 
     def __init__(self, app: Asgi, scope: Message, body: bytes, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
+        self._is_head = scope["method"] == "HEAD"
         self._said: asyncio.Queue[Message | None] = asyncio.Queue(_AHEAD)
         self._is_whole = self._has_failed = False
         self._making = asyncio.run_coroutine_threadsafe(self._make(app, scope, body), loop)
@@ -130,6 +132,10 @@ class _Crossing:
         return first["status"], [(name, value) for name, value in told if name.lower() not in _OF_THE_SERVER]
 
     def __iter__(self) -> Iterator[bytes]:
+        """Yield the parts of the answer; of one to HEAD nothing, as some servers would send what there is."""
+        return (part for part in self._parts() if not self._is_head)
+
+    def _parts(self) -> Iterator[bytes]:
         if self._has_failed:
             yield b"Internal Server Error\n"
             return

@@ -1,13 +1,20 @@
 """The dashboard on a port of its own."""
 
+import asyncio
+import logging
 import socket
 from collections.abc import Callable
+from functools import partial
+from typing import cast
 
 import uvicorn
 
+from holdfast.dashboard.serving import gate as gates
 from holdfast.dashboard.serving.beside import end_with_starter
 from holdfast.dashboard.serving.bridge import Asgi
+from holdfast.dashboard.serving.gate import AT_ONCE, Gate
 from holdfast.dashboard.serving.hurry import HurriedProtocol
+from holdfast.dashboard.serving.seldom import Seldom
 from holdfast.errors import ConfigurationError
 from holdfast.health.server import addresses_of
 
@@ -18,8 +25,9 @@ LEAVE = 2
 """Seconds for open requests when it ends; live updates never end by themselves."""
 
 _BACKLOG = 128
-_MOST_CONNECTIONS = 512
 _LONGEST_HEAD = 32 * 1024
+_TICKS = 10
+"""Of the server in a second, which is how often the gate is swept."""
 
 
 def open_port(host: str, port: int | None) -> socket.socket:
@@ -54,36 +62,47 @@ def url_of(listening: socket.socket) -> str:
     return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
 
 
-def serve(app: Asgi, listening: socket.socket, began: Callable[[], None]) -> None:
+def serve(app: Asgi, gate: Gate, began: Callable[[], None]) -> None:
     """Serve until a signal says to stop, or whoever started us is gone."""
     config = uvicorn.Config(
         app,
-        http=HurriedProtocol,
+        loop="asyncio",  # others do not ask the gate
+        http=cast("type[asyncio.Protocol]", partial(HurriedProtocol, gate=gate)),
+        ws="none",  # nor would those who speak that be minded
+        backlog=AT_ONCE,
         log_level="warning",
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=_MOST_CONNECTIONS,
         h11_max_incomplete_event_size=_LONGEST_HEAD,
         timeout_graceful_shutdown=LEAVE,
     )
-    server = _Server(config, began)
+    for each in (logging.getLogger("uvicorn.error"), gates.log):
+        each.addFilter(Seldom())
+    server = _Server(config, gate, began)
 
     def leave() -> None:
         server.should_exit = True
 
     end_with_starter(leave)
-    server.run(sockets=[listening])
+    server.run(sockets=[gate])
 
 
 class _Server(uvicorn.Server):
-    """Says when it can be reached."""
+    """Says when it can be reached, and has the gate swept."""
 
-    def __init__(self, config: uvicorn.Config, began: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, gate: Gate, began: Callable[[], None]) -> None:
         super().__init__(config)
+        self._gate = gate
         self._began = began
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to serve."""
         await super().startup(sockets)
         self._began()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Do what is to be done now and then; tell whether to stop."""
+        if counter % _TICKS == 0:
+            self._gate.sweep()
+        return await super().on_tick(counter)

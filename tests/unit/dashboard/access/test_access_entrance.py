@@ -5,15 +5,16 @@ from access_stage import ORIGIN, TOKEN, by_form, by_link, came, entrance, jar, r
 
 from holdfast.dashboard.access.bodies import LARGEST_BODY, MOST_FIELDS, parse_json, read_form, read_json
 from holdfast.dashboard.access.entrance import BURST, CSRF_HEADER, STRANGERS_BURST
-from holdfast.dashboard.access.headers import HEADERS, STATIC_HEADERS
+from holdfast.dashboard.access.headers import HEADERS, STATIC_HEADERS, cookie_name
 from holdfast.dashboard.access.refusal import RefusedError
-from holdfast.dashboard.access.sessions import LONGEST, RENEW, How
+from holdfast.dashboard.access.sessions import COOKIE, LONGEST, RENEW, How
 from holdfast.dashboard.access.user import Role, User
 from holdfast.errors import ConfigurationError
 
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 OURS = {"sec-fetch-site": "same-origin", "origin": ORIGIN}
 ADA = User("ada", Role.OPERATOR)
+SESSION = cookie_name(COOKIE, "8080", "")
 
 
 def browser(admitted, **more):
@@ -26,9 +27,7 @@ async def test_nobody_comes_in_without_anything(door) -> None:
     assert ("WWW-Authenticate", 'Bearer realm="holdfast"') in answer.headers
 
 
-@pytest.mark.parametrize(
-    "cookie", ["holdfast_session=", "holdfast_session=forged", "holdfast_session=" + "A" * 4000]
-)
+@pytest.mark.parametrize("cookie", [f"{SESSION}=", f"{SESSION}=forged", f"{SESSION}=" + "A" * 4000])
 async def test_a_forged_cookie_is_none(door, cookie) -> None:
     assert why(await door.admit(request(headers={"cookie": cookie}))) == (401, "sign_in")
 
@@ -63,6 +62,16 @@ async def test_the_cookie_is_for_us_alone(time) -> None:
     for door, more in [(entrance(time), {"scheme": "https"}), (entrance(time, secure=True), {})]:
         assert by_link(door, **more).cookies[0].endswith("; HttpOnly; SameSite=Strict; Secure")
     assert "Secure" not in by_link(entrance(time, secure=False), scheme="https").cookies[0]
+
+
+async def test_dashboards_on_one_host_do_not_sign_each_other_out(time) -> None:
+    """Browsers send cookies to all ports of a host, and those of a path to all below it."""
+    places = [("", "127.0.0.1:8080"), ("", "127.0.0.1:8081"), ("/jobs", "127.0.0.1:8080"), ("/jobs", "127.0.0.1")]
+    doors = [(entrance(time, prefix=prefix), host) for prefix, host in places]
+    cookies = "; ".join(jar(by_link(door, host=host)) for door, host in doors)
+    for door, host in doors:
+        came(await door.admit(request(host=host, headers={"cookie": cookies})))
+    assert len({each.partition("=")[0] for each in cookies.split("; ")}) == len(places)
 
 
 async def test_behind_a_proxy_the_path_and_https_are_the_proxys(time) -> None:
@@ -153,7 +162,7 @@ async def test_who_signs_out_is_out(door) -> None:
         await door.admit(request("POST", "/sign-out", headers=browser(admitted), form={"csrf": admitted.csrf}))
     )
     (gone,) = door.sign_out(meant)
-    assert gone.startswith("holdfast_session=; ")
+    assert gone.startswith(f"{SESSION}=; ")
     assert gone.endswith("; Max-Age=0")
     assert not await door.still(admitted, request())
     assert why(await door.admit(request(headers={"cookie": jar(admitted)}))) == (401, "sign_in")
@@ -317,6 +326,35 @@ async def test_a_host_that_fails_lets_nobody_in(time, answer, caplog) -> None:
 
     assert why(await entrance(time, auth=auth).admit(request())) == (403, "auth")
     assert "the host's auth" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("user", "says"),
+    [
+        (User(7, Role.ADMIN), "its name is of type int"),
+        (User("", Role.ADMIN), "its name is empty"),
+        (User("x\ny\x00", Role.ADMIN), "cannot be printed"),
+        (User("\ud800", Role.ADMIN), "cannot be printed"),
+        (User("x" * 255, Role.ADMIN), "longer than 254"),
+        (User("ada", "admin"), "its role is of type str"),
+        (User("ada", 3), "its role is of type int"),
+        (User("ada", Role.VIEWER, "jobs.retry"), "its grants must be"),
+        (User("ada", Role.VIEWER, frozenset({7})), "its grants must be"),
+    ],
+)
+async def test_a_user_that_is_none_is_nobody(time, user, says, caplog) -> None:
+    """Found out before anything is done that could not be written down. One line says what is wrong."""
+    assert why(await entrance(time, auth=lambda _: user).admit(request())) == (403, "auth")
+    [line] = caplog.messages
+    assert line.startswith("the host's auth returned a User that is none: ")
+    assert says in line
+    with pytest.raises(ConfigurationError, match=says):
+        entrance(time, tokens={TOKEN: user})
+
+
+async def test_names_of_hosts_are_in_any_language(time) -> None:
+    for name in ("Ada Lovelace", "ada@example.org", "李雷", "O'Brien, Zoë"):
+        assert came(await entrance(time, auth=lambda _, name=name: User(name)).admit(request())).user.name == name
 
 
 def test_what_cannot_be_meant_is_told_at_once(time, tmp_path) -> None:

@@ -30,7 +30,7 @@ def file(tmp_path):
 
 @pytest.fixture
 def door(time, file):
-    door = entrance(time, users=file, one_time=False)
+    door = entrance(time, users=file, token=TOKEN, one_time=False)
     door._register._passwords._make_hasher = lambda: CHEAP
     yield door
     door.close()
@@ -173,6 +173,19 @@ async def test_ten_thousand_guesses_do_not_get_in_and_the_true_user_does(door, t
         await by_form(door, WRONG, peer="127.8.8.8")
     time.now += LONGEST_WAIT
     came(await by_form(door, RIGHT, peer="127.9.9.9"))
+
+
+async def test_who_guesses_locks_out_no_session_and_no_token(door) -> None:
+    """From elsewhere, and from the same address, as behind a proxy that is not known for one."""
+    inside = {"cookie": jar(came(await by_form(door, RIGHT)))}
+    for peer in ("127.0.0.9", "127.0.0.1"):
+        for _ in range(30):
+            await by_form(door, WRONG, peer=peer)
+            await door.admit(request(headers={"authorization": "Bearer wrong"}, peer=peer))
+    assert why(await by_form(door, RIGHT, peer="127.0.0.2")) == (429, "too_many")
+    came(await door.admit(request(headers=inside)))
+    came(await door.admit(request(headers={"authorization": f"Bearer {TOKEN}"})))
+    came(await by_form(door, {"token": TOKEN}, peer="127.0.0.2"))
 
 
 async def test_a_known_browser_is_no_way_to_guess(door) -> None:

@@ -124,6 +124,15 @@ def test_what_is_for_the_server_to_say_is_left_to_it():
     assert ask(Bridge(app))[1] == [("x", "y")]
 
 
+@pytest.mark.parametrize("app", [Recorder(headers=[(b"content-length", b"4")]), Recorder(fails=True)])
+def test_the_answer_to_head_has_no_body(app):
+    """Some servers send what they are given: it would be taken for the next answer."""
+    status, headers, body = ask(Bridge(app), REQUEST_METHOD="HEAD")
+    assert (status[:3], body) == ("500" if app.fails else "200", b"")
+    assert app.fails or headers == [("content-length", "4")]
+    assert ask(Bridge(app), REQUEST_METHOD="HEAD", CONTENT_LENGTH="x")[2] == b""
+
+
 def test_all_threads_share_one_loop():
     app = Recorder()
     bridge = Bridge(app)

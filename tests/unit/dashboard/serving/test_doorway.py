@@ -205,3 +205,9 @@ def test_home_is_where_the_origin_is(house):
     browser = house.browser()
     assert browser.post("/sign-in", {"token": TOKEN}, origin="http://127.0.0.1:1").status_code == 403
     assert browser.post("/sign-in", {"token": TOKEN}, origin=HOME).status_code == 303
+
+
+def test_a_file_that_is_not_there_is_not_there_for_strangers_too(house):
+    """The page that says so is for who was let in."""
+    answer = house.browser().get("/static/none/none.css")
+    assert (answer.status_code, answer.text) == (404, "not there\n")
