@@ -151,8 +151,8 @@ class Store(Protocol):
     def supersede(self, job_id: str, job: NewJob) -> Verb[None]:
         """Discard a dead job and accept another in its place: both or, where it raises, neither.
 
-        So of many who decide about a dead job at the same time one does. The other job is accepted as `enqueue` does,
-        and raises KeyTakenError as it does. Raises JobNotFoundError or JobStateError as `discard` does.
+        So of many who decide about a dead job at the same time one does. The other job is accepted as `enqueue`
+        does, and raises KeyTakenError as it does. Raises JobNotFoundError or JobStateError as `discard` does.
         """
         ...
 

@@ -64,8 +64,8 @@ async def clone_job(desk: Desk, asked: CloneAsked) -> JobDone:
 async def edit_and_retry(desk: Desk, asked: EditAsked) -> JobDone:
     """Try a dead job again with other arguments, as a new job; the dead one is discarded.
 
-    Both in one step, so that of all who decide about a dead job at the same time one does. The new one has an id that
-    is the same however often this is repeated: after a lost answer it tells that this was done.
+    Both in one step, so that of all who decide about a dead job at the same time one does. The new one has an id
+    that is the same however often this is repeated: after a lost answer it tells that this was done.
     """
     job = await find_job(desk, asked.id)
     payload = await _changed(desk, job, asked.args)

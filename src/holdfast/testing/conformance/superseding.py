@@ -41,9 +41,8 @@ class Superseding:
         """The dead job stays dead, the other is not stored."""
         placed = harness.place(State.DEAD, key="k")
         harness.enqueue(key="k")
-        before = harness.snapshot()
+        before, other = harness.snapshot(), harness.new_job(key="k", on_conflict=OnConflict.RAISE)
         with pytest.raises(KeyTakenError):
-            other = harness.new_job(key="k", on_conflict=OnConflict.RAISE)
             harness.run(harness.verbs.supersede(placed.job_id, other))
         assert harness.snapshot() == before
 
