@@ -17,6 +17,7 @@ from holdfast.dashboard.ending import to_its_end
 from holdfast.dashboard.operation import Answer, Asked, Operation
 from holdfast.dashboard.refusals import NotAllowedError
 from holdfast.dashboard.shared import Shared
+from holdfast.dashboard.turns import Turns
 from holdfast.errors import HoldfastError
 from holdfast.phrases import Phrase
 from holdfast.settings import Loaded, Settings
@@ -26,6 +27,9 @@ from holdfast.store.protocol import Store
 from holdfast.store.verb import Verb
 
 T = TypeVar("T")
+
+SEARCHES = 2
+"""So many look through arguments of jobs at the same time."""
 
 
 class Shown(Protocol):
@@ -49,12 +53,13 @@ class Shown(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Office:
-    """What all desks of one dashboard share: the store, its settings, what was just seen, and what was refused."""
+    """What all desks of one dashboard share: the store, its settings, what was seen and refused, turns."""
 
     shown: Shown
     read_only: bool = False
     shared: Shared = field(default_factory=Shared)
     refused: Thinning = field(default_factory=Thinning)
+    searching: Turns = field(default_factory=lambda: Turns(SEARCHES))
 
     @property
     def backend(self) -> Backend:

@@ -51,7 +51,7 @@ async def act_on_many(desk: Desk, asked: BulkAsked) -> BulkDone:
     try:
         await done.begun(desk)
         async for found in pages_of(desk, selection.below(upper), MOST_AT_ONCE):
-            meant = [job for job in found.jobs if _had_ended(job, int(counted_at))]
+            meant = [job for job in found.jobs if _was_there(job, int(counted_at))]
             await done.deal_with(desk, meant[:left], act)
             more, left = found.next is not None or len(meant) > left, left - len(meant)
             if left <= 0:
@@ -88,7 +88,7 @@ class _Done:
         await desk.write_ahead()
 
     async def deal_with(self, desk: Desk, jobs: Sequence[Job], act: Act) -> None:
-        """Do it to each of the jobs, many at a time. Told to stop, it ends those that are under way, and counts them."""
+        """Do it to each of the jobs, many at a time. Told to stop, it ends and counts those that are under way."""
         room = asyncio.Semaphore(AT_A_TIME)
 
         async def settle(job: Job) -> None:
@@ -121,9 +121,9 @@ class _Done:
             self.passed_over += not changed
 
 
-def _had_ended(job: Job, counted_at: int) -> bool:
-    """Tell whether a job, if it is over, was so when it was counted."""
-    return job.finished_at is None or to_micros(job.finished_at) <= counted_at
+def _was_there(job: Job, counted_at: int) -> bool:
+    """Tell whether a job was there when they were counted and, if it is over, was so then."""
+    return to_micros(job.finished_at or job.created_at) <= counted_at
 
 
 def _acts(asked: BulkAsked, now: datetime) -> Act:

@@ -206,11 +206,8 @@ def test_a_chunk_holds_what_it_promises() -> None:
 def test_what_is_written_again_takes_its_own_place(backend):
     """An entry that goes on is one entry, while its chunk grows; after that it comes anew, and full ones stay."""
     write(backend, entry("one"), entry("long", id="x"), entry("two"), entry("long", id="x", after="done"))
-    assert [(each.what, each.after) for each in everything(backend)] == [
-        ("two", None),
-        ("long", "done"),
-        ("one", None),
-    ]
+    told = [(each.what, each.after) for each in everything(backend)]
+    assert told == [("two", None), ("long", "done"), ("one", None)]
     write(backend, *(entry(number) for number in range(chunks.MOST_ENTRIES - 3)))
     full = records(backend)["newest"].body
     write(backend, entry("long", id="x", after="over"))
