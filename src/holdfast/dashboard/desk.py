@@ -71,12 +71,14 @@ class Office:
         """The settings, with where they come from."""
         return Loaded(self.shown.settings, self.shown.settings_from)
 
-    async def write_down(self, who: str, what: str, *, at: datetime | None = None, **more: Any) -> datetime:
-        """Write down what somebody did; the rest are fields of an `Entry`. Return when: by the store's time now."""
-        verbs, arun = self.backend.verbs, self.backend.arun
-        at = at or (await arun(verbs.due_records(Kind.SCHEDULE, timedelta(), 0))).now
-        await arun_errand(arun, write_down(verbs, Entry(at, who, what, **more)))
-        return at
+    async def now(self) -> datetime:
+        """Return the store's time."""
+        return (await self.backend.arun(self.backend.verbs.due_records(Kind.SCHEDULE, timedelta(), 0))).now
+
+    async def write_down(self, who: str, what: str, *, at: datetime | None = None, **more: Any) -> None:
+        """Write down what somebody did, by the store's time unless given; the rest are fields of an `Entry`."""
+        entry = Entry(at or await self.now(), who, what, **more)
+        await arun_errand(self.backend.arun, write_down(self.backend.verbs, entry))
 
     def desk(self, user: User, by: str = "page", *, fresh: bool = False) -> "Desk":
         """Return a desk for somebody who came in by pages or by the API.
@@ -179,9 +181,12 @@ class Desk:
 
     async def _write_down(self, deed: "_Deed", error: str | None = None) -> None:
         words = {"before": deed.before, "after": deed.after, "error": error, "by": self._by, "asked": deed.asked}
-        deed.at = await to_its_end(
-            self.office.write_down(self.user.name, deed.what, at=deed.at, id=deed.id, **words)
-        )
+
+        async def write() -> None:
+            deed.at = deed.at or await self.office.now()
+            await self.office.write_down(self.user.name, deed.what, at=deed.at, id=deed.id, **words)
+
+        await to_its_end(write())
 
 
 @dataclass(slots=True)
