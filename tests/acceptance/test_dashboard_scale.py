@@ -32,7 +32,6 @@ SPANS = {
     "jobs.SPAN": 100,
     "jobs.MOST_COUNTED": 100,
     "dead.SPAN": 50,
-    "finding.SPAN": 100,
 }
 
 PAGES = (

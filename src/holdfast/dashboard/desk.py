@@ -1,9 +1,11 @@
 """The desk: where whoever came in asks for operations, and gets them if they may."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
+from uuid import uuid4
 
 from holdfast.core.record import Kind
 from holdfast.dashboard.access.user import Role, User
@@ -11,9 +13,11 @@ from holdfast.dashboard.audit.entry import Entry
 from holdfast.dashboard.audit.telling import told
 from holdfast.dashboard.audit.thinning import Thinning, is_told
 from holdfast.dashboard.audit.trail import write_down
+from holdfast.dashboard.ending import to_its_end
 from holdfast.dashboard.operation import Answer, Asked, Operation
 from holdfast.dashboard.refusals import NotAllowedError
 from holdfast.dashboard.shared import Shared
+from holdfast.dashboard.turns import Turns
 from holdfast.errors import HoldfastError
 from holdfast.phrases import Phrase
 from holdfast.settings import Loaded, Settings
@@ -23,6 +27,9 @@ from holdfast.store.protocol import Store
 from holdfast.store.verb import Verb
 
 T = TypeVar("T")
+
+SEARCHES = 2
+"""So many look through arguments of jobs at the same time."""
 
 
 class Shown(Protocol):
@@ -46,12 +53,13 @@ class Shown(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Office:
-    """What all desks of one dashboard share: the store, its settings, what was just seen, and what was refused."""
+    """What all desks of one dashboard share: the store, its settings, what was seen and refused, turns."""
 
     shown: Shown
     read_only: bool = False
     shared: Shared = field(default_factory=Shared)
     refused: Thinning = field(default_factory=Thinning)
+    searching: Turns = field(default_factory=lambda: Turns(SEARCHES))
 
     @property
     def backend(self) -> Backend:
@@ -63,11 +71,14 @@ class Office:
         """The settings, with where they come from."""
         return Loaded(self.shown.settings, self.shown.settings_from)
 
-    async def write_down(self, who: str, what: str, **more: Any) -> None:
-        """Write down what somebody did, by the store's time; the rest are fields of an `Entry`."""
-        verbs, arun = self.backend.verbs, self.backend.arun
-        now = (await arun(verbs.due_records(Kind.SCHEDULE, timedelta(), 0))).now
-        await arun_errand(arun, write_down(verbs, Entry(now, who, what, **more)))
+    async def now(self) -> datetime:
+        """Return the store's time."""
+        return (await self.backend.arun(self.backend.verbs.due_records(Kind.SCHEDULE, timedelta(), 0))).now
+
+    async def write_down(self, who: str, what: str, *, at: datetime | None = None, **more: Any) -> None:
+        """Write down what somebody did, by the store's time unless given; the rest are fields of an `Entry`."""
+        entry = Entry(at or await self.now(), who, what, **more)
+        await arun_errand(self.backend.arun, write_down(self.backend.verbs, entry))
 
     def desk(self, user: User, by: str = "page", *, fresh: bool = False) -> "Desk":
         """Return a desk for somebody who came in by pages or by the API.
@@ -85,8 +96,7 @@ class Desk:
         self.user = user
         self._by = by
         self._shared = shared
-        self._before: str | None = None
-        self._after: str | None = None
+        self._deed: _Deed | None = None
 
     @property
     def verbs(self) -> Store:
@@ -122,9 +132,10 @@ class Desk:
     async def act(self, operation: Operation[Asked, Answer], asked: Asked) -> Answer:
         """Do something, and write down who did it. What is refused is written down, too.
 
-        Of what somebody may not do, and tries again and again, only some is: nobody fills the trail with that.
+        Of what somebody may not do, and tries again and again, only some is: nobody fills the trail with that. What
+        was ended early is written down as well, before that end is.
         """
-        self._before = self._after = None
+        self._deed = deed = _Deed(operation.name, told(asked))
         try:
             self._demand(operation)
             answer = await operation.run(self, asked)
@@ -132,20 +143,27 @@ class Desk:
             _, times = self.office.refused.count((self.user.name, operation.name))
             if is_told(times):
                 often = Phrase("refused.often", why=str(error), times=times)
-                await self._write_down(operation, asked, str(error if times == 1 else often))
+                await self._write_down(deed, str(error if times == 1 else often))
             raise
-        except HoldfastError as error:
-            await self._write_down(operation, asked, str(error))
+        except (Exception, asyncio.CancelledError) as error:
+            await self._write_down(deed, _why(error))
             raise
         finally:
             self.office.shared.forget()
-        await self._write_down(operation, asked, None)
+        await self._write_down(deed)
         return answer
 
     def note(self, *, before: Phrase | str | None = None, after: Phrase | str | None = None) -> None:
         """Say how it was before what is done now, and how it is after it: for those who ask who did it."""
-        self._before = self._before if before is None else str(before)
-        self._after = self._after if after is None else str(after)
+        deed = self._deed
+        if deed is not None:
+            deed.before = deed.before if before is None else str(before)
+            deed.after = deed.after if after is None else str(after)
+
+    async def write_ahead(self) -> None:
+        """Write down what is noted so far: of what takes long, that it was begun, and how far it has come."""
+        if self._deed is not None:
+            await self._write_down(self._deed)
 
     def _demand(self, operation: Operation[Asked, Answer]) -> None:
         if operation.changes and self.office.read_only:
@@ -161,9 +179,35 @@ class Desk:
                 )
             )
 
-    async def _write_down(self, operation: Operation[Asked, Answer], asked: Asked, error: str | None) -> None:
-        told_of = {"before": self._before, "after": self._after, "error": error, "by": self._by}
-        await self.office.write_down(self.user.name, operation.name, asked=told(asked), **told_of)
+    async def _write_down(self, deed: "_Deed", error: str | None = None) -> None:
+        words = {"before": deed.before, "after": deed.after, "error": error, "by": self._by, "asked": deed.asked}
+
+        async def write() -> None:
+            deed.at = deed.at or await self.office.now()
+            await self.office.write_down(self.user.name, deed.what, at=deed.at, id=deed.id, **words)
+
+        await to_its_end(write())
+
+
+@dataclass(slots=True)
+class _Deed:
+    """What is done at a desk now, and what is noted about it. `at` is when it was first written down."""
+
+    what: str
+    asked: Mapping[str, str]
+    before: str | None = None
+    after: str | None = None
+    at: datetime | None = None
+    id: str = field(default_factory=lambda: uuid4().hex)
+
+
+def _why(error: BaseException) -> str:
+    """Return why something ended, for the trail; of what nobody has foreseen, no more than what it was."""
+    if isinstance(error, HoldfastError):
+        return str(error)
+    if isinstance(error, asyncio.CancelledError):
+        return str(Phrase("refused.ended_early"))
+    return str(Phrase("refused.failed", error=type(error).__name__))
 
 
 def _named(role: Role) -> Phrase:

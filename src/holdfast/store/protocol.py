@@ -5,7 +5,7 @@ The values that they speak in are in the files beside it (claiming, beating, loo
 Rules that hold for every verb:
 - it is one atomic step: all of it happened, or nothing;
 - repeating it with the same arguments succeeds and changes nothing more, but for `claim`, which gives other jobs
-  each time, and `requeue` and `discard`, which raise JobStateError where the job is dead no more;
+  each time, and `requeue`, `discard` and `supersede`, which raise JobStateError where the job is dead no more;
 - time is the store's own; `run_at` and lease ages are never judged by a caller's clock;
 - a write of a claim (finish, start, progress, save) carries (worker, job, fence) and is refused as STALE, changing
   nothing, unless that very claim is the job's valid one;
@@ -146,6 +146,14 @@ class Store(Protocol):
 
     def discard(self, job_id: str) -> Verb[None]:
         """End a dead job as cancelled(discarded). Raises JobNotFoundError or JobStateError."""
+        ...
+
+    def supersede(self, job_id: str, job: NewJob) -> Verb[None]:
+        """Discard a dead job and accept another in its place: both or, where it raises, neither.
+
+        So of many who decide about a dead job at the same time one does. The other job is accepted as `enqueue`
+        does, and raises KeyTakenError as it does. Raises JobNotFoundError or JobStateError as `discard` does.
+        """
         ...
 
     def pause(self, queue: str) -> Verb[None]:

@@ -14,6 +14,7 @@ from datetime import datetime
 from holdfast.core.job import Cancellation, Job
 from holdfast.dashboard.access.user import Role
 from holdfast.dashboard.desk import Desk
+from holdfast.dashboard.ending import wait_for_end
 from holdfast.dashboard.operation import acts
 from holdfast.dashboard.reading.jobs import MOST_AT_ONCE, confirmation, to_micros
 from holdfast.dashboard.reading.moments import coming
@@ -48,14 +49,16 @@ async def act_on_many(desk: Desk, asked: BulkAsked) -> BulkDone:
     desk.note(before=Phrase("noted.jobs", n=asked.expected))
     done, more, left = _Done(), False, asked.expected
     try:
+        await done.begun(desk)
         async for found in pages_of(desk, selection.below(upper), MOST_AT_ONCE):
-            meant = [job for job in found.jobs if _had_ended(job, int(counted_at))]
+            meant = [job for job in found.jobs if _was_there(job, int(counted_at))]
             await done.deal_with(desk, meant[:left], act)
             more, left = found.next is not None or len(meant) > left, left - len(meant)
             if left <= 0:
                 break
-    finally:  # what was done before the store failed is still written down
-        desk.note(after=Phrase("noted.bulk", done=done.done, failed=done.failed, passed_over=done.passed_over))
+            await done.begun(desk)
+    finally:  # what was done before the store failed, or this was told to stop, is still written down
+        desk.note(after=done.told())
     return BulkDone(
         done=done.done,
         failed=done.failed,
@@ -73,16 +76,34 @@ class _Done:
     failed: int = 0
     passed_over: int = 0
     errors: list[JobFailed] = field(default_factory=list)
+    is_stopped: bool = False
+
+    def told(self) -> Phrase:
+        """Return it in words."""
+        return Phrase("noted.bulk", done=self.done, failed=self.failed, passed_over=self.passed_over)
+
+    async def begun(self, desk: Desk) -> None:
+        """Write down how far it has come, for those who ask after the process was killed."""
+        desk.note(after=Phrase("noted.begun", so_far=self.told()))
+        await desk.write_ahead()
 
     async def deal_with(self, desk: Desk, jobs: Sequence[Job], act: Act) -> None:
-        """Do it to each of the jobs, many at a time."""
+        """Do it to each of the jobs, many at a time. Told to stop, it ends and counts those that are under way."""
         room = asyncio.Semaphore(AT_A_TIME)
 
         async def settle(job: Job) -> None:
             async with room:
-                await self._settle(desk, job, act)
+                if not self.is_stopped:
+                    await self._settle(desk, job, act)
 
-        for outcome in await asyncio.gather(*map(settle, jobs), return_exceptions=True):
+        work = asyncio.gather(*map(settle, jobs), return_exceptions=True)
+        try:
+            outcomes = await asyncio.shield(work)
+        except asyncio.CancelledError:
+            self.is_stopped = True
+            await wait_for_end(work)
+            raise
+        for outcome in outcomes:
             if outcome is not None:  # the store failed: those under way are over by now
                 raise outcome
 
@@ -100,9 +121,9 @@ class _Done:
             self.passed_over += not changed
 
 
-def _had_ended(job: Job, counted_at: int) -> bool:
-    """Tell whether a job, if it is over, was so when it was counted."""
-    return job.finished_at is None or to_micros(job.finished_at) <= counted_at
+def _was_there(job: Job, counted_at: int) -> bool:
+    """Tell whether a job was there when they were counted and, if it is over, was so then."""
+    return to_micros(job.finished_at or job.created_at) <= counted_at
 
 
 def _acts(asked: BulkAsked, now: datetime) -> Act:

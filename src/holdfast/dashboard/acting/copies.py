@@ -64,16 +64,13 @@ async def clone_job(desk: Desk, asked: CloneAsked) -> JobDone:
 async def edit_and_retry(desk: Desk, asked: EditAsked) -> JobDone:
     """Try a dead job again with other arguments, as a new job; the dead one is discarded.
 
-    First the new one is enqueued, by an id that is the same however often this is repeated, and then the dead one
-    is discarded: whatever fails between, nothing is lost, and nothing runs twice.
+    Both in one step, so that of all who decide about a dead job at the same time one does. The new one has an id
+    that is the same however often this is repeated: after a lost answer it tells that this was done.
     """
     job = await find_job(desk, asked.id)
-    new_id = _id_of_copy(job)
-    if job.state is not State.DEAD:
-        return await _done_before(desk, job, new_id)
     payload = await _changed(desk, job, asked.args)
     copy = NewJob(
-        id=new_id,
+        id=_id_of_copy(job),
         task=job.task,
         payload=payload,
         version=job.version,
@@ -85,30 +82,31 @@ async def edit_and_retry(desk: Desk, asked: EditAsked) -> JobDone:
         tags=job.tags,
         metadata=_metadata(job, EDITED_FROM),
     )
-    await _enqueue(desk, copy)
-    stored = await desk.ask(desk.verbs.get(new_id))
-    if stored is not None and stored.payload != payload:
-        raise JobStateError(Phrase("refusal.edited", job=job.id, copy=new_id))
-    await desk.ask(desk.verbs.discard(job.id))
-    desk.note(before=_names(job.payload), after=Phrase("noted.job_with", job=new_id, names=_names(payload)))
-    return JobDone(id=job.id, answer="edited", job=new_id)
-
-
-async def _enqueue(desk: Desk, copy: NewJob) -> None:
-    """Enqueue a copy with the key of the dead one, if that is free."""
     try:
-        await desk.ask(desk.verbs.enqueue([copy]))
+        await _supersede(desk, job, copy)
+    except JobStateError:
+        await _refuse_unless_done(desk, job, copy)
+    desk.note(before=_names(job.payload), after=Phrase("noted.job_with", job=copy.id, names=_names(payload)))
+    return JobDone(id=job.id, answer="edited", job=copy.id)
+
+
+async def _supersede(desk: Desk, job: Job, copy: NewJob) -> None:
+    """Put a copy in the place of a dead job, with its key, if that is free."""
+    try:
+        await desk.ask(desk.verbs.supersede(job.id, copy))
     except KeyTakenError:
-        await desk.ask(desk.verbs.enqueue([msgspec.structs.replace(copy, key=None)]))
+        await desk.ask(desk.verbs.supersede(job.id, msgspec.structs.replace(copy, key=None)))
 
 
-async def _done_before(desk: Desk, job: Job, new_id: str) -> JobDone:
-    """Return what was answered before, if this is a repetition. Raises JobStateError."""
+async def _refuse_unless_done(desk: Desk, job: Job, copy: NewJob) -> None:
+    """Raise JobStateError, unless this very copy is in the place of the job already."""
+    job = await find_job(desk, job.id)
     discarded = job.state is State.CANCELLED and job.reason == Reason.DISCARDED
-    copy = await desk.ask(desk.verbs.get(new_id)) if discarded else None
-    if copy is None or copy.metadata.get(EDITED_FROM) != job.id:
+    stored = await desk.ask(desk.verbs.get(copy.id)) if discarded else None
+    if stored is None:
         raise JobStateError(Phrase("refusal.not_dead", job=job.id, state=Phrase(f"state.{job.state}")))
-    return JobDone(id=job.id, answer="edited", job=new_id)
+    if stored.payload != copy.payload:
+        raise JobStateError(Phrase("refusal.edited", job=job.id, copy=copy.id))
 
 
 async def _changed(desk: Desk, job: Job, given: Mapping[str, Any]) -> bytes:

@@ -76,6 +76,8 @@ async def backfill_schedule(desk: Desk, asked: BackfillAsked) -> ScheduleDone:
         raise WrongRequestError(Phrase("refusal.too_many_times", times=f"{len(times):,}", most=f"{MOST_FILLED:,}"))
     count = len(times)
     if not asked.dry:
+        desk.note(after=Phrase("noted.begun", so_far=Phrase("noted.counted", n=count)))
+        await desk.write_ahead()
         count = await desk.ask(schedules.backfill(asked.name, since, until, again=asked.again))
     done = await _done(desk, await desk.ask(schedules.get(asked.name)), count=count)
     desk.note(after=Phrase("noted.counted" if asked.dry else "noted.enqueued", n=count))

@@ -8,6 +8,7 @@ it full write down the same under its number, and it does not matter who comes f
 """
 
 import re
+from uuid import uuid4
 
 import msgspec
 
@@ -76,15 +77,15 @@ def read_place(text: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-def fit(entry: Entry, entry_id: str) -> Entry:
-    """Return an entry as it is kept: with its id, of one line each, without what looks secret, and not too long."""
+def fit(entry: Entry) -> Entry:
+    """Return an entry as it is kept: with an id, of one line each, without what looks secret, and not too long."""
     asked = {
         _text(name, _LONGEST_NAME): _text(value, _LONGEST_FIELD)
         for name, value in list(entry.asked.items())[:_MOST_FIELDS]
     }
     return msgspec.structs.replace(
         entry,
-        id=entry_id,
+        id=entry.id or uuid4().hex,
         who=_text(entry.who, _LONGEST_WHO),
         what=_text(entry.what, _LONGEST_WHO),
         by=_text(entry.by, _LONGEST_NAME),

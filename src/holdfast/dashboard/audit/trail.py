@@ -1,7 +1,8 @@
 """The trail in the store: who did what, the newest first. It only grows, and its oldest end is forgotten.
 
 Whoever adds to it compares versions, and tries again where somebody else was faster. An answer that was lost is no
-reason to write twice: an entry is known by its id, and is looked for before it is tried again.
+reason to write twice: an entry is looked for before it is tried again. What takes long is written down when it
+begins and again, by the same id, as it goes on and when it ends: in place of what was there, while its chunk grows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -60,8 +61,8 @@ class _Newest:
 
 @errand
 def write_down(verbs: Store, entry: Entry) -> Verbs[None]:
-    """Add an entry to the trail, once, whoever else does so at the same time."""
-    kept = fit(entry, uuid4().hex)
+    """Add an entry to the trail, once, whoever else does so at the same time; or change what was written of it."""
+    kept = fit(entry)
     newest: _Newest = yield from _read_newest(verbs)
     first = newest.chunk.number
     while True:
@@ -69,7 +70,7 @@ def write_down(verbs: Store, entry: Entry) -> Verbs[None]:
         if made:
             return
         newest = yield from _read_newest(verbs)
-        if (yield from _has(verbs, newest, first, kept.id)):
+        if (yield from _has(verbs, newest, first, kept)):
             return
 
 
@@ -138,7 +139,7 @@ def _added(newest: _Newest, entry: Entry) -> Sequence[Change]:
     if record is None:
         return [_change(NEWEST, None, Chunk(1, (entry,)))]
     if not newest.is_full:
-        return [_change(NEWEST, record, Chunk(chunk.number, (*chunk.entries, entry)))]
+        return [_change(NEWEST, record, Chunk(chunk.number, _with(chunk.entries, entry)))]
     return [
         Change(Kind.AUDIT, str(chunk.number), 0, str(uuid4()), record.body),
         Change(Kind.AUDIT, str(chunk.number + 1 - CHUNKS_KEPT), 1, str(uuid4()), None),
@@ -146,16 +147,22 @@ def _added(newest: _Newest, entry: Entry) -> Sequence[Change]:
     ]
 
 
+def _with(entries: tuple[Entry, ...], entry: Entry) -> tuple[Entry, ...]:
+    if any(each.id == entry.id for each in entries):
+        return tuple(entry if each.id == entry.id else each for each in entries)
+    return (*entries, entry)
+
+
 def _change(name: str, record: Record | None, chunk: Chunk) -> Change:
     seen, after = (0, None) if record is None else (record.version, record.token)
     return Change(Kind.AUDIT, name, seen, str(uuid4()), msgspec.json.encode(chunk), after=after)
 
 
-def _has(verbs: Store, newest: _Newest, first: int, entry_id: str) -> Verbs[bool]:
-    """Tell whether an entry is in one of the chunks from `first` on."""
+def _has(verbs: Store, newest: _Newest, first: int, entry: Entry) -> Verbs[bool]:
+    """Tell whether an entry is, as it is now, in one of the chunks from `first` on."""
     for number in range(newest.chunk.number, first - 1, -1):
         chunks = yield from _read_chunks(verbs, newest, (number,))
-        if any(entry.id == entry_id for chunk in chunks.values() for entry in chunk.entries):
+        if any(entry in chunk.entries for chunk in chunks.values()):
             return True
     return False
 

@@ -2,7 +2,8 @@
 
 from holdfast.core.job import Job
 from holdfast.dashboard.desk import Desk
-from holdfast.dashboard.reading.selecting import SPAN
+from holdfast.dashboard.reading.selecting import Selection, page_of
+from holdfast.dashboard.reading.shared_looks import store_now
 from holdfast.errors import JobNotFoundError
 from holdfast.ids import new_job_id
 from holdfast.phrases import Phrase
@@ -10,6 +11,8 @@ from holdfast.store.protocol import JobFilter
 
 _SHORTEST = 6
 _FULL = len(new_job_id())
+_MOST = 10
+"""So many jobs whose ids end alike are told."""
 
 
 async def find_job(desk: Desk, job_id: str) -> Job:
@@ -17,7 +20,7 @@ async def find_job(desk: Desk, job_id: str) -> Job:
     job = await desk.ask(desk.verbs.get(job_id))
     if job is not None:
         return job
-    matches = await _ending_with(desk, job_id.lower()) if _SHORTEST <= len(job_id) < _FULL else []
+    matches = await _ending_with(desk, job_id.lower()) if _SHORTEST <= len(job_id) < _FULL else ()
     if len(matches) == 1:
         return matches[0]
     if matches:
@@ -26,6 +29,6 @@ async def find_job(desk: Desk, job_id: str) -> Job:
     raise JobNotFoundError(Phrase("refusal.no_job", job=job_id))
 
 
-async def _ending_with(desk: Desk, end: str) -> list[Job]:
-    page = await desk.ask(desk.verbs.search_jobs(JobFilter(limit=SPAN), SPAN))
-    return [job for job in page.jobs if job.id.endswith(end)]
+async def _ending_with(desk: Desk, end: str) -> tuple[Job, ...]:
+    selection = Selection(JobFilter(), await store_now(desk), lambda job: job.id.endswith(end))
+    return (await page_of(desk, selection, _MOST)).jobs

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
+from uuid import UUID
 
 import msgspec
 
@@ -22,7 +23,7 @@ from holdfast.dashboard.shapes.jobs import (
     JobsWhich,
 )
 from holdfast.ids import first_id_at, new_job_id
-from holdfast.store.protocol import ask_time
+from holdfast.store.protocol import JobFilter, ask_time
 
 MOST_AT_ONCE = 10_000
 """So many jobs are dealt with by one call."""
@@ -35,6 +36,7 @@ MOST_LOOKS = 4
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST = (1 << 128) - 1
 
 
 @reads("jobs.list", "/jobs")
@@ -60,7 +62,7 @@ async def count_jobs(desk: Desk, asked: CountAsked) -> JobsCounted:
     """Count jobs, and say what confirms that something is done to all of them."""
     among = None if asked.action is None else ACTS_ON[asked.action]
     selection = await select(desk, asked, among)
-    upper = max(first_id_at(selection.now), new_job_id())
+    upper = max(first_id_at(selection.now), new_job_id(), await _after_the_newest(desk))
     count, more = await _count(desk, selection)
     now = (await desk.ask(ask_time(desk.verbs))).now
     return JobsCounted(
@@ -69,6 +71,13 @@ async def count_jobs(desk: Desk, asked: CountAsked) -> JobsCounted:
         span=None if selection.wanted is None else SPAN,
         confirm=confirmation(asked, asked.action, count, f"{upper}.{to_micros(now)}"),
     )
+
+
+async def _after_the_newest(desk: Desk) -> str:
+    """Return an id beyond all that there are: the clock of a client may be ahead, and so are its ids."""
+    page = await desk.ask(desk.verbs.search_jobs(JobFilter(limit=1), 1))
+    newest = max((UUID(job.id).int for job in page.jobs), default=0)
+    return str(UUID(int=min(newest + 1, _LAST)))
 
 
 def to_micros(at: datetime) -> int:

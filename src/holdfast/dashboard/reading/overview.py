@@ -57,7 +57,7 @@ async def show_overview(desk: Desk, asked: NothingAsked) -> OverviewSeen:  # noq
         died=len(recent),
         died_more=len(recent) == _LOOKED_AT,
         blocked=unknown,
-        schedules=timetable.seen.schedules,
+        schedules=timetable.troubled(),
         incidents=incidents,
         took=took,
     )
@@ -102,6 +102,12 @@ def _busiest(queues: Iterable[Queue], ages: QueueAges, figures: Series) -> tuple
     told = sorted(queues, key=lambda each: (each.paused_at is None, -_waiting(each), -done[each.name], each.name))[
         :MANY
     ]
+    names = {queue.name for queue in told}
+    completed = {name: [0] * len(figures.points) for name in names}
+    for place, point in enumerate(figures.points):
+        for row in point.rows:
+            if row.queue in names:
+                completed[row.queue][place] += row.completed
     return tuple(
         QueueShort(
             name=queue.name,
@@ -109,9 +115,7 @@ def _busiest(queues: Iterable[Queue], ages: QueueAges, figures: Series) -> tuple
             ready=_waiting(queue),
             busy=sum(queue.states.get(state, 0) for state in CLAIMED),
             oldest_age=None if queue.name not in oldest else max(0.0, oldest[queue.name]),
-            completed=tuple(
-                sum(row.completed for row in point.rows if row.queue == queue.name) for point in figures.points
-            ),
+            completed=tuple(completed[queue.name]),
         )
         for queue in sorted(told, key=lambda queue: queue.name)
     )

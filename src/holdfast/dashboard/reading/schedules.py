@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import msgspec
-from msgspec.structs import replace
 
 from holdfast.core.record import Fire, Kind, Record
 from holdfast.core.states import FINAL, State
@@ -43,28 +42,58 @@ _MOST_RUNS = 100
 
 @dataclass(frozen=True, slots=True)
 class Timetable:
-    """All schedules, as they were seen, and those of them that can be read, by name."""
+    """All schedules as they were seen: those that can be read, what is wrong with the others, what became of them.
 
-    seen: SchedulesSeen
-    readable: Mapping[str, Schedule]
+    To tell when one fires next, and in words, takes a while, and there may be thousands: it is told of those only
+    that are asked for.
+    """
+
+    now: datetime
+    readable: Sequence[Schedule]
+    problems: Mapping[str, Phrase]
+    last: Mapping[str, Fire | None]
+    states: Mapping[str, State]
+
+    def all(self) -> tuple[ScheduleRow, ...]:
+        """Return all of them, by name."""
+        rows = [self._row(each, self.now) for each in self.readable]
+        return tuple(sorted([*rows, *self._unreadable()], key=lambda row: row.name))
+
+    def troubled(self) -> tuple[ScheduleRow, ...]:
+        """Return those that cannot be read, or whose last job is dead."""
+        failing = [each for each in self.readable if is_failing(self.last[each.name], self.states)]
+        return (*(self._row(each, self.now) for each in failing), *self._unreadable())
 
     def soonest(self, now: datetime, few: int) -> tuple[ScheduleRow, ...]:
         """Return those that fire next, from now on: what was still to come when they were seen may be past."""
-        rows = [self._at(row, now) for row in self.seen.schedules]
-        ahead = sorted((row.next_at, row.name, row) for row in rows if row.next_at is not None)
-        return tuple(row for _, _, row in ahead[:few])
+        found: list[tuple[datetime, str, Schedule]] = []
+        for earliest, name, schedule in sorted(_earliest(each, now) for each in self.readable):
+            if len(found) == few and earliest > found[-1][0]:
+                break
+            upcoming = next_fire(schedule, now)
+            if upcoming is not None:
+                found = sorted([*found, (upcoming.planned, name, schedule)])[:few]
+        return tuple(self._row(schedule, now) for *_, schedule in found)
 
-    def _at(self, row: ScheduleRow, now: datetime) -> ScheduleRow:
-        if row.next_at is None or row.next_at > now:
-            return row
-        upcoming = next_fire(self.readable[row.name], now)
-        return replace(row, next_at=None if upcoming is None else upcoming.planned)
+    def _row(self, schedule: Schedule, now: datetime) -> ScheduleRow:
+        return schedule_row(schedule, now, self.last[schedule.name], self.states)
+
+    def _unreadable(self) -> list[ScheduleRow]:
+        return [_unreadable(name, problem) for name, problem in self.problems.items()]
+
+
+def _earliest(schedule: Schedule, now: datetime) -> tuple[datetime, str, Schedule]:
+    """Return a time before which a schedule does not fire, with its name and itself: names tell them apart."""
+    ahead = [run.planned for run in schedule.plan.runs if run.planned > now]
+    due = [] if schedule.due_at is None else [schedule.due_at]
+    return min([*ahead, *due], default=now), schedule.name, schedule
 
 
 @reads("schedules.list", "/schedules")
 async def list_schedules(desk: Desk, asked: NothingAsked) -> SchedulesSeen:  # noqa: ARG001 - there is nothing to ask
     """List all schedules, by name."""
-    return (await read_timetable(desk)).seen
+    timetable = await read_timetable(desk)
+    return SchedulesSeen(now=timetable.now, idle=await _is_idle(desk), schedules=timetable.all())
 
 
 async def read_timetable(desk: Desk) -> Timetable:
@@ -75,11 +104,7 @@ async def read_timetable(desk: Desk) -> Timetable:
     problems = dict(zip(_unread(records, readable), map(phrase_in, unreadable), strict=True))
     last = await _last_fires(desk, [each.name for each in readable], now)
     states = await _states(desk, [fire.job_id for fire in last.values() if fire is not None and fire.job_id])
-    rows = [schedule_row(each, now, last[each.name], states) for each in readable]
-    rows += [_unreadable(name, problem) for name, problem in problems.items()]
-    rows.sort(key=lambda row: row.name)
-    seen = SchedulesSeen(now=now, idle=await _is_idle(desk), schedules=tuple(rows))
-    return Timetable(seen, {each.name: each for each in readable})
+    return Timetable(now, readable, problems, last, states)
 
 
 @reads("schedules.show", "/schedules/{name}")
@@ -141,11 +166,16 @@ def schedule_row(schedule: Schedule, now: datetime, last: Fire | None, states: M
         next_at=None if upcoming is None else upcoming.planned,
         zone=None if zone is None else str(zone),
         last=None if last is None else fire_seen(last),
-        failing=last is not None and last.job_id is not None and states.get(last.job_id) is State.DEAD,
+        failing=is_failing(last, states),
         paused_at=plan.paused_at,
         paused_why=plan.paused_why,
         app=None if plan.origin is None else plan.origin.app,
     )
+
+
+def is_failing(last: Fire | None, states: Mapping[str, State]) -> bool:
+    """Tell whether the job of the last fire is dead."""
+    return last is not None and last.job_id is not None and states.get(last.job_id) is State.DEAD
 
 
 def fire_seen(fire: Fire) -> FireSeen:

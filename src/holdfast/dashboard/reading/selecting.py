@@ -30,6 +30,14 @@ REACH = 10_000
 NO_ERROR = "none"
 
 _PAGE = 500
+_FIRST = 20
+"""So many jobs has the first page, of which nobody knows what they weigh."""
+
+PAGE_BYTES = 8 * 1024 * 1024
+"""So much the arguments of a page weigh, as far as can be told before."""
+
+MOST_BYTES = 64 * 1024 * 1024
+"""So many bytes of arguments are looked through for one answer."""
 
 Wanted = Callable[[Job], bool]
 
@@ -91,18 +99,28 @@ async def page_of(desk: Desk, selection: Selection, limit: int) -> Found:
     if selection.wanted is None:
         page = await desk.ask(desk.verbs.search_jobs(which, REACH))
         return Found(page.jobs, page.next, bounded=page.next is not None and len(page.jobs) < limit)
-    return await _sifted(desk, replace(which, limit=_PAGE), selection.wanted, limit)
+    async with desk.office.searching.turn():
+        return await _sifted(desk, replace(which, limit=min(_FIRST, _PAGE)), selection.wanted, limit)
 
 
 async def _sifted(desk: Desk, which: JobFilter, wanted: Wanted, limit: int) -> Found:
-    """Look through some pages of jobs. While one is looked through, the store looks for the next."""
+    """Look through some pages of jobs. While one is looked through, in a thread, the store looks for the next.
+
+    Arguments may be large. So a page has no more jobs than weigh little, by the weight of those before, and it ends
+    early after very many bytes.
+    """
     found: list[Job] = []
+    left, weight = SPAN - which.limit, 0
     page: JobPage | None = await desk.ask(desk.verbs.search_jobs(which, REACH))
-    for left in reversed(range(SPAN // _PAGE)):
-        if page is None:
-            break
-        jobs, which = page.jobs, replace(which, before=page.next)
-        page, some = await asyncio.gather(_next(desk, which, left), _kept(jobs, wanted, limit - len(found)))
+    while page is not None:
+        jobs, size = page.jobs, sum(len(job.payload) for job in page.jobs)
+        weight += size
+        span = min(_PAGE, left, max(1, PAGE_BYTES * len(jobs) // size) if size else _PAGE)
+        which = replace(which, before=page.next, limit=max(span, 1))
+        is_last = page.next is None or left <= 0 or weight >= MOST_BYTES
+        look = asyncio.to_thread(_kept, jobs, wanted, limit - len(found))
+        page, some = await asyncio.gather(_nothing() if is_last else _next(desk, which), look)
+        left -= span
         found += some
         if len(found) == limit:
             last = found[-1].id == jobs[-1].id and which.before is None
@@ -110,14 +128,15 @@ async def _sifted(desk: Desk, which: JobFilter, wanted: Wanted, limit: int) -> F
     return Found(tuple(found), which.before, bounded=which.before is not None)
 
 
-async def _next(desk: Desk, which: JobFilter, left: int) -> JobPage | None:
-    """Return the page before which the last one ended, if it is one of those left."""
-    if not left or which.before is None:
-        return None
+async def _next(desk: Desk, which: JobFilter) -> JobPage | None:
     return await desk.ask(desk.verbs.search_jobs(which, REACH))
 
 
-async def _kept(jobs: Iterable[Job], wanted: Wanted, limit: int) -> list[Job]:
+async def _nothing() -> None:
+    return None
+
+
+def _kept(jobs: Iterable[Job], wanted: Wanted, limit: int) -> list[Job]:
     return list(islice(filter(wanted, jobs), limit))
 
 

@@ -11,6 +11,7 @@ from holdfast.core.incident import Incident, Trouble
 from holdfast.dashboard.shapes.overview import Finding, Level, VerdictSeen
 from holdfast.dashboard.shapes.schedules import ScheduleRow
 from holdfast.phrases import Phrase
+from holdfast.schedule.closing import ClosedHours
 from holdfast.store.protocol import QueueAge, QueueAges, Worker
 from holdfast.watch.closed import Windows, queue_closed
 from holdfast.words import counted, span
@@ -81,13 +82,13 @@ def _all_well(sight: Sight) -> str:
 
 
 def _findings(sight: Sight) -> Iterator[Finding]:
-    if not sight.live:
+    live = sight.live
+    if not live:
         yield _finding("no_worker", Level.TROUBLE, {}, "/workers")
-    lost = len(sight.workers) - len(sight.live)
-    if lost and sight.live:
+    lost = len(sight.workers) - len(live)
+    if lost and live:
         yield _finding("worker_lost", Level.ATTENTION, {"count": lost}, "/workers")
-    for queue in sight.ages.queues:
-        yield from _of_queue(queue, sight)
+    yield from _of_queues(sight, live)
     if sight.died:
         severity = Level.TROUBLE if sight.died >= MANY_DEAD else Level.ATTENTION
         more = "more than " if sight.died_more else ""
@@ -107,15 +108,26 @@ def _findings(sight: Sight) -> Iterator[Finding]:
         yield _finding("store_slow", Level.ATTENTION, {"took": round(sight.took, 2)}, "/settings")
 
 
-def _of_queue(queue: QueueAge, sight: Sight) -> Iterator[Finding]:
-    age = sight.now - queue.oldest_due_at
+def _of_queues(sight: Sight, live: Sequence[Worker]) -> Iterator[Finding]:
+    """Return what is wrong with queues. There may be thousands, also of workers: these are looked at once."""
+    any_queue = not live or any(worker.info.queues is None for worker in live)
+    served = frozenset(name for worker in live for name in worker.info.queues or ())
+    windows: dict[str, list[ClosedHours]] = {}
+    for hours in sight.windows:
+        windows.setdefault(hours.name, []).append(hours)
+    for queue in sight.ages.queues:
+        if queue.paused_at is None and queue_closed(windows.get(queue.name, ()), queue.name, sight.now) is not None:
+            continue
+        yield from _of_queue(queue, sight.now, is_served=any_queue or queue.name in served)
+
+
+def _of_queue(queue: QueueAge, now: datetime, *, is_served: bool) -> Iterator[Finding]:
+    age = now - queue.oldest_due_at
     params: Params = {"queue": queue.name, "age": round(max(age, timedelta()).total_seconds(), 1)}
     href = f"/queues/{queue.name}"
     if queue.paused_at is not None:
         yield _finding("queue_paused", Level.ATTENTION, params, href)
-    elif queue_closed(sight.windows, queue.name, sight.now) is not None:
-        return
-    elif sight.live and not any(worker.serves(queue.name) for worker in sight.live):
+    elif not is_served:
         yield _finding("queue_unserved", Level.TROUBLE, params, href)
     elif age > LATE:
         yield _finding("queue_late", Level.TROUBLE if age > VERY_LATE else Level.ATTENTION, params, href)

@@ -142,12 +142,23 @@ class ClientVerbs(Tables):
     @verb(Access.WRITE, tells=True)
     def discard(self, job_id: str) -> None:
         """End a dead job as cancelled(discarded)."""
+        self._discard(self._dead(job_id))
+
+    @verb(Access.WRITE, wakes=True, tells=True)
+    def supersede(self, job_id: str, job: NewJob) -> None:
+        """Discard a dead job and accept another in its place."""
+        row = self._dead(job_id)
+        self._enqueue((job,))
+        self._discard(row)
+
+    def _dead(self, job_id: str) -> JobRow:
         row = self._job(job_id)
-        rule = MOVES[Move.DISCARD]
-        now = self._clock.now()
-        if row.state not in rule.sources:
-            raise not_discarded(job_id, row.state_at(now))
-        row.end(rule.target, now, Reason.DISCARDED)
+        if row.state not in MOVES[Move.DISCARD].sources:
+            raise not_discarded(job_id, row.state_at(self._clock.now()))
+        return row
+
+    def _discard(self, row: JobRow) -> None:
+        row.end(MOVES[Move.DISCARD].target, self._clock.now(), Reason.DISCARDED)
 
     @verb(Access.WRITE)
     def pause(self, queue: str) -> None:

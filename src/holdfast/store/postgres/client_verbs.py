@@ -5,12 +5,13 @@ from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
-from holdfast.core.job import Cancellation
+from holdfast.core.job import Cancellation, NewJob
 from holdfast.core.memo import is_suspended
 from holdfast.core.states import CLAIMED, FINAL, MOVES, Move, Reason, State
 from holdfast.errors import StoreUnavailableError
+from holdfast.store.postgres.enqueue_verbs import EnqueueVerbs
 from holdfast.store.postgres.keys import give_key, holder_of, lock_keys, mark_replaced
-from holdfast.store.postgres.verbs import PostgresVerbs, is_id
+from holdfast.store.postgres.verbs import is_id
 from holdfast.store.postgres.whereabouts import Whereabouts, whereabouts, withdraw
 from holdfast.store.refusals import key_taken, no_such_job, not_discarded, not_requeued, not_rescheduled
 from holdfast.store.times import to_micros
@@ -22,7 +23,7 @@ _LOOKS = 10
 """How often a job is looked up that moves while someone acts upon it. Each time another was quicker."""
 
 
-class ClientVerbs(PostgresVerbs):
+class ClientVerbs(EnqueueVerbs):
     """The writes of clients. Where a job moves between the look and the act, they look again."""
 
     @verb(Access.WRITE, tells=True)
@@ -44,6 +45,11 @@ class ClientVerbs(PostgresVerbs):
     def discard(self, job_id: str) -> Steps[None]:
         """End a dead job as cancelled(discarded)."""
         yield from self._decide(job_id, self._discard)
+
+    @verb(Access.WRITE, wakes=True, tells=True)
+    def supersede(self, job_id: str, job: NewJob) -> Steps[None]:
+        """Discard a dead job and accept another in its place."""
+        yield from self._decide(job_id, partial(self._supersede, job))
 
     @verb(Access.WRITE)
     def pause(self, queue: str) -> Steps[None]:
@@ -114,6 +120,12 @@ class ClientVerbs(PostgresVerbs):
         if holder is not None and holder.id != job.id:
             raise key_taken(holder.task, holder.key, holder.id, holder.state, requeued=job.id)
         yield from give_key(self._sql, job.task, key, job.id)
+
+    def _supersede(self, new: NewJob, job: Whereabouts) -> Steps[bool | None]:
+        """Accept the new one first: who requeues the other also takes its key before it changes the job."""
+        if job.state in MOVES[Move.DISCARD].sources:
+            yield from self._enqueue((new,), is_last=False)
+        return (yield from self._discard(job))
 
     def _discard(self, job: Whereabouts) -> Steps[bool | None]:
         if job.state not in MOVES[Move.DISCARD].sources:

@@ -17,7 +17,7 @@ from holdfast.core.record import FIRES_KEPT, Change, Fire, Kind, Record
 from holdfast.core.states import CLAIMED
 from holdfast.errors import JobNotFoundError
 from holdfast.store.postgres.client_verbs import ClientVerbs
-from holdfast.store.postgres.enqueue_verbs import EnqueueVerbs, keys_of
+from holdfast.store.postgres.enqueue_verbs import keys_of
 from holdfast.store.postgres.keys import lock_holders, lock_keys
 from holdfast.store.postgres.record_rows import change_columns
 from holdfast.store.postgres.verbs import is_id
@@ -40,7 +40,7 @@ class _Outcome(NamedTuple):
     is_new: bool
 
 
-class RecordVerbs(EnqueueVerbs, ClientVerbs):
+class RecordVerbs(ClientVerbs):
     """Look at records and fires; change records."""
 
     @verb(Access.READ)

@@ -3,10 +3,12 @@
 from datetime import datetime
 from typing import Any
 
-from holdfast.core.job import Cancellation
+from holdfast.core.job import Cancellation, NewJob
 from holdfast.core.memo import MEMOS_LIMIT, signal_memo, signal_reason
 from holdfast.core.states import State
+from holdfast.store.redis.enqueue_verbs import in_columns
 from holdfast.store.redis.memo_texts import write_memo
+from holdfast.store.redis.packing import pack
 from holdfast.store.refusals import (
     key_taken,
     no_such_job,
@@ -58,6 +60,16 @@ class ClientVerbs:
     def discard(self, job_id: str) -> Steps[None]:
         """End a dead job as cancelled(discarded)."""
         state = yield from _ask("discard", job_id)
+        if state.decode() != State.DEAD:
+            raise not_discarded(job_id, state.decode())
+
+    @verb(Access.WRITE, wakes=True, tells=True)
+    def supersede(self, job_id: str, job: NewJob) -> Steps[None]:
+        """Discard a dead job and accept another in its place."""
+        columns, text = in_columns((job,))
+        state, *holder = yield from _ask("supersede", job_id, pack(columns), text)
+        if holder:
+            raise key_taken(*(word.decode() for word in holder))
         if state.decode() != State.DEAD:
             raise not_discarded(job_id, state.decode())
 

@@ -3,13 +3,13 @@
 from datetime import datetime
 from typing import NamedTuple
 
-from holdfast.core.job import Cancellation
+from holdfast.core.job import Cancellation, NewJob
 from holdfast.core.memo import is_suspended
 from holdfast.core.states import CLAIMED, FINAL, MOVES, Move, Reason, State
 from holdfast.store.refusals import key_taken, no_such_job, not_discarded, not_requeued, not_rescheduled
+from holdfast.store.sqlite.enqueue_verbs import EnqueueVerbs
 from holdfast.store.sqlite.keys import holder_of
 from holdfast.store.sqlite.rows import shown_state
-from holdfast.store.sqlite.verbs import SqliteVerbs
 from holdfast.store.times import from_micros, to_micros
 from holdfast.store.verb import Access, Command, Query, Steps, verb
 
@@ -24,7 +24,7 @@ class _Found(NamedTuple):
     after: str | None
 
 
-class ClientVerbs(SqliteVerbs):
+class ClientVerbs(EnqueueVerbs):
     """The writes of clients."""
 
     @verb(Access.WRITE, tells=True)
@@ -55,10 +55,13 @@ class ClientVerbs(SqliteVerbs):
     @verb(Access.WRITE, tells=True)
     def discard(self, job_id: str) -> Steps[None]:
         """End a dead job as cancelled(discarded)."""
-        job = yield from self._find(job_id)
-        if job.state not in MOVES[Move.DISCARD].sources:
-            raise not_discarded(job_id, job.state)
-        yield Command(self._sql["cancel_waiting"], (job.seq, Reason.DISCARDED.value, self._now()))
+        yield from self._discard(job_id)
+
+    @verb(Access.WRITE, wakes=True, tells=True)
+    def supersede(self, job_id: str, job: NewJob) -> Steps[None]:
+        """Discard a dead job and accept another in its place."""
+        yield from self._discard(job_id)
+        yield from self._enqueue((job,))
 
     @verb(Access.WRITE)
     def pause(self, queue: str) -> Steps[None]:
@@ -69,6 +72,12 @@ class ClientVerbs(SqliteVerbs):
     def resume(self, queue: str) -> Steps[None]:
         """Undo `pause`."""
         yield Command(self._sql["resume"], (queue,))
+
+    def _discard(self, job_id: str) -> Steps[None]:
+        job = yield from self._find(job_id)
+        if job.state not in MOVES[Move.DISCARD].sources:
+            raise not_discarded(job_id, job.state)
+        yield Command(self._sql["cancel_waiting"], (job.seq, Reason.DISCARDED.value, self._now()))
 
     def _cancel(self, job: _Found) -> Steps[Cancellation]:
         if job.state in FINAL:

@@ -9,7 +9,6 @@ from holdfast.store.protocol import DueRecords
 from holdfast.store.refusals import not_withdrawn
 from holdfast.store.sql_rows import to_fire, to_record
 from holdfast.store.sqlite.client_verbs import ClientVerbs
-from holdfast.store.sqlite.enqueue_verbs import EnqueueVerbs
 from holdfast.store.sqlite.verbs import to_json
 from holdfast.store.times import to_micros, to_micros_or_none
 from holdfast.store.verb import Access, Bulk, Command, Query, Steps, Verb, verb
@@ -18,7 +17,7 @@ from holdfast.store.waking import changing, check_changes
 _END_OF_TIME = 2**63 - 1
 
 
-class RecordVerbs(EnqueueVerbs, ClientVerbs):
+class RecordVerbs(ClientVerbs):
     """Look at records and fires; change records."""
 
     @verb(Access.READ)

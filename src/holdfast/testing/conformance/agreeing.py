@@ -67,7 +67,7 @@ class History:
         often = (self._enqueue, self._enqueue, self._claim, self._claim, self._finish, self._finish, self._change)
         clients = (self._cancel, self._requeue, self._reschedule, self._signal)
         seldom = (*clients, self._start, self._progress, self._save, self._beat, self._reconcile)
-        rare = (self._bury, self._vanish, self._discard, self._pause, self._sweep, self._retire)
+        rare = (self._bury, self._vanish, self._discard, self._supersede, self._pause, self._sweep, self._retire)
         self._random.choice([*often, *often, *seldom, *rare])()
         self._model.clock.advance(self._random.choice(SECONDS))
         which = self._filter()
@@ -130,6 +130,10 @@ class History:
     def _discard(self) -> None:
         job = self._job()
         self._ask(lambda verbs: verbs.discard(job.id))
+
+    def _supersede(self) -> None:
+        job, other = self._job(), self._new_job(*OnConflict)
+        self._ask(lambda verbs: verbs.supersede(job.id, other))
 
     def _pause(self) -> None:
         queue = self._random.choice(QUEUES)

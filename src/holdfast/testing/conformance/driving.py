@@ -68,6 +68,7 @@ class Driving:
         waking: list[Verb[Any]] = [
             verbs.enqueue([]),
             verbs.requeue("x"),
+            verbs.supersede("x", harness.new_job()),
             verbs.signal("x", "go", "t1", b"1"),
             verbs.resume("q"),
             verbs.reconcile(beat),
@@ -100,6 +101,7 @@ class Driving:
             verbs.progress("w", []),
             verbs.cancel("x"),
             verbs.discard("x"),
+            verbs.supersede("x", harness.new_job()),
             verbs.reconcile(beat),
             verbs.bury("w", Death(DeathKind.STOPPED)),
         ]

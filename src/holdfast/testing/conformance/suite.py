@@ -29,6 +29,7 @@ from holdfast.testing.conformance.results import KeepingLogs, KeepingResults
 from holdfast.testing.conformance.searching import Searching
 from holdfast.testing.conformance.sharing import Sharing, WaitingLongEnough
 from holdfast.testing.conformance.signalling import Signalling
+from holdfast.testing.conformance.superseding import Superseding
 from holdfast.testing.conformance.suspending import Suspending
 from holdfast.testing.conformance.tagging import Tagging
 from holdfast.testing.conformance.taking_turns import TakingTurns, TellingOfPolls, TellingOfRecords
@@ -59,6 +60,7 @@ class StoreConformance(
     Reconciling,
     Cancelling,
     Reviving,
+    Superseding,
     Rescheduling,
     Keys,
     RefusingKeys,

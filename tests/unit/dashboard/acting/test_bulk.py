@@ -1,5 +1,6 @@
 """Many jobs at once: counted and confirmed first, each once, bounded, and what cannot be done is told."""
 
+import asyncio
 from datetime import timedelta
 
 import pytest
@@ -8,6 +9,8 @@ from dashboard_stage import SMTP
 from holdfast.core.job import NewJob
 from holdfast.core.states import Move, State
 from holdfast.dashboard.access.user import Role
+from holdfast.dashboard.audit.trail import read_trail
+from holdfast.dashboard.operations import BY_NAME
 from holdfast.dashboard.refusals import NotAllowedError, NotConfirmedError, WrongRequestError
 from holdfast.errors import StoreUnavailableError
 
@@ -142,3 +145,69 @@ def test_reschedule_needs_a_time(stage):
     stage.do(stage.verbs.enqueue([NewJob("01890000-0000-7000-8000-000000000001", "x", b"{}")]))
     with pytest.raises(WrongRequestError, match="say when"):
         stage.act("jobs.bulk", **counted(stage, "reschedule"))
+
+
+def acting(desk, **asked):
+    operation = BY_NAME["jobs.bulk"]
+    return asyncio.ensure_future(desk.act(operation, operation.asked(**asked)))
+
+
+def test_what_was_done_before_it_was_told_to_stop_is_written_down(stage):
+    """A stop of the dashboard in the middle: what is under way ends, and the trail has the true number, once."""
+    jobs = [stage.dead() for _ in range(100)]
+    asked, calls, desk = counted(stage, "discard"), [], stage.desk()
+    ask = desk.ask
+
+    async def stopped_midway():
+        task = acting(desk, **asked)
+
+        async def counting(verb):
+            calls.append(verb)
+            if len(calls) == 20:
+                task.cancel()
+            await asyncio.sleep(0)
+            return await ask(verb)
+
+        desk.ask = counting
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    stage.wait(stopped_midway())
+    done = sum(stage.job(job).state is State.CANCELLED for job in jobs)
+    assert 16 <= done < 100
+    [entry] = stage.read("audit.list").entries
+    assert (str(entry.after), str(entry.error)[:11]) == (f"{done} done, 0 failed, 0 passed over", "ended early")
+
+
+def test_what_was_begun_is_written_down_before_it_is_done(stage, monkeypatch):
+    """So a process that is killed leaves word of it, and, page by page, of how far it had come; then its end."""
+    for _ in range(3):
+        stage.dead()
+    asked, discard, seen = counted(stage, "discard"), stage.backend.verbs.discard, []
+    monkeypatch.setattr("holdfast.dashboard.reading.selecting._PAGE", 2)
+
+    def looking(job_id):
+        page = stage.do(read_trail(stage.verbs))
+        seen.append([(entry.before, entry.after) for entry in page.entries])
+        return discard(job_id)
+
+    monkeypatch.setattr(stage.backend.verbs, "discard", looking, raising=False)
+    stage.act("jobs.bulk", **asked)
+    begun = "begun, its end is not written down yet; so far {} done, 0 failed, 0 passed over"
+    assert seen == [[("3 jobs", begun.format(number))] for number in (0, 0, 2)]
+    [entry] = stage.read("audit.list").entries
+    assert str(entry.after) == "3 done, 0 failed, 0 passed over"
+
+
+def test_what_nobody_foresaw_is_written_down_too(stage, monkeypatch):
+    """By its kind: its words may concern nobody."""
+    asked = counted(stage, "discard", queue="mail")
+
+    def failing(*_):
+        raise ZeroDivisionError("hunter2")
+
+    monkeypatch.setattr(stage.backend.verbs, "search_jobs", failing, raising=False)
+    with pytest.raises(ZeroDivisionError):
+        stage.act("jobs.bulk", **asked)
+    [entry] = stage.read("audit.list").entries
+    assert str(entry.error) == "it failed: ZeroDivisionError"

@@ -1,17 +1,26 @@
 """Clones, and dead jobs tried again with other arguments: nothing lost, nothing twice, no secret seen."""
 
+import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from threading import Barrier
 
 import pytest
 
-from dashboard_stage import SECRET, SMTP
+from dashboard_stage import SECRET, SMTP, open_stage
 from holdfast.catalogue.book import publish
 from holdfast.catalogue.entry import Catalogue, Parameter, TaskEntry
 from holdfast.codec import MASK
 from holdfast.core.states import Move, State
 from holdfast.dashboard.acting import copies
-from holdfast.errors import ArgumentsError, ConfigurationError, JobStateError, StoreUnavailableError
+from holdfast.dashboard.operations import BY_NAME
+from holdfast.errors import ArgumentsError, ConfigurationError, JobStateError
 from holdfast.ids import new_job_id
+from holdfast.store.protocol import JobFilter
+from holdfast.store.sqlite.backend import SqliteBackend
+
+RACES = 50
 
 
 def stored(stage, job_id):
@@ -62,23 +71,38 @@ def test_editing_again_is_the_same_edit(stage):
     assert stage.read("jobs.count").count == 2
 
 
-def test_an_edit_that_was_cut_in_half_is_completed(stage, monkeypatch):
-    """The store fails between the two steps: the copy is there, the dead one too; the next try ends it."""
+def test_another_edit_of_what_was_edited_is_refused(stage):
+    """Whoever came second is told that somebody else did it, and changes nothing."""
     job = stage.dead()
-
-    def failing(_job_id):
-        raise StoreUnavailableError("gone")
-
-    monkeypatch.setattr(stage.backend.verbs, "discard", failing, raising=False)
-    with pytest.raises(StoreUnavailableError):
-        stage.act("jobs.edit_and_retry", id=job, args={"to": "bob"})
-    assert (stage.job(job).state, stage.read("jobs.count").count) == (State.DEAD, 2)
-    monkeypatch.undo()
+    new = stage.act("jobs.edit_and_retry", id=job, args={"to": "bob"}).job
     with pytest.raises(JobStateError, match="somebody else"):
         stage.act("jobs.edit_and_retry", id=job, args={"to": "eve"})
-    new = stage.act("jobs.edit_and_retry", id=job, args={"to": "bob"}).job
-    assert (stage.job(job).state, stage.read("jobs.count").count) == (State.CANCELLED, 2)
-    assert stored(stage, new)["args"] == {"to": "bob"}
+    assert (stored(stage, new)["args"], stage.read("jobs.count").count) == ({"to": "bob"}, 2)
+
+
+@pytest.mark.parametrize("other", ["jobs.retry", "jobs.discard"])
+def test_of_two_who_decide_at_once_one_does(tmp_path, other):
+    """An edit and a retry, or a discard, of one dead job by two people: the job runs once at most, in one form."""
+    with open_stage(lambda _: SqliteBackend(tmp_path / "jobs.db")) as stage, ThreadPoolExecutor(2) as threads:
+        start = Barrier(2)
+
+        def decide(name, **asked):
+            start.wait()
+            operation = BY_NAME[name]
+            with suppress(JobStateError):
+                return asyncio.run(stage.desk().act(operation, operation.asked(**asked)))
+
+        for _ in range(RACES):
+            job = stage.dead()
+            edit = threads.submit(decide, "jobs.edit_and_retry", id=job, args={"to": "bob"})
+            simple = threads.submit(decide, other, id=job)
+            edited, decided = edit.result(), simple.result()
+            assert (edited is None) is not (decided is None)
+            ready = stage.do(stage.verbs.list_jobs(JobFilter(states=(State.READY,))))
+            meant = edited.job if edited else job if other == "jobs.retry" else None
+            assert [each.id for each in ready] == ([meant] if meant else [])
+            for each in ready:
+                stage.do(stage.verbs.cancel(each.id))
 
 
 def test_another_death_has_another_copy(stage):

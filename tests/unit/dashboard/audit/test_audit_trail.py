@@ -201,3 +201,16 @@ def test_threads_that_write_at_the_same_time_lose_nothing(store, request, tmp_pa
 def test_a_chunk_holds_what_it_promises() -> None:
     """At most 100,000 entries in all."""
     assert chunks.MOST_ENTRIES * chunks.CHUNKS_KEPT == 100_000
+
+
+def test_what_is_written_again_takes_its_own_place(backend):
+    """An entry that goes on is one entry, while its chunk grows; after that it comes anew, and full ones stay."""
+    write(backend, entry("one"), entry("long", id="x"), entry("two"), entry("long", id="x", after="done"))
+    told = [(each.what, each.after) for each in everything(backend)]
+    assert told == [("two", None), ("long", "done"), ("one", None)]
+    write(backend, *(entry(number) for number in range(chunks.MOST_ENTRIES - 3)))
+    full = records(backend)["newest"].body
+    write(backend, entry("long", id="x", after="over"))
+    found = everything(backend)
+    assert (found[0].after, len(found)) == ("over", chunks.MOST_ENTRIES + 1)
+    assert records(backend)["1"].body == full

@@ -1,13 +1,18 @@
 """Lists of jobs: every filter, pages that meet each job once, bounds that are told."""
 
-from datetime import timedelta
+import asyncio
+from datetime import UTC, datetime, timedelta
+from threading import Event, Lock, current_thread
 
 import pytest
 
 from dashboard_stage import SECRET
 from holdfast.core.states import Move, State
-from holdfast.dashboard.reading import selecting
+from holdfast.dashboard.desk import SEARCHES
+from holdfast.dashboard.operations import BY_NAME
+from holdfast.dashboard.reading import jobs, selecting
 from holdfast.dashboard.refusals import WrongRequestError
+from holdfast.ids import first_id_at
 
 
 def ids(seen):
@@ -147,3 +152,75 @@ def test_dead_jobs_in_groups(stage):
     assert (seen.looked_at, seen.total) == (5, 5)
     assert {group.fingerprint for group in seen.groups} >= {"none"}
     assert [group.count for group in stage.read("dead.groups", task="resize").groups] == [1]
+
+
+def test_a_look_for_text_in_large_arguments_is_bounded_by_bytes(stage, monkeypatch):
+    """After the first few jobs pages are as small as these were large; it ends early, and `next` goes on."""
+    monkeypatch.setattr(selecting, "_FIRST", 2)
+    monkeypatch.setattr(selecting, "PAGE_BYTES", 3_000)
+    monkeypatch.setattr(selecting, "MOST_BYTES", 7_000)
+    rare = stage.enqueue(task="rare")
+    for _ in range(10):
+        stage.enqueue(payload=b'{"v":1,"args":{"a":"%s"}}' % (b"x" * 1_000))
+    search, limits = stage.backend.verbs.search_jobs, []
+
+    def noting(which, span):
+        limits.append(which.limit)
+        return search(which, span)
+
+    monkeypatch.setattr(stage.backend.verbs, "search_jobs", noting, raising=False)
+    first = stage.read("jobs.list", text="rare")
+    assert (ids(first), first.bounded, limits) == ([], True, [2, 2, 2, 2])
+    second = stage.read("jobs.list", text="rare", before=first.next)
+    assert (ids(second), second.next) == ([rare], None)
+
+
+def test_only_some_look_for_text_at_once_and_the_loop_goes_on(stage, monkeypatch):
+    """Arguments are looked through in threads, of few people at a time; the others wait for their turn."""
+    stage.enqueue()
+    now, most, threads, lock = 0, 0, set(), Lock()
+
+    def slow(job, text):
+        nonlocal now, most
+        with lock:
+            now, most = now + 1, max(most, now + 1)
+        threads.add(current_thread())
+        gate.wait(0.05)
+        with lock:
+            now -= 1
+        return text in job.task
+
+    gate = Event()
+    monkeypatch.setattr(selecting, "_mentions", slow)
+    operation = BY_NAME["jobs.list"]
+
+    async def five():
+        texts = [operation.asked(text=f"t{number}") for number in range(5)]
+        await asyncio.gather(*(stage.desk().read(operation, asked) for asked in texts))
+
+    stage.wait(five())
+    assert most == SEARCHES
+    assert current_thread() not in threads
+
+
+def test_a_count_bounds_what_is_done_also_where_there_are_more(stage, monkeypatch):
+    """Told "at least 2", somebody confirms 2: so many are dealt with, and it says that there are more."""
+    monkeypatch.setattr(jobs, "MOST_COUNTED", 2)
+    for _ in range(5):
+        stage.dead()
+    seen = stage.read("jobs.count", action="discard", error="451")
+    assert (seen.count, seen.more) == (2, True)
+    done = stage.act("jobs.bulk", action="discard", error="451", expected=2, confirm=seen.confirm)
+    assert (done.done, done.more) == (2, True)
+    assert stage.read("jobs.count", state=(State.DEAD,)).count == 3
+
+
+def test_jobs_of_a_clock_that_is_ahead_are_dealt_with(stage):
+    """Their ids are of a time to come. What comes after the count is still not meant."""
+    old, ahead = stage.dead(), stage.dead(id=first_id_at(datetime.now(UTC) + timedelta(hours=2)))
+    seen = stage.read("jobs.count", action="retry")
+    stage.clock.advance(1)
+    later = stage.dead()
+    done = stage.act("jobs.bulk", action="retry", expected=seen.count, confirm=seen.confirm)
+    assert (seen.count, done.done) == (2, 2)
+    assert [stage.job(job).state for job in (old, ahead, later)] == [State.READY, State.READY, State.DEAD]

@@ -1,5 +1,6 @@
 """The verdict: what is wrong is found, called by its name and its severity; what is well is not called wrong."""
 
+import time
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -8,7 +9,8 @@ import pytest
 from dashboard_stage import ARGS
 from holdfast.core.incident import Incident, Trouble
 from holdfast.dashboard.desk import Office
-from holdfast.dashboard.reading.overview import MANY
+from holdfast.dashboard.reading import schedules
+from holdfast.dashboard.reading.overview import FEW, MANY
 from holdfast.dashboard.reading.verdict import Sight, judge
 from holdfast.dashboard.shapes.overview import Level
 from holdfast.dashboard.shapes.schedules import ScheduleRow
@@ -142,3 +144,30 @@ def test_what_fires_next_is_never_past(stage):
     often, seldom = stage.read("overview.show").schedules
     assert (often.name, seldom) == ("often", first[1])
     assert timedelta() < often.next_at - stage.clock.now() <= timedelta(seconds=2)
+
+
+def test_many_queues_and_many_workers_are_judged_in_a_moment():
+    """Workers are looked at once, and not for each queue anew."""
+    queues = [due(f"q{number}", seconds=0) for number in range(5000)]
+    workers = [worker(queues=(f"q{number}",)) for number in range(2000)]
+    seen = sight(*queues, workers=tuple(workers))
+    begun = time.process_time()
+    judged = judge(seen)
+    assert time.process_time() - begun < 0.5
+    assert len(judged.findings) == 3000
+
+
+def test_of_many_schedules_only_the_next_are_computed(stage, monkeypatch):
+    """By when each is due at the earliest; those that fire next are still found."""
+    for number in range(60):
+        stage.do(create(stage.verbs, f"s{number}", Every(3600 - number), Template("send", ARGS), timedelta()))
+    next_fire, asked = schedules.next_fire, []
+
+    def noting(schedule, now):
+        asked.append(schedule.name)
+        return next_fire(schedule, now)
+
+    monkeypatch.setattr(schedules, "next_fire", noting)
+    seen = stage.read("overview.show").schedules
+    assert [row.name for row in seen] == [f"s{59 - number}" for number in range(FEW)]
+    assert len(set(asked)) <= FEW + 1
