@@ -1,7 +1,7 @@
 """From what is asked to jobs: a filter that stores know, and what they do not know, looked at here, bounded."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -113,9 +113,9 @@ async def _sifted(desk: Desk, which: JobFilter, wanted: Wanted, limit: int) -> F
     left, weight = SPAN - which.limit, 0
     page: JobPage | None = await desk.ask(desk.verbs.search_jobs(which, REACH))
     while page is not None:
-        jobs, size = page.jobs, sum(len(job.payload) for job in page.jobs)
-        weight += size
-        span = min(_PAGE, left, max(1, PAGE_BYTES * len(jobs) // size) if size else _PAGE)
+        jobs = page.jobs
+        weight += _weight(jobs)
+        span = min(left, _page_after(jobs))
         which = replace(which, before=page.next, limit=max(span, 1))
         is_last = page.next is None or left <= 0 or weight >= MOST_BYTES
         look = asyncio.to_thread(_kept, jobs, wanted, limit - len(found))
@@ -136,6 +136,16 @@ async def _nothing() -> None:
     return None
 
 
+def _page_after(jobs: Sequence[Job]) -> int:
+    """Return how many jobs the next page has, if they weigh as much as these."""
+    size = _weight(jobs)
+    return min(_PAGE, max(1, PAGE_BYTES * len(jobs) // size)) if size else _PAGE
+
+
+def _weight(jobs: Sequence[Job]) -> int:
+    return sum(len(job.payload) for job in jobs)
+
+
 def _kept(jobs: Iterable[Job], wanted: Wanted, limit: int) -> list[Job]:
     return list(islice(filter(wanted, jobs), limit))
 
@@ -145,10 +155,10 @@ async def pages_of(desk: Desk, selection: Selection, most: int) -> AsyncIterator
 
     Where text or fingerprint are looked for, it ends after SPAN jobs of the filter.
     """
-    left = most
+    left, page = most, min(_FIRST, _PAGE)
     while left > 0:
-        found = await page_of(desk, selection, left if selection.wanted else min(_PAGE, left))
-        left -= len(found.jobs)
+        found = await page_of(desk, selection, left if selection.wanted else min(page, left))
+        left, page = left - len(found.jobs), _page_after(found.jobs)
         yield found
         if found.next is None or (found.bounded and selection.wanted is not None):
             return

@@ -173,6 +173,9 @@ def test_a_look_for_text_in_large_arguments_is_bounded_by_bytes(stage, monkeypat
     assert (ids(first), first.bounded, limits) == ([], True, [2, 2, 2, 2])
     second = stage.read("jobs.list", text="rare", before=first.next)
     assert (ids(second), second.next) == ([rare], None)
+    limits.clear()
+    assert stage.read("jobs.count", queue="mail", since="1h").count == 11
+    assert set(limits[:5]) == {1, 2}
 
 
 def test_only_some_look_for_text_at_once_and_the_loop_goes_on(stage, monkeypatch):
