@@ -104,7 +104,8 @@ async def _seat(dashboard: Dashboard, page: str, began: float, seconds: float) -
         is_frame = bytes(message.get("body", b"")).startswith(b"event: frame")  # type: ignore[call-overload]
         frames += is_frame and time.time() >= began
 
-    await dashboard.asgi(scope_of("/live", f"at={quote(page)}"), receive, send)
+    scope = scope_of("/live", f"at={quote(page)}") | {"asgi": {"version": "3.0", "spec_version": "2.3"}}
+    await dashboard.asgi(scope, receive, send)  # by a later one, only `send` could tell that they have gone
     return frames
 
 
