@@ -2,6 +2,9 @@
 #
 # .venv/.installed is the stamp: it is older than pyproject.toml when something has to be installed again.
 
+# What is installed is compiled when it is first imported, which costs less than to compile all of it, if it is kept.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help run example test lint prove simulate bench instructions pictures
 
@@ -68,7 +71,7 @@ $(STAMP): pyproject.toml
 	fi
 	@echo 'Installing Holdfast and its tools into $(VENV) (only when pyproject.toml changes)'
 	@$(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check --editable . --group dev
+	@$(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check --no-compile --editable . --group dev
 	@touch $@
 
 $(PEERS_STAMP): pyproject.toml | $(STAMP)

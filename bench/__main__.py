@@ -20,6 +20,8 @@ from rich.progress import Progress, TaskID
 
 import eyes
 import host
+import tracing
+import watch
 from fields import FIELDS, FUNCTIONS, OURS, RATES, Aim, Contender, Field
 from places import HERE, PLACES, Place, Places
 from processes import import_time, run_python
@@ -29,8 +31,9 @@ PERCENTILES = 100
 MOST_IMPORTS = 11
 BESIDE = (
     "Beside it: `bench host` (what jobs cost the requests of the process that they run in), `bench eyes` (how long"
-    " pages of the dashboard take where many jobs are kept), checkpoints.py (what ctx.resume costs a loop),"
-    " hot_path.py (instructions of a job)."
+    " pages of the dashboard take where many jobs are kept), `bench tracing` (what spans cost a job), `bench watch`"
+    " (what metrics and alerts cost a drain), checkpoints.py (what ctx.resume costs a loop), hot_path.py"
+    " (instructions of a job)."
 )
 PEERS_PYTHON = Path(os.environ.get("BENCH_PEERS_PYTHON", sys.executable)).absolute()
 
@@ -206,7 +209,7 @@ def _server(store: str, places: Places) -> str:
 
 
 if __name__ == "__main__":
-    beside = {"host": host.main, "eyes": eyes.main}
+    beside = {"host": host.main, "eyes": eyes.main, "tracing": tracing.main, "watch": watch.main}
     if sys.argv[1:2] and sys.argv[1] in beside:
         beside[sys.argv[1]](sys.argv[2:])
     else:

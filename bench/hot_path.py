@@ -38,6 +38,10 @@ def _ours(function: str, count: int) -> list[str]:
     return [str(HERE / "contenders" / "measured.py"), "ours", function, str(count)]
 
 
+def _drain() -> list[str]:
+    return ["-c", _WORK, "worker", "ours_app:app", "--drain"]
+
+
 def _nothing(_place: Place, _count: int) -> None:
     """Leave the store empty."""
 
@@ -50,7 +54,8 @@ DISCIPLINES = (
     Discipline("enqueue, one by one", _nothing, lambda count: _ours("one_by_one", count), "ours"),
     Discipline("enqueue_many", _nothing, lambda count: _ours("in_bulk", count), "ours"),
     # Not in the supervisor, which looks ten times a second whether nothing is left.
-    Discipline("drain", _fill, lambda _: ["-c", _WORK, "worker", "ours_app:app", "--drain"], "holdfast.child"),
+    Discipline("drain", _fill, lambda _: _drain(), "holdfast.child"),
+    Discipline("with metrics", _fill, lambda _: [*_drain(), "--metrics", "0"], "holdfast.child"),
 )
 
 

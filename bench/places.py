@@ -22,10 +22,11 @@ _numbers = count()
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An empty store, and a folder for whatever a contender notes."""
+    """An empty store, the process that serves it if one does, and a folder for whatever a contender notes."""
 
     url: str
     folder: Path
+    server: int | None = None
 
 
 Places = Callable[[], AbstractContextManager[Place]]
@@ -61,7 +62,7 @@ def postgres_places() -> Iterator[Places]:
             with server.connect() as own, _folder() as folder:
                 own.execute(f"CREATE DATABASE {name}")
                 try:
-                    yield Place(server.url().removesuffix("/postgres") + f"/{name}", folder)
+                    yield Place(server.url().removesuffix("/postgres") + f"/{name}", folder, server.pid)
                 finally:
                     own.execute(f"DROP DATABASE {name} WITH (FORCE)")
                     own.execute("CHECKPOINT")
@@ -71,15 +72,18 @@ def postgres_places() -> Iterator[Places]:
 
 @contextmanager
 def redis_places() -> Iterator[Places]:
-    """Start a server, and give places on it, emptied before and after."""
-    with RedisServer(appendonly="yes") as server:
+    """Start a server, and give places on it, emptied before and after.
+
+    Its file is not written anew when it has grown: that would fall on whoever is measured just then.
+    """
+    with RedisServer(appendonly="yes", auto_aof_rewrite_percentage=0) as server:
 
         @contextmanager
         def place() -> Iterator[Place]:
             with server.connect() as own, _folder() as folder:
                 own.flushall()
                 try:
-                    yield Place(server.url(), folder)
+                    yield Place(server.url(), folder, server.pid)
                 finally:
                     own.flushall()
 

@@ -21,10 +21,10 @@ def run_python(command: Sequence[str | Path], environment: Mapping[str, str], fo
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return the processor time that a process and its descendants have used. Linux only."""
+    """Return the processor time that a process, its descendants and those it has buried have used. Linux only."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    own = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    own = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
     return own + sum(cpu_seconds(int(child)) for child in children)
 
 

@@ -76,5 +76,7 @@ async def serve_customers() -> int:
     return len(orders)
 
 
+app.objective("mails-arrive", task="send_mail", target=0.95)
+app.objective("orders-start", queue="orders", target=0.99, start_within=30)
 app.schedule("month-end", monthly_report, Cron("0 6 1 * *", tz="Asia/Taipei"), "last month")
 app.schedule("index", index_pages, Every(60))

@@ -20,12 +20,13 @@ LONG = {
     "acceptance/test_dashboard_browser.py": 70,
     "unit/postgres": 65,
     "conformance": 60,
-    "acceptance/test_docs.py": 65,
+    "acceptance/test_docs.py": 130,
     "acceptance/test_isolation.py": 50,
-    "unit/worker": 50,
+    "unit/worker": 140,
     "acceptance/test_outages.py": 40,
     "unit/postgres/joined": 35,
-    "acceptance/test_bench.py": 30,
+    "acceptance/test_bench.py": 40,
+    "acceptance/test_alerts_arrive.py": 60,
     "acceptance/test_one_fire.py": 30,
     "acceptance/test_game.py": 25,
     "acceptance/test_simulator.py": 25,
@@ -36,11 +37,13 @@ LONG = {
     "unit/redis": 20,
     "unit/sqlite": 20,
     "acceptance/test_kill_storm.py": 15,
+    "acceptance/test_tracing.py": 15,
     "acceptance/test_long_checkpoints.py": 15,
     "acceptance/test_long_steps.py": 15,
     "acceptance/test_long_waits.py": 15,
     "acceptance/test_lost_reply.py": 15,
     "acceptance/test_recycling.py": 15,
+    "acceptance/test_metrics.py": 25,
     "acceptance/test_windows_of_a_fleet.py": 15,
     "acceptance/test_dashboard_attacks.py": 15,
     "acceptance/test_dashboard_schema.py": 15,
@@ -54,7 +57,7 @@ LONG = {
     "acceptance/test_deaths.py": 10,
     "acceptance/test_service.py": 10,
 }
-"""About how many seconds of a core each takes."""
+"""About how many seconds each takes, of a core or, where it waits for longer, by the clock."""
 
 BRIEF = 6
 """And each of all others."""

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
@@ -75,6 +75,7 @@ def main() -> None:
     """Let the shop live, and take pictures of it."""
     parser = argparse.ArgumentParser(prog="pictures", description="Pictures of the dashboard, for docs/.")
     parser.add_argument("--seconds", type=float, default=90.0, help="for how long the shop lives before")
+    parser.add_argument("--only", nargs="*", metavar="PAGE", help="only these, such as alerts; all unless given")
     options = parser.parse_args()
     PICTURES.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="shop-", ignore_cleanup_errors=True) as folder:
@@ -83,7 +84,7 @@ def main() -> None:
         make_up_an_hour()
         with shop_at_work(Path(folder) / "words") as link, open_browser() as browser:
             time.sleep(options.seconds)
-            Photographer(browser, link).take_all()
+            Photographer(browser, link).take_all(options.only)
 
 
 def make_up_an_hour() -> None:
@@ -146,18 +147,21 @@ class Photographer:
         self._badge = context.storage_state()
         self._size = 0
 
-    def take_all(self) -> None:
-        """Take a picture of each page in each look."""
-        paths = self._act()
+    def take_all(self, only: Collection[str] | None = None) -> None:
+        """Take a picture of each page in each look, or only of some."""
+        paths = {name: path for name, path in self._act().items() if only is None or name in only}
         for look, options in LOOKS.items():
             context = self._browser.new_context(base_url=self._base, storage_state=self._badge, **options)
             page = context.new_page()
-            for name, path in {"job-running": self._running(), **paths}.items():
+            if only is None or "job-running" in only:
+                self._take(page, self._running(), f"job-running-{look}", TALLEST[look])
+            for name, path in paths.items():
                 self._take(page, path, f"{name}-{look}", TALLEST[look])
             context.close()
-            stranger = self._browser.new_context(base_url=self._base, **options)
-            self._take(stranger.new_page(), "/sign-in", f"sign-in-{look}", WIDE["height"])
-            stranger.close()
+            if only is None or "sign-in" in only:
+                stranger = self._browser.new_context(base_url=self._base, **options)
+                self._take(stranger.new_page(), "/sign-in", f"sign-in-{look}", WIDE["height"])
+                stranger.close()
         sys.stdout.write(f"{len(list(PICTURES.glob('*.png')))} pictures, {self._size // 1000} KB\n")
 
     def _act(self) -> dict[str, str]:
@@ -170,6 +174,9 @@ class Photographer:
         dead = self._first("/jobs?state=dead&task=send_mail", "tbody a.main")
         self._press(dead, "Retry", asked=False)
         dead = self._first("/jobs?state=dead&task=send_mail", "tbody a.main")
+        page.goto("/alerts")
+        page.get_by_role("button", name="Acknowledge").first.click()
+        self._silence("schedule_late", "30m")
         page.goto("/incidents")
         page.locator("tbody a.main").first.wait_for()
         return {
@@ -187,11 +194,24 @@ class Photographer:
             "tasks": "/tasks",
             "task": "/tasks/pack_order",
             "locks": "/locks",
+            "alerts": "/alerts",
+            "rules": "/alerts/rules",
+            "objectives": "/objectives",
             "incidents": "/incidents",
             "incident": self._first("/incidents", "tbody a.main"),
             "audit": "/audit",
             "settings": "/settings",
         }
+
+    def _silence(self, rule: str, until: str) -> None:
+        self._page.goto("/alerts/rules")
+        row = self._page.locator("tbody tr", has=self._page.get_by_text(rule, exact=True))
+        row.get_by_role("button", name="Silence", exact=True).click()
+        dialog = self._page.get_by_role("dialog")
+        dialog.get_by_label("Until").fill(until)
+        dialog.get_by_label("Why").fill("moving to the new machine")
+        dialog.get_by_role("button", name="Silence").click()
+        self._page.locator(".toast").wait_for()
 
     def _running(self) -> str:
         """Return the path of a job that has begun just now, and takes its time."""

@@ -1,5 +1,6 @@
 """The app that is measured. Its store is named by HOLDFAST_URL."""
 
+import os
 import time
 
 from measured import TALLY
@@ -7,6 +8,11 @@ from measured import TALLY
 from holdfast import Holdfast
 
 app = Holdfast()
+
+if (tracing := os.environ.get("BENCH_TRACING", "off")) != "off":
+    from traced import trace
+
+    trace(app, tracing)
 
 
 @app.task

@@ -1,7 +1,8 @@
 """The app: settings, tasks, events, and a store that is opened when it is first needed.
 
 It declares and connects; it neither works jobs nor administers them. Whatever a store can do is a verb of
-`app.verbs`, run by `app.call` or `await app.acall`. What it reaches by name there, jobs and locks, is in reach.py.
+`app.verbs`, run by `app.call` or `await app.acall`. What it reaches by name there, jobs and locks, is in reach.py;
+what it declares about trouble is in watched.py, about limits and windows in governed.py.
 """
 
 import os
@@ -9,13 +10,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
-from threading import RLock, get_ident
 from types import MappingProxyType, TracebackType
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
+from holdfast.alerts.declaring import DeclaredWatching
 from holdfast.background.handle import Background
 from holdfast.background.launcher import Launcher
 from holdfast.background.works import Works
@@ -24,17 +25,14 @@ from holdfast.decorator import Beside, TaskDecorator
 from holdfast.durable.shelf import Shelf
 from holdfast.errors import ConfigurationError
 from holdfast.events import Events
-from holdfast.gates.adaptive import TURN, Adaptive
-from holdfast.gates.limit import Peaks
-from holdfast.gates.limits import DeclaredLimits, Gate, Limits
+from holdfast.governed import Governed
 from holdfast.hooks import Lifespan, Middleware, check_lifespan, check_middleware
 from holdfast.locks.keeper import Deputy, Keepers
+from holdfast.opening import OPENING
 from holdfast.policy import Policy, Seconds
-from holdfast.policy.problems import queue_problems, refuse_any
 from holdfast.reach import Reach
-from holdfast.schedule.closing import About, ClosedHours, Windows, declare_hours
+from holdfast.schedule.closing import About, declare_hours
 from holdfast.schedule.declaring import Declaration
-from holdfast.schedule.recycle import RecycleRules, declare_recycling
 from holdfast.schedule.rules import AnyRule
 from holdfast.schedule.schedules import Schedules, declare, declare_own
 from holdfast.settings import read_settings
@@ -46,7 +44,14 @@ from holdfast.store.open import check_url, open_backend
 from holdfast.store.protocol import Store
 from holdfast.store.verb import Verb
 from holdfast.task import BoundTask, Task, declare_task
+from holdfast.tracing.opening import open_tracing
+from holdfast.tracing.port import Tracing
 from holdfast.waiter import Waiter
+from holdfast.watched import Watched
+
+if TYPE_CHECKING:
+    from opentelemetry.propagators.textmap import TextMapPropagator
+    from opentelemetry.trace import TracerProvider
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -54,41 +59,7 @@ M = TypeVar("M", bound=Middleware)
 L = TypeVar("L", bound=Lifespan)
 
 
-class _Opening:
-    """The lock under which apps open their stores; a fork waits for it.
-
-    To open a store is to import it, and a child forked meanwhile would wait for ever for the thread that does: for
-    our lock, or for Python's lock of the module.
-    """
-
-    def __init__(self) -> None:
-        self._begin()
-
-    def before_fork(self) -> None:
-        if self.lock.acquire(timeout=_FORK_PATIENCE):
-            self._forking.append(get_ident())
-
-    def after_in_parent(self) -> None:
-        if get_ident() in self._forking:
-            self._forking.remove(get_ident())
-            self.lock.release()
-
-    def after_in_child(self) -> None:
-        self._begin()
-
-    def _begin(self) -> None:
-        self.lock = RLock()
-        self._forking = list[int]()
-
-
-_FORK_PATIENCE = 5.0
-_OPENING = _Opening()
-os.register_at_fork(
-    before=_OPENING.before_fork, after_in_parent=_OPENING.after_in_parent, after_in_child=_OPENING.after_in_child
-)
-
-
-class Holdfast(Reach):
+class Holdfast(Reach, Watched, Governed):
     """An app: its tasks and the store that their jobs live in.
 
     `url` is the store's. Spans are seconds or timedeltas; what each setting means and its default is in
@@ -127,6 +98,7 @@ class Holdfast(Reach):
         incident_locals: bool | None = None,
         files: str | os.PathLike[str] | None = None,
         files_limit: int | str | None = None,
+        metrics_dir: str | os.PathLike[str] | None = None,
         background_limit: int | None = None,
         background_when_full: str | None = None,
         clock: Clock | None = None,
@@ -159,29 +131,33 @@ class Holdfast(Reach):
             "incident_locals": incident_locals,
             "files": files,
             "files_limit": files_limit,
+            "metrics_dir": metrics_dir,
             "background_limit": background_limit,
             "background_when_full": background_when_full,
         }
+        Governed.__init__(self)
         loaded = read_settings(given, url_check=check_url)
         self.settings = loaded.settings
         self.settings_from = loaded.where
+        self._watching = DeclaredWatching(loaded.sections)
         self.clock: Clock = SystemClock() if clock is None else clock
         self.events = Events()
         self._tasks: dict[str, Task[..., Any]] = {}
         self._declarations: dict[str, Declaration] = {}
-        self._windows: dict[tuple[About, str], ClosedHours] = {}
-        self._queues: set[str] = set()
-        self._limits = DeclaredLimits()
-        self._recycle: RecycleRules | None = None
         self._middlewares: list[Middleware] = []
         self._lifespans: list[Lifespan] = []
         self._backend: Backend | None = None
+        self._inside: Callable[[Backend], Backend] = lambda backend: backend
         self._waiter: Waiter | None = None
         self._keepers: Keepers | None = None
         self.deputy: Deputy | None = None
         """Who keeps the locks of this process for it: in a worker, its supervisor."""
+        self.known_as = self.settings.name or ""
+        """Its name, or in a worker without one where it was found: so channels of several apps are told apart."""
         self._works: Works | None = None
         self._stand_in: tuple[Backend, Waiter] | None = None
+        self.tracing: Tracing | None = None
+        """What makes spans, once `use_tracing` was called."""
 
     @property
     def tasks(self) -> Mapping[str, Task[..., Any]]:
@@ -214,99 +190,23 @@ class Holdfast(Reach):
         self._declare(declare(name, task, rule, args, kwargs))
 
     @property
-    def windows(self) -> Sequence[ClosedHours]:
-        """The windows declared so far, of queues and of tasks; the workers of this app keep to them."""
-        return tuple(self._windows.values())
-
-    @options_of("app.queue")
-    def queue(
-        self,
-        name: str,
-        *,
-        window: Windows | None = None,
-        concurrency: int | None = None,
-        peak: Peaks | None = None,
-    ) -> None:
-        """Declare that no job of a queue starts inside a window, and how many run at a time in one process.
-
-        Running jobs are asked to finish before a window begins, and what had to wait starts when it has ended.
-        While `concurrency` of its jobs run, or in a `peak` fewer, none is claimed here: other processes may.
-        """
-        refuse_any(queue_problems(name))
-        if name in self._queues:
-            raise ConfigurationError(
-                f"queue {name!r} is declared twice; declare it once, with all its windows: window=(..., ...)"
-            )
-        if window is None and concurrency is None and peak is None:
-            raise ConfigurationError(
-                f"app.queue({name!r}) says nothing; say how many of its jobs run at a time, as in concurrency=2, or"
-                ' when none starts, as in window=Window("03:00", "03:15", tz="Asia/Taipei")'
-            )
-        hours = None if window is None else declare_hours(About.QUEUE, name, window)
-        self._limits.queue(name, concurrency, peak)
-        self._queues.add(name)
-        if hours is not None:
-            self._windows[hours.about, hours.name] = hours
-
-    @property
-    def limits(self) -> Limits:
-        """How many jobs may run at a time in one process, as far as that is declared."""
-        return self._limits.all
-
-    @options_of("app.gate")
-    def gate(self, name: str, limit: int, *, peak: Peaks | None = None) -> Gate:
-        """Declare a gate: of all tasks that go through it, so many jobs run at a time in one process.
-
-        In a `peak` fewer: `peak={Window("09:00", "18:00"): 1}`. Declare it before its tasks, which name it:
-        `@app.task(gate="disk")`.
-        """
-        return self._limits.gate(name, limit, peak)
-
-    def peak(self, peak: Peaks) -> None:
-        """Declare how many jobs a worker process runs at a time in its peak hours, instead of its `concurrency`."""
-        self._limits.peak(peak)
-
-    @options_of("app.adaptive")
-    def adaptive(
-        self,
-        *,
-        lag: Seconds | None = 0.05,
-        latency: Seconds | None = None,
-        lowest: int = 1,
-        turn: Seconds | None = TURN,
-    ) -> Adaptive:
-        """Declare that fewer jobs run at a time while the host's event loop lags, or its requests take too long.
-
-        The limits are seconds. What is returned is told of both: see `holdfast.gates.adaptive.Adaptive`.
-        """
-        return self._limits.adapt(Adaptive(lag, latency, lowest, turn))
-
-    @property
-    def recycle_rules(self) -> RecycleRules:
-        """When worker processes are replaced, and when not, as far as that is declared."""
-        return self._recycle or RecycleRules()
-
-    @options_of("app.recycle")
-    def recycle(self, *, at: AnyRule | None = None, never: Windows = ()) -> None:
-        """Declare that worker processes are replaced at the times of a rule, and for no reason inside a window.
-
-        Each by another that works before it leaves: see also the settings `recycle_age`, `recycle_jobs` and
-        `recycle_memory`.
-        """
-        if self._recycle is not None:
-            raise ConfigurationError("app.recycle is called twice; call it once, with all that it is to say")
-        self._recycle = declare_recycling(at, never)
-
-    @property
     def backend(self) -> Backend:
         """The open store; the first use opens it."""
         backend = self._backend
         if backend is not None:
             return backend
-        with _OPENING.lock:
+        with OPENING.lock:
             if self._backend is None:
-                self._backend = self._stand_in[0] if self._stand_in else open_backend(self.settings, self.clock)
+                opened = self._stand_in[0] if self._stand_in else open_backend(self.settings, self.clock)
+                self._backend = self._inside(opened)
             return self._backend
+
+    def open_inside(self, around: Callable[[Backend], Backend]) -> None:
+        """Have the store, open or not yet, inside another that does something around its calls."""
+        with OPENING.lock:
+            self._inside = around
+            if self._backend is not None:
+                self._backend = around(self._backend)
 
     @property
     def waiter(self) -> Waiter:
@@ -314,7 +214,7 @@ class Holdfast(Reach):
         waiter = self._waiter
         if waiter is not None:
             return waiter
-        with _OPENING.lock:
+        with OPENING.lock:
             if self._waiter is None:
                 self._waiter = self._stand_in[1] if self._stand_in else Waiter(self.backend)
             return self._waiter
@@ -325,7 +225,7 @@ class Holdfast(Reach):
         keepers = self._keepers
         if keepers is not None:
             return keepers
-        with _OPENING.lock:
+        with OPENING.lock:
             if self._keepers is None:
                 self._keepers = Keepers(self.backend, self.clock, lambda: self.deputy)
             return self._keepers
@@ -353,6 +253,19 @@ class Holdfast(Reach):
         check_middleware(around)
         self._middlewares.append(around)
         return around
+
+    @options_of("app.use_tracing")
+    def use_tracing(
+        self, provider: "TracerProvider | None" = None, propagator: "TextMapPropagator | None" = None
+    ) -> None:
+        """Make spans of OpenTelemetry for enqueues, attempts and steps, and let jobs carry the trace.
+
+        By the `provider` that is given, or else by that of the process. A job carries W3C's trace context; with a
+        `propagator`, what that writes.
+        """
+        if self.tracing is not None:
+            raise ConfigurationError("app.use_tracing is called twice; call it once, where the app is made")
+        self.tracing = open_tracing(provider, propagator)
 
     @property
     def lifespans(self) -> Sequence[Lifespan]:
@@ -396,7 +309,7 @@ class Holdfast(Reach):
 
     @property
     def _work(self) -> Works:
-        with _OPENING.lock:
+        with OPENING.lock:
             if self._works is None:
                 self._works = Works(self, to_disk=self._stand_in is None)
             return self._works
@@ -419,7 +332,7 @@ class Holdfast(Reach):
         Whoever waits for a job is told so by a StoreError. In async code `aclose`.
         """
         self._work.close(self.settings.grace)
-        with _OPENING.lock:
+        with OPENING.lock:
             backend, self._backend = self._backend, None
             waiter, self._waiter = self._waiter, None
             keepers, self._keepers = self._keepers, None
@@ -441,7 +354,7 @@ class Holdfast(Reach):
 
         The app's own store, if it is open, stays so, and is not touched.
         """
-        with _OPENING.lock:
+        with OPENING.lock:
             own = (self.clock, self._stand_in, self._backend, self._waiter, self._keepers, self._works)
             self.clock, self._stand_in = clock, (backend, waiter)
             self._backend = self._waiter = self._keepers = self._works = None
@@ -451,7 +364,7 @@ class Holdfast(Reach):
             try:
                 self.close()
             finally:
-                with _OPENING.lock:
+                with OPENING.lock:
                     self.clock, self._stand_in, self._backend, self._waiter, self._keepers, self._works = own
 
     def __enter__(self) -> Self:

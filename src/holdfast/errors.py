@@ -11,7 +11,7 @@ HoldfastError
 │   ├── StoreFullError ↻          no room left to write
 │   ├── ValueNotStoredError       a value that this store cannot keep
 │   └── SchemaError               tables of another release
-│   jobs, keys, schedules, incidents
+│   jobs, keys, schedules, incidents, alerts
 ├── JobNotFoundError              no job has that id
 ├── JobStateError                 the job is in a state that does not allow this
 ├── PayloadError                  a stored payload or result cannot be read
@@ -21,6 +21,8 @@ HoldfastError
 ├── ScheduleUnreadableError       a stored schedule that means nothing here
 ├── IncidentNotFoundError         no incident has that id, or not that part
 ├── TaskNotFoundError             no worker has published a task of that name
+├── AlertNotFoundError            no alert or silence has that id
+├── DeliveryError ↻               people could not be told through a channel
 │   locks
 ├── LockError                     a lock cannot be had, kept or given back
 │   ├── LockTimeoutError ↻        it did not become free in the time given
@@ -98,7 +100,7 @@ class SchemaError(StoreError):
     """The store's tables belong to another release."""
 
 
-# -- jobs, keys, schedules, incidents -------------------------------------------------------------------------
+# -- jobs, keys, schedules, incidents, alerts -----------------------------------------------------------------
 
 
 class JobNotFoundError(HoldfastError):
@@ -135,6 +137,18 @@ class IncidentNotFoundError(HoldfastError):
 
 class TaskNotFoundError(HoldfastError):
     """No worker has published a task of that name."""
+
+
+class AlertNotFoundError(HoldfastError):
+    """No alert or silence has that id, or several have."""
+
+
+class DeliveryError(HoldfastError):
+    """A notice could not be sent through a channel; `retry` tells whether it is of use to try again."""
+
+    def __init__(self, message: str, *, retry: bool = True) -> None:
+        super().__init__(message)
+        self.retry = retry
 
 
 # -- locks ----------------------------------------------------------------------------------------------------

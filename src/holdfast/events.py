@@ -18,7 +18,13 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     """Something that happened in this process."""
 
 
-class JobEvent(Event, frozen=True):
+class Traced(Event, frozen=True, kw_only=True):
+    """Something that belongs to a trace, where the app makes traces."""
+
+    trace_id: str | None = None
+
+
+class JobEvent(Traced, frozen=True):
     """Something that happened to a job in this process. `attempt` counts from 1 for the run meant."""
 
     job_id: str
@@ -350,6 +356,23 @@ class LimitChanged(Event, frozen=True):
     reason: str
 
 
+class AlertEvent(Event, frozen=True):
+    """Something about an alert: the rule that is broken, who breaks it, how bad that is, and what is said of it."""
+
+    rule: str
+    subject: str
+    severity: str
+    says: str
+
+
+class AlertFired(AlertEvent, frozen=True):
+    """A rule is broken. Who is told of it, and when, is another matter."""
+
+
+class AlertResolved(AlertEvent, frozen=True):
+    """It is broken no more."""
+
+
 class StoreAway(Event, frozen=True):
     """The store stopped answering; we go on trying."""
 
@@ -360,6 +383,12 @@ class StoreBack(Event, frozen=True):
     """The store answers again."""
 
     away: float
+
+
+class MetricsServed(Event, frozen=True):
+    """A supervisor serves its metrics there."""
+
+    url: str
 
 
 Subscriber = Callable[[Event], None]

@@ -26,6 +26,7 @@ from holdfast.policy.reading import is_number
 from holdfast.signals import send
 from holdfast.store.protocol import Store
 from holdfast.store.verb import Verb
+from holdfast.tracing.port import Tracing
 from holdfast.waiter import Until, Waiter, Watch, job_not_found
 from holdfast.words import counted
 
@@ -57,6 +58,11 @@ class Caller(Protocol):
     @property
     def retry_for(self) -> float:
         """For how many seconds an enqueue goes on trying while the store is away, unless it says so itself."""
+        ...
+
+    @property
+    def tracing(self) -> Tracing | None:
+        """What makes spans, if the app is traced."""
         ...
 
     def call(self, verb: Verb[T], tx: Any = None) -> T:

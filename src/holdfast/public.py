@@ -1,9 +1,11 @@
 """The names that people import from `holdfast`."""
 
+from holdfast.alerts.channel import AppriseChannel, CommandChannel, DeadMan, WebhookChannel
 from holdfast.app import Holdfast
 from holdfast.background import Background, BackgroundState
 from holdfast.codec import Secret
 from holdfast.context import Context, Interrupted
+from holdfast.core.alert import AlertRule, Check, Severity
 from holdfast.core.backoff import Constant, Custom, Exponential, Linear
 from holdfast.core.job import Cancellation, Job, Progress
 from holdfast.core.outcome import Cancel, Discard, Fail, Retry, Snooze, Success
@@ -51,7 +53,9 @@ from holdfast.schedule.window import Window
 from holdfast.task import Task
 
 __all__ = [
+    "AlertRule",
     "AnyOf",
+    "AppriseChannel",
     "ArgumentsError",
     "At",
     "Background",
@@ -63,12 +67,15 @@ __all__ = [
     "Calendar",
     "Cancel",
     "Cancellation",
+    "Check",
+    "CommandChannel",
     "ConfigurationError",
     "Constant",
     "Context",
     "Cron",
     "CursorError",
     "Custom",
+    "DeadMan",
     "Discard",
     "Every",
     "Exponential",
@@ -102,6 +109,7 @@ __all__ = [
     "ScheduleNotFoundError",
     "ScheduleUnreadableError",
     "Secret",
+    "Severity",
     "Snooze",
     "State",
     "StepChangedError",
@@ -111,6 +119,7 @@ __all__ = [
     "Success",
     "Task",
     "WaitTimeoutError",
+    "WebhookChannel",
     "Window",
     "new_job_id",
 ]

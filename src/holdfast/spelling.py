@@ -13,7 +13,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 
-_ALIKE = 0.5
+_ALIKE = 0.6
 """From which likeness on, of 1, a name may be a slip of another."""
 
 
@@ -28,6 +28,9 @@ _OTHER_WORDS = {
     "expires": "start_within",
     "cron": "schedule",
     "unique": "key",
+    "zone": "tz",
+    "timezone": "tz",
+    "time_zone": "tz",
 }
 """What is called so elsewhere, and how here."""
 

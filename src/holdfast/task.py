@@ -25,6 +25,7 @@ from holdfast.patience import PASSING, Patience
 from holdfast.policy import OnConflictWord, OnLateWord, Options, Policy, Seconds, declare_options
 from holdfast.policy.problems import name_problems, refuse_any
 from holdfast.spelling import options_of
+from holdfast.tracing.port import Tracing
 
 __all__ = ["AsyncTask", "BoundTask", "Policy", "SyncTask", "Task", "declare_task"]
 
@@ -222,10 +223,25 @@ class BoundTask(Generic[P, R]):
                 taken |= await self._store(chunk, patience, at_once=at_once)
         return [self._handle(job, taken) for job in new_jobs]
 
-    async def _store(
+    def _store(
         self, jobs: Sequence[NewJob], patience: Patience | None = None, *, at_once: bool
+    ) -> Coroutine[Any, Any, Mapping[str, str]]:
+        """Enqueue, within a span where the app is traced."""
+        tracing = self.caller.tracing
+        if tracing is None:
+            return self._write(jobs, patience, at_once=at_once)
+        return self._write_traced(tracing, jobs, patience, at_once=at_once)
+
+    async def _write_traced(
+        self, tracing: Tracing, jobs: Sequence[NewJob], patience: Patience | None, *, at_once: bool
     ) -> Mapping[str, str]:
-        """Enqueue; tried again with the same ids, which a try whose answer was lost may have stored already."""
+        with tracing.enqueueing(jobs) as traced:
+            return await self._write(traced, patience, at_once=at_once)
+
+    async def _write(
+        self, jobs: Sequence[NewJob], patience: Patience | None, *, at_once: bool
+    ) -> Mapping[str, str]:
+        """Store jobs; tried again with the same ids, which a try whose answer was lost may have stored already."""
         caller, tx = self.caller, self.given.tx
         while True:
             try:

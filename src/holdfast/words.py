@@ -2,6 +2,7 @@
 
 import re
 from datetime import datetime, timedelta
+from functools import cache
 
 _MINUTE = 60
 _HOUR = 60 * _MINUTE
@@ -140,3 +141,11 @@ def legible(line: str) -> str:
 def short_id(job_id: str) -> str:
     """Return the end of a job id: ids begin with the time, so only their ends tell neighbours apart."""
     return job_id[-8:]
+
+
+@cache
+def holdfast_version() -> str:
+    """Return the version of Holdfast that is installed."""
+    from importlib.metadata import version  # noqa: PLC0415 - slow to import, and seldom asked for
+
+    return version("holdfast")

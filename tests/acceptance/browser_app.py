@@ -8,6 +8,8 @@ from holdfast import Context, Cron, Every, Holdfast, Secret
 
 FOLDER = Path(__file__).resolve().parent
 app = Holdfast(f"sqlite:///{FOLDER}/jobs.db", beat=0.25, safety_poll=0.25)
+app.alerts(enabled=False)
+app.objective("mails", task="send_mail", target=0.99)
 
 
 @app.task(queue="mail", max_attempts=1)

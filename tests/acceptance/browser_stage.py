@@ -1,13 +1,20 @@
 """The dashboard of a small app on SQLite: a server and a worker as processes of their own, and who may look."""
 
 import re
+from contextlib import closing, contextmanager
+from datetime import timedelta
 
 from shopfloor import HOLDFAST, Shop, Worker, environment, eventually
 
+from dashboard_alerts import alert, publish_watching, put, tell
+from dashboard_stage import Stage
+from holdfast.alerts.board import add_silence
+from holdfast.core.alert import AlertState, Severity
 from holdfast.core.states import State
 from holdfast.dashboard.access.user import Role
 from holdfast.dashboard.access.user_file import add_user
 from holdfast.store.protocol import JobFilter
+from holdfast.store.sqlite.backend import SqliteBackend
 
 PASSWORD = "correct horse battery"
 SECRET = "hunter2-hunter2"
@@ -40,6 +47,7 @@ class Premises(Shop):
         self.base = _said(served, PLACE)[1]
         self.become(self.reading, State.RUNNING)
         self.become(self.guard, State.RUNNING)
+        self._watch()
 
     def link(self):
         """Return the link of another dashboard of the same store, for who can read what it prints."""
@@ -60,6 +68,29 @@ class Premises(Shop):
         """Give up all dead jobs: nothing then deserves attention."""
         for job in self.jobs(states=(State.DEAD,)):
             self.app.call(self.app.verbs.discard(job.id))
+
+    def alert(self, *fires):
+        """Let these subjects fire, beside one that is pending and one that is silenced. Nobody else watches."""
+        with self._stage() as stage:
+            waits = alert(stage, "a2", subject="soon", severity=Severity.CRITICAL, state=AlertState.PENDING)
+            others = (alert(stage, each, subject=each) for each in ("silent", *fires))
+            put(stage, waits, *others)
+
+    def _watch(self):
+        with self._stage() as stage:
+            publish_watching(stage, objectives=())
+            tell(stage, 30)
+            stage.do(add_silence(stage.verbs, None, "silent", timedelta(hours=9), why="moving"))
+        self.alert()
+
+    @contextmanager
+    def _stage(self):
+        with closing(SqliteBackend(self.folder / "jobs.db")) as backend:
+            stage = Stage(lambda _clock: backend)
+            try:
+                yield stage
+            finally:
+                stage._runner.close()
 
     def jobs(self, **wanted):
         return self.app.call(self.app.verbs.list_jobs(JobFilter(limit=1000, **wanted)))
@@ -86,6 +117,9 @@ class Premises(Shop):
             "tasks": "/tasks",
             "task": "/tasks/send_mail",
             "locks": "/locks",
+            "alerts": "/alerts",
+            "rules": "/alerts/rules",
+            "objectives": "/objectives",
             "incidents": "/incidents",
             "audit": "/audit",
             "settings": "/settings",

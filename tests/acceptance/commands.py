@@ -11,7 +11,22 @@ from click.testing import CliRunner
 
 from holdfast.cli.main import cli
 
-BRIEF = frozenset({"jobs", "dead", "queues", "schedules", "workers", "locks", "incidents", "stats", "why"})
+BRIEF = frozenset(
+    {
+        "jobs",
+        "dead",
+        "queues",
+        "schedules",
+        "workers",
+        "locks",
+        "incidents",
+        "alerts",
+        "stats",
+        "objectives",
+        "report",
+        "why",
+    }
+)
 """Commands that look at a store or change it, and do nothing to the process in which they run."""
 
 

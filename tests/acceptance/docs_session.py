@@ -24,6 +24,9 @@ FOLDER_SHOWN = "/srv/shop"
 
 _FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 _TITLE = re.compile(r'title="(?P<title>[^"]+)"')
+_ALERTS = re.compile(r"^[\d:.]{8,} \S alert .*\n|^\{.*\"alert_(fired|resolved)\".*\n", re.MULTILINE)
+"""Lines about alerts: on a slow machine an example lasts until somebody looks for trouble."""
+
 _ID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 _VARIABLE = (
     (re.compile(r"\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun) \d{4}-\d\d-\d\d \d\d:\d\d(:\d\d)?\b"), "WHEN"),
@@ -111,6 +114,8 @@ class Session:
             self.ids[shown] = meant
 
     def _matches(self, expected, printed):
+        if "alert" not in expected:
+            printed = _ALERTS.sub("", printed)
         for shown, meant in self.ids.items():
             printed = printed.replace(meant, shown)
         shown, real = _plain(expected), _plain(printed)

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -161,14 +161,18 @@ class Fleet:
         wait_until(lambda: now() >= entitled_at)
 
     def wait_until_acquainted(self) -> None:
-        """Wait until each worker has beaten since the last of them came, and so has heard of all others."""
+        """Wait until each worker has beaten since the last of them first did, and so has heard of all others."""
 
-        def acquainted() -> bool:
-            workers, seen_at = self.workers(), now()
-            newest = max(worker.started_at for worker in workers)
-            return all(seen_at - worker.beat_age > newest for worker in workers if worker.started_at < newest)
+        def last_beats() -> list[tuple[Worker, datetime]]:
+            asked_at = now()  # before: no beat is to seem later than it was
+            return [(worker, asked_at - worker.beat_age) for worker in self.workers()]
 
-        wait_until(acquainted, what="the beat of every worker")
+        wait_until(lambda: all(beat_at > each.started_at for each, beat_at in last_beats()), what="first beats")
+        all_there_at, newest = now(), max(worker.started_at for worker in self.workers())
+        wait_until(
+            lambda: all(at > all_there_at for each, at in last_beats() if each.started_at < newest),
+            what="the beat of every worker",
+        )
 
     # -- jobs ------------------------------------------------------------------------------------------------
 
@@ -229,6 +233,29 @@ class Fleet:
         finally:
             connection.close()
 
+    def stop_at_rest(self, *pids: int) -> float:
+        """Let processes of the fleet stand still, none of them amid a write to a file; return when.
+
+        On SQLite one that is stopped there holds up all others for as long as it stands still.
+        """
+        with self._nobody_writes():
+            for pid in pids:
+                os.kill(pid, signal.SIGSTOP)
+            stopped_at = time.time()
+            wait_until(lambda: all(map(_stands_still, pids)), what="the stop of all threads")
+        return stopped_at
+
+    @contextmanager
+    def _nobody_writes(self) -> Iterator[None]:
+        files = (self.path.with_name(f"{self.path.name}-beats"), self.path)
+        with ExitStack() as held:
+            for file in files if self.url.startswith("sqlite:") else ():
+                connection = held.enter_context(
+                    closing(sqlite3.connect(file, timeout=PATIENCE, isolation_level=None))
+                )
+                connection.execute("BEGIN IMMEDIATE")
+            yield
+
     def close(self) -> None:
         """End every process that was started here, and what it has started."""
         self.app.close()
@@ -248,6 +275,12 @@ class Fleet:
 
 def _option(name: str, value: Any) -> tuple[str, ...]:
     return (f"--{name}",) if value is True else (f"--{name}", str(value))
+
+
+def _stands_still(pid: int) -> bool:
+    """Tell whether each thread of a process has stopped: some run on for a moment after the signal."""
+    states = [file.read_text().rpartition(")")[2].split()[0] for file in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return set(states) == {"T"}
 
 
 def group_of(pid: int) -> int | None:

@@ -37,7 +37,7 @@ def ask(host, port, path="/healthz", method="GET", headers=None):
     try:
         connection.putrequest(method, "/", skip_host=True, skip_accept_encoding=True)
         connection._buffer[0] = f"{method} {path} HTTP/1.1".encode("latin-1")  # http.client would refuse odd ones
-        for name, value in {"Host": "shop.example", **(headers or {})}.items():
+        for name, value in {"Host": "localhost", **(headers or {})}.items():
             connection.putheader(name, value)
         connection.endheaders()
         answer = connection.getresponse()

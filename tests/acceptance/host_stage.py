@@ -41,9 +41,9 @@ class Kind:
         return [PYTHON, *(word.format(port=port, here=HERE, folder=folder) for word in self.words)]
 
 
-def uvicorn(name: str, *words: str, workers: int = 1) -> Kind:
+def uvicorn(name: str, *words: str, workers: int = 1, web: str = "host_asgi:web") -> Kind:
     where = ("--app-dir", "{here}", "--port", "{port}")
-    return Kind(name, ("-m", "uvicorn", "host_asgi:web", *where, *words), workers)
+    return Kind(name, ("-m", "uvicorn", web, *where, *words), workers)
 
 
 def gunicorn(name: str, target: str, *words: str, workers: int = 2) -> Kind:

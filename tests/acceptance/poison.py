@@ -5,11 +5,16 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from dashboard_alerts import alert, put_board
 from dashboard_stage import WORKER, Stage
+from holdfast.alerts.board import add_silence
+from holdfast.alerts.standing import Published
 from holdfast.catalogue.book import publish
 from holdfast.catalogue.entry import Catalogue, Parameter, QueueEntry, TaskEntry
+from holdfast.core.alert import AlertRule, Check, Example, Notice, NoticeKind, Severity
 from holdfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
 from holdfast.core.job import Failure, Progress
+from holdfast.core.objective import Objective
 from holdfast.core.record import Kind
 from holdfast.core.states import Move
 from holdfast.ids import new_job_id
@@ -25,7 +30,7 @@ from holdfast.store.sqlite.backend import SqliteBackend
 SECRET = "hunter2-hunter2-hunter2"
 FIELDS = """
     task queue key tag argument metadata error traceback log note schedule why worker host lock owner incident
-    evidence parameter doc app result
+    evidence parameter doc app result rule subject alert example notice silence channel objective
 """.split()  # noqa: SIM905 - as a list it would be a page long
 POISON = {
     name: f"{name}'\"><x-{name} onerror=alert(1)></x-{name}><script>{name}()</script>{{{{7*7}}}}" for name in FIELDS
@@ -81,5 +86,31 @@ def _filled(stage: Stage) -> dict[str, str]:
     parameter = Parameter(bad["parameter"], bad["parameter"])
     task = TaskEntry(bad["task"], queue=bad["queue"], doc=bad["doc"], parameters=(parameter,))
     queues = (QueueEntry(bad["queue"]),)
-    do(publish(verbs, Catalogue(bad["app"], bad["app"], now, bad["host"], "0", (task,), queues)))
+    promised = (Objective(name=bad["objective"], task=bad["task"], target=0.9),)
+    told = Catalogue(bad["app"], bad["app"], now, bad["host"], "0", (task,), queues, objectives=promised)
+    do(publish(verbs, told))
+    _alerted(stage)
     return {"dead": dead, "done": done, "running": running, "incident": incident.id}
+
+
+def _alerted(stage: Stage) -> None:
+    bad = POISON
+    rule = AlertRule(
+        name=bad["rule"], check=Check.QUEUE_AGE, above=1.0, queue=bad["queue"], channels=(bad["channel"],)
+    )
+    examples = tuple(Example(kind, bad["example"], bad["example"]) for kind in ("job", "worker", "disk"))
+    fires = alert(
+        stage, bad["rule"], rule=bad["rule"], subject=bad["subject"], says=bad["alert"], examples=examples
+    )
+    told = Notice(
+        id=bad["notice"],
+        kind=NoticeKind.FIRING,
+        at=stage.clock.now(),
+        rule=bad["rule"],
+        severity=Severity.WARNING,
+        title=bad["notice"],
+        alerts=(fires,),
+    )
+    published = Published((rule,), (bad["channel"],), stage.clock.now())
+    put_board(stage, alerts=(fires,), outbox=(told,), apps={bad["app"]: published})
+    stage.do(add_silence(stage.verbs, bad["rule"], "x", timedelta(hours=1), why=bad["silence"], by=bad["silence"]))

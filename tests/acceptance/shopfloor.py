@@ -179,8 +179,11 @@ class Shop:
         return self.app.call(self.app.verbs.history(handle.id))
 
     def attempts(self, handle):
-        """Return its history without the claims that were given back: a busy worker lets no job wait for long."""
-        return [attempt for attempt in self.history(handle) if attempt.how != Move.RELEASE]
+        """Return its history without the claims that were given back: a busy worker lets no job wait for long.
+
+        One that was marked as started and then was not is put off, as a handler may ask for as well.
+        """
+        return [attempt for attempt in self.history(handle) if attempt.how not in {Move.RELEASE, Move.SNOOZE}]
 
     def counts(self):
         """Return how many jobs are in each state that occurs."""
@@ -188,9 +191,11 @@ class Shop:
 
     def become(self, handle, state, within=PATIENCE):
         """Wait until the job is in that state and return it."""
-        eventually(
-            lambda: handle.status() == state, f"{handle.task} {handle.id} is {state}, not {handle.job()}", within
-        )
+        try:
+            eventually(lambda: handle.status() == state, f"{handle.task} {handle.id} is {state}", within)
+        except AssertionError as error:
+            error.add_note(f"it is now {handle.job()!r}")
+            raise
         return handle.job()
 
     def settled(self, handles, within=PATIENCE):

@@ -5,7 +5,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from dashboard_alerts import alert, publish_watching, put
 from dashboard_stage import Stage
+from holdfast.alerts.board import add_silence
 from holdfast.core.incident import Incident, Trouble
 from holdfast.core.record import Kind
 from holdfast.dashboard.operations import OPERATIONS, AnyOperation
@@ -47,6 +49,9 @@ def _made(stage: Stage) -> dict[str, dict[str, Any]]:
     do(take(verbs, Kind.LOCK, "plain-lock", Bid("b", timedelta(hours=1), owner="somebody")))
     incident = Incident(id=new_job_id(), trouble=next(iter(Trouble)), summary="plain", at=now, last_at=now)
     do(write_incident(verbs, incident))
+    publish_watching(stage)
+    put(stage, alert(stage))
+    silence = do(add_silence(verbs, "incident", None, timedelta(hours=1)))
     bulk = {"task": "many", "action": "retry", "expected": counted.count, "confirm": counted.confirm}
     assert (counted.count, stage.job(many).state) == (1, "dead")
     return {
@@ -71,6 +76,14 @@ def _made(stage: Stage) -> dict[str, dict[str, Any]]:
         "workers.drain": {"id": "plain-worker"},
         "locks.release": {"name": "plain-lock"},
         "incidents.forget": {"id": incident.id},
+        "alerts.acknowledge": {"id": "a1"},
+        "alerts.silence": {"rule": "queue_age", "until": "2h"},
+        "alerts.unsilence": {"id": silence.id},
+        "channels.test": {"name": "ops"},
+        "rules.change": {"name": "queue_age", "above": 20},
+        "rules.off": {"name": "queue_age"},
+        "rules.on": {"name": "queue_age"},
+        "rules.reset": {"name": "queue_age"},
     }
 
 

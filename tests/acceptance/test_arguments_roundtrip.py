@@ -17,7 +17,7 @@ from shopfloor import Shop
 
 from holdfast.codec import Arguments, decode_result, encode_result
 
-EXAMPLES = sizes(short=200, full=5_000)
+EXAMPLES = sizes(short=100, full=5_000)
 
 pytestmark = pytest.mark.timeout(sizes(short=120, full=1_800))
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from fleet import sizes
 
 BENCH = Path(__file__).resolve().parents[2] / "bench"
 
@@ -14,7 +15,7 @@ BENCH = Path(__file__).resolve().parents[2] / "bench"
 @pytest.mark.parametrize(
     "words",
     [
-        pytest.param(("sqlite",), id="file"),
+        pytest.param(("sqlite", *sizes(short=("--no-peers",), full=())), id="file"),
         pytest.param(("postgres", "redis", "--no-peers"), id="servers", marks=pytest.mark.full_size),
     ],
 )
@@ -50,6 +51,7 @@ def test_the_bench_of_checkpoints_compares_two_loops(quick_path):
     assert list(quick_path.iterdir()) == []
 
 
+@pytest.mark.full_size
 def test_the_bench_of_hosts_compares_requests_beside_jobs(quick_path):
     """Small here too: that requests were answered in each way, and jobs ran beside them, is all that it shows."""
     words = [str(BENCH), "host", "--requests", "10", "--rounds", "1", "--json"]
@@ -74,4 +76,35 @@ def test_the_bench_of_the_dashboard_asks_for_pages_and_watches(quick_path):
     seen = report["viewers"]
     assert seen["worker_calls"] > 0
     assert seen["added_time_percent"] == pytest.approx(100 * seen["viewers_busy"] / seen["worker_busy"])
+    assert list(quick_path.iterdir()) == []
+
+
+@pytest.mark.full_size
+def test_the_bench_of_tracing_compares_three_ways(quick_path):
+    """Small here too: that jobs ran without spans, with unwanted ones and with exported ones is all it shows."""
+    words = [str(BENCH), "tracing", "sqlite", "--jobs", "50", "--rounds", "1", "--json"]
+    ended = subprocess.run([sys.executable, *words], cwd=quick_path, check=True, capture_output=True, text=True)
+    report = json.loads(ended.stdout)
+    for name, rates in report["jobs_per_second"].items():
+        assert all(rate > 0 for rate in rates.values())
+        for mode in ("unsampled", "exported"):
+            assert report["ratios"][name][mode] == pytest.approx(rates[mode] / rates["off"])
+    assert list(quick_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("store", ["sqlite", *sizes(short=[], full=["postgres", "redis"])])
+def test_the_bench_of_watching_compares_drains(quick_path, store):
+    """Small here too, but for what the kernel's clock can see: all was drained, metrics were asked for."""
+    options = ["--jobs", "3000", "--turns", "2", "--rounds", "1", "--scrape", "0.1", "--json"]
+    ended = subprocess.run(
+        [sys.executable, str(BENCH), "watch", store, *options],
+        cwd=quick_path,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    report = json.loads(ended.stdout)[store]
+    assert report["ratio"] == pytest.approx(report["watched_us_per_job"] / report["plain_us_per_job"])
+    assert report["ratio_from"] <= report["ratio"] <= report["ratio_to"]
+    assert report["scraped"] > 0
     assert list(quick_path.iterdir()) == []

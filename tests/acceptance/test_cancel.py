@@ -45,9 +45,9 @@ def test_cancel_waiting(tmp_path):
 def test_cancel_held(tmp_path):
     """A job claimed ahead of its time and cancelled well before it never starts; its neighbours start on time."""
     with Shop(tmp_path) as shop:
-        unwanted = [shop.tasks.pack.options(delay=5).enqueue(order=number) for number in range(4)]
-        wanted = [shop.tasks.pack.options(delay=5).enqueue(order=number) for number in range(4)]
         shop.worker()
+        unwanted = [shop.tasks.pack.options(delay=9).enqueue(order=number) for number in range(4)]
+        wanted = [shop.tasks.pack.options(delay=9).enqueue(order=number) for number in range(4)]
         for handle in unwanted + wanted:
             shop.become(handle, "held")
 

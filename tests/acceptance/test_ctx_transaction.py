@@ -21,7 +21,7 @@ from shopfloor import PATIENCE, PROVE, eventually
 from holdfast.core.states import State
 from holdfast.store.protocol import JobFilter
 
-KILLS = 200 if PROVE else 10
+KILLS = 200 if PROVE else 4
 BACKLOG = 20
 """So many jobs wait at each kill at least, so that it has something to hit."""
 TREES = 2

@@ -66,6 +66,7 @@ def pages(ids):
     paths = [f"/{kind}/{quote(POISON[field], safe='')}" for kind, field in named.items()]
     paths += [f"/jobs/{ids[name]}" for name in ("dead", "done", "running")]
     paths += [f"/{name}" for name in ("", "jobs", "dead", "locks", "incidents", "audit", "settings", *named)]
+    paths += ["/alerts", "/alerts/rules", "/objectives"]
     every = "&".join(f"{name}={quote(POISON[name])}" for name in ("task", "queue", "key", "tag", "error"))
     paths += [f"/incidents/{ids['incident']}", f"/jobs?{every}", f"/jobs/bulk?action=cancel&{every}"]
     paths += [f"/jobs?text={quote(POISON['note'])}&nix={quote(POISON['note'])}", f"/nix/{quote(POISON['task'])}"]

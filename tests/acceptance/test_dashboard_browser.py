@@ -123,6 +123,37 @@ def test_a_schedule_is_triggered_and_its_fire_is_seen(page):
     expect(badge(page)).to_have_text("completed")
 
 
+def test_an_alert_is_acknowledged_and_silenced_until_an_end(visit, premises):
+    """It is on the overview and in the title as long as it is not silenced; a silence without an end is none."""
+    visitor = visit("admin")
+    premises.discard_dead()
+    overview, page = visitor.page, visitor.new_page()
+    overview.goto("/")
+    mark(overview)
+    premises.alert("post-office")
+    expect(overview.get_by_role("heading", name="Firing alerts")).to_be_visible()
+    expect(overview.locator(".verdict")).to_contain_text("1 alert is firing")
+    page.goto("/alerts")
+    mark(page)
+    row = page.locator("tbody tr", has_text="post-office")
+    row.get_by_role("button", name="Acknowledge").click()
+    expect(row).to_contain_text("admin looks after it")
+    row.get_by_role("button", name="Silence", exact=True).click()
+    dialog = page.get_by_role("dialog", name="Silence")
+    dialog.get_by_role("button", name="Silence").click()
+    expect(dialog.get_by_label("Until")).to_be_focused()
+    dialog.get_by_label("Until").fill("2h")
+    dialog.get_by_role("button", name="Silence").click()
+    expect(row).to_contain_text("silenced")
+    expect(overview.get_by_role("heading", name="Firing alerts")).to_have_count(0)
+    page.locator("li", has_text="post-office").get_by_role("button", name="End now").click()
+    expect(row).not_to_contain_text("silenced")
+    premises.alert()
+    expect(row).to_have_count(0)
+    assert was_not_loaded_again(page)
+    assert was_not_loaded_again(overview)
+
+
 def test_five_hundred_dead_jobs_are_retried_at_once(page, premises):
     """By filter, with their number and a question first."""
     premises.put("closed")

@@ -4,6 +4,8 @@ Counts, no times: `python bench eyes` has those. What is bounded is made small h
 more than any page looks at.
 """
 
+import math
+import time
 from collections import Counter
 from contextlib import contextmanager
 
@@ -12,6 +14,7 @@ from holdfast.core.job import Ending, NewJob
 from holdfast.core.states import Move
 from holdfast.dashboard import Dashboard
 from holdfast.dashboard.access.user import Role, User
+from holdfast.dashboard.shared import Shared
 from holdfast.ids import new_job_id
 from holdfast.store.backend import Around
 from holdfast.store.protocol import ClaimRequest
@@ -199,6 +202,7 @@ def test_no_page_costs_more_with_more_finished_jobs(tmp_path, monkeypatch):
     """The same calls, about the same work behind them, and nothing that walks all jobs without an index."""
     for name, value in SPANS.items():
         monkeypatch.setattr(f"holdfast.dashboard.reading.{name}", value)
+    monkeypatch.setattr(Shared.__init__, "__defaults__", (math.inf, time.monotonic))  # however slow a page is
     with scene(tmp_path / "few", FEW, monkeypatch) as few:
         before = {page: few.costs(page) for page in PAGES}
     with scene(tmp_path / "many", MANY, monkeypatch) as many:

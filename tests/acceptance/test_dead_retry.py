@@ -3,7 +3,7 @@
 import pytest
 from shopfloor import PROVE, Shop, assert_one_line
 
-REFUSED = 10_000 if PROVE else 1_000
+REFUSED = 10_000 if PROVE else 300
 BAD = 20
 
 

@@ -11,8 +11,11 @@ from docs_session import ROOT, Session, blocks_of
 
 import holdfast
 from holdfast import Background, Context, Holdfast, JobHandle, Life, Window, errors, events
+from holdfast.alerts.checking import NEEDS
+from holdfast.alerts.defaults import DEFAULT_RULES
 from holdfast.cli.failures import ExitCode
 from holdfast.cli.main import cli
+from holdfast.core.alert import Alert, AlertRule, Example, Notice, NoticeKind, Silence
 from holdfast.core.outcome import Outcome
 from holdfast.core.record import Decision, FireCause
 from holdfast.core.states import CLAIMED, FINAL, MOVES, WAITING, Reason, State
@@ -209,6 +212,64 @@ def test_every_cause_that_why_tells_programs_is_documented():
     assert set(re.findall(r"`(\w+)`", " ".join(row[0] for row in table_of("cli.md", "cause")))) == {*Cause}
 
 
+def test_the_checks_and_rules_of_alerts_are_documented_as_they_are():
+    """The tables are the code: what each check needs, the rules from the start, the options of a rule."""
+    checks = {row[0].strip("`"): row[3:] for row in table_of("alerts.md", "check")}
+    assert checks == {
+        check.value: [needs.unit.value, ", ".join(f"`{name}`" for name in needs.filters)]
+        for check, needs in NEEDS.items()
+    }
+    rules = {row[0].strip("`"): row[1:] for row in table_of("alerts.md", "rule")}
+    assert rules == {
+        rule.name: [
+            "" if rule.above is None else repr(rule.above),
+            repr(rule.over) if NEEDS[rule.check].over else "",
+            rule.severity.value,
+            repr(rule.cool_down),
+        ]
+        for rule in DEFAULT_RULES
+    }
+    documented = {}
+    for row in table_of("alerts.md", "option"):
+        for name in row[0].split(", "):
+            documented[name.strip("`")] = row[1].strip("`")
+    fields = msgspec.structs.fields(AlertRule)
+    assert documented == {field.name: _written(field.default) for field in fields if not field.required}
+
+
+@pytest.mark.parametrize(
+    ("header", "kind"),
+    [
+        ("field of a notice", Notice),
+        ("field of an alert", Alert),
+        ("field of an example", Example),
+        ("field of a silence", Silence),
+    ],
+)
+def test_what_alerts_are_for_programs_is_documented(header, kind):
+    """Every field that JSON may have, and what it is when it is left out."""
+    documented = {}
+    for row in table_of("alerts.md", header):
+        for name in row[0].split(", "):
+            documented[name.strip("`")] = row[1].strip("`")
+    fields = msgspec.structs.fields(kind)
+    assert documented == {field.name: "" if field.required else _default(field) for field in fields}
+
+
+def _default(field):
+    return _written(field.default if field.default is not msgspec.NODEFAULT else field.default_factory())
+
+
+def test_the_kinds_of_notices_are_documented():
+    """On both pages: for programs, and for those who write templates."""
+    kinds = {kind.value for kind in NoticeKind}
+    [told] = [row[2] for row in table_of("alerts.md", "field of a notice") if row[0] == "`kind`"]
+    [named] = re.findall(
+        r"^\| `{kind}` \|(.*)\|$", (ROOT / "docs/howto/alert-channels.md").read_text(), re.MULTILINE
+    )
+    assert set(re.findall(r"`(\w+)`", told)) == set(re.findall(r"`(\w+)`", named)) == kinds
+
+
 def test_the_dashboard_is_documented_as_it_is():
     """What it takes, who may do what, and the headers of its answers: the tables are the code."""
     declared = inspect.signature(Dashboard).parameters
@@ -250,7 +311,15 @@ def family(kind):
         yield from family(child)
 
 
-KINDS_OF_EVENT = (events.Event, events.JobEvent, events.WorkerEvent, events.ScheduleEvent, events.WindowEvent)
+KINDS_OF_EVENT = (
+    events.Event,
+    events.JobEvent,
+    events.AlertEvent,
+    events.ScheduleEvent,
+    events.Traced,
+    events.WindowEvent,
+    events.WorkerEvent,
+)
 
 
 def told_events():

@@ -135,6 +135,7 @@ def _listens(port):
 def token_file(tmp_path_factory):
     file = tmp_path_factory.mktemp("token") / "token"
     file.write_text(f"{TOKEN}\n")
+    file.chmod(0o600)
     return file
 
 

@@ -125,6 +125,16 @@ def test_a_queue_that_no_task_uses_is_worth_a_warning(shop):
     assert shop.drain("--queues", "default", "--log-level", "warning").words == ""
 
 
+def test_an_objective_about_what_is_not_there_is_worth_a_warning(shop, tmp_path, monkeypatch):
+    """It may be about another app's, and is taken."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "holdfast.toml").write_text("[objectives.done]\ntask = 'wrok'\ntarget = 0.9\n")
+    told = shop.drain("--log-level", "warning").words
+    assert told.endswith(
+        " objective 'done' is about task 'wrok', which the app does not have; did you mean work?\n"
+    )
+
+
 def test_what_handlers_log_stands_among_the_events(shop):
     """Records of the app and of the job are one line each, named by their logger or their job."""
     job = shop.tasks.speak.enqueue(words="hello")

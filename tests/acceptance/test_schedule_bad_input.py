@@ -113,7 +113,8 @@ def test_a_bad_interval(interval):
 
 
 def test_an_option_that_is_not_there():
-    assert refusal(Cron, "0 2 * * *", zone="UTC").startswith("Cron has no option 'zone'; there are: expression, ")
+    assert refusal(Cron, "0 2 * * *", zzz="UTC").startswith("Cron has no option 'zzz'; there are: expression, ")
+    assert refusal(Cron, "0 2 * * *", zone="UTC") == "Cron has no option 'zone'; did you mean tz?"
     assert refusal(Cron, "0 2 * * *", missfire="once") == "Cron has no option 'missfire'; did you mean misfire?"
 
 

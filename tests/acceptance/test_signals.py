@@ -34,7 +34,7 @@ def test_sigstop_past_lease(fleet):
     for job in ahead:
         fleet.wait_for(job, State.HELD)
     stopped_at = now()
-    stopped.signal_tree(signal.SIGSTOP)
+    fleet.stop_at_rest(*stopped.members())
     jobs = [running, *ahead]
     assert [fleet.job(job).state for job in jobs] == [State.RUNNING, State.HELD, State.HELD]
     other = fleet.start(lease=LEASE)

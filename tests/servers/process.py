@@ -150,6 +150,12 @@ class Server:
         return self._process is not None and self._process.poll() is None
 
     @property
+    def pid(self) -> int:
+        """The first of its processes."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def log(self) -> str:
         """What it has said so far."""
         return (self.folder / "log").read_text(errors="replace")

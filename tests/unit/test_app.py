@@ -11,10 +11,10 @@ import pytest
 
 import holdfast
 from holdfast import ConfigurationError, Holdfast
-from holdfast import app as app_module
 from holdfast.app import open_backend as real_open_backend
 from holdfast.core.states import State
 from holdfast.errors import StoreFullError
+from holdfast.opening import OPENING
 from holdfast.settings import load_settings
 from holdfast.store.memory.backend import MemoryBackend
 from holdfast.store.open import check_url, open_backend
@@ -114,6 +114,7 @@ def test_the_store_is_opened_once_however_many_threads_ask(app, monkeypatch):
 
 FORK = """
 import os, signal, sys, threading
+import holdfast.opening
 from holdfast import Holdfast, app as module
 
 app, real, begun, rest = Holdfast("memory://"), module.open_backend, threading.Event(), threading.Event()
@@ -132,7 +133,7 @@ def fork():
     return os.waitpid(child, 0)[1]
 
 module.open_backend = slow
-module._FORK_PATIENCE = 0.2
+holdfast.opening.FORK_PATIENCE = 0.2
 opening = threading.Thread(target=lambda: app.backend)
 opening.start()
 begun.wait()
@@ -142,7 +143,7 @@ rest.set()
 opening.join()
 opened = app.backend
 assert fork() == 0
-with module._OPENING.lock:
+with holdfast.opening.OPENING.lock:
     assert app.backend is opened
     assert fork() == 0
 app.close()
@@ -160,7 +161,7 @@ def test_a_fork_while_the_store_is_opened_hangs_nobody(seconds):
 def test_an_open_store_is_had_without_a_lock(app):
     """Who holds the lock of opening is in nobody's way once the store is open."""
     opened, seen = app.backend, []
-    with app_module._OPENING.lock:
+    with OPENING.lock:
         asking = threading.Thread(target=lambda: seen.append(app.backend), daemon=True)
         asking.start()
         asking.join(10)

@@ -165,7 +165,15 @@ def test_each_event_is_one_plain_line(event, words):
 
 def test_every_event_has_words_of_its_own():
     kinds = [each for each in vars(events).values() if isinstance(each, type) and issubclass(each, events.Event)]
-    families = {events.Event, events.JobEvent, events.WorkerEvent, events.ScheduleEvent, events.WindowEvent}
+    families = {
+        events.Event,
+        events.JobEvent,
+        events.AlertEvent,
+        events.ScheduleEvent,
+        events.Traced,
+        events.WindowEvent,
+        events.WorkerEvent,
+    }
     wordless = [each for each in kinds if tell.dispatch(each) is tell.dispatch(object)]
     assert set(wordless) == families
 

@@ -153,6 +153,19 @@ def test_whatever_is_logged_comes_out_as_json(lines, value, shown):
     assert told["message"] == "it"
 
 
+@pytest.mark.parametrize(
+    ("message", "args", "shown"),
+    [
+        ("%d of them", ("x",), "%d of them ('x',)"),
+        ({"event": "packed", "exc_info": ()}, (), "{'event': 'packed', 'exc_info': ()}"),
+    ],
+)
+def test_a_record_that_cannot_say_its_message_is_a_line_all_the_same(lines, message, args, shown):
+    """Else logging tells of it on stderr, in lines that are no JSON."""
+    record = logging.LogRecord("shop", logging.INFO, "f", 1, message, args, None)
+    assert read(lines.of_record(record))["message"] == shown
+
+
 def test_what_a_caller_calls_like_ours_stays_ours(lines):
     told = read(lines.of_record(record("it", event="mine", time="never", level="none")))
     assert (told["event"], told["level"]) == ("log", "info")

@@ -5,7 +5,15 @@ import logging
 from holdfast import events
 from holdfast.watch.levels import _LEVELS, Level, level_of
 
-FAMILIES = {events.Event, events.JobEvent, events.WorkerEvent, events.ScheduleEvent, events.WindowEvent}
+FAMILIES = {
+    events.Event,
+    events.JobEvent,
+    events.AlertEvent,
+    events.ScheduleEvent,
+    events.Traced,
+    events.WindowEvent,
+    events.WorkerEvent,
+}
 
 
 def test_every_event_has_its_level():

@@ -410,3 +410,13 @@ def test_every_state_has_an_explanation_of_whole_sentences(state):
     told = explained(state=state, worker="w1")
     assert re.fullmatch(r"[A-Z].*\.", told.text)
     assert told.remedy is None or not str(told.remedy).endswith(".")
+
+
+def test_a_delivery_that_was_put_off_names_its_channel():
+    """It may be one that nobody has; one that was tried, or another task's job, says nothing of the kind."""
+    put_off = {"state": State.SCHEDULED, "run_at": NOW + 5 * SECOND, "fence": 3, "metadata": {"channel": "opps"}}
+    [note] = explained(task="holdfast.deliver", **put_off).notes
+    assert str(note).startswith("It goes through channel 'opps', and a process that does not have this channel")
+    assert explained(task="holdfast.deliver", **put_off, attempt=1).notes == ()
+    assert explained(**put_off).notes == ()
+    assert explained(task="holdfast.deliver", **{**put_off, "fence": 0}).notes == ()

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from holdfast.catalogue.entry import Catalogue, CatalogueView, GateEntry, KnownEntry, QueueEntry
 from holdfast.core.record import Change, Kind, Record, read_body
+from holdfast.objectives.published import newest_objectives
 from holdfast.store.errand import Verbs, errand
 from holdfast.store.protocol import Store
 
@@ -70,7 +71,7 @@ def put_together(catalogues: Iterable[Catalogue]) -> CatalogueView:
             queues.setdefault(queue.name, queue)
         for gate in each.gates:
             gates.setdefault(gate.name, gate)
-    return CatalogueView(_by_name(tasks), _by_name(queues), _by_name(gates), releases)
+    return CatalogueView(_by_name(tasks), _by_name(queues), _by_name(gates), releases, newest_objectives(releases))
 
 
 def _by_name(found: dict[str, T]) -> tuple[T, ...]:

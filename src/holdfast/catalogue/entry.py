@@ -4,6 +4,9 @@ from datetime import datetime
 
 import msgspec
 
+from holdfast.core.alert import Aware
+from holdfast.core.objective import Objective
+
 
 class Parameter(msgspec.Struct, frozen=True):
     """A parameter of a task, which jobs are given by its name.
@@ -86,13 +89,14 @@ class Catalogue(msgspec.Struct, frozen=True):
 
     app: str
     release: str
-    published_at: datetime
+    published_at: Aware
     host: str
     holdfast: str
     tasks: tuple[TaskEntry, ...] = ()
     queues: tuple[QueueEntry, ...] = ()
     gates: tuple[GateEntry, ...] = ()
     settings: tuple[SettingEntry, ...] = ()
+    objectives: tuple[Objective, ...] = ()
 
     @property
     def key(self) -> str:
@@ -111,12 +115,16 @@ class KnownEntry(msgspec.Struct, frozen=True):
 
 
 class CatalogueView(msgspec.Struct, frozen=True):
-    """All that is published: tasks, queues and gates by name, each as the newest has it; releases, newest first."""
+    """All that is published: tasks, queues and gates by name, each as the newest has it; releases, newest first.
+
+    Objectives are those of the newest release of each app: one that is declared no more is none.
+    """
 
     tasks: tuple[KnownEntry, ...] = ()
     queues: tuple[QueueEntry, ...] = ()
     gates: tuple[GateEntry, ...] = ()
     releases: tuple[Catalogue, ...] = ()
+    objectives: tuple[Objective, ...] = ()
 
     def task(self, name: str) -> KnownEntry | None:
         """Return what is known of a task."""

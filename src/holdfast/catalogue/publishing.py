@@ -23,11 +23,11 @@ from holdfast.catalogue.entry import (
     TaskEntry,
 )
 from holdfast.catalogue.typewords import type_words
+from holdfast.codec.redaction import is_secret_name, looks_random, redact_text
 from holdfast.codec.types import ENCODER, UNENCODABLE
 from holdfast.core.backoff import Backoff, Constant, Exponential, Linear
 from holdfast.errors import ConfigurationError
 from holdfast.gates.limit import Limit
-from holdfast.incidents.redaction import is_secret_name, looks_random, redact_text
 from holdfast.phrases import Phrase
 from holdfast.schedule.closing import About
 from holdfast.schedule.declaring import release_of
@@ -64,6 +64,7 @@ def catalogue_of(app: Holdfast, loaded: Loaded, who: Publisher, now: datetime) -
         queues=tuple(_queues(app)),
         gates=tuple(GateEntry(name, _bound(limit)) for name, limit in sorted(app.limits.gates.items())),
         settings=tuple(_settings(loaded)),
+        objectives=app.watching.objectives,
     )
 
 

@@ -19,6 +19,7 @@ import sys
 import threading
 import traceback
 
+from holdfast.child.lastspans import export_last_spans
 from holdfast.child.leaving import leave, live
 from holdfast.child.lifespan import enter_lifespans, leave_lifespans
 from holdfast.child.loading import load_app
@@ -84,6 +85,7 @@ async def _cell(line: "Line") -> None:
     inside = Inside(
         tasks=app.tasks,
         middleware=app.middlewares,
+        tracing=app.tracing,
         backend=backend,
         worker=furnish.worker,
         settings=furnish.settings,
@@ -99,6 +101,7 @@ async def _cell(line: "Line") -> None:
             case Noted() | Recalled():
                 inside.recall(message)
     await leave_lifespans(lifespans)
+    await export_last_spans(app.tracing)
     logs.close(LAST_LINES)
     leave(0)
 

@@ -7,21 +7,29 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 
 import msgspec
 
+from holdfast.alerts.delivery import refuse_unusable
 from holdfast.app import Holdfast
-from holdfast.child.canary import WithCanary
+from holdfast.child.builtin import WithBuiltIn
 from holdfast.child.catalogued import keep_published
 from holdfast.child.cells import CellKeeper
 from holdfast.child.declared import bring_in_declared
+from holdfast.child.doubtful import warn_of_channels, warn_of_names, warn_of_unused_queues
+from holdfast.child.lastspans import export_last_spans
 from holdfast.child.lifespan import Entered, enter_lifespans, leave_lifespans
-from holdfast.child.unused import warn_of_unused_queues
+from holdfast.child.metering import begin_metering
 from holdfast.clock import SystemClock
+from holdfast.codec.redaction import redact_values
 from holdfast.events import StopStage
-from holdfast.incidents.redaction import redact_values
+from holdfast.figures.counting import Tally
+from holdfast.metrics.backend import MeteredBackend
+from holdfast.metrics.meter import Meter
+from holdfast.metrics.tally import MeteredTally
 from holdfast.settings import Loaded, Settings
 from holdfast.store.backend import Backend
 from holdfast.store.open import absolute_url, open_backend
@@ -66,17 +74,20 @@ class WorkingLife:
         backend: Backend,
         lifespans: list[Entered],
         place: Place,
+        meter: Meter | None = None,
     ) -> None:
         self._app = app
         self._configure = configure
         self._channel = channel
         self._loaded, settings = loaded, loaded.settings
         self.settings = settings
+        self._name = app.known_as = settings.name or configure.target
         self._lifespans = lifespans
         self._stays = place.stays
         self._staged = place.staged
         self._busy = _watch(app, settings)
         self.backend = backend
+        self.meter = meter
         random = Random()  # noqa: S311 - jitter
         notes = FileLog(Path(configure.notes))
         self._cells = CellKeeper(app, configure, settings, channel, random, folder=place.folder)
@@ -93,10 +104,11 @@ class WorkingLife:
             busy,
             self._cells.pool,
             place.staged,
+            Tally if meter is None else partial(MeteredTally, meter),
         )
         self.worker = Worker(
             configure.worker,
-            WithCanary(app.tasks, app),
+            WithBuiltIn(app, lambda: self.worker.now(), self._name),  # noqa: PLW0108 - there is none yet
             settings,
             ports,
             served=configure.queues,
@@ -105,6 +117,7 @@ class WorkingLife:
             hours=app.windows,
             stays=place.stays,
             limits=app.limits,
+            tracing=app.tracing,
         )
         if settings.incident_locals:
             self.worker.strays.show_locals = redact_values
@@ -115,22 +128,43 @@ class WorkingLife:
     ) -> "WorkingLife":
         """Open the store and enter the lifespans. Raises HoldfastError where that cannot be."""
         loaded = _settings(app, configure)
+        channels = app.watching.channels
+        refuse_unusable(channels)
         backend = open_backend(loaded.settings)  # not the app's own, which a handler may close
-        lifespans = await enter_lifespans(app)
+        meter = begin_metering(app, configure, whole_app=not place.stays)
+        if meter is not None:
+            backend = MeteredBackend(backend, meter)
+        lifespans: list[Entered] = []
         try:
+            lifespans = await enter_lifespans(app)
             if not configure.alone:
                 warn_of_unused_queues(app, configure.queues)
-            return cls(app, configure, channel, loaded=loaded, backend=backend, lifespans=lifespans, place=place)
+                warn_of_channels(channels)
+                warn_of_names(app, configure.queues)
+            return cls(
+                app,
+                configure,
+                channel,
+                loaded=loaded,
+                backend=backend,
+                lifespans=lifespans,
+                place=place,
+                meter=meter,
+            )
         except BaseException:
+            if meter is not None:
+                meter.close()
             await leave_lifespans(lifespans)
             raise
 
     def hello(self) -> Hello:
         """Return the first word: a process that is not ours is not replaced when it is old or large."""
+        app = self._app
+        watching = msgspec.structs.replace(app.watching, app=self._name)
         if self._stays:
             kept = msgspec.structs.replace(self.settings, recycle_age=None, recycle_jobs=None, recycle_memory=None)
-            return Hello(kept, len(self._app.tasks), tuple(self._app.windows))
-        return Hello(self.settings, len(self._app.tasks), tuple(self._app.windows), self._app.recycle_rules)
+            return Hello(kept, len(app.tasks), tuple(app.windows), watching=watching)
+        return Hello(self.settings, len(app.tasks), tuple(app.windows), app.recycle_rules, watching)
 
     async def run(self) -> None:
         """Say hello, work until stopped, and tear down."""
@@ -166,6 +200,8 @@ class WorkingLife:
             await self._app.background.aclose(LAST_WORK)
         self._staged(StopStage.CLOSING, 0)
         await asyncio.gather(leave_lifespans(self._lifespans), self._cells.close())
+        if not self._stays:
+            await export_last_spans(self._app.tracing)
 
 
 def folder_here() -> str:

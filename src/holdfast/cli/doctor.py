@@ -17,15 +17,17 @@ from holdfast.cli.failures import ExitCode
 from holdfast.cli.options import examples
 from holdfast.cli.output import Column, cut, say, say_heading, say_json, say_table
 from holdfast.cli.target import Meant, app_dir_option, find_meant, target_argument
+from holdfast.errors import ConfigurationError
 from holdfast.incidents.health import judge_incidents
 from holdfast.settings import BY_DEFAULT, Loaded
-from holdfast.store.examination import Examination, Finding, Severity
+from holdfast.store.examination import Census, Examination, Finding, Severity
 from holdfast.store.open import examine_store, public_name
 from holdfast.task import Task
 from holdfast.watch.health import judge_census
 from holdfast.words import counted
 
 _OLDEST_PYTHON = (3, 11)
+_DECLARE_ONE = "declare one in app.alerts or the settings file, as docs/howto/alert-channels.md says"
 _STYLES: Mapping[Severity, str] = MappingProxyType(
     {Severity.OK: "green", Severity.WARNING: "yellow", Severity.PROBLEM: "bold red"}
 )
@@ -65,6 +67,7 @@ def _findings(meant: Meant, examination: Examination) -> Iterator[Finding]:
     yield _settings(meant.loaded)
     if meant.app is not None:
         yield _tasks(meant.app)
+        yield from _alerts(meant.app, examination.census)
 
 
 def _versions() -> Finding:
@@ -104,6 +107,51 @@ def _tasks(app: Holdfast) -> Finding:
         return Finding.warning("tasks", "the app declares none", "import the modules that declare them")
     queues = ", ".join(sorted({task.policy.queue for task in app.tasks.values()}))
     return Finding.ok("tasks", f"{counted(len(app.tasks), 'task')} in these queues: {queues}")
+
+
+def _alerts(app: Holdfast, census: Census | None) -> Iterator[Finding]:
+    from holdfast.alerts.delivery import doubts, refuse_unusable, slow_doubts  # noqa: PLC0415 - only of an app
+    from holdfast.child.doubtful import name_doubts  # noqa: PLC0415 - likewise
+
+    try:
+        watching = app.watching
+        refuse_unusable(watching.channels)
+    except ConfigurationError as error:
+        yield Finding.problem("alerts", str(error), "no worker of the app starts here until that is mended")
+        return
+    doubtful = [*doubts(watching.channels), *slow_doubts(watching.channels)]
+    for doubt in doubtful:
+        yield Finding.problem("alerts", doubt, "mend it, and try it with `holdfast alerts test MODULE:APP`")
+    strange = list(name_doubts(app, _queues_in(census)))
+    for doubt in strange:
+        yield Finding.warning(
+            "alerts", doubt, "correct the name, unless another app has it or it comes at run time"
+        )
+    if not watching.enabled:
+        off_in = " and ".join(watching.off_in)
+        yield Finding.warning(
+            "alerts", f"switched off, by {off_in}: nobody looks for trouble", "switch them on there"
+        )
+    elif not watching.channels:
+        yield Finding.warning("alerts", "no channel is declared: nobody is told of trouble", _DECLARE_ONE)
+    elif not (doubtful or strange):
+        names = ", ".join(channel.name for channel in watching.channels)
+        yield Finding.ok("alerts", f"people are told through: {names}{_firing(census)}")
+
+
+def _firing(census: Census | None) -> str:
+    """Return how many alerts fire, if any does: to be told of trouble is in order, and trouble is not."""
+    from holdfast.alerts.seeing import seen_in  # noqa: PLC0415 - only of an app
+
+    fire = 0 if census is None else len(seen_in(census.board).board.firing)
+    return f"; {counted(fire, 'alert fires', 'alerts fire')}: see `holdfast alerts list`" if fire else ""
+
+
+def _queues_in(census: Census | None) -> Iterator[str]:
+    """Yield the queues that somebody serves, or that have due jobs, whichever app they are of."""
+    if census is not None:
+        yield from (name for worker in census.workers for name in worker.info.queues or ())
+        yield from (queue.name for queue in census.due)
 
 
 def _exit_code(examination: Examination, findings: list[Finding]) -> ExitCode:

@@ -67,7 +67,7 @@ def health(
     Only this machine may ask, unless there is a token or an --allow: then who is in a network that is allowed, and
     anybody else with the token. A list that is given replaces this machine, too.
     """
-    store = _Existing(find_meant(wanted, target, app_dir).loaded.settings)
+    store = ExistingStore(find_meant(wanted, target, app_dir).loaded.settings)
     try:
         asked = Health(store, token=token, networks=allow or (() if token else LOOPBACK))
         if once:
@@ -81,12 +81,12 @@ def health(
         store.close()
 
 
-class _Existing:
+class ExistingStore:
     """A store that is opened when it is there: a probe must not make one, and may come before it."""
 
     def __init__(self, settings: Settings) -> None:
         absolute_url(settings.url)  # raises for one that lives in another process
-        self._settings = settings
+        self.settings = settings
         self._backend: Backend | None = None
 
     @property
@@ -100,8 +100,8 @@ class _Existing:
 
     def _opened(self) -> Backend:
         if self._backend is None:
-            refuse_missing_store(self._settings)
-            self._backend = open_backend(self._settings)
+            refuse_missing_store(self.settings)
+            self._backend = open_backend(self.settings)
         return self._backend
 
     def close(self) -> None:

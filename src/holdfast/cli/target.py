@@ -2,12 +2,15 @@
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.app import Holdfast
 from holdfast.cli.connection import Wanted
 from holdfast.settings import Loaded
+
+if TYPE_CHECKING:  # most commands, and supervisors, start sooner without it
+    from holdfast.app import Holdfast
 
 _TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
@@ -31,18 +34,19 @@ target_argument = click.argument("target", metavar="[MODULE:APP]", required=Fals
 
 @dataclass(frozen=True, slots=True)
 class Meant:
-    """What a command is about: settings with their origins, and the app that they are of, if one was named."""
+    """What a command is about: settings with their origins; the app that they are of, if one is named; its name."""
 
     loaded: Loaded
-    app: Holdfast | None
+    app: "Holdfast | None"
+    name: str
 
 
 def find_meant(wanted: Wanted, target: str | None, app_dir: str) -> Meant:
     """Import the app, if one is named; the options of the command line go before its settings."""
     if target is None:
-        return Meant(wanted.loaded, None)
+        return Meant(wanted.loaded, None, wanted.loaded.settings.name or "")
     from holdfast.child.loading import load_app  # noqa: PLC0415 - only who names an app needs it
 
     app = load_app(target, app_dir)
     loaded = Loaded(app.settings, app.settings_from)
-    return Meant(loaded.overridden(url=wanted.url, namespace=wanted.namespace), app)
+    return Meant(loaded.overridden(url=wanted.url, namespace=wanted.namespace), app, app.settings.name or target)

@@ -9,11 +9,16 @@ from holdfast.cli.connection import check_given_url, debug_option
 from holdfast.cli.failures import wrong_usage
 from holdfast.cli.options import given
 from holdfast.cli.target import app_dir_option, check_target
+from holdfast.cli.tokenfile import read_token
 from holdfast.errors import ConfigurationError
+from holdfast.health.guard import check_token, read_networks
+from holdfast.health.server import is_of_this_machine
 from holdfast.settings.rules import RULES, UnfitError
-from holdfast.supervisor.options import WorkerOptions
+from holdfast.supervisor.options import MetricsOptions, WorkerOptions
 from holdfast.watch.options import LogFormat, LogLevel, LogOptions
 from holdfast.worker.served import Named, ServedQueues, read_queues
+
+_LAST_PORT = 65_535
 
 
 def _read_queues(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> Named | None:
@@ -35,6 +40,15 @@ def _served(named: Named | None, *, strict: bool) -> ServedQueues | None:
             "--strict serves queues in the order given, and weights mean something else; leave out one of the two"
         )
     return ServedQueues(tuple(name for name, _ in named))
+
+
+def _read_address(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[str, int] | None:
+    if value is None:
+        return None
+    host, _, port = value.rpartition(":")
+    if not (port.isascii() and port.isdigit() and int(port) <= _LAST_PORT):
+        raise click.BadParameter(f"{value!r} is no port, nor HOST:PORT; write e.g. 9090 or 0.0.0.0:9090")
+    return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
 
 
 def _check_setting(_ctx: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
@@ -97,6 +111,25 @@ worker_options = given(
         metavar="FILE",
         help="Touch it every few seconds while a worker is ready: for probes.",
     ),
+    click.option(
+        "--metrics",
+        callback=_read_address,
+        metavar="[HOST:]PORT",
+        help="Serve metrics for Prometheus there; on this machine alone where no HOST is given.",
+    ),
+    click.option(
+        "--metrics-token-file",
+        "metrics_token",
+        callback=read_token,
+        metavar="FILE",
+        help="A file with the token that who asks for metrics has to send.",
+    ),
+    click.option(
+        "--metrics-allow",
+        multiple=True,
+        metavar="CIDR",
+        help="Who may ask for metrics without a token; may be given several times.",
+    ),
     click.option("--quiet", "-q", is_flag=True, help="Tell nothing of jobs and workers on stderr."),
     debug_option,
 )
@@ -111,6 +144,9 @@ def read_options(
     verbose: bool,
     log_format: LogFormat,
     quiet: bool,
+    metrics: tuple[str, int] | None,
+    metrics_token: str | None,
+    metrics_allow: tuple[str, ...],
     **given: Any,
 ) -> WorkerOptions:
     """Return what was asked for. Raises click.UsageError where it contradicts itself."""
@@ -119,4 +155,25 @@ def read_options(
         raise wrong_usage(
             "--drain ends with the last job, and --reload waits for changes: leave out one of the two"
         )
-    return WorkerOptions(queues=_served(queues, strict=strict), logs=logs, **given)
+    served = _metrics(metrics, metrics_token, metrics_allow)
+    return WorkerOptions(queues=_served(queues, strict=strict), logs=logs, metrics=served, **given)
+
+
+def _metrics(address: tuple[str, int] | None, token: str | None, allow: tuple[str, ...]) -> MetricsOptions | None:
+    """Return where metrics are served, and to whom: guarded as `holdfast health` is."""
+    if address is None:
+        if token is not None or allow:
+            raise wrong_usage(
+                "--metrics-token-file and --metrics-allow are about --metrics: add e.g. `--metrics 9090`"
+            )
+        return None
+    host, port = address
+    if token is not None:
+        check_token(token)
+    read_networks(allow)
+    if not (token or allow) and not is_of_this_machine(host, port):
+        raise wrong_usage(
+            f"--metrics on {host} is reached from other machines: add --metrics-token-file, or --metrics-allow for"
+            " those who may ask"
+        )
+    return MetricsOptions(host, port, token, allow)

@@ -1,6 +1,7 @@
 """How arguments and results become bytes and come back: JSON through msgspec, never pickle."""
 
 from holdfast.codec.arguments import Arguments
+from holdfast.codec.carried import carried_in, carrying, trace_id_in
 from holdfast.codec.results import decode_result, encode_result
 from holdfast.codec.secrets import MASK, NO_SECRETS, Scrub, Secret, trace_of
 from holdfast.codec.types import MAX_BYTES
@@ -14,7 +15,10 @@ __all__ = [
     "Scrub",
     "Secret",
     "Upgrade",
+    "carried_in",
+    "carrying",
     "decode_result",
     "encode_result",
+    "trace_id_in",
     "trace_of",
 ]

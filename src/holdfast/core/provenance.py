@@ -1,4 +1,4 @@
-"""Where the metadata of a job tells which schedule it comes from, and for which time it was planned. Pure."""
+"""Where the metadata of a job tells which schedule it comes from, or through which channel it delivers. Pure."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -8,6 +8,17 @@ SCHEDULE_KEY = "holdfast.schedule"
 
 PLANNED_KEY = "holdfast.planned"
 """Where the metadata of a job tells the time for which it was planned."""
+
+CHANNEL_KEY = "channel"
+"""Where the metadata of a delivery names its channel."""
+
+DELIVERY = "holdfast.deliver"
+"""The task of deliveries."""
+
+
+def channel_of(task: str, metadata: Mapping[str, str]) -> str | None:
+    """Return the channel through which a job delivers a notice, if it does."""
+    return metadata.get(CHANNEL_KEY) if task == DELIVERY else None
 
 
 def schedule_of(metadata: Mapping[str, str]) -> str | None:

@@ -41,6 +41,11 @@ class Kind(StrEnum):
     FIGURES = "figures"
     """What all have counted in a minute, ten of them or an hour; due when it is to be folded, or forgotten."""
 
+    BOARD = "board"
+    """How the alerts stand and when to look next; what was decided about rules and silences."""
+    NOTICE = "notice"
+    """What people were told, or are to be told; forgotten when it is old."""
+
 
 class Record(msgspec.Struct, frozen=True):
     """A document of this kind and name. `version` is 1 at first and + 1 at each change.

@@ -44,6 +44,8 @@ def takes_of(kind: inspect.Type | None) -> Phrase | None:
     match within(kind):
         case inspect.IntType(ge=int(least), le=int(most)):
             takes = Phrase("takes.whole", least=f"{least:,}", most=f"{most:,}")
+        case inspect.FloatType(ge=least, le=most) if least is not None and most is not None:
+            takes = Phrase("takes.within", least=f"{least:,g}", most=f"{most:,.0f}")
         case inspect.FloatType(gt=above) if above is not None:
             takes = Phrase("takes.number", above=f"{above:g}")
         case inspect.BoolType():

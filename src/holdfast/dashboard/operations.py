@@ -2,12 +2,14 @@
 
 from typing import Any
 
+from holdfast.dashboard.acting.alerts import acknowledge_alert, silence_alerts, test_channel, unsilence_alerts
 from holdfast.dashboard.acting.bulk import act_on_many
 from holdfast.dashboard.acting.copies import clone_job, edit_and_retry
 from holdfast.dashboard.acting.incidents import forget_incident
 from holdfast.dashboard.acting.jobs import cancel_job, discard_job, reschedule_job, retry_job, signal_job
 from holdfast.dashboard.acting.locks import release_lock
 from holdfast.dashboard.acting.queues import pause_queue, resume_queue
+from holdfast.dashboard.acting.rules import change_rule, reset_rule, switch_off_rule, switch_on_rule
 from holdfast.dashboard.acting.schedules import (
     backfill_schedule,
     delete_schedule,
@@ -19,6 +21,7 @@ from holdfast.dashboard.acting.schedules import (
 from holdfast.dashboard.acting.workers import drain_worker, dump_worker, recycle_worker
 from holdfast.dashboard.operation import Operation
 from holdfast.dashboard.reading import incidents
+from holdfast.dashboard.reading.alerts import list_alerts, show_history
 from holdfast.dashboard.reading.audit import list_audit
 from holdfast.dashboard.reading.dead import group_dead
 from holdfast.dashboard.reading.export import export_jobs
@@ -26,8 +29,10 @@ from holdfast.dashboard.reading.figures import show_figures
 from holdfast.dashboard.reading.job import show_job
 from holdfast.dashboard.reading.jobs import count_jobs, list_jobs
 from holdfast.dashboard.reading.locks import list_locks
+from holdfast.dashboard.reading.objectives import list_objectives
 from holdfast.dashboard.reading.overview import show_overview
 from holdfast.dashboard.reading.queues import list_queues, show_queue
+from holdfast.dashboard.reading.rules import list_rules
 from holdfast.dashboard.reading.schedules import list_schedules, show_schedule
 from holdfast.dashboard.reading.settings import show_settings
 from holdfast.dashboard.reading.tasks import list_tasks
@@ -50,6 +55,10 @@ OPERATIONS: tuple[AnyOperation, ...] = (
     list_workers,
     show_worker,
     list_locks,
+    list_alerts,
+    show_history,
+    list_rules,
+    list_objectives,
     incidents.list_all,
     incidents.show_one,
     list_audit,
@@ -76,6 +85,14 @@ OPERATIONS: tuple[AnyOperation, ...] = (
     dump_worker,
     release_lock,
     forget_incident,
+    acknowledge_alert,
+    silence_alerts,
+    unsilence_alerts,
+    test_channel,
+    change_rule,
+    switch_off_rule,
+    switch_on_rule,
+    reset_rule,
 )
 """Paths that are whole come before those with a part left open: the first that fits is meant."""
 

@@ -5,6 +5,7 @@ from http import HTTPStatus
 from types import MappingProxyType
 
 from holdfast.errors import (
+    AlertNotFoundError,
     ArgumentsError,
     ConfigurationError,
     HoldfastError,
@@ -45,6 +46,7 @@ STATUS: Mapping[type, HTTPStatus] = MappingProxyType(
         JobNotFoundError: HTTPStatus.NOT_FOUND,
         ScheduleNotFoundError: HTTPStatus.NOT_FOUND,
         IncidentNotFoundError: HTTPStatus.NOT_FOUND,
+        AlertNotFoundError: HTTPStatus.NOT_FOUND,
         JobStateError: HTTPStatus.CONFLICT,
         KeyTakenError: HTTPStatus.CONFLICT,
         LockStateError: HTTPStatus.CONFLICT,

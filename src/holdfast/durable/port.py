@@ -4,10 +4,12 @@ from datetime import datetime
 from random import Random
 from typing import Any, Protocol
 
+from holdfast.codec import Scrub
 from holdfast.core.job import Claim
 from holdfast.core.memo import Memo
 from holdfast.durable.notebook import Notebook
 from holdfast.durable.ways import Either
+from holdfast.tracing.port import AttemptTrace
 
 
 class Saving(Either, Protocol):
@@ -43,6 +45,16 @@ class Port(Protocol):
     @property
     def random(self) -> Random:
         """The source of jitter."""
+        ...
+
+    @property
+    def trace(self) -> AttemptTrace | None:
+        """The span of the attempt, if it is traced."""
+        ...
+
+    @property
+    def scrub(self) -> Scrub:
+        """What keeps the secrets of the job out of texts."""
         ...
 
     def now(self) -> datetime:

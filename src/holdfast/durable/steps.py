@@ -10,6 +10,7 @@ the memo leaves a step that runs again; with `tx` there is no such moment.
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from holdfast.core.memo import Memo, step_memo, step_name
@@ -105,7 +106,9 @@ class Steps:
             )
 
     async def _run(self, way: Way, plan: Plan) -> Any:
-        body = await tried(way, plan, self._port, self._attempt_of(plan), self._recorded(plan))
+        trace = self._port.trace
+        with nullcontext() if trace is None else trace.step(plan.name, self._port.scrub):
+            body = await tried(way, plan, self._port, self._attempt_of(plan), self._recorded(plan))
         self._pages.note(Memo(step_memo(plan.name), body))
         way.settle()
         return plan.read(bytes(read_step(plan.name, body).result))

@@ -32,7 +32,7 @@ MINUTE = 60
 MINUTES_KEPT = 60
 """So many minutes wait here to be published, at most: of a store that takes no more the oldest are forgotten."""
 
-_PLACES: Mapping[Move, int] = {
+PLACES: Mapping[Move, int] = {
     Move.COMPLETE: COMPLETED,
     Move.RETRY: FAILED,
     Move.DIE: DEAD,
@@ -41,6 +41,7 @@ _PLACES: Mapping[Move, int] = {
     Move.SNOOZE: GIVEN_BACK,
     Move.BLOCK: GIVEN_BACK,
 }
+"""Where an end is counted."""
 _STALE = Verdict.STALE
 
 
@@ -80,13 +81,13 @@ class Tally:
     def count(self, batch: Iterable[Ended], verdicts: Iterable[Verdict]) -> None:
         """Count what the store has answered; what was refused is counted by nobody."""
         counts = self._current if self._clock.boot() < self._until else self._next_minute()
-        places, last = _PLACES, LAST
+        places, last = PLACES, LAST
         for ended, verdict in zip(batch, verdicts, strict=True):
             if verdict is _STALE:
                 continue
             claim, ending, seconds = ended.claim, ended.ending, ended.seconds
             pair = (claim.queue, claim.task)
-            count = counts.get(pair) or _begin(counts, pair)
+            count = counts.get(pair) or begin_count(counts, pair)
             count[places[ending.move]] += 1
             if seconds > 0:  # it has run
                 micros = seconds * 1e6
@@ -104,7 +105,7 @@ class Tally:
 
     def count_dead(self, queue: str, task: str) -> None:
         """Count a job that died with its worker."""
-        _begin(self._next_minute(), (queue, task))[DEAD] += 1
+        begin_count(self._next_minute(), (queue, task))[DEAD] += 1
 
     def take(self) -> dict[int, Counts]:
         """Return what was counted by minute, as seconds since 1970, and begin anew."""
@@ -121,6 +122,6 @@ class Tally:
         return self._current
 
 
-def _begin(counts: Counts, pair: Pair) -> Count:
+def begin_count(counts: Counts, pair: Pair) -> Count:
     """Return the count of a pair, one of its own while there is room."""
     return counts.setdefault(pair if pair in counts or len(counts) < PAIRS else OTHER, new_count())

@@ -1,6 +1,7 @@
 """What is counted of a queue and a task, in memory and as it is written: whole numbers, so that sums are exact."""
 
 from collections.abc import Iterable, Mapping
+from typing import Annotated
 
 import msgspec
 
@@ -32,6 +33,13 @@ Count = list[int]
 Counts = dict[Pair, Count]
 
 
+Number = Annotated[int, msgspec.Meta(ge=0, le=2**56)]
+"""A number that makes sense: microseconds since the year 1 do; a thousand of the largest are no span too large.
+
+A row with another one was written by something damaged or hostile, and is not read.
+"""
+
+
 class Row(msgspec.Struct, frozen=True, array_like=True):
     """A count as it is written; `micros` is for how many microseconds handlers ran in all.
 
@@ -40,16 +48,16 @@ class Row(msgspec.Struct, frozen=True, array_like=True):
 
     queue: str
     task: str
-    completed: int
-    failed: int
-    dead: int
-    cancelled: int
-    given_back: int
-    micros: int
-    run: tuple[int, ...]
-    lag: tuple[int, ...]
-    longest_run: int = 0
-    longest_lag: int = 0
+    completed: Number
+    failed: Number
+    dead: Number
+    cancelled: Number
+    given_back: Number
+    micros: Number
+    run: tuple[Number, ...]
+    lag: tuple[Number, ...]
+    longest_run: Number = 0
+    longest_lag: Number = 0
 
 
 def new_count() -> Count:

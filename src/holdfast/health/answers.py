@@ -9,12 +9,13 @@ import msgspec
 
 from holdfast.health.guard import Guard, Refusal
 from holdfast.health.report import Seen, judge
+from holdfast.metrics.exposition import CONTENT_TYPE
 
-LIVE, READY, HEALTH = "/livez", "/readyz", "/healthz"
+LIVE, READY, HEALTH, METRICS = "/livez", "/readyz", "/healthz", "/metrics"
 _METHODS = ("GET", "HEAD")
 _WORKING = "working"
+_JSON = "application/json"
 _ALWAYS = (
-    ("Content-Type", "application/json"),
     ("Cache-Control", "no-store"),
     ("X-Content-Type-Options", "nosniff"),
 )
@@ -24,12 +25,16 @@ _NOT_ALLOWED = Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "only to be read", (("Allo
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked, by whom. `credentials` are the Authorization headers; no other header is looked at."""
+    """What is asked, by whom. `credentials` are the Authorization headers, `hosts` the Host headers.
+
+    No other header is looked at. An app that this is mounted in goes by names of its own: then there are no hosts.
+    """
 
     method: str
     path: str
     peer: str | None
     credentials: Sequence[bytes] = ()
+    hosts: Sequence[bytes] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +50,23 @@ class Answer:
         cls, request: Request, status: HTTPStatus, value: Any, more: tuple[tuple[str, str], ...] = ()
     ) -> "Answer":
         """Return a value as JSON."""
-        body = msgspec.json.encode(value)
-        headers = (*_ALWAYS, ("Content-Length", str(len(body))), *more)
+        return cls._with(request, status, _JSON, msgspec.json.encode(value), more)
+
+    @classmethod
+    def metrics(cls, request: Request, page: str) -> "Answer":
+        """Return a page for Prometheus."""
+        return cls._with(request, HTTPStatus.OK, CONTENT_TYPE, page.encode())
+
+    @classmethod
+    def _with(
+        cls,
+        request: Request,
+        status: HTTPStatus,
+        content: str,
+        body: bytes,
+        more: tuple[tuple[str, str], ...] = (),
+    ) -> "Answer":
+        headers = (("Content-Type", content), *_ALWAYS, ("Content-Length", str(len(body))), *more)
         return cls(status, headers, b"" if request.method == "HEAD" else body)
 
 
@@ -62,8 +82,11 @@ class Hosting(Protocol):
 class Answers:
     """Answers of one process, in which a host may have its worker."""
 
-    def __init__(self, guard: Guard, host: Hosting | None = None) -> None:
+    def __init__(
+        self, guard: Guard, host: Hosting | None = None, paths: Sequence[str] = (LIVE, READY, HEALTH, METRICS)
+    ) -> None:
         self._guard = guard
+        self._paths = paths
         self._host = host
 
     def at_once(self, request: Request, malformed: HTTPStatus | None = None) -> Answer | None:
@@ -71,10 +94,10 @@ class Answers:
 
         Who may not ask learns from it neither which paths there are nor whether the request was well formed.
         """
-        refusal = self._guard.refuse(request.peer, request.credentials)
+        refusal = self._guard.refuse(request.peer, request.credentials, request.hosts)
         if refusal is None and malformed is not None:
             refusal = Refusal(malformed, malformed.phrase.lower())
-        elif refusal is None and request.path not in {LIVE, READY, HEALTH}:
+        elif refusal is None and request.path not in self._paths:
             refusal = _NOT_FOUND
         elif refusal is None and request.method not in _METHODS:
             refusal = _NOT_ALLOWED

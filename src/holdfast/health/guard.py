@@ -1,7 +1,9 @@
 """Who may ask about health, and how often.
 
 A peer is known by the address of its connection: what it, or a proxy, says in a header about where it comes from is
-not even read. Who is in one of the networks may ask; anybody else needs the token, where there is one.
+not even read. Who is in one of the networks may ask; anybody else needs the token, where there is one. So does who
+comes from this machine by a name that is none of its own: it may be a page in a browser, whose name server says
+that it lives here.
 
 Those who may ask and those who may not have their buckets apart: behind a proxy both come from one address, and a
 stranger who floods it must not keep out the one who has the token.
@@ -10,6 +12,7 @@ stranger who floods it must not keep out the one who has the token.
 import hmac
 import math
 import re
+import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -49,6 +52,7 @@ class Refusal:
 
 
 _FOREIGN = Refusal(HTTPStatus.FORBIDDEN, "not for this address")
+_MISLED = Refusal(HTTPStatus.MISDIRECTED_REQUEST, "this is not reached by that name")
 _NO_TOKEN = Refusal(
     HTTPStatus.UNAUTHORIZED, "a token is needed", (("WWW-Authenticate", 'Bearer realm="holdfast"'),)
 )
@@ -110,10 +114,17 @@ class Guard:
         self._admitted = Buckets(rate, burst, clock)
         self._strangers = Buckets(rate, burst, clock)
 
-    def refuse(self, peer: str | None, credentials: Sequence[bytes]) -> Refusal | None:
-        """Return why a peer is not answered, None where it is. `credentials` are its Authorization headers."""
+    def refuse(self, peer: str | None, credentials: Sequence[bytes], hosts: Sequence[bytes] = ()) -> Refusal | None:
+        """Return why a peer is not answered, None where it is.
+
+        `credentials` are its Authorization headers, `hosts` its Host headers, as far as names are our affair.
+        """
         address = read_peer(peer)
-        refusal = None if self._is_near(address) else self._without(credentials)
+        is_near = self._is_near(address)
+        is_misled = is_near and address is not None and address.is_loopback and not all(map(is_own_name, hosts))
+        refusal = None if is_near and not is_misled else self._without(credentials)
+        if is_misled and refusal is _FOREIGN:
+            refusal = _MISLED
         buckets = self._admitted if refusal is None else self._strangers
         is_guess = refusal is _BAD_TOKEN
         wait = buckets.take(key_of(address), _WRONG_TOKEN if is_guess else 1, in_any_case=is_guess)
@@ -134,6 +145,20 @@ class Guard:
         scheme, _, given = credentials[0].strip().partition(b" ")
         is_bearer = len(credentials) == 1 and scheme.lower() == b"bearer"
         return None if hmac.compare_digest(given.strip(), self._token) and is_bearer else _BAD_TOKEN
+
+
+def is_own_name(host: bytes) -> bool:
+    """Tell whether a Host header names this machine as no stranger's name server can.
+
+    That is an address, localhost, what this machine calls itself, or a name without a dot: the world has none.
+    """
+    text = host.decode("latin-1").strip().lower()
+    name = text[1:].partition("]")[0] if text.startswith("[") else text.partition(":")[0].removesuffix(".")
+    return "." not in name or name.endswith(".localhost") or read_peer(name) is not None or name == _called()
+
+
+def _called() -> str:
+    return socket.gethostname().lower()
 
 
 def key_of(address: Address | None) -> int | str:

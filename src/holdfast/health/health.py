@@ -1,5 +1,6 @@
 """The face of it: an ASGI app and a WSGI app about the health of an app, to be mounted in your own."""
 
+import asyncio
 import math
 import os
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
@@ -9,11 +10,14 @@ from http import HTTPStatus
 from typing import Any
 
 from holdfast.errors import ConfigurationError
-from holdfast.health.answers import Answer, Answers, Hosting, Request
+from holdfast.health.answers import METRICS, Answer, Answers, Hosting, Request
+from holdfast.health.counted import CountedHere
 from holdfast.health.guard import RATE, Guard, check_token, read_networks
-from holdfast.health.looks import Asked, Looks, look_at
+from holdfast.health.looks import Looks, look_at
 from holdfast.health.report import Seen
+from holdfast.metrics.scrape import StoreLook, StoreSamples, page
 from holdfast.spelling import options_of
+from holdfast.store.asked import Asked
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -27,11 +31,13 @@ class _Own:
     """What each process has of its own: locks and threads do not come along through a fork."""
 
     answers: Answers
-    looks: Looks
+    looks: Looks[Seen]
+    samples: Looks[StoreSamples]
+    counted: CountedHere
 
 
 class Health:
-    """Answers `/livez`, `/readyz` and `/healthz` about an app: mount `health.asgi` or `health.wsgi` in your own.
+    """Answers `/livez`, `/readyz`, `/healthz` and `/metrics` about an app: mount `health.asgi` or `health.wsgi`.
 
     Who asks needs the `token` (`Authorization: Bearer …`), unless its address is in one of the `networks`
     (`10.0.0.0/8`). One of the two must be given: behind a proxy on this machine, every peer is this machine.
@@ -60,14 +66,24 @@ class Health:
         if not (math.isfinite(rate) and rate > 0):
             raise ConfigurationError(f"rate is requests a second, more than 0, not {rate!r}")
         make_guard = partial(Guard, None if token is None else check_token(token), read_networks(networks), rate)
-        self._make: Callable[[], _Own] = lambda: _Own(Answers(make_guard(), host), Looks(partial(look_at, app)))
+        self._make: Callable[[], _Own] = lambda: _Own(
+            Answers(make_guard(), host),
+            Looks(partial(look_at, app), lambda problem: Seen(problem=problem)),
+            Looks(StoreLook(app), lambda problem: StoreSamples(problem=problem)),
+            CountedHere(app),
+        )
         self._owns: dict[int, _Own] = {}
         self._asgi = _AsgiApp(self._own)
 
     def answer(self, request: Request, malformed: HTTPStatus | None = None) -> Answer:
         """Return the answer to a request; where it takes a look at the store, wait for that."""
         own = self._own()
-        return own.answers.at_once(request, malformed) or own.answers.after(request, own.looks.seen())
+        if (known := own.answers.at_once(request, malformed)) is not None:
+            return known
+        if request.path == METRICS:
+            seen = own.samples.seen()  # first: it may take a while, and what was counted is not to be old
+            return Answer.metrics(request, page(seen, own.counted.samples()))
+        return own.answers.after(request, own.looks.seen())
 
     def look(self) -> Seen:
         """Look at the store, or return what was seen a moment ago."""
@@ -111,12 +127,19 @@ class _AsgiApp:
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
         else:
-            request = _asgi_request(scope)
-            own = self._own()
-            answer = own.answers.at_once(request) or own.answers.after(request, await own.looks.aseen())
+            answer = await self._answered(_asgi_request(scope))
             headers = [(name.lower().encode(), value.encode()) for name, value in answer.headers]
             await send({"type": "http.response.start", "status": int(answer.status), "headers": headers})
             await send({"type": "http.response.body", "body": answer.body})
+
+    async def _answered(self, request: Request) -> Answer:
+        own = self._own()
+        if (known := own.answers.at_once(request)) is not None:
+            return known
+        if request.path == METRICS:
+            seen = await own.samples.aseen()
+            return Answer.metrics(request, page(seen, await asyncio.to_thread(own.counted.samples)))
+        return own.answers.after(request, await own.looks.aseen())
 
 
 def _asgi_request(scope: Scope) -> Request:

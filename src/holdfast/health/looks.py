@@ -11,18 +11,17 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from holdfast.core.record import Kind
 from holdfast.errors import HoldfastError
 from holdfast.health.report import Seen
 from holdfast.schedule.published import read_windows
-from holdfast.store.protocol import Store
-from holdfast.store.verb import Verb
+from holdfast.store.asked import Asked
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
+S = TypeVar("S")
 
 EVERY = 1.0
 """Seconds between the beginnings of two looks."""
@@ -30,21 +29,8 @@ EVERY = 1.0
 PATIENCE = 3.0
 """Seconds after which a store that has not answered is not waited for any longer."""
 
-_SILENT = Seen(problem="does not answer")
-_FAILED = Seen(problem="cannot be used")
-
-
-class Asked(Protocol):
-    """Whose store is looked at: an app, for one."""
-
-    @property
-    def verbs(self) -> Store:
-        """What its store can do."""
-        ...
-
-    def call(self, verb: Verb[T]) -> T:
-        """Run a verb."""
-        ...
+_SILENT = "does not answer"
+_FAILED = "cannot be used"
 
 
 def look_at(asked: Asked) -> Seen:
@@ -57,42 +43,50 @@ def look_at(asked: Asked) -> Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _Look(Generic[S]):
     began_at: float
-    seen: Future[Seen] = field(default_factory=Future)
+    seen: Future[S] = field(default_factory=Future)
 
 
-class Looks:
-    """The looks of one process. Any thread, and any event loop, may ask for what was seen last."""
+class Looks(Generic[S]):
+    """The looks of one process. Any thread, and any event loop, may ask for what was seen last.
+
+    `problem` makes what is told to those who ask while the store does not answer, of what is wrong with it.
+    """
 
     def __init__(
-        self, look: Callable[[], Seen], patience: float = PATIENCE, clock: Callable[[], float] = time.monotonic
+        self,
+        look: Callable[[], S],
+        problem: Callable[[str], S],
+        patience: float = PATIENCE,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._look = look
+        self._silent, self._failed = problem(_SILENT), problem(_FAILED)
         self._patience = patience
         self._clock = clock
         self._lock = threading.Lock()
-        self._last: _Look | None = None
+        self._last: _Look[S] | None = None
         self._problem: str | None = None
 
-    def seen(self) -> Seen:
+    def seen(self) -> S:
         """Return what the store said a second ago at most, or that it does not answer."""
         last, left = self._current()
         try:
             return last.seen.result(left)
         except TimeoutError:
-            return _SILENT
+            return self._silent
 
-    async def aseen(self) -> Seen:
+    async def aseen(self) -> S:
         """Do as `seen` does, without blocking the event loop and without a thread for each who waits."""
         last, left = self._current()
         if not (left or last.seen.done()):
-            return _SILENT  # nobody who comes while it hangs leaves anything behind at the look
+            return self._silent  # nobody who comes while it hangs leaves anything behind at the look
         waiting = asyncio.wrap_future(last.seen)
         done, _ = await asyncio.wait([waiting], timeout=left)
-        return waiting.result() if done else _SILENT
+        return waiting.result() if done else self._silent
 
-    def _current(self) -> tuple[_Look, float]:
+    def _current(self) -> tuple[_Look[S], float]:
         """Return the look to wait for, and for how long."""
         with self._lock:
             now = self._clock()
@@ -101,20 +95,20 @@ class Looks:
                 self._begin(self._last.seen)
             return self._last, max(0.0, self._last.began_at + self._patience - now)
 
-    def _begin(self, seen: "Future[Seen]") -> None:
+    def _begin(self, seen: "Future[S]") -> None:
         try:
             threading.Thread(target=self._go, args=(seen,), name="holdfast-health", daemon=True).start()
         except RuntimeError as error:  # there are too many, or no memory for one more: the next look may have it
             self._tell(str(error))
-            seen.set_result(_FAILED)
+            seen.set_result(self._failed)
 
-    def _go(self, seen: "Future[Seen]") -> None:
+    def _go(self, seen: "Future[S]") -> None:
         try:
             found, problem = self._look(), None
         except HoldfastError as error:
-            found, problem = _FAILED, str(error)
+            found, problem = self._failed, str(error)
         except Exception as error:  # noqa: BLE001 - whatever it is, those who wait are to be told
-            found, problem = _FAILED, f"internal error: {type(error).__name__}"
+            found, problem = self._failed, f"internal error: {type(error).__name__}"
         self._tell(problem)
         seen.set_result(found)
 

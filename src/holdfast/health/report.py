@@ -6,13 +6,11 @@ Nothing in a report names a machine, a URL, a task or an argument.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cache
-from importlib.metadata import version
 from typing import Any
 
 from holdfast.store.protocol import QueueAge, QueueAges, Worker
 from holdfast.watch.closed import Windows, queue_closed
-from holdfast.words import counted, span
+from holdfast.words import counted, holdfast_version, span
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +78,6 @@ class Report:
             },
             "checks": [{"check": check.name, "ok": check.ok, "says": check.says} for check in self.checks],
         }
-
-
-@cache
-def holdfast_version() -> str:
-    """Return the version of Holdfast that is installed."""
-    return version("holdfast")
 
 
 def judge(seen: Seen, *, warm: bool | None = None) -> Report:

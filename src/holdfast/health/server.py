@@ -1,4 +1,4 @@
-"""A small HTTP server for health alone: one request per connection, all of it short, and nobody holds it up.
+"""A small HTTP server for health and metrics: one request per connection, all of it short, and nobody holds it up.
 
 A connection is given so many seconds in all, however slowly it sends, and there are only so many at a time: for one
 that comes beyond it another ends, the oldest of the peer that has most. Who holds on to many ends their own.
@@ -14,12 +14,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, Protocol
 
 from holdfast.errors import ConfigurationError
 from holdfast.health.answers import Answer, Request
 from holdfast.health.guard import key_of, read_peer
-from holdfast.health.health import Health
 
 LONGEST_CONNECTION = 10.0
 """Seconds that a connection may take."""
@@ -59,6 +58,14 @@ def _cut(connection: socket.socket) -> None:
         connection.shutdown(socket.SHUT_RDWR)
 
 
+class Answering(Protocol):
+    """Who answers requests: `Health`, for one."""
+
+    def answer(self, request: Request, malformed: HTTPStatus | None = None) -> Answer:
+        """Return the answer to a request, which may be none that is well formed."""
+        ...
+
+
 class HealthServer(socketserver.ThreadingTCPServer):
     """Serves health on a port of its own."""
 
@@ -67,7 +74,7 @@ class HealthServer(socketserver.ThreadingTCPServer):
     allow_reuse_address = True
     request_queue_size = MOST_CONNECTIONS
 
-    def __init__(self, health: Health, host: str, port: int) -> None:
+    def __init__(self, health: Answering, host: str, port: int) -> None:
         self.health = health
         self._guarded = threading.Lock()
         self._open: dict[socket.socket, _Connection] = {}
@@ -141,12 +148,15 @@ class _Handler(socketserver.StreamRequestHandler):
         peer = str(self.client_address[0])
         line, headers = self._head()
         words = line.split(" ")
-        credentials = [value.strip() for name, value in headers if name.lower() == b"authorization"]
+        credentials, hosts = (
+            [value.strip() for name, value in headers if name.lower() == wanted]
+            for wanted in (b"authorization", b"host")
+        )
         if len(words) != 3 or not words[2].startswith("HTTP/1."):  # noqa: PLR2004 - method, target, version
-            request = Request("GET", "", peer, credentials)
+            request = Request("GET", "", peer, credentials, hosts)
             return self.server.health.answer(request, malformed=HTTPStatus.BAD_REQUEST)
         method, target, _ = words
-        return self.server.health.answer(Request(method, target.partition("?")[0], peer, credentials))
+        return self.server.health.answer(Request(method, target.partition("?")[0], peer, credentials, hosts))
 
     def _head(self) -> tuple[str, list[tuple[bytes, bytes]]]:
         """Return the request line, empty where it or what follows is too long or no HTTP, and the headers."""

@@ -20,11 +20,11 @@ from holdfast.events import Events, WorkerReady, WorkerStopped, WorkerStopping
 from holdfast.host.adopted import LOOK_EVERY, AdoptingLauncher, HostProcess
 from holdfast.host.line import BeaterEnd
 from holdfast.host.messages import Alive, Begin, GaveUp, Left, Said, Stacks, StopAll, Taken
+from holdfast.host.metering import Metered
 from holdfast.host.relay import Relay, in_short
 from holdfast.incidents.desk import Desk
 from holdfast.incidents.filing import Filing
 from holdfast.incidents.keeping import Keeping
-from holdfast.store.open import open_backend
 from holdfast.supervisor.child import KILL_AFTER_GRACE
 from holdfast.supervisor.folder import Folder, private_folder
 from holdfast.supervisor.main import LAST_LINES, early_settings
@@ -81,15 +81,17 @@ class Beater:
         self._narrator = tell_in_records(events, clock, TOLD_BY_HOST)
         self._desk = Desk(clock, early, filing=Filing(Keeping.of(early), clock))
         self._launcher = AdoptingLauncher(_options(begin), folder, self._host, line)
+        metered = Metered.beginning(begin.metrics_dir, events)
         ports = Ports(
             self._launcher,
-            open_backend,
+            metered.open_backend,
             clock,
             Random(),  # noqa: S311 - jitter
             events,
             Witness(clock, self._desk),
             close_backend=parting.close,
             memory=memory_at_hand,
+            tally=metered.tally,
         )
         self._supervisor = Supervisor(Plan(1, begin.queues, hang_limit=early.hang_limit), ports)
 
@@ -182,6 +184,7 @@ def _options(begin: Begin) -> WorkerOptions:
         app_dir=begin.app_dir,
         url=begin.url,
         logs=begin.logs,
+        metrics_dir=begin.metrics_dir,
     )
 
 

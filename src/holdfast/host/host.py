@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from contextvars import Context, copy_context
 from enum import StrEnum
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -21,6 +22,7 @@ from holdfast.app import Holdfast
 from holdfast.clock import SystemClock
 from holdfast.errors import ConfigurationError, HoldfastError
 from holdfast.host.messages import Begin
+from holdfast.host.metering import count_here
 from holdfast.host.permitted import in_our_own_process, refuse_greenlets, switched
 from holdfast.host.stay import Stay
 from holdfast.host.targets import find_target
@@ -131,7 +133,9 @@ class Host:
                     "this app has a host in this process already: bind it once, or stop the other host first"
                 )
             refuse_greenlets()
-            stay = Stay(self.app, self._begin(), _narrator_of(self.app).tick)
+            begin = self._begin()
+            count_here(self.app, begin.metrics_dir)
+            stay = Stay(self.app, begin, _narrator_of(self.app).tick)
             _stop_at_exit()
             stay.start()
             self._stay, self._off, self._was_stopped = stay, False, False
@@ -208,6 +212,7 @@ class Host:
             queues=self._queues,
             lease=self._given["lease"],
             grace=self._given["grace"],
+            metrics_dir=None if settings.metrics_dir is None else str(Path(settings.metrics_dir).absolute()),
         )
 
     def _demand(self, stay: Stay) -> None:

@@ -132,6 +132,8 @@ class Life:
         finally:
             beginning.cancel()
             Parting().close(life.backend)
+            if life.meter is not None:
+                life.meter.close()
 
     async def _begin_work(self, life: WorkingLife) -> None:
         self._working = life.worker

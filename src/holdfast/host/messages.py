@@ -30,6 +30,7 @@ class Begin(msgspec.Struct, frozen=True, tag=True):
     lease: float | None = None
     grace: float | None = None
     logs: LogOptions = LogOptions()
+    metrics_dir: str | None = None
 
 
 class Adopt(msgspec.Struct, frozen=True, tag=True):

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from holdfast.clock import Clock, SystemClock
 from holdfast.codec import NO_SECRETS, Scrub
+from holdfast.codec.redaction import redact_text, scrub_of, secrets_in_url
 from holdfast.core.incident import Evidence, Incident
 from holdfast.core.record import Kind, Record
 from holdfast.errors import StoreError, ValueNotStoredError
@@ -22,7 +23,6 @@ from holdfast.incidents.filing import Filing
 from holdfast.incidents.folding import Case, Cases
 from holdfast.incidents.keeping import Keeping
 from holdfast.incidents.known import secrets_of, without
-from holdfast.incidents.redaction import redact_text, scrub_of, secrets_in_url
 from holdfast.incidents.trimming import bounded, fit_evidence
 from holdfast.settings import Settings
 from holdfast.store.errand import arun_errand

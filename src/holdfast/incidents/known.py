@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 
 from holdfast.codec import NO_SECRETS, Scrub
+from holdfast.codec.redaction import scrub_of, texts_in
 from holdfast.core.incident import Evidence, InvolvedJob
 from holdfast.core.job import Job
-from holdfast.incidents.redaction import scrub_of, texts_in
 from holdfast.store.errand import Verbs, errand
 from holdfast.store.protocol import Store
 

@@ -3,8 +3,8 @@
 import re
 
 from holdfast.codec import NO_SECRETS, Scrub
+from holdfast.codec.redaction import redact_text
 from holdfast.core.incident import Evidence
-from holdfast.incidents.redaction import redact_text
 
 LONGEST_PART = 64 * 1024
 """Bytes of one part of the evidence that are kept: its beginning and its end."""

@@ -43,9 +43,10 @@ def routing_problems(queue: Any, priority: Any, max_attempts: Any) -> Iterator[s
 
 
 def name_problems(what: str, name: Any) -> Iterator[str]:
-    """Yield what is wrong with the name of a task or a schedule."""
+    """Yield what is wrong with the name of a task, a schedule or an objective."""
     if not (isinstance(name, str) and _NAME.fullmatch(name)):
-        yield f"a {what}'s name must be 1 to 128 letters, digits, '_', '.', ':' or '-', not {name!r:.80}"
+        article = "an" if what.startswith("o") else "a"
+        yield f"{article} {what}'s name must be 1 to 128 letters, digits, '_', '.', ':' or '-', not {name!r:.80}"
 
 
 def queue_problems(queue: Any) -> Iterator[str]:

@@ -13,7 +13,7 @@ import msgspec
 from holdfast.errors import ConfigurationError
 from holdfast.settings.model import DEFAULTS, Settings
 from holdfast.settings.rules import NONE_WORD, RULES, UnfitError
-from holdfast.settings.sources import IN_CODE, Found, Given, maybe_url, read_environment, read_file
+from holdfast.settings.sources import IN_CODE, Found, Given, Section, maybe_url, read_environment, read_file
 
 BY_DEFAULT = "default"
 """The origin of what nobody has set."""
@@ -25,10 +25,11 @@ _LONGEST_SHOWN = 80
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """Checked settings, and for each of them where it came from."""
+    """Checked settings, for each of them where it came from, and the tables of the file that are none."""
 
     settings: Settings
     where: Mapping[str, str]
+    sections: Mapping[str, Section] = {}
 
     def overridden(self, **options: object) -> "Loaded":
         """Return them with what the command line sets differently, checked again; None leaves a setting alone."""
@@ -97,7 +98,7 @@ def _settle(found: Found, url_check: UrlCheck | None) -> Loaded:
             f" {settings.lease:g} (from {where['lease']})"
         )
     _refuse(found.problems)
-    return Loaded(settings, MappingProxyType(where))
+    return Loaded(settings, MappingProxyType(where), MappingProxyType(found.sections))
 
 
 def _fit(name: str, given: Given) -> object:

@@ -38,7 +38,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     folders may take; blocked_warning: how long a handler may block the event loop before a warning names it (None
     or 0: for ever); incident_locals: whether incidents show local variables, without what looks like a secret;
     files: the folder for the files that jobs save (None: beside a sqlite database; other stores need one), and
-    files_limit: how many bytes one of them may have; background_limit: how many
+    files_limit: how many bytes one of them may have; metrics_dir: the
+    folder in which workers inside web processes count for metrics (None: they do not); background_limit: how many
     pieces of work run in the background of a process at a time, and background_when_full: what becomes of more
     (wait, reject, enqueue).
     """
@@ -70,6 +71,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     incident_locals: bool = False
     files: str | None = None
     files_limit: int = 1_000_000_000
+    metrics_dir: str | None = None
     background_limit: int = 20
     background_when_full: str = "wait"
 

@@ -220,6 +220,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "incident_locals": FlagRule(),
         "files": FolderRule(),
         "files_limit": SizeRule(),
+        "metrics_dir": FolderRule(),
         "background_limit": CountRule(MOST_AT_ONCE),
         "background_when_full": _WHEN_FULL,
     }

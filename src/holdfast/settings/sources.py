@@ -40,10 +40,22 @@ class Given(msgspec.Struct, frozen=True):
     written: bool = False
 
 
+SECTIONS = ("alerts", "objectives")
+"""Tables of the file that are no settings: they are read by those whom they concern."""
+
+
+class Section(msgspec.Struct, frozen=True):
+    """A table of a file, as it is written there, and which file that is."""
+
+    content: Mapping[str, Any]
+    origin: str
+
+
 class Found(msgspec.Struct):
     """What the sources say, the stronger over the weaker, and what is wrong with them."""
 
     values: dict[str, Given] = msgspec.field(default_factory=dict)
+    sections: dict[str, Section] = msgspec.field(default_factory=dict)
     problems: list[str] = msgspec.field(default_factory=list)
 
     def add(self, name: str, given: Given) -> None:
@@ -52,6 +64,9 @@ class Found(msgspec.Struct):
             self.values[name] = given
         elif maybe_url(name):
             self.problems.append(f"a URL stands where a setting is named (from {given.origin}): write url = ...")
+        elif isinstance(given.value, dict):
+            meant = hint(name, SECTIONS, "[{}]".format)
+            self.problems.append(f"unknown section [{name}] (from {given.origin}); {meant}")
         else:
             self.problems.append(f"unknown setting {name} (from {given.origin}); {hint(name, RULES)}")
 
@@ -86,6 +101,8 @@ def read_environment(environment: Mapping[str, str], found: Found) -> None:
         name = variable.removeprefix(PREFIX).lower()
         if name in RULES and variable == _variable(name):
             found.add(name, Given(environment[variable], variable, written=True))
+        elif name in SECTIONS:
+            found.problems.append(f"unknown variable {variable}; [{name}] is a table of the settings file")
         elif not _is_of_others(variable):
             found.problems.append(f"unknown variable {variable}; {hint(name, _VARIABLES, _variable)}")
 
@@ -115,7 +132,12 @@ def _read_named(name: str, found: Found) -> None:
 
 def _add_all(section: Mapping[str, Any], file: str, found: Found) -> None:
     for name, value in section.items():
-        found.add(name, Given(value, file, written=True))
+        if name not in SECTIONS:
+            found.add(name, Given(value, file, written=True))
+        elif isinstance(value, dict):
+            found.sections[name] = Section(value, file)
+        else:
+            found.problems.append(f"{name} (from {file}): must be a table, [{name}]")
 
 
 def _section(file: str, found: Found) -> Mapping[str, Any] | None:

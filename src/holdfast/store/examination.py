@@ -84,7 +84,8 @@ class Census:
     """Who is there and what waits, by the store's time `now`.
 
     `latest_at` is the latest time that the store has written down as past: ahead of now, the clock was set back.
-    `windows` are the records that tell when queues and tasks are closed, `incidents` those of what went wrong.
+    `windows` are the records that tell when queues and tasks are closed, `incidents` those of what went wrong,
+    `board` that of how alerts stand.
     """
 
     now: datetime
@@ -95,6 +96,7 @@ class Census:
     unknown: tuple[UnknownTask, ...] = ()
     dead: int = 0
     incidents: tuple[Record, ...] = ()
+    board: tuple[Record, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,7 +120,8 @@ class Verb(Generic[T]):
     """One call of a verb, ready to be run once by a driver.
 
     `wakes` says that it may make a job due, so that idle workers must hear the bell after its commit. `tells` says
-    that it may end a job or move its progress, so that those who wait for jobs must hear.
+    that it may end a job or move its progress, so that those who wait for jobs must hear. `brings` is for those who
+    count: the jobs that `enqueue` is to bring, and the changes of `change_records` if jobs come of them.
     """
 
     name: str
@@ -128,6 +129,7 @@ class Verb(Generic[T]):
     steps: Steps[T]
     wakes: bool = False
     tells: bool = False
+    brings: Sequence[Any] = ()
 
     @property
     def tones(self) -> tuple[Tone, ...]:

@@ -17,7 +17,8 @@ _MOVE = attrgetter("move")
 
 def enqueuing(jobs: Sequence[NewJob], steps: Steps[Mapping[str, str]]) -> Verb[Mapping[str, str]]:
     """Return the verb `enqueue`: jobs that it may end, as others take their place, are told of."""
-    return Verb("enqueue", Access.WRITE, steps, wakes=True, tells=OnConflict.REPLACE in map(_ON_CONFLICT, jobs))
+    tells = OnConflict.REPLACE in map(_ON_CONFLICT, jobs)
+    return Verb("enqueue", Access.WRITE, steps, wakes=True, tells=tells, brings=jobs)
 
 
 def finishing(endings: Sequence[Ending], steps: Steps[Finished]) -> Verb[tuple[Verdict, ...]]:
@@ -47,7 +48,9 @@ def changing(changes: Sequence[Change], steps: Steps[tuple[bool, ...]]) -> Verb[
     replaces = any(OnConflict.REPLACE in map(_ON_CONFLICT, change.jobs) for change in changes)
     wakes = any(change.jobs for change in changes)
     tells = replaces or any(change.cancels or change.withdraws for change in changes)
-    verb = Verb("change_records", Access.WRITE, change_all(), wakes=wakes, tells=tells)
+    verb = Verb(
+        "change_records", Access.WRITE, change_all(), wakes=wakes, tells=tells, brings=changes if wakes else ()
+    )
     return verb
 
 

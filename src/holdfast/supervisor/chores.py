@@ -9,16 +9,16 @@ All of it writes where jobs live and may have to wait for a lock. A beat waits f
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 
 from holdfast.clock import Clock
 from holdfast.core.crash import Death, DeathKind
-from holdfast.errors import HoldfastError
+from holdfast.errors import ConfigurationError, HoldfastError
 from holdfast.events import Events, WorkerFound
 from holdfast.settings import Settings
 from holdfast.store.files import lasting_shelf_of
-from holdfast.store.protocol import BeatAnswer, WorkerBeat
+from holdfast.store.protocol import BeatAnswer, Worker, WorkerBeat
 from holdfast.supervisor.evidence.involved import jobs_of
 from holdfast.supervisor.filesweep import FileSweep
 from holdfast.supervisor.locksweep import LockSweep
@@ -37,14 +37,21 @@ SWEPT_AT_ONCE = 500
 SWEEP_FOR = 1.0
 """Seconds for which one look goes on where there are more; the next beat continues, and may first have to bury."""
 
-KNOWN_WITHIN = 1.0
-"""Seconds for the store to say what it knows of a lost worker."""
+TAKEN_DOWN_WITHIN = 1.0
+"""Seconds for each thing that is taken down about a lost worker."""
 
 VANISHED = Death(DeathKind.VANISHED, evidence="its worker stopped beating: its machine or processes are gone")
 
 
+async def nobody_minds(_lost: Worker) -> None:
+    """Let a worker be lost."""
+
+
 class Chores:
-    """What one supervisor does for the store besides beating. `came_back` hears that jobs were given back."""
+    """What one supervisor does for the store besides beating.
+
+    `came_back` hears that jobs were given back, and `lost` of each worker that is about to be given up.
+    """
 
     def __init__(
         self,
@@ -54,6 +61,7 @@ class Chores:
         events: Events,
         *,
         came_back: Callable[[], None],
+        lost: Callable[[Worker], Awaitable[None]] = nobody_minds,
         witness: Witness | None = None,
     ) -> None:
         self._calls = calls
@@ -61,6 +69,7 @@ class Chores:
         self._settings = settings
         self._events = events
         self._came_back = came_back
+        self._lost = lost
         self._witness = witness
         self._sweep_at = clock.boot()
         self._files = FileSweep(calls, clock, lasting_shelf_of(settings))
@@ -99,8 +108,10 @@ class Chores:
 
     async def _bury(self, expired: frozenset[str]) -> None:
         condemned = await self._calls.once(self._calls.verbs.condemn(expired))
+        known = await self._known() if condemned else {}
         for worker in sorted(condemned):
-            await self._take_down(worker)
+            if worker in known:
+                await self._take_down(known[worker])
             released = await self._calls.once(self._calls.verbs.bury(worker, VANISHED))
             if released:
                 self._came_back()
@@ -108,20 +119,27 @@ class Chores:
             self._events.emit(WorkerFound(worker, 0, len(released) - len(dead)))
             tell_dead(self._events, dead, VANISHED.evidence)
 
-    async def _take_down(self, worker: str) -> None:
-        """Have what is known of a lost worker told, before its burial changes that; it is not waited for long."""
-        if self._witness is None:
-            return
+    async def _known(self) -> Mapping[str, Worker]:
+        """Return what the store knows of workers: nothing, where it is one that does not tell."""
         try:
-            async with asyncio.timeout(KNOWN_WITHIN):
-                known = await self._calls.once(self._calls.verbs.workers())
-                jobs = await jobs_of(self._calls, worker)
-        except (HoldfastError, TimeoutError) as error:
-            log.warning("nothing could be taken down about lost worker %s: %s", worker, error)
-            return
-        for lost in known:
-            if lost.info.id == worker:
-                self._witness.saw_loss(lost, jobs)
+            return {each.info.id: each for each in await self._calls.once(self._calls.verbs.workers())}
+        except ConfigurationError as error:
+            log.debug("nothing is taken down about lost workers: %s", error)
+            return {}
+
+    async def _take_down(self, lost: Worker) -> None:
+        """Have what is known of a lost worker told, before its burial changes that; it is not waited for long."""
+        for tell in (self._lost, self._bear_witness):
+            try:
+                async with asyncio.timeout(TAKEN_DOWN_WITHIN):
+                    await tell(lost)
+            except (HoldfastError, TimeoutError) as error:
+                why = str(error) or f"the store took over {TAKEN_DOWN_WITHIN:g} s"
+                log.warning("not all could be taken down about lost worker %s: %s", lost.info.id, why)
+
+    async def _bear_witness(self, lost: Worker) -> None:
+        if self._witness is not None:
+            self._witness.saw_loss(lost, await jobs_of(self._calls, lost.info.id))
 
     async def _sweep(self) -> bool:
         """Forget what is kept no longer; tell whether there may be more of it."""

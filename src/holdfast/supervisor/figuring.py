@@ -1,4 +1,4 @@
-"""Folds figures when they are due, for the whole fleet, and counts the jobs that died with their workers.
+"""Folds figures when they are due, for the whole fleet, and counts what supervisors see: jobs that die, deliveries.
 
 A beat tells when a record is due. Whoever has the first turn looks on the moment; the others only when that was
 missed for some time, one after the other. Should two look at the same time, one of them folds.
@@ -7,11 +7,14 @@ missed for some time, one after the other. Should two look at the same time, one
 import asyncio
 import logging
 import math
+from collections.abc import Callable
 
 from holdfast.clock import Clock
+from holdfast.core.job import Verdict
+from holdfast.core.states import Move
 from holdfast.errors import HoldfastError, StoreError
 from holdfast.events import Event, JobDied
-from holdfast.figures.counting import Tally
+from holdfast.figures.counting import Ended, Tally
 from holdfast.figures.folding import fold_due
 from holdfast.figures.publishing import Publisher
 from holdfast.store.errand import arun_errand
@@ -35,13 +38,15 @@ LONG_REST = 60.0
 class FigureKeeper:
     """The figures, as one supervisor sees to them."""
 
-    def __init__(self, calls: StoreCalls, clock: Clock, source: str) -> None:
+    def __init__(
+        self, calls: StoreCalls, clock: Clock, source: str, tally: Callable[[Clock], Tally] = Tally
+    ) -> None:
         self._calls = calls
         self._clock = clock
         self._store_clock = StoreClock(clock)
-        self._tally = Tally(self._store_clock)
+        self._tally = tally(self._store_clock)
         self.publisher = Publisher(self._tally, source, calls.verbs, calls.once)
-        """Writes down the deaths that were counted here."""
+        """Writes down what was counted here."""
         self._look_at = math.inf
         self._rest_until = -math.inf
         self._wakeup = Wakeup()
@@ -62,6 +67,11 @@ class FigureKeeper:
         """Count a job of which a supervisor tells that it died."""
         if isinstance(event, JobDied):
             self._tally.count_dead(event.queue, event.task)
+
+    def count(self, ended: Ended, verdict: Verdict) -> None:
+        """Count how an attempt of the supervisor itself has ended; that its job died is heard, as of any other."""
+        if ended.ending.move is not Move.DIE or verdict is Verdict.STALE:
+            self._tally.count([ended], [verdict])
 
     async def run(self) -> None:
         """Fold whenever it is due."""

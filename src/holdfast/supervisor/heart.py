@@ -7,22 +7,26 @@ own beats have succeeded, unbroken, for a whole lease: by then the living have b
 store's clock was set, by which a server measures leases.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 
 from holdfast.clock import Clock
 from holdfast.core.job import ClaimRef
 from holdfast.errors import StoreError
 from holdfast.events import Events, WorkerLost
 from holdfast.settings import Settings
-from holdfast.store.protocol import BeatAnswer
+from holdfast.store.protocol import BeatAnswer, Worker
 from holdfast.supervisor.child import Child, Phase
-from holdfast.supervisor.chores import Chores
+from holdfast.supervisor.chores import Chores, nobody_minds
 from holdfast.supervisor.witness import Witness
 from holdfast.wakeup import Wakeup
+from holdfast.words import span
 from holdfast.worker.messages import Adopt, Renewed, Revoke, Told
 from holdfast.worker.storecalls import StoreCalls
 from holdfast.worker.turns import until_agreed
+
+log = logging.getLogger(__name__)
 
 AFTER_EXPIRY = 0.05
 """Seconds to wait beyond someone's lease before looking whether it has beaten."""
@@ -31,6 +35,7 @@ AFTER_EXPIRY = 0.05
 class Heart:
     """The beat of one supervisor. `suspects_wait` hears in which queues; `heed` hears every answer.
 
+    `lost` hears of each worker that is about to be given up.
     `memory` tells the resident bytes of processes, and is asked at every beat.
     """
 
@@ -44,6 +49,7 @@ class Heart:
         children: Callable[[], Sequence[Child]],
         suspects_wait: Callable[[frozenset[str]], None],
         heed: Callable[[BeatAnswer], None] = lambda _: None,
+        lost: Callable[[Worker], Awaitable[None]] = nobody_minds,
         witness: Witness | None = None,
         memory: Callable[[Sequence[int]], Mapping[int, int]] = lambda _: {},
     ) -> None:
@@ -55,11 +61,12 @@ class Heart:
         self._suspects_wait = suspects_wait
         self._heed = heed
         self._memory = memory
-        self._chores = Chores(calls, clock, settings, events, came_back=self.look_soon, witness=witness)
+        self._chores = Chores(calls, clock, settings, events, came_back=self.look_soon, lost=lost, witness=witness)
         self._pauses = calls.pauses(longest=min(1.0, settings.beat_every))
         self._unbroken_since: float | None = None
         self._last_sent = 0.0
         self._clock_offset = 0.0
+        self._awake_at = clock.boot()
         self._look = False
         self._wakeup = Wakeup()
 
@@ -74,12 +81,26 @@ class Heart:
     async def run(self) -> None:
         """Beat for as long as the supervisor lives."""
         pause = 0.0
+        self._awake_at = self._clock.boot()
         try:
             while True:
                 await self._wakeup.rest(pause)
+                self._notice_standstill()
                 pause = await self._beat()
+                self._notice_standstill()
         finally:
             self._chores.stop()
+
+    def _notice_standstill(self) -> None:
+        """Say so if this process has just stood still: stopped, or asleep with its machine. An outage is none."""
+        boot = self._clock.boot()
+        stood_still, self._awake_at = boot - self._awake_at, boot
+        if stood_still > max(self._settings.lease, self._settings.store_timeout + self._settings.beat_every):
+            log.warning(
+                "stood still for %s: this supervisor gave no sign of life, and others may have its jobs by now;"
+                " people are told of that only if another was there to notice",
+                span(timedelta(seconds=stood_still)),
+            )
 
     async def _beat(self) -> float:
         """Beat once; return how long to wait before the next time."""

@@ -10,8 +10,10 @@ from holdfast.errors import StoreError
 from holdfast.events import JobDied, WorkerCrashed, WorkerStopped
 from holdfast.patience import PASSING
 from holdfast.settings import Settings
-from holdfast.store.protocol import BeatAnswer, WorkerInfo
+from holdfast.store.protocol import BeatAnswer, Worker, WorkerInfo
+from holdfast.supervisor.alerting import Alerting
 from holdfast.supervisor.child import Child
+from holdfast.supervisor.delivering import Courier
 from holdfast.supervisor.figuring import FigureKeeper
 from holdfast.supervisor.firing import Firing
 from holdfast.supervisor.heart import Heart
@@ -42,7 +44,7 @@ class Link:
         self._close_backend = ports.close_backend
         self.calls = calls = StoreCalls(self._backend, clock, events, ports.random, settings.store_timeout)
         self.firing = Firing(calls, clock, events, timedelta(seconds=settings.look_ahead))
-        self.figures = FigureKeeper(calls, clock, supervisor)
+        self.figures = FigureKeeper(calls, clock, supervisor, ports.tally)
         events.subscribe(self.figures.hear, lambda kind: kind is JobDied)
         self.orders = Orders(
             calls, lambda worker: any(child.worker == worker for child in children()), order_handlers
@@ -55,10 +57,29 @@ class Link:
             children=children,
             suspects_wait=suspects_wait,
             heed=self._heed,
+            lost=self._lost,
             witness=ports.witness,
             memory=ports.memory,
         )
         self.wards = Wards(calls, clock)
+        self.alerting = Alerting(
+            calls,
+            clock,
+            events,
+            settings,
+            courier=partial(
+                Courier,
+                calls,
+                clock,
+                events,
+                ports.random,
+                supervisor=supervisor,
+                lease=settings.lease_span,
+                count=self.figures.count,
+            ),
+            children=children,
+            beat_now=self.heart.beat_now,
+        )
         self._any_registered = False
 
     async def register(
@@ -101,6 +122,10 @@ class Link:
         self.firing.heed(answer)
         self.orders.heed(answer)
         self.figures.heed(answer)
+        self.alerting.heed(answer)
+
+    async def _lost(self, worker: Worker) -> None:
+        await self.alerting.lost(worker)
 
     def close(self) -> None:
         """Let go of the store."""

@@ -9,6 +9,7 @@ from random import Random
 from holdfast.clock import SystemClock
 from holdfast.errors import ConfigurationError
 from holdfast.events import Events
+from holdfast.figures.counting import Tally
 from holdfast.incidents.desk import Desk
 from holdfast.incidents.filing import Filing
 from holdfast.incidents.keeping import Keeping
@@ -17,6 +18,7 @@ from holdfast.store.open import open_backend
 from holdfast.supervisor.folder import Folder, private_folder
 from holdfast.supervisor.guard import Guard
 from holdfast.supervisor.memory import memory_at_hand
+from holdfast.supervisor.metering import Metering, metered
 from holdfast.supervisor.notify import Notifier
 from holdfast.supervisor.options import WorkerOptions
 from holdfast.supervisor.parting import Parting
@@ -44,14 +46,26 @@ def supervise(options: WorkerOptions) -> int:
 async def _supervise(options: WorkerOptions, folder: Folder, parting: Parting) -> None:
     events = Events()
     logs = attach_logs(events, options.logs)
+    try:
+        with metered(options.metrics, folder.path, events) as metering:
+            await _run(options, folder, parting, events, metering)
+    finally:
+        logs.close(LAST_LINES)
+
+
+async def _run(
+    options: WorkerOptions, folder: Folder, parting: Parting, events: Events, metering: Metering | None
+) -> None:
     random, clock = Random(), SystemClock()  # noqa: S311 - jitter
     early = early_settings()
     desk = Desk(clock, early, filing=Filing(Keeping.of(early), clock))
     witness = Witness(clock, desk)
     watch = FileWatch(Path(options.app_dir)) if options.reload else None
-    launcher = ProcessLauncher(options, folder)
+    launcher = ProcessLauncher(options, folder, None if metering is None else metering.totals)
+    opening = open_backend if metering is None else metering.open_backend
+    tally = Tally if metering is None else metering.tally
     ports = Ports(
-        launcher, open_backend, clock, random, events, witness, Guard(), watch, parting.close, memory_at_hand
+        launcher, opening, clock, random, events, witness, Guard(), watch, parting.close, memory_at_hand, tally
     )
     plan = Plan(options.processes, options.queues, options.drain, early.hang_limit)
     supervisor = Supervisor(plan, ports)
@@ -80,7 +94,6 @@ async def _supervise(options: WorkerOptions, folder: Folder, parting: Parting) -
         telling.cancel()
         notifier.stopping()
         desk.close(LAST_LINES)
-        logs.close(LAST_LINES)
 
 
 def early_settings() -> Settings:

@@ -1,10 +1,20 @@
 """What a person asked of `holdfast worker`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.watch.options import LogOptions
 from holdfast.worker.served import ServedQueues
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsOptions:
+    """Where metrics are served, and who may ask for them: the networks, and anybody with the token."""
+
+    host: str
+    port: int
+    token: str | None = field(default=None, repr=False)
+    networks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +24,8 @@ class WorkerOptions:
     target: the app as MODULE:APP; app_dir: where MODULE is looked for first; queues: only these, by weight
     or in the order given; concurrency: jobs at a time in each of `processes` children; drain: stop when nothing is
     left to do; logs: what is told on stderr; reload: replace the children when the code of the app changes;
-    alive_file: touched every few seconds while a child is ready.
+    alive_file: touched every few seconds while a child is ready; metrics: where they are served;
+    metrics_dir: the folder in which children count for metrics that are served elsewhere.
     """
 
     target: str
@@ -29,3 +40,5 @@ class WorkerOptions:
     logs: LogOptions
     reload: bool = False
     alive_file: Path | None = None
+    metrics: MetricsOptions | None = None
+    metrics_dir: str | None = None

@@ -6,6 +6,7 @@ from random import Random
 
 from holdfast.clock import Clock
 from holdfast.events import Events
+from holdfast.figures.counting import Tally
 from holdfast.settings import Settings
 from holdfast.store.backend import Backend
 from holdfast.supervisor.child import Launcher
@@ -34,6 +35,9 @@ class Ports:
     """Lets go of the store in the end."""
     memory: Callable[[Sequence[int]], Mapping[int, int]] = lambda _: {}
     """Tells the resident bytes of processes, as far as that costs next to nothing."""
+
+    tally: Callable[[Clock], Tally] = Tally
+    """Makes what counts how jobs end that no child has ended."""
 
 
 @dataclass(frozen=True, slots=True)

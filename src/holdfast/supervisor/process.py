@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
+from holdfast.metrics.totals import Totals
 from holdfast.settings import URL_VARIABLE
 from holdfast.supervisor.child import ChildSpec, Exit
 from holdfast.supervisor.evidence.outside import seen_from_outside
@@ -34,9 +35,10 @@ MOST_STACKS = 256 * 1024
 class ProcessLauncher:
     """Starts children of this interpreter."""
 
-    def __init__(self, options: WorkerOptions, folder: Folder) -> None:
+    def __init__(self, options: WorkerOptions, folder: Folder, totals: Totals | None = None) -> None:
         self._options = options
         self._folder = folder
+        self._totals = totals or Totals()
 
     async def launch(self, spec: ChildSpec) -> "RealChild":
         """Start a child and tell it what to be."""
@@ -50,7 +52,8 @@ class ProcessLauncher:
                 ours.close()
                 raise
         files = ChildFiles.of(self._folder.path, spec.worker)
-        child = RealChild(process, await SocketChannel.over(ours), files)
+        child = RealChild(process, await SocketChannel.over(ours), files, self._totals)
+        self._totals.watch(files.counts)
         child.channel.send(configuration(spec, options, files))
         return child
 
@@ -64,18 +67,20 @@ class ProcessLauncher:
 class ChildFiles:
     """Where a child writes down what is to outlive it: its claims, its stacks, the end of its log.
 
-    `kept` is where its supervisor writes, and it reads, until when its locks are kept.
+    `kept` is where its supervisor writes, and it reads, until when its locks are kept; in `counts` it counts for
+    metrics.
     """
 
     notes: Path
     stacks: Path
     log: Path
     kept: Path
+    counts: Path
 
     @classmethod
     def of(cls, folder: Path, worker: str) -> "ChildFiles":
         """Return the files of one child."""
-        return cls(*(folder / f"{worker}.{name}" for name in ("notes", "stacks", "log", "kept")))
+        return cls(*(folder / f"{worker}.{name}" for name in ("notes", "stacks", "log", "kept", "counts")))
 
 
 def configuration(spec: ChildSpec, options: WorkerOptions, files: ChildFiles) -> Configure:
@@ -94,6 +99,8 @@ def configuration(spec: ChildSpec, options: WorkerOptions, files: ChildFiles) ->
         grace=options.grace,
         alone=spec.alone,
         logs=options.logs,
+        counts=str(files.counts) if options.metrics else "",
+        counts_dir=options.metrics_dir or "",
     )
 
 
@@ -102,9 +109,10 @@ class RealChild:
 
     killable = True
 
-    def __init__(self, process: Offspring, channel: SocketChannel, files: ChildFiles) -> None:
+    def __init__(self, process: Offspring, channel: SocketChannel, files: ChildFiles, totals: Totals) -> None:
         self._process = process
         self._files = files
+        self._totals = totals
         self._left: Mapping[str, str] = {}
         self.channel = channel
         self.notes = FileLogReader(files.notes)
@@ -150,7 +158,8 @@ class RealChild:
         return {**self._left, **{name: text for name, text in written.items() if text}}
 
     def forget(self) -> None:
-        """Remove what it left behind on disk."""
+        """Remove what it left behind on disk; what it has counted is kept."""
+        self._totals.fold(self._files.counts)
         for file in astuple(self._files):
             file.unlink(missing_ok=True)
 

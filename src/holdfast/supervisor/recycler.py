@@ -12,8 +12,8 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from holdfast.codec.redaction import redact_text
 from holdfast.events import WorkerNotRecycled, WorkerRecycling
-from holdfast.incidents.redaction import redact_text
 from holdfast.schedule.spread import share
 from holdfast.supervisor.child import Child, Phase
 from holdfast.supervisor.memory import memory_of

@@ -11,6 +11,7 @@ for good of which that is ordered. From the first registered child on there are 
     orders.py   carries out what people ask for
     wards.py    keeps the locks that children hold
     figuring.py folds what all workers have counted
+    alerting.py looks for trouble, for the whole fleet, and has people told of it
     recycler.py replaces children that have lived long enough, or whose code has changed
     drain.py    sees when nothing is left to do, if that is the wish
 
@@ -167,6 +168,7 @@ class Supervisor:
         self._recycler.limits = Limits(hello.settings, hello.recycle)
         if self._ports.guard is not None:
             self._ports.guard.learn(hello.settings)
+        link.alerting.learn(hello.watching)
         if not first:
             return
         self._begin("beat", link.heart.run)
@@ -175,6 +177,7 @@ class Supervisor:
         self._begin_beside("keeping of locks", link.wards.run)
         self._begin_beside("folding of figures", link.figures.run)
         self._begin_beside("writing of figures", link.figures.publisher.run)
+        self._begin_beside("looking for trouble", link.alerting.run)
         self._begin_beside("replacing of children", self._recycler.run)
         if self._ports.witness is not None:
             self._begin_beside(

@@ -18,7 +18,7 @@ from random import Random
 from typing import Any
 
 from holdfast.app import Holdfast
-from holdfast.child.canary import WithCanary
+from holdfast.child.builtin import WithBuiltIn
 from holdfast.child.lifespan import enter_lifespans, leave_lifespans
 from holdfast.codec import decode_result
 from holdfast.core.crash import Death, DeathKind
@@ -95,12 +95,12 @@ class InProcessWorker:
         self._raising = raising
         random = Unjittered()
         self._id = new_worker_id(Random())
-        self._tasks = Recorded(WithCanary(app.tasks, app))
+        self._tasks = Recorded(WithBuiltIn(app, self._clock.now, app.settings.name or ""))
         self._call = 0
         self._next_due: list[datetime | None] = []
         self._lease = Lease(self._clock, lease=math.inf, margin=0.0, beat_every=math.inf)
         self._lease.renewed(self._clock.boot())
-        self._announcer = Announcer(self._events)
+        self._announcer = Announcer(self._events, app.tracing)
         self._threads = ThreadExecutor(1)
         self._closures = Closures(app.windows if ground.keeps_windows else (), self._clock)
         self._cannot_stop: asyncio.Future[tuple[str, str]] = asyncio.get_running_loop().create_future()
@@ -121,6 +121,7 @@ class InProcessWorker:
             threads=self._threads,
             stuck=self._stuck,
             middleware=(record_around, *app.middlewares) if app.middlewares else (),
+            tracing=app.tracing,
         )
 
     async def work(self) -> Worked:

@@ -22,11 +22,12 @@ Encoded = Mapping[str, msgspec.Raw]
 
 
 class Envelope(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """Arguments by name, the secret ones apart."""
+    """Arguments by name, the secret ones apart, and what it carries for tracing."""
 
     v: int = 0
     args: dict[str, msgspec.Raw]
     secret: dict[str, msgspec.Raw] = {}
+    trace: dict[str, str] = {}
 
 
 def read_envelope(payload: bytes) -> Envelope:
@@ -70,12 +71,13 @@ def changed_payload(payload: bytes, given: Encoded, *, whole: bool, secrets: Col
     said = {name: value for name, value in given.items() if not (name in stored.secret and _is_mask(value))}
     secret = stored.secret | {name: value for name, value in said.items() if name in {*stored.secret, *secrets}}
     shown = {name: value for name, value in said.items() if name not in secret}
-    return encode_envelope(stored.v, shown if whole else {**stored.args, **shown}, secret)
+    args = shown if whole else {**stored.args, **shown}
+    return msgspec.json.encode(Envelope(v=stored.v, args=args, secret=secret, trace=stored.trace))
 
 
-def encode_envelope(version: int, shown: Encoded, secret: Encoded | None = None) -> bytes:
+def encode_envelope(version: int, shown: Encoded) -> bytes:
     """Return arguments as they are stored, unchecked."""
-    return msgspec.json.encode(Envelope(v=version, args=dict(shown), secret=dict(secret or {})))
+    return msgspec.json.encode(Envelope(v=version, args=dict(shown)))
 
 
 def _is_mask(value: msgspec.Raw) -> bool:

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.codec import trace_id_in
 from holdfast.core.crash import had_started
 from holdfast.core.job import Attempt, Job
 from holdfast.core.memo import is_suspended, signal_name
@@ -24,6 +25,7 @@ def job_fields(job: Job) -> dict[str, Any]:
     fields["progress"] = progress and {"done": progress.done, "total": progress.total, "note": progress.note}
     fields["metadata"] = without_provenance(job.metadata)
     fields["schedule"], fields["planned_at"] = schedule_of(job.metadata), planned_of(job.metadata)
+    fields["trace_id"] = trace_id_in(job.payload)
     return {**fields, **decoded_args(job.payload), **_decoded_result(job.result)}
 
 

@@ -17,6 +17,7 @@ from holdfast import events
 from holdfast.clock import Clock
 from holdfast.codec import trace_of
 from holdfast.core.job import Failure, Progress
+from holdfast.watch.bridged import structured_in, unpack
 from holdfast.watch.folding import Folded
 from holdfast.watch.levels import Level
 from holdfast.watch.summary import FirstCompletion, Summary
@@ -45,9 +46,10 @@ class JsonLines:
     def of_record(self, record: LogRecord) -> str:
         """Return the line about a record of the standard library's logging, with the extra fields it has."""
         held = {name: value for name, value in vars(record).items() if name not in _STANDARD}
-        if trace := trace_of(record):
+        message, trace = _said(record, held)
+        if trace:
             held["traceback"] = trace[-TRACEBACK_LENGTH:]
-        head = {"event": "log", "message": record.getMessage(), "logger": record.name}
+        head = {"event": "log", "message": message, "logger": record.name}
         return self._line(datetime.fromtimestamp(record.created, UTC), record.levelname.lower(), head, held)
 
     def of_dropped(self, count: int) -> str:
@@ -67,6 +69,17 @@ def snake_case(name: str) -> str:
     return _WORD.sub("_", name).lower()
 
 
+def _said(record: LogRecord, held: dict[str, Any]) -> tuple[str, str]:
+    """Return the message of a record and its traceback; what it cannot say itself is told as it was given."""
+    structured = structured_in(record)
+    try:
+        if structured is None:
+            return record.getMessage(), trace_of(record)
+        return unpack(structured, record, held)
+    except Exception:  # noqa: BLE001 - logging would tell of it in lines of its own, and all of ours are JSON
+        return " ".join(map(_text, (record.msg, record.args) if record.args else (record.msg,))), ""
+
+
 def _held_by(event: events.Event) -> dict[str, Any]:
     match event:
         case Folded(last=last, cause=cause, count=count, seconds=seconds):
@@ -78,6 +91,8 @@ def _held_by(event: events.Event) -> dict[str, Any]:
             held: dict[str, Any] = {}
             for field in msgspec.structs.fields(event):
                 held.update(_flat(field.name, getattr(event, field.name)))
+            if held.get("trace_id", "") is None:
+                del held["trace_id"]
             return held
 
 

@@ -64,6 +64,9 @@ _LEVELS: Mapping[type[events.Event], Level] = MappingProxyType(
         events.WindowEnded: Level.INFO,
         events.WindowDeclared: Level.INFO,
         events.LimitChanged: Level.INFO,
+        events.AlertFired: Level.WARNING,
+        events.AlertResolved: Level.INFO,
+        events.MetricsServed: Level.INFO,
         events.StoreAway: Level.WARNING,
         events.StoreBack: Level.WARNING,  # who hears that it is away must hear that it is back
     }

@@ -273,6 +273,16 @@ def _(event: events.Drained) -> Telling:
 
 
 @tell.register
+def _(event: events.AlertFired) -> Telling:
+    return Telling("⚠", BAD, f"alert {one_line(event.rule)} fires: {one_line(event.says, _ERROR_LENGTH)}")
+
+
+@tell.register
+def _(event: events.AlertResolved) -> Telling:
+    return Telling("✔", GOOD, f"alert {one_line(event.rule)} is resolved: {one_line(event.says, _ERROR_LENGTH)}")
+
+
+@tell.register
 def _(event: events.StoreAway) -> Telling:
     return Telling("⚠", BAD, f"store away: {one_line(event.error, _ERROR_LENGTH)}; trying on")
 
@@ -280,6 +290,11 @@ def _(event: events.StoreAway) -> Telling:
 @tell.register
 def _(event: events.StoreBack) -> Telling:
     return Telling("●", GOOD, f"store back after {span(timedelta(seconds=event.away))}")
+
+
+@tell.register
+def _(event: events.MetricsServed) -> Telling:
+    return Telling("●", CALM, f"metrics are told at {event.url}")
 
 
 @tell.register

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from holdfast.core.crash import CRASHES_ALONE_LIMIT
 from holdfast.core.job import Job, OnLate
 from holdfast.core.memo import is_for_ever, is_suspended, signal_name
-from holdfast.core.provenance import planned_of, schedule_of
+from holdfast.core.provenance import channel_of, planned_of, schedule_of
 from holdfast.core.states import WAITING, Reason, State
 from holdfast.phrases import Dated, Phrase, followed, ordinal
 from holdfast.store.protocol import Situation, Worker
@@ -53,7 +53,9 @@ def explain(situation: Situation, started_at: datetime | None = None, windows: W
         told = _running(situation, started_at)
     else:
         told = _closed(situation, windows) or _EXPLANATIONS[job.state](situation)
-    return dataclasses.replace(told, notes=(*told.notes, *_expiry(situation), *_provenance(situation)))
+    return dataclasses.replace(
+        told, notes=(*told.notes, *_expiry(situation), *_delivery(situation), *_provenance(situation))
+    )
 
 
 def _closed(situation: Situation, windows: Windows) -> Explanation | None:
@@ -83,6 +85,14 @@ def _expiry(situation: Situation) -> Iterator[Phrase]:
         came_before = job.fence > (job.state is State.HELD)
         code = "because.expires_unless" if came_before else "because.expires"
         yield Phrase(code, by=Dated(job.start_by, now))
+
+
+def _delivery(situation: Situation) -> Iterator[Phrase]:
+    """Yield which channel a delivery needs that was put off: who does not have it may have done so."""
+    job = situation.job
+    channel = channel_of(job.task, job.metadata)
+    if channel is not None and job.state in WAITING and job.fence and not job.attempt:
+        yield Phrase("because.through_channel", channel=channel)
 
 
 def _provenance(situation: Situation) -> Iterator[Phrase]:

@@ -3,9 +3,12 @@
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
+from msgspec.structs import replace
+
 from holdfast import events as event
 from holdfast.core.job import Claim, Ending, Failure, OnLate, Progress, Verdict
 from holdfast.core.states import Move, Reason
+from holdfast.tracing.port import Tracing
 from holdfast.worker.completer import Ended
 
 _UNKNOWN_FAILURE = Failure("Unknown", "no failure was recorded")
@@ -14,29 +17,40 @@ _UNKNOWN_FAILURE = Failure("Unknown", "no failure was recorded")
 class Announcer:
     """Says what happens to claims."""
 
-    def __init__(self, events: event.Events) -> None:
+    def __init__(self, events: event.Events, tracing: Tracing | None = None) -> None:
         self._events = events
+        self._tracing = tracing
 
     def late(self, claim: Claim, start_by: datetime, started_at: datetime) -> None:
         """Say that a job comes too late to its first start."""
         late, expires = started_at - claim.run_at, claim.on_late is OnLate.EXPIRE
-        self._events.emit(event.JobLate(*_whose(claim), late, start_by=start_by, expires=expires))
+        self._emit(event.JobLate(*_whose(claim), late, start_by=start_by, expires=expires), claim)
 
     def started(self, claim: Claim, started_at: datetime) -> None:
         """Say that a handler is about to run, if anybody hears it: it is said of every job."""
         if self._events.heard(event.JobStarted):
-            self._events.emit(event.JobStarted(*_whose(claim), claim.run_at, started_at - claim.run_at))
+            self._emit(event.JobStarted(*_whose(claim), claim.run_at, started_at - claim.run_at), claim)
 
     def progressed(self, claim: Claim, progress: Progress) -> None:
         """Say how far a job is."""
-        self._events.emit(event.JobProgressed(*_whose(claim), progress))
+        self._emit(event.JobProgressed(*_whose(claim), progress), claim)
 
     def settled(self, ended: Ended, verdict: Verdict) -> None:
         """Say what became of a claim, or that it was lost."""
         if verdict is Verdict.STALE:
-            self._events.emit(event.ClaimLost(*_whose(ended.claim)))
+            told: event.JobEvent = event.ClaimLost(*_whose(ended.claim))
         else:
-            self._events.emit(_SAY[ended.ending.move](ended.ending, ended.claim, ended.seconds))
+            told = _SAY[ended.ending.move](ended.ending, ended.claim, ended.seconds)
+        if self._tracing is None:  # said of every job: a call more costs
+            self._events.emit(told)
+        else:
+            self._emit(told, ended.claim)
+
+    def _emit(self, told: event.JobEvent, claim: Claim) -> None:
+        """Say it, with the trace of the job if there are traces."""
+        if self._tracing is not None:
+            told = replace(told, trace_id=self._tracing.trace_id(claim))
+        self._events.emit(told)
 
 
 def _whose(claim: Claim) -> tuple[str, str, str, int, int]:
@@ -47,7 +61,7 @@ def _failure(ending: Ending) -> Failure:
     return ending.failure or _UNKNOWN_FAILURE
 
 
-_SAY: dict[Move, Callable[[Ending, Claim, float], event.Event]] = {
+_SAY: dict[Move, Callable[[Ending, Claim, float], event.JobEvent]] = {
     Move.COMPLETE: lambda _, claim, seconds: event.JobCompleted(*_whose(claim), timedelta(0, seconds)),
     Move.RETRY: lambda end, claim, _: event.JobRetrying(*_whose(claim), _failure(end), end.delay),
     Move.SNOOZE: lambda end, claim, _: event.JobSnoozed(*_whose(claim), end.delay, end.reason),

@@ -31,6 +31,7 @@ from holdfast.hooks import Middleware
 from holdfast.policy import Isolation
 from holdfast.store.backend import Backend
 from holdfast.task import Task
+from holdfast.tracing.port import Tracing
 from holdfast.worker.announce import Announcer
 from holdfast.worker.closures import Closures, would_expire
 from holdfast.worker.control import Control
@@ -93,6 +94,7 @@ class Attempts:
         stuck: CannotStop,
         middleware: Sequence[Middleware],
         cells: Callable[[], Cells] | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         self._tasks = tasks
         self._backend = backend
@@ -108,6 +110,7 @@ class Attempts:
         self._stuck = stuck
         self._middleware = tuple(middleware)
         self._cells = cells
+        self._tracing = tracing
 
     async def run(self, control: Control) -> Ending | None:
         """Carry one attempt through all its steps."""
@@ -118,9 +121,22 @@ class Attempts:
         # From here on code of the user's runs: models and upgrades read the arguments. Should it take the process
         # down, this job is to blame; and so it is until what it returned is written as JSON.
         self._notes.started(claim.ref)
-        ending = await self._carry(control, task)
+        if self._tracing is None:
+            ending = await self._carry(control, task)
+        else:
+            ending = await self._traced(control, task)
         if not control.outlived_by_thread:
             self._notes.returned(claim.ref)
+        return ending
+
+    async def _traced(self, control: Control, task: AnyTask) -> Ending | None:
+        """Carry an attempt, and end its span if it came to have one."""
+        ending = None
+        try:
+            ending = await self._carry(control, task)
+        finally:
+            if control.trace is not None:
+                control.trace.end(ending)
         return ending
 
     async def _carry(self, control: Control, task: AnyTask) -> Ending | None:
@@ -224,6 +240,8 @@ class Attempts:
         control.started_boot = self._clock.boot()
         self._announcer.started(claim, judge.started_at)
         attempt_here.set(control)
+        if self._tracing is not None:
+            self._trace(control, judge, self._tracing)
         handler = partial(task.fn, **arguments)
         running = Running(control, judge, self._clock, self._threads, self._stuck, handler)
         if self._middleware and context is not None:
@@ -235,6 +253,12 @@ class Attempts:
         control.started_boot = self._clock.boot()
         self._announcer.started(control.claim, judge.started_at)
         attempt_here.set(control)
+        if self._tracing is not None:
+            self._trace(control, judge, self._tracing)
+
+    def _trace(self, control: Control, judge: Judge, tracing: Tracing) -> None:
+        """Begin the span of an attempt."""
+        control.trace = tracing.begin(control.claim, judge.started_at - control.claim.run_at, self._worker)
 
 
 def _fixed(control: Control, ending: Ending, judged: Ending | None) -> Ending:

@@ -18,6 +18,7 @@ from holdfast.durable.notebook import Notebook, OwnNotebook
 from holdfast.durable.port import Saving
 from holdfast.durable.shelf import Shelf
 from holdfast.naps import Naps
+from holdfast.tracing.port import AttemptTrace
 from holdfast.words import one_line
 from holdfast.worker.lease import Lease
 from holdfast.worker.logtail import LogTail
@@ -91,6 +92,7 @@ class Control:
         "shelved",
         "spoke",
         "started_boot",
+        "trace",
         "why",
     )
 
@@ -107,6 +109,7 @@ class Control:
         self.log: LogTail | None = None
         self.scrub: Scrub = NO_SECRETS
         self.spoke = False
+        self.trace: AttemptTrace | None = None
         self.why: StopReason | None = None
         self.attempt: asyncio.Task[Any] | None = None
         self.cancellable = False

@@ -24,6 +24,7 @@ from msgspec.structs import replace
 
 from holdfast.codec import Scrub, trace_of
 from holdfast.core.job import Claim
+from holdfast.tracing.port import AttemptTrace
 from holdfast.worker.legible import legible, text_of
 
 MOST_LINES = 50
@@ -82,6 +83,7 @@ class Logged(Protocol):
     claim: Claim
     log: LogTail | None
     scrub: Scrub
+    trace: AttemptTrace | None
 
 
 attempt_here: ContextVar[Logged | None] = ContextVar("attempt_here", default=None)
@@ -95,6 +97,7 @@ class Starter:
     claim: Claim
     log: LogTail | None
     scrub: Scrub
+    trace: AttemptTrace | None
 
 
 def starter_noted(thread: threading.Thread | None) -> Starter | None:
@@ -137,7 +140,14 @@ def _starter_here() -> Starter | None:
         return starter_noted(threading.current_thread())
     if attempt.log is None:
         attempt.log = LogTail(attempt.scrub)
-    return Starter(replace(attempt.claim, payload=b"", metadata={}), attempt.log, attempt.scrub)
+    return Starter(replace(attempt.claim, payload=b"", metadata={}), attempt.log, attempt.scrub, attempt.trace)
+
+
+def mark(attempt: Logged) -> dict[str, Any]:
+    """Return what tells in a log to which attempt a line belongs, and where in its trace."""
+    claim = attempt.claim
+    fields = {"job_id": claim.job_id, "task": claim.task, "queue": claim.queue, "attempt": claim.attempt + 1}
+    return fields if attempt.trace is None else {**fields, **attempt.trace.ids()}
 
 
 class TailHandler(logging.Handler):
@@ -152,9 +162,7 @@ class TailHandler(logging.Handler):
         attempt = logged_here()
         if attempt is None:
             return
-        claim = attempt.claim
-        fields = {"job_id": claim.job_id, "task": claim.task, "queue": claim.queue, "attempt": claim.attempt + 1}
-        for name, value in fields.items():
+        for name, value in mark(attempt).items():
             record.__dict__.setdefault(name, value)
         if attempt.log is None:
             attempt.log = LogTail(attempt.scrub)

@@ -5,6 +5,7 @@ from typing import Protocol
 
 import msgspec
 
+from holdfast.alerts.watching import NOT_WATCHING, Watching
 from holdfast.core.incident import InvolvedJob, Trouble
 from holdfast.schedule.closing import ClosedHours
 from holdfast.schedule.recycle import NO_RULES, RecycleRules
@@ -30,6 +31,10 @@ class Configure(msgspec.Struct, frozen=True, tag=True):
     grace: float | None = None
     alone: bool = False
     logs: LogOptions = LogOptions()
+    counts: str = ""
+    """Where to count for metrics; nowhere if that is empty."""
+    counts_dir: str = ""
+    """Or in which folder, in a file of its own."""
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -89,13 +94,14 @@ class Picture(msgspec.Struct, frozen=True, tag=True):
 class Hello(msgspec.Struct, frozen=True, tag=True):
     """The child's first word: its app is loaded; these are its settings, and the windows that it keeps to.
 
-    `recycle` says when its like are to be replaced.
+    `recycle` says when its like are to be replaced, `watching` what is watched and who is told.
     """
 
     settings: Settings
     tasks: int
     windows: tuple[ClosedHours, ...] = ()
     recycle: RecycleRules = NO_RULES
+    watching: Watching = NOT_WATCHING
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):

@@ -6,6 +6,7 @@ from random import Random
 
 from holdfast.clock import Clock
 from holdfast.events import Events, StopStage
+from holdfast.figures.counting import Tally
 from holdfast.store.backend import Backend
 from holdfast.worker.alarm import Alarms, LoopAlarm
 from holdfast.worker.attempt import Cells
@@ -36,3 +37,5 @@ class Ports:
     cells: Callable[[], Cells] | None = None
     """Gives the processes for isolated tasks, which otherwise run in this one."""
     staged: Staged = not_told
+    tally: Callable[[Clock], Tally] = Tally
+    """Makes what counts how attempts end."""

@@ -22,7 +22,6 @@ from typing import Any
 from holdfast.core.job import Claim, ClaimRef, Ending
 from holdfast.core.states import RETURNS, Move, Reason
 from holdfast.events import StopStage
-from holdfast.figures.counting import Tally
 from holdfast.figures.publishing import Publisher
 from holdfast.gates.limits import Limits
 from holdfast.hooks import Middleware
@@ -30,6 +29,7 @@ from holdfast.schedule.closing import ClosedHours
 from holdfast.settings import Settings
 from holdfast.store.files import shelf_of
 from holdfast.store.protocol import LeaseClock
+from holdfast.tracing.port import Tracing
 from holdfast.worker.announce import Announcer
 from holdfast.worker.attempt import AnyTask, Attempts
 from holdfast.worker.claimer import Claimer
@@ -104,6 +104,7 @@ class Worker:
         hours: Sequence[ClosedHours] = (),
         stays: bool = False,
         limits: Limits = NO_LIMITS,
+        tracing: Tracing | None = None,
     ) -> None:
         self.id = worker
         self._tasks = tasks
@@ -122,11 +123,11 @@ class Worker:
         same = ports.backend.verbs.lease_clock is LeaseClock.BOOT
         clock, events = StoreClock(ports.clock, same=same), ports.events
         self._clock = clock
-        self._announcer = Announcer(events)
+        self._announcer = Announcer(events, tracing)
         self._notes = Notes(ports.notes)
         self._lease = Lease(clock, settings.lease, settings.margin, settings.beat_every)
         self._calls = StoreCalls(ports.backend, clock, events, ports.random, settings.store_timeout)
-        tally = Tally(clock)
+        tally = ports.tally(clock)
         settled = self._announcer.settled
         self._completer = Completer(self._calls, worker, self._notes, settled, self._look_again, tally=tally)
         self._publisher = Publisher(tally, worker, self._calls.verbs, self._calls.once)
@@ -169,6 +170,7 @@ class Worker:
             stuck=self._stuck,
             middleware=middleware,
             cells=ports.cells,
+            tracing=tracing,
         )
         self._claimer = Claimer(
             calls=self._calls,

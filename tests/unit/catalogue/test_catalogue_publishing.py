@@ -247,3 +247,10 @@ def test_backoffs_in_words(backoff: Any, words: str) -> None:
 def test_types_in_words(annotation: Any, words: str) -> None:
     """As people write them."""
     assert type_words(annotation) == words
+
+
+def test_objectives_are_told() -> None:
+    """So that whoever has the store alone can show how they stand."""
+    app = shop()
+    app.objective("mails", task="send", target=0.9)
+    assert [(each.name, each.target) for each in published(app).objectives] == [("mails", 0.9)]

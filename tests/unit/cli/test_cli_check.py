@@ -9,8 +9,12 @@ from datetime import timedelta
 import pytest
 from cli_world import WORKER, answer, assert_refused, bare
 
-from holdfast.child.canary import CANARY, WithCanary, new_canary
+from holdfast import Holdfast
+from holdfast.alerts.delivery import DELIVER
+from holdfast.child.builtin import WithBuiltIn
+from holdfast.child.canary import CANARY, new_canary
 from holdfast.cli.canaries import QueueChoice
+from holdfast.clock import SystemClock
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import Ending, OnLate
 from holdfast.core.states import Move, State
@@ -161,20 +165,25 @@ class TestCanary:
         assert (job.start_within, job.on_late) == (60 * SECOND, OnLate.EXPIRE)
 
     def test_every_worker_knows_it_and_the_app_does_not(self):
-        tasks = {"mine": object()}
-        known = WithCanary(tasks, None)
-        assert set(known) == {"mine", CANARY}
-        assert len(known) == 2
-        assert known["mine"] is known.get("mine") is tasks["mine"]
-        assert known[CANARY].name == CANARY
+        app = Holdfast()
+        mine = app.task(name="mine")(_nothing)
+        known = WithBuiltIn(app, SystemClock().now)
+        assert set(known) == {"mine", CANARY, DELIVER}
+        assert len(known) == 3
+        assert known["mine"] is known.get("mine") is mine
+        assert [known[name].name for name in (CANARY, DELIVER)] == [CANARY, DELIVER]
         assert CANARY in known
-        assert CANARY not in tasks
-        tasks["later"] = object()
-        assert known["later"] is tasks["later"]
+        assert CANARY not in app.tasks
+        later = app.task(name="later")(_nothing)
+        assert known["later"] is later
         assert known.get("none") is None
         with pytest.raises(KeyError):
             known["none"]
 
     def test_its_payload_is_one_that_it_can_read(self):
         job = new_canary("mail", SECOND)
-        assert WithCanary({}, None)[CANARY].arguments.decode(job.payload) == {}
+        assert WithBuiltIn(Holdfast(), SystemClock().now)[CANARY].arguments.decode(job.payload) == {}
+
+
+def _nothing():
+    pass

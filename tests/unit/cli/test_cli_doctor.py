@@ -8,12 +8,16 @@ from pathlib import Path
 
 import pytest
 from cli_world import WORKER, World, answer, bare
+from msgspec.structs import replace
 
+import alert_notices as notices
+from holdfast.alerts.board import change_board
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import NewJob
 from holdfast.core.states import Move
 from holdfast.ids import new_job_id
 from holdfast.settings import load_settings
+from holdfast.store.errand import Errand, run_errand
 from holdfast.store.open import open_backend
 from holdfast.store.protocol import WorkerInfo
 from holdfast.store.sqlite import examine
@@ -30,6 +34,8 @@ app = Holdfast("sqlite:///jobs.db", lease=30)
 @app.task(queue="mail", max_attempts=2)
 def send(to: str) -> None: ...
 """
+
+DESK = "[alerts.channels.desk]\nkind = 'command'\ncommand = ['true']\n"
 
 
 def examined(*args, code=0):
@@ -282,6 +288,102 @@ class TestSettings:
     @pytest.mark.parametrize("target", ["nonsense", "no_such_module:app"])
     def test_an_app_that_is_not_there_is_wrong_usage(self, target):
         assert bare("doctor", target).exit_code == USAGE
+
+
+class TestAlerts:
+    """Whether the channels of an app can be used from here, before a worker fails for them or nobody is told."""
+
+    @pytest.fixture
+    def alerts(self, closed, tmp_path, monkeypatch):
+        """Return what doctor says of the alerts of an app with these channels in its file."""
+        monkeypatch.syspath_prepend(tmp_path)
+        name = f"doctored_{tmp_path.name}".replace("-", "_")
+
+        def look(file, code=0, more=""):
+            (tmp_path / f"{name}.py").write_text(APP + more)
+            (tmp_path / "holdfast.toml").write_text(file)
+            return examined(f"{name}:app", "--url", closed.url, code=code)["alerts"]
+
+        return look
+
+    def test_in_order(self, alerts):
+        assert alerts(DESK) == ("ok", "people are told through: desk → None")
+
+    def test_it_is_said_how_many_fire(self, alerts, closed):
+        """That people are told is in order, and what they are told of is not."""
+        world = World(closed.path)
+        firing = (notices.alert(), notices.alert(id="a2", subject="web"))
+        board = Errand(change_board(world.verbs, lambda board: (replace(board, alerts=firing), None)))
+        run_errand(world.do, board)
+        world.close()
+        says = "people are told through: desk; 2 alerts fire: see `holdfast alerts list` → None"
+        assert alerts(DESK) == ("ok", says)
+
+    def test_without_a_channel_it_is_said_that_nobody_is_told_and_what_to_do(self, alerts):
+        level, said = alerts("")
+        assert level == "warning"
+        assert said.startswith("no channel is declared: nobody is told of trouble → declare one")
+        assert "docs/howto/alert-channels.md" in said
+
+    def test_alerts_that_are_switched_off_in_the_file_are_a_warning_that_names_it(self, alerts):
+        level, said = alerts(f"[alerts]\nenabled = false\n{DESK}")
+        assert level == "warning"
+        assert said.startswith("switched off, by enabled = false of [alerts] in holdfast.toml: nobody looks")
+
+    def test_alerts_that_are_switched_off_in_the_code_are_a_warning_that_names_it(self, alerts):
+        level, said = alerts(f"[alerts]\nenabled = true\n{DESK}", more="app.alerts(enabled=False)\n")
+        assert level == "warning"
+        assert said.startswith("switched off, by app.alerts(enabled=False) in the code: nobody looks")
+
+    @pytest.mark.parametrize(
+        ("more", "words"),
+        [
+            (
+                "[[alerts.rules]]\nname = 'waits'\ncheck = 'queue_age'\nqueue = 'mial'\nabove = 9\n",
+                "rule 'waits' is about queue 'mial', which no task of the app uses; did you mean mail? → correct",
+            ),
+            (
+                "[objectives.sent]\ntask = 'sned'\ntarget = 0.9\n",
+                "objective 'sent' is about task 'sned', which the app does not have; did you mean send? → correct",
+            ),
+        ],
+    )
+    def test_names_that_nobody_has_are_a_warning(self, alerts, more, words):
+        level, said = alerts(DESK + more)
+        assert level == "warning"
+        assert said.startswith(words)
+
+    @pytest.mark.parametrize(("queue", "level"), [("filled", "ok"), ("served", "ok"), ("elsewhere", "warning")])
+    def test_a_queue_that_somebody_serves_or_fills_is_known(self, alerts, world, queue, level):
+        """It may be another app's."""
+        world.enqueue(queue="filled")
+        info = WorkerInfo("b" * 16, "s2", "web-02", 1, timedelta(seconds=15), ("served",), 1)
+        world.do(world.verbs.register(info))
+        rule = f"[[alerts.rules]]\nname = 'waits'\ncheck = 'queue_age'\nqueue = '{queue}'\nabove = 9\n"
+        assert alerts(DESK + rule)[0] == level
+
+    @pytest.mark.parametrize(
+        ("file", "words"),
+        [
+            (
+                "[alerts.channels.ops]\nkind = 'webhook'\nurl = 'https://x.example'\nsecret = '${NOPE_OPS}'\n",
+                "channel 'ops': the variable NOPE_OPS is not set",
+            ),
+            (
+                "[alerts.channels.ops]\nkind = 'command'\ncommand = ['no-such-program-here']\n",
+                "channel 'ops': its program is not there",
+            ),
+            (
+                "[alerts.channels.ops]\nkind = 'apprise'\nurl = 'nosuch://hush'\n",
+                "channel 'ops': its url is none that apprise knows",
+            ),
+        ],
+    )
+    def test_a_channel_that_cannot_be_used_is_a_problem(self, alerts, file, words):
+        level, said = alerts(file, code=PROBLEM)
+        assert level == "problem"
+        assert words in said
+        assert "hush" not in said
 
 
 def test_a_narrow_terminal_is_respected(closed, monkeypatch):

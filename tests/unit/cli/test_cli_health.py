@@ -64,12 +64,14 @@ def test_nonsense_is_wrong_usage(holdfast, args, words):
 def test_a_file_without_a_token(holdfast, tmp_path, held):
     file = tmp_path / "token"
     file.write_text(held)
+    file.chmod(0o600)
     assert_refused(holdfast("health", "--token-file", str(file)), USAGE, "must hold one token")
 
 
 def test_a_token_that_could_be_guessed_is_not_repeated(holdfast, tmp_path):
     file = tmp_path / "token"
     file.write_text("hunter2")
+    file.chmod(0o600)
     result = holdfast("health", "--token-file", str(file))
     assert_refused(result, USAGE, "the token has 7 characters, and must have 16 or more")
     assert "hunter2" not in result.stderr

@@ -107,6 +107,7 @@ def test_once():
 def test_the_token_is_sent_and_never_told(holdfast, tmp_path):
     file = tmp_path / "token"
     file.write_text(f"{TOKEN}\n")
+    file.chmod(0o600)
     with ping_host(401) as host:
         result = holdfast("keepalive", host.url, *QUICK, "--token-file", str(file), "--json")
         assert host.asked == [("/", f"Bearer {TOKEN}")] * 3
@@ -118,7 +119,7 @@ def test_the_token_is_sent_and_never_told(holdfast, tmp_path):
     ("args", "words"),
     [
         ([], "URL"),
-        (["shop.example"], "a URL to ping looks like https://shop.example/livez"),
+        (["shop.example"], "a URL to ping must look like https://shop.example/livez"),
         (["http://u:hunter2@shop.example"], "no user and no password"),
         (["http://h/", "--every", "0"], "longer than nothing"),
         (["http://h/", "--timeout", "0"], "longer than nothing"),

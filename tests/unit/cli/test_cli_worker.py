@@ -6,6 +6,7 @@ from types import ModuleType
 import pytest
 from cli_world import assert_refused, bare
 
+from holdfast.supervisor.options import MetricsOptions
 from holdfast.watch.options import LogOptions
 from holdfast.worker.served import ServedQueues
 
@@ -137,4 +138,59 @@ def test_a_bad_option_is_refused_before_anything_starts(supervised, options, wor
     refused = bare("worker", "shop:app", *options)
     assert_refused(refused, 2, words)
     assert "(see `holdfast worker --help`)" in refused.stderr
+    assert supervised == []
+
+
+@pytest.mark.parametrize(
+    ("said", "served"),
+    [
+        ((), None),
+        (("--metrics", "9464"), MetricsOptions("127.0.0.1", 9464)),
+        (("--metrics", "localhost:0"), MetricsOptions("localhost", 0)),
+        (("--metrics", "[::1]:9464"), MetricsOptions("::1", 9464)),
+        (
+            ("--metrics", "0.0.0.0:9464", "--metrics-allow", "10.0.0.0/8", "--metrics-allow", "::1"),
+            MetricsOptions("0.0.0.0", 9464, None, ("10.0.0.0/8", "::1")),
+        ),
+        (
+            ("--metrics", ":9464", "--metrics-token-file", "token"),
+            MetricsOptions("127.0.0.1", 9464, "a-token-that-nobody-guesses"),
+        ),
+    ],
+)
+def test_where_metrics_are_served_and_to_whom(supervised, said, served, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "token").write_text("a-token-that-nobody-guesses\n")
+    (tmp_path / "token").chmod(0o600)
+    assert bare("worker", "shop.jobs:app", *said).exit_code == 7
+    assert supervised[0].metrics == served
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (
+            ("--metrics", "0.0.0.0:9464"),
+            "reached from other machines: add --metrics-token-file, or --metrics-allow",
+        ),
+        (("--metrics", "70000"), "'70000' is no port, nor HOST:PORT; write e.g. 9090 or 0.0.0.0:9090"),
+        (("--metrics", "here"), "'here' is no port"),
+        (("--metrics", "9464", "--metrics-allow", "10.0.0.0/99"), "'10.0.0.0/99' is no network"),
+        (("--metrics-allow", "10.0.0.0/8"), "are about --metrics: add e.g. `--metrics 9090`"),
+        (("--metrics", "9464", "--metrics-token-file", "short"), "16 or more"),
+        (
+            ("--metrics", "9464", "--metrics-token-file", "open"),
+            "others than its owner may read or change open: run",
+        ),
+        (("--metrics", "9464", "--metrics-token-file", "none"), "--metrics-token-file: none cannot be read"),
+    ],
+)
+def test_metrics_that_would_be_open_or_mean_nothing_are_refused(supervised, said, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, mode in (("short", 0o600), ("open", 0o644)):
+        (tmp_path / name).write_text("secret-7")
+        (tmp_path / name).chmod(mode)
+    result = bare("worker", "shop.jobs:app", *said)
+    assert_refused(result, 2, words)
+    assert "secret-7" not in result.stderr
     assert supervised == []

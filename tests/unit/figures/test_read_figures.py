@@ -100,6 +100,15 @@ async def test_sums_and_rates():
     assert series.by_task()[1].run_percentile(0.5) is None
 
 
+async def test_who_wants_some_rows_gets_only_those():
+    stage = Stage()
+    stage.count(Move.COMPLETE, task="send", queue="mail")
+    stage.count(Move.DIE, task="print", queue="bulk")
+    await stage.publish()
+    wanted = read_figures(stage.verbs, stage.clock.now() - HOUR, only=lambda row: row.queue == "bulk")
+    assert [row.task for row in run_errand(stage.backend.run, wanted).by_pair()] == ["print"]
+
+
 async def test_gauges_go_on_while_something_waits_and_end_when_nothing_does():
     """A sample a minute with what is folded; then for as long as jobs wait; then nobody writes any more."""
     stage = Stage()

@@ -1,5 +1,6 @@
 """What is counted: how attempts end, by queue and task and minute, how long they ran and how late they began."""
 
+import json
 import random
 from datetime import timedelta
 
@@ -8,9 +9,11 @@ import pytest
 
 from figures_stage import count, ended
 from holdfast.core.job import Verdict
+from holdfast.core.record import Kind, Record
 from holdfast.core.states import ENDINGS, Move
 from holdfast.figures.buckets import BUCKETS, LAST, bucket_of, ends_at, lengthen, percentile, shorten
 from holdfast.figures.counting import MINUTES_KEPT, Tally
+from holdfast.figures.pages import EMPTY, Page, read_page
 from holdfast.figures.rows import (
     COMPLETED,
     DEAD,
@@ -166,3 +169,13 @@ def test_what_nobody_takes_does_not_grow_for_ever(clock):
         count(tally, [ended(clock)])
         clock.advance(60)
     assert len(tally.take()) == MINUTES_KEPT
+
+
+@pytest.mark.parametrize("odd", [-1, 2**56 + 1, 10**30])
+def test_numbers_that_cannot_be_are_not_read(odd):
+    """Somebody damaged or hostile wrote them: they would make sums that no span can hold, and end every look."""
+    row = ["mail", "send", 0, 8, 0, 0, 0, 1701503, [7, 1], [30, 3], 5, 5]
+    assert msgspec.json.decode(msgspec.json.encode({"rows": [row]}), type=Page).rows
+    for place, wrong in ((2, odd), (7, odd), (8, [0, odd]), (10, odd), (11, odd)):
+        body = json.dumps({"rows": [[*row[:place], wrong, *row[place + 1 :]]]}).encode()
+        assert read_page(Record(kind=Kind.TALLY, name="1", version=1, due_at=None, body=body, token="t")) == EMPTY

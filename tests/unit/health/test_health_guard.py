@@ -1,5 +1,6 @@
 """Who may ask about health, and how often: addresses, tokens, and buckets of bounded number."""
 
+import socket
 from http import HTTPStatus
 
 import pytest
@@ -65,6 +66,49 @@ class TestAddresses:
 
     def test_a_zone_is_no_part_of_an_address(self):
         assert str(read_peer("fe80::1%eth0")) == "fe80::1"
+
+
+class TestNames:
+    @pytest.mark.parametrize(
+        "host",
+        [
+            *(b"localhost", b"LocalHost:8090", b"localhost.", b"shop.localhost:1", b"127.0.0.1:8090", b"10.0.0.7"),
+            *(b"[::1]:8090", b"[fe80::1%eth0]", b"worker:9464", b"", socket.gethostname().encode()),
+        ],
+    )
+    def test_this_machine_by_a_name_of_its_own(self, time, host):
+        assert guard(time, None, LOOPBACK).refuse("127.0.0.1", [], [host]) is None
+
+    @pytest.mark.parametrize(
+        "host",
+        [
+            *(
+                b"evil.example",
+                b"evil.example:8090",
+                b"127.0.0.1.evil.example",
+                b"localhost.evil.example",
+                b"1.2.3",
+            ),
+            *(b"EVIL.example.", b"[evil.example]:80", b"evil.example:80:80", b"\xff.example", b"a.b@localhost"),
+        ],
+    )
+    def test_this_machine_by_a_name_of_somebody_else(self, time, host):
+        """A page of that name, in a browser here, has asked: its name server says that it lives here."""
+        for peer in ("127.0.0.1", "::1", "::ffff:127.0.0.1"):
+            refused = guard(time, None, LOOPBACK).refuse(peer, [], [b"localhost", host])
+            assert status(refused) == HTTPStatus.MISDIRECTED_REQUEST
+
+    def test_with_the_token_by_any_name(self, time):
+        """Pages do not know it."""
+        both = guard(time, TOKEN, LOOPBACK)
+        assert both.refuse("127.0.0.1", RIGHT, [b"evil.example"]) is None
+        assert status(both.refuse("127.0.0.1", [], [b"evil.example"])) == HTTPStatus.UNAUTHORIZED
+
+    def test_other_networks_by_any_name(self, time):
+        """There it may have any."""
+        open_to = guard(time, None, ["10.0.0.0/8"])
+        assert open_to.refuse("10.0.0.1", [], [b"worker.jobs.svc.cluster.local:9464"]) is None
+        assert status(open_to.refuse("127.0.0.1", [], [b"evil.example"])) == HTTPStatus.FORBIDDEN
 
 
 class TestTokens:

@@ -164,7 +164,7 @@ def test_what_is_no_tls():
     ],
 )
 def test_what_is_no_url_to_ping(url):
-    with pytest.raises(ConfigurationError, match=r"looks like|cannot be read"):
+    with pytest.raises(ConfigurationError, match=r"must look like|cannot be read"):
         Target.of(url)
 
 

@@ -87,6 +87,15 @@ def test_odd_paths_are_nothing(serve, target):
     assert status(raw(serve(), b"GET %s HTTP/1.1\r\n\r\n" % target)) == 404
 
 
+@pytest.mark.parametrize("path", [b"/livez", b"/metrics", b"/nowhere"])
+def test_a_page_that_was_led_here_is_not_answered(serve, path):
+    """Its name server says that it lives at 127.0.0.1; a browser then lets it read what this machine says."""
+    made = serve()
+    asked = b"GET %s HTTP/1.1\r\nHost: %s\r\n\r\n"
+    assert status(raw(made, asked % (path, b"evil.example:8090"))) == 421
+    assert status(raw(made, asked % (path, b"localhost:8090"))) in {200, 404}
+
+
 MALFORMED = [
     b"\r\n\r\n",
     b"GET /livez\r\n\r\n",

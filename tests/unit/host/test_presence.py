@@ -28,6 +28,7 @@ class Attempt:
         self.claim = Claim(ClaimRef("id", 7), "pack", 1, b"", "default", 0, NOW, 0, 0, 3)
         self.log = None
         self.scrub = NO_SECRETS
+        self.trace = None
 
 
 class Heard(list):

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from holdfast.codec import MASK
-from holdfast.incidents.redaction import (
+from holdfast.codec.redaction import (
     LONGEST_VALUE,
     is_secret_name,
     looks_random,

@@ -2,8 +2,8 @@
 
 import pytest
 
+from holdfast.codec.redaction import scrub_of
 from holdfast.core.incident import Evidence
-from holdfast.incidents.redaction import scrub_of
 from holdfast.incidents.trimming import LARGEST, LONGEST_PART, MOST_PARTS, bounded, cut_middle, fit_evidence
 
 A_WORD = 200

@@ -275,7 +275,7 @@ async def test_cancelled_calls_cost_no_place(world):
 async def test_a_server_that_stands_still_costs_no_more_than_the_time_given(make_world, postgres_server):
     """The call gives up in time, while the loop goes on, and works once the server does."""
     server = postgres_server()
-    world = make_world(server.url(), timeout=1.0)
+    world = make_world(server.url(), timeout=3.0)
 
     await warm(world)
     server.pause()

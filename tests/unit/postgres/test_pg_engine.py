@@ -301,7 +301,7 @@ def test_connections_that_rest_too_long_are_let_go(world, monkeypatch):
 def test_a_server_that_stands_still_costs_no_more_than_the_time_given(make_world, postgres_server, warm):
     """The call gives up in time, on a connection that was open and on a new one, and works once the server does."""
     server = postgres_server()
-    world = make_world(server.url(), timeout=1.0)
+    world = make_world(server.url(), timeout=3.0)
     if warm:
         world.ask("SELECT 1")
     server.pause()
@@ -312,7 +312,7 @@ def test_a_server_that_stands_still_costs_no_more_than_the_time_given(make_world
         took = time.monotonic() - began
     finally:
         server.cont()
-    assert took < 10, took
+    assert took < 20, took
     assert server.password not in str(told.value)
     world.engine._timeout = 30.0
     assert world.ask("SELECT 1") == [(1,)]

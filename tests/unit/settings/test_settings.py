@@ -73,6 +73,7 @@ class TestValues:
             "incident_locals": True,
             "files": "/var/lib/shop/files",
             "files_limit": 81_000_000,
+            "metrics_dir": "/run/shop/metrics",
             "background_limit": 30,
             "background_when_full": "reject",
         }
@@ -204,6 +205,7 @@ class TestEnvironment:
             "incident_locals": ("true", True),
             "files": ("/var/lib/files", "/var/lib/files"),
             "files_limit": ("2MB", 2_000_000),
+            "metrics_dir": ("/run/shop/metrics", "/run/shop/metrics"),
             "background_limit": ("7", 7),
             "background_when_full": ("enqueue", "enqueue"),
         }
@@ -242,6 +244,8 @@ class TestEnvironment:
         [
             ("HOLDFAST_LEASSE", "did you mean HOLDFAST_LEASE?"),
             ("HOLDFAST_lease", "did you mean HOLDFAST_LEASE?"),
+            ("HOLDFAST_ALERTS", "[alerts] is a table of the settings file"),
+            ("HOLDFAST_ALLERTS", "there are: "),
             ("HOLDFAST_ZZZZ", "there are: HOLDFAST_CONFIG, HOLDFAST_URL, HOLDFAST_NAMESPACE"),
         ],
     )

@@ -63,7 +63,7 @@ class TestFile:
         ("file", "text", "words"),
         [
             ("holdfast.toml", "leese = 20", ["unknown setting leese (from holdfast.toml)", "did you mean lease?"]),
-            ("holdfast.toml", "[worker]\nlease = 20", ["unknown setting worker (from holdfast.toml)"]),
+            ("holdfast.toml", "[worker]\nlease = 20", ["unknown section [worker] (from holdfast.toml)"]),
             ("holdfast.toml", "lease = [1]", ["lease=[1] (from holdfast.toml): must be above 0 seconds"]),
             ("holdfast.toml", "lease = true", ["lease=True (from holdfast.toml)"]),
             ("holdfast.toml", "lease = 'x'", ["lease=x (from holdfast.toml)", "write e.g. 30, 30s, 5m or 2h"]),

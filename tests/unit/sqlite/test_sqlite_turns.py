@@ -1,85 +1,111 @@
-"""Which jobs a claim gives: the same in SQLite as in the reference model, whatever there is and is asked for."""
+"""Processes that share a file write in turn: none is kept waiting by another that writes without a pause."""
 
-from collections.abc import Iterator
-from datetime import timedelta
-from itertools import count
+import fcntl
+import os
+import subprocess
+import sys
 from pathlib import Path
-from random import Random
-from typing import Any
 
 import pytest
 
-from holdfast.core.job import Claim, Ending, KnownTask, NewJob
-from holdfast.core.states import Move, Reason
-from holdfast.store.backend import Backend
-from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.protocol import ClaimRequest, WorkerInfo
+from holdfast.core.job import NewJob
+from holdfast.ids import new_job_id
+from holdfast.store.sqlite import SqliteBackend, turn
+from holdfast.store.sqlite.turn import Turn
+
+WITHOUT_A_PAUSE = """
+import sys, threading
+from holdfast.core.job import NewJob
+from holdfast.ids import new_job_id
 from holdfast.store.sqlite import SqliteBackend
-from holdfast.testing import FakeClock
 
-CLOCK = FakeClock()
-QUEUES = ("a", "b", "c")
-UNKNOWN = "unknown"
-MAX_WAIT = timedelta(seconds=60)
+backend = SqliteBackend(sys.argv[1])
 
+def write():
+    while True:
+        backend.run(backend.verbs.enqueue([NewJob(new_job_id(), "task", b"", queue="hog")]))
 
-@pytest.fixture
-def backends(tmp_path: Path) -> Iterator[tuple[Backend, Backend]]:
-    sqlite = SqliteBackend(tmp_path / "jobs.db", clock=CLOCK)
-    yield MemoryBackend(CLOCK), sqlite
-    sqlite.close()
+for _ in range(2):
+    threading.Thread(target=write, daemon=True).start()
+sys.stdin.read()
+"""
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_claims_are_those_of_the_reference_model(backends: tuple[Backend, Backend], seed: int) -> None:
-    """Any jobs and any requests: shares, longest waits, adoption and the order of queues mean the same."""
-    random = Random(seed)
-    jobs = [new_job(random, number) for number in range(random.randrange(40, 200))]
-    for backend in backends:
-        fill(backend, jobs)
-    calls = count(2)
-    given = 0
-    while given < len(jobs):
-        request = any_request(random, next(calls))
-        model, sqlite = (backend.run(backend.verbs.claim(request)) for backend in backends)
-        assert sorted(ids(sqlite.jobs)) == sorted(ids(model.jobs)), request
-        assert sqlite.next_due_at == model.next_due_at
-        given += len(model.jobs)
+def test_who_writes_now_and_then_is_not_kept_waiting_by_who_writes_all_the_time(tmp_path: Path) -> None:
+    """Most of what the other writes, it writes while this one does not want to."""
+    path = tmp_path / "jobs.db"
+    backend = SqliteBackend(path)
+
+    def enqueue() -> None:
+        backend.run(backend.verbs.enqueue([NewJob(new_job_id(), "task", b"")]))
+
+    def written() -> int:
+        return sum(backend.run(backend.verbs.count()).values())
+
+    enqueue()
+    hog = subprocess.Popen([sys.executable, "-c", WITHOUT_A_PAUSE, path], stdin=subprocess.PIPE)
+    try:
+        waited, began = 0, written()
+        for _ in range(20):
+            rested = written() + 50
+            while written() < rested:
+                assert hog.poll() is None
+            asked = written()
+            enqueue()
+            waited += written() - asked
+        assert waited < (written() - began) / 2
+    finally:
+        hog.kill()
+        hog.communicate()
+        backend.close()
 
 
-def new_job(random: Random, number: int) -> NewJob:
-    return NewJob(
-        id=f"{number:03}",
-        task=random.choice(["known", "known", UNKNOWN]),
-        payload=b"",
-        queue=random.choice(QUEUES),
-        priority=random.choice([-5, 0, 0, 0, 1, 7]),
-        run_at=CLOCK.now() - timedelta(seconds=random.choice([0, 1, 29, 30, 31, 50, 50, 100])),
-    )
+def is_taken(folder: Path) -> bool:
+    """Tell whether somebody has the turn."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
-def fill(backend: Backend, jobs: list[NewJob]) -> None:
-    """Store the jobs, those of the unknown task as blocked(no_worker)."""
-    backend.run(backend.verbs.register(WorkerInfo("w", "s", "h", 1, timedelta(hours=1))))
-    backend.run(backend.verbs.enqueue([job for job in jobs if job.task == UNKNOWN]))
-    claims = backend.run(backend.verbs.claim(ClaimRequest("w", 1, len(jobs)))).jobs
-    endings = [Ending(claim.ref, Move.BLOCK, reason=Reason.NO_WORKER) for claim in claims]
-    backend.run(backend.verbs.finish("w", endings))
-    backend.run(backend.verbs.enqueue([job for job in jobs if job.task != UNKNOWN]))
+def test_the_turn_is_had_for_as_long_as_one_writes(tmp_path: Path) -> None:
+    """Also where there was no folder; and another process that was forked meanwhile does not keep it."""
+    folder = tmp_path / "bell"
+    with Turn(folder):
+        assert is_taken(folder)
+        held, over = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(over)
+            os.read(held, 1)
+            os._exit(0)
+    try:
+        assert not is_taken(folder)
+    finally:
+        os.close(over)
+        os.waitpid(child, 0)
+        os.close(held)
 
 
-def any_request(random: Random, call: int) -> ClaimRequest:
-    fields: dict[str, Any] = {"queues": tuple(random.sample(QUEUES, len(QUEUES)))}
-    if random.random() < 0.4:
-        fields["shares"] = tuple(random.choice([0, 1, 2, 5]) for _ in QUEUES)
-    if random.random() < 0.8:
-        fields["max_wait"] = MAX_WAIT
-    if random.random() < 0.5:
-        fields["adopt"] = (KnownTask(UNKNOWN, 1),)
-    if random.random() < 0.3:
-        fields["closed"] = tuple(random.sample(QUEUES, random.choice([1, 2])))
-    return ClaimRequest("w", call, random.choice([1, 1, 2, 5, 9, 30]), **fields)
+def test_who_waits_for_the_turn_in_vain_goes_on_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody may have stopped with it in hand. It is not asked for again for a while, and then it is."""
+    monkeypatch.setattr(turn, "PATIENCE", 0.01)
+    monkeypatch.setattr(turn, "LEFT_ALONE", 3600.0)
+    own = Turn(tmp_path)
+    with Turn(tmp_path), own:
+        pass
+    with own:
+        assert not is_taken(tmp_path)
+    own._asks_from = 0.0
+    with own:
+        assert is_taken(tmp_path)
 
 
-def ids(claims: tuple[Claim, ...]) -> list[str]:
-    return [claim.job_id for claim in claims]
+def test_where_there_can_be_no_turns_one_writes_without(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with Turn(tmp_path / "file" / "bell"), Turn(tmp_path / "none" / "bell"):
+        pass

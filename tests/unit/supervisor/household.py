@@ -1,6 +1,7 @@
 """One child of a supervisor, its line to it, and a store in memory, in virtual time."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from random import Random
 
@@ -8,13 +9,14 @@ from msgspec.structs import replace
 
 from holdfast.core.job import Claim, NewJob
 from holdfast.core.states import State
-from holdfast.errors import StoreUnavailableError
+from holdfast.errors import ConfigurationError, StoreUnavailableError
 from holdfast.events import Event, Events
 from holdfast.settings import Settings
 from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.protocol import BeatAnswer, ClaimRequest, WorkerInfo
+from holdfast.store.protocol import BeatAnswer, ClaimRequest, Worker, WorkerInfo
 from holdfast.store.verb import Verb
 from holdfast.supervisor.child import Child, ChildSpec, Phase
+from holdfast.supervisor.chores import nobody_minds
 from holdfast.supervisor.heart import Heart
 from holdfast.supervisor.witness import Witness
 from holdfast.testing.simulator.fleet import SimulatedChild
@@ -37,7 +39,10 @@ class Moody(MemoryBackend):
     latency = 0.0
     slow_verb = ""
     """This one takes a minute."""
+    refused_verb = ""
     away = False
+    damaged = False
+    """Whatever reads what is in it comes to grief."""
     ahead = timedelta()
 
     def __init__(self, clock: VirtualClock) -> None:
@@ -49,6 +54,10 @@ class Moody(MemoryBackend):
         self.called.append((verb.name, self.clock.boot()))
         if self.away:
             raise StoreUnavailableError("away")
+        if self.damaged:
+            raise OverflowError("too large")
+        if verb.name == self.refused_verb:
+            raise ConfigurationError("not of this store")
         await asyncio.sleep(60.0 if verb.name == self.slow_verb else self.latency)
         answer = await super().arun(verb)
         await asyncio.sleep(self.latency)
@@ -82,7 +91,9 @@ class Household:
         self.suspects: list[frozenset[str]] = []
         self.register(name)
 
-    def beat(self, witness: Witness | None = None) -> Heart:
+    def beat(
+        self, witness: Witness | None = None, lost: Callable[[Worker], Awaitable[None]] = nobody_minds
+    ) -> Heart:
         """Begin to beat."""
         heart = Heart(
             self.calls,
@@ -91,6 +102,7 @@ class Household:
             self.events,
             children=lambda: [self.child],
             suspects_wait=self.suspects.append,
+            lost=lost,
             witness=witness,
             memory=lambda pids: {} if self.memory is None else dict.fromkeys(pids, self.memory),
         )

@@ -8,7 +8,7 @@ from household import SETTINGS, Household
 
 from holdfast.core.job import ClaimRef, Ending, NewJob
 from holdfast.core.states import Move, State
-from holdfast.store.protocol import WorkerBeat
+from holdfast.store.protocol import Worker, WorkerBeat
 from holdfast.supervisor.chores import SWEEP_EVERY, SWEPT_AT_ONCE
 
 pytestmark = pytest.mark.virtual_time
@@ -106,3 +106,46 @@ async def test_a_claim_that_nobody_noted_is_released() -> None:
     house.notes.given_up(1)
     await asyncio.sleep(6.0)
     assert house.state() is State.READY
+
+
+async def test_who_cannot_be_taken_down_in_time_is_handed_over_and_buried() -> None:
+    """Whoever is to hear of it hears of it, and can keep it; the burial does not wait for them."""
+    house = Household()
+    heard: list[str] = []
+
+    async def lost(worker: Worker) -> None:
+        heard.append(worker.info.id)
+        await asyncio.sleep(60)
+
+    house.beat(lost=lost)
+    house.register("gone")
+    await asyncio.sleep(SETTINGS.lease + 3)
+    assert (heard, house.workers()) == (["gone"], ["ours"])
+
+
+async def test_nobody_is_buried_of_whom_the_store_cannot_say_who_it_was() -> None:
+    """Else nobody would ever hear of it. It is tried again with the next beat."""
+    house = Household()
+    heard: list[str] = []
+
+    async def lost(worker: Worker) -> None:
+        heard.append(worker.info.id)
+
+    house.beat(lost=lost)
+    house.register("gone")
+    house.backend.slow_verb = "workers"
+    await asyncio.sleep(SETTINGS.lease + 8)
+    assert "gone" in house.workers()
+    house.backend.slow_verb = ""
+    await asyncio.sleep(SETTINGS.lease)
+    assert (heard, house.workers()) == (["gone"], ["ours"])
+
+
+async def test_a_store_that_tells_of_no_worker_has_its_lost_ones_buried_all_the_same() -> None:
+    """A passive one: nothing is taken down of them, and their jobs come back."""
+    house = Household()
+    house.beat()
+    house.register("gone")
+    house.backend.refused_verb = "workers"
+    await asyncio.sleep(SETTINGS.lease + 3)
+    assert len(house.backend.calls_of("bury")) == 1

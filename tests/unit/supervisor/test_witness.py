@@ -16,6 +16,7 @@ from holdfast.incidents.naming import named_in
 from holdfast.store.protocol import Worker, WorkerInfo
 from holdfast.supervisor import witness as module
 from holdfast.supervisor.child import Exit, Phase
+from holdfast.supervisor.evidence.involved import words_of
 from holdfast.supervisor.evidence.memory import Seen
 from holdfast.supervisor.witness import MOMENT, Witness
 from holdfast.worker.messages import Noticed, Stuck
@@ -89,6 +90,22 @@ def run_a_job(house: Household) -> ClaimRef:
     house.backend.run(house.verbs.start("ours", [(claim.ref, house.clock.now())]))
     house.backend.run(house.verbs.progress("ours", [(claim.ref, Progress(3, 10))]))
     return claim.ref
+
+
+@pytest.mark.parametrize(
+    ("tasks", "words"),
+    [
+        (["send"], "send j0"),
+        ([""], "job j0"),
+        (["report", "crash"], "2 jobs of crash, report"),
+        (["send", "send", "crash"], "3 jobs of crash, send"),
+        (["", ""], "2 jobs"),
+        (["a", "b", "c", "d", "e", "f", "g"], "7 jobs of a, b, c, d, e and 2 more"),
+    ],
+)
+def test_jobs_in_words(tasks, words) -> None:
+    """Of several that ran together each task is named, up to a few: nobody knows which is to blame."""
+    assert words_of([InvolvedJob(f"j{place}", 1, task) for place, task in enumerate(tasks)]) == words
 
 
 async def test_a_crash_names_what_ran(monkeypatch) -> None:
@@ -302,7 +319,7 @@ async def test_a_burial_does_not_need_its_incident(monkeypatch, caplog) -> None:
     await asyncio.sleep(40)
     assert house.workers() == ["ours"]
     assert seat.tray.reported == []
-    assert "nothing could be taken down about lost worker other" in caplog.text
+    assert "not all could be taken down about lost worker other" in caplog.text
 
 
 def _unreadable(*_: object) -> None:

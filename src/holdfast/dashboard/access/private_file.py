@@ -52,11 +52,16 @@ def read_private(path: Path) -> tuple[str, Stamp]:
 def _checked(path: Path, found: os.stat_result) -> Stamp:
     if not stat.S_ISREG(found.st_mode):
         raise ConfigurationError(f"{path} is no file")
-    if found.st_mode & (stat.S_IRWXO | stat.S_IWGRP):
-        raise ConfigurationError(f"others than its owner may read or change {path}: run `chmod 600 {path}`")
+    refuse_open(path, found)
     if found.st_size > _LARGEST:
         raise ConfigurationError(f"{path} is larger than {_LARGEST:,} bytes")
     return found.st_mtime_ns, found.st_size, found.st_ino, found.st_mode
+
+
+def refuse_open(path: Path, found: os.stat_result) -> None:
+    """Raise ConfigurationError where others than its owner, and those of its group, may read a file."""
+    if found.st_mode & (stat.S_IRWXO | stat.S_IWGRP):
+        raise ConfigurationError(f"others than its owner may read or change {path}: run `chmod 600 {path}`")
 
 
 def read_lines(path: Path, text: str) -> Iterator[Line]:

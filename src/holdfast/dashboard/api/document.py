@@ -11,8 +11,8 @@ from holdfast.dashboard.access.user import Role
 from holdfast.dashboard.api.answering import LONGEST_BODY, Problem
 from holdfast.dashboard.operations import AnyOperation
 from holdfast.dashboard.shapes.jobs import JobsExported
-from holdfast.health.report import holdfast_version
 from holdfast.phrases import Phrase
+from holdfast.words import holdfast_version
 
 Schema = dict[str, Any]
 

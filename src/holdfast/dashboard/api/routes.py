@@ -34,7 +34,9 @@ def _route(operation: AnyOperation, desk_of: DeskOf) -> Route:
         return await answer(operation, desk_of(request), request)
 
     method = "POST" if operation.changes else "GET"
-    slashes = operation.path.startswith("/locks/")  # only locks may have such names
+    slashes = operation.path.startswith(
+        ("/locks/", "/rules/")
+    )  # only locks and rules of alerts may have such names
     path = operation.path.replace("}", ":path}") if slashes else operation.path
     return Route(f"{PREFIX}{path}", endpoint, methods=[method], name=f"api.{operation.name}")
 

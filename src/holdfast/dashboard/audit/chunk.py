@@ -12,10 +12,10 @@ from uuid import uuid4
 
 import msgspec
 
+from holdfast.codec.redaction import redact_text
 from holdfast.core.record import Record, read_body
 from holdfast.dashboard.audit.entry import Entry
 from holdfast.dashboard.refusals import WrongRequestError
-from holdfast.incidents.redaction import redact_text
 from holdfast.phrases import Phrase
 from holdfast.words import one_line
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from holdfast.codec import MASK
-from holdfast.incidents.redaction import is_secret_name
+from holdfast.codec.redaction import is_secret_name
 
 TOLD = msgspec.Meta(extra={"told": True})
 """Marks a field that is told as it is, whatever its name: nothing secret can be in it."""

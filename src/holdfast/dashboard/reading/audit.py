@@ -6,7 +6,8 @@ from holdfast.dashboard.operation import reads
 from holdfast.dashboard.shapes.audit import AuditAsked, AuditSeen, EntrySeen
 from holdfast.phrases import Phrase, stored_phrase
 
-_WORDS = ("refused", "noted", "refusal", "state", "schedule_state", "role_name")
+_RULES = ("rule_problem", "above_takes")
+_WORDS = ("refused", "noted", *_RULES, "refusal", "state", "schedule_state", "role_name", "severity_name")
 """Of what is written down."""
 
 

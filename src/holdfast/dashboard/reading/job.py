@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from holdfast.codec import trace_id_in
 from holdfast.core.crash import had_started
 from holdfast.core.job import Attempt, Job
 from holdfast.core.memo import is_suspended
@@ -59,6 +60,7 @@ async def show_job(desk: Desk, asked: WhichJob) -> JobSeen:
         start_by=job.start_by,
         on_late=job.on_late,
         planned_at=planned_of(job.metadata),
+        trace_id=trace_id_in(job.payload),
         metadata={
             name: value
             for name, value in without_provenance(job.metadata).items()

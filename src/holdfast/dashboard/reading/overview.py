@@ -4,10 +4,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
+from holdfast.core.alert import AlertState
 from holdfast.core.job import Job
 from holdfast.core.states import CLAIMED, Reason, State
 from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operation import reads
+from holdfast.dashboard.reading.alerts import alert_rows, worst_first
 from holdfast.dashboard.reading.figures import completed_last_minute, last_hour
 from holdfast.dashboard.reading.incidents import jobs_of
 from holdfast.dashboard.reading.rows import incident_row, job_row
@@ -17,6 +19,7 @@ from holdfast.dashboard.reading.shared_looks import (
     all_ages,
     all_queues,
     all_workers,
+    board,
     closed_hours,
     late_incidents,
 )
@@ -50,6 +53,7 @@ async def show_overview(desk: Desk, asked: NothingAsked) -> OverviewSeen:  # noq
     recent = [job for job in dead if job.finished_at and ages.now - job.finished_at <= RECENT_DEATHS]
     blocked = await _newest(desk, State.BLOCKED, counts)
     unknown = sum(job.reason == Reason.NO_WORKER for job in blocked)
+    firing = [each for each in worst_first(await board(desk), AlertState.FIRING) if not each.silenced]
     sight = Sight(
         workers=workers,
         ages=ages,
@@ -59,6 +63,7 @@ async def show_overview(desk: Desk, asked: NothingAsked) -> OverviewSeen:  # noq
         blocked=unknown,
         schedules=timetable.troubled(),
         incidents=incidents,
+        alerts=firing,
         took=took,
     )
     latest = [each for each in incidents if ages.now - each.last_at <= RECENT_INCIDENTS][:FEW]
@@ -80,6 +85,7 @@ async def show_overview(desk: Desk, asked: NothingAsked) -> OverviewSeen:  # noq
         schedules=timetable.soonest(ages.now, FEW),
         incidents=tuple(incident_row(each, found) for each in latest),
         store_took=round(took, 4),
+        alerts=alert_rows(firing),
     )
 
 

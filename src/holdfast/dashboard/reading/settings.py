@@ -8,9 +8,9 @@ from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operation import reads
 from holdfast.dashboard.shapes.settings import SettingSeen, SettingsSeen
 from holdfast.dashboard.shapes.words import NothingAsked
-from holdfast.health.report import holdfast_version
 from holdfast.settings import Loaded
 from holdfast.store.open import public_name
+from holdfast.words import holdfast_version
 
 _SIZES = {"recycle_memory": "bytes", "files_limit": "bytes", "keep_incidents_mb": "megabytes"}
 """Settings that are amounts of memory; all that are no whole numbers are spans in seconds."""

@@ -3,6 +3,8 @@
 import time
 from datetime import datetime
 
+from holdfast.alerts.board import read_board
+from holdfast.alerts.standing import Board
 from holdfast.catalogue.book import read_catalogue
 from holdfast.catalogue.entry import CatalogueView
 from holdfast.core.incident import Incident
@@ -55,3 +57,8 @@ async def closed_hours(desk: Desk) -> Windows:
 async def late_incidents(desk: Desk) -> tuple[Incident, ...]:
     """Return all incidents, the newest first, as they were not long ago."""
     return await desk.recall("incidents", lambda: desk.ask(list_incidents(desk.verbs)), SELDOM)
+
+
+async def board(desk: Desk) -> Board:
+    """Return how alerts stand."""
+    return await desk.recall("board", lambda: desk.ask(read_board(desk.verbs)))

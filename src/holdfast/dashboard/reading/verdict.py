@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from holdfast.core.alert import Alert, Severity
 from holdfast.core.incident import Incident, Trouble
 from holdfast.dashboard.shapes.overview import Finding, Level, VerdictSeen
 from holdfast.dashboard.shapes.schedules import ScheduleRow
@@ -45,6 +46,8 @@ class Sight:
     """How many jobs wait for a worker that knows their task."""
     schedules: Sequence[ScheduleRow] = ()
     incidents: Sequence[Incident] = ()
+    alerts: Sequence[Alert] = ()
+    """Those that fire, and are not silenced."""
     took: float = 0.0
 
     @property
@@ -104,6 +107,10 @@ def _findings(sight: Sight) -> Iterator[Finding]:
     ]
     if incidents:
         yield _finding("incidents", Level.ATTENTION, {"count": len(incidents)}, "/incidents")
+    if sight.alerts:
+        critical = any(each.severity is Severity.CRITICAL for each in sight.alerts)
+        severity = Level.TROUBLE if critical else Level.ATTENTION
+        yield _finding("alerts", severity, {"count": len(sight.alerts)}, "/alerts")
     if sight.took > SLOW_STORE:
         yield _finding("store_slow", Level.ATTENTION, {"took": round(sight.took, 2)}, "/settings")
 

@@ -61,7 +61,7 @@ class JobSeen(Told, frozen=True, kw_only=True):
     """A job with its story. `can` names the operations that make sense in its state.
 
     `parameters` are those of its task, where workers have told of them; `edited_from` is the dead job of which it
-    is the corrected copy.
+    is the corrected copy. `trace_id` is that of the trace that it carries.
     """
 
     now: datetime
@@ -90,6 +90,7 @@ class JobSeen(Told, frozen=True, kw_only=True):
     parameters: tuple[ParameterSeen, ...] | None = None
     edited_from: str | None = None
     cloned_from: str | None = None
+    trace_id: str | None = None
 
 
 class JobDone(Told, frozen=True, kw_only=True):

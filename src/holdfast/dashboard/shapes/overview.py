@@ -3,6 +3,7 @@
 from datetime import datetime
 from enum import StrEnum
 
+from holdfast.dashboard.shapes.alerts import AlertRow
 from holdfast.dashboard.shapes.incidents import IncidentRow
 from holdfast.dashboard.shapes.jobs import JobRow
 from holdfast.dashboard.shapes.schedules import ScheduleRow
@@ -48,7 +49,10 @@ class QueueShort(Told, frozen=True, kw_only=True):
 
 
 class OverviewSeen(Told, frozen=True, kw_only=True):
-    """What a person sees first. Ages are in seconds; `per_minute` is what completed in the last whole minute."""
+    """What a person sees first. Ages are in seconds; `per_minute` is what completed in the last whole minute.
+
+    `alerts` are those that fire and are not silenced, the worst first.
+    """
 
     now: datetime
     verdict: VerdictSeen
@@ -62,3 +66,4 @@ class OverviewSeen(Told, frozen=True, kw_only=True):
     incidents: tuple[IncidentRow, ...]
     store_took: float
     queues: tuple[QueueShort, ...] = ()
+    alerts: tuple[AlertRow, ...] = ()

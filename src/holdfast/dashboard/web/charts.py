@@ -131,6 +131,14 @@ def gauge(value: float, most: float, *, title: str) -> Markup:
     ).format(level, title, _n(share * 100))
 
 
+def bar(share: float, *, level: str, title: str) -> Markup:
+    """Draw how much of something there is, as a bar that fills; `level` is good, warn or bad."""
+    return Markup(
+        '<svg class="bar {}" viewBox="0 0 100 8" preserveAspectRatio="none" role="img"><title>{}</title>'
+        '<rect class="track" width="100" height="8"/><rect class="fill" width="{}" height="8"/></svg>'
+    ).format(level, title, _n(100 * min(1.0, max(0.0, share))))
+
+
 def _drawn(series: Series, top: float) -> Markup:
     runs = list(_runs(series.values, top))
     lines = "".join("M" + "L".join(f"{_n(x)} {_n(y)}" for x, y in run) for run in runs)

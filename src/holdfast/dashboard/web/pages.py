@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.core.alert import Severity
 from holdfast.core.states import State
 from holdfast.dashboard.refusals import NotThereError
 from holdfast.dashboard.shapes.figures import FiguresSeen
@@ -107,6 +108,18 @@ async def incident(view: View) -> Shown:
     return {"seen": await view.read("incidents.show", id=view.names["id"])}
 
 
+async def alerts(view: View) -> Shown:
+    """Show what is wrong now, what is silenced, and what people were told."""
+    asked = view.asked(view.site.operations["alerts.history"])
+    history = await view.read("alerts.history", **asked)
+    return {"seen": await view.read("alerts.list"), "history": history, "asked": asked}
+
+
+async def rules(view: View) -> Shown:
+    """Show the rules of alerts."""
+    return {"seen": await view.read("rules.list"), "severities": list(Severity)}
+
+
 def _list(operation: str) -> Callable[[View], Awaitable[Shown]]:
     """Return what shows the answer of an operation to what the address asks."""
 
@@ -131,6 +144,9 @@ PAGES = (
     Page("tasks", "/tasks", _list("tasks.list"), "tasks"),
     Page("task", "/tasks/{name:path}", task, "tasks"),
     Page("locks", "/locks", _list("locks.list"), "locks"),
+    Page("alerts", "/alerts", alerts, "alerts"),
+    Page("rules", "/alerts/rules", rules, "alerts"),
+    Page("objectives", "/objectives", _list("objectives.list"), "objectives"),
     Page("incidents", "/incidents", _list("incidents.list"), "incidents"),
     Page("incident", "/incidents/{id}", incident, "incidents"),
     Page("audit", "/audit", _list("audit.list"), "audit"),

@@ -14,8 +14,16 @@ from holdfast.dashboard.refusals import status_of
 from holdfast.dashboard.shapes.values import ValueSeen
 from holdfast.dashboard.texts import LANGUAGES
 from holdfast.dashboard.web import assets
-from holdfast.dashboard.web.charts import gauge, sparkline
-from holdfast.dashboard.web.saying import Saying, coloured, told_time, with_commands, with_times, zoned_time
+from holdfast.dashboard.web.charts import bar, gauge, sparkline
+from holdfast.dashboard.web.saying import (
+    Saying,
+    coloured,
+    plain_number,
+    told_time,
+    with_commands,
+    with_times,
+    zoned_time,
+)
 from holdfast.dashboard.web.site import View
 from holdfast.errors import HoldfastError
 from holdfast.phrases import phrase_in
@@ -26,7 +34,8 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 MENU = (
     (("overview", "/"), ("jobs", "/jobs"), ("dead", "/dead"), ("queues", "/queues"), ("schedules", "/schedules")),
-    (("workers", "/workers"), ("tasks", "/tasks"), ("locks", "/locks"), ("incidents", "/incidents")),
+    (("workers", "/workers"), ("tasks", "/tasks"), ("locks", "/locks")),
+    (("alerts", "/alerts"), ("incidents", "/incidents"), ("objectives", "/objectives")),
     (("audit", "/audit"), ("settings", "/settings")),
 )
 """The navigation: what belongs together stands together."""
@@ -44,6 +53,7 @@ def environment() -> Environment:
     )
     made.globals.update(
         asset=assets.address,
+        bar=bar,
         gauge=gauge,
         sparkline=sparkline,
         time=told_time,
@@ -57,7 +67,7 @@ def environment() -> Environment:
         in_code=IN_CODE,
         signal=signal_name,
     )
-    made.filters.update(one_line=one_line, short_id=short_id)
+    made.filters.update(one_line=one_line, short_id=short_id, plain=plain_number)
     return made
 
 

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 from markupsafe import Markup, escape
 
+from holdfast.objectives.words import percent
 from holdfast.phrases import Dated, Distance, Phrase, Speaker
 from holdfast.words import in_bytes, span_parts
 
@@ -71,6 +72,15 @@ class Saying(Speaker):
     def share(self, value: float | None) -> str:
         """Return a share as percents; a dash for none."""
         return "–" if value is None else f"{value:.0%}"
+
+    def exact(self, value: float | None) -> str:
+        """Return a share as percents, with as many digits as it takes to tell 99.9 from 99.99; a dash for none."""
+        return "–" if value is None else percent(value).replace(" ", "")
+
+
+def plain_number(value: float) -> str:
+    """Return a number as forms have it: without what separates thousands, and whole where it is."""
+    return f"{value:.9f}".rstrip("0").rstrip(".")
 
 
 def _delta(length: timedelta | float) -> timedelta:

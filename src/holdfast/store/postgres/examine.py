@@ -109,6 +109,7 @@ class _Look:
         workers = run_steps(self._wire, store.workers().steps, self._until)
         windows = run_steps(self._wire, store.records(Kind.WINDOW).steps, self._until)
         incidents = run_steps(self._wire, store.records(Kind.INCIDENT).steps, self._until)
+        board = run_steps(self._wire, store.records(Kind.BOARD).steps, self._until)
         given = None if clock is None else to_micros(clock.now())
         rows = self._ask("due_queues", given)
         [(latest,)] = self._ask("latest_time")
@@ -123,7 +124,9 @@ class _Look:
         unknown = tuple(UnknownTask(*row) for row in self._ask("put_aside"))
         [(dead,)] = self._ask("dead_count")
         now = from_micros(rows[0][0])
-        return Census(now, workers, tuple(due), from_micros_or_none(latest), windows, unknown, dead, incidents)
+        return Census(
+            now, workers, tuple(due), from_micros_or_none(latest), windows, unknown, dead, incidents, board
+        )
 
     def _rights(self) -> Rights:
         [(may_create_schemas,)] = self._ask("database_rights")

@@ -130,6 +130,7 @@ def _census(verbs: RedisStore) -> Steps[Census]:
     workers = yield from verbs.workers().steps
     windows = yield from verbs.records(RecordKind.WINDOW).steps
     incidents = yield from verbs.records(RecordKind.INCIDENT).steps
+    board = yield from verbs.records(RecordKind.BOARD).steps
     now, latest, queues, unknown, dead = yield Script("census")
     due = tuple(
         DueQueue(name.decode(), from_micros_or_none(paused and int(paused)), count, from_micros(int(oldest)))
@@ -139,4 +140,4 @@ def _census(verbs: RedisStore) -> Steps[Census]:
     aside = ((to_task(word), int(jobs)) for word, jobs in pairs(unknown))
     put_aside = tuple(UnknownTask(*row) for row in sorted((task.name, task.version, jobs) for task, jobs in aside))
     latest_at = max(seen, default=None)
-    return Census(from_micros(int(now)), workers, due, latest_at, windows, put_aside, dead, incidents)
+    return Census(from_micros(int(now)), workers, due, latest_at, windows, put_aside, dead, incidents, board)

@@ -17,6 +17,7 @@ from holdfast.store.sqlite.opening import Opener
 from holdfast.store.sqlite.sql_files import load_statements
 from holdfast.store.sqlite.steps import run_steps
 from holdfast.store.sqlite.translate import translated
+from holdfast.store.sqlite.turn import Turn
 from holdfast.store.verb import Access, Tone, Verb
 
 T = TypeVar("T")
@@ -31,8 +32,8 @@ class Engine:
         self._readers: deque[Connection] = deque()
         lock_sql = load_statements(namespace)["take_write_lock"]
         self._writers = {
-            Access.WRITE: GroupWriter(files.jobs, self._renewer(open_jobs), lock_sql, ring),
-            Access.BEAT: GroupWriter(files.beats, self._renewer(open_beats), lock_sql, ring),
+            Access.WRITE: GroupWriter(files.jobs, self._renewer(open_jobs), lock_sql, Turn(files.bell), ring),
+            Access.BEAT: GroupWriter(files.beats, self._renewer(open_beats), lock_sql, None, ring),
         }
         self._threads = {
             access: ThreadPoolExecutor(1, thread_name_prefix=f"holdfast-sqlite-{access.value}") for access in Access

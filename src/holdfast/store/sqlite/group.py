@@ -18,7 +18,7 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from copy import copy
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -27,12 +27,15 @@ from holdfast.errors import StoreError, StoreUnavailableError
 from holdfast.store.sqlite.forks import GATE, Connection
 from holdfast.store.sqlite.steps import run_steps
 from holdfast.store.sqlite.translate import translate
+from holdfast.store.sqlite.turn import Turn
 from holdfast.store.verb import Tone, Verb
 
 GROUP_LIMIT = 200
 """So many verbs share one transaction at most, so that the first in line does not wait for ever."""
 
 T = TypeVar("T")
+
+_NO_TURN = nullcontext()
 
 
 class Entry(Generic[T]):
@@ -75,11 +78,13 @@ class GroupWriter:
         path: Path,
         renew: Callable[[Connection | None], Connection],
         lock_sql: str,
+        turn: Turn | None,
         ring: Callable[[Tone], None],
     ) -> None:
         self._path = path
         self._renew = renew
         self._lock_sql = lock_sql
+        self._turn = turn
         self._ring = ring
         self._line: deque[Entry[Any]] = deque()
         self._lead = threading.Lock()
@@ -116,17 +121,22 @@ class GroupWriter:
         """Let go of the connection, after the transaction that runs now."""
         with self._lead, GATE:
             self._drop_connection()
+            if self._turn is not None:
+                self._turn.close()
 
     def _run_group(self) -> set[Tone]:
         """Run one transaction for all in line, and return how to ring for it."""
         group: list[Entry[Any]] = []
         in_line = list(self._line)
         try:
-            connection = self._begin()
-            group = self._take()
-            self._run_all(connection, group)
-            if connection.in_transaction:
-                connection.execute("COMMIT")
+            connection = self._connection = self._renew(self._connection)
+            with self._turn or _NO_TURN:
+                connection.execute("BEGIN")
+                connection.execute(self._lock_sql)
+                group = self._take()
+                self._run_all(connection, group)
+                if connection.in_transaction:
+                    connection.execute("COMMIT")
         except sqlite3.Error as error:
             self._give_up(group or in_line, translate(error, self._path))
         except StoreError as error:
@@ -140,12 +150,6 @@ class GroupWriter:
         for entry in group:
             entry.done = True
         return {tone for entry in group if entry.succeeded for tone in entry.verb.tones}
-
-    def _begin(self) -> Connection:
-        self._connection = self._renew(self._connection)
-        self._connection.execute("BEGIN")
-        self._connection.execute(self._lock_sql)
-        return self._connection
 
     def _take(self) -> list[Entry[Any]]:
         taken: list[Entry[Any]] = []

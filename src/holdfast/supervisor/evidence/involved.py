@@ -8,7 +8,7 @@ from holdfast.core.job import ClaimRef, Job, Progress
 from holdfast.core.states import State
 from holdfast.errors import StoreError
 from holdfast.store.protocol import JobFilter
-from holdfast.words import with_note
+from holdfast.words import counted, with_note
 from holdfast.worker.storecalls import StoreCalls
 
 MOST_ASKED = 50
@@ -16,6 +16,9 @@ MOST_ASKED = 50
 
 MOST_RUNNING = 1000
 """Running jobs of the whole fleet among which those of a lost worker are looked for."""
+
+MOST_NAMED = 5
+"""Tasks that the words about an incident name."""
 
 WITHIN = 2.0
 """Seconds for the store to answer."""
@@ -48,9 +51,16 @@ def running(jobs: Sequence[InvolvedJob]) -> str:
 
 
 def words_of(jobs: Sequence[InvolvedJob]) -> str:
-    """Return these jobs, of which there is one at least, in a few words: `send_email 0197…`."""
-    first = f"{jobs[0].task or 'job'} {jobs[0].job_id}"
-    return first if len(jobs) == 1 else f"{first} and {len(jobs) - 1} more"
+    """Return these jobs, of which there is one at least: `send_email 0197…`, or `2 jobs of crash, send_email`.
+
+    Of several nobody knows which is to blame: so none is named before the others.
+    """
+    if len(jobs) == 1:
+        return f"{jobs[0].task or 'job'} {jobs[0].job_id}"
+    tasks = sorted({job.task for job in jobs if job.task})
+    more = len(tasks) - MOST_NAMED
+    named = f" of {', '.join(tasks[:MOST_NAMED])}" if tasks else ""
+    return f"{counted(len(jobs), 'job')}{named}{f' and {more} more' if more > 0 else ''}"
 
 
 def _involved(ref: ClaimRef, job: Job | None) -> InvolvedJob:

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from holdfast.incidents.redaction import redact_environment, redact_text
+from holdfast.codec.redaction import redact_environment, redact_text
 from holdfast.supervisor.evidence.gathering import gather
 from holdfast.supervisor.evidence.machine import command_line, machine, own_limits, versions
 

@@ -167,7 +167,7 @@ class Tree:
         tasks = tasks_of(world, process, spec.worker)
         hours, limits = world.windows, world.limits
         worker = Worker(spec.worker, tasks, self._settings, ports, alone=spec.alone, hours=hours, limits=limits)
-        channel.send(Hello(self._settings, len(tasks), world.windows))
+        channel.send(Hello(self._settings, len(tasks), world.windows, watching=world.watching))
         try:
             await worker.run()
         except Exception as error:  # noqa: BLE001 - whatever breaks a worker is a finding

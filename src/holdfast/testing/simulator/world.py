@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any, TypeVar
 
+from holdfast.alerts.watching import NOT_WATCHING
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import ClaimRef
 from holdfast.core.states import State
@@ -152,6 +153,7 @@ class World:
         self.trail = Trail(self.violate)
         self.windows: tuple[ClosedHours, ...] = ()
         self.limits = Limits()
+        self.watching = NOT_WATCHING
         self.worker_process: dict[str, Process] = {}
         self.worker_channel: dict[str, WireEnd] = {}
         self.known_at: dict[ClaimRef, float] = {}

@@ -101,7 +101,9 @@ class Carrying:
         self._capped = cell.group is not None and cell.group.limit(allowed)
         claim = replace(control.claim, start_by=None, metadata=dict(control.claim.metadata))
         now, boot = self._clock.now(), self._clock.boot()
-        cell.send(Run(claim, self._judge.started_at, policy.memory, self._capped, self._left_over, now, boot))
+        trace = {} if control.trace is None else dict(control.trace.carried())
+        started_at, left_over = self._judge.started_at, self._left_over
+        cell.send(Run(claim, started_at, policy.memory, self._capped, left_over, now, boot, trace))
         control.cancellable = True
         self._deadline = self._loop.call_later(BEGIN_WITHIN, cell.signal_group, signal.SIGKILL)
         self._look_later()

@@ -26,6 +26,7 @@ from holdfast.hooks import Middleware
 from holdfast.settings import Settings
 from holdfast.store.backend import Backend
 from holdfast.store.files import shelf_of
+from holdfast.tracing.port import Tracing
 from holdfast.worker.announce import Announcer
 from holdfast.worker.attempt import AnyTask, Attempts
 from holdfast.worker.closures import Closures
@@ -74,6 +75,7 @@ class Inside:
         worker: str,
         settings: Settings,
         say: Say,
+        tracing: Tracing | None = None,
     ) -> None:
         clock, random, silent = StoreClock(SystemClock()), Random(), Events()  # noqa: S311 - jitter
         announcer = Announcer(silent)
@@ -99,6 +101,7 @@ class Inside:
             threads=CellThreads(1),
             stuck=_killed_anyway,
             middleware=middleware,
+            tracing=tracing,
         )
 
     def begin(self, run: Run) -> None:
@@ -172,6 +175,10 @@ class CellAttempts(Attempts):
         control.memory.begin()
         return super()._run(control, task, judge, arguments)
 
+    def _trace(self, control: Control, judge: Judge, tracing: Tracing) -> None:  # noqa: ARG002 - it has begun
+        if isinstance(control, CellControl) and control.carried:
+            control.trace = tracing.go_on(control.carried)
+
 
 class CellThreads(ThreadExecutor):
     """The threads of a cell. A process that a function forks there ends where the function does."""
@@ -232,6 +239,7 @@ class CellControl(Control):
         super().__init__(run.claim, self.lease, self._pass_on, lambda _: CellNotebook(run.claim.ref, say))
         self.say = say
         self.started_at = run.started_at
+        self.carried = run.trace
         self.memory = MemoryLimit(run.limit, capped=run.capped, left_over=run.left_over)
 
     def _pass_on(self, _: Control, progress: Progress) -> None:

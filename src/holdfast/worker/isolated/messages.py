@@ -7,7 +7,7 @@ furnish ─► ready (or failed) ─► run ─► begun ─► progressed, logg
                                  └──► asked, wrote ◄─► recalled, noted: the notebook of the attempt
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 import msgspec
@@ -41,7 +41,7 @@ class Run(msgspec.Struct, frozen=True, tag=True):
     """Run this attempt. It may take `limit` bytes of memory; the cell sees to it unless it is `capped`.
 
     The bytes `left_over` by earlier attempts do not count. At `boot`, on the clock that all processes of a machine
-    share, it was `now` at the store.
+    share, it was `now` at the store. `trace` is what its span is carried by.
     """
 
     claim: Claim
@@ -51,6 +51,7 @@ class Run(msgspec.Struct, frozen=True, tag=True):
     left_over: int = 0
     now: datetime | None = None
     boot: float = 0.0
+    trace: Mapping[str, str] = {}
 
 
 class Tell(msgspec.Struct, frozen=True, tag=True):

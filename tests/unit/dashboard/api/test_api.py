@@ -76,6 +76,7 @@ def test_acts_take_json(stage, client):
     assert (answer.status_code, answer.json()["id"]) == (200, job)
     assert post(client, "/queues/mail/pause").json()["name"] == "mail"
     assert post(client, "/locks/a/b/release").status_code == 404
+    assert "rule 'a/b'" in error(post(client, "/rules/a%2Fb/off"), 404)["message"]
 
 
 def test_what_is_wrong_is_told_in_one_form(stage, client):
@@ -121,6 +122,7 @@ def test_a_viewer_changes_nothing(client, role, operation):
         "jobs.signal": {"name": "x"},
         "jobs.edit_and_retry": {"args": {}},
         "schedules.backfill": {"since": "1h"},
+        "alerts.silence": {"until": "1h"},
     }.get(operation.name, {})
     path = operation.path.replace("{id}", "x").replace("{name}", "x")
     assert error(client.post(f"{PREFIX}{path}", json=body), 403)["code"] == "not_allowed"

@@ -9,12 +9,19 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
+from alert_notices import notice
+from dashboard_alerts import alert, put, put_board, tell
 from dashboard_stage import ARGS, WORKER, Stage, open_stage
+from holdfast.alerts.defaults import DEFAULT_RULES
+from holdfast.alerts.delivery import DELIVER, QUEUE, order_delivery
+from holdfast.alerts.standing import Published
 from holdfast.catalogue.book import publish
 from holdfast.catalogue.entry import Bound, Catalogue, Parameter, QueueEntry, TaskEntry
+from holdfast.core.alert import AlertState, Check, Severity
 from holdfast.core.incident import Evidence, Incident, InvolvedJob, Trouble
 from holdfast.core.job import Failure, OnLate
 from holdfast.core.memo import signal_reason
+from holdfast.core.objective import Objective
 from holdfast.core.record import Change, Kind
 from holdfast.core.states import Move, Reason
 from holdfast.dashboard.access.user import Role, User
@@ -42,7 +49,10 @@ FULL_MAIL = Failure("SMTPError", "信箱已滿", "")
 
 NAMES = {
     *("send_email", "mail", "web", "web-01", "shop", "nightly", "hourly", "broken", "paid", "stock", "order-42"),
-    *("ada", "vic", "nix", "SMTPError", "str", "pid"),
+    *("ada", "vic", "nix", "SMTPError", "str", "pid", "mails", "ops", "test", "n29", "n29:ops"),
+    *(rule.name for rule in DEFAULT_RULES),
+    *(check.value for check in Check),
+    *(DELIVER, QUEUE),
 }
 """What the users of this store called things."""
 
@@ -62,7 +72,9 @@ ALLOWED = NAMES | {
 }
 OF_OTHERS = re.compile(r"the shoes|Expected|, got")
 """What handlers and libraries said."""
-FIELDS = re.compile(r"\b(cron|every|tz|rule|args|queue|priority|null|true|false|pg_terminate_backend|soon)\b")
+FIELDS = re.compile(
+    r"\b(cron|every|tz|rule|args|queue|priority|until|null|true|false|pg_terminate_backend|soon|hold|over|cool_down)\b"
+)
 """Of forms, and what was written into one."""
 
 UNREAD = {"code", "pre", "time", "script", "style", "kbd", "abbr", "textarea", "datalist"}
@@ -133,6 +145,26 @@ def fill(stage: Stage) -> None:
     parts = {"stacks": "x", "kernel log": "y", "exit": "z"}
     stage.do(write_incident(stage.verbs, incident, Evidence(parts)))
     stage.register()
+    bring_about_alerts(stage)
+
+
+def bring_about_alerts(stage: Stage) -> None:
+    """One for each check, silences, notices, rules that were changed; and what was refused."""
+    more = {"severity": Severity.CRITICAL, "state": AlertState.PENDING}
+    every = (alert(stage, f"{n:x}{n:x}", check=each, **(more if n % 2 else {})) for n, each in enumerate(Check))
+    put(stage, *every)
+    put_board(stage, apps={"shop": Published(DEFAULT_RULES, ("ops",), stage.clock.now())})
+    tell(stage, 30)
+    stage.do(order_delivery(stage.verbs, notice(id="n29", rule="queue_age"), ["ops"]))
+    stage.act("alerts.acknowledge", id="00")
+    silence = stage.act("alerts.silence", rule="queue_age", until="2h", why="盤點").id
+    stage.act("alerts.silence", subject="mail", until="2h")
+    stage.act("alerts.unsilence", id=silence)
+    stage.act("rules.change", name="queue_age", above=20.0, severity=Severity.CRITICAL)
+    stage.act("rules.off", name="incident")
+    stage.act("channels.test", name="ops")
+    with pytest.raises(HoldfastError):
+        stage.act("rules.reset", name="nix")
 
 
 def publish_tasks(stage: Stage) -> None:
@@ -146,7 +178,14 @@ def publish_tasks(stage: Stage) -> None:
         windows=("03:00–03:15 UTC",),
     )
     queues = (QueueEntry("mail", Bound(3)), QueueEntry("web"))
-    stage.do(publish(stage.verbs, Catalogue("shop", "1", stage.clock.now(), "web-01", "0", (task,), queues)))
+    told = Catalogue(
+        *("shop", "1", stage.clock.now(), "web-01", "0", (task,), queues),
+        objectives=(
+            Objective(name="mails", task="send_email", target=0.99, start_within=60.0),
+            Objective(name="web", queue="web", target=0.5, over=1),
+        ),
+    )
+    stage.do(publish(stage.verbs, told))
 
 
 def bring_about_jobs(stage: Stage) -> None:
@@ -212,6 +251,9 @@ PATHS = (
     "/tasks",
     "/tasks/send_email",
     "/locks",
+    "/alerts",
+    "/alerts/rules",
+    "/objectives",
     "/incidents",
     f"/incidents/{LONG_AGO}",
     "/audit",
@@ -265,6 +307,23 @@ def test_what_is_refused_is_said_in_chinese(stage):
                 ("schedules.edit", {"name": "nightly"}),
                 ("schedules.backfill", {"name": "nightly", "since": "nix"}),
                 ("incidents.forget", {"id": "nix"}),
+                ("alerts.acknowledge", {"id": "nix"}),
+                ("alerts.silence", {"rule": "web"}),
+                ("alerts.silence", {"rule": "web", "until": "now"}),
+                ("alerts.silence", {"rule": "web", "until": "90d"}),
+                ("alerts.silence", {"until": "2h"}),
+                ("alerts.unsilence", {"id": "nix"}),
+                ("rules.change", {"name": "nix"}),
+                ("rules.change", {"name": "incident"}),
+                ("rules.change", {"name": "incident", "over": "59"}),
+                ("rules.change", {"name": "incident", "hold": "-1"}),
+                ("rules.change", {"name": "incident", "hold": "1e300"}),
+                ("rules.change", {"name": "incident", "cool_down": "1e9"}),
+                ("rules.change", {"name": "queue_age", "above": "0"}),
+                ("rules.change", {"name": "failure_rate", "above": "1"}),
+                ("rules.change", {"name": "budget_burn_fast", "above": "0"}),
+                ("rules.change", {"name": "not_durable", "above": "1"}),
+                ("channels.test", {"name": "nix"}),
                 ("jobs.explode", {}),
                 ("queues.resume", {"name": "web"}),
             ]

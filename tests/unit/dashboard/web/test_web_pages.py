@@ -9,6 +9,8 @@ import msgspec
 import pytest
 from web_samples import EMPTY, FULL, ID, NASTY, PATHS, SampleDesk, sample_app
 
+from holdfast.cli.alerts import NO_RULES, NO_WORKER
+from holdfast.core.alert import NoticeKind
 from holdfast.dashboard.access.user import Role, User
 from holdfast.dashboard.texts import LANGUAGES, texts_in
 from holdfast.dashboard.web.signing import sign_in_page
@@ -102,6 +104,46 @@ async def test_somebody_with_a_grant_is_offered_just_that():
     desk = SampleDesk(FULL, User("vic", Role.VIEWER, frozenset({"queues.resume"})))
     text = (await get("/queues", desk)).text
     assert set(re.findall(r"/do/([\w.]+)", text)) == {"queues.resume"}
+
+
+async def test_a_rule_that_goes_by_timeouts_says_so():
+    """It has a limit, though no number of its own."""
+    text = (await get("/alerts/rules", SampleDesk(FULL))).text
+    assert text.count("more than the timeout of its task") == 1
+
+
+async def test_a_rule_about_a_share_says_of_how_many():
+    """One failure of one attempt breaks nothing."""
+    text = (await get("/alerts/rules", SampleDesk(FULL))).text
+    assert text.count("of 10 at least") == 1
+
+
+async def test_alerts_say_what_people_have_not_heard():
+    """What has not arrived, each with the way to its job; and what nobody was told yet, unless nobody is to be."""
+    text = (await get("/alerts", SampleDesk(FULL))).text
+    late, lost = "has not arrived yet by boss", "did not arrive by &lt;script"
+    assert text.count(late) == text.count(lost) == len(NoticeKind)
+    assert f'<a class="bad-text" href="/jobs/{ID}">did not arrive by' in text
+    assert text.count("not told yet") == 4
+    assert (await get("/", SampleDesk(FULL))).text.count("not told yet") == 1
+
+
+async def test_alerts_say_why_people_have_not_heard():
+    """And from when they are told; what held it and is over says no more."""
+    text = (await get("/alerts", SampleDesk(FULL))).text
+    assert len(re.findall(r"after its cool-down, from <time", text)) == 1
+    assert len(re.findall(r"after the quiet hours, from <time", text)) == 1
+    assert text.count("told with the next look") == 2
+
+
+async def test_alerts_say_that_nobody_looks():
+    """Else people would take it for good news that nothing fires. And why, in the words of the command line."""
+    untold = {**EMPTY, "alerts.list": msgspec.structs.replace(EMPTY["alerts.list"], living=True)}
+    looked, alone, silent = [(await get("/alerts", SampleDesk(said))).text for said in (FULL, EMPTY, untold)]
+    assert "nobody looks for trouble" not in looked
+    assert NO_WORKER in alone
+    assert NO_RULES in silent
+    assert NO_WORKER not in silent
 
 
 async def test_filters_live_in_the_address():

@@ -8,6 +8,8 @@ import pytest
 from jinja2 import nodes
 from web_samples import ACTS
 
+from holdfast.alerts.checking import Unit
+from holdfast.core.alert import AlertState, Check, NoticeKind, Severity
 from holdfast.core.incident import Trouble
 from holdfast.core.record import Decision, FireCause
 from holdfast.core.states import State
@@ -64,6 +66,12 @@ def test_whatever_can_be_is_named():
         *(f"decision.{decision.value}" for decision in Decision),
         *(f"cause.{cause.value}" for cause in FireCause),
         *(f"why.{cause.value}" for cause in Cause),
+        *(f"check.{check.value}" for check in Check),
+        *(f"severity.{severity.value}" for severity in Severity),
+        *(f"alert_state.{state.value}" for state in AlertState),
+        *(f"notice.{kind.value}" for kind in NoticeKind),
+        *(f"limit.{unit.name.lower()}" for unit in Unit if unit is not Unit.NOTHING),
+        *(f"limit_name.{unit.name.lower()}" for unit in Unit if unit is not Unit.NOTHING),
         *(f"nav.{name}" for part in MENU for name, _ in part),
         *(f"page.{page.name}" for page in PAGES),
         *(f"{what}.{operation.name}" for operation in OPERATIONS if operation.changes for what in ("act", "done")),

@@ -10,6 +10,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 
+from holdfast.core.alert import AlertState, Check, Held, NoticeKind, Severity
 from holdfast.core.incident import Trouble
 from holdfast.core.job import OnLate
 from holdfast.core.record import Decision, FireCause
@@ -18,6 +19,7 @@ from holdfast.dashboard.access.user import Role, User
 from holdfast.dashboard.operation import Operation
 from holdfast.dashboard.refusals import NotAllowedError
 from holdfast.dashboard.shapes import (
+    alerts,
     audit,
     dead,
     figures,
@@ -25,6 +27,7 @@ from holdfast.dashboard.shapes import (
     job,
     jobs,
     locks,
+    objectives,
     overview,
     queues,
     schedules,
@@ -103,6 +106,62 @@ INCIDENT = incidents.IncidentRow(
     id=ID[:-2] + "11", trouble=Trouble.CRASH, words="crash", summary=f"a worker ended by SIGKILL {NASTY}", at=ago(200),
     last_at=ago(12), count=3, host="web-1", worker="web-1:411:3", supervisor="web-1:400", pid=411, more_jobs=2,
     jobs=(incidents.InvolvedSeen(job=ID, task="shop.report", fence=2, attempt=1, progress="42 of 120", state=State.DEAD),),
+)  # fmt: skip
+EXAMPLES = tuple(
+    alerts.ExampleSeen(kind=kind, id=which, says=NASTY)
+    for kind, which in (
+        ("job", ID),
+        ("worker", "web-1:411:3"),
+        ("incident", ID),
+        ("schedule", "nightly"),
+        ("objective", NASTY),
+        ("disk", NASTY),
+    )
+)
+
+
+def alert(number: int = 1, **changed: Any) -> alerts.AlertRow:
+    given = dict(
+        id=f"{number:012x}", rule="dead_letters", check=Check.DEAD_LETTERS, subject="send_email", severity=Severity.CRITICAL,
+        state=AlertState.FIRING, says=f"37 jobs of send_email died {NASTY}", since=ago(4), value=37.0, count=37, examples=EXAMPLES,
+        fired_at=ago(4), told_at=ago(4), resolved_at=None, acknowledged_at=None, acknowledged_by=None, silenced=False,
+        untold=False, held=None, held_until=None,
+    )  # fmt: skip
+    return alerts.AlertRow(**{**given, **changed})
+
+
+ALERTS = (
+    alert(),
+    alert(2, rule=NASTY, subject=NASTY, severity=Severity.WARNING, examples=(), count=1, acknowledged_at=ago(1), acknowledged_by=NASTY),
+    alert(3, check=Check.QUEUE_AGE, state=AlertState.PENDING, silenced=True, fired_at=None, told_at=None),
+    alert(4, check=Check.QUEUE_AGE, subject="mail", told_at=None, untold=True),
+    alert(5, check=Check.QUEUE_AGE, subject="q5", untold=True, held=Held.COOL_DOWN, held_until=ago(-5)),
+    alert(6, check=Check.QUEUE_AGE, subject="q6", told_at=None, untold=True, held=Held.QUIET_HOURS, held_until=ago(-5)),
+    alert(7, check=Check.QUEUE_AGE, subject="q7", told_at=None, untold=True, held=Held.QUIET_HOURS, held_until=ago(5)),
+)  # fmt: skip
+UNDELIVERED = (
+    alerts.UndeliveredSeen(channel=NASTY, job=ID, state=State.DEAD, final=True),
+    alerts.UndeliveredSeen(channel="boss", job=ID, state=State.SCHEDULED, final=False),
+)
+RULES = tuple(
+    alerts.RuleSeen(
+        name=name, check=check, above=above, unit=unit, over=300.0, at_least=10, queue="mail" if changed else None, task=None,
+        schedule=None, hold=30.0, severity=Severity.WARNING, channels=("ops", NASTY) if changed else None, cool_down=300.0,
+        repeat=None, enabled=not changed, looks_back=unit == "share", needs_enough=unit == "share", changed=changed,
+    )
+    for name, check, above, unit, changed in (
+        ("queue_age", Check.QUEUE_AGE, 300.0, "seconds", False), (NASTY, Check.FAILURE_RATE, 0.5, "share", True),
+        ("dead_letters", Check.DEAD_LETTERS, 0.0, "number", False), ("burn", Check.BUDGET_BURN, 14.4, "factor", False),
+        ("not_durable", Check.NOT_DURABLE, None, "nothing", False), ("long", Check.JOB_TOO_LONG, None, "seconds", False),
+    )
+)  # fmt: skip
+OBJECTIVES = tuple(
+    objectives.ObjectiveSeen(
+        name=name, target=0.999, task=None if queue else "shop.send_email", queue=queue, start_within=within, over=28, good=good,
+        bad=bad, share=good / (good + bad) if good else None, budget_left=left,
+        burns=tuple(objectives.BurnSeen(over=over, rate=rate) for over, rate in ((300.0, 21.0), (3600.0, 2.5), (21600.0, 0.0))),
+    )
+    for name, queue, within, good, bad, left in (("mails", None, 60.0, 99_950, 50, 0.5), (NASTY, NASTY, None, 90, 10, -99.0), ("new", "web", 5.0, 0, 0, 1.0))
 )  # fmt: skip
 FIRE = schedules.FireSeen(
     planned=ago(50), decision=Decision.FIRED, cause=FireCause.RULE, count=1, until=None, decided_at=ago(50), why=None, job=ID
@@ -221,7 +280,7 @@ COUNTS = {
 FULL: dict[str, Any] = {
     "overview.show": overview.OverviewSeen(
         now=NOW, verdict=VERDICT, workers_live=2, workers_total=3, counts=COUNTS, oldest_due_age=1204.0, per_minute=61.0,
-        failures=(row(), row(id=ID[:-2] + "ff", task=NASTY)), schedules=SCHEDULES[:2], incidents=(INCIDENT,), store_took=0.002, queues=SHORT_QUEUES,
+        failures=(row(), row(id=ID[:-2] + "ff", task=NASTY)), schedules=SCHEDULES[:2], incidents=(INCIDENT,), store_took=0.002, queues=SHORT_QUEUES, alerts=(ALERTS[3], *3 * ALERTS[:2]),
     ),
     "figures.show": figures.FiguresSeen(
         now=NOW, span="1h", step=60.0, points=POINTS, completed=2400, failed=15, dead=1,
@@ -251,6 +310,19 @@ FULL: dict[str, Any] = {
     "workers.show": workers.WorkerSeen(now=NOW, row=WORKERS[1], jobs=(RUNNING,), pictures=(ID,), orders=ORDERS),
     "tasks.list": tasks.TasksSeen(tasks=(TASK,)),
     "locks.list": locks.LocksSeen(now=NOW, locks=(LOCK,)),
+    "alerts.list": alerts.AlertsSeen(
+        now=NOW, living=True, watched=True, alerts=ALERTS,
+        silences=(alerts.SilenceSeen(id="5f", rule=None, subject=NASTY, until=ago(-90), why=NASTY, by="ann"),
+                  alerts.SilenceSeen(id="60", rule="queue_age", subject=None, until=ago(-9), why="", by="")),
+        channels=("ops", NASTY),
+    ),
+    "alerts.history": alerts.HistorySeen(
+        now=NOW, next=ID,
+        rows=tuple(alerts.NoticeRow(id=f"n{kind}", kind=kind, at=ago(4), rule=NASTY, severity=Severity.WARNING, title=NASTY,
+                                    alerts=ALERTS[:1], more=2, undelivered=UNDELIVERED) for kind in NoticeKind),
+    ),
+    "rules.list": alerts.RulesSeen(now=NOW, rules=RULES),
+    "objectives.list": objectives.ObjectivesSeen(now=NOW, objectives=OBJECTIVES),
     "incidents.list": incidents.IncidentsSeen(now=NOW, rows=(INCIDENT,), next=ID, total=9),
     "incidents.show": incidents.IncidentSeen(
         now=NOW, row=INCIDENT, folder="/var/lib/holdfast/1", evidence={"stacks": values.TextSeen(text=NASTY, size=44, cut=True)}
@@ -278,6 +350,10 @@ EMPTY: dict[str, Any] = FULL | {
     "workers.list": workers.WorkersSeen(now=NOW, workers=()),
     "tasks.list": tasks.TasksSeen(tasks=()),
     "locks.list": locks.LocksSeen(now=NOW, locks=()),
+    "alerts.list": alerts.AlertsSeen(now=NOW, living=False, watched=False, alerts=(), silences=(), channels=()),
+    "alerts.history": alerts.HistorySeen(now=NOW, rows=(), next=None),
+    "rules.list": alerts.RulesSeen(now=NOW, rules=()),
+    "objectives.list": objectives.ObjectivesSeen(now=NOW, objectives=()),
     "incidents.list": incidents.IncidentsSeen(now=NOW, rows=(), next=None, total=0),
     "audit.list": audit.AuditSeen(entries=()),
 }  # fmt: skip
@@ -288,7 +364,8 @@ READS: Mapping[str, type] = {
     "queues.list": words.NothingAsked, "queues.show": words.Named, "schedules.list": words.NothingAsked,
     "schedules.show": words.Named, "workers.list": words.NothingAsked, "workers.show": words.WithId,
     "tasks.list": words.NothingAsked, "locks.list": words.NothingAsked, "incidents.list": incidents.IncidentsAsked,
-    "incidents.show": words.WithId, "audit.list": audit.AuditAsked, "settings.show": words.NothingAsked,
+    "alerts.list": words.NothingAsked, "alerts.history": alerts.HistoryAsked, "rules.list": words.NothingAsked,
+    "objectives.list": words.NothingAsked, "incidents.show": words.WithId, "audit.list": audit.AuditAsked, "settings.show": words.NothingAsked,
 }  # fmt: skip
 ACTS: dict[str, tuple[Role, type, Any]] = {
     "jobs.retry": (Role.OPERATOR, job.WhichJob, job.JobDone(id=ID, answer="requeued")),
@@ -312,12 +389,21 @@ ACTS: dict[str, tuple[Role, type, Any]] = {
     "workers.dump": (Role.OPERATOR, words.WithId, workers.WorkerDone(id="w", order="1")),
     "locks.release": (Role.ADMIN, words.Named, locks.LockDone(name="stock", released=())),
     "incidents.forget": (Role.ADMIN, words.WithId, incidents.IncidentDone(id=ID)),
+    "alerts.acknowledge": (Role.OPERATOR, words.WithId, alerts.AlertDone(id=ID, acknowledged_by="ann")),
+    "alerts.silence": (Role.OPERATOR, alerts.SilenceAsked, alerts.SilenceDone(id="5f", until=NOW)),
+    "alerts.unsilence": (Role.OPERATOR, words.WithId, alerts.SilenceDone(id="5f", until=NOW)),
+    "channels.test": (Role.OPERATOR, words.Named, alerts.ChannelDone(name="ops", notice=ID, job=ID)),
+    "rules.change": (Role.ADMIN, alerts.RuleChangeAsked, alerts.RuleDone(name="queue_age", rule=RULES[0])),
+    "rules.off": (Role.ADMIN, words.Named, alerts.RuleDone(name="queue_age", rule=RULES[0])),
+    "rules.on": (Role.ADMIN, words.Named, alerts.RuleDone(name="queue_age", rule=RULES[0])),
+    "rules.reset": (Role.ADMIN, words.Named, alerts.RuleDone(name="queue_age", rule=RULES[0])),
 }  # fmt: skip
 
 PATHS = (
     "/", "/jobs", "/jobs?state=dead&task=x", f"/jobs/{ID}", "/jobs/bulk?action=retry&state=dead", "/jobs/bulk?action=reschedule",
     "/dead", "/queues", "/queues/images", "/schedules", "/schedules/import", "/workers", "/workers/web-2:412:3", "/tasks",
     "/tasks/shop.send_email", "/locks", "/incidents", f"/incidents/{ID}", "/audit", "/settings",
+    "/alerts", "/alerts/rules", "/objectives",
 )  # fmt: skip
 
 

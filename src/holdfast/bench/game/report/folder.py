@@ -1,5 +1,6 @@
 """The folder of a report."""
 
+import logging
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -26,6 +27,7 @@ def prepare_report(folder: Path) -> None:
 
 def write_report(tournament: Tournament, folder: Path) -> None:
     """Write the report into a folder that is there; an earlier one is replaced."""
+    logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)  # its first use on a machine is no warning
     # Whoever plays without a report need not have them, nor wait for them to load.
     from holdfast.bench.game.report.page import make_page  # noqa: PLC0415
     from holdfast.bench.game.report.pictures import draw_delays, draw_scores  # noqa: PLC0415

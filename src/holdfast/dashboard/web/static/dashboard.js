@@ -352,7 +352,7 @@ if (theme) {
   });
 }
 
-const places = { o: "/", j: "/jobs", d: "/dead", q: "/queues", s: "/schedules", w: "/workers", t: "/tasks", l: "/locks", i: "/incidents", a: "/audit" };
+const places = { o: "/", j: "/jobs", d: "/dead", q: "/queues", s: "/schedules", w: "/workers", t: "/tasks", l: "/locks", i: "/incidents", f: "/alerts", b: "/objectives", a: "/audit" };
 let going = 0;
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;

@@ -167,10 +167,16 @@ WHERE id = :job AND (state IN {claimed} OR state = {completed});
 -- name: queue_states
 -- takes: now
 -- How many jobs of each queue are in each state, but for completed ones, of which there is no index; and, with the state
--- NULL, how many there are in all.
-SELECT job.queue, {shown} AS shown, count(*) FROM holdfast_job AS job WHERE job.state = {ready} GROUP BY 1, 2
+-- NULL, how many there are in all. Ready jobs are counted in the order of their index: to group them by the state in which
+-- they are shown would sort them, and take several times as long.
+WITH waiting AS (
+    SELECT queue, count(*) AS jobs, sum(run_at > :now) AS later FROM holdfast_job WHERE state = {ready} GROUP BY queue
+    UNION ALL
+    SELECT queue, count(*), sum(run_at > :now) FROM holdfast_job WHERE state = {scheduled} GROUP BY queue
+)
+SELECT queue, {ready}, jobs - later FROM waiting
 UNION ALL
-SELECT job.queue, {shown} AS shown, count(*) FROM holdfast_job AS job WHERE job.state = {scheduled} GROUP BY 1, 2
+SELECT queue, {scheduled}, later FROM waiting
 UNION ALL
 SELECT job.queue, job.state, count(*) FROM holdfast_job AS job WHERE job.state IN {claimed} GROUP BY 1, 2
 UNION ALL

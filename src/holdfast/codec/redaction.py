@@ -17,7 +17,7 @@ from pathlib import PurePath
 from urllib.parse import parse_qsl, unquote
 from uuid import UUID
 
-from holdfast.codec import MASK, NO_SECRETS, Scrub
+from holdfast.codec.secrets import MASK, NO_SECRETS, Scrub
 
 LONGEST_VALUE = 300
 """Characters of one argument or local that are shown."""

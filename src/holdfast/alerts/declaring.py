@@ -1,0 +1,149 @@
+"""What an app declares about alerts and objectives, in its code and in its settings file, put together."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import UnionType
+from typing import Any, TypeVar
+
+from holdfast.alerts.channel import Channel, DeadMan
+from holdfast.alerts.channels.from_file import FileChannels
+from holdfast.alerts.checking import MOST_RULES, check_rule, check_rules, refuse_unknown_channel
+from holdfast.alerts.defaults import with_defaults
+from holdfast.alerts.rules_file import FileRules
+from holdfast.alerts.watching import Watching
+from holdfast.core.alert import AlertRule
+from holdfast.core.objective import Objective
+from holdfast.errors import ConfigurationError
+from holdfast.objectives.checking import check_objective
+from holdfast.objectives.from_file import read_objectives
+from holdfast.policy.problems import refuse_any
+from holdfast.schedule.window import Window
+from holdfast.settings.sources import Section
+from holdfast.weburl import http_url
+
+D = TypeVar("D", AlertRule, Channel, Window)
+
+
+class DeclaredWatching:
+    """What is declared so far."""
+
+    def __init__(self, sections: Mapping[str, Section]) -> None:
+        self._sections = sections
+        self._in_file = FileChannels(sections.get("alerts"))
+        self._file_rules = FileRules(sections.get("alerts"))
+        self._alerts: Watching | None = None
+        self._needed: dict[str, str] = {}
+        self._objectives = {each.name: each for each in read_objectives(sections.get("objectives"))}
+
+    def alerts(
+        self,
+        rules: Sequence[AlertRule],
+        channels: Sequence[Channel],
+        quiet_hours: Sequence[Window],
+        dead_man: DeadMan | None,
+        *,
+        dashboard_url: str | None,
+        enabled: bool,
+    ) -> None:
+        """Take what code says of alerts, once."""
+        if self._alerts is not None:
+            raise ConfigurationError("app.alerts is called twice; call it once, with all that it is to say")
+        rules = _several("rules", rules, AlertRule, 'AlertRule(name="…", check="queue_age", above=300)')
+        channels = _several("channels", channels, Channel, 'CommandChannel(name="ops", command=("tell", "ops"))')
+        quiet_hours = _several("quiet_hours", quiet_hours, Window, 'Window("22:00", "07:00", tz="Asia/Taipei")')
+        refuse_any(_problems(dead_man, dashboard_url, enabled))
+        _refuse_twice(channels)
+        for rule in rules:
+            check_rule(rule)
+        _refuse_twice(rules, "rules")
+        if dashboard_url is not None:
+            http_url(dashboard_url, "dashboard_url", "people sign in there")
+        self._alerts = Watching(
+            rules=rules,
+            channels=channels,
+            quiet_hours=quiet_hours,
+            dead_man=dead_man,
+            dashboard_url=dashboard_url,
+            enabled=enabled,
+        )
+        self._refuse_unknown_channels()
+
+    def need_channel(self, channel: str, what: str) -> None:
+        """Take that `what` goes through a channel. Refused at once if that cannot be declared any more."""
+        self._needed[what] = channel
+        if self._alerts is not None:
+            self._refuse_unknown_channels()
+
+    def objective(self, objective: Objective) -> None:
+        """Take an objective that code declares."""
+        if objective.name in self._objectives:
+            raise ConfigurationError(
+                f"two objectives are named {objective.name!r}, in code or in the settings file; rename one of them"
+            )
+        self._objectives[objective.name] = check_objective(objective)
+
+    @property
+    def all(self) -> Watching:
+        """All of it. Raises ConfigurationError where the file names a variable that is not set."""
+        said = self._alerts or Watching()
+        self._refuse_unknown_channels()
+        self._in_file.refuse_unset(os.environ)
+        channels = (*said.channels, *self._in_file.channels(os.environ))
+        _refuse_twice(channels)
+        rules = self._file_rules.over(with_defaults(said.rules))
+        check_rules(rules, [channel.name for channel in channels])
+        if len(rules) > MOST_RULES:
+            raise ConfigurationError(
+                f"there are {len(rules):,} rules of alerts, and {MOST_RULES} are the most: a rule without queue and"
+                " task is about all of them, and has a subject for each"
+            )
+        off_in = (*(() if said.enabled else ("app.alerts(enabled=False) in the code",)), *self._file_rules.off_in)
+        return Watching(
+            rules=rules,
+            channels=channels,
+            quiet_hours=(*said.quiet_hours, *self._file_rules.quiet_hours),
+            dead_man=said.dead_man or self._in_file.dead_man(os.environ),
+            objectives=tuple(self._objectives.values()),
+            dashboard_url=said.dashboard_url or self._in_file.dashboard_url,
+            enabled=not off_in,
+            off_in=off_in,
+        )
+
+    def _refuse_unknown_channels(self) -> None:
+        """Refuse what goes through a channel that neither the code nor the file declares."""
+        said = () if self._alerts is None else self._alerts.channels
+        names = [*(channel.name for channel in said), *self._in_file.names]
+        for what, channel in self._needed.items():
+            refuse_unknown_channel(what, channel, names)
+
+
+def _several(option: str, said: Any, kind: type[D] | UnionType, example: str) -> tuple[D, ...]:
+    """Return what an option holds. What does not fit is named by its kind alone: it may be a URL with a secret."""
+    if isinstance(said, kind | str) or not isinstance(said, Iterable):
+        raise ConfigurationError(f"{option} of app.alerts must be a list, {option}=[{example}], not {_a(said)}")
+    several = tuple(said)
+    for each in several:
+        if not isinstance(each, kind):
+            raise ConfigurationError(f"{option} of app.alerts must hold such as {example}, not {_a(each)}")
+    return several
+
+
+def _problems(dead_man: Any, dashboard_url: Any, enabled: Any) -> Iterator[str]:
+    if not (dead_man is None or isinstance(dead_man, DeadMan)):
+        yield f'dead_man of app.alerts must be a DeadMan(url="https://…"), not {_a(dead_man)}'
+    if not (dashboard_url is None or isinstance(dashboard_url, str)):
+        yield f"dashboard_url of app.alerts must be a text, not {_a(dashboard_url)}"
+    if not isinstance(enabled, bool):
+        yield f"enabled of app.alerts must be True or False, not {_a(enabled)}"
+
+
+def _a(value: object) -> str:
+    return f"something of kind {type(value).__name__}"
+
+
+def _refuse_twice(declared: Iterable[Channel | AlertRule], what: str = "channels") -> None:
+    names = set()
+    for each in declared:
+        if each.name in names:
+            raise ConfigurationError(f"two {what} are named {each.name!r}; give one of them another name")
+        names.add(each.name)

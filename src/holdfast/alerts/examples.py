@@ -1,0 +1,53 @@
+"""Some of the jobs that a breach is about, for those who are told of it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from holdfast.alerts.breach import EXAMPLES, Breach, Key
+from holdfast.core.alert import Alert, AlertState, Check, Example
+from holdfast.core.states import State
+from holdfast.store.errand import Verbs
+from holdfast.store.protocol import JobFilter, JobPage, Store
+from holdfast.words import one_line
+
+SPAN = 2000
+"""How many jobs a search for examples looks at."""
+
+MOST_SEARCHES = 10
+"""For how many breaches one round searches."""
+
+SHORT = 200
+
+_STATES: Mapping[Check, tuple[State, ...]] = {
+    Check.DEAD_LETTERS: (State.DEAD,),
+    Check.FAILURE_RATE: (State.DEAD, State.SCHEDULED),
+}
+
+
+def with_examples(
+    verbs: Store, breaches: Iterable[Breach], alerts: Mapping[Key, Alert]
+) -> Verbs[tuple[Breach, ...]]:
+    """Return breaches with examples: for those that begin, and are about failed jobs, some are searched."""
+    found, searches = [], 0
+    for breach in breaches:
+        alert = alerts.get(breach.key)
+        fresh = alert is None or alert.state is AlertState.RESOLVED or not alert.examples
+        if breach.rule.check in _STATES and fresh and searches < MOST_SEARCHES:
+            searches += 1
+            breach = replace(breach, examples=(yield from _search(verbs, breach)))  # noqa: PLW2901 - the same, and more
+        found.append(breach)
+    return tuple(found)
+
+
+def _search(verbs: Store, breach: Breach) -> Verbs[tuple[Example, ...]]:
+    rule = breach.rule
+    by_queue = rule.task is None and rule.queue is not None
+    which = JobFilter(
+        states=_STATES[rule.check],
+        queue=rule.queue,
+        task=None if by_queue else breach.subject,
+        limit=4 * EXAMPLES,
+    )
+    page: JobPage = yield verbs.search_jobs(which, SPAN)
+    failed = [job for job in page.jobs if job.error]
+    return tuple(Example("job", job.id, one_line(job.error or "", SHORT)) for job in failed[:EXAMPLES])

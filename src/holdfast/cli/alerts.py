@@ -1,0 +1,117 @@
+"""`holdfast alerts`: what is wrong now, and who is told of it. The commands that change something are beside it."""
+
+import click
+
+from holdfast.alerts.board import NOT_TOLD, alert_history, effective_rules, read_board
+from holdfast.alerts.delivery import undelivered
+from holdfast.alerts.standing import Board
+from holdfast.cli.alerts_rules import set_command, waiting_columns
+from holdfast.cli.alerts_silence import ack, silence, unsilence
+from holdfast.cli.alerts_test import test
+from holdfast.cli.alertview import (
+    alert_columns,
+    alerts_fields,
+    notice_columns,
+    notice_fields,
+    rule_columns,
+    rule_fields,
+    silence_columns,
+)
+from holdfast.cli.connection import Wanted, about_a_store
+from holdfast.cli.options import examples
+from holdfast.cli.output import say, say_json, say_table
+from holdfast.clock import SystemClock
+from holdfast.core.alert import AlertState
+from holdfast.store.backend import Backend
+from holdfast.store.errand import run_errand
+from holdfast.store.protocol import ask_time
+
+NO_WORKER = "No worker lives, so nobody looks for trouble: this is as the last look left it."
+NO_RULES = (
+    "Workers live, but none has told its rules lately, so nobody looks for trouble: they have just started, or"
+    " alerts are switched off, as `holdfast doctor MODULE:APP` tells. This is as the last look left it."
+)
+
+
+@click.group(
+    epilog=examples(
+        "holdfast alerts list",
+        "holdfast alerts silence queue_age --subject mail --for 2h --why 'provider is down'",
+        "holdfast alerts set failure_rate --above 0.8",
+        "holdfast alerts test myproject.jobs:app",
+    )
+)
+def alerts() -> None:
+    """See what is wrong, who is told of it, and change that."""
+
+
+for _command in (silence, unsilence, ack, set_command, test):
+    alerts.add_command(_command)
+
+
+@alerts.command(
+    "list", epilog=examples("holdfast alerts list", "holdfast alerts list --all", "holdfast alerts list --json")
+)
+@click.option("--all", "every", is_flag=True, help="Also those that are pending, or resolved and not told yet.")
+@about_a_store
+def list_command(wanted: Wanted, *, every: bool) -> None:
+    """List the alerts that fire, and the silences."""
+    with wanted.store() as backend:
+        board = run_errand(backend.run, read_board(backend.verbs))
+        unwatched = _why_nobody_looks(backend, board)
+    shown = board.in_state(*AlertState) if every else board.firing
+    now = SystemClock().now()
+    if wanted.as_json:
+        say_json(alerts_fields(shown, board, watched=unwatched is None))
+        return
+    if shown:
+        say_table(shown, alert_columns(now))
+    else:
+        say("No alert." if every else "No alert fires.")
+    if board.silences:
+        say("")
+        say_table(board.silences, silence_columns(now))
+    if unwatched:
+        say(unwatched)
+
+
+@alerts.command("history", epilog=examples("holdfast alerts history", "holdfast alerts history --limit 200 --json"))
+@click.option("--limit", type=click.IntRange(min=1), default=50, help="At most so many.")
+@about_a_store
+def history_command(wanted: Wanted, *, limit: int) -> None:
+    """List what people were told in the last 30 days, the newest first, and what has not reached them."""
+    with wanted.store() as backend:
+        notices = run_errand(backend.run, alert_history(backend.verbs, limit))
+        waiting = run_errand(backend.run, undelivered(backend.verbs))
+    missing = {notice.id: waiting[notice.id] for notice in notices if notice.id in waiting}
+    if wanted.as_json:
+        say_json([notice_fields(notice, missing) for notice in notices])
+    elif notices:
+        say_table(notices, notice_columns(SystemClock().now(), missing))
+    else:
+        say("Nobody was told of anything.")
+
+
+@alerts.command("rules", epilog=examples("holdfast alerts rules", "holdfast alerts rules --json"))
+@about_a_store
+def rules_command(wanted: Wanted) -> None:
+    """List the rules that count, as workers declare them and as they were changed since."""
+    with wanted.store() as backend:
+        board = run_errand(backend.run, read_board(backend.verbs))
+        unwatched = _why_nobody_looks(backend, board)
+    rules = effective_rules(board.declared, board)
+    if wanted.as_json:
+        say_json([rule_fields(rule, board.overrides) for rule in rules])
+    elif rules:
+        say_table(rules, [*rule_columns(board.overrides), *waiting_columns()])
+        if unwatched:
+            say(unwatched)
+    else:
+        say(f"{NOT_TOLD[0].upper()}{NOT_TOLD[1:]}.")
+
+
+def _why_nobody_looks(backend: Backend, board: Board) -> str | None:
+    """Return why nobody looks for trouble; None where somebody does."""
+    if not any(worker.is_live for worker in backend.run(backend.verbs.workers())):
+        return NO_WORKER
+    return None if board.is_said(backend.run(ask_time(backend.verbs)).now) else NO_RULES

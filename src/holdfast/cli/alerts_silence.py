@@ -1,0 +1,92 @@
+"""`holdfast alerts silence`, `unsilence` and `ack`: what people say about alerts."""
+
+import getpass
+from datetime import timedelta
+
+import click
+
+from holdfast.alerts.board import NOT_TOLD, acknowledge, add_silence, end_silence, read_board, rule_named
+from holdfast.alerts.defaults import DEFAULT_RULES
+from holdfast.alerts.standing import Board
+from holdfast.cli.alerts_subjects import subject_doubt
+from holdfast.cli.connection import Wanted, about_a_store
+from holdfast.cli.failures import say_failed
+from holdfast.cli.options import examples
+from holdfast.cli.output import say, say_json
+from holdfast.cli.typed import as_span
+from holdfast.clock import SystemClock
+from holdfast.core.alert import AlertRule
+from holdfast.errors import ConfigurationError
+from holdfast.store.errand import run_errand
+from holdfast.words import dated, one_line, short_id
+
+
+@click.command(
+    epilog=examples(
+        "holdfast alerts silence queue_age --for 2h --why 'the provider is down'",
+        "holdfast alerts silence failure_rate --subject send_email --for 1d",
+        "holdfast alerts silence --subject send_email --for 1h",
+    )
+)
+@click.argument("rule", required=False)
+@click.option("--subject", metavar="NAME", help="Only of this queue, task, worker or schedule.")
+@click.option("--for", "length", required=True, callback=as_span, metavar="SPAN", help="How long: 30m, 2h, 1d.")
+@click.option("--why", default="", metavar="TEXT", help="The reason, for others.")
+@about_a_store
+def silence(wanted: Wanted, rule: str | None, *, subject: str | None, length: timedelta, why: str) -> None:
+    """Tell nobody of a rule, of a subject or of both for a while, 30 days at most.
+
+    What it covers is still looked at and listed. What still fires at the end is told then.
+    """
+    with wanted.store() as backend:
+        board = run_errand(backend.run, read_board(backend.verbs))
+        named = None if rule is None else _rule(rule, board)
+        made = run_errand(
+            backend.run, add_silence(backend.verbs, rule, subject, length, why=why, by=getpass.getuser())
+        )
+        doubt = None if subject is None else subject_doubt(backend, board, named, subject)
+    if doubt is not None:
+        say_failed(f"warning: {doubt}")
+    if wanted.as_json:
+        say_json(made)
+    else:
+        about = f"{one_line(rule or 'anything')}{'' if subject is None else f' about {one_line(subject)}'}"
+        say(f"Nobody is told of {about} until {dated(made.until, SystemClock().now())}: silence {made.id}.")
+
+
+def _rule(rule: str, board: Board) -> AlertRule:
+    """Return a rule, unless nobody declares it. Before they do, those from the start are known."""
+    try:
+        return rule_named(board.declared or DEFAULT_RULES, rule)
+    except ConfigurationError as error:
+        raise (error if board.declared else ConfigurationError(f"{error} ({NOT_TOLD})")) from None
+
+
+@click.command(epilog=examples("holdfast alerts unsilence 3f2a9c01d2e4"))
+@click.argument("silence_id", metavar="ID")
+@about_a_store
+def unsilence(wanted: Wanted, silence_id: str) -> None:
+    """End a silence now."""
+    with wanted.store() as backend:
+        ended = run_errand(backend.run, end_silence(backend.verbs, silence_id))
+    if wanted.as_json:
+        say_json(ended)
+    else:
+        say(f"Silence {one_line(ended.id)} has ended.")
+
+
+@click.command(epilog=examples("holdfast alerts ack 3c2d1e0f"))
+@click.argument("alert_id", metavar="ID")
+@about_a_store
+def ack(wanted: Wanted, alert_id: str) -> None:
+    """Say that you know of an alert: it is not told again while it lasts.
+
+    ID is that of `holdfast alerts list`, or the end of it.
+    """
+    with wanted.store() as backend:
+        alert = run_errand(backend.run, acknowledge(backend.verbs, alert_id, getpass.getuser()))
+    if wanted.as_json:
+        say_json(alert)
+    else:
+        who = one_line(alert.acknowledged_by or "")
+        say(f"Alert {one_line(short_id(alert.id))} of {one_line(alert.rule)} is known to {who}.")

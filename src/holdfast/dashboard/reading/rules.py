@@ -1,0 +1,48 @@
+"""The rules of alerts, as apps declare them and as people have changed them since."""
+
+from collections.abc import Collection
+
+import msgspec
+
+from holdfast.alerts.board import effective_rules
+from holdfast.alerts.checking import NEEDS
+from holdfast.core.alert import AlertRule
+from holdfast.dashboard.desk import Desk
+from holdfast.dashboard.operation import reads
+from holdfast.dashboard.reading.shared_looks import board, store_now
+from holdfast.dashboard.refusals import NotThereError
+from holdfast.dashboard.shapes.alerts import RuleSeen, RulesSeen
+from holdfast.dashboard.shapes.words import NothingAsked
+from holdfast.phrases import Phrase
+from holdfast.spelling import nearest
+
+
+@reads("rules.list", "/rules")
+async def list_rules(desk: Desk, asked: NothingAsked) -> RulesSeen:  # noqa: ARG001 - there is nothing to ask
+    """List the rules of alerts as they count now, by name."""
+    seen = await board(desk)
+    rules = effective_rules(seen.declared, seen)
+    return RulesSeen(
+        now=await store_now(desk),
+        rules=tuple(rule_seen(rule, changed=rule.name in seen.overrides) for rule in rules),
+    )
+
+
+def rule_seen(rule: AlertRule, *, changed: bool) -> RuleSeen:
+    """Return a rule as it is shown."""
+    needs = NEEDS[rule.check]
+    return RuleSeen(
+        **msgspec.structs.asdict(rule),
+        unit=needs.unit.name.lower(),
+        looks_back=needs.over,
+        needs_enough=needs.at_least,
+        changed=changed,
+    )
+
+
+def no_rule(name: str, known: Collection[str]) -> NotThereError:
+    """Return the refusal of a rule that there is not, with the one that may be meant."""
+    meant = nearest(name, known)
+    if meant is None:
+        return NotThereError(Phrase("refusal.no_rule", rule=name))
+    return NotThereError(Phrase("refusal.no_rule_but", rule=name, meant=meant))

@@ -1,0 +1,11 @@
+"""Reports: what is wrong now, and what ran in a span of time, failed, was slow or late; text, a page or a workbook.
+
+present.py, gathering.py ─► a Report ─► tables.py ─► text.py, page.py, workbook.py
+                                            └─► sending.py: through a channel, now or each morning
+"""
+
+from holdfast.report.gathering import gather_report, make_report
+from holdfast.report.model import Report
+from holdfast.report.sending import schedule_report
+
+__all__ = ["Report", "gather_report", "make_report", "schedule_report"]

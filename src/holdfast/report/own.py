@@ -1,0 +1,37 @@
+"""What Holdfast runs on its own behalf, to tell people something: it is no work of theirs. Pure."""
+
+from msgspec.structs import replace
+
+from holdfast.alerts.delivery import DELIVER
+from holdfast.core.states import FINAL
+from holdfast.figures.series import Figures, Series, sum_of
+from holdfast.report.model import Deliveries
+from holdfast.store.protocol import Queue
+
+REPORT = "holdfast.report"
+"""The task that sends reports, and the name of its schedule if it is given none."""
+
+_OWN = frozenset({DELIVER, REPORT})
+
+
+def without_own(series: Series) -> Series:
+    """Return the figures of the tasks of apps alone."""
+    points = (
+        replace(point, rows=tuple(row for row in point.rows if row.task not in _OWN)) for point in series.points
+    )
+    return replace(series, points=tuple(points))
+
+
+def deliveries_of(series: Series, queue: Queue | None) -> Deliveries:
+    """Return what became of notices, by all figures and by the queue of deliveries as it is now."""
+    delivered, reported = (_sum_of_task(series, task) for task in (DELIVER, REPORT))
+    states = {} if queue is None else queue.states
+    return Deliveries(
+        delivered=delivered.completed,
+        lost=delivered.dead + delivered.cancelled + reported.dead,
+        waiting=sum(number for state, number in states.items() if state not in FINAL),
+    )
+
+
+def _sum_of_task(series: Series, task: str) -> Figures:
+    return sum_of(row for point in series.points for row in point.rows if row.task == task)

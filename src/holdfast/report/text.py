@@ -1,0 +1,60 @@
+"""A report as plain text: for terminals, and for mails. Pure."""
+
+from collections.abc import Iterator, Sequence
+from datetime import tzinfo
+
+from holdfast.report.cells import said, span_words
+from holdfast.report.model import Report
+from holdfast.report.tables import As, Table, headline, tables_of
+from holdfast.words import one_line, short_id
+
+_WIDEST = 60
+_WIDEST_SAYS = 100
+_GAP = "  "
+
+
+def as_text(report: Report, zone: tzinfo | None = None) -> str:
+    """Return a report as lines; those of empty tables are few."""
+    return "\n".join(_lines(report, zone)) + "\n"
+
+
+def _lines(report: Report, zone: tzinfo | None) -> Iterator[str]:
+    yield f"{one_line(', '.join(report.apps), _WIDEST_SAYS) or 'Holdfast'}: {span_words(report, zone)}"
+    yield headline(report)
+    for table in tables_of(report):
+        yield ""
+        yield table.title
+        yield from _table(table, zone)
+        if table.note:
+            yield f"{_GAP}{table.note}"
+    if report.left_out:
+        yield ""
+        yield f"Not looked at: {'; '.join(report.left_out)}."
+
+
+def _table(table: Table, zone: tzinfo | None) -> Iterator[str]:
+    if not table.rows:
+        yield f"{_GAP}{table.nothing}"
+        return
+    kinds = [kind for _, kind in table.columns]
+    rows = [
+        [_cell(said(cell, kind, zone), kind) for cell, kind in zip(row, kinds, strict=True)] for row in table.rows
+    ]
+    lines = [[name.upper() for name, _ in table.columns], *rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        yield _GAP + _aligned(line, widths, [kind.is_number for kind in kinds])
+
+
+def _cell(words: str, kind: As) -> str:
+    if kind is As.ID:
+        return short_id(words)
+    return one_line(words, _WIDEST_SAYS if kind is As.SAYS else _WIDEST)
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    told = (
+        cell.rjust(width) if to_right else cell.ljust(width)
+        for cell, width, to_right in zip(cells, widths, right, strict=True)
+    )
+    return _GAP.join(told).rstrip()

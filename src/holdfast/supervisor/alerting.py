@@ -1,0 +1,328 @@
+"""Looks for trouble, for the whole fleet, and has people told of it.
+
+Whoever has the first turn makes a full round now and then; should it be gone, a beat gives the turn to another.
+What cannot wait for that is looked at when there is a reason, by whoever hears of it first:
+
+    somebody's beat, or a child's sign of life, is overdue ─► a beat at once: it still is ─► a look at the workers
+    somebody was given up before a rule counted it silent  ─► a look at the workers when that time has come
+    a process has crashed, a schedule was missed           ─► a look at that
+    nobody was here for a while, as its own beats tell     ─► a look at what was fired ahead of a time then
+
+All of them write to one board, by comparison of versions: so whatever two of them see at once is told once.
+"""
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+from msgspec.structs import replace
+
+from holdfast.alerts.board import effective_rules, withdraw
+from holdfast.alerts.deadman import DeadManSwitch
+from holdfast.alerts.delivery import QUEUE, delivery_jobs
+from holdfast.alerts.keeper import Keeper, Made
+from holdfast.alerts.missing import note_missed
+from holdfast.alerts.notices import forget_old_notices
+from holdfast.alerts.pace import AFTER_FAILURE, CATCHING_UP, FULL, SELDOM, Pace
+from holdfast.alerts.scout import Here
+from holdfast.alerts.silence import next_silence
+from holdfast.alerts.watching import NOT_WATCHING, Watching
+from holdfast.clock import Clock
+from holdfast.core.alert import Alert, AlertRule, Check
+from holdfast.errors import StoreError
+from holdfast.events import (
+    AlertFired,
+    AlertResolved,
+    Event,
+    Events,
+    ScheduleMissed,
+    WorkerCrashed,
+    WorkerFound,
+    WorkerHung,
+)
+from holdfast.settings import Settings
+from holdfast.store.errand import arun_errand
+from holdfast.store.protocol import BeatAnswer, Worker
+from holdfast.supervisor.child import Child
+from holdfast.supervisor.delivering import Courier
+from holdfast.supervisor.measuring import Measures
+from holdfast.wakeup import Wakeup
+from holdfast.worker.storecalls import StoreCalls
+
+log = logging.getLogger(__name__)
+
+FEW = 3
+"""So many of the fleet, the first ones, look when somebody is silent: two of them may be gone."""
+
+STEP = 0.7
+"""Seconds that the second waits longer than the first, and the third than the second."""
+
+AFTER = 0.3
+"""Seconds after somebody's silence has become too long, before a look: it may be about to beat."""
+
+CAUGHT_UP = 3.0
+"""Seconds between a beat that tells of a schedule which is due for long, and a look: who comes back catches up."""
+
+CONFIRM_EVERY = 5.0
+"""Seconds between two looks because of children of one's own that are silent."""
+
+WAITS = timedelta(seconds=1)
+"""How long a delivery may wait for a worker before the supervisor sends it itself."""
+
+HEARD: dict[type[Event], tuple[Check, tuple[float, ...]]] = {
+    ScheduleMissed: (Check.SCHEDULE_MISSED, (0.5,)),
+    WorkerCrashed: (Check.INCIDENT, (2.0, 8.0)),
+    WorkerHung: (Check.INCIDENT, (2.0, 8.0)),
+    WorkerFound: (Check.INCIDENT, (2.0, 8.0)),
+}
+"""What is looked at after an event, and after how many seconds: an incident takes a while to be written."""
+
+
+class Alerting:
+    """The alerts, as one supervisor sees to them. `beat_now` lets the store know how its children are."""
+
+    def __init__(
+        self,
+        calls: StoreCalls,
+        clock: Clock,
+        events: Events,
+        settings: Settings,
+        *,
+        courier: Callable[..., Courier],
+        children: Callable[[], Sequence[Child]],
+        beat_now: Callable[[], None],
+    ) -> None:
+        self._calls = calls
+        self._clock = clock
+        self._events = events
+        self._settings = settings
+        self._children = children
+        self._beat_now = beat_now
+        self._watching = NOT_WATCHING
+        self._courier = courier(watching=lambda: self._watching)
+        self._keeper: Keeper | None = None
+        self._dead_man: DeadManSwitch | None = None
+        self._measures = Measures(settings, clock)
+        self._pace = Pace(settings.lease, settings.beat_every, settings.look_ahead)
+        self._hints: list[tuple[float, Check]] = []
+        self._suspect_at = self._ask_at = self._confirm_at = self._missed_at = self._withdraw_at = math.inf
+        self._confirming = self._is_failing = False
+        self._problem = ""
+        self._unnoted: dict[str, tuple[float, Worker]] = {}
+        self._errands: set[asyncio.Task[int]] = set()
+        self._wakeup = Wakeup()
+        events.subscribe(self.hear, lambda kind: kind in HEARD)
+
+    def learn(self, watching: Watching) -> None:
+        """Hear what an app declares: the last child that said so counts."""
+        if watching == self._watching:
+            return
+        self._watching = watching
+        labels = {"app": watching.app, "namespace": self._settings.namespace or ""}
+        self._keeper = Keeper(
+            watching,
+            app=watching.app,
+            labels={label: value for label, value in labels.items() if value},
+            deliveries=lambda notice, channels: delivery_jobs(
+                notice, [each.name for each in channels], watching.app
+            ),
+        )
+        self._go_by(watching.rules)
+        self._withdraw_at = math.inf if watching.enabled else self._clock.boot()
+        self._dead_man = None if watching.dead_man is None else DeadManSwitch(watching.dead_man)
+        self._wakeup.call()
+
+    def _go_by(self, rules: Sequence[AlertRule]) -> None:
+        """Go by these rules from now on: as they are declared, or were changed at run time."""
+        if rules != self._pace.rules:
+            self._pace.rules = rules
+            self._confirm_at = self._clock.boot()
+
+    def heed(self, answer: BeatAnswer) -> None:
+        """Learn from a beat whose turn it is, who may be silent, and that the store is there."""
+        if not self._watching.enabled:
+            return
+        boot = self._clock.boot()
+        gap = self._pace.beaten(boot, answer)
+        if gap is not None and self._pace.is_first:
+            self._hints.append((boot + self._settings.beat_every + CATCHING_UP + AFTER, Check.SCHEDULE_MISSED))
+        if self._pace.is_first and self._dead_man is not None and not self._is_failing:
+            self._dead_man.tick(boot)
+        self._heed_silence(boot, answer)
+        if self._pace.is_first and self._pace.schedules_may_be_late(boot, answer):
+            self._hints.append((boot + CAUGHT_UP, Check.SCHEDULE_LATE))
+        self._wakeup.call()
+
+    def _heed_silence(self, boot: float, answer: BeatAnswer) -> None:
+        """Look at the workers if one seems silent for too long; if one may be so soon, plan to beat again then."""
+        self._suspect_at = self._ask_at = math.inf
+        rank, least = self._pace.rank, self._pace.least_silence
+        if self._confirming:
+            self._confirming, self._suspect_at = False, boot
+        elif rank is not None and rank < FEW and least is not None:
+            age = self._settings.lease - answer.next_expiry.total_seconds() if answer.next_expiry else 0.0
+            if answer.expired or age >= least:
+                self._suspect_at = boot
+            else:
+                self._ask_at = boot + least - age + AFTER + STEP * rank
+
+    async def lost(self, worker: Worker) -> None:
+        """Note that a worker is about to be given up: else nobody would know whom to miss.
+
+        Who is not noted at once, because the store is busy or away, is noted by the next round.
+        """
+        if self._watching.enabled and worker.info.queues != (QUEUE,):
+            boot = self._clock.boot()
+            self._unnoted[worker.info.id] = boot, worker
+            self._hints.append((boot, Check.WORKER_SILENT))
+            try:
+                await self._note_lost()
+            finally:
+                self._wakeup.call()
+
+    async def _note_lost(self) -> None:
+        boot = self._clock.boot()
+        for since, worker in tuple(self._unnoted.values()):
+            lost = replace(worker, beat_age=worker.beat_age + timedelta(seconds=boot - since))
+            note = note_missed(self._calls.verbs, lost, self._pace.watched_since(boot))
+            await arun_errand(self._calls.once, note)
+            self._unnoted.pop(worker.info.id, None)
+
+    def hear(self, event: Event) -> None:
+        """Hear of what may break a rule."""
+        if self._watching.enabled:
+            check, delays = HEARD[type(event)]
+            self._hints += [(self._clock.boot() + delay, check) for delay in delays]
+            self._wakeup.call()
+
+    async def run(self) -> None:
+        """Look whenever there is a reason, and send what is to be delivered."""
+        try:
+            while True:
+                wait = self._due_at() - self._clock.boot()
+                if wait > 0:
+                    await self._wakeup.rest(None if math.isinf(wait) else wait)
+                elif self._watching.enabled:
+                    await self._go_round()
+                else:
+                    await self._withdraw()
+        finally:
+            for task in self._errands:
+                task.cancel()
+
+    def _due_at(self) -> float:
+        if self._keeper is None or not self._watching.enabled:
+            return self._withdraw_at
+        self._confirm()
+        if self._clock.boot() >= self._ask_at:
+            self._ask_at = math.inf
+            self._beat_now()
+        hinted = min((at for at, _ in self._hints), default=math.inf)
+        return min(self._pace.due_at, self._suspect_at, self._ask_at, self._confirm_at, self._missed_at, hinted)
+
+    def _confirm(self) -> None:
+        """Beat at once if a child of ours is silent for too long, so that the store, and all, know how it is."""
+        least, boot = self._pace.least_silence, self._clock.boot()
+        if least is None:
+            self._confirm_at = math.inf
+            return
+        if boot < self._confirm_at:
+            return
+        pulses = [child.pulse_at for child in self._children() if child.beaten_for]
+        oldest = min(pulses, default=boot)
+        if boot - oldest <= least:
+            self._confirm_at = oldest + least + AFTER
+            return
+        self._confirm_at = boot + CONFIRM_EVERY
+        self._confirming = True
+        self._beat_now()
+
+    async def _withdraw(self) -> None:
+        """Take from the board what the app said before its alerts were switched off; who looks says it again."""
+        self._withdraw_at = math.inf
+        try:
+            await arun_errand(self._calls.once, withdraw(self._calls.verbs, self._watching.app))
+        except StoreError as error:
+            log.debug("what the app has declared of alerts could not be withdrawn, which is tried again: %s", error)
+            self._withdraw_at = self._clock.boot() + AFTER_FAILURE
+
+    # -- a round ---------------------------------------------------------------------------------------------
+
+    def _wanted(self) -> frozenset[Check]:
+        """Return what is to be looked at now, and take it as done."""
+        boot = self._clock.boot()
+        hinted = frozenset(check for at, check in self._hints if at <= boot)
+        self._hints = [(at, check) for at, check in self._hints if at > boot]
+        if boot >= min(self._suspect_at, self._missed_at):
+            self._suspect_at = self._missed_at = math.inf
+            hinted |= {Check.WORKER_SILENT}
+        return hinted | self._pace.take_round(boot)
+
+    async def _go_round(self) -> None:
+        wanted = self._wanted()
+        if not wanted:
+            return
+        assert self._keeper is not None
+        watched_since = self._pace.watched_since(self._clock.boot())
+        here = Here(watched_since, self._pace.away_since, self._measures.store_seconds)
+        try:
+            await self._note_lost()
+            if wanted >= SELDOM:
+                here = await self._measures.seldom(here)
+            made = await arun_errand(
+                self._measures.timed(self._calls.once), self._keeper.round(self._calls.verbs, wanted, here)
+            )
+            self._went(made, wanted)
+            if made.notices:
+                await arun_errand(self._calls.once, forget_old_notices(self._calls.verbs))
+        except StoreError as error:
+            log.debug("alerts could not be looked at, which is tried again: %s", error)
+            self._try_again(wanted)
+        except Exception as error:
+            if repr(error) != self._problem:
+                self._problem = repr(error)
+                log.exception("alerts could not be looked at; this is tried again")
+            self._try_again(wanted)
+
+    def _went(self, made: Made, wanted: frozenset[Check]) -> None:
+        """Tell what came of a round, and plan when to look again."""
+        assert self._keeper is not None
+        self._is_failing, self._problem = False, ""
+        self._tell(made)
+        self._go_by(effective_rules(self._watching.rules, made.board))
+        boot = self._clock.boot()
+        wait = min(next_silence(made.board, self._pace.rules, made.now), self._pace.sure_in(boot))
+        self._missed_at = min(self._missed_at, boot + wait + AFTER)
+        if wanted >= FULL:
+            self._pace.went(boot, busy=bool(made.board.alerts), lively=self._keeper.scout.jobs_end)
+        elif made.board.alerts:
+            self._pace.trouble(boot)
+
+    def _try_again(self, wanted: frozenset[Check]) -> None:
+        """Plan another look at the same, and at queues: what was told may have been written, and wait there."""
+        boot = self._clock.boot()
+        self._is_failing = True
+        self._hints += [(boot + AFTER_FAILURE, check) for check in wanted | {Check.QUEUE_AGE}]
+        self._pace.failed(boot)
+
+    def _tell(self, made: Made) -> None:
+        for alert in made.fired:
+            self._events.emit(AlertFired(*_words(alert)))
+        for alert in made.resolved:
+            self._events.emit(AlertResolved(*_words(alert)))
+        if made.notices or _deliveries_wait(made):
+            task = asyncio.ensure_future(self._courier.deliver_due())
+            self._errands.add(task)
+            task.add_done_callback(self._errands.discard)
+
+
+def _deliveries_wait(made: Made) -> bool:
+    waiting = () if made.ages is None else made.ages.queues
+    mine = (each for each in waiting if each.name == QUEUE and each.paused_at is None)
+    return any(made.now - each.oldest_due_at > WAITS for each in mine)
+
+
+def _words(alert: Alert) -> tuple[str, str, str, str]:
+    return alert.rule, alert.subject, alert.severity.value, alert.says

@@ -1,0 +1,164 @@
+"""The supervisor as a courier: sends what waits to be delivered, also when its children hang or serve others.
+
+    something is due ─► registered ─► claim ─► sent in threads, beating ─► finished ─► claim … ─► buried as stopped
+
+It is a worker for as long as that takes. Should it be killed, its lease runs out like any other, and somebody else
+sends what it had in hand, with the same ids.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import partial
+from random import Random
+
+from holdfast.alerts.delivery import ARGUMENTS, DELIVER, POLICY, QUEUE, deliver_by
+from holdfast.alerts.watching import Watching
+from holdfast.clock import Clock
+from holdfast.core.crash import Death, DeathKind
+from holdfast.core.job import Claim, ClaimRef, Ending, KnownTask, Verdict
+from holdfast.errors import HoldfastError, PayloadError, StoreError
+from holdfast.events import Events
+from holdfast.ids import new_worker_id
+from holdfast.store.protocol import ClaimRequest, WorkerBeat, WorkerInfo
+from holdfast.worker.announce import Announcer
+from holdfast.worker.completer import Ended
+from holdfast.worker.judge import Judge, describe
+from holdfast.worker.storecalls import StoreCalls
+from holdfast.worker.storeclock import StoreClock
+from holdfast.worker.threads import ThreadExecutor
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 4
+"""How many are sent at a time."""
+
+
+class Courier:
+    """Sends for one supervisor. `watching` tells which channels there are; `count` hears how each attempt ended."""
+
+    def __init__(
+        self,
+        calls: StoreCalls,
+        clock: Clock,
+        events: Events,
+        random: Random,
+        *,
+        supervisor: str,
+        lease: timedelta,
+        watching: Callable[[], Watching],
+        count: Callable[[Ended, Verdict], None] = lambda _ended, _verdict: None,
+    ) -> None:
+        self._calls = calls
+        self._clock = StoreClock(clock)
+        self._announcer = Announcer(events)
+        self._random = random
+        self._supervisor = supervisor
+        self._lease = lease
+        self._watching = watching
+        self._count = count
+        self._deliver = deliver_by(watching, self._clock.now)
+        self._is_out = False
+
+    async def deliver_due(self) -> int:
+        """Send all that is due, unless that goes on already; return how many were tried."""
+        if self._is_out or not self._watching().channels:
+            return 0
+        self._is_out = True
+        try:
+            return await self._go()
+        except StoreError as error:
+            log.debug("deliveries could not be made, which is tried again: %s", error)
+        except HoldfastError:
+            log.exception("deliveries could not be made; this is tried again")
+        finally:
+            self._is_out = False
+        return 0
+
+    async def _go(self) -> int:
+        trip = _Trip(new_worker_id(self._random))
+        info = WorkerInfo(
+            trip.worker, self._supervisor, socket.gethostname(), os.getpid(), self._lease, (QUEUE,), AT_ONCE
+        )
+        beating, threads, tried = asyncio.create_task(self._beat(trip)), ThreadExecutor(AT_ONCE), 0
+        try:
+            await self._calls.once(self._calls.verbs.register(info))
+            while claims := await self._claim(trip):
+                await asyncio.gather(*(self._send(trip, threads, claim) for claim in claims))
+                tried += len(claims)
+        finally:
+            threads.abandon()
+            try:
+                await self._leave(trip)
+            finally:
+                beating.cancel()
+        return tried
+
+    async def _leave(self, trip: "_Trip") -> None:
+        """Be gone, as soon as the store can be told so: one that only falls silent is taken for a lost machine."""
+        bury = partial(self._calls.verbs.bury, trip.worker, Death(DeathKind.STOPPED))
+        await self._calls.until_answered(bury, passing=(StoreError,))
+
+    async def _beat(self, trip: "_Trip") -> None:
+        """Keep the lease while something is sent."""
+        while True:
+            await asyncio.sleep(self._lease.total_seconds() / 3)
+            try:
+                await self._calls.once(self._calls.verbs.beat([trip.beat()]))
+            except StoreError:
+                continue  # the next one may be answered in time
+
+    async def _claim(self, trip: "_Trip") -> tuple[Claim, ...]:
+        """Return some that are due: those that were in hand when somebody died last, and one by one."""
+        return await self._ask(trip, AT_ONCE) or await self._ask(trip, 1, alone=True)
+
+    async def _ask(self, trip: "_Trip", limit: int, *, alone: bool = False) -> tuple[Claim, ...]:
+        known = (KnownTask(DELIVER, POLICY.version),)
+        request = ClaimRequest(trip.worker, trip.call + 1, limit, queues=(QUEUE,), adopt=known, alone=alone)
+        asked_at = self._clock.boot()
+        answer = await self._calls.once(self._calls.verbs.claim(request))
+        self._clock.learn(asked_at, answer.now, self._clock.boot())
+        trip.call, trip.held, trip.claimed_at = request.call, {claim.ref for claim in answer.jobs}, answer.now
+        return answer.jobs
+
+    async def _send(self, trip: "_Trip", threads: ThreadExecutor, claim: Claim) -> None:
+        verbs, began_at = self._calls.verbs, self._clock.boot()
+        [verdict] = await self._calls.once(verbs.start(trip.worker, [(claim.ref, trip.claimed_at)]))
+        if verdict is Verdict.ACCEPTED:
+            judge = Judge(claim, POLICY, trip.claimed_at, self._random)
+            ended = Ended(claim, await self._judged(judge, threads), self._clock.boot() - began_at)
+            finish = partial(verbs.finish, trip.worker, [ended.ending])
+            [verdict] = await self._calls.until_answered(finish, passing=(StoreError,))
+            self._count(ended, verdict)
+            self._announcer.settled(ended, verdict)
+        trip.held.discard(claim.ref)
+
+    async def _judged(self, judge: Judge, threads: ThreadExecutor) -> Ending:
+        try:
+            arguments = ARGUMENTS.decode(judge.claim.payload)
+        except PayloadError as error:
+            return judge.dead(describe(error))
+        call = threads.submit(partial(self._deliver, **arguments))
+        try:
+            async with asyncio.timeout(POLICY.timeout):
+                returned = await call.done
+        except TimeoutError:
+            return judge.timed_out()
+        return judge.returned(None) if returned.error is None else judge.raised(returned.error)
+
+
+class _Trip:
+    """One life as a worker: its claim calls so far, and what it has in hand."""
+
+    def __init__(self, worker: str) -> None:
+        self.worker = worker
+        self.call = 0
+        self.held: set[ClaimRef] = set()
+        self.claimed_at: datetime
+
+    def beat(self) -> WorkerBeat:
+        """Return the word that it lives."""
+        return WorkerBeat(self.worker, self.call, frozenset(self.held))

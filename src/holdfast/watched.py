@@ -1,0 +1,71 @@
+"""What an app declares so that people hear of trouble: alerts and objectives. A part of the app."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from holdfast.alerts.channel import Channel, DeadMan
+from holdfast.alerts.declaring import DeclaredWatching
+from holdfast.alerts.watching import Watching
+from holdfast.core.alert import AlertRule
+from holdfast.core.objective import Objective
+from holdfast.policy import Seconds
+from holdfast.policy.reading import as_seconds
+from holdfast.schedule.window import Window
+from holdfast.spelling import options_of
+from holdfast.task import Task
+
+
+class Watched:
+    """The alerts and objectives of an app."""
+
+    _watching: DeclaredWatching
+    _tasks: dict[str, Task[..., Any]]
+
+    @options_of("app.alerts")
+    def alerts(
+        self,
+        *,
+        rules: Sequence[AlertRule] = (),
+        channels: Sequence[Channel] = (),
+        quiet_hours: Sequence[Window] = (),
+        dead_man: DeadMan | None = None,
+        dashboard_url: str | None = None,
+        enabled: bool = True,
+    ) -> None:
+        """Declare who is told of trouble, and of what beside the rules that count from the start.
+
+        A rule that has the name of another takes its place. In `quiet_hours` only what is critical is told; the
+        rest when they are over. `dead_man` is pinged while all is well. `dashboard_url` is where those who are told
+        find the dashboard.
+        """
+        self._watching.alerts(rules, channels, quiet_hours, dead_man, dashboard_url=dashboard_url, enabled=enabled)
+
+    @options_of("app.objective")
+    def objective(
+        self,
+        name: str,
+        *,
+        target: float,
+        task: str | None = None,
+        queue: str | None = None,
+        start_within: Seconds | None = None,
+        over: int = 28,
+    ) -> None:
+        """Declare what share of the jobs of a task or queue succeeds, or with `start_within` starts in time."""
+        within = None if start_within is None else as_seconds(start_within)
+        self._watching.objective(
+            Objective(name=name, target=target, task=task, queue=queue, start_within=within, over=over)
+        )
+
+    def need_channel(self, channel: str, what: str) -> None:
+        """Take that `what` goes through a channel, which app.alerts or the settings file is to declare."""
+        self._watching.need_channel(channel, what)
+
+    @property
+    def watching(self) -> Watching:
+        """What is watched and who is told, with what the settings file says."""
+        spans = {name: task.policy.timeout for name, task in self._tasks.items()}
+        timeouts = {name: span for name, span in spans.items() if span is not None}
+        return replace(self._watching.all, timeouts=timeouts)

@@ -1,0 +1,67 @@
+"""Rounds of alerts on a store, one at a time or several at once, and what came of them."""
+
+from datetime import timedelta
+from typing import Any
+
+from holdfast.alerts.board import alert_history, read_board
+from holdfast.alerts.channel import CommandChannel
+from holdfast.alerts.defaults import with_defaults
+from holdfast.alerts.delivery import QUEUE, delivery_jobs
+from holdfast.alerts.keeper import Keeper, Made
+from holdfast.alerts.scout import Here
+from holdfast.alerts.standing import Board
+from holdfast.alerts.watching import Watching
+from holdfast.core.alert import AlertRule, Check, Notice
+from holdfast.core.job import Job
+from holdfast.store.errand import Errand, run_errand
+from holdfast.store.protocol import JobFilter
+from holdfast.testing.conformance import Harness
+
+EVERYTHING = frozenset(Check)
+OPS = CommandChannel(name="ops", command=("true",))
+
+
+class Stage:
+    """A store, and somebody who looks at it."""
+
+    def __init__(self, harness: Harness, *rules: AlertRule, **watching: Any) -> None:
+        self.harness = harness
+        self.began_at = harness.clock.now() - timedelta(seconds=1)
+        self.watching = Watching(rules=with_defaults(rules), channels=(OPS,), **watching)
+        self.keeper = self.another()
+        self.here: dict[str, Any] = {}
+
+    def another(self, **how: Any) -> Keeper:
+        """Return another one who makes rounds."""
+        return Keeper(
+            self.watching,
+            deliveries=lambda notice, channels: delivery_jobs(notice, [each.name for each in channels]),
+            **how,
+        )
+
+    def run(self, errand: Errand[Any]) -> Any:
+        """Run an errand."""
+        return run_errand(self.harness.backend.run, errand)
+
+    def round(self, keeper: Keeper | None = None) -> Made:
+        """Make a round that looks at everything."""
+        here = Here(self.began_at, **self.here)
+        made: Made = self.run((keeper or self.keeper).round(self.harness.verbs, EVERYTHING, here))
+        return made
+
+    def board(self) -> Board:
+        """Return how things stand."""
+        board: Board = self.run(read_board(self.harness.verbs))
+        return board
+
+    def firing(self) -> dict[str, str]:
+        """Return the rules that fire, with what is said of them."""
+        return {alert.rule: alert.says for alert in self.board().firing}
+
+    def history(self) -> list[Notice]:
+        """Return what was told, the newest first."""
+        return list(self.run(alert_history(self.harness.verbs, 1000)))
+
+    def deliveries(self) -> list[Job]:
+        """Return the jobs that bring notices to people."""
+        return list(self.harness.run(self.harness.verbs.list_jobs(JobFilter(queue=QUEUE, limit=1000))))

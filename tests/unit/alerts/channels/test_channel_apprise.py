@@ -1,0 +1,102 @@
+"""Apprise: real mail to a real server; what fails is told without secrets, in errors and in logs."""
+
+import logging
+import subprocess
+import sys
+
+import pytest
+from apprise import Apprise
+
+from alert_notices import JOB, notice
+from alert_receivers import hook, mail_server
+from holdfast import AppriseChannel, ConfigurationError
+from holdfast.alerts.channels import apprise
+from holdfast.alerts.delivery import refuse_unusable, send
+from holdfast.core.alert import NoticeKind
+from holdfast.errors import DeliveryError
+
+
+def test_a_mail_arrives():
+    with mail_server() as server:
+        send(notice(), AppriseChannel(name="mail", url=server.url))
+        [letter] = server.letters.wait_for(1)
+    assert letter.subject == "CRITICAL in shop: jobs of 1 queue wait too long"
+    assert letter.message["To"] == "ops@shop.example"
+    text = letter.text
+    assert f"holdfast why {JOB}" in text.replace("&nbsp;", " ")
+
+
+def test_a_mail_by_templates():
+    with mail_server() as server:
+        send(notice(), AppriseChannel(name="mail", url=f"{server.url}&format=text", title="{app}!", body="{says}"))
+        [letter] = server.letters.wait_for(1)
+    assert letter.subject == "shop!"
+    assert letter.text.startswith("the oldest job of queue mail")
+
+
+def test_the_kind_of_notice_is_passed_on():
+    with hook(200) as receiver:
+        channel = AppriseChannel(name="any", url=receiver.url.replace("http", "json"))
+        for kind in (NoticeKind.FIRING, NoticeKind.RESOLVED, NoticeKind.TEST, NoticeKind.REPORT):
+            send(notice(kind=kind), channel)
+    assert [got["said"]["type"] for got in receiver.got] == ["failure", "success", "info", "info"]
+
+
+def test_no_secret_is_in_what_failed_nor_in_any_log(caplog):
+    """Not even for those who log everything."""
+    caplog.set_level(logging.DEBUG)
+    with hook(500) as receiver:
+        url = f"json://me:hush-hush@{receiver.url.removeprefix('http://')}/path-hush?+X-Key=key-hush"
+        with pytest.raises(DeliveryError, match=r"channel 'any': apprise could not send it: .*500") as failed:
+            send(notice(), AppriseChannel(name="any", url=url))
+    assert failed.value.retry
+    assert "hush" not in str(failed.value) + caplog.text
+
+
+def test_others_who_use_apprise_still_hear_its_log(caplog):
+    with hook(500) as receiver, pytest.raises(DeliveryError):
+        send(notice(), AppriseChannel(name="any", url=receiver.url.replace("http", "json")))
+    logging.getLogger("apprise").warning("of their own")
+    assert [record.message for record in caplog.records if record.name == "apprise"] == ["of their own"]
+
+
+def test_a_url_that_means_nothing_is_not_tried_again():
+    with pytest.raises(DeliveryError, match="none that apprise knows") as failed:
+        send(notice(), AppriseChannel(name="any", url="nonesuch://hush"))
+    assert not failed.value.retry
+    assert "hush" not in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("malto://hush@mail.example", "apprise knows: it begins with malto://; did you mean mailto://?"),
+        ("SLAK://hush/hush", "apprise knows: it begins with slak://; did you mean slack://?"),
+        ("nonesuch://hush", "apprise knows: it begins with nonesuch://"),
+        ("slack://hush", "apprise knows, by what follows slack://"),
+    ],
+)
+def test_a_url_that_means_nothing_is_named_by_its_scheme(url, words):
+    """And by what is near; the rest of it is secret."""
+    assert not apprise.knows(url)
+    assert apprise.unknown(url) == f"its url is none that {words}"
+
+
+def test_no_scheme_of_apprise_is_taken_for_a_slip():
+    """A worker warns of slips at its start, without asking apprise."""
+    found = Apprise().details()["schemas"]
+    schemes = {name for each in found for kind in ("protocols", "secure_protocols") for name in each[kind] or ()}
+    assert len(schemes) > 100
+    assert [name for name in ("http", "https", *sorted(schemes)) if apprise.is_slip(f"{name}://x")] == []
+
+
+def test_without_apprise_the_remedy_is_told_before_anything_is_sent(monkeypatch):
+    monkeypatch.setattr(apprise, "find_spec", lambda _: None)
+    with pytest.raises(ConfigurationError, match=r"channel 'mail': .*pip install 'holdfast\[alerts\]'"):
+        refuse_unusable([AppriseChannel(name="mail", url="mailto://x")])
+    refuse_unusable([])
+
+
+def test_apprise_is_loaded_when_something_is_sent_and_not_before():
+    code = "import sys, holdfast.alerts.delivery; assert 'apprise' not in sys.modules; print('ok')"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout == "ok\n"

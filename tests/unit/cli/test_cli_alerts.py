@@ -1,0 +1,276 @@
+"""`holdfast alerts` about a store: what fires, what was told, rules; silences, acknowledgements, changed rules."""
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+from cli_world import WORKER, answer, assert_refused
+from msgspec.structs import replace
+
+import alert_notices as notices
+from alert_rounds import EVERYTHING
+from holdfast.alerts.board import change_board
+from holdfast.alerts.defaults import DEFAULT_RULES
+from holdfast.alerts.delivery import QUEUE, delivery_jobs
+from holdfast.alerts.keeper import Keeper
+from holdfast.alerts.scout import Here
+from holdfast.alerts.watching import Watching
+from holdfast.core.alert import AlertRule, Check, Notice, Silence
+from holdfast.core.crash import Death, DeathKind
+from holdfast.core.job import Ending
+from holdfast.core.states import Move
+from holdfast.schedule.window import Window
+from holdfast.store.errand import Errand, run_errand
+from holdfast.store.protocol import ClaimRequest
+
+OLD = AlertRule(name="old mail", check=Check.QUEUE_AGE, above=60)
+DESK = AlertRule(name="for the desk", check=Check.QUEUE_AGE, above=3600, channels=("desk", "wall"))
+
+
+def look(world, **watching):
+    """Look for trouble, as a worker does."""
+    keeper = Keeper(Watching(rules=(*DEFAULT_RULES, OLD, DESK), **watching))
+    run_errand(world.do, keeper.round(world.verbs, EVERYTHING, Here(datetime.now(UTC))))
+
+
+@pytest.fixture
+def told(world):
+    """Let a job wait for too long, and somebody look."""
+    world.enqueue(run_at=datetime.now(UTC) - timedelta(seconds=200))
+    look(world)
+    return world
+
+
+@pytest.mark.usefixtures("told")
+def test_what_fires_and_what_was_told_is_listed(holdfast):
+    [alert] = answer(holdfast("alerts", "list", "--json"))["alerts"]
+    assert (alert["rule"], alert["state"], alert["subject"]) == ("old mail", "firing", "mail")
+    assert "queue mail: its oldest due job waits for" in holdfast("alerts", "list").stdout
+    [notice] = answer(holdfast("alerts", "history", "--json"))
+    assert (notice["rule"], notice["kind"]) == ("old mail", "firing")
+    assert "firing" in holdfast("alerts", "history").stdout
+
+
+def test_what_did_not_reach_people_is_said(holdfast, told):
+    """For good, or not yet; what has arrived is not spoken of."""
+    [notice] = answer(holdfast("alerts", "history", "--json"))
+    assert notice["undelivered"] == []
+    assert "NOT DELIVERED" not in holdfast("alerts", "history").stdout
+    made = msgspec.convert({**notice, "undelivered": None}, Notice)
+    for channel, move in (("ops", Move.DIE), ("chat", Move.COMPLETE)):
+        [job] = delivery_jobs(made, [channel])
+        told.do(told.verbs.enqueue([job]))
+        told.calls += 1
+        [claim] = told.do(told.verbs.claim(ClaimRequest(WORKER, told.calls, 1, queues=(QUEUE,)))).jobs
+        told.do(told.verbs.finish(WORKER, [Ending(claim.ref, move, started_at=datetime.now(UTC))]))
+    told.do(told.verbs.enqueue(delivery_jobs(made, ["post"])))
+    [notice] = answer(holdfast("alerts", "history", "--json"))
+    assert {(each["channel"], each["state"]) for each in notice["undelivered"]} == {
+        ("ops", "dead"),
+        ("post", "ready"),
+    }
+    shown = holdfast("alerts", "history").stdout
+    assert "ops (dead)" in shown
+    assert "post (not yet)" in shown
+
+
+@pytest.mark.usefixtures("world")
+def test_nothing_is_said_in_words(holdfast):
+    assert "No alert fires." in holdfast("alerts", "list").stdout
+    assert "No alert." in holdfast("alerts", "list", "--all").stdout
+    assert "Nobody was told" in holdfast("alerts", "history").stdout
+    assert "No worker has told" in holdfast("alerts", "rules").stdout
+
+
+def test_it_is_said_whether_anybody_looks(holdfast, told):
+    words = "No worker lives, so nobody looks for trouble"
+    assert words not in holdfast("alerts", "list").stdout
+    assert answer(holdfast("alerts", "list", "--json"))["watched"]
+    told.do(told.verbs.bury(WORKER, Death(DeathKind.STOPPED)))
+    assert words in holdfast("alerts", "list").stdout
+    assert not answer(holdfast("alerts", "list", "--json"))["watched"]
+    assert words in holdfast("alerts", "rules").stdout
+
+
+@pytest.mark.parametrize(("age", "watched"), [(timedelta(), True), (timedelta(hours=2), False)])
+def test_workers_that_have_not_told_their_rules_lately_do_not_look(holdfast, told, age, watched):
+    """They are told again each hour. What was told before alerts were switched off is shown as what it is."""
+    words = "Workers live, but none has told its rules lately, so nobody looks for trouble"
+
+    def older(board):
+        return replace(board, apps={app: replace(said, at=said.at - age) for app, said in board.apps.items()}), None
+
+    run_errand(told.do, Errand(change_board(told.verbs, older)))
+    assert answer(holdfast("alerts", "list", "--json"))["watched"] is watched
+    for command in ("list", "rules"):
+        assert (words in " ".join(holdfast("alerts", command).stdout.split())) is not watched
+
+
+@pytest.mark.usefixtures("world")
+def test_where_no_app_tells_its_rules_nobody_looks(holdfast):
+    """As where the only app has alerts switched off, and has withdrawn what it told before."""
+    assert not answer(holdfast("alerts", "list", "--json"))["watched"]
+    assert "Workers live, but none has told its rules" in holdfast("alerts", "list").stdout
+    assert "unless alerts are switched off" in holdfast("alerts", "rules").stdout
+
+
+def test_what_quiet_hours_hold_back_is_marked(holdfast, world):
+    world.enqueue(run_at=datetime.now(UTC) - timedelta(seconds=200))
+    look(world, quiet_hours=(Window("00:00", "12:00"), Window("12:00", "24:00")))
+    assert "firing, not told yet: quiet hours until " in holdfast("alerts", "list").stdout
+    look(world)
+    assert "not told yet" not in holdfast("alerts", "list").stdout
+
+
+def test_an_alert_is_known_and_a_rule_is_silent_for_a_while(holdfast, told):
+    [alert] = answer(holdfast("alerts", "list", "--json"))["alerts"]
+    known = answer(holdfast("alerts", "ack", alert["id"][-8:], "--json"))
+    assert known["acknowledged_by"]
+    assert "acknowledged" in holdfast("alerts", "list").stdout
+    silence = answer(holdfast("alerts", "silence", "old mail", "--for", "2h", "--why", "known", "--json"))
+    look(told)
+    shown = holdfast("alerts", "list").stdout
+    assert "firing, silenced" in shown
+    assert "known" in shown
+    assert "has ended" in holdfast("alerts", "unsilence", silence["id"]).stdout
+    assert answer(holdfast("alerts", "list", "--json"))["silences"] == []
+
+
+def test_a_rule_is_changed_for_the_whole_fleet_and_reset(holdfast, told):
+    assert "above 10 min" in holdfast("alerts", "set", "old mail", "--above", "10m").stdout
+    rules = {rule["name"]: rule for rule in answer(holdfast("alerts", "rules", "--json"))}
+    assert (rules["old mail"]["above"], rules["old mail"]["changed"]) == (600.0, True)
+    look(told)
+    assert answer(holdfast("alerts", "list", "--json"))["alerts"] == []
+    assert "does not count" in holdfast("alerts", "set", "failure_rate", "--above", "80%", "--off").stdout
+    assert "no, changed" in holdfast("alerts", "rules").stdout
+    assert "as its app declares" in holdfast("alerts", "set", "old mail", "--reset").stdout
+    look(told)
+    assert len(answer(holdfast("alerts", "list", "--json"))["alerts"]) == 1
+
+
+@pytest.mark.usefixtures("told")
+def test_all_of_a_rule_that_the_dashboard_changes_is_changed_here(holdfast, monkeypatch):
+    """What is not said stays as it is."""
+    words = ("--over", "15m", "--hold", "0", "--cool-down", "1h", "--severity", "critical")
+    said = holdfast("alerts", "set", "failure_rate", *words).stdout
+    assert said == "Rule failure_rate counts, above 50%, over 15 min, hold none, cool-down 1 h, as critical.\n"
+    rules = {rule["name"]: rule for rule in answer(holdfast("alerts", "rules", "--json"))}
+    changed = rules["failure_rate"]
+    assert [changed[name] for name in ("over", "hold", "cool_down", "severity")] == [900, 0, 3600, "critical"]
+    assert (changed["enabled"], changed["above"], changed["changed"]) == (True, 0.5, True)
+    monkeypatch.setenv("COLUMNS", "200")
+    lines = {line.split("  ")[0]: line.split() for line in holdfast("alerts", "rules").stdout.splitlines()}
+    assert lines["RULE"][-2:] == ["HOLD", "COOL-DOWN"]
+    assert lines["failure_rate"][-3:] == ["none", "1", "h"]
+
+
+@pytest.mark.usefixtures("told")
+@pytest.mark.parametrize(
+    ("command", "code", "words"),
+    [
+        (("ack", "zzz"), 1, "no alert has the id 'zzz'"),
+        (("unsilence", "zzz"), 1, "no silence has the id 'zzz'"),
+        (("silence", "old mai", "--for", "2h"), 2, "did you mean old mail?"),
+        (("silence", "old mail", "--for", "60d"), 2, "30 days at most"),
+        (("silence", "old mail", "--for", "soon"), 2, "'soon' is no span"),
+        (("set", "old mai", "--off"), 2, "did you mean old mail?"),
+        (("set", "old mail"), 2, "say what to change"),
+        (("set", "old mail", "--off", "--reset"), 2, "say what to change"),
+        (("set", "old mail", "--hold", "1m", "--reset"), 2, "say what to change"),
+        (("set", "old mail", "--on", "--off"), 2, "say what to change"),
+        (("set", "old mail", "--hold", "soon"), 2, "'soon' is no span"),
+        (("set", "old mail", "--over", "5m"), 2, "--over: queue_age looks at how things are"),
+        (("set", "dead_letters", "--over", "7h"), 2, "over"),
+        (("set", "old mail", "--severity", "bad"), 2, "'bad' is not one of 'warning', 'critical'"),
+        (("silence", "--for", "1h"), 2, "a rule, a subject or both: name one"),
+        (("set", "old mail", "--above", "x"), 2, "--above: 'x' is no span"),
+        (
+            ("set", "failure_rate", "--above", "5m"),
+            2,
+            "must be a share from 0 to below 1, as in",
+        ),
+        (("set", "dead_letters", "--above", "5%"), 2, "must be a number, 0 or more"),
+        (("set", "disk_full", "--above", "3"), 2, "a share from 0 to below 1"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_line(holdfast, command, code, words):
+    assert_refused(holdfast("alerts", *command), code, words)
+
+
+def test_what_is_on_the_board_cannot_drive_the_terminal(holdfast, world):
+    """Whoever writes to the store may have written anything, also as an id or a name."""
+    evil = "\x1b[2J\x1b]0;owned\x07"
+    alert = notices.alert(id=f"a{evil}9", rule=evil, says=evil, subject=evil, acknowledged_by=evil)
+    silence = Silence(id=f"s{evil}9", until=datetime.now(UTC) + timedelta(hours=1), rule=evil, why=evil, by=evil)
+
+    def write(board):
+        known = replace(alert, acknowledged_at=datetime.now(UTC))
+        return replace(board, alerts=(known,), silences=(silence,), outbox=(told,)), None
+
+    told = notices.notice(rule=evil, title=evil, alerts=(alert,))
+    run_errand(world.do, Errand(change_board(world.verbs, write)))
+    for *command, words in (
+        *(("list", "--all", "firing"), ("history", "firing"), ("ack", "9", "is known to")),
+        ("unsilence", silence.id, "has ended"),
+    ):
+        printed = holdfast("alerts", *command).output
+        assert words in printed
+        assert printed.replace("\n", "").isprintable(), command
+
+
+@pytest.mark.usefixtures("told")
+def test_a_silence_about_one_subject_says_so(holdfast):
+    said = holdfast("alerts", "silence", "old mail", "--for", "1h", "--subject", "mail").stdout
+    assert said.startswith("Nobody is told of old mail about mail until ")
+    assert holdfast("alerts", "silence", "old mail", "--for", "1h").stdout.startswith(
+        "Nobody is told of old mail until "
+    )
+
+
+@pytest.mark.usefixtures("told")
+def test_a_silence_about_a_subject_needs_no_rule(holdfast):
+    """Nobody is told of anything about it."""
+    silence = answer(holdfast("alerts", "silence", "--for", "1h", "--subject", "mail", "--json"))
+    assert (silence["subject"], silence.get("rule")) == ("mail", None)
+    said = holdfast("alerts", "silence", "--for", "1h", "--subject", "mail")
+    assert said.stdout.startswith("Nobody is told of anything about mail until ")
+    assert said.stderr == ""
+
+
+@pytest.mark.usefixtures("told")
+@pytest.mark.parametrize(
+    ("words", "warned"),
+    [
+        (("old mail", "--subject", "maill"), "is named 'maill' yet; did you mean mail?"),
+        (("--subject", "zzzzzz"), "is named 'zzzzzz' yet\n"),
+        (("old mail", "--subject", WORKER), ""),
+        (("incident", "--subject", "crash"), ""),
+        (("disk_full", "--subject", "/srv/disk"), ""),
+    ],
+)
+def test_a_subject_that_nothing_has_is_warned_of(holdfast, words, warned):
+    """It may come yet, so the silence is made; hosts and places are in no store."""
+    said = holdfast("alerts", "silence", *words, "--for", "1h")
+    assert said.exit_code == 0
+    assert said.stderr.startswith("holdfast: warning: no queue, task, ") if warned else said.stderr == ""
+    assert warned in said.stderr
+    assert said.stdout.startswith("Nobody is told of ")
+
+
+@pytest.mark.usefixtures("world")
+def test_before_workers_told_their_rules_a_slip_is_a_slip_all_the_same(holdfast):
+    """Those that count from the start are known; how an app may have changed them is not."""
+    assert "Nobody is told" in holdfast("alerts", "silence", "queue_age", "--for", "2h").stdout
+    slip = holdfast("alerts", "silence", "quue_agee", "--for", "2h")
+    assert_refused(slip, 2, "did you mean queue_age? (no worker has told its rules yet")
+    assert_refused(holdfast("alerts", "set", "queue_age", "--off"), 2, "no worker has told its rules yet")
+
+
+@pytest.mark.usefixtures("told")
+def test_rules_are_listed_with_whom_they_tell(holdfast, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    lines = {line.split("  ")[0]: line for line in holdfast("alerts", "rules").stdout.splitlines()}
+    assert "TELLS" in lines["RULE"]
+    assert " desk, wall " in lines["for the desk"]
+    assert " all " in lines["old mail"]

@@ -1,0 +1,148 @@
+"""What is done about alerts: acknowledged, silenced until an end, rules changed at run time, channels tried."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from dashboard_alerts import alert, publish_watching, put
+from holdfast.alerts.board import read_board
+from holdfast.alerts.delivery import DELIVER, QUEUE
+from holdfast.core.alert import Severity
+from holdfast.dashboard.access.user import Role
+from holdfast.dashboard.operations import BY_NAME
+from holdfast.dashboard.refusals import NotAllowedError, NotThereError, WrongRequestError
+from holdfast.store.protocol import JobFilter
+
+HOUR = timedelta(hours=1)
+
+
+def noted(stage):
+    entry = stage.read("audit.list").entries[0]
+    return entry.what, entry.who, str(entry.before or ""), str(entry.after or "")
+
+
+def rules(stage):
+    return {each.name: each for each in stage.read("rules.list").rules}
+
+
+def test_somebody_looks_after_an_alert(stage):
+    """Everybody sees who, and the first stays."""
+    put(stage, alert(stage))
+    assert stage.act("alerts.acknowledge", Role.OPERATOR, id="a1").acknowledged_by == "ada"
+    [seen] = stage.read("alerts.list").alerts
+    assert (seen.acknowledged_by, seen.acknowledged_at) == ("ada", stage.clock.now())
+    assert noted(stage) == ("alerts.acknowledge", "ada", "", "acknowledged by ada")
+    with pytest.raises(NotThereError, match="there is no alert 'nix'"):
+        stage.act("alerts.acknowledge", id="nix")
+
+
+def test_a_rule_is_silenced_for_a_subject_and_the_silence_ended(stage):
+    """By whom, why and until when is kept, and it can be ended at once."""
+    put(stage, alert(stage))
+    done = stage.act("alerts.silence", Role.OPERATOR, rule="dead_letters", subject="mail", until="2h", why="move")
+    [seen] = stage.read("alerts.list").silences
+    assert (seen.id, seen.until, seen.why, seen.by) == (done.id, stage.clock.now() + 2 * HOUR, "move", "ada")
+    assert noted(stage)[3] == f"silent until {done.until.isoformat()}"
+    stage.act("alerts.unsilence", Role.OPERATOR, id=done.id)
+    assert stage.read("alerts.list").silences == ()
+    with pytest.raises(NotThereError, match="there is no silence"):
+        stage.act("alerts.unsilence", id=done.id)
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"rule": "queue_age", "until": ""}, "say when the silence ends"),
+        ({"rule": "queue_age", "until": "now"}, "until: that is past; say a later end"),
+        ({"rule": "queue_age", "until": "2020-01-01T00:00Z"}, "until: that is past"),
+        ({"rule": "queue_age", "until": "31d"}, "30 days at most"),
+        ({"rule": "queue_age", "until": "soon"}, "is no moment"),
+        ({"until": "2h"}, "a rule, a subject or both"),
+    ],
+)
+def test_a_silence_has_an_end_and_is_about_something(stage, said, words):
+    """Whoever leaves one out is told what to say."""
+    with pytest.raises(WrongRequestError, match=words):
+        stage.act("alerts.silence", **said)
+    assert stage.do(read_board(stage.verbs)).silences == ()
+
+
+def test_a_rule_that_nobody_knows_is_not_silenced(stage):
+    """It may be mistyped, and people would be told all the same."""
+    publish_watching(stage)
+    with pytest.raises(NotThereError, match="there is no alert rule 'queue_ages'; did you mean queue_age"):
+        stage.act("alerts.silence", rule="queue_ages", until="2h")
+    assert stage.act("alerts.silence", rule="queue_age", until="2h").until
+
+
+def test_a_silence_without_an_end_cannot_be_asked_for():
+    """The API refuses it before anything is done."""
+    asked = BY_NAME["alerts.silence"].asked
+    with pytest.raises(msgspec.ValidationError, match="until"):
+        msgspec.convert({"rule": "queue_age"}, asked)
+
+
+def test_a_rule_is_changed_switched_off_and_reset(stage):
+    """For the whole fleet; how it was is written down."""
+    publish_watching(stage)
+    done = stage.act("rules.change", name="queue_age", above=20.0, severity=Severity.CRITICAL)
+    assert (done.rule.above, done.rule.severity, done.rule.changed) == (20.0, Severity.CRITICAL, True)
+    assert noted(stage)[2:] == (
+        "on: above 300, over 300 s, hold 0 s, pause 300 s, warning",
+        "on: above 20, over 300 s, hold 0 s, pause 300 s, critical",
+    )
+    stage.act("rules.off", name="queue_age")
+    assert (rules(stage)["queue_age"].enabled, rules(stage)["queue_age"].above) == (False, 20.0)
+    stage.act("rules.on", name="queue_age")
+    assert rules(stage)["queue_age"].enabled
+    stage.act("rules.reset", name="queue_age")
+    assert (rules(stage)["queue_age"].above, rules(stage)["queue_age"].changed) == (300.0, False)
+    assert stage.do(read_board(stage.verbs)).overrides == {}
+
+
+@pytest.mark.parametrize(
+    ("said", "error", "words"),
+    [
+        ({"name": "nix", "above": 1.0}, NotThereError, "there is no alert rule 'nix': no worker has told of it"),
+        ({"name": "queue_ag", "above": 1.0}, NotThereError, "'queue_ag'; did you mean queue_age"),
+        ({"name": "queue_age"}, WrongRequestError, "say what is to be different"),
+        ({"name": "queue_age", "above": 300.0}, WrongRequestError, "is like that already"),
+        ({"name": "failure_rate", "above": 50.0}, WrongRequestError, "a share from 0 to below 1"),
+        ({"name": "not_durable", "above": 1.0}, WrongRequestError, "has no `above`"),
+    ],
+)
+def test_a_rule_is_not_changed_to_what_means_nothing(stage, said, error, words):
+    """And stays as it is."""
+    publish_watching(stage)
+    with pytest.raises(error, match=words):
+        stage.act("rules.change", **said)
+    assert stage.do(read_board(stage.verbs)).overrides == {}
+
+
+def test_a_channel_is_tried_by_a_job(stage):
+    """Whichever worker has the channel sends it; no secret is here."""
+    publish_watching(stage)
+    done = stage.act("channels.test", Role.OPERATOR, name="ops")
+    [job] = stage.do(stage.verbs.search_jobs(JobFilter(queue=QUEUE), 10)).jobs
+    assert (job.id, job.task, job.metadata["channel"], job.metadata["notice"]) == (
+        done.job,
+        DELIVER,
+        "ops",
+        done.notice,
+    )
+    with pytest.raises(NotThereError, match="there is no channel 'nix'; workers have told of ops"):
+        stage.act("channels.test", name="nix")
+
+
+def test_rules_are_changed_by_admins_and_alerts_looked_after_by_operators(stage):
+    """Viewers do neither."""
+    publish_watching(stage)
+    put(stage, alert(stage))
+    for name, said in (("rules.off", {"name": "queue_age"}), ("rules.reset", {"name": "queue_age"})):
+        with pytest.raises(NotAllowedError):
+            stage.act(name, Role.OPERATOR, **said)
+    for name, said in (("alerts.acknowledge", {"id": "a1"}), ("channels.test", {"name": "ops"})):
+        with pytest.raises(NotAllowedError):
+            stage.act(name, Role.VIEWER, **said)
+    assert stage.read("alerts.list").alerts[0].acknowledged_by is None

@@ -1,0 +1,28 @@
+"""Attempts that have ended, as meters count them."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from holdfast.core.job import Claim, ClaimRef, Ending
+from holdfast.core.states import Move
+from holdfast.metrics.exposition import written
+from holdfast.metrics.totals import samples_of
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+@dataclass
+class Ended:
+    claim: Claim
+    ending: Ending
+    seconds: float
+
+
+def ended(task="send", queue="mail", move=Move.COMPLETE, seconds=0.5, late=0.002):
+    ref = ClaimRef("job", 1)
+    claim = Claim(ref, task, 1, b"", queue, 0, NOW, 0, 0, 3)
+    return Ended(claim, Ending(ref, move, started_at=NOW + timedelta(seconds=late)), seconds)
+
+
+def told(totals):
+    return written(samples_of(totals.sums())).splitlines()

@@ -1,0 +1,165 @@
+"""A scrape tells how the store stands, whatever is in it, and answers without it."""
+
+import socket
+import urllib.error
+import urllib.request
+from datetime import timedelta
+from http import HTTPStatus
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from holdfast import Every, Holdfast
+from holdfast.core.vitals import Vitals
+from holdfast.errors import ConfigurationError, StoreUnavailableError
+from holdfast.events import Events, MetricsServed
+from holdfast.health import LOOPBACK, Health
+from holdfast.health.answers import Request
+from holdfast.metrics.scrape import StoreLook, page
+from holdfast.settings import Settings
+from holdfast.store.memory.backend import MemoryBackend
+from holdfast.store.protocol import WorkerBeat, WorkerInfo
+from holdfast.supervisor.metering import Metering, metered
+from holdfast.supervisor.options import MetricsOptions
+from holdfast.testing.clock import FakeClock
+
+ASKED = Request("GET", "/metrics", "127.0.0.1")
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def app(clock):
+    with Holdfast("memory://", clock=clock) as made:
+        yield made
+
+
+def send(to: str = "") -> None:
+    """Serve as a task."""
+
+
+def lines(app):
+    return page(StoreLook(app)()).splitlines()
+
+
+def test_it_tells_how_the_store_stands(app, clock):
+    app.task(send, queue="mail").enqueue_many([{}] * 3)
+    app.task(send, name="later", queue="slow").options(delay=3600).enqueue()
+    app.call(app.verbs.pause("slow"))
+    app.call(app.verbs.register(WorkerInfo("w1", "s", "host", 1, timedelta(seconds=60), concurrency=4)))
+    clock.advance(10)
+    app.call(app.verbs.register(WorkerInfo("w2", "s", "host", 2, timedelta(seconds=60))))
+    app.call(app.verbs.beat([WorkerBeat("w2", 0, (), None, Vitals(5_000_000, 1, 8, 0.25))]))
+    clock.advance(55)
+    told = lines(app)
+    for line in (
+        "holdfast_store_up 1",
+        'holdfast_jobs{queue="mail",state="ready"} 3',
+        'holdfast_jobs{queue="slow",state="scheduled"} 1',
+        'holdfast_queue_oldest_due_seconds{queue="mail"} 65',
+        'holdfast_queue_paused{queue="slow"} 1',
+        'holdfast_workers{state="live"} 1',
+        'holdfast_workers{state="silent"} 1',
+        'holdfast_worker_slots{worker="w1"} 4',
+        'holdfast_worker_slots{worker="w2"} 8',
+        'holdfast_worker_running{worker="w2"} 1',
+        'holdfast_worker_loop_lag_seconds{worker="w2"} 0.25',
+        'holdfast_worker_memory_bytes{worker="w2"} 5000000',
+        'holdfast_worker_beat_age_seconds{worker="w2"} 55',
+        "holdfast_schedules_overdue 0",
+    ):
+        assert line in told, line
+    assert "host" not in "".join(line for line in told if not line.startswith("#"))
+
+
+def test_a_schedule_that_nobody_fires_is_overdue(app, clock):
+    app.call(app.schedules.create("often", app.task(send), Every(60)))
+    clock.advance(3600)
+    assert "holdfast_schedules_overdue 1" in lines(app)
+
+
+def test_a_thousand_queues_are_told_as_two_hundred_and_the_rest_as_one(app):
+    task = app.task(send)
+    for number in range(1_000):
+        task.options(queue=f"queue-{number}").enqueue()
+    for _ in range(2):
+        task.options(queue="busy").enqueue()
+    told = [line for line in lines(app) if line.startswith("holdfast_jobs{")]
+    assert len(told) == 201
+    assert 'holdfast_jobs{queue="busy",state="ready"} 2' in told
+    assert 'holdfast_jobs{queue="_other_",state="ready"} 801' in told
+    assert sum(line.startswith("holdfast_queue_oldest") for line in lines(app)) == 201
+
+
+def test_health_tells_them_to_those_who_may_ask(app):
+    health = Health(app, networks=LOOPBACK)
+    answer = health.answer(ASKED)
+    assert answer.status is HTTPStatus.OK
+    assert dict(answer.headers)["Content-Type"].startswith("text/plain; version=0.0.4")
+    names = {family.name for family in text_string_to_metric_families(answer.body.decode())}
+    assert {"holdfast_store_up", "holdfast_workers"} <= names
+    assert "holdfast_attempts" not in names  # which are counted where jobs run
+    assert health.answer(Request("GET", "/metrics", "192.0.2.1")).status is HTTPStatus.FORBIDDEN
+    head = health.answer(Request("HEAD", "/metrics", "127.0.0.1"))
+    assert (head.status, head.body) == (HTTPStatus.OK, b"")
+
+
+class Away:
+    """An app whose store does not answer."""
+
+    verbs = MemoryBackend().verbs
+
+    def call(self, verb):
+        verb.steps.close()
+        raise StoreUnavailableError("away")
+
+
+def test_without_the_store_health_says_so():
+    assert b"\nholdfast_store_up 0\n" in Health(Away(), networks=LOOPBACK).answer(ASKED).body
+
+
+@pytest.fixture
+def events():
+    return Events()
+
+
+def test_a_supervisor_tells_what_it_counted_before_and_without_its_store(events, tmp_path):
+    metering = Metering(MetricsOptions("127.0.0.1", 0), tmp_path, events)
+    metering.tally(FakeClock()).count_dead("mail", "send")
+    first = metering.answer(ASKED).body.decode()
+    assert 'outcome="dead"} 1\n' in first
+    assert "\nholdfast_store_up 0\n" in first
+    backend = metering.open_backend(Settings(url=f"sqlite:///{tmp_path}/jobs.db"))
+    backend.run(backend.verbs.count())
+    metering._looks._clock = lambda: 1e12  # a second later
+    then = metering.answer(ASKED).body.decode()
+    assert "\nholdfast_store_up 1\n" in then
+    assert 'holdfast_store_call_seconds_count{verb="count"} 1\n' in then
+    assert "queue_ages" not in then  # it asks for itself, which is not counted
+    backend.close()
+    metering.close()
+
+
+def test_it_is_served_where_it_is_wanted_for_as_long_as_it_is(events, tmp_path):
+    heard = []
+    events.subscribe(heard.append, lambda kind: kind is MetricsServed)
+    with metered(MetricsOptions("127.0.0.1", 0), tmp_path, events):
+        [served] = heard
+        by_another_name = urllib.request.Request(served.url, headers={"Host": "evil.example"})
+        with pytest.raises(urllib.error.HTTPError, match="421") as refused:
+            urllib.request.urlopen(by_another_name, timeout=10)
+        refused.value.close()
+        with urllib.request.urlopen(served.url, timeout=10) as answer:
+            assert b"holdfast_build_info" in answer.read()
+        port = int(served.url.split(":")[2].split("/")[0])
+        with pytest.raises(ConfigurationError, match=f"cannot listen on 127.0.0.1 port {port}"):
+            metered(MetricsOptions("127.0.0.1", port), tmp_path, Events()).__enter__()
+    with socket.socket() as trying:
+        assert trying.connect_ex(("127.0.0.1", port)) != 0
+
+
+def test_no_token_is_in_the_options_as_they_are_shown():
+    assert "hunter2" not in repr(MetricsOptions("0.0.0.0", 1, "hunter2-hunter2-hunter2"))

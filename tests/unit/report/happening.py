@@ -1,0 +1,49 @@
+"""A store to which things happen that reports tell of."""
+
+from datetime import timedelta
+from uuid import uuid4
+
+from figures_stage import Stage
+from holdfast import State
+from holdfast.awaiting import run_at_once
+from holdfast.core.job import Ending, Failure, NewJob
+from holdfast.core.record import Change, Kind
+from holdfast.core.states import Move
+from holdfast.ids import new_job_id
+from holdfast.report import gather_report
+from holdfast.report.model import Report
+from holdfast.store.errand import run_errand
+from holdfast.store.protocol import ClaimRequest, WorkerInfo
+
+LEASE = timedelta(days=9)
+
+
+class Happening(Stage):
+    """A store to which things happen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def work(self, *queues: str) -> None:
+        """Let a worker live, which serves some queues, or all."""
+        info = WorkerInfo("w1", "s1", "web-01", 1, LEASE, queues or None, 20)
+        self.backend.run(self.verbs.register(info))
+
+    def die(self, error: str, task: str = "send", queue: str = "mail") -> str:
+        """Let a job die of an error now."""
+        job = NewJob(new_job_id(), task, queue=queue, payload=b'{"v":1,"args":{"pin":"4711"}}', max_attempts=1)
+        self.backend.run(self.verbs.enqueue([job]))
+        self.calls += 1
+        [claim] = self.backend.run(self.verbs.claim(ClaimRequest("w1", self.calls, 1))).jobs
+        ending = Ending(claim.ref, Move.DIE, started_at=self.clock.now(), failure=Failure("OSError", error, ""))
+        self.backend.run(self.verbs.finish("w1", [ending]))
+        assert self.backend.run(self.verbs.get(job.id)).state is State.DEAD
+        return job.id
+
+    def write(self, kind: Kind, name: str, body: bytes, **more) -> None:
+        self.backend.run(self.verbs.change_records([Change(kind, name, 0, str(uuid4()), body, **more)]))
+
+    def report(self, **span) -> Report:
+        run_at_once(self.publish())
+        return run_errand(self.backend.run, gather_report(self.verbs, timedelta(**span)))

@@ -1,0 +1,107 @@
+"""What a payload carries is beside the arguments: without tracing there is nothing, not a byte."""
+
+import json
+from typing import Annotated
+
+import msgspec
+import pytest
+
+from holdfast import Holdfast, Secret
+from holdfast.codec import Arguments, carried_in, carrying, trace_id_in
+from holdfast.codec.carried import MOST
+from holdfast.watch.envelope import changed_payload, decoded_args
+from holdfast.watch.jobfields import job_fields
+
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+CARRIED = {"traceparent": PARENT, "tracestate": "shop=blue"}
+
+
+def send(to: str, count: int = 1, token: Annotated[str, Secret] = "") -> None: ...
+
+
+ARGUMENTS = Arguments(send, task="send")
+
+
+@pytest.mark.parametrize(
+    ("given", "payload"),
+    [
+        ({"to": "a"}, b'{"v":1,"args":{"to":"a"}}'),
+        ({"to": "a", "token": "hush-hush"}, b'{"v":1,"args":{"to":"a"},"secret":{"token":"hush-hush"}}'),
+    ],
+)
+def test_without_tracing_a_payload_is_what_it_always_was(given, payload):
+    """To the byte: releases that know nothing of traces wrote the same."""
+    app = Holdfast("memory://")
+    task = app.task(send)
+    assert task.enqueue(**given).job().payload == payload
+    assert carrying(payload, {}) == payload
+    app.close()
+
+
+@pytest.mark.parametrize("given", [{"to": "a"}, {"to": "a", "count": 2, "token": "hush-hush"}])
+def test_what_is_carried_changes_no_argument(given):
+    """The handler receives what was given, the views show it, and secrets stay secret."""
+    payload = ARGUMENTS.encode((), given)
+    carries = carrying(payload, CARRIED)
+    assert json.loads(carries) == {**json.loads(payload), "trace": CARRIED}
+    assert ARGUMENTS.decode(carries) == ARGUMENTS.decode(payload) == given
+    assert decoded_args(carries) == decoded_args(payload)
+    assert carried_in(carries) == CARRIED
+    assert trace_id_in(carries) == "0af7651916cd43dd8448eb211c80319c"
+    assert bool(ARGUMENTS.scrub_for(carries)) == ("token" in given)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b'{"v":1,"args":{"to":"a"}}',
+        b'{"v":1,"args":{"to":",\\"trace\\":{"}}',
+        b'{"v":1,"args":{"to":"a","trace":{"traceparent":"no"}}}',
+        b'{"v":1,"args":{},"trace":{"traceparent":7}}',
+        b'{"v":1,"args":{},"trace":{',
+        b"no JSON",
+        b"",
+    ],
+)
+def test_a_payload_that_carries_nothing_readable_has_no_trace(payload):
+    """An argument that is called so is an argument; what is broken is as if it were not there."""
+    assert carried_in(payload) == {}
+    assert trace_id_in(payload) is None
+
+
+@pytest.mark.parametrize("parent", ["", "00-xyz", f"00-{'0' * 32}-b7ad6b7169203331-01", PARENT.upper()])
+def test_a_trace_that_is_none_has_no_id(parent):
+    assert trace_id_in(carrying(b'{"v":1,"args":{}}', {"traceparent": parent})) is None
+
+
+def test_too_much_is_not_carried_but_for_the_trace_itself():
+    """A baggage of a megabyte would be stored with every job."""
+    payload = b'{"v":1,"args":{}}'
+    assert carried_in(carrying(payload, {**CARRIED, "baggage": "x" * MOST})) == {"traceparent": PARENT}
+    for name in ("baggage", "traceparent"):
+        assert carrying(payload, {name: "x" * MOST}) == payload
+    assert carrying(payload, {"traceparent": "x" * MOST, "baggage": "y"}) == payload
+
+
+def test_it_is_found_behind_long_arguments():
+    payload = ARGUMENTS.encode((), {"to": "x" * 100_000})
+    assert carried_in(carrying(payload, CARRIED)) == CARRIED
+
+
+def test_changed_arguments_stay_in_their_trace():
+    """Edit and retry goes on with the trace of the job, and the secret."""
+    payload = carrying(ARGUMENTS.encode((), {"to": "a", "token": "hush-hush"}), CARRIED)
+    changed = changed_payload(payload, {"to": msgspec.Raw(b'"b"')}, whole=True)
+    assert carried_in(changed) == CARRIED
+    assert ARGUMENTS.decode(changed) == {"to": "b", "token": "hush-hush"}
+    plain = ARGUMENTS.encode((), {"to": "a"})
+    assert changed_payload(plain, {"to": msgspec.Raw(b'"a"')}, whole=True) == plain
+
+
+def test_a_view_of_a_job_has_its_trace(stage):
+    stage.app.task(send)
+    with stage.tracer.start_as_current_span("request") as request:
+        job = stage.app.tasks["send"].enqueue("a").job()
+    fields = job_fields(job)
+    assert fields["trace_id"] == f"{request.get_span_context().trace_id:032x}"
+    assert set(fields["args"]) == {"to"}
