@@ -5,9 +5,9 @@
     ```console                    its `$ commands` are run; what they print must be what the page shows
 
 A page shows real output, but times, spans, worker ids and pids differ each time and match any of their kind. The
-job ids that a page shows stand for the real ones, in later commands too, and /srv/shop for the folder. `…` matches
-anything; where lines break does not matter. A worker's log has several processes writing, each in its order: its
-lines may change places. Other blocks are for reading.
+job ids that a page shows stand for the real ones, in later commands too, /srv/shop for the folder, and the port of
+metrics for a free one. `…` matches anything; where lines break does not matter. A worker's log has several
+processes writing, each in its order: its lines may change places. Other blocks are for reading.
 """
 
 import os
@@ -17,10 +17,13 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from servers.process import free_port
+
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 COLUMNS = 100
 FOLDER_SHOWN = "/srv/shop"
+PORT_SHOWN = "9464"
 
 _FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 _TITLE = re.compile(r'title="(?P<title>[^"]+)"')
@@ -71,6 +74,7 @@ class Session:
     folder: Path
     ids: dict[str, str] = field(default_factory=dict)
     """The ids that the page shows, with the real ones that they stand for."""
+    port: str = field(default_factory=lambda: str(free_port()))
 
     def follow(self, block):
         if block.language == "console":
@@ -86,7 +90,8 @@ class Session:
             command, _, expected = shown.partition("\n")
             for ours, real in self.ids.items():
                 command = command.replace(ours, real)
-            printed = self._run(["/bin/sh", "-c", command]).stdout.replace(str(self.folder), FOLDER_SHOWN)
+            printed = self._run(["/bin/sh", "-c", command.replace(PORT_SHOWN, self.port)]).stdout
+            printed = printed.replace(str(self.folder), FOLDER_SHOWN).replace(f":{self.port}", f":{PORT_SHOWN}")
             self._learn_ids(expected, printed)
             assert self._matches(expected, printed), (
                 f"line {block.line}: $ {command}\nshould print\n{expected}\nand printed\n{printed}"

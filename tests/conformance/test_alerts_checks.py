@@ -10,6 +10,7 @@ from figures_stage import Stage as Counting
 from holdfast.alerts import looks
 from holdfast.alerts.delivery import DELIVER, QUEUE
 from holdfast.alerts.keeper import Keeper
+from holdfast.alerts.scout import Here
 from holdfast.awaiting import run_at_once
 from holdfast.catalogue.book import publish
 from holdfast.catalogue.entry import Catalogue
@@ -319,6 +320,18 @@ def test_what_the_process_measures_itself(harness: Harness) -> None:
     harness.clock.advance(31)
     stage.round()
     assert stage.firing().keys() == {"disk_full", "store_slow"}
+
+
+def test_who_looks_at_something_else_says_nothing_of_what_it_measures(harness: Harness) -> None:
+    """For whom the store is fast is no reason to say that it is fast for who has the turn."""
+    stage = Stage(harness)
+    stage.here = {"store_seconds": 2.5}
+    stage.round()
+    harness.clock.advance(31)
+    stage.round()
+    here = Here(stage.began_at, store_seconds=0.01, disks={})
+    stage.run(stage.another().round(harness.verbs, {Check.INCIDENT}, here))
+    assert stage.firing().keys() == {"store_slow"}
 
 
 def test_a_full_disk_is_over_when_its_machine_says_so_or_is_gone(harness: Harness) -> None:

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from alert_rounds import EVERYTHING, Stage
-from holdfast.alerts.board import acknowledge, add_silence, amend_rule, end_silence
+from holdfast.alerts.board import acknowledge, add_silence, amend_rule, effective_rules, end_silence
 from holdfast.alerts.notices import KEPT, forget_old_notices
 from holdfast.alerts.scout import Here
 from holdfast.core.alert import AlertRule, Check, NoticeKind, Severity
@@ -67,7 +67,7 @@ def test_people_acknowledge_silence_and_change_rules(harness: Harness) -> None:
     assert stage.board().firing[0].acknowledged_by == "ann"
     stage.run(end_silence(harness.verbs, silence.id))
     stage.round()
-    assert len(stage.history()) == 1
+    assert (stage.firing().keys(), stage.history()) == ({"queue_age"}, []), "somebody looks after it"
     changed = AlertRule(name="queue_age", check=Check.QUEUE_AGE, above=1000)
     stage.run(amend_rule(harness.verbs, "queue_age", lambda _: changed))
     stage.round()
@@ -158,7 +158,10 @@ def test_what_people_cannot_say(harness: Harness) -> None:
         (add_silence(verbs, None, None, hour), "never covers everything"),
         (add_silence(verbs, "queue_age", None, -hour), "ends in the future"),
         (add_silence(verbs, "queue_age", None, timedelta(days=31)), "30 days at most"),
-        (amend_rule(verbs, "queue_age", lambda rule: replace(rule, name="b")), "keeps its name"),
+        (
+            amend_rule(verbs, "queue_age", lambda rule: replace(rule, name="b")),
+            "name of rule 'queue_age' cannot be changed",
+        ),
         (amend_rule(verbs, "queue_age", lambda rule: replace(rule, above=None)), "needs `above`"),
         (amend_rule(verbs, "queue_ages", lambda rule: rule), "did you mean queue_age"),
     ]:
@@ -181,6 +184,19 @@ def test_rules_and_channels_are_told_to_those_who_have_the_store_alone(harness: 
     harness.clock.advance(4 * 3600)
     stage.round()
     assert stage.board().apps.keys() == {""}
+
+
+def test_what_people_have_changed_counts_with_all_else_as_it_is_declared_by_now(harness: Harness) -> None:
+    """A release that renames a channel leaves no rule with one that is gone; a rule about something else is new."""
+    rule = AlertRule(name="mine", check=Check.QUEUE_AGE, above=60.0, channels=("ops",), at_least=1)
+    stage = Stage(harness, rule)
+    stage.round()
+    stage.run(amend_rule(harness.verbs, "mine", lambda counting: replace(counting, above=30.0)))
+    declared = replace(rule, above=90.0, channels=("pager",), queue="mail")
+    [counts] = effective_rules([declared], stage.board())
+    assert counts == replace(declared, above=30.0)
+    another = replace(rule, check=Check.START_LAG, above=5.0)
+    assert effective_rules([another], stage.board()) == (another,)
 
 
 def test_old_notices_are_forgotten(harness: Harness) -> None:

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.alerts.checking import check_rule
-from holdfast.alerts.notices import read_all_notices
+from holdfast.alerts.notices import KEPT_FOR, read_all_notices
 from holdfast.alerts.seeing import NAME, Seen, see
 from holdfast.alerts.standing import Board
 from holdfast.core.alert import Alert, AlertRule, Notice, Silence
@@ -34,6 +34,9 @@ TRIES = 20
 
 WORDS_LIMIT = 500
 """Characters of what a person gives as a reason."""
+
+AMENDED = ("above", "over", "hold", "cool_down", "severity", "enabled")
+"""What people may change of a rule while the fleet runs."""
 
 NOT_TOLD = (
     "no worker has told its rules yet, which they do a few seconds after they start unless alerts are switched off"
@@ -55,19 +58,32 @@ def read_board(verbs: Store) -> Verbs[Board]:
 
 
 def effective_rules(rules: Iterable[AlertRule], board: Board) -> tuple[AlertRule, ...]:
-    """Return the rules as they are declared, or as they were changed at run time; those switched off too.
+    """Return the rules as they are declared, with what was changed of them at run time; those switched off too.
 
     A rule that was changed at run time, and that nobody declares any more, counts no longer.
     """
-    return tuple(board.overrides.get(rule.name, rule) for rule in rules)
+    return tuple(_amended(rule, board) for rule in rules)
+
+
+def _amended(rule: AlertRule, board: Board) -> AlertRule:
+    """Return a rule with what people have changed of it: all else is as its app declares it by now.
+
+    Of a rule that looks at something else by now, what people said about it means nothing.
+    """
+    said = board.overrides.get(rule.name)
+    if said is None or said.check is not rule.check:
+        return rule
+    return replace(rule, **{name: getattr(said, name) for name in AMENDED})
 
 
 @errand
 def alert_history(verbs: Store, limit: int) -> Verbs[tuple[Notice, ...]]:
-    """Return what people were told, the newest first."""
+    """Return what people were told, as long as that is kept, the newest first."""
+    asked = yield ask_time(verbs)
     seen = yield from see(verbs)
     filed = yield from read_all_notices(verbs)
-    every = {notice.id: notice for notice in (*seen.board.outbox, *filed)}
+    told = (*seen.board.outbox, *filed)
+    every = {notice.id: notice for notice in told if notice.at > asked.now - KEPT_FOR}
     return tuple(sorted(every.values(), key=lambda notice: (notice.at, notice.id), reverse=True)[:limit])
 
 
@@ -190,13 +206,17 @@ def amend_rule(verbs: Store, name: str, amend: Callable[[AlertRule], AlertRule |
 
     def change(board: Board) -> tuple[Board, Amended]:
         declared = rule_named(board.declared, name)
-        before = board.overrides.get(name, declared)
+        before = _amended(declared, board)
         after = amend(before)
         others = {each: said for each, said in board.overrides.items() if each != name}
         if after is None:
             return replace(board, overrides=others), Amended(before, declared)
-        if after.name != name:
-            raise ConfigurationError(f"a rule keeps its name: {name!r} cannot become {after.name!r}")
+        kept = {each for each in AlertRule.__struct_fields__ if getattr(before, each) == getattr(after, each)}
+        if fixed := set(AlertRule.__struct_fields__) - kept - set(AMENDED):
+            raise ConfigurationError(
+                f"{', '.join(sorted(fixed))} of rule {name!r} cannot be changed while the fleet runs: only"
+                f" {', '.join(AMENDED)} can; change the others where its app declares it"
+            )
         check_rule(after)
         return replace(board, overrides={**others, name: after}), Amended(before, after)
 

@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.alerts.channel import AppriseChannel, Channel, CommandChannel, WebhookChannel
 from holdfast.alerts.channels import apprise, command, webhook
+from holdfast.alerts.channels.command import Programs
 from holdfast.alerts.channels.discretion import discreet
 from holdfast.alerts.channels.message import message_of
 from holdfast.alerts.watching import Watching
@@ -23,7 +24,7 @@ from holdfast.core.alert import Notice, NoticeKind, Severity
 from holdfast.core.backoff import Exponential
 from holdfast.core.job import NewJob
 from holdfast.core.outcome import Fail, Retry, Snooze
-from holdfast.core.provenance import CHANNEL_KEY, DELIVERY
+from holdfast.core.provenance import CHANNEL_KEY, DELIVERIES, DELIVERY
 from holdfast.core.states import State
 from holdfast.errors import ConfigurationError, DeliveryError
 from holdfast.ids import new_job_id
@@ -34,8 +35,7 @@ from holdfast.store.protocol import JobFilter, Store
 DELIVER = DELIVERY
 """The name of the task, and the tag of its jobs."""
 
-QUEUE = "holdfast.alerts"
-"""The queue of deliveries."""
+QUEUE = DELIVERIES
 
 POLICY = Policy(
     queue=QUEUE,
@@ -111,7 +111,7 @@ def undelivered(verbs: Store) -> Verbs[Mapping[str, tuple[Undelivered, ...]]]:
     jobs = yield verbs.list_jobs(which)
     found: dict[str, tuple[Undelivered, ...]] = {}
     for job in jobs:
-        notice, channel = job.metadata.get("notice", ""), job.metadata.get("channel", "")
+        notice, channel = job.metadata.get("notice", ""), job.metadata.get(CHANNEL_KEY, "")
         found[notice] = (*found.get(notice, ()), Undelivered(channel, job.id, job.state))
     return found
 
@@ -128,8 +128,14 @@ def trial_notice(at: datetime) -> Notice:
     )
 
 
-def send(notice: Notice, channel: Channel, dashboard_url: str | None = None, app: str = "") -> None:
-    """Send now, here, as this app. Raises DeliveryError, which has no secrets in it."""
+def send(
+    notice: Notice,
+    channel: Channel,
+    dashboard_url: str | None = None,
+    app: str = "",
+    programs: Programs | None = None,
+) -> None:
+    """Send now, here, as this app; a program is one of `programs`. Raises DeliveryError without secrets in it."""
     message = message_of(notice, title=channel.title, body=channel.body, dashboard_url=dashboard_url, sender=app)
     try:
         match channel:
@@ -138,7 +144,7 @@ def send(notice: Notice, channel: Channel, dashboard_url: str | None = None, app
             case WebhookChannel():
                 webhook.send(channel, message)
             case CommandChannel():
-                command.send(channel, message)
+                command.send(channel, message, programs or Programs())
     except DeliveryError as error:
         failed = DeliveryError(f"channel {channel.name!r}: {discreet(str(error), channel)}", retry=error.retry)
     except Exception as error:  # noqa: BLE001 - what lies below may raise anything, with anything in its words
@@ -148,8 +154,8 @@ def send(notice: Notice, channel: Channel, dashboard_url: str | None = None, app
     raise failed  # here, so that the other one, with its secrets, is not behind it
 
 
-def deliver_by(watching: Callable[[], Watching], now: Callable[[], datetime]) -> Deliver:
-    """Return the handler of deliveries in a process that has these channels."""
+def deliver_by(watching: Callable[[], Watching], now: Callable[[], datetime], programs: Programs) -> Deliver:
+    """Return the handler of deliveries in a process that has these channels, and ends these programs."""
 
     def deliver(notice: Notice, channel: str, app: str = "") -> None:
         """Send a notice through a channel of an app, or of any."""
@@ -163,7 +169,7 @@ def deliver_by(watching: Callable[[], Watching], now: Callable[[], datetime]) ->
             whose = f" of {app}" if app else ""
             raise Fail(f"no worker or supervisor{whose} has a channel {channel!r}: declare it, and retry this job")
         try:
-            send(notice, known, here.dashboard_url, here.app)
+            send(notice, known, here.dashboard_url, here.app, programs)
         except DeliveryError as error:
             raise (Retry(str(error)) if error.retry else Fail(str(error))) from None
 
@@ -195,5 +201,5 @@ def slow_doubts(channels: Iterable[Channel]) -> Iterator[str]:
             yield f"channel {channel.name!r}: {apprise.unknown(channel.url)}"
 
 
-ARGUMENTS = Arguments(deliver_by(Watching, SystemClock().now), task=DELIVER)
+ARGUMENTS = Arguments(deliver_by(Watching, SystemClock().now, Programs()), task=DELIVER)
 """How the arguments of a delivery are written and read."""

@@ -249,12 +249,13 @@ def _wanted(
     """Return what people should hear of an alert, and when they last heard the like; None if there is nothing."""
     if alert.state is AlertState.RESOLVED:
         return (NoticeKind.RESOLVED, said.resolved_at) if said.firing else None
+    is_known = alert.acknowledged_at is not None  # who has acknowledged it need not hear of it, or not again
     if not said.firing:
-        return NoticeKind.FIRING, said.fired_at
+        return None if is_known else (NoticeKind.FIRING, said.fired_at)
     last = alert.told_at or said.fired_at
     if alert.news:
         return NoticeKind.REPEATED, last
-    repeat = None if rule is None or alert.acknowledged_at is not None else rule.repeat
+    repeat = None if rule is None or is_known else rule.repeat
     if repeat is not None and last is not None and not _is_within(timedelta(seconds=repeat), last, now):
         return NoticeKind.REPEATED, None
     return None

@@ -1,7 +1,11 @@
-"""Notices in the store: what people were told, a record each. Those that are old, or too many, are forgotten."""
+"""Notices in the store: what people were told, a record each. Those that are old, or too many, are forgotten.
+
+They have no time at which they are due: beats tell of the earliest of all records, and each would have every
+supervisor look, for a month after its own.
+"""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import msgspec
@@ -9,7 +13,7 @@ import msgspec
 from holdfast.core.alert import Notice
 from holdfast.core.record import Change, Kind, Record, read_body
 from holdfast.store.errand import Verbs, errand
-from holdfast.store.protocol import DueRecords, Store
+from holdfast.store.protocol import Store, ask_time
 
 KEPT_FOR = timedelta(days=30)
 
@@ -19,10 +23,12 @@ KEPT = 1000
 AT_ONCE = 100
 """So many are forgotten by one call."""
 
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
 
 def filing(notice: Notice) -> Change:
     """Return the wish to file a notice; where it is filed already, nothing comes of it."""
-    return Change(Kind.NOTICE, notice.id, 0, str(uuid4()), msgspec.json.encode(notice), due_at=notice.at + KEPT_FOR)
+    return Change(Kind.NOTICE, notice.id, 0, str(uuid4()), msgspec.json.encode(notice))
 
 
 def read_all_notices(verbs: Store) -> Verbs[tuple[Notice, ...]]:
@@ -34,19 +40,20 @@ def read_all_notices(verbs: Store) -> Verbs[tuple[Notice, ...]]:
 @errand
 def forget_old_notices(verbs: Store) -> Verbs[int]:
     """Forget those whose time is over, and the oldest beyond KEPT; tell how many."""
-    due: DueRecords = yield verbs.due_records(Kind.NOTICE, timedelta(), AT_ONCE)
-    over = list(due.records)
+    asked = yield ask_time(verbs)
     records: Sequence[Record] = yield verbs.records(Kind.NOTICE)
-    gone = {record.name for record in over}
-    newest_first = sorted((each for each in records if each.name not in gone), key=_age, reverse=True)
-    over += newest_first[KEPT:][:AT_ONCE]
+    by_age = sorted(((_told_at(record), record) for record in records), key=lambda aged: aged[0])
+    too_many = len(by_age) - KEPT
+    over = [record for place, (at, record) in enumerate(by_age) if place < too_many or at <= asked.now - KEPT_FOR]
     if over:
-        yield verbs.change_records([_forgetting(record) for record in over])
-    return len(over)
+        yield verbs.change_records([_forgetting(record) for record in over[:AT_ONCE]])
+    return min(len(over), AT_ONCE)
 
 
-def _age(record: Record) -> float:
-    return 0.0 if record.due_at is None else record.due_at.timestamp()
+def _told_at(record: Record) -> datetime:
+    """Return when people were told; of what nobody can read, that it was long ago."""
+    notice = read_body(record, Notice)
+    return _LONG_AGO if notice is None else notice.at
 
 
 def _forgetting(record: Record) -> Change:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -32,6 +32,9 @@ from holdfast.store.protocol import QueueAges, Store, Worker, ask_time
 
 FIGURES_SETTLE = timedelta(minutes=1)
 """How long after an end figures may still come that tell of it."""
+
+_MEASURED = {Check.STORE_SLOW: "store_seconds", Check.NOT_DURABLE: "findings", Check.DISK_FULL: "disks"}
+"""What a process measures itself, by what is looked at: who looks at something else has nothing to say of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +99,12 @@ class Scout:
             found["fires"] = (*fires, *(yield from self._ahead.look(verbs, fires, workers, away, now)))
         found |= yield from self._look_further(verbs, checks, board)
         hosts = frozenset(worker.info.host for worker in workers if worker.is_live)
-        looks = Looks(now, here.watched_since, timeouts=self._watching.timeouts, queue_ages=ages, hosts=hosts)
-        return replace(looks, store_seconds=here.store_seconds, findings=here.findings, disks=here.disks, **found)
+        for check, name in _MEASURED.items():
+            if check in checks:
+                found[name] = getattr(here, name)
+        return Looks(
+            now, here.watched_since, timeouts=self._watching.timeouts, queue_ages=ages, hosts=hosts, **found
+        )
 
     def _look_further(self, verbs: Store, checks: AbstractSet[Check], board: Board) -> Verbs[dict[str, Any]]:
         found: dict[str, Any] = {}

@@ -6,7 +6,6 @@ from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
 
 from holdfast.alerts.breach import Breach, Key
-from holdfast.alerts.delivery import QUEUE
 from holdfast.alerts.looks import Looks
 from holdfast.alerts.missing import MISSED_FOR
 from holdfast.alerts.serving import Serving
@@ -42,7 +41,7 @@ def worker_silent(rule: AlertRule, looks: Looks, known: AbstractSet[Key]) -> Ite
     gone = _gone(looks)
     told = {each.info.id for each in looks.missed if rule.name in each.told} & {each.info.id for each in gone}
     watched = {each.info.id for each in looks.missed if each.watched}
-    workers = [*(each for each in looks.workers or () if each.info.queues != (QUEUE,)), *gone]
+    workers = [*(each for each in looks.workers or () if not each.info.is_courier), *gone]
     silent = {each.info.id: each for each in workers if silent_for(each) > allowed(rule, each.info.lease)}
     others = Serving(each for each in workers if each.is_live and each.info.id not in silent)
     for worker in silent.values():

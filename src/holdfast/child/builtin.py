@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from holdfast.alerts.channels.command import Programs
 from holdfast.alerts.delivery import DELIVER, deliver_by
 from holdfast.alerts.delivery import POLICY as DELIVERY
 from holdfast.app import Holdfast
@@ -21,7 +22,9 @@ class WithBuiltIn(Mapping[str, Task[..., Any]]):
 
     def __init__(self, app: Holdfast, now: Callable[[], datetime], name: str = "") -> None:
         self._tasks = app.tasks
-        deliver = deliver_by(lambda: replace(app.watching, app=name), now)
+        self.programs = Programs()
+        """What deliveries have started."""
+        deliver = deliver_by(lambda: replace(app.watching, app=name), now, self.programs)
         self._built_in = {
             CANARY: declare_task(canary, CANARY, CANARIES, app),
             DELIVER: declare_task(deliver, DELIVER, DELIVERY, app),

@@ -106,9 +106,11 @@ class WorkingLife:
             place.staged,
             Tally if meter is None else partial(MeteredTally, meter),
         )
+        tasks = WithBuiltIn(app, lambda: self.worker.now(), self._name)  # noqa: PLW0108 - there is none yet
+        self._programs = tasks.programs
         self.worker = Worker(
             configure.worker,
-            WithBuiltIn(app, lambda: self.worker.now(), self._name),  # noqa: PLW0108 - there is none yet
+            tasks,
             settings,
             ports,
             served=configure.queues,
@@ -198,6 +200,7 @@ class WorkingLife:
             await self.worker.quiet()  # its code may still run: nobody may be told otherwise
         elif self._app.backgrounds:
             await self._app.background.aclose(LAST_WORK)
+        self._programs.kill()  # of deliveries that did not end within the grace: others make them again
         self._staged(StopStage.CLOSING, 0)
         await asyncio.gather(leave_lifespans(self._lifespans), self._cells.close())
         if not self._stays:

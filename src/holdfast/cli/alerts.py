@@ -112,6 +112,7 @@ def rules_command(wanted: Wanted) -> None:
 
 def _why_nobody_looks(backend: Backend, board: Board) -> str | None:
     """Return why nobody looks for trouble; None where somebody does."""
-    if not any(worker.is_live for worker in backend.run(backend.verbs.workers())):
+    workers = backend.run(backend.verbs.workers())
+    if not any(worker.is_live and not worker.info.is_courier for worker in workers):
         return NO_WORKER
     return None if board.is_said(backend.run(ask_time(backend.verbs)).now) else NO_RULES

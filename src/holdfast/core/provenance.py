@@ -15,6 +15,9 @@ CHANNEL_KEY = "channel"
 DELIVERY = "holdfast.deliver"
 """The task of deliveries."""
 
+DELIVERIES = "holdfast.alerts"
+"""The queue of deliveries."""
+
 
 def channel_of(task: str, metadata: Mapping[str, str]) -> str | None:
     """Return the channel through which a job delivers a notice, if it does."""

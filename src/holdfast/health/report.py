@@ -85,14 +85,15 @@ def judge(seen: Seen, *, warm: bool | None = None) -> Report:
     if seen.ages is None:
         store = Check("store", ok=False, says=f"the store {seen.problem}")
         return Report((store,) if warm is None else (store, _of_this_process(warm=warm)))
-    live = [worker for worker in seen.workers if worker.is_live]
+    counted = [worker for worker in seen.workers if not worker.info.is_courier]
+    live = sum(worker.is_live for worker in counted)
     store = Check("store", ok=True, says=f"answered within {span(timedelta(seconds=seen.took))}")
-    workers = _fleet(len(live)) if warm is None else _of_this_process(warm=warm)
+    workers = _fleet(live) if warm is None else _of_this_process(warm=warm)
     return Report(
         (store, workers),
         seen.ages.now,
-        min((worker.beat_age for worker in seen.workers), default=None),
-        len(live),
+        min((worker.beat_age for worker in counted), default=None),
+        live,
         {queue.name: _queue(queue, seen.ages.now, seen.windows) for queue in seen.ages.queues},
     )
 

@@ -32,6 +32,7 @@ from holdfast.supervisor.memory import memory_at_hand
 from holdfast.supervisor.options import WorkerOptions
 from holdfast.supervisor.parting import Parting
 from holdfast.supervisor.plan import Plan, Ports
+from holdfast.supervisor.premises import surveyor_of
 from holdfast.supervisor.supervisor import Supervisor
 from holdfast.supervisor.witness import Witness
 from holdfast.watch.levels import Level
@@ -92,6 +93,7 @@ class Beater:
             close_backend=parting.close,
             memory=memory_at_hand,
             tally=metered.tally,
+            surveyor=surveyor_of,
         )
         self._supervisor = Supervisor(Plan(1, begin.queues, hang_limit=early.hang_limit), ports)
 

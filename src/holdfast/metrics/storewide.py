@@ -79,7 +79,8 @@ def _ages(ages: QueueAges, told: frozenset[str]) -> Iterator[Sample]:
     yield from (Sample(family.OLDEST_DUE.name, (label,), age) for label, age in oldest.items())
 
 
-def _workers(workers: tuple[Worker, ...]) -> Iterator[Sample]:
+def _workers(rows: tuple[Worker, ...]) -> Iterator[Sample]:
+    workers = [worker for worker in rows if not worker.info.is_courier]
     live = sum(worker.is_live for worker in workers)
     yield Sample(family.WORKERS.name, ("live",), live)
     yield Sample(family.WORKERS.name, ("silent",), len(workers) - live)

@@ -37,7 +37,7 @@ def look_around(verbs: Store) -> Verbs[Look]:
     workers: Sequence[Worker] = yield verbs.workers()
     ages: QueueAges = yield verbs.queue_ages()
     queues: Mapping[str, Queue] = {queue.name: queue for queue in (yield verbs.queues())}
-    living = [each for each in workers if each.is_live and each.info.queues != (QUEUE,)]
+    living = [each for each in workers if each.is_live and not each.info.is_courier]
     late = list(_late(ages, Serving(living), queues))
     if late:
         records: Sequence[Record] = yield verbs.records(Kind.WINDOW)

@@ -7,6 +7,7 @@ from enum import Enum
 import msgspec
 
 from holdfast.core.job import ClaimRef, KnownTask
+from holdfast.core.provenance import DELIVERIES
 from holdfast.core.vitals import Vitals
 
 BURIED_KEPT = timedelta(days=1)
@@ -33,6 +34,11 @@ class WorkerInfo(msgspec.Struct, frozen=True):
     lease: timedelta
     queues: tuple[str, ...] | None = None
     concurrency: int = 1
+
+    @property
+    def is_courier(self) -> bool:
+        """Whether it does nothing but deliver notices, as supervisors do for some seconds: it is not counted on."""
+        return self.queues == (DELIVERIES,)
 
 
 class WorkerBeat(msgspec.Struct, frozen=True):

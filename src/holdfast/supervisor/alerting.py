@@ -7,6 +7,7 @@ What cannot wait for that is looked at when there is a reason, by whoever hears 
     somebody was given up before a rule counted it silent  ─► a look at the workers when that time has come
     a process has crashed, a schedule was missed           ─► a look at that
     nobody was here for a while, as its own beats tell     ─► a look at what was fired ahead of a time then
+    a disk of its own machine is full, or is so no more    ─► a look at that
 
 All of them write to one board, by comparison of versions: so whatever two of them see at once is told once.
 """
@@ -48,6 +49,7 @@ from holdfast.store.protocol import BeatAnswer, Worker
 from holdfast.supervisor.child import Child
 from holdfast.supervisor.delivering import Courier
 from holdfast.supervisor.measuring import Measures
+from holdfast.supervisor.premises import Survey
 from holdfast.wakeup import Wakeup
 from holdfast.worker.storecalls import StoreCalls
 
@@ -64,6 +66,9 @@ AFTER = 0.3
 
 CAUGHT_UP = 3.0
 """Seconds between a beat that tells of a schedule which is due for long, and a look: who comes back catches up."""
+
+FORGET_EVERY = 6 * 3600.0
+"""Seconds between two looks for notices to forget, where nothing is told."""
 
 CONFIRM_EVERY = 5.0
 """Seconds between two looks because of children of one's own that are silent."""
@@ -93,6 +98,7 @@ class Alerting:
         courier: Callable[..., Courier],
         children: Callable[[], Sequence[Child]],
         beat_now: Callable[[], None],
+        survey: Survey | None = None,
     ) -> None:
         self._calls = calls
         self._clock = clock
@@ -104,7 +110,8 @@ class Alerting:
         self._courier = courier(watching=lambda: self._watching)
         self._keeper: Keeper | None = None
         self._dead_man: DeadManSwitch | None = None
-        self._measures = Measures(settings, clock)
+        self._measures = Measures(clock, survey)
+        self._forget_at = -math.inf
         self._pace = Pace(settings.lease, settings.beat_every, settings.look_ahead)
         self._hints: list[tuple[float, Check]] = []
         self._suspect_at = self._ask_at = self._confirm_at = self._missed_at = self._withdraw_at = math.inf
@@ -173,7 +180,7 @@ class Alerting:
 
         Who is not noted at once, because the store is busy or away, is noted by the next round.
         """
-        if self._watching.enabled and worker.info.queues != (QUEUE,):
+        if self._watching.enabled and not worker.info.is_courier:
             boot = self._clock.boot()
             self._unnoted[worker.info.id] = boot, worker
             self._hints.append((boot, Check.WORKER_SILENT))
@@ -220,7 +227,10 @@ class Alerting:
             self._ask_at = math.inf
             self._beat_now()
         hinted = min((at for at, _ in self._hints), default=math.inf)
-        return min(self._pace.due_at, self._suspect_at, self._ask_at, self._confirm_at, self._missed_at, hinted)
+        own = math.inf if self._pace.rank in {None, 0} else self._measures.due_at
+        return min(
+            self._pace.due_at, self._suspect_at, self._ask_at, self._confirm_at, self._missed_at, hinted, own
+        )
 
     def _confirm(self) -> None:
         """Beat at once if a child of ours is silent for too long, so that the store, and all, know how it is."""
@@ -238,6 +248,10 @@ class Alerting:
         self._confirm_at = boot + CONFIRM_EVERY
         self._confirming = True
         self._beat_now()
+
+    async def close(self, seconds: float, hurry: asyncio.Event) -> None:
+        """Tell no more, and wait for what is being delivered, no longer than that."""
+        await self._courier.close(seconds, hurry)
 
     async def _withdraw(self) -> None:
         """Take from the board what the app said before its alerts were switched off; who looks says it again."""
@@ -261,30 +275,40 @@ class Alerting:
         return hinted | self._pace.take_round(boot)
 
     async def _go_round(self) -> None:
-        wanted = self._wanted()
-        if not wanted:
-            return
+        wanted, boot = self._wanted(), self._clock.boot()
+        here = Here(self._pace.watched_since(boot), self._pace.away_since, self._measures.store_seconds)
+        # Who has the first turn looks at the premises with a round that does; all others when it is time.
+        examines = boot >= self._measures.due_at and (wanted >= SELDOM or not self._pace.is_first)
+        if examines:
+            here = await self._measures.examine(here)
+            if self._measures.is_news(here, self._pace.rules):
+                wanted |= {Check.DISK_FULL}
+        went = await self._look(wanted, here) if wanted else True
+        if examines:
+            self._measures.tell(here, went=went)
+
+    async def _look(self, wanted: frozenset[Check], here: Here) -> bool:
+        """Look at what is wanted; return whether that could be done."""
         assert self._keeper is not None
-        watched_since = self._pace.watched_since(self._clock.boot())
-        here = Here(watched_since, self._pace.away_since, self._measures.store_seconds)
         try:
             await self._note_lost()
-            if wanted >= SELDOM:
-                here = await self._measures.seldom(here)
             made = await arun_errand(
                 self._measures.timed(self._calls.once), self._keeper.round(self._calls.verbs, wanted, here)
             )
             self._went(made, wanted)
-            if made.notices:
+            if made.notices or self._clock.boot() >= self._forget_at:
+                self._forget_at = self._clock.boot() + FORGET_EVERY
                 await arun_errand(self._calls.once, forget_old_notices(self._calls.verbs))
         except StoreError as error:
             log.debug("alerts could not be looked at, which is tried again: %s", error)
-            self._try_again(wanted)
         except Exception as error:
             if repr(error) != self._problem:
                 self._problem = repr(error)
                 log.exception("alerts could not be looked at; this is tried again")
-            self._try_again(wanted)
+        else:
+            return True
+        self._try_again(wanted)
+        return False
 
     def _went(self, made: Made, wanted: frozenset[Check]) -> None:
         """Tell what came of a round, and plan when to look again."""

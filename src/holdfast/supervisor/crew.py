@@ -55,7 +55,8 @@ class Crew:
         self._children: dict[str, Child] = {}
         self._tending: set[asyncio.Task[None]] = set()
         self._launching_alone: asyncio.Task[Child | None] | None = None
-        self._hurry = asyncio.Event()
+        self.hurry = asyncio.Event()
+        """Set by a second signal to stop: nothing is worth waiting for."""
 
     def children(self) -> Sequence[Child]:
         """Return the children that live."""
@@ -247,7 +248,7 @@ class Crew:
         """End all at once."""
         for child in self._children.values():
             child.kill_to_stop()
-        self._hurry.set()
+        self.hurry.set()
 
     async def await_last_burials(self) -> None:
         """Wait for what is still to be given back, but not for a store that is away: others will see to it.
@@ -257,9 +258,9 @@ class Crew:
         if self.link is None or not self._tending:
             return
         burials = asyncio.ensure_future(asyncio.wait(self._tending))
-        hurry = asyncio.ensure_future(self._hurry.wait())
+        hurry = asyncio.ensure_future(self.hurry.wait())
         await asyncio.wait([burials, hurry], timeout=BURIED_WITHIN, return_when=asyncio.FIRST_COMPLETED)
-        if self._hurry.is_set():
+        if self.hurry.is_set():
             await asyncio.wait([burials], timeout=LAST_WORDS)
         if self._tending:
             log.warning(

@@ -2,8 +2,9 @@
 
     something is due ─► registered ─► claim ─► sent in threads, beating ─► finished ─► claim … ─► buried as stopped
 
-It is a worker for as long as that takes. Should it be killed, its lease runs out like any other, and somebody else
-sends what it had in hand, with the same ids.
+It is a worker for as long as that takes. When the supervisor stops, what is being sent has some seconds to end;
+programs that are not done by then are killed, and others try again. Should the supervisor be killed, its lease runs
+out like any other, and somebody else sends what it had in hand, with the same ids.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from random import Random
 
+from holdfast.alerts.channels.command import Programs
 from holdfast.alerts.delivery import ARGUMENTS, DELIVER, POLICY, QUEUE, deliver_by
 from holdfast.alerts.watching import Watching
 from holdfast.clock import Clock
@@ -35,6 +37,9 @@ log = logging.getLogger(__name__)
 
 AT_ONCE = 4
 """How many are sent at a time."""
+
+LAST_WORDS = 1.0
+"""Seconds for what was cut off to be written down."""
 
 
 class Courier:
@@ -60,14 +65,17 @@ class Courier:
         self._lease = lease
         self._watching = watching
         self._count = count
-        self._deliver = deliver_by(watching, self._clock.now)
-        self._is_out = False
+        self._programs = Programs()
+        self._deliver = deliver_by(watching, self._clock.now, self._programs)
+        self._closing = False
+        self._home = asyncio.Event()
+        self._home.set()
 
     async def deliver_due(self) -> int:
         """Send all that is due, unless that goes on already; return how many were tried."""
-        if self._is_out or not self._watching().channels:
+        if self._closing or not self._home.is_set() or not self._watching().channels:
             return 0
-        self._is_out = True
+        self._home.clear()
         try:
             return await self._go()
         except StoreError as error:
@@ -75,8 +83,18 @@ class Courier:
         except HoldfastError:
             log.exception("deliveries could not be made; this is tried again")
         finally:
-            self._is_out = False
+            self._home.set()
         return 0
+
+    async def close(self, seconds: float, hurry: asyncio.Event) -> None:
+        """Take no more, and wait for what is being sent; no longer than that, nor once there is need to hurry."""
+        self._closing = True
+        home, hurried = asyncio.ensure_future(self._home.wait()), asyncio.ensure_future(hurry.wait())
+        await asyncio.wait((home, hurried), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        self._programs.kill()
+        await asyncio.wait((home,), timeout=LAST_WORDS)
+        home.cancel()
+        hurried.cancel()
 
     async def _go(self) -> int:
         trip = _Trip(new_worker_id(self._random))
@@ -86,9 +104,13 @@ class Courier:
         beating, threads, tried = asyncio.create_task(self._beat(trip)), ThreadExecutor(AT_ONCE), 0
         try:
             await self._calls.once(self._calls.verbs.register(info))
-            while claims := await self._claim(trip):
-                await asyncio.gather(*(self._send(trip, threads, claim) for claim in claims))
+            while not self._closing and (claims := await self._claim(trip)):
+                sent = await asyncio.gather(
+                    *(self._send(trip, threads, claim) for claim in claims), return_exceptions=True
+                )  # all of them, before it may be gone
                 tried += len(claims)
+                for error in filter(None, sent):
+                    raise error
         finally:
             threads.abandon()
             try:

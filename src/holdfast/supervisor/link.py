@@ -79,6 +79,7 @@ class Link:
             ),
             children=children,
             beat_now=self.heart.beat_now,
+            survey=None if ports.surveyor is None else ports.surveyor(settings),
         )
         self._any_registered = False
 

@@ -23,6 +23,7 @@ from holdfast.supervisor.notify import Notifier
 from holdfast.supervisor.options import WorkerOptions
 from holdfast.supervisor.parting import Parting
 from holdfast.supervisor.plan import Plan, Ports
+from holdfast.supervisor.premises import surveyor_of
 from holdfast.supervisor.process import ProcessLauncher
 from holdfast.supervisor.supervisor import Supervisor
 from holdfast.supervisor.terminal import Terminal
@@ -65,7 +66,18 @@ async def _run(
     opening = open_backend if metering is None else metering.open_backend
     tally = Tally if metering is None else metering.tally
     ports = Ports(
-        launcher, opening, clock, random, events, witness, Guard(), watch, parting.close, memory_at_hand, tally
+        launcher,
+        opening,
+        clock,
+        random,
+        events,
+        witness,
+        Guard(),
+        watch,
+        close_backend=parting.close,
+        memory=memory_at_hand,
+        tally=tally,
+        surveyor=surveyor_of,
     )
     plan = Plan(options.processes, options.queues, options.drain, early.hang_limit)
     supervisor = Supervisor(plan, ports)

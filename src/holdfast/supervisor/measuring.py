@@ -1,27 +1,17 @@
-"""What a supervisor measures itself for alerts: how fast its store answers, whether that keeps jobs, full disks."""
+"""What a supervisor measures itself for alerts: how fast its store answers, and what it finds on the premises."""
 
-import asyncio
-import logging
 import math
-import os
-import socket
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 from holdfast.alerts.scout import Here
 from holdfast.clock import Clock
-from holdfast.errors import HoldfastError
-from holdfast.settings import Settings
-from holdfast.store.examination import Finding
-from holdfast.store.open import door_of, examine_store
+from holdfast.core.alert import AlertRule, Check
 from holdfast.store.verb import Verb
-
-log = logging.getLogger(__name__)
+from holdfast.supervisor.premises import Survey
 
 CALLS = 20
 """Of how many of the last calls the median is taken."""
@@ -29,19 +19,24 @@ CALLS = 20
 LEAST_CALLS = 5
 
 EXAMINED_EVERY = 600.0
-"""Seconds between two looks at how a server keeps data, and at disks."""
+"""Seconds between two looks at the premises."""
+
+AGAIN = 60.0
+"""Likewise, where the last one has come to nothing."""
 
 Run = Callable[[Verb[Any]], Awaitable[Any]]
 
 
 class Measures:
-    """The measurements of one supervisor."""
+    """The measurements of one supervisor. `survey` looks at the premises; None: nobody does."""
 
-    def __init__(self, settings: Settings, clock: Clock) -> None:
-        self._settings = settings
+    def __init__(self, clock: Clock, survey: Survey | None = None) -> None:
         self._clock = clock
+        self._survey = survey
         self._took: deque[float] = deque(maxlen=CALLS)
-        self._examine_at = -math.inf
+        self._was_full: bool | None = None
+        self.due_at = math.inf if survey is None else -math.inf
+        """When, by the boot clock, the premises are to be looked at again."""
 
     @property
     def store_seconds(self) -> float | None:
@@ -60,41 +55,24 @@ class Measures:
 
         return once
 
-    async def seldom(self, here: Here) -> Here:
-        """Return what is known here with what is measured every ten minutes, if it is time."""
-        if self._clock.boot() < self._examine_at:
-            return here
-        self._examine_at = self._clock.boot() + EXAMINED_EVERY
-        return replace(here, findings=await self._findings(), disks=self._disks())
+    async def examine(self, here: Here) -> Here:
+        """Return what is known here, with what is found on the premises, if anything is."""
+        found = None if self._survey is None else await self._survey()
+        return here if found is None else replace(here, findings=found.findings, disks=found.disks)
 
-    async def _findings(self) -> tuple[Finding, ...] | None:
-        """Look how a server keeps data: one that has files of its own is asked by nobody else."""
-        if not self._settings.url.startswith(("redis", "valkey", "unix")):
-            return None
-        try:
-            return (await asyncio.to_thread(examine_store, self._settings)).findings
-        except HoldfastError as error:
-            log.debug("the store could not be examined, which is tried again: %s", error)
-            return None
+    def is_news(self, here: Here, rules: Iterable[AlertRule]) -> bool:
+        """Tell whether the fleet may not know how full the disks of this machine are: they are, or were, too full.
 
-    def _disks(self) -> Mapping[str, float]:
-        """Return what share is in use of the disks of a store in a file, of the files of jobs, and of incidents.
-
-        Each by the name of this machine, a colon, and the place.
+        How they were before the first look, this process does not know.
         """
-        beside = door_of(self._settings.url).files_beside(self._settings.url)
-        database = None if beside is None else str(beside.parent)
-        shares = {}
-        for place in (database, self._settings.files, self._settings.incidents_dir):
-            if place is not None:
-                with suppress(OSError):
-                    shares[f"{socket.gethostname()}:{place}"] = used_share(Path(place))
-        return shares
+        limits = [rule.above or 0.0 for rule in rules if rule.check is Check.DISK_FULL and rule.enabled]
+        if here.disks is None or not limits:
+            return False
+        is_full = any(share > min(limits) for share in here.disks.values())
+        was_full, self._was_full = self._was_full, is_full
+        return is_full or was_full is not False
 
-
-def used_share(path: Path) -> float:
-    """Return what share of the disk of a file or folder is in use, for those who are not root. Raises OSError."""
-    disk = os.statvfs(path)
-    used = disk.f_blocks - disk.f_bfree
-    total = used + disk.f_bavail
-    return used / total if total else 0.0
+    def tell(self, here: Here, *, went: bool) -> None:
+        """Look again later; sooner where nothing was found out, or where that did not reach the fleet."""
+        found = went and here.disks is not None
+        self.due_at = self._clock.boot() + (EXAMINED_EVERY if found else AGAIN)

@@ -11,6 +11,7 @@ from holdfast.settings import Settings
 from holdfast.store.backend import Backend
 from holdfast.supervisor.child import Launcher
 from holdfast.supervisor.guard import Guard
+from holdfast.supervisor.premises import Survey
 from holdfast.supervisor.watching import FileWatch
 from holdfast.supervisor.witness import Witness
 from holdfast.worker.served import ServedQueues
@@ -38,6 +39,8 @@ class Ports:
 
     tally: Callable[[Clock], Tally] = Tally
     """Makes what counts how jobs end that no child has ended."""
+    surveyor: Callable[[Settings], Survey] | None = None
+    """Gives who looks at the server of the store and at disks; None where nobody does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,9 @@ from holdfast.worker.tending import Loop, Tender
 
 log = logging.getLogger(__name__)
 
+LAST_DELIVERIES = 5.0
+"""Seconds for notices that are being sent, once all children are gone."""
+
 LAST_FIGURES = 0.5
 """Seconds for the deaths that were counted last to reach the store."""
 
@@ -93,6 +96,7 @@ class Supervisor:
             await self._crew.over.wait()
             await self._crew.await_last_burials()
             if self._crew.link is not None:
+                await self._crew.link.alerting.close(LAST_DELIVERIES, self._crew.hurry)
                 await self._crew.link.figures.publisher.publish_within(LAST_FIGURES)
             for loop in self._loops:
                 loop.cancel()

@@ -23,7 +23,7 @@ _PLAUSIBLE_YEARS = range(2025, 2200)
 def judge_census(census: Census) -> Iterator[Finding]:
     """Yield what is to be said about a store at work."""
     yield _clock(census)
-    live = [worker for worker in census.workers if worker.is_live]
+    live = [worker for worker in census.workers if worker.is_live and not worker.info.is_courier]
     yield _workers(census, live)
     yield from _queues(census, live)
     yield _blocked(census)

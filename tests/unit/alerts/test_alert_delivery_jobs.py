@@ -7,6 +7,7 @@ import pytest
 from alert_notices import notice
 from alert_receivers import hook
 from holdfast import Holdfast, State, WebhookChannel
+from holdfast.alerts.channels.command import Programs
 from holdfast.alerts.delivery import (
     DELIVER,
     NOBODY_HAS_IT,
@@ -110,7 +111,7 @@ def test_a_channel_that_is_not_known_here_is_left_to_others(stage):
 def test_what_is_old_when_another_app_comes_first_is_left_to_its_own(app, age, outcome):
     """The store, or all of its workers, may have been away for hours."""
     told = notice()
-    deliver = deliver_by(lambda: Watching(app="shop:app"), lambda: told.at + age)
+    deliver = deliver_by(lambda: Watching(app="shop:app"), lambda: told.at + age, Programs())
     with pytest.raises(outcome):
         deliver(told, "ops", app)
 

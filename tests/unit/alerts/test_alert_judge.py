@@ -361,6 +361,23 @@ def test_an_incident_that_comes_to_light_late_is_told_as_well() -> None:
     assert story.told == [(10, FIRING), (310, REPEATED)]
 
 
+@pytest.mark.parametrize("held", ["quiet", "silenced"])
+def test_what_was_acknowledged_before_people_were_told_is_not_told_later(held: str) -> None:
+    """Whoever looked while it was quiet knows of it; nor is anybody told that it is over."""
+    story = Story()
+    if held == "silenced":
+        silence = Silence(id="1", rule="old", until=START + timedelta(seconds=15))
+        story.board = replace(story.board, silences=(silence,))
+    story.look("mail", quiet=held == "quiet")
+    known = tuple(replace(alert, acknowledged_at=story.now) for alert in story.board.alerts)
+    story.board = replace(story.board, alerts=known)
+    story.look("mail")
+    story.look("mail")
+    assert story.states == [AlertState.FIRING]
+    story.look()
+    assert (story.told, story.board.alerts) == ([], ())
+
+
 def test_an_acknowledgement_covers_only_the_incidents_that_were_known() -> None:
     """Those that come after it are told, and may be acknowledged in their turn."""
     story = Crashes()

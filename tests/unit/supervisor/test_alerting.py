@@ -16,6 +16,7 @@ from holdfast.alerts.board import amend_rule
 from holdfast.alerts.channel import CommandChannel, DeadMan
 from holdfast.alerts.defaults import with_defaults
 from holdfast.alerts.delivery import QUEUE, delivery_jobs, trial_notice
+from holdfast.alerts.notices import filing
 from holdfast.alerts.pace import EVERY
 from holdfast.alerts.seeing import seen_in
 from holdfast.alerts.standing import Board
@@ -285,6 +286,20 @@ def test_looking_costs_an_idle_fleet_few_calls() -> None:
     assert calls[1] < 160 + 45
     assert calls[2] == pytest.approx(calls[1], abs=5)
     assert calls[10] == pytest.approx(calls[1], abs=5)
+
+
+def test_notices_of_long_ago_cost_an_idle_fleet_nothing_and_are_forgotten() -> None:
+    """Whoever beats hears of the record that is due first, and looks: a notice is due never."""
+
+    async def scenario(fleet: Fleet) -> None:
+        old = replace(trial_notice(fleet.clock.now()), at=fleet.clock.now() - timedelta(days=31))
+        fleet.store.apply(fleet.store.change_records([filing(old)]))
+        await started(fleet, 3)
+        await fleet.until(120)
+        assert told(fleet) == []
+        assert len(fleet.called("due_records", since=60)) < 10
+
+    play(scenario, SETTINGS)
 
 
 def test_what_an_app_declares_is_known_by_its_name() -> None:

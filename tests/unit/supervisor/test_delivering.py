@@ -1,6 +1,7 @@
 """The supervisor as a courier: it sends what is due by itself, keeps its lease meanwhile, and leaves no trace."""
 
 import asyncio
+import os
 import threading
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -9,7 +10,7 @@ import pytest
 
 from alert_receivers import hook
 from figures_stage import Stage
-from holdfast import WebhookChannel
+from holdfast import CommandChannel, WebhookChannel
 from holdfast.alerts.delivery import DELIVER, QUEUE, delivery_jobs, trial_notice
 from holdfast.alerts.watching import NOT_WATCHING, Watching
 from holdfast.clock import SystemClock
@@ -205,6 +206,62 @@ async def test_who_is_stopped_in_the_middle_gives_back_what_it_had():
         assert await bench.courier.deliver_due() == 1
         assert receiver.got[0]["said"]["id"] == receiver.got[1]["said"]["id"]
     assert bench.states() == [State.COMPLETED]
+
+
+async def test_a_stop_waits_for_what_is_being_sent_and_takes_no_more():
+    go = threading.Event()
+    with hook(204, busy=lambda _: go.wait(30)) as receiver:
+        bench = Bench(receiver)
+        bench.order()
+        sending = asyncio.create_task(bench.courier.deliver_due())
+        await asyncio.to_thread(receiver.wait_for, 1)
+        bench.order()
+        closing = asyncio.create_task(bench.courier.close(30.0, asyncio.Event()))
+        await asyncio.sleep(0)
+        go.set()
+        await asyncio.wait_for(closing, 20)
+        assert await sending == 1
+    assert sorted(bench.states()) == [State.COMPLETED, State.READY]
+    assert bench.workers() == ()
+    assert await bench.courier.deliver_due() == 0
+
+
+@pytest.mark.parametrize("hurried", [False, True])
+async def test_a_program_that_is_not_done_when_a_stop_has_waited_is_killed_and_tried_again(tmp_path, hurried):
+    """Nothing of it runs any more when others get the job."""
+    bench, started = Bench(), tmp_path / "started"
+    os.mkfifo(started)
+    program = f"echo $$ > {started}; sleep 60"
+    bench.watching = Watching(channels=(CommandChannel(name="ops", command=("sh", "-c", program)),))
+    bench.order()
+    sending = asyncio.create_task(bench.courier.deliver_due())
+    pid = int(await asyncio.to_thread(started.read_text))
+    hurry = asyncio.Event()
+    if hurried:
+        hurry.set()
+    await asyncio.wait_for(bench.courier.close(60.0 if hurried else 0.1, hurry), 20)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    assert await sending == 1
+    assert (bench.workers(), bench.states()) == ((), [State.SCHEDULED])
+
+
+async def test_what_goes_wrong_with_one_does_not_end_the_others_under_way():
+    """A courier that were gone while they are sent would have them sent twice."""
+    go = threading.Event()
+    with hook(204, busy=lambda _: go.wait(30)) as receiver:
+        bench = Bench(receiver)
+        bench.order(2)
+        bench.backend.lost = ["start, unasked"]
+        sending = asyncio.create_task(bench.courier.deliver_due())
+        await asyncio.to_thread(receiver.wait_for, 1)
+        await asyncio.sleep(0.05)
+        assert len(bench.workers()) == 1
+        go.set()
+        await sending
+        await bench.courier.deliver_due()
+        assert len(receiver.got) == 2
+    assert bench.states() == [State.COMPLETED] * 2
 
 
 @pytest.mark.parametrize("lost", ["register", "claim", "start", "bury", "bury, unasked"])

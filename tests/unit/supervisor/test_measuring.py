@@ -1,33 +1,94 @@
 """What a supervisor measures itself: its disks, and how fast its store answers."""
 
+import asyncio
 import socket
+import threading
+
+import pytest
 
 from holdfast.alerts.scout import Here
+from holdfast.core.alert import AlertRule, Check
 from holdfast.settings import Settings
-from holdfast.supervisor.measuring import EXAMINED_EVERY, LEAST_CALLS, Measures
+from holdfast.supervisor.measuring import AGAIN, EXAMINED_EVERY, LEAST_CALLS, Measures
+from holdfast.supervisor.premises import Premises, Surveyor, examine_premises
 from holdfast.testing.clock import FakeClock
 
+RULES = [AlertRule(name="disk_full", check=Check.DISK_FULL, above=0.9)]
 
-async def test_disks_are_measured_by_machine_and_place_every_ten_minutes(tmp_path):
+
+def test_disks_are_measured_by_machine_and_place(tmp_path):
     """Of places that are there; a store in a file is its folder."""
-    clock = FakeClock()
     settings = Settings(
         url=f"sqlite:///{tmp_path}/jobs.db", files=str(tmp_path / "gone"), incidents_dir=str(tmp_path)
     )
-    measures, here = Measures(settings, clock), Here(clock.now())
-    first = await measures.seldom(here)
-    [(place, share)] = first.disks.items()
+    [(place, share)] = examine_premises(settings).disks.items()
     assert place == f"{socket.gethostname()}:{tmp_path}"
     assert 0 < share <= 1
-    assert await measures.seldom(here) == here
-    clock.advance(EXAMINED_EVERY)
-    assert (await measures.seldom(here)).disks.keys() == first.disks.keys()
+
+
+@pytest.mark.parametrize(("found", "went"), [(True, True), (True, False), (False, True)])
+async def test_the_premises_are_looked_at_every_ten_minutes_and_sooner_where_that_came_to_nothing(found, went):
+    async def survey():
+        return Premises(disks={"me:/": 0.5}) if found else None
+
+    clock = FakeClock()
+    measures = Measures(clock, survey)
+    assert measures.due_at < clock.boot()
+    measures.tell(await measures.examine(Here(clock.now())), went=went)
+    assert measures.due_at == clock.boot() + (EXAMINED_EVERY if found and went else AGAIN)
+
+
+async def test_a_disk_that_never_answers_keeps_nobody():
+    """Neither who asks nor the end of the process; and it is asked once, until it answers."""
+    answers, asked = threading.Event(), []
+
+    def look():
+        asked.append(threading.current_thread())
+        answers.wait(30)
+        return Premises(disks={"me:/": 0.5})
+
+    survey = Surveyor(look, patience=0.02)
+    assert [await survey() for _ in range(3)] == [None] * 3
+    assert len(asked) == 1
+    assert asked[0].daemon
+    answers.set()
+    async with asyncio.timeout(10):
+        while (found := await survey()) is None:
+            pass
+    assert (found.disks, len(asked)) == ({"me:/": 0.5}, 1)
+
+
+async def test_a_look_that_fails_came_to_nothing_and_the_next_one_may_not():
+    outcomes = iter([OSError("it went away"), Premises()])
+
+    def look():
+        outcome = next(outcomes)
+        if isinstance(outcome, OSError):
+            raise outcome
+        return outcome
+
+    survey = Surveyor(look)
+    assert [await survey(), await survey()] == [None, Premises()]
+
+
+@pytest.mark.parametrize(
+    ("shares", "news"),
+    [
+        ([0.5, 0.5], [True, False]),  # what was before it came, it does not know
+        ([0.95, 0.96, 0.5, 0.5], [True, True, True, False]),
+    ],
+)
+def test_that_a_disk_is_full_or_no_more_is_news(shares, news):
+    clock = FakeClock()
+    measures = Measures(clock)
+    assert [measures.is_news(Here(clock.now(), disks={"me:/": share}), RULES) for share in shares] == news
+    assert not measures.is_news(Here(clock.now(), disks={"me:/": 1.0}), [])
 
 
 async def test_the_store_is_as_slow_as_the_median_of_its_last_calls():
     """Few tell nothing."""
     clock = FakeClock()
-    measures = Measures(Settings(url="memory://"), clock)
+    measures = Measures(clock)
 
     async def run(seconds):
         clock.advance(seconds)

@@ -1,11 +1,14 @@
 """Sends by starting a program: without a shell, the notice as JSON on its standard input, and not for long."""
 
+import errno
 import os
 import selectors
 import shutil
 import signal
 import subprocess
+import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 
 from holdfast.alerts.channel import CommandChannel
@@ -21,21 +24,58 @@ _GLANCE = 0.05
 """Seconds between two looks whether it has ended: what it started may keep its standard error open."""
 
 
+class Programs:
+    """Those that somebody has started: whoever stops ends them first. Any thread may ask."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self.killed = False
+
+    def start(self, command: Sequence[str]) -> "subprocess.Popen[bytes]":
+        """Start one, in a group of its own. Raises OSError and ValueError."""
+        with self._lock:
+            if self.killed:
+                raise InterruptedError(errno.EINTR, "its sender stops")
+            process = subprocess.Popen(  # noqa: S603 - no shell, and the owner of the app chose the program
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+            self._running.add(process)
+        return process
+
+    def end(self, process: "subprocess.Popen[bytes]") -> None:
+        """End one with all of its group, unless it has ended, and forget it."""
+        with self._lock:
+            self._running.discard(process)
+            _kill(process)
+
+    def kill(self) -> None:
+        """End all, and start no more."""
+        with self._lock:
+            self.killed = True
+            for process in self._running:
+                _kill(process)
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    if process.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
 def is_missing(channel: CommandChannel) -> bool:
     """Tell whether there is no such program here that can be started."""
     return shutil.which(channel.command[0]) is None
 
 
-def send(channel: CommandChannel, message: Message) -> None:
+def send(channel: CommandChannel, message: Message, programs: Programs) -> None:
     """Send. Raises DeliveryError, whose words may have secrets in them."""
     try:
-        process = subprocess.Popen(  # noqa: S603 - no shell, and the owner of the app chose the program
-            channel.command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        process = programs.start(channel.command)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or type(error).__name__
         raise DeliveryError(f"its program cannot be started: {why}") from None
@@ -45,9 +85,9 @@ def send(channel: CommandChannel, message: Message) -> None:
         except TimeoutError:
             raise DeliveryError(f"its program was not done within {channel.timeout:g} s, and was killed") from None
         finally:
-            if process.poll() is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+            programs.end(process)
+    if process.returncode and programs.killed:
+        raise DeliveryError("its program was not done when its sender stopped, and was killed")
     if process.returncode:
         words = said.decode(errors="replace").strip()
         how = f"exit code {process.returncode}" if process.returncode > 0 else f"signal {-process.returncode}"

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from holdfast.alerts.board import amend_rule, read_board
+from holdfast.alerts.board import AMENDED, amend_rule, read_board
 from holdfast.core.alert import AlertRule
 from holdfast.dashboard.access.user import Role
 from holdfast.dashboard.desk import Desk
@@ -16,13 +16,11 @@ from holdfast.dashboard.shapes.words import Named
 from holdfast.errors import ConfigurationError
 from holdfast.phrases import Phrase, phrase_in
 
-_CHANGED = ("above", "over", "hold", "cool_down", "severity")
-
 
 @acts("rules.change", "/rules/{name}/change", Role.ADMIN)
 async def change_rule(desk: Desk, asked: RuleChangeAsked) -> RuleDone:
     """Change a rule of alerts for all workers, from now on until it is reset; what is not said stays as it is."""
-    said = {name: value for name in _CHANGED if (value := getattr(asked, name)) is not None}
+    said = {name: value for name in AMENDED if (value := getattr(asked, name, None)) is not None}
 
     def amend(rule: AlertRule) -> AlertRule:
         changed = replace(rule, **said)

@@ -30,7 +30,7 @@ from holdfast.dashboard.shapes.words import NothingAsked
 async def list_alerts(desk: Desk, asked: NothingAsked) -> AlertsSeen:  # noqa: ARG001 - there is nothing to ask
     """List what is wrong now, firing and critical first, with what is silenced and who can be told."""
     seen, now = await board(desk), await store_now(desk)
-    living = any(worker.is_live for worker in await all_workers(desk))
+    living = any(worker.is_live and not worker.info.is_courier for worker in await all_workers(desk))
     return AlertsSeen(
         now=now,
         living=living,

@@ -57,8 +57,8 @@ class Sight:
 
     @property
     def live(self) -> list[Worker]:
-        """The workers that live."""
-        return [worker for worker in self.workers if worker.is_live]
+        """The workers that live, and can be counted on."""
+        return [worker for worker in self.workers if worker.is_live and not worker.info.is_courier]
 
 
 Params = dict[str, str | int | float]

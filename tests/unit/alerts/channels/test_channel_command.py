@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from alert_notices import notice
 from holdfast import CommandChannel
+from holdfast.alerts.channels.command import Programs
 from holdfast.alerts.delivery import send
 from holdfast.errors import DeliveryError
 
@@ -83,6 +85,31 @@ def test_one_that_does_not_end_is_killed_with_all_that_it_started(tmp_path):
     while any(map(_lives, pids)):
         assert time.monotonic() < give_up_at
         time.sleep(0.01)
+
+
+def test_whoever_stops_ends_the_programs_and_starts_no_more(tmp_path):
+    """Those that are not done would otherwise go on beside what others start for the same notice."""
+    programs, failures, started = Programs(), [], tmp_path / "started"
+    os.mkfifo(started)
+    code = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(60)"
+
+    def sending():
+        try:
+            send(notice(), python(code, started), programs=programs)
+        except DeliveryError as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=sending)
+    thread.start()
+    pid = started.read_text()
+    programs.kill()
+    thread.join(20)
+    assert not _lives(pid)
+    with pytest.raises(DeliveryError, match="cannot be started: its sender stops") as refused:
+        send(notice(), python(code, started), programs=programs)
+    assert "not done when its sender stopped" in str(failures[0])
+    assert refused.value.retry
+    assert failures[0].retry
 
 
 def test_what_it_leaves_behind_is_not_waited_for():
