@@ -8,10 +8,12 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import Any
 from urllib.parse import SplitResult
 
 from holdfast.weburl import PORTS, port_of
@@ -23,6 +25,11 @@ FAILURES = (OSError, http.client.HTTPException, ValueError)
 _LONGEST_ANSWER = 65_536
 """Bytes that are read of an answer; nobody looks at them."""
 _LONGEST_REASON = 200
+
+_Addresses = Iterable[tuple[int, int, int, str, Any]]
+"""Where a host may be reached, as `socket.getaddrinfo` tells it."""
+
+Resolve = Callable[..., _Addresses]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +47,22 @@ class Answer:
 
 
 def exchange(
-    url: SplitResult, seconds: float, *, headers: Mapping[str, str], method: str = "GET", body: bytes | None = None
+    url: SplitResult,
+    seconds: float,
+    *,
+    headers: Mapping[str, str],
+    method: str = "GET",
+    body: bytes | None = None,
+    resolve: Resolve = socket.getaddrinfo,
 ) -> Answer:
     """Ask, and return the answer, all within so many seconds. Raises one of `FAILURES`."""
     ends_at = time.monotonic() + seconds
     host, path = url.hostname or "", url.path or "/"
     if url.query:
         path += f"?{url.query}"
+    addresses = _resolved(resolve, host, port_of(url), seconds)
     with (
-        _connect(host, port_of(url), ends_at) as plain,
+        _connect(addresses, ends_at) as plain,
         _cut_after(ends_at - time.monotonic(), plain) as is_cut,
         closing(http.client.HTTPConnection(host, port_of(url))) as connection,
     ):
@@ -76,10 +90,24 @@ def why_not(error: Exception) -> str:
     return f"no answer in HTTP ({type(error).__name__})"
 
 
-def _connect(host: str, port: int, ends_at: float) -> socket.socket:
+def _resolved(resolve: Resolve, host: str, port: int, seconds: float) -> _Addresses:
+    """Return where a host is. Nothing ends a resolver that hangs: it does so in a thread that is left behind."""
+    found: Future[_Addresses] = Future()
+
+    def look_up() -> None:
+        try:
+            found.set_result(resolve(host, port, type=socket.SOCK_STREAM))
+        except Exception as error:  # noqa: BLE001 - it is raised where somebody waits
+            found.set_exception(error)
+
+    threading.Thread(target=look_up, name="holdfast-resolving", daemon=True).start()
+    return found.result(seconds)
+
+
+def _connect(addresses: _Addresses, ends_at: float) -> socket.socket:
     """Connect to the first address that answers: all of them together have the time that is left."""
     last: OSError = TimeoutError()
-    for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+    for family, kind, protocol, _, address in addresses:
         left = ends_at - time.monotonic()
         if left <= 0:
             raise TimeoutError
