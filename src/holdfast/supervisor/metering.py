@@ -101,10 +101,14 @@ def metered(options: MetricsOptions | None, folder: Path, events: Events) -> Ite
 
 
 class _OwnStore:
-    """The store of the supervisor, over a connection of its own; unknown until a child has told where it is."""
+    """The store of the supervisor, over a connection of its own; unknown until a child has told where it is.
+
+    Any thread may ask it: the first opens it.
+    """
 
     def __init__(self) -> None:
         self.settings: Settings | None = None
+        self._opening = threading.Lock()
         self._opened: Backend | None = None
 
     @property
@@ -118,10 +122,11 @@ class _OwnStore:
 
     @property
     def _backend(self) -> Backend:
-        if self._opened is None:
-            assert self.settings is not None  # nobody asks before
-            self._opened = open_backend(self.settings)
-        return self._opened
+        with self._opening:
+            if self._opened is None:
+                assert self.settings is not None  # nobody asks before
+                self._opened = open_backend(self.settings)
+            return self._opened
 
     def close(self) -> None:
         """Let go of it; a daemon thread that waits for it ends with the process."""

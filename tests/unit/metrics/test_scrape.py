@@ -1,8 +1,11 @@
 """A scrape tells how the store stands, whatever is in it, and answers without it."""
 
 import socket
+import threading
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 from http import HTTPStatus
 
@@ -18,6 +21,7 @@ from holdfast.health.answers import Request
 from holdfast.metrics.scrape import StoreLook, page
 from holdfast.settings import Settings
 from holdfast.store.memory.backend import MemoryBackend
+from holdfast.store.open import open_backend
 from holdfast.store.protocol import WorkerBeat, WorkerInfo
 from holdfast.supervisor.metering import Metering, metered
 from holdfast.supervisor.options import MetricsOptions
@@ -141,6 +145,27 @@ def test_a_supervisor_tells_what_it_counted_before_and_without_its_store(events,
     assert "queue_ages" not in then  # it asks for itself, which is not counted
     backend.close()
     metering.close()
+
+
+def test_the_store_of_a_supervisor_is_opened_once_though_two_threads_ask_at_once(events, tmp_path, monkeypatch):
+    """What takes long to read is read aside, by a thread of its own, beside the look of the scraper."""
+    opened, both = [], threading.Barrier(2)
+
+    def slow_open(settings):
+        with suppress(threading.BrokenBarrierError):  # as nobody else opens it
+            both.wait(0.3)
+        opened.append(open_backend(settings))
+        return opened[-1]
+
+    metering = Metering(MetricsOptions("127.0.0.1", 0), tmp_path, events)
+    metering.open_backend(Settings(url=f"sqlite:///{tmp_path}/jobs.db")).close()
+    monkeypatch.setattr("holdfast.supervisor.metering.open_backend", slow_open)
+    with ThreadPoolExecutor(2) as threads:
+        asked = [threads.submit(lambda: metering._store.verbs) for _ in range(2)]
+    for backend in opened:
+        backend.close()
+    assert len(opened) == 1
+    assert [each.result() for each in asked] == [opened[0].verbs] * 2
 
 
 def test_it_is_served_where_it_is_wanted_for_as_long_as_it_is(events, tmp_path):
