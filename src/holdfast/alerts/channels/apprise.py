@@ -1,5 +1,8 @@
 """Sends by apprise, which is imported when the first notice is sent and not before.
 
+What is longer than a service takes is sent in parts, as it would be refused otherwise; `overflow=` in a URL chooses
+something else.
+
 What apprise and those below it log has URLs in it. So the loggers are silent about what is sent here, and the last
 that was said goes, cleaned, into the error.
 """
@@ -83,6 +86,9 @@ def send(channel: AppriseChannel, message: Message) -> None:
     with _listening() as heard:
         if not sender.add(channel.url):
             raise DeliveryError(unknown(channel.url), retry=False)
+        for service in sender:
+            if "overflow_mode" not in vars(service):  # its URL has no overflow=
+                service.overflow_mode = apprise.OverflowMode.SPLIT
         sent = sender.notify(
             title=message.title, body=message.text, notify_type=kind, body_format=apprise.NotifyFormat.TEXT
         )

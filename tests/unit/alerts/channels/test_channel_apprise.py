@@ -1,5 +1,6 @@
 """Apprise: real mail to a real server; what fails is told without secrets, in errors and in logs."""
 
+import json
 import logging
 import subprocess
 import sys
@@ -8,7 +9,7 @@ import pytest
 from apprise import Apprise
 
 from alert_notices import JOB, notice
-from alert_receivers import hook, mail_server
+from alert_receivers import Listener, Reply, hook, listening, mail_server
 from holdfast import AppriseChannel, ConfigurationError
 from holdfast.alerts.channels import apprise
 from holdfast.alerts.delivery import refuse_unusable, send
@@ -40,6 +41,51 @@ def test_the_kind_of_notice_is_passed_on():
         for kind in (NoticeKind.FIRING, NoticeKind.RESOLVED, NoticeKind.TEST, NoticeKind.REPORT):
             send(notice(kind=kind), channel)
     assert [got["said"]["type"] for got in receiver.got] == ["failure", "success", "info", "info"]
+
+
+class Terse(Listener):
+    """A service that takes no more at once than apprise says that it does."""
+
+    most = 32_768
+
+    def __init__(self):
+        super().__init__()
+        self.said = []
+
+    def take(self, _request, body):
+        said = json.loads(body)["message"]
+        if len(said) > self.most:
+            return Reply(413)
+        self.said.append(said)
+        return Reply(200)
+
+
+@pytest.fixture
+def terse():
+    with listening(Terse()) as service:
+        yield service
+
+
+LONG = "".join(f"line {number}\n" for number in range(5000))
+
+
+def through(service, query=""):
+    return AppriseChannel(name="chat", url=f"{service.url.replace('http', 'gotify')}/a-token{query}", body="{says}")
+
+
+def test_what_is_longer_than_a_service_takes_comes_in_parts(terse):
+    """All of it, in order: it would be refused on each try, and be a dead letter in the end."""
+    send(notice(alerts=(), text=LONG), through(terse))
+    assert len(terse.said) == 2
+    assert "\n".join(terse.said) == LONG.rstrip()
+
+
+def test_what_a_url_says_of_long_texts_counts(terse):
+    send(notice(alerts=(), text=LONG), through(terse, "?overflow=truncate"))
+    [said] = terse.said
+    assert LONG.startswith(said)
+    with pytest.raises(DeliveryError, match=r"413|Too Large"):
+        send(notice(alerts=(), text=LONG), through(terse, "?overflow=upstream"))
 
 
 def test_no_secret_is_in_what_failed_nor_in_any_log(caplog):
