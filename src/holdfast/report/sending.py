@@ -13,11 +13,11 @@ from holdfast.core.alert import Notice, NoticeKind, Severity
 from holdfast.errors import ConfigurationError
 from holdfast.policy import Seconds
 from holdfast.policy.reading import as_seconds
+from holdfast.report.brief import brief_text
 from holdfast.report.gathering import DAY, check_span, gather_report
 from holdfast.report.model import Report
 from holdfast.report.own import REPORT
 from holdfast.report.tables import headline
-from holdfast.report.text import as_text
 from holdfast.schedule.cron import Cron
 from holdfast.schedule.zones import find_zone
 from holdfast.task import Task
@@ -64,7 +64,7 @@ def _task_of(app: Holdfast) -> Task[..., str]:
 
 
 def notice_of(report: Report, zone: tzinfo | None, notice_id: str, namespace: str | None = None) -> Notice:
-    """Return what is sent of a report: its headline, and all of it as text."""
+    """Return what is sent of a report: its headline, and what fits of it as text."""
     labels = {"app": ", ".join(report.apps), "namespace": namespace or ""}
     return Notice(
         id=notice_id,
@@ -74,5 +74,5 @@ def notice_of(report: Report, zone: tzinfo | None, notice_id: str, namespace: st
         severity=Severity.WARNING,
         title=headline(report),
         labels={name: value for name, value in labels.items() if value},
-        text=as_text(report, zone),
+        text=brief_text(report, zone),
     )

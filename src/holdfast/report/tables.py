@@ -1,11 +1,11 @@
 """A report as tables, which text, page and workbook show alike. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
 
-from msgspec.structs import replace
+from msgspec import structs
 
 from holdfast.alerts.telling import NOT_TOLD_YET
 from holdfast.objectives.standing import Standing
@@ -48,7 +48,10 @@ class As(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table with its name, a word, and its title. `nothing` is said where there are no rows, `note` below it."""
+    """A table with its name, a word, and its title. `nothing` is said where there are no rows, `note` below it.
+
+    `has_total` is whether its last row is the sum of those above.
+    """
 
     name: str
     title: str
@@ -56,12 +59,28 @@ class Table:
     rows: Sequence[Sequence[Cell]]
     nothing: str
     note: str = ""
+    has_total: bool = False
+
+    def first(self, most: int) -> "Table":
+        """Return it with so many rows, and how many there are beside them; a total stays, beyond their number."""
+        total = self.rows[-1:] if self.has_total else ()
+        lines = self.rows[: len(self.rows) - len(total)]
+        left = len(lines) - most
+        if left <= 0:
+            return self
+        more = f"{left:,} more: `holdfast report` shows them."
+        return replace(self, rows=[*lines[:most], *total], note=f"{more} {self.note}".rstrip())
 
 
-def tables_of(report: Report) -> tuple[Table, ...]:
-    """Return the tables of a report, what matters most first."""
+def tables_of(report: Report, most: int | None = None) -> tuple[Table, ...]:
+    """Return the tables of a report, what matters most first; `most` rows of each, if that is said."""
+    now = _wrong_now(report.now, MOST_WRONG if most is None else min(most, MOST_WRONG))
+    past = _past_tables(report)
+    return (now, *(past if most is None else (table.first(most) for table in past)))
+
+
+def _past_tables(report: Report) -> tuple[Table, ...]:
     return (
-        _wrong_now(report.now),
         _objectives(report),
         _ran(report),
         _deaths(report),
@@ -109,7 +128,7 @@ def _past(report: Report) -> str:
     return f"{counted(total.completed, 'job')} completed, {', '.join(trouble) or 'nothing went wrong'}"
 
 
-def _wrong_now(now: Present) -> Table:
+def _wrong_now(now: Present, most: int) -> Table:
     columns = (
         ("what", As.TEXT),
         ("about", As.TEXT),
@@ -122,13 +141,12 @@ def _wrong_now(now: Present) -> Table:
         rows.append(
             ("no worker lives", None, None, None, "no job starts, and alerts are as the last look left them")
         )
-    rows += [(each.rule, each.subject, each.since, each.heard, each.says) for each in now.alerts[:MOST_WRONG]]
-    rows += _rest(len(now.alerts), "alerts", "holdfast alerts list")
+    rows += [(each.rule, each.subject, each.since, each.heard, each.says) for each in now.alerts[:most]]
+    rows += _rest(len(now.alerts) - most, "alerts", "holdfast alerts list")
     rows += [
-        ("queue waits", one_line(each.queue), each.oldest_due_at, None, _waits(each))
-        for each in now.queues[:MOST_WRONG]
+        ("queue waits", one_line(each.queue), each.oldest_due_at, None, _waits(each)) for each in now.queues[:most]
     ]
-    rows += _rest(len(now.queues), "queues", "holdfast doctor")
+    rows += _rest(len(now.queues) - most, "queues", "holdfast doctor")
     return Table("now", "What is wrong now", columns, rows, "Nothing is wrong now.")
 
 
@@ -138,9 +156,8 @@ def _waits(line: QueueLine) -> str:
     return f"{counted(line.due, 'due job')}, the oldest waits for {span(line.waits)}{paused}{lack}"
 
 
-def _rest(number: int, what: str, command: str) -> Sequence[Sequence[Cell]]:
+def _rest(more: int, what: str, command: str) -> Sequence[Sequence[Cell]]:
     """Return the row of those that are not shown, if there are any."""
-    more = number - MOST_WRONG
     return [(f"{more:,} more {what}", None, None, None, f"`{command}` shows them")] if more > 0 else []
 
 
@@ -155,7 +172,7 @@ def _objectives(report: Report) -> Table:
         ("burn fast", As.BURN),
         ("burn slow", As.BURN),
     )
-    rows = [_standing(each) for each in report.standings]
+    rows = [_standing(each) for each in sorted(report.standings, key=lambda each: each.is_kept)]
     return Table("objectives", "Objectives", columns, rows, "None is declared.")
 
 
@@ -176,7 +193,8 @@ def _ran(report: Report) -> Table:
         ("p95", As.SPAN),
         ("longest", As.SPAN),
     )
-    lines = [*report.tasks, *([_named(report.total)] if len(report.tasks) > 1 else ())]
+    has_total = len(report.tasks) > 1
+    lines = [*report.tasks, *([_named(report.total)] if has_total else ())]
     rows = [
         (
             line.task,
@@ -191,11 +209,11 @@ def _ran(report: Report) -> Table:
         )
         for line in lines
     ]
-    return Table("ran", "What ran", columns, rows, "Nothing ran.")
+    return Table("ran", "What ran", columns, rows, "Nothing ran.", has_total=has_total)
 
 
 def _named(total: TaskLine) -> TaskLine:
-    return replace(total, task="all")
+    return structs.replace(total, task="all")
 
 
 def _deaths(report: Report) -> Table:

@@ -13,15 +13,15 @@ _WIDEST_SAYS = 100
 _GAP = "  "
 
 
-def as_text(report: Report, zone: tzinfo | None = None) -> str:
-    """Return a report as lines; those of empty tables are few."""
-    return "\n".join(_lines(report, zone)) + "\n"
+def as_text(report: Report, zone: tzinfo | None = None, most: int | None = None) -> str:
+    """Return a report as lines, of each table `most` if that is said; those of empty tables are few."""
+    return "\n".join(_lines(report, zone, most)) + "\n"
 
 
-def _lines(report: Report, zone: tzinfo | None) -> Iterator[str]:
+def _lines(report: Report, zone: tzinfo | None, most: int | None) -> Iterator[str]:
     yield f"{one_line(', '.join(report.apps), _WIDEST_SAYS) or 'Holdfast'}: {span_words(report, zone)}"
     yield headline(report)
-    for table in tables_of(report):
+    for table in tables_of(report, most):
         yield ""
         yield table.title
         yield from _table(table, zone)

@@ -1,6 +1,8 @@
-"""A report that has something of everything, and one of nothing."""
+"""A report that has something of everything, one of nothing, and one of the worst day."""
 
 from datetime import UTC, datetime, timedelta
+
+from msgspec.structs import replace
 
 from holdfast.core.alert import NoticeKind, Severity
 from holdfast.core.objective import Objective
@@ -67,3 +69,18 @@ FULL = Report(
     deliveries=Deliveries(delivered=12, lost=1, waiting=2),
     left_out=("dead jobs beyond the newest 10",),
 )
+
+LONG = "<&>" * 100
+[DEATH], [INCIDENT], [MISSED], [TOLD] = FULL.deaths, FULL.incidents, FULL.missed, FULL.notices
+WORST = replace(
+    FULL,
+    apps=(LONG,) * 20,
+    now=Present(workers=0, alerts=WRONG.alerts * 100, queues=WRONG.queues * 100),
+    tasks=tuple(replace(SEND, task=f"{number} {LONG}") for number in range(500)),
+    deaths=(replace(DEATH, error=LONG, tasks=(LONG,) * 20),) * 200,
+    incidents=(replace(INCIDENT, summary=LONG, host=LONG),) * 500,
+    missed=(replace(MISSED, schedule=LONG),) * 300,
+    standings=FULL.standings[1:] * 100 + FULL.standings[:1],
+    notices=(replace(TOLD, title=LONG, rule=LONG),) * 1000,
+)
+"""All that a store may come to hold, in texts as long as they are kept."""

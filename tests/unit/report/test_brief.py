@@ -1,0 +1,38 @@
+"""A report is sent at a length that people read and services take, and says what is left out."""
+
+import pytest
+from report_stage import FULL, QUIET, WORST
+
+from holdfast.report.brief import LONGEST_TEXT
+from holdfast.report.sending import notice_of
+from holdfast.report.text import as_text
+
+
+def text_of(report):
+    return notice_of(report, None, "n1").text
+
+
+@pytest.mark.parametrize("report", [FULL, QUIET])
+def test_what_is_short_is_sent_whole(report):
+    assert text_of(report) == as_text(report)
+
+
+def test_the_worst_day_is_sent_in_part():
+    """Some of everything; how much is left out, of each; and the sums of all."""
+    text = text_of(WORST)
+    assert len(as_text(WORST)) > 20 * LONGEST_TEXT
+    assert len(text) <= LONGEST_TEXT
+    assert "195 more alerts  " in text
+    assert "95 more queues  " in text
+    parts = {part.splitlines()[0]: part.splitlines()[1:] for part in text.split("\n\n")}
+    assert parts["What died, and why"][-1] == "  195 more: `holdfast report` shows them."
+    assert parts["Alerts that were told"][-1].startswith("  995 more: `holdfast report` shows them. 12 notices ")
+    *tasks, total, more = parts["What ran"][1:]
+    assert [line.split()[0] for line in tasks] == ["0", "1", "2", "3", "4"]
+    assert total.split()[:3] == ["all", "1,301", "1,201"]
+    assert more == "  495 more: `holdfast report` shows them."
+
+
+def test_an_objective_that_is_broken_is_among_those_that_are_sent():
+    lines = text_of(WORST).split("\nObjectives\n")[1].splitlines()
+    assert lines[1].split()[0] == "mail"
