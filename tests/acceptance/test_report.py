@@ -8,6 +8,8 @@ from zipfile import ZipFile
 
 from shopfloor import PROVE, Shop, eventually
 
+from alert_receivers import mail_server
+
 JOBS = 2100 if PROVE else 210
 """Of 35 numbers 7 die of one error; 4 others are tried twice."""
 
@@ -94,3 +96,17 @@ def test_a_report_is_sent_by_itself(tmp_path):
         assert [line["task"] for line in report["tasks"]] == ["ponder"]
         assert report["total"]["completed"] == 1
         assert report["deliveries"]["delivered"] == len(notices)
+
+
+def test_a_report_is_a_mail_with_tables(tmp_path, monkeypatch):
+    """What arrives at a real mail server has a page, whose table has the figures of what ran."""
+    monkeypatch.chdir(tmp_path)
+    with mail_server() as server, Shop(tmp_path, "report_app.py") as shop:
+        (tmp_path / "holdfast.toml").write_text(f"[alerts.channels.mail]\nkind = 'apprise'\nurl = '{server.url}'\n")
+        shop.tasks.ponder.enqueue(seconds=0)
+        shop.drain("--queues", "default")
+        assert shop.holdfast("report", "--channel", "mail", "report_app:app").returncode == 0
+        [letter] = server.letters.wait_for(1)
+    page = letter.message.get_body(("html",)).get_content()
+    assert re.search(r"<tr[^>]*><td>ponder</td><td[^>]*>1</td><td[^>]*>1</td><td[^>]*>0</td>", page), page
+    assert "<script" not in page

@@ -128,6 +128,11 @@ def trial_notice(at: datetime) -> Notice:
     )
 
 
+def takes_html(channel: Channel) -> bool:
+    """Tell whether the HTML of a notice goes through a channel, and not its text."""
+    return isinstance(channel, AppriseChannel) and channel.body is None and apprise.takes_html(channel.url)
+
+
 def send(
     notice: Notice,
     channel: Channel,

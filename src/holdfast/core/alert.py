@@ -212,7 +212,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What people are told at once: alerts of one rule that changed together. Its id is the same on every channel.
 
     `more` is how many subjects are concerned beside those that are named; `labels` are for templates: app,
-    namespace. `text` is said as it is, in lines: a report.
+    namespace. `text` is said as it is, in lines: a report. `html` is the same for mails, a part of a page.
     """
 
     id: str
@@ -225,3 +225,4 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     more: int = 0
     labels: Mapping[str, str] = {}
     text: str = ""
+    html: str = ""

@@ -1,7 +1,7 @@
 """Reports: what is wrong now, and what ran in a span of time, failed, was slow or late; text, a page or a workbook.
 
 present.py, gathering.py ─► a Report ─► tables.py ─► text.py, page.py, workbook.py
-                                            └─► sending.py: through a channel, now or each morning
+                                            └─► brief.py (text.py, mail.py) ─► sending.py: now or each morning
 """
 
 from holdfast.report.gathering import gather_report, make_report

@@ -5,7 +5,10 @@ from datetime import datetime, timedelta, tzinfo
 from holdfast.objectives.words import burn, percent
 from holdfast.report.model import Report
 from holdfast.report.tables import As, Cell
-from holdfast.words import span
+from holdfast.words import one_line, short_id, span
+
+_WIDEST = 60
+_WIDEST_SAYS = 100
 
 
 def said(cell: Cell, kind: As, zone: tzinfo | None) -> str:
@@ -20,6 +23,14 @@ def said(cell: Cell, kind: As, zone: tzinfo | None) -> str:
         case float():
             return _share(cell, kind)
     return f"{cell:,}" if isinstance(cell, int) else cell
+
+
+def said_briefly(cell: Cell, kind: As, zone: tzinfo | None) -> str:
+    """Return a cell on one line that is not too long, and of an id the end."""
+    words = said(cell, kind, zone)
+    if kind is As.ID:
+        return short_id(words)
+    return one_line(words, _WIDEST_SAYS if kind is As.SAYS else _WIDEST)
 
 
 def _time(at: datetime, zone: tzinfo | None) -> str:
@@ -41,6 +52,11 @@ def is_bad(cell: Cell, kind: As) -> bool:
     if not isinstance(cell, int | float):
         return False
     return (kind is As.BAD and cell > 0) or (kind is As.BUDGET and cell < 0)
+
+
+def apps_words(report: Report) -> str:
+    """Return whose report it is, on one line that is not too long."""
+    return one_line(", ".join(report.apps), _WIDEST_SAYS) or "Holdfast"
 
 
 def span_words(report: Report, zone: tzinfo | None) -> str:

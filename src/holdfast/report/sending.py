@@ -6,14 +6,16 @@ once for the fleet                   known by the job's id: once, however often 
 
 from datetime import timedelta, tzinfo
 
-from holdfast.alerts.delivery import order_delivery
+from msgspec.structs import replace
+
+from holdfast.alerts.delivery import order_delivery, takes_html
 from holdfast.app import Holdfast
 from holdfast.context import Context
 from holdfast.core.alert import Notice, NoticeKind, Severity
 from holdfast.errors import ConfigurationError
 from holdfast.policy import Seconds
 from holdfast.policy.reading import as_seconds
-from holdfast.report.brief import brief_text
+from holdfast.report.brief import brief_of
 from holdfast.report.gathering import DAY, check_span, gather_report
 from holdfast.report.model import Report
 from holdfast.report.own import REPORT
@@ -21,6 +23,9 @@ from holdfast.report.tables import headline
 from holdfast.schedule.cron import Cron
 from holdfast.schedule.zones import find_zone
 from holdfast.task import Task
+from holdfast.words import one_line
+
+_LONGEST_LABEL = 200
 
 
 def schedule_report(
@@ -56,6 +61,8 @@ def _task_of(app: Holdfast) -> Task[..., str]:
         """Gather a report and have it sent: in a thread, as figures of many days take a while to add up."""
         report = app.call(gather_report(app.verbs, timedelta(seconds=since)))
         notice = notice_of(report, find_zone(tz), ctx.job_id, app.settings.namespace)
+        if not any(each.name == channel and takes_html(each) for each in app.watching.channels):
+            notice = replace(notice, html="")  # nobody would show it, and a job need not carry it
         app.call(order_delivery(app.verbs, notice, (channel,), app.known_as))
         ctx.fault_point("ordered")
         return notice.title
@@ -64,8 +71,9 @@ def _task_of(app: Holdfast) -> Task[..., str]:
 
 
 def notice_of(report: Report, zone: tzinfo | None, notice_id: str, namespace: str | None = None) -> Notice:
-    """Return what is sent of a report: its headline, and what fits of it as text."""
-    labels = {"app": ", ".join(report.apps), "namespace": namespace or ""}
+    """Return what is sent of a report: its headline, and what fits of it as text and for mails."""
+    brief = brief_of(report, zone)
+    labels = {"app": one_line(", ".join(report.apps), _LONGEST_LABEL), "namespace": namespace or ""}
     return Notice(
         id=notice_id,
         kind=NoticeKind.REPORT,
@@ -74,5 +82,6 @@ def notice_of(report: Report, zone: tzinfo | None, notice_id: str, namespace: st
         severity=Severity.WARNING,
         title=headline(report),
         labels={name: value for name, value in labels.items() if value},
-        text=brief_text(report, zone),
+        text=brief.text,
+        html=brief.html,
     )

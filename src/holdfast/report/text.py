@@ -3,13 +3,10 @@
 from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 
-from holdfast.report.cells import said, span_words
+from holdfast.report.cells import apps_words, said_briefly, span_words
 from holdfast.report.model import Report
-from holdfast.report.tables import As, Table, headline, tables_of
-from holdfast.words import one_line, short_id
+from holdfast.report.tables import Table, headline, tables_of
 
-_WIDEST = 60
-_WIDEST_SAYS = 100
 _GAP = "  "
 
 
@@ -19,7 +16,7 @@ def as_text(report: Report, zone: tzinfo | None = None, most: int | None = None)
 
 
 def _lines(report: Report, zone: tzinfo | None, most: int | None) -> Iterator[str]:
-    yield f"{one_line(', '.join(report.apps), _WIDEST_SAYS) or 'Holdfast'}: {span_words(report, zone)}"
+    yield f"{apps_words(report)}: {span_words(report, zone)}"
     yield headline(report)
     for table in tables_of(report, most):
         yield ""
@@ -37,19 +34,11 @@ def _table(table: Table, zone: tzinfo | None) -> Iterator[str]:
         yield f"{_GAP}{table.nothing}"
         return
     kinds = [kind for _, kind in table.columns]
-    rows = [
-        [_cell(said(cell, kind, zone), kind) for cell, kind in zip(row, kinds, strict=True)] for row in table.rows
-    ]
+    rows = [[said_briefly(cell, kind, zone) for cell, kind in zip(row, kinds, strict=True)] for row in table.rows]
     lines = [[name.upper() for name, _ in table.columns], *rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
         yield _GAP + _aligned(line, widths, [kind.is_number for kind in kinds])
-
-
-def _cell(words: str, kind: As) -> str:
-    if kind is As.ID:
-        return short_id(words)
-    return one_line(words, _WIDEST_SAYS if kind is As.SAYS else _WIDEST)
 
 
 def _aligned(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:

@@ -70,17 +70,19 @@ FULL = Report(
     left_out=("dead jobs beyond the newest 10",),
 )
 
-LONG = "<&>" * 100
-[DEATH], [INCIDENT], [MISSED], [TOLD] = FULL.deaths, FULL.incidents, FULL.missed, FULL.notices
-WORST = replace(
-    FULL,
-    apps=(LONG,) * 20,
-    now=Present(workers=0, alerts=WRONG.alerts * 100, queues=WRONG.queues * 100),
-    tasks=tuple(replace(SEND, task=f"{number} {LONG}") for number in range(500)),
-    deaths=(replace(DEATH, error=LONG, tasks=(LONG,) * 20),) * 200,
-    incidents=(replace(INCIDENT, summary=LONG, host=LONG),) * 500,
-    missed=(replace(MISSED, schedule=LONG),) * 300,
-    standings=FULL.standings[1:] * 100 + FULL.standings[:1],
-    notices=(replace(TOLD, title=LONG, rule=LONG),) * 1000,
-)
-"""All that a store may come to hold, in texts as long as they are kept."""
+
+def worst_with(text: str) -> Report:
+    """Return all that a store may come to hold, with a text wherever there is one."""
+    alerts = tuple(replace(each, rule=text, subject=text, says=text) for each in WRONG.alerts)
+    queues = tuple(replace(each, queue=text) for each in WRONG.queues)
+    return replace(
+        FULL,
+        apps=(text,) * 20,
+        now=Present(workers=0, alerts=alerts * 100, queues=queues * 100),
+        tasks=tuple(replace(SEND, task=f"{number} {text}") for number in range(500)),
+        deaths=tuple(replace(each, error=text, tasks=(text,) * 20) for each in FULL.deaths * 200),
+        incidents=tuple(replace(each, summary=text, host=text) for each in FULL.incidents * 500),
+        missed=tuple(replace(each, schedule=text) for each in FULL.missed * 300),
+        standings=FULL.standings[1:] * 100 + FULL.standings[:1],
+        notices=tuple(replace(each, title=text, rule=text) for each in FULL.notices * 1000),
+    )

@@ -1,11 +1,15 @@
 """A report is sent at a length that people read and services take, and says what is left out."""
 
 import pytest
-from report_stage import FULL, QUIET, WORST
+from report_page import Page
+from report_stage import FULL, QUIET, worst_with
 
-from holdfast.report.brief import LONGEST_TEXT
+from holdfast.report.brief import LONGEST_HTML, LONGEST_TEXT
 from holdfast.report.sending import notice_of
+from holdfast.report.tables import tables_of
 from holdfast.report.text import as_text
+
+WORST = worst_with("x" * 300)
 
 
 def text_of(report):
@@ -36,3 +40,30 @@ def test_the_worst_day_is_sent_in_part():
 def test_an_objective_that_is_broken_is_among_those_that_are_sent():
     lines = text_of(WORST).split("\nObjectives\n")[1].splitlines()
     assert lines[1].split()[0] == "mail"
+
+
+def squeezed(words):
+    return " ".join(words.split())
+
+
+@pytest.mark.parametrize("report", [FULL, QUIET, WORST])
+def test_the_mail_says_what_the_text_says(report):
+    """Row by row, with as much left out; without scripts, and with nothing from elsewhere."""
+    notice = notice_of(report, None, "n1")
+    rows = [squeezed(" ".join(Page(row).cells)) for row in notice.html.split("<tr valign")[1:]]
+    lines = [squeezed(line) for line in notice.text.splitlines()]
+    assert [line for line in lines if line in set(rows)] == rows
+    assert len(rows) == sum(len(table.rows) for table in tables_of(report, 5))
+    page = Page(notice.html)
+    assert page.links == []
+    assert {"script", "style", "link", "img"}.isdisjoint(page.tags)
+    more = "more: `holdfast report` shows them."
+    assert notice.html.count(more) == notice.text.count(more)
+
+
+@pytest.mark.parametrize("text", ["<&>" * 100, '"' * 300])
+def test_a_mail_fits_whatever_is_in_it(text):
+    """Markup makes texts longer, some more than others."""
+    notice = notice_of(worst_with(text), None, "n1")
+    assert len(notice.text) <= LONGEST_TEXT
+    assert 0 < len(notice.html) <= LONGEST_HTML

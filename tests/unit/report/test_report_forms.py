@@ -3,13 +3,13 @@
 import re
 import sys
 from datetime import UTC, datetime, timedelta, timezone
-from html.parser import HTMLParser
 from io import BytesIO
 from xml.etree import ElementTree as ET
 from zipfile import ZipFile
 
 import pytest
 from msgspec.structs import replace
+from report_page import Page
 from report_stage import EVIL, FULL, JOB, LONG_SAYS, QUIET, WRONG
 
 from holdfast.errors import ConfigurationError
@@ -22,32 +22,6 @@ from holdfast.report.workbook import as_workbook
 TAIPEI = timezone(timedelta(hours=8), "CST")
 NEW_YORK = timezone(timedelta(hours=-5), "EST")
 SHEET = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
-
-
-class Page(HTMLParser):
-    """The words of a page, its cells, and all that it could load or run."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.inside = False
-        self.tags: list[str] = []
-        self.cells: list[str] = []
-        self.links: list[str] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append(tag)
-        self.links += [value for name, value in attributes if name in {"src", "href"} or name.startswith("on")]
-        if tag == "td":
-            self.inside = True
-            self.cells.append("")
-
-    def handle_endtag(self, tag):
-        self.inside = self.inside and tag != "td"
-
-    def handle_data(self, data):
-        if self.inside:
-            self.cells[-1] += data
 
 
 def sheets(workbook: bytes) -> dict[str, list[list[str]]]:

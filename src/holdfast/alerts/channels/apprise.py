@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.util import find_spec
+from urllib.parse import parse_qsl
 
 from holdfast.alerts.channel import AppriseChannel
 from holdfast.alerts.channels.message import Message
@@ -28,6 +29,12 @@ _COMMON = (
     *("rocket", "rockets", "mmost", "mmosts", "twilio", "opsgenie", "pagerduty", "zulip"),
 )
 """Schemes that people use most, known without apprise, whose import takes long."""
+
+_MAIL = (
+    *("mailto", "mailtos", "mailgun", "sendgrid", "ses", "sparkpost", "postmark", "azure", "o365", "smtp2go"),
+    *("resend", "brevo", "mailersend", "sendpulse", "groundmail"),
+)
+"""Schemes of services that send mail: others that take HTML, such as Telegram, take no tables."""
 
 _SLIP = 0.8
 """From which likeness on, of 1, a scheme is a slip of one of these: no scheme of apprise itself is so near."""
@@ -61,6 +68,12 @@ def _scheme(url: str) -> str:
     return url.partition("://")[0].lower()
 
 
+def takes_html(url: str) -> bool:
+    """Tell whether what is sent by a URL may be HTML: it is a mail, and the URL does not ask for another format."""
+    wanted = dict(parse_qsl(url.partition("?")[2])).get("format", "html")
+    return _scheme(url) in _MAIL and wanted.lower() == "html"
+
+
 def knows(url: str) -> bool:
     """Tell whether apprise can make something of a URL. It takes a second to find out."""
     import apprise  # noqa: PLC0415 - it takes long, and most apps never ask
@@ -83,15 +96,16 @@ def send(channel: AppriseChannel, message: Message) -> None:
     }
     bad = {Severity.WARNING: apprise.NotifyType.WARNING, Severity.CRITICAL: apprise.NotifyType.FAILURE}
     kind = kinds.get(message.notice.kind, bad[message.notice.severity])
+    body, form = message.text, apprise.NotifyFormat.TEXT
+    if message.html and takes_html(channel.url):
+        body, form = message.html, apprise.NotifyFormat.HTML
     with _listening() as heard:
         if not sender.add(channel.url):
             raise DeliveryError(unknown(channel.url), retry=False)
         for service in sender:
             if "overflow_mode" not in vars(service):  # its URL has no overflow=
                 service.overflow_mode = apprise.OverflowMode.SPLIT
-        sent = sender.notify(
-            title=message.title, body=message.text, notify_type=kind, body_format=apprise.NotifyFormat.TEXT
-        )
+        sent = sender.notify(title=message.title, body=body, notify_type=kind, body_format=form)
     if not sent:
         raise DeliveryError(f"apprise could not send it: {heard[-1] if heard else 'it does not say why'}")
 

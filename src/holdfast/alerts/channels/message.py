@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from html import escape
 from shlex import quote
 
 import msgspec
@@ -27,17 +28,19 @@ _ADVICE = {
 
 
 class Message(msgspec.Struct, frozen=True):
-    """A notice in words. `link` leads to it in the dashboard."""
+    """A notice in words. `link` leads to it in the dashboard; `html` is its text for mails, if there is such."""
 
     notice: Notice
     title: str
     text: str
     link: str | None = None
+    html: str = ""
 
     def as_json(self) -> bytes:
         """Return it for programs: the notice with the words about it. What is not there is left out."""
+        notice = msgspec.structs.replace(self.notice, html="")
         said = {"title": self.title, "text": self.text} | ({} if self.link is None else {"link": self.link})
-        return msgspec.json.encode(msgspec.to_builtins(self.notice, builtin_types=(datetime,)) | said)
+        return msgspec.json.encode(msgspec.to_builtins(notice, builtin_types=(datetime,)) | said)
 
 
 def message_of(
@@ -52,7 +55,9 @@ def message_of(
     values = _values(notice, dashboard_url, sender)
     said = fill(title, values) if title is not None else values["title"]
     text = fill(body, values) if body is not None else _text(values)
-    return Message(notice, one_line(said, _LONGEST_TITLE), text, values["link"] or None)
+    shown = one_line(said, _LONGEST_TITLE)
+    html = _page(shown, notice.html, values) if notice.html and body is None else ""
+    return Message(notice, shown, text, values["link"] or None, html)
 
 
 def _values(notice: Notice, dashboard_url: str | None, sender: str) -> Mapping[str, str]:
@@ -79,11 +84,26 @@ def _values(notice: Notice, dashboard_url: str | None, sender: str) -> Mapping[s
 
 def _text(values: Mapping[str, str]) -> str:
     """Return all of it: what and since when, how many and which, what to do, where to look."""
-    place = ", ".join(f"{name} {values[name]}" for name in ("app", "namespace") if values[name])
-    foot = f"{values['at']}, rule {values['rule']}, notice {values['id']}{f', {place}' if place else ''}"
     advice = f"What tells more:\n{values['advice']}" if values["advice"] else ""
     link = f"Dashboard: {values['link']}" if values["link"] else ""
-    return "\n\n".join(part for part in (values["says"], advice, link, foot) if part)
+    return "\n\n".join(part for part in (values["says"], advice, link, _foot(values)) if part)
+
+
+def _page(title: str, part: str, values: Mapping[str, str]) -> str:
+    """Return a part of a page as all of it, with where to look; its looks are those that mail programs keep."""
+    link = f'<p><a href="{escape(values["link"])}">Dashboard</a></p>\n' if values["link"] else ""
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f"<title>{escape(title)}</title></head>\n"
+        '<body style="margin:0;padding:16px;background:#ffffff;color:#171b22;font:14px/1.5 sans-serif">\n'
+        f"{part}{link}"
+        f'<p style="color:#545e6d">{escape(_foot(values))}</p>\n</body></html>\n'
+    )
+
+
+def _foot(values: Mapping[str, str]) -> str:
+    place = ", ".join(f"{name} {values[name]}" for name in ("app", "namespace") if values[name])
+    return f"{values['at']}, rule {values['rule']}, notice {values['id']}{f', {place}' if place else ''}"
 
 
 def _says(notice: Notice) -> Iterator[str]:
