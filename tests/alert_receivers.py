@@ -207,3 +207,10 @@ def _wait_for(receiver, count, within):
     with receiver.came:
         assert receiver.came.wait_for(lambda: len(receiver.got) >= count, within), f"only {len(receiver.got)} came"
         return receiver.got[:count]
+
+
+def join_pings() -> None:
+    """Wait for the pings that are on their way."""
+    for thread in threading.enumerate():
+        if thread.name == "holdfast-dead-man":
+            thread.join(20)

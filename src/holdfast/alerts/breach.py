@@ -14,6 +14,9 @@ Key = tuple[str, str]
 MOST_SUBJECTS = 100
 """How many subjects of one rule have alerts of their own; the rest is one."""
 
+MOST_ALERTS = 5_000
+"""How many alerts there are of all rules, at about the most: where many rules are broken, each may have fewer."""
+
 EXAMPLES = 5
 """How many examples are named."""
 
@@ -58,16 +61,17 @@ def by_key(breaches: Iterable[Breach], known: AbstractSet[Key]) -> Mapping[Key, 
     of_rules: dict[str, list[Breach]] = {}
     for breach in breaches:
         of_rules.setdefault(breach.rule.name, []).append(breach)
-    return {breach.key: breach for some in of_rules.values() for breach in _bounded(some, known)}
+    most = min(MOST_SUBJECTS, MOST_ALERTS // max(len(of_rules), 1))
+    return {breach.key: breach for some in of_rules.values() for breach in _bounded(some, known, most)}
 
 
-def _bounded(breaches: list[Breach], known: AbstractSet[Key]) -> Iterator[Breach]:
-    if len(breaches) <= MOST_SUBJECTS:
+def _bounded(breaches: list[Breach], known: AbstractSet[Key], most: int) -> Iterator[Breach]:
+    if len(breaches) <= most:
         yield from breaches
         return
     ranked = sorted(breaches, key=lambda each: (each.key not in known, -(each.value or 0.0), each.subject))
-    yield from ranked[:MOST_SUBJECTS]
-    rest = ranked[MOST_SUBJECTS:]
+    yield from ranked[:most]
+    rest = ranked[most:]
     examples = tuple(example for each in rest[:EXAMPLES] for example in each.examples[:1])
     says = f"{len(rest):,} more, such as: {rest[0].says}"
     count = sum(each.count for each in rest)

@@ -80,12 +80,18 @@ def _schedule_missed(rule: AlertRule, looks: Looks) -> Iterator[Breach]:
         count = sum(fire.count for fire in fires)
         if count > (rule.above or 0.0):
             last = max(fires, key=lambda fire: fire.until or fire.planned)
-            made_up = "; it was made up for" if last.decision is Decision.CAUGHT_UP else ""
+            made_up = sum(fire.count for fire in fires if fire.decision is Decision.CAUGHT_UP)
             says = (
                 f"schedule {one_line(schedule)}: nobody was there {counted(count, 'time')}, the last at"
-                f" {last.until or last.planned:%Y-%m-%d %H:%M:%S} UTC{made_up}"
+                f" {last.until or last.planned:%Y-%m-%d %H:%M:%S} UTC{_made_up_for(made_up, count)}"
             )
             yield Breach(rule, schedule, says, float(count), count, (Example("schedule", schedule),))
+
+
+def _made_up_for(made_up: int, missed: int) -> str:
+    if made_up < missed:
+        return f"; {made_up:,} of them were made up for" if made_up else ""
+    return "; it was made up for" if missed == 1 else "; all were made up for"
 
 
 def _schedule_late(rule: AlertRule, looks: Looks) -> Iterator[Breach]:

@@ -1,23 +1,39 @@
 """The dead man's switch: pings an outside service while all is well. When the fleet is gone, the pings are, too.
 
-Whoever has the turn calls `tick` again and again, and stops calling when it has reason to. A ping runs in a thread
-of its own, one at a time: nothing waits for it.
+Whoever has the turn calls `tick` when it is time, and has written a ping down before: a store that can be read, and
+takes no jobs, is not well. A ping runs in a thread of its own, one at a time: nothing waits for it.
 """
 
 import logging
 import math
 import threading
 import time
+from collections.abc import Sequence
 from http import HTTPStatus
+from uuid import uuid4
 
 from holdfast.alerts.channel import DeadMan
+from holdfast.core.record import Change, Kind, Record
 from holdfast.exchange import FAILURES, exchange, why_not
+from holdfast.store.errand import Verbs, errand
+from holdfast.store.protocol import Store
 from holdfast.weburl import http_url
 
 log = logging.getLogger(__name__)
 
 AGAIN = 15.0
 """Seconds after which a ping that failed is tried again, if the next one is not due before."""
+
+
+_NAME = "dead man"
+
+
+@errand
+def write_ping(verbs: Store) -> Verbs[None]:
+    """Write down that a ping is due. Where somebody else is faster, the store takes writes as well."""
+    records: Sequence[Record] = yield verbs.records(Kind.PING, (_NAME,))
+    version, token = next(((each.version, each.token) for each in records), (0, None))
+    yield verbs.change_records([Change(Kind.PING, _NAME, version, str(uuid4()), b"{}", after=token)])
 
 
 class DeadManSwitch:
@@ -30,18 +46,17 @@ class DeadManSwitch:
         self._pinging: threading.Thread | None = None
         self._is_failing = False
 
+    def is_due(self, boot: float) -> bool:
+        """Tell whether it is time for a ping, by a clock that nobody can set."""
+        return boot >= self._due_at and not (self._pinging is not None and self._pinging.is_alive())
+
     def tick(self, boot: float) -> None:
-        """Ping if it is time, by a clock that nobody can set."""
-        if boot < self._due_at or (self._pinging is not None and self._pinging.is_alive()):
+        """Ping, if it is time."""
+        if not self.is_due(boot):
             return
         self._due_at = boot + self._dead_man.every
         self._pinging = threading.Thread(target=self._ping, args=(boot,), name="holdfast-dead-man", daemon=True)
         self._pinging.start()
-
-    def wait(self, seconds: float) -> None:
-        """Wait for a ping that is on its way."""
-        if self._pinging is not None:
-            self._pinging.join(seconds)
 
     def _ping(self, boot: float) -> None:
         """Ping; tell in the log when that begins to fail, and when it is over, without the URL: it is a secret."""

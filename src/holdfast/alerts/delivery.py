@@ -17,6 +17,7 @@ from holdfast.alerts.channels import apprise, command, webhook
 from holdfast.alerts.channels.command import Programs
 from holdfast.alerts.channels.discretion import discreet
 from holdfast.alerts.channels.message import message_of
+from holdfast.alerts.turnstile import Turnstile
 from holdfast.alerts.watching import Watching
 from holdfast.clock import SystemClock
 from holdfast.codec import Arguments
@@ -60,7 +61,7 @@ NOBODY_IS_THERE = timedelta(days=1)
 """How long it waits for somebody of its app, where all who come are of others that share the store."""
 
 _PASS_ON = 5.0
-"""Seconds until the next one may look whether it has the channel."""
+"""Seconds until the next one may look whether it has the channel, and whether that is free."""
 
 _PASS_ON_LATER = 60.0
 """Likewise, when it has waited for long."""
@@ -161,6 +162,7 @@ def send(
 
 def deliver_by(watching: Callable[[], Watching], now: Callable[[], datetime], programs: Programs) -> Deliver:
     """Return the handler of deliveries in a process that has these channels, and ends these programs."""
+    turnstile = Turnstile()
 
     def deliver(notice: Notice, channel: str, app: str = "") -> None:
         """Send a notice through a channel of an app, or of any."""
@@ -173,10 +175,14 @@ def deliver_by(watching: Callable[[], Watching], now: Callable[[], datetime], pr
         if known is None:
             whose = f" of {app}" if app else ""
             raise Fail(f"no worker or supervisor{whose} has a channel {channel!r}: declare it, and retry this job")
+        if not turnstile.enter(channel):
+            raise Snooze(_PASS_ON)
         try:
             send(notice, known, here.dashboard_url, here.app, programs)
         except DeliveryError as error:
             raise (Retry(str(error)) if error.retry else Fail(str(error))) from None
+        finally:
+            turnstile.leave(channel)
 
     return deliver
 

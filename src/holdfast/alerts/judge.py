@@ -6,7 +6,8 @@
 
 What people are told is apart from that. They are told that an alert fires unless they believe so already, and that
 it is resolved if they do; each of the two at most once per `cool_down` for a subject of a rule. Of incidents that
-they know nothing of they are told again after the `cool_down`, also where they have acknowledged those before. What
+they know nothing of, and of what has become critical, they are told again after the `cool_down`, also where they
+have acknowledged what was before. What
 cannot be told now, because it is too soon, silenced or quiet, is told later if it is still true.
 """
 
@@ -33,6 +34,9 @@ from holdfast.core.alert import (
     Silenced,
 )
 from holdfast.ids import new_job_id
+
+MOST_SAID = 15_000
+"""So much of what people were told is remembered, the latest: less than may be on a board."""
 
 FORGOTTEN_AFTER = timedelta(days=30)
 """So long it is remembered at most that people believe something to be firing of which nobody knows any more."""
@@ -84,7 +88,7 @@ def judge(board: Board, seen: Round) -> Judged:
     fresh = replace(
         board,
         alerts=told,
-        said=tuple(teller.remembered(told)),
+        said=tuple(teller.remembered(told))[-MOST_SAID:],
         silences=silences,
         outbox=(*board.outbox, *notices),
     )
@@ -176,7 +180,8 @@ def _with_news(alert: Alert, breach: Breach, now: datetime) -> Alert:
     first = max(alert.since, min(alert.told_at or alert.since, now)) - timedelta(seconds=breach.rule.over)
     happened = sum(at >= first for at in breach.happened_at)
     alert = replace(alert, happened=happened, known=min(alert.known, happened))
-    return replace(alert, acknowledged_at=None, acknowledged_by=None) if alert.news else alert
+    is_news = alert.news or alert.is_worse
+    return replace(alert, acknowledged_at=None, acknowledged_by=None) if is_news else alert
 
 
 class _Teller:
@@ -209,7 +214,7 @@ class _Teller:
         alert = replace(alert, told_at=now)
         self._say(alert, kind, replace(said, firing=True, fired_at=now))
         known = alert.count if alert.happened else 0
-        return replace(alert, happened=known, known=known)
+        return replace(alert, happened=known, known=known, told_as=alert.severity)
 
     def _held(
         self, alert: Alert, cool_down: timedelta | None, told_at: datetime | None
@@ -253,7 +258,7 @@ def _wanted(
     if not said.firing:
         return None if is_known else (NoticeKind.FIRING, said.fired_at)
     last = alert.told_at or said.fired_at
-    if alert.news:
+    if alert.news or alert.is_worse:
         return NoticeKind.REPEATED, last
     repeat = None if rule is None or is_known else rule.repeat
     if repeat is not None and last is not None and not _is_within(timedelta(seconds=repeat), last, now):

@@ -68,6 +68,8 @@ def title_of(kind: NoticeKind, alerts: Sequence[Alert], now: datetime) -> str:
             return what if many else f"{what}; the alert fired for {lasted}"
         case NoticeKind.REPEATED:
             news = sum(alert.news for alert in alerts)
+            if any(alert.is_worse for alert in alerts):
+                return f"{what}; critical by now"
             return f"{what}; {news:,} new since this was last told" if news else f"{what}, still after {lasted}"
         case _:
             return what
@@ -75,4 +77,4 @@ def title_of(kind: NoticeKind, alerts: Sequence[Alert], now: datetime) -> str:
 
 def words_of_the_end(alert: Alert) -> str:
     """Return what is said of an alert that is over, of whose end nothing else is known."""
-    return f"{'nothing new of this' if alert.check in _HAPPENINGS else 'no more'}: {alert.says}"
+    return f"{'nothing new of this' if alert.check in _HAPPENINGS else 'no longer so'}: {alert.says}"

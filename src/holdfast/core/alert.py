@@ -131,7 +131,8 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `says` is one line for people; `value` what was measured last; `count` how many are concerned. Times are the
     store's: since when it was broken, fired, was last told of, and resolved. `happened` is how many incidents there
     are, `known` how many of them people have heard of, or had when they acknowledged it. `held` is what keeps
-    people from being told of it, as the last round found, and `held_until` for how long.
+    people from being told of it, as the last round found, and `held_until` for how long; `told_as`: how bad people
+    were told that it is.
     """
 
     id: str
@@ -155,6 +156,12 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     known: int = 0
     held: Held | None = None
     held_until: Aware | None = None
+    told_as: Severity | None = None
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether it is critical by now, and people were told that it is not."""
+        return self.severity is Severity.CRITICAL and self.told_as is Severity.WARNING
 
     @property
     def news(self) -> int:
@@ -165,7 +172,8 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def untold(self) -> bool:
         """Whether it fires, and people have yet to hear of it or of what is new about it."""
         looked_after = self.silenced or self.acknowledged_at is not None
-        return self.state is AlertState.FIRING and not looked_after and (self.told_at is None or self.news > 0)
+        is_news = self.told_at is None or self.news > 0 or self.is_worse
+        return self.state is AlertState.FIRING and not looked_after and is_news
 
 
 class Silence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -21,7 +21,7 @@ from datetime import timedelta
 from msgspec.structs import replace
 
 from holdfast.alerts.board import effective_rules, withdraw
-from holdfast.alerts.deadman import DeadManSwitch
+from holdfast.alerts.deadman import DeadManSwitch, write_ping
 from holdfast.alerts.delivery import QUEUE, delivery_jobs
 from holdfast.alerts.keeper import Keeper, Made
 from holdfast.alerts.missing import note_missed
@@ -32,7 +32,7 @@ from holdfast.alerts.silence import next_silence
 from holdfast.alerts.watching import NOT_WATCHING, Watching
 from holdfast.clock import Clock
 from holdfast.core.alert import Alert, AlertRule, Check
-from holdfast.errors import StoreError
+from holdfast.errors import HoldfastError, StoreError
 from holdfast.events import (
     AlertFired,
     AlertResolved,
@@ -115,6 +115,7 @@ class Alerting:
         self._pace = Pace(settings.lease, settings.beat_every, settings.look_ahead)
         self._hints: list[tuple[float, Check]] = []
         self._suspect_at = self._ask_at = self._confirm_at = self._missed_at = self._withdraw_at = math.inf
+        self._ping_at = math.inf
         self._confirming = self._is_failing = False
         self._problem = ""
         self._unnoted: dict[str, tuple[float, Worker]] = {}
@@ -155,12 +156,29 @@ class Alerting:
         gap = self._pace.beaten(boot, answer)
         if gap is not None and self._pace.is_first:
             self._hints.append((boot + self._settings.beat_every + CATCHING_UP + AFTER, Check.SCHEDULE_MISSED))
-        if self._pace.is_first and self._dead_man is not None and not self._is_failing:
-            self._dead_man.tick(boot)
+        if self._pings(boot):
+            self._ping_at = boot
         self._heed_silence(boot, answer)
         if self._pace.is_first and self._pace.schedules_may_be_late(boot, answer):
             self._hints.append((boot + CAUGHT_UP, Check.SCHEDULE_LATE))
         self._wakeup.call()
+
+    def _pings(self, boot: float) -> bool:
+        """Tell whether it is time to ping, and this is who does: while all is well, as far as it can tell."""
+        is_due = self._dead_man is not None and self._dead_man.is_due(boot)
+        return is_due and self._pace.is_first and not self._is_failing
+
+    async def _ping(self) -> None:
+        """Ping after a beat was answered, if the store takes writes where jobs are."""
+        self._ping_at = math.inf
+        try:
+            await arun_errand(self._calls.once, write_ping(self._calls.verbs))
+        except HoldfastError as error:
+            log.debug("the dead man's switch is left alone, as nothing can be written: %s", error)
+            return
+        boot = self._clock.boot()
+        if self._dead_man is not None and self._pings(boot):
+            self._dead_man.tick(boot)
 
     def _heed_silence(self, boot: float, answer: BeatAnswer) -> None:
         """Look at the workers if one seems silent for too long; if one may be so soon, plan to beat again then."""
@@ -229,7 +247,8 @@ class Alerting:
         hinted = min((at for at, _ in self._hints), default=math.inf)
         own = math.inf if self._pace.rank in {None, 0} else self._measures.due_at
         return min(
-            self._pace.due_at, self._suspect_at, self._ask_at, self._confirm_at, self._missed_at, hinted, own
+            *(self._pace.due_at, self._suspect_at, self._ask_at, self._confirm_at, self._missed_at),
+            *(self._ping_at, hinted, own),
         )
 
     def _confirm(self) -> None:
@@ -276,6 +295,8 @@ class Alerting:
 
     async def _go_round(self) -> None:
         wanted, boot = self._wanted(), self._clock.boot()
+        if boot >= self._ping_at:
+            await self._ping()
         here = Here(self._pace.watched_since(boot), self._pace.away_since, self._measures.store_seconds)
         # Who has the first turn looks at the premises with a round that does; all others when it is time.
         examines = boot >= self._measures.due_at and (wanted >= SELDOM or not self._pace.is_first)
@@ -283,9 +304,11 @@ class Alerting:
             here = await self._measures.examine(here)
             if self._measures.is_news(here, self._pace.rules):
                 wanted |= {Check.DISK_FULL}
-        went = await self._look(wanted, here) if wanted else True
-        if examines:
-            self._measures.tell(here, went=went)
+        went = not wanted or await self._look(wanted, here)
+        if examines and went:
+            self._measures.told(here, self._pace.rules)
+        elif examines:
+            self._measures.not_told()
 
     async def _look(self, wanted: frozenset[Check], here: Here) -> bool:
         """Look at what is wanted; return whether that could be done."""

@@ -1,6 +1,7 @@
 """The supervisor as a courier: sends what waits to be delivered, also when its children hang or serve others.
 
-    something is due ─► registered ─► claim ─► sent in threads, beating ─► finished ─► claim … ─► buried as stopped
+    something is due ─► registered ─► claim ─► sent in threads, beating ─► finished ─► buried as stopped
+                                        └──── whenever there is a place free ◄──┘
 
 It is a worker for as long as that takes. When the supervisor stops, what is being sent has some seconds to end;
 programs that are not done by then are killed, and others try again. Should the supervisor be killed, its lease runs
@@ -35,7 +36,7 @@ from holdfast.worker.threads import ThreadExecutor
 
 log = logging.getLogger(__name__)
 
-AT_ONCE = 4
+AT_ONCE = 8
 """How many are sent at a time."""
 
 LAST_WORDS = 1.0
@@ -68,11 +69,12 @@ class Courier:
         self._programs = Programs()
         self._deliver = deliver_by(watching, self._clock.now, self._programs)
         self._closing = False
-        self._home = asyncio.Event()
+        self._home, self._more = asyncio.Event(), asyncio.Event()
         self._home.set()
 
     async def deliver_due(self) -> int:
-        """Send all that is due, unless that goes on already; return how many were tried."""
+        """Send all that is due, and return how many were tried; where that goes on already, have it look again."""
+        self._more.set()
         if self._closing or not self._home.is_set() or not self._watching().channels:
             return 0
         self._home.clear()
@@ -101,23 +103,46 @@ class Courier:
         info = WorkerInfo(
             trip.worker, self._supervisor, socket.gethostname(), os.getpid(), self._lease, (QUEUE,), AT_ONCE
         )
-        beating, threads, tried = asyncio.create_task(self._beat(trip)), ThreadExecutor(AT_ONCE), 0
+        beating, threads = asyncio.create_task(self._beat(trip)), ThreadExecutor(AT_ONCE)
         try:
             await self._calls.once(self._calls.verbs.register(info))
-            while not self._closing and (claims := await self._claim(trip)):
-                sent = await asyncio.gather(
-                    *(self._send(trip, threads, claim) for claim in claims), return_exceptions=True
-                )  # all of them, before it may be gone
-                tried += len(claims)
-                for error in filter(None, sent):
-                    raise error
+            return await self._send_all(trip, threads)
         finally:
             threads.abandon()
             try:
                 await self._leave(trip)
             finally:
                 beating.cancel()
-        return tried
+
+    async def _send_all(self, trip: "_Trip", threads: ThreadExecutor) -> int:
+        """Send what is due, and what comes meanwhile: one receiver that takes long keeps none of the others."""
+        sending, tried = set[asyncio.Task[None]](), 0
+        try:
+            while True:
+                self._more.clear()
+                room = 0 if self._closing else AT_ONCE - len(sending)
+                claims = await self._claim(trip, room, idle=not sending) if room else ()
+                sending |= {asyncio.create_task(self._send(trip, threads, claim)) for claim in claims}
+                tried += len(claims)
+                if not sending:
+                    return tried
+                if not claims:
+                    await self._one_of(sending)
+                for task in [task for task in sending if task.done()]:
+                    sending.remove(task)
+                    task.result()
+        except asyncio.CancelledError:
+            for task in sending:
+                task.cancel()
+            raise
+        finally:
+            await asyncio.gather(*sending, return_exceptions=True)  # before it is gone
+
+    async def _one_of(self, sending: set[asyncio.Task[None]]) -> None:
+        """Wait until one is sent, or there is more to send."""
+        more = asyncio.ensure_future(self._more.wait())
+        await asyncio.wait((*sending, more), return_when=asyncio.FIRST_COMPLETED)
+        more.cancel()
 
     async def _leave(self, trip: "_Trip") -> None:
         """Be gone, as soon as the store can be told so: one that only falls silent is taken for a lost machine."""
@@ -133,9 +158,10 @@ class Courier:
             except StoreError:
                 continue  # the next one may be answered in time
 
-    async def _claim(self, trip: "_Trip") -> tuple[Claim, ...]:
-        """Return some that are due: those that were in hand when somebody died last, and one by one."""
-        return await self._ask(trip, AT_ONCE) or await self._ask(trip, 1, alone=True)
+    async def _claim(self, trip: "_Trip", room: int, *, idle: bool) -> tuple[Claim, ...]:
+        """Return some that are due; those that were in hand when somebody died last, one by one and last."""
+        claims = await self._ask(trip, room)
+        return claims or (await self._ask(trip, 1, alone=True) if idle else ())
 
     async def _ask(self, trip: "_Trip", limit: int, *, alone: bool = False) -> tuple[Claim, ...]:
         known = (KnownTask(DELIVER, POLICY.version),)
@@ -143,7 +169,8 @@ class Courier:
         asked_at = self._clock.boot()
         answer = await self._calls.once(self._calls.verbs.claim(request))
         self._clock.learn(asked_at, answer.now, self._clock.boot())
-        trip.call, trip.held, trip.claimed_at = request.call, {claim.ref for claim in answer.jobs}, answer.now
+        trip.call, trip.claimed_at = request.call, answer.now
+        trip.held |= {claim.ref for claim in answer.jobs}
         return answer.jobs
 
     async def _send(self, trip: "_Trip", threads: ThreadExecutor, claim: Claim) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from statistics import median
 from typing import Any
 
+from holdfast.alerts.pace import AFTER_FAILURE
 from holdfast.alerts.scout import Here
 from holdfast.clock import Clock
 from holdfast.core.alert import AlertRule, Check
@@ -18,11 +19,8 @@ CALLS = 20
 
 LEAST_CALLS = 5
 
-EXAMINED_EVERY = 600.0
+EXAMINED_EVERY = 60.0
 """Seconds between two looks at the premises."""
-
-AGAIN = 60.0
-"""Likewise, where the last one has come to nothing."""
 
 Run = Callable[[Verb[Any]], Awaitable[Any]]
 
@@ -65,14 +63,23 @@ class Measures:
 
         How they were before the first look, this process does not know.
         """
-        limits = [rule.above or 0.0 for rule in rules if rule.check is Check.DISK_FULL and rule.enabled]
-        if here.disks is None or not limits:
-            return False
-        is_full = any(share > min(limits) for share in here.disks.values())
-        was_full, self._was_full = self._was_full, is_full
-        return is_full or was_full is not False
+        is_full = _is_full(here, rules)
+        return is_full is not None and (is_full or self._was_full is not False)
 
-    def tell(self, here: Here, *, went: bool) -> None:
-        """Look again later; sooner where nothing was found out, or where that did not reach the fleet."""
-        found = went and here.disks is not None
-        self.due_at = self._clock.boot() + (EXAMINED_EVERY if found else AGAIN)
+    def told(self, here: Here, rules: Iterable[AlertRule]) -> None:
+        """Look again later: the fleet knows of this."""
+        is_full = _is_full(here, rules)
+        self._was_full = self._was_full if is_full is None else is_full
+        self.due_at = self._clock.boot() + EXAMINED_EVERY
+
+    def not_told(self) -> None:
+        """Look again soon: the fleet could not be told."""
+        self.due_at = self._clock.boot() + AFTER_FAILURE
+
+
+def _is_full(here: Here, rules: Iterable[AlertRule]) -> bool | None:
+    """Tell whether a disk is fuller than a rule allows; None where nobody knows, or asks."""
+    limits = [rule.above or 0.0 for rule in rules if rule.check is Check.DISK_FULL and rule.enabled]
+    if here.disks is None or not limits:
+        return None
+    return any(share > min(limits) for share in here.disks.values())

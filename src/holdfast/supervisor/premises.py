@@ -2,17 +2,18 @@
 
 import asyncio
 import logging
+import math
 import os
 import socket
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from holdfast.errors import HoldfastError
 from holdfast.settings import Settings
-from holdfast.store.examination import Finding
+from holdfast.store.examination import Examination, Finding
 from holdfast.store.open import door_of, examine_store
 from holdfast.worker.threads import ThreadCall, ThreadExecutor
 
@@ -20,6 +21,9 @@ log = logging.getLogger(__name__)
 
 PATIENCE = 10.0
 """Seconds that a survey is waited for."""
+
+SERVER_EVERY = 600.0
+"""Seconds between two looks at the server of a store: it is asked for more than costs nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,23 +67,41 @@ class Surveyor:
 
 def surveyor_of(settings: Settings) -> Survey:
     """Return who looks at the premises of a store."""
-    return Surveyor(partial(examine_premises, settings))
+    return Surveyor(PremisesLook(settings))
 
 
-def examine_premises(settings: Settings) -> Premises:
-    """Look at the server of a store, and at the disks of it, of files of jobs and of incidents. It blocks."""
-    return Premises(_findings(settings), _disks(settings))
+class PremisesLook:
+    """Looks at the server of a store, now and then, and at the disks of it, of files of jobs and of incidents."""
 
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        examine: Callable[[Settings], Examination] = examine_store,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._examine = examine
+        self._monotonic = monotonic
+        self._findings: tuple[Finding, ...] | None = None
+        self._ask_at = -math.inf
 
-def _findings(settings: Settings) -> tuple[Finding, ...] | None:
-    """Look how a server keeps data: one that has files of its own is asked by nobody else."""
-    if not settings.url.startswith(("redis", "valkey", "unix")):
-        return None
-    try:
-        return examine_store(settings).findings
-    except HoldfastError as error:
-        log.debug("the store could not be examined, which is tried again: %s", error)
-        return None
+    def __call__(self) -> Premises:
+        """Return what is found, of the server what was found lately. It blocks."""
+        if self._monotonic() >= self._ask_at:
+            self._findings = self._ask_server()
+            self._ask_at = self._monotonic() + (0.0 if self._findings is None else SERVER_EVERY)
+        return Premises(self._findings, _disks(self._settings))
+
+    def _ask_server(self) -> tuple[Finding, ...] | None:
+        """Look how a server keeps data: one that has files of its own is asked by nobody else."""
+        if not self._settings.url.startswith(("redis", "valkey", "unix")):
+            return None
+        try:
+            return self._examine(self._settings).findings
+        except HoldfastError as error:
+            log.debug("the store could not be examined, which is tried again: %s", error)
+            return None
 
 
 def _disks(settings: Settings) -> Mapping[str, float]:

@@ -35,7 +35,10 @@ class Story:
         self.now += timedelta(seconds=after)
         rules = how.pop("rules", (self.rule,))
         looked = how.pop("looked", {Check.QUEUE_AGE})
-        found = [Breach(self.rule, subject, f"queue {subject} is old", 61.0) for subject in subjects]
+        severity = Severity.CRITICAL if how.pop("worse", False) else None
+        found = [
+            Breach(self.rule, subject, f"queue {subject} is old", 61.0, severity=severity) for subject in subjects
+        ]
         judged = judge(self.board, Round(self.now, rules, looked, found, **how))
         self.board = judged.board
         self.notices += judged.notices
@@ -48,7 +51,7 @@ class Story:
 
 
 @pytest.mark.parametrize(
-    ("check", "words"), [(Check.QUEUE_AGE, "no more"), (Check.INCIDENT, "nothing new of this")]
+    ("check", "words"), [(Check.QUEUE_AGE, "no longer so"), (Check.INCIDENT, "nothing new of this")]
 )
 def test_that_it_is_over_is_said_so_and_how_long_it_fired(check: Check, words: str) -> None:
     """Nobody reads in the words of a resolved alert that it still is so; silence does not make it longer."""
@@ -359,6 +362,19 @@ def test_an_incident_that_comes_to_light_late_is_told_as_well() -> None:
     story.crash(ago=15.0)
     story.go_on(400)
     assert story.told == [(10, FIRING), (310, REPEATED)]
+
+
+def test_what_becomes_critical_is_told_again_after_the_cool_down() -> None:
+    """Also to who has acknowledged it when it was not; and once."""
+    story = Story()
+    story.look("mail")
+    known = tuple(replace(alert, acknowledged_at=story.now) for alert in story.board.alerts)
+    story.board = replace(story.board, alerts=known)
+    for _ in range(60):
+        story.look("mail", worse=True)
+    assert story.told == [(10, FIRING), (310, REPEATED)]
+    assert story.notices[-1].title == "queue mail is old; critical by now"
+    assert story.notices[-1].severity is Severity.CRITICAL
 
 
 @pytest.mark.parametrize("held", ["quiet", "silenced"])

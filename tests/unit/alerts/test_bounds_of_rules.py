@@ -5,9 +5,11 @@ from msgspec.structs import replace
 
 from alert_notices import alert, notice
 from holdfast import AlertRule, Holdfast
-from holdfast.alerts.breach import MOST_SUBJECTS, OTHERS, Breach, by_key
+from holdfast.alerts.breach import MOST_ALERTS, MOST_SUBJECTS, OTHERS, Breach, by_key
 from holdfast.alerts.channels.message import message_of
 from holdfast.alerts.checking import MOST_RULES
+from holdfast.alerts.judge import MOST_SAID
+from holdfast.alerts.seeing import MOST
 from holdfast.core.alert import Example, Severity
 from holdfast.errors import ConfigurationError
 
@@ -38,3 +40,13 @@ def test_a_name_in_a_mail_is_one_line_and_no_command():
     assert "\x1b" not in text
     assert "holdfast queues show 'x; rm -rf /" in text
     assert not any(line.startswith("[31m") for line in text.splitlines())
+
+
+def test_there_are_no_more_alerts_than_a_board_holds_however_many_rules_are_broken():
+    """What does not fit on it would be forgotten, and told again by the next round."""
+    rules = [replace(RULE, name=f"rule {number}") for number in range(MOST_RULES)]
+    breaches = [Breach(rule, f"q{number}", "it waits") for rule in rules for number in range(MOST_SUBJECTS)]
+    found = by_key(breaches, set())
+    assert len(found) <= MOST_ALERTS + MOST_RULES < MOST["alerts"]
+    assert {rule for rule, _ in found} == {rule.name for rule in rules}
+    assert MOST["said"] >= MOST_SAID + MOST_ALERTS

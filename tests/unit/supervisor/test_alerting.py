@@ -1,5 +1,6 @@
 """How a fleet looks for trouble: in time, in turn, seldom. The shipped supervisors and workers, in virtual time."""
 
+import asyncio
 import re
 from collections.abc import Sequence
 from datetime import timedelta
@@ -31,8 +32,7 @@ from holdfast.store.memory.backend import MemoryBackend
 from holdfast.store.protocol import BeatAnswer, Turn
 from holdfast.supervisor.alerting import Alerting
 from holdfast.supervisor.delivering import Courier
-from holdfast.testing.clock import FakeClock
-from holdfast.testing.simulator.world import EPOCH
+from holdfast.testing.simulator.world import EPOCH, VirtualClock
 from holdfast.worker.storecalls import StoreCalls
 from virtual_fleet import Fleet, play
 
@@ -251,22 +251,26 @@ def test_without_a_rule_about_queues_rounds_are_as_seldom() -> None:
     play(scenario, SETTINGS)
 
 
-def test_who_has_the_first_turn_and_nobody_else_pings_the_dead_mans_switch() -> None:
+@pytest.mark.virtual_time
+async def test_who_has_the_first_turn_and_nobody_else_pings_the_dead_mans_switch() -> None:
     """With each beat that the store has answered; not where nothing is watched."""
-    clock, events = FakeClock(), Events()
+    clock, events = VirtualClock(), Events()
     calls = StoreCalls(MemoryBackend(clock), clock, events, Random(1), 5.0)
     courier = partial(Courier, calls, clock, events, Random(1), supervisor="s", lease=timedelta(seconds=15))
     alerting = Alerting(calls, clock, events, SETTINGS, courier=courier, children=lambda: (), beat_now=lambda: None)
+    running = asyncio.ensure_future(alerting.run())
 
-    def heed(rank: int, path: str, *, enabled: bool = True) -> None:
+    async def heed(rank: int, path: str, *, enabled: bool = True) -> None:
         alerting.learn(Watching(dead_man=DeadMan(url=f"{receiver.url}/{path}"), enabled=enabled))
         alerting.heed(BeatAnswer(frozenset({"w"}), clock.now(), turns={"w": Turn(rank, 2)}))
+        await asyncio.sleep(1)
 
     with hook(200) as receiver:
-        heed(1, "second")
-        heed(0, "off", enabled=False)
-        heed(0, "first")
+        await heed(1, "second")
+        await heed(0, "off", enabled=False)
+        await heed(0, "first")
         assert receiver.wait_for(1) == [{"path": "/first"}]
+    running.cancel()
 
 
 def test_looking_costs_an_idle_fleet_few_calls() -> None:

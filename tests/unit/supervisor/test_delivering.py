@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from alert_receivers import hook
 from figures_stage import Stage
@@ -22,7 +23,7 @@ from holdfast.events import Events, JobCompleted, JobDied, JobRetrying
 from holdfast.ids import new_job_id
 from holdfast.store.memory.backend import MemoryBackend
 from holdfast.store.protocol import JobFilter
-from holdfast.supervisor.delivering import Courier
+from holdfast.supervisor.delivering import AT_ONCE, Courier
 from holdfast.supervisor.figuring import FigureKeeper
 from holdfast.worker.storecalls import StoreCalls
 
@@ -244,6 +245,26 @@ async def test_a_program_that_is_not_done_when_a_stop_has_waited_is_killed_and_t
         os.kill(pid, 0)
     assert await sending == 1
     assert (bench.workers(), bench.states()) == ((), [State.SCHEDULED])
+
+
+async def test_a_receiver_that_hangs_keeps_no_other_channel_waiting():
+    """Nor a second trip: what comes while the first is out is sent by it."""
+    go = threading.Event()
+    with hook(204, busy=lambda _: go.wait(60)) as hangs, hook(204) as receiver:
+        bench = Bench(receiver)
+        hanging = WebhookChannel(name="hangs", url=hangs.url, secret=SECRET, timeout=60)
+        bench.watching = replace(bench.watching, channels=(*bench.watching.channels, hanging))
+        for _ in range(2 * AT_ONCE):
+            bench.order(channel="hangs")
+        sending = asyncio.create_task(bench.courier.deliver_due())
+        await asyncio.to_thread(hangs.wait_for, 1)
+        bench.order()
+        assert await bench.courier.deliver_due() == 0
+        assert len(await asyncio.to_thread(receiver.wait_for, 1)) == 1
+        assert len(hangs.got) == 1, "one at a time"
+        go.set()
+        await sending
+    assert bench.states().count(State.COMPLETED) >= 2
 
 
 async def test_what_goes_wrong_with_one_does_not_end_the_others_under_way():

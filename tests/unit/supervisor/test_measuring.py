@@ -8,9 +8,11 @@ import pytest
 
 from holdfast.alerts.scout import Here
 from holdfast.core.alert import AlertRule, Check
+from holdfast.errors import StoreUnavailableError
 from holdfast.settings import Settings
-from holdfast.supervisor.measuring import AGAIN, EXAMINED_EVERY, LEAST_CALLS, Measures
-from holdfast.supervisor.premises import Premises, Surveyor, examine_premises
+from holdfast.store.examination import Examination
+from holdfast.supervisor.measuring import LEAST_CALLS, Measures
+from holdfast.supervisor.premises import SERVER_EVERY, Premises, PremisesLook, Surveyor
 from holdfast.testing.clock import FakeClock
 
 RULES = [AlertRule(name="disk_full", check=Check.DISK_FULL, above=0.9)]
@@ -21,21 +23,9 @@ def test_disks_are_measured_by_machine_and_place(tmp_path):
     settings = Settings(
         url=f"sqlite:///{tmp_path}/jobs.db", files=str(tmp_path / "gone"), incidents_dir=str(tmp_path)
     )
-    [(place, share)] = examine_premises(settings).disks.items()
+    [(place, share)] = PremisesLook(settings)().disks.items()
     assert place == f"{socket.gethostname()}:{tmp_path}"
     assert 0 < share <= 1
-
-
-@pytest.mark.parametrize(("found", "went"), [(True, True), (True, False), (False, True)])
-async def test_the_premises_are_looked_at_every_ten_minutes_and_sooner_where_that_came_to_nothing(found, went):
-    async def survey():
-        return Premises(disks={"me:/": 0.5}) if found else None
-
-    clock = FakeClock()
-    measures = Measures(clock, survey)
-    assert measures.due_at < clock.boot()
-    measures.tell(await measures.examine(Here(clock.now())), went=went)
-    assert measures.due_at == clock.boot() + (EXAMINED_EVERY if found and went else AGAIN)
 
 
 async def test_a_disk_that_never_answers_keeps_nobody():
@@ -78,11 +68,38 @@ async def test_a_look_that_fails_came_to_nothing_and_the_next_one_may_not():
         ([0.95, 0.96, 0.5, 0.5], [True, True, True, False]),
     ],
 )
-def test_that_a_disk_is_full_or_no_more_is_news(shares, news):
+def test_that_a_disk_is_full_or_no_more_is_news_until_it_is_told(shares, news):
     clock = FakeClock()
-    measures = Measures(clock)
-    assert [measures.is_news(Here(clock.now(), disks={"me:/": share}), RULES) for share in shares] == news
+    measures, found = Measures(clock), []
+    for share in shares:
+        here = Here(clock.now(), disks={"me:/": share})
+        found.append(measures.is_news(here, RULES))
+        measures.not_told()
+        assert measures.is_news(here, RULES) is found[-1]
+        measures.told(here, RULES)
+    assert found == news
     assert not measures.is_news(Here(clock.now(), disks={"me:/": 1.0}), [])
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_the_server_is_asked_every_ten_minutes_and_sooner_where_it_does_not_answer(answers):
+    """Disks, which cost nothing, are looked at each time."""
+    asked, clock = [], FakeClock()
+
+    def examine(settings):
+        asked.append(settings)
+        if not answers:
+            raise StoreUnavailableError("away")
+        return Examination((), usable=True)
+
+    look = PremisesLook(Settings(url="redis://localhost/1"), examine=examine, monotonic=clock.boot)
+    for _ in range(3):
+        assert look().findings == (() if answers else None)
+        clock.advance(60)
+    assert len(asked) == (1 if answers else 3)
+    clock.advance(SERVER_EVERY)
+    look()
+    assert len(asked) == (2 if answers else 4)
 
 
 async def test_the_store_is_as_slow_as_the_median_of_its_last_calls():

@@ -16,7 +16,7 @@ import pytest
 from household import Moody
 from msgspec.structs import replace
 
-from alert_receivers import hook
+from alert_receivers import hook, join_pings
 from holdfast.alerts.channel import CommandChannel, DeadMan
 from holdfast.alerts.defaults import with_defaults
 from holdfast.alerts.pace import CATCHING_UP, EVERY_BUSY
@@ -277,4 +277,29 @@ async def test_the_dead_mans_switch_is_left_alone_while_nobody_can_look(trouble:
         assert len(caplog.records) == (trouble == "damaged"), "it is logged once, however often it is tried"
         bench.alerting.learn(replace(WATCHING, dead_man=DeadMan(url=f"{receiver.url}/well")))
         bench.heed(rank=0)
+        await asyncio.sleep(1)
         assert receiver.wait_for(1) == [{"path": "/well"}]
+
+
+@pytest.mark.virtual_time
+async def test_the_dead_mans_switch_is_left_alone_while_the_store_takes_no_writes() -> None:
+    """Beats are answered and rounds find nothing new; and yet no job would be accepted."""
+    bench = Bench()
+    with hook(200) as receiver:
+        bench.alerting.learn(replace(WATCHING, dead_man=DeadMan(url=f"{receiver.url}/ping", every=5.0)))
+        bench.heed(rank=0)
+        await asyncio.sleep(60)
+        join_pings()
+        assert len(receiver.got) == 1
+        bench.backend.refused_verb = "change_records"
+        for _ in range(10):
+            bench.heed(rank=0)
+            await asyncio.sleep(5)
+            join_pings()
+        assert len(receiver.got) == 1
+        bench.backend.refused_verb = ""
+        bench.heed(rank=0)
+        await asyncio.sleep(IN_TIME)
+        bench.heed(rank=0)
+        await asyncio.sleep(1)
+        assert len(receiver.wait_for(2)) >= 2

@@ -48,10 +48,11 @@ class Programs:
         return process
 
     def end(self, process: "subprocess.Popen[bytes]") -> None:
-        """End one with all of its group, unless it has ended, and forget it."""
+        """Forget one. Unless it has done its work, end it with all of its group that is left."""
         with self._lock:
             self._running.discard(process)
-            _kill(process)
+            if process.poll() != 0:
+                _kill(process)
 
     def kill(self) -> None:
         """End all, and start no more."""
@@ -62,9 +63,8 @@ class Programs:
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
-    if process.poll() is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+    with suppress(ProcessLookupError, PermissionError):  # the latter on macOS, where all of the group have ended
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def is_missing(channel: CommandChannel) -> bool:

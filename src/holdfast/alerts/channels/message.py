@@ -18,7 +18,7 @@ _LONGEST_TITLE = 200
 _LONGEST_LINE = 300
 _ADVICE = {
     "job": "holdfast why {id}",
-    "worker": "holdfast workers",
+    "worker": "holdfast workers; holdfast incidents list",
     "incident": "holdfast incidents show {id}",
     "schedule": "holdfast schedules show {id}",
     "queue": "holdfast queues show {id}",
@@ -125,7 +125,7 @@ def _when(alert: Alert) -> str:
     if alert.resolved_at is not None:
         lasted = span(alert.resolved_at - (alert.fired_at or alert.since))
         return f"over since {_at(alert.resolved_at)}, having fired for {lasted}"
-    return f"since {_at(alert.since)}"
+    return f"noticed {_at(alert.since)}"
 
 
 def _line(example: Example) -> str:

@@ -112,6 +112,19 @@ def test_whoever_stops_ends_the_programs_and_starts_no_more(tmp_path):
     assert failures[0].retry
 
 
+def test_what_one_that_fails_has_started_is_killed_too(tmp_path):
+    """Else each try would leave some more."""
+    with pytest.raises(DeliveryError, match="exit code 1"):
+        send(
+            notice(),
+            CommandChannel(name="tell", command=("sh", "-c", f"sleep 60 & echo $! > {tmp_path}/pid; exit 1")),
+        )
+    give_up_at = time.monotonic() + 10
+    while _lives((tmp_path / "pid").read_text()):
+        assert time.monotonic() < give_up_at
+        time.sleep(0.01)
+
+
 def test_what_it_leaves_behind_is_not_waited_for():
     """A helper that keeps standard error open is no reason to wait."""
     code = "import subprocess; subprocess.Popen(['sleep', '5'], start_new_session=True)"

@@ -14,7 +14,7 @@ def test_a_text_says_all_that_is_needed_to_begin():
     said = message_of(notice(more=2), dashboard_url="https://shop.example/jobs/")
     assert said.title == "CRITICAL in shop: jobs of 1 queue wait too long"
     assert said.text == (
-        "the oldest job of queue mail waits for 6 min (since 2026-11-16 11:54:00 UTC)\n"
+        "the oldest job of queue mail waits for 6 min (noticed 2026-11-16 11:54:00 UTC)\n"
         f"  - job {JOB}: send_mail\n"
         "  - and 6 more\n"
         "And 2 others like this.\n"
@@ -69,15 +69,15 @@ def test_each_kind_of_example_comes_with_the_command_that_tells_more():
         Example("x", "y"),
     )
     text = message_of(notice(alerts=(alert(examples=examples),))).text
-    assert "  holdfast incidents show i1\n  holdfast workers\n  holdfast schedules show nightly\n" in text
-    assert "  holdfast queues show mail\n  holdfast objectives\n\n" in text
+    assert "  holdfast incidents show i1\n  holdfast workers; holdfast incidents list\n" in text
+    assert "  holdfast schedules show nightly\n  holdfast queues show mail\n  holdfast objectives\n\n" in text
 
 
 def test_foreign_text_stays_on_its_line():
     """What a task is named or says cannot make lines of its own, nor headers of a mail."""
     said = message_of(notice(title="a\r\nBcc: all@x", alerts=(alert(says="b\n\nc\x1b[2J"),)))
     assert said.title == "CRITICAL in shop: a Bcc: all@x"
-    assert said.text.startswith("b c\N{REPLACEMENT CHARACTER}[2J (since")
+    assert said.text.startswith("b c\N{REPLACEMENT CHARACTER}[2J (noticed")
 
 
 def test_programs_get_the_notice_and_the_words():
