@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import UnionType
 from typing import Any, TypeVar
 
@@ -28,12 +29,12 @@ class DeclaredWatching:
     """What is declared so far."""
 
     def __init__(self, sections: Mapping[str, Section]) -> None:
-        self._sections = sections
-        self._in_file = FileChannels(sections.get("alerts"))
-        self._file_rules = FileRules(sections.get("alerts"))
+        with _said_in_a_file():
+            self._in_file = FileChannels(sections.get("alerts"))
+            self._file_rules = FileRules(sections.get("alerts"))
+            self._objectives = {each.name: each for each in read_objectives(sections.get("objectives"))}
         self._alerts: Watching | None = None
         self._needed: dict[str, str] = {}
-        self._objectives = {each.name: each for each in read_objectives(sections.get("objectives"))}
 
     def alerts(
         self,
@@ -115,6 +116,16 @@ class DeclaredWatching:
         names = [*(channel.name for channel in said), *self._in_file.names]
         for what, channel in self._needed.items():
             refuse_unknown_channel(what, channel, names)
+
+
+@contextmanager
+def _said_in_a_file() -> Iterator[None]:
+    """Mark what is refused inside as nothing that code says."""
+    try:
+        yield
+    except ConfigurationError as error:
+        error.in_code = False
+        raise
 
 
 def _several(option: str, said: Any, kind: type[D] | UnionType, example: str) -> tuple[D, ...]:
