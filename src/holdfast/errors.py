@@ -66,7 +66,7 @@ class HoldfastError(Exception):
 
 
 class ConfigurationError(HoldfastError):
-    """A setting, a URL or a task declaration is wrong; `in_code` tells whether code says it, or a file or variable."""
+    """A setting, a URL or a task declaration is wrong: `in_code`, or else in a file or a variable."""
 
     in_code = True
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from holdfast.alerts.channel import Channel, DeadMan
 from holdfast.alerts.channels.from_file import FileChannels
-from holdfast.alerts.checking import MOST_RULES, check_rule, check_rules, refuse_unknown_channel
+from holdfast.alerts.checking import MOST_RULES, check_rule, check_rules, refuse_unknown_channel, refuse_unused
 from holdfast.alerts.defaults import with_defaults
 from holdfast.alerts.rules_file import FileRules
 from holdfast.alerts.watching import Watching
@@ -56,6 +56,7 @@ class DeclaredWatching:
         _refuse_twice(channels)
         for rule in rules:
             check_rule(rule)
+            refuse_unused(rule)
         _refuse_twice(rules, "rules")
         if dashboard_url is not None:
             http_url(dashboard_url, "dashboard_url", "people sign in there")

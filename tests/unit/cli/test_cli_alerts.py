@@ -181,7 +181,8 @@ def test_all_of_a_rule_that_the_dashboard_changes_is_changed_here(holdfast, monk
         (("set", "old mail", "--on", "--off"), 2, "say what to change"),
         (("set", "old mail", "--hold", "soon"), 2, "'soon' is no span"),
         (("set", "old mail", "--over", "5m"), 2, "--over: queue_age looks at how things are"),
-        (("set", "dead_letters", "--over", "7h"), 2, "over"),
+        (("set", "dead_letters", "--over", "7h"), 2, "at most 6 h, not '7h'"),
+        (("set", "old mail", "--above", "400d"), 2, "at most a year, as in above=60, not '400d'"),
         (("set", "old mail", "--severity", "bad"), 2, "'bad' is not one of 'warning', 'critical'"),
         (("silence", "--for", "1h"), 2, "a rule, a subject or both: name one"),
         (("set", "old mail", "--above", "x"), 2, "--above: 'x' is no span"),
@@ -192,6 +193,10 @@ def test_all_of_a_rule_that_the_dashboard_changes_is_changed_here(holdfast, monk
         ),
         (("set", "dead_letters", "--above", "5%"), 2, "must be a number, 0 or more"),
         (("set", "disk_full", "--above", "3"), 2, "a share from 0 to below 1"),
+        (("silence", "old mail", "--for", "2h", "--reason", "x"), 2, "No such option '--reason'. (see"),
+        (("set", "old mail", "--channels", "desk"), 2, "No such option '--channels'. (see"),
+        (("set", "old mail", "--abov", "1m"), 2, "Did you mean '--above'? (see"),
+        (("set", "old mail", "--cooldown", "1m"), 2, "Did you mean '--cool-down'? (see"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_line(holdfast, command, code, words):

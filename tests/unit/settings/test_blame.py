@@ -31,7 +31,10 @@ def refusal(tmp_path, monkeypatch):
     ("file", "words"),
     [
         ("leas = 3\n", "unknown setting leas (from holdfast.toml); did you mean lease?"),
-        ("[alerts]\nenbled = false\n", "[alerts] has no option 'enbled'; did you mean enabled? (from holdfast.toml)"),
+        (
+            "[alerts]\nenbled = false\n",
+            "[alerts] has no option 'enbled'; did you mean enabled? (from holdfast.toml)",
+        ),
         ('[alerts.channels.ops]\nkind = "fax"\n', "channel 'ops': no channel is of kind 'fax'; "),
         ("[objectives.mail]\ntarget = 7\n", "objective 'mail': target must be a share between 0 and 1"),
         ('[alerts]\nquiet_hours = [{ start = "25:00", end = "07:00" }]\n', "quiet_hours: the start of a window "),
