@@ -1,7 +1,7 @@
 """What an app declares about alerts and objectives, in its code and in its settings file, put together."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import UnionType
 from typing import Any, TypeVar
@@ -20,7 +20,13 @@ from holdfast.objectives.from_file import read_objectives
 from holdfast.policy.problems import refuse_any
 from holdfast.schedule.window import Window
 from holdfast.settings.sources import Section
+from holdfast.spelling import hint
 from holdfast.weburl import http_url
+
+NO_CHANNEL = (
+    "no channel is declared: give app.alerts(channels=[...]) some and name MODULE:APP here, or write"
+    " [alerts.channels.NAME] into holdfast.toml"
+)
 
 D = TypeVar("D", AlertRule, Channel, Window)
 
@@ -90,7 +96,7 @@ class DeclaredWatching:
         said = self._alerts or Watching()
         self._refuse_unknown_channels()
         self._in_file.refuse_unset(os.environ)
-        channels = (*said.channels, *self._in_file.channels(os.environ))
+        channels = (*said.channels, *self._in_file.channels(os.environ, self._in_file.names))
         _refuse_twice(channels)
         rules = self._file_rules.over(with_defaults(said.rules))
         check_rules(rules, [channel.name for channel in channels])
@@ -111,12 +117,34 @@ class DeclaredWatching:
             off_in=off_in,
         )
 
+    def through(self, names: Collection[str]) -> Watching:
+        """Return what it takes to send through some channels, in this order: the others need no variables.
+
+        Raises ConfigurationError where one is not declared.
+        """
+        said, known = self._alerts or Watching(), self._channel_names
+        for name in names:
+            if name not in known:
+                raise ConfigurationError(
+                    f"there is no channel {name!r}; {hint(name, known) if known else NO_CHANNEL}"
+                )
+        channels = (*said.channels, *self._in_file.channels(os.environ, names))
+        _refuse_twice(channels)
+        by_name = {channel.name: channel for channel in channels}
+        return Watching(
+            channels=tuple(by_name[name] for name in dict.fromkeys(names)),
+            dashboard_url=said.dashboard_url or self._in_file.dashboard_url,
+        )
+
+    @property
+    def _channel_names(self) -> list[str]:
+        said = () if self._alerts is None else self._alerts.channels
+        return [*(channel.name for channel in said), *self._in_file.names]
+
     def _refuse_unknown_channels(self) -> None:
         """Refuse what goes through a channel that neither the code nor the file declares."""
-        said = () if self._alerts is None else self._alerts.channels
-        names = [*(channel.name for channel in said), *self._in_file.names]
         for what, channel in self._needed.items():
-            refuse_unknown_channel(what, channel, names)
+            refuse_unknown_channel(what, channel, self._channel_names)
 
 
 @contextmanager

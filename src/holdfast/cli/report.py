@@ -22,7 +22,6 @@ from holdfast.report.page import as_page
 from holdfast.report.text import as_text
 from holdfast.report.workbook import as_workbook
 from holdfast.schedule.zones import find_zone
-from holdfast.spelling import hint
 from holdfast.store.errand import run_errand
 
 _FORMATS: Mapping[str, Callable[[Report, tzinfo | None], bytes]] = {
@@ -130,11 +129,8 @@ def _send(wanted: Wanted, meant: Meant, made: Report, zone: tzinfo | None, name:
     from holdfast.report.sending import notice_of  # noqa: PLC0415 - likewise
 
     assert meant.app is not None
-    watching = meant.app.watching
-    channels = {each.name: each for each in watching.channels}
-    if name not in channels:
-        known = hint(name, tuple(channels)) if channels else "the app declares none; see app.alerts"
-        raise ConfigurationError(f"there is no channel {name!r}: {known}")
+    watching = meant.app.watching_through([name])
+    [channel] = watching.channels
     notice = notice_of(made, zone, new_job_id(), meant.loaded.settings.namespace)
-    send(notice, channels[name], watching.dashboard_url, meant.name)
+    send(notice, channel, watching.dashboard_url, meant.name)
     say_json({"sent": notice.id, "channel": name}) if wanted.as_json else say(f"Sent through {name}.")

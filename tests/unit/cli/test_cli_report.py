@@ -126,5 +126,5 @@ def test_sent_to_people(holdfast, target, tmp_path):
 @pytest.mark.usefixtures("counted")
 def test_not_sent(holdfast, target):
     """A channel that is none, or that fails."""
-    assert_refused(holdfast("report", "--channel", "opps", target(0)), 2, "no channel 'opps': did you mean ops?")
+    assert_refused(holdfast("report", "--channel", "opps", target(0)), 2, "no channel 'opps'; did you mean ops?")
     assert_refused(holdfast("report", "--channel", "ops", target(3)), 1, "channel 'ops'")
