@@ -108,10 +108,11 @@ def _counts(rule: AlertRule, changes: dict[str, Any]) -> str:
 
 
 def waiting_columns() -> list[Column[AlertRule]]:
-    """Return the columns of how long a rule waits: until it fires, and until it is told of again."""
+    """Return the columns of how long a rule waits: until it fires, is told of anew, and is told of again."""
     return [
         Column("HOLD", lambda rule: _seconds(rule.hold)),
         Column("COOL-DOWN", lambda rule: _seconds(rule.cool_down)),
+        Column("REPEAT", lambda rule: "never" if rule.repeat is None else _seconds(rule.repeat)),
     ]
 
 

@@ -77,7 +77,9 @@ def report(
     """
     back, zone = read_since(since), None if tz is None else find_zone(tz)
     form = wanted_format or ("text" if file is None else _form_of(file))
-    if form == "xlsx" and file is None and not wanted.as_json:
+    if wanted.as_json and wanted_format is not None and file is None and channel is None:
+        raise wrong_usage("--json is a form of its own: leave --format out, or write the other to --output FILE")
+    if form == "xlsx" and file is None:
         raise wrong_usage("a workbook needs a file: give --output FILE.xlsx")
     if channel is not None and (target is None or file is not None or wanted_format is not None):
         raise wrong_usage("--channel needs MODULE:APP, which has the channel, and no --format or --output")

@@ -80,6 +80,7 @@ def test_html_to_the_terminal(holdfast):
     ("words", "told"),
     [
         (["--format", "xlsx"], "a workbook needs a file: give --output FILE.xlsx"),
+        (["--json", "--format", "html"], "--json is a form of its own: leave --format out"),
         (["--since", "31d"], "--since: '31d' is no span between a minute and 30d"),
         (["--tz", "Mars"], "there is no time zone 'Mars'"),
         (
