@@ -51,7 +51,7 @@ def test_json(holdfast):
     assert (task["task"], task["runs"], task["completed"], task["run_longest"]) == ("send_email", 20, 18, 0.2)
     assert told["deaths"][0]["error"] == "SMTPError: 451 try again"
     assert told["now"] == {"workers": 1, "alerts": [], "queues": []}
-    assert told["deliveries"] == {"delivered": 0, "lost": 0, "waiting": 0}
+    assert told["deliveries"] == {"delivered": 0, "lost": 0, "waiting": 0, "lost_in": []}
     assert "a@example.com" not in result.stdout
 
 
