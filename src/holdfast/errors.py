@@ -66,7 +66,9 @@ class HoldfastError(Exception):
 
 
 class ConfigurationError(HoldfastError):
-    """A setting, a URL or a task declaration is wrong."""
+    """A setting, a URL or a task declaration is wrong: `in_code`, or else in a file or a variable."""
+
+    in_code = True
 
 
 class UnknownTaskError(ConfigurationError):

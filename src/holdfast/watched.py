@@ -1,6 +1,6 @@
 """What an app declares so that people hear of trouble: alerts and objectives. A part of the app."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -62,6 +62,10 @@ class Watched:
     def need_channel(self, channel: str, what: str) -> None:
         """Take that `what` goes through a channel, which app.alerts or the settings file is to declare."""
         self._watching.need_channel(channel, what)
+
+    def watching_through(self, channels: Collection[str]) -> Watching:
+        """Return what it takes to send through some channels, those of the settings file too, and nothing more."""
+        return self._watching.through(channels)
 
     @property
     def watching(self) -> Watching:

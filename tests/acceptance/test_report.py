@@ -91,7 +91,7 @@ def test_a_report_is_sent_by_itself(tmp_path):
         fires = [fire for fire in shop.asked("schedules", "fires", "holdfast.report") if fire["job"]]
         assert len({each["id"] for each in notices}) == len(notices)
         assert {each["id"] for each in notices} <= {fire["job"] for fire in fires}
-        assert "(CST)" in notices[-1]["text"]
+        assert "(Asia/Taipei)" in notices[-1]["text"]
         report = shop.asked("report", "--since", "1h")
         assert [line["task"] for line in report["tasks"]] == ["ponder"]
         assert report["total"]["completed"] == 1

@@ -68,6 +68,19 @@ def test_a_record_of_a_job_names_the_job(root, handler, written):
     assert words(written[0]) == "· send_email 3c2d1e0f: halfway\n"
 
 
+def test_our_own_records_are_for_people_who_know_none_of_our_files(root, handler, written):
+    """A logger of theirs is named, also one whose name begins like ours."""
+    attach_records(root, handler, Level.INFO, alone=False)
+    job = {"job_id": "0197b1c2-7d1e-7c3a-9f60-5a4b3c2d1e0f", "task": "send_email"}
+    for name in ("holdfast.child.doubtful", "holdfast", "holdfast_shop"):
+        say(root, logging.WARNING, "look", name=name)
+        say(root, logging.WARNING, "look", name=name, **job)
+    assert [words(line) for line in written] == [
+        *("⚠ look\n", "⚠ send_email 3c2d1e0f: look\n") * 2,
+        *("⚠ holdfast_shop: look\n", "⚠ send_email 3c2d1e0f holdfast_shop: look\n"),
+    ]
+
+
 def test_what_a_record_says_was_raised_follows_it(root, handler, written):
     attach_records(root, handler, Level.INFO, alone=False)
     try:

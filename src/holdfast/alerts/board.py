@@ -176,15 +176,19 @@ def add_silence(
 
 @errand
 def end_silence(verbs: Store, silence_id: str) -> Verbs[Silence]:
-    """End a silence now. Raises AlertNotFoundError."""
+    """End a silence now; an end of its id is enough. Raises AlertNotFoundError."""
 
     def change(board: Board) -> tuple[Board, Silence]:
-        meant = next((each for each in board.silences if each.id == silence_id), None)
-        if meant is None:
+        meant = [each for each in board.silences if silence_id and each.id.endswith(silence_id)]
+        if not meant:
             raise AlertNotFoundError(
                 f"no silence has the id {silence_id!r}: `holdfast alerts list` shows those there are"
             )
-        return replace(board, silences=tuple(each for each in board.silences if each is not meant)), meant
+        if len(meant) > 1:
+            raise AlertNotFoundError(
+                f"{len(meant)} silences have an id that ends in {silence_id!r}: give more of it"
+            )
+        return replace(board, silences=tuple(each for each in board.silences if each is not meant[0])), meant[0]
 
     return (yield from change_board(verbs, change))
 

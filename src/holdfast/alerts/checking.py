@@ -6,9 +6,11 @@ from datetime import timedelta
 from enum import StrEnum
 from types import MappingProxyType
 
+import msgspec
+
 from holdfast.core.alert import AlertRule, Check, Severity
 from holdfast.errors import ConfigurationError
-from holdfast.phrases import Phrase
+from holdfast.phrases import Phrase, listed
 from holdfast.policy.reading import is_finite, is_int
 from holdfast.settings.model import LONGEST_SPAN
 from holdfast.spelling import hint
@@ -111,27 +113,47 @@ def refuse_unknown_channel(what: str, name: str, channels: Collection[str]) -> N
         raise ConfigurationError(f"{what} tells channel {name!r}, which does not exist; {known}")
 
 
-def check_rule(rule: AlertRule) -> None:
-    """Refuse a rule that means nothing. Raises ConfigurationError that names the rule and what to do."""
+def check_rule(rule: AlertRule, written: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Refuse a rule that means nothing. Raises ConfigurationError that names the rule and what to do.
+
+    What is refused is shown as people have `written` it, by the names of options, if that is known.
+    """
     if not isinstance(rule, AlertRule):
         raise ConfigurationError(f'a rule is an AlertRule(name="…", check="queue_age", above=300), not {rule!r}')
     if not (isinstance(rule.name, str) and 0 < len(rule.name) <= NAME_LENGTH and rule.name.isprintable()):
         raise ConfigurationError(f"a rule has a name of 1 to {NAME_LENGTH} letters, not {rule.name!r}")
-    problem = _problem(rule)
+    problem = _problem(rule, written)
     if problem:
         raise ConfigurationError(Phrase("refusal.rule_unfit", rule=rule.name, problem=problem))
 
 
-def _problem(rule: AlertRule) -> Phrase | str | None:
+def refuse_unused(rule: AlertRule) -> None:
+    """Refuse what is said in vain: options that the check of a rule, which is fit otherwise, does not use."""
+    needs = NEEDS[rule.check]
+    used = {"above": needs.unit is not Unit.NOTHING, "over": needs.over, "at_least": needs.at_least}
+    takes = listed([*(name for name, is_used in used.items() if is_used), *needs.filters, "hold"])
+    for field in msgspec.structs.fields(rule):
+        if not used.get(field.name, True) and getattr(rule, field.name) != field.default:
+            raise ConfigurationError(
+                f"rule {rule.name!r}: {rule.check} does not use {field.name}: leave it out; it takes {takes}"
+            )
+
+
+def _problem(rule: AlertRule, written: Mapping[str, str]) -> Phrase | str | None:
     if rule.check not in tuple(Check):
         return f"there is no check {str(rule.check)!r}; {hint(str(rule.check), [each.value for each in Check])}"
     if rule.severity not in tuple(Severity):
         return f"there is no severity {str(rule.severity)!r}; {hint(str(rule.severity), [*Severity])}"
     needs = NEEDS[Check(rule.check)]
-    return _above_problem(rule, needs) or _filter_problem(rule, needs) or _span_problem(rule) or _kind_problem(rule)
+    return (
+        _above_problem(rule, needs, written)
+        or _filter_problem(rule, needs)
+        or _span_problem(rule, written)
+        or _kind_problem(rule)
+    )
 
 
-def _above_problem(rule: AlertRule, needs: Needs) -> Phrase | None:
+def _above_problem(rule: AlertRule, needs: Needs, written: Mapping[str, str]) -> Phrase | None:
     above = rule.above
     if needs.unit is Unit.NOTHING:
         return None if above is None else _unfit(rule.check, above)
@@ -144,7 +166,7 @@ def _above_problem(rule: AlertRule, needs: Needs) -> Phrase | None:
         Unit.SHARE: 0 <= above < 1,
         Unit.FACTOR: above > 0,
     }.get(needs.unit, False)
-    return None if fits else _unfit(rule.check, above)
+    return None if fits else _unfit(rule.check, written.get("above", above))
 
 
 def _filter_problem(rule: AlertRule, needs: Needs) -> str | None:
@@ -158,7 +180,7 @@ def _filter_problem(rule: AlertRule, needs: Needs) -> str | None:
     return None
 
 
-def _span_problem(rule: AlertRule) -> Phrase | None:
+def _span_problem(rule: AlertRule, written: Mapping[str, str]) -> Phrase | None:
     for name, least, most in (
         ("over", 60.0, LONGEST_LOOK),
         ("hold", 0.0, LONGEST_SPAN),
@@ -169,10 +191,8 @@ def _span_problem(rule: AlertRule) -> Phrase | None:
         if given is None and name == "repeat":
             continue
         if not (is_finite(given) and least <= given <= most):
-            longest = timedelta(seconds=most)
-            return Phrase(
-                "rule_problem.span", field=name, least=f"{least:g}", longest=longest, given=f"{given!r:.80}"
-            )
+            longest, said = timedelta(seconds=most), f"{written.get(name, given)!r:.80}"
+            return Phrase("rule_problem.span", field=name, least=f"{least:g}", longest=longest, given=said)
     return None
 
 

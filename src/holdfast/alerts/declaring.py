@@ -1,13 +1,14 @@
 """What an app declares about alerts and objectives, in its code and in its settings file, put together."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import UnionType
 from typing import Any, TypeVar
 
 from holdfast.alerts.channel import Channel, DeadMan
 from holdfast.alerts.channels.from_file import FileChannels
-from holdfast.alerts.checking import MOST_RULES, check_rule, check_rules, refuse_unknown_channel
+from holdfast.alerts.checking import MOST_RULES, check_rule, check_rules, refuse_unknown_channel, refuse_unused
 from holdfast.alerts.defaults import with_defaults
 from holdfast.alerts.rules_file import FileRules
 from holdfast.alerts.watching import Watching
@@ -19,7 +20,13 @@ from holdfast.objectives.from_file import read_objectives
 from holdfast.policy.problems import refuse_any
 from holdfast.schedule.window import Window
 from holdfast.settings.sources import Section
+from holdfast.spelling import hint
 from holdfast.weburl import http_url
+
+NO_CHANNEL = (
+    "no channel is declared: give app.alerts(channels=[...]) some and name MODULE:APP here, or write"
+    " [alerts.channels.NAME] into holdfast.toml"
+)
 
 D = TypeVar("D", AlertRule, Channel, Window)
 
@@ -28,12 +35,12 @@ class DeclaredWatching:
     """What is declared so far."""
 
     def __init__(self, sections: Mapping[str, Section]) -> None:
-        self._sections = sections
-        self._in_file = FileChannels(sections.get("alerts"))
-        self._file_rules = FileRules(sections.get("alerts"))
+        with _said_in_a_file():
+            self._in_file = FileChannels(sections.get("alerts"))
+            self._file_rules = FileRules(sections.get("alerts"))
+            self._objectives = {each.name: each for each in read_objectives(sections.get("objectives"))}
         self._alerts: Watching | None = None
         self._needed: dict[str, str] = {}
-        self._objectives = {each.name: each for each in read_objectives(sections.get("objectives"))}
 
     def alerts(
         self,
@@ -55,6 +62,7 @@ class DeclaredWatching:
         _refuse_twice(channels)
         for rule in rules:
             check_rule(rule)
+            refuse_unused(rule)
         _refuse_twice(rules, "rules")
         if dashboard_url is not None:
             http_url(dashboard_url, "dashboard_url", "people sign in there")
@@ -88,7 +96,7 @@ class DeclaredWatching:
         said = self._alerts or Watching()
         self._refuse_unknown_channels()
         self._in_file.refuse_unset(os.environ)
-        channels = (*said.channels, *self._in_file.channels(os.environ))
+        channels = (*said.channels, *self._in_file.channels(os.environ, self._in_file.names))
         _refuse_twice(channels)
         rules = self._file_rules.over(with_defaults(said.rules))
         check_rules(rules, [channel.name for channel in channels])
@@ -109,12 +117,44 @@ class DeclaredWatching:
             off_in=off_in,
         )
 
+    def through(self, names: Collection[str]) -> Watching:
+        """Return what it takes to send through some channels, in this order: the others need no variables.
+
+        Raises ConfigurationError where one is not declared.
+        """
+        said, known = self._alerts or Watching(), self._channel_names
+        for name in names:
+            if name not in known:
+                raise ConfigurationError(
+                    f"there is no channel {name!r}; {hint(name, known) if known else NO_CHANNEL}"
+                )
+        channels = (*said.channels, *self._in_file.channels(os.environ, names))
+        _refuse_twice(channels)
+        by_name = {channel.name: channel for channel in channels}
+        return Watching(
+            channels=tuple(by_name[name] for name in dict.fromkeys(names)),
+            dashboard_url=said.dashboard_url or self._in_file.dashboard_url,
+        )
+
+    @property
+    def _channel_names(self) -> list[str]:
+        said = () if self._alerts is None else self._alerts.channels
+        return [*(channel.name for channel in said), *self._in_file.names]
+
     def _refuse_unknown_channels(self) -> None:
         """Refuse what goes through a channel that neither the code nor the file declares."""
-        said = () if self._alerts is None else self._alerts.channels
-        names = [*(channel.name for channel in said), *self._in_file.names]
         for what, channel in self._needed.items():
-            refuse_unknown_channel(what, channel, names)
+            refuse_unknown_channel(what, channel, self._channel_names)
+
+
+@contextmanager
+def _said_in_a_file() -> Iterator[None]:
+    """Mark what is refused inside as nothing that code says."""
+    try:
+        yield
+    except ConfigurationError as error:
+        error.in_code = False
+        raise
 
 
 def _several(option: str, said: Any, kind: type[D] | UnionType, example: str) -> tuple[D, ...]:

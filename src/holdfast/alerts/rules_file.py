@@ -19,7 +19,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from holdfast.alerts.channels.from_file import TABLES
-from holdfast.alerts.checking import NEEDS, Unit, check_rule, read_amount
+from holdfast.alerts.checking import NEEDS, Unit, check_rule, read_amount, refuse_unused
 from holdfast.core.alert import AlertRule, Check
 from holdfast.errors import ConfigurationError
 from holdfast.schedule.window import Window
@@ -50,7 +50,8 @@ class FileRules:
             raise self._error(f"enabled of [alerts] must be true or false, not {enabled!r:.80}")
         self.off_in: tuple[str, ...] = () if enabled else (f"enabled = false of [alerts] in {self._origin}",)
         self.quiet_hours = self._windows(content.get("quiet_hours", []))
-        self._rules = [self._said(each) for each in self._tables(content.get("rules", []), "[[alerts.rules]]")]
+        self._written = self._tables(content.get("rules", []), "[[alerts.rules]]")
+        self._rules = [self._said(each) for each in self._written]
         names = [said["name"] for said in self._rules]
         for name in names:
             if names.count(name) > 1:
@@ -59,18 +60,20 @@ class FileRules:
     def over(self, rules: Iterable[AlertRule]) -> tuple[AlertRule, ...]:
         """Return rules with those of the file: added, or as the file changes those of the same names."""
         made = {rule.name: rule for rule in rules}
-        for said in self._rules:
-            made[said["name"]] = self._rule(said, made.get(said["name"]), made)
+        for table, said in zip(self._written, self._rules, strict=True):
+            made[said["name"]] = self._rule(table, said, made)
         return tuple(made.values())
 
-    def _rule(self, said: Mapping[str, Any], before: AlertRule | None, known: Collection[str]) -> AlertRule:
+    def _rule(self, table: Mapping[str, Any], said: Mapping[str, Any], known: Mapping[str, AlertRule]) -> AlertRule:
+        before = known.get(said["name"])
         if before is None and "check" not in said:
             raise self._error(f"rule {said['name']!r}: {self._what_is_it(said['name'], known)}")
         other_check = before is not None and said.get("check", before.check) != before.check
         base = {} if before is None or other_check else asdict(before)
         try:
             rule = AlertRule(**{**base, **said, "above": self._above(said, base)})
-            check_rule(rule)
+            check_rule(rule, {option: value for option, value in table.items() if isinstance(value, str)})
+            refuse_unused(rule)
         except ConfigurationError as error:
             raise self._error(str(error)) from None
         return rule
@@ -105,18 +108,22 @@ class FileRules:
         said = dict(table)
         for option in _SPANS:
             if isinstance(said.get(option), str):
-                said[option] = self._seconds(name, option, said[option].strip())
+                try:
+                    said[option] = self._seconds(name, option, said[option].strip())
+                except ConfigurationError as error:
+                    raise self._error(str(error)) from None
         if isinstance(said.get("channels"), str):
             said["channels"] = (said["channels"],)
         return said
 
-    def _seconds(self, name: str, option: str, text: str) -> object:
+    @staticmethod
+    def _seconds(name: str, option: str, text: str) -> object:
         if option == "repeat" and text.lower() == NONE_WORD:
             return None
         try:
             return SpanRule(from_zero=True).parse(text)
         except UnfitError as error:
-            raise self._error(f"rule {name!r:.80}: {option} {error}") from None
+            raise ConfigurationError(f"rule {name!r:.80}: {option} {error}, not {text!r:.80}") from None
 
     def _windows(self, said: object) -> tuple[Window, ...]:
         windows = []

@@ -29,6 +29,8 @@ def load_app(
             raise ConfigurationError(f"there is no module {module_name!r}: {remedy}") from error
         raise ConfigurationError(f"{module_name} cannot be imported: {error}{_where(error)}") from error
     except (Exception, SystemExit) as error:
+        if isinstance(error, ConfigurationError) and not error.in_code:
+            raise  # it names the file or the variable, and the module can do nothing about it
         what = f"{type(error).__name__}: {error}{_where(error)}"
         raise ConfigurationError(f"{module_name} cannot be imported: {what}") from error
     return _app_in(module, attribute)

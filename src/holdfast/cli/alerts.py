@@ -1,5 +1,7 @@
 """`holdfast alerts`: what is wrong now, and who is told of it. The commands that change something are beside it."""
 
+from datetime import datetime
+
 import click
 
 from holdfast.alerts.board import NOT_TOLD, alert_history, effective_rules, read_board
@@ -20,7 +22,6 @@ from holdfast.cli.alertview import (
 from holdfast.cli.connection import Wanted, about_a_store
 from holdfast.cli.options import examples
 from holdfast.cli.output import say, say_json, say_table
-from holdfast.clock import SystemClock
 from holdfast.core.alert import AlertState
 from holdfast.store.backend import Backend
 from holdfast.store.errand import run_errand
@@ -58,9 +59,9 @@ def list_command(wanted: Wanted, *, every: bool) -> None:
     """List the alerts that fire, and the silences."""
     with wanted.store() as backend:
         board = run_errand(backend.run, read_board(backend.verbs))
-        unwatched = _why_nobody_looks(backend, board)
+        now = backend.run(ask_time(backend.verbs)).now
+        unwatched = _why_nobody_looks(backend, board, now)
     shown = board.in_state(*AlertState) if every else board.firing
-    now = SystemClock().now()
     if wanted.as_json:
         say_json(alerts_fields(shown, board, watched=unwatched is None))
         return
@@ -83,11 +84,12 @@ def history_command(wanted: Wanted, *, limit: int) -> None:
     with wanted.store() as backend:
         notices = run_errand(backend.run, alert_history(backend.verbs, limit))
         waiting = run_errand(backend.run, undelivered(backend.verbs))
+        now = backend.run(ask_time(backend.verbs)).now
     missing = {notice.id: waiting[notice.id] for notice in notices if notice.id in waiting}
     if wanted.as_json:
         say_json([notice_fields(notice, missing) for notice in notices])
     elif notices:
-        say_table(notices, notice_columns(SystemClock().now(), missing))
+        say_table(notices, notice_columns(now, missing))
     else:
         say("Nobody was told of anything.")
 
@@ -98,7 +100,7 @@ def rules_command(wanted: Wanted) -> None:
     """List the rules that count, as workers declare them and as they were changed since."""
     with wanted.store() as backend:
         board = run_errand(backend.run, read_board(backend.verbs))
-        unwatched = _why_nobody_looks(backend, board)
+        unwatched = _why_nobody_looks(backend, board, backend.run(ask_time(backend.verbs)).now)
     rules = effective_rules(board.declared, board)
     if wanted.as_json:
         say_json([rule_fields(rule, board.overrides) for rule in rules])
@@ -110,9 +112,9 @@ def rules_command(wanted: Wanted) -> None:
         say(f"{NOT_TOLD[0].upper()}{NOT_TOLD[1:]}.")
 
 
-def _why_nobody_looks(backend: Backend, board: Board) -> str | None:
+def _why_nobody_looks(backend: Backend, board: Board, now: datetime) -> str | None:
     """Return why nobody looks for trouble; None where somebody does."""
     workers = backend.run(backend.verbs.workers())
     if not any(worker.is_live and not worker.info.is_courier for worker in workers):
         return NO_WORKER
-    return None if board.is_said(backend.run(ask_time(backend.verbs)).now) else NO_RULES
+    return None if board.is_said(now) else NO_RULES

@@ -13,11 +13,11 @@ from holdfast.cli.connection import Wanted, about_a_store
 from holdfast.cli.failures import say_failed
 from holdfast.cli.options import examples
 from holdfast.cli.output import say, say_json
-from holdfast.cli.typed import as_span
-from holdfast.clock import SystemClock
+from holdfast.cli.typed import as_span_with_unit
 from holdfast.core.alert import AlertRule
 from holdfast.errors import ConfigurationError
 from holdfast.store.errand import run_errand
+from holdfast.store.protocol import ask_time
 from holdfast.words import dated, one_line, short_id
 
 
@@ -30,7 +30,9 @@ from holdfast.words import dated, one_line, short_id
 )
 @click.argument("rule", required=False)
 @click.option("--subject", metavar="NAME", help="Only of this queue, task, worker or schedule.")
-@click.option("--for", "length", required=True, callback=as_span, metavar="SPAN", help="How long: 30m, 2h, 1d.")
+@click.option(
+    "--for", "length", required=True, callback=as_span_with_unit, metavar="SPAN", help="How long: 30m, 2h, 1d."
+)
 @click.option("--why", default="", metavar="TEXT", help="The reason, for others.")
 @about_a_store
 def silence(wanted: Wanted, rule: str | None, *, subject: str | None, length: timedelta, why: str) -> None:
@@ -45,13 +47,14 @@ def silence(wanted: Wanted, rule: str | None, *, subject: str | None, length: ti
             backend.run, add_silence(backend.verbs, rule, subject, length, why=why, by=getpass.getuser())
         )
         doubt = None if subject is None else subject_doubt(backend, board, named, subject)
+        now = backend.run(ask_time(backend.verbs)).now
     if doubt is not None:
         say_failed(f"warning: {doubt}")
     if wanted.as_json:
         say_json(made)
     else:
         about = f"{one_line(rule or 'anything')}{'' if subject is None else f' about {one_line(subject)}'}"
-        say(f"Nobody is told of {about} until {dated(made.until, SystemClock().now())}: silence {made.id}.")
+        say(f"Nobody is told of {about} until {dated(made.until, now)}: silence {made.id}.")
 
 
 def _rule(rule: str, board: Board) -> AlertRule:
@@ -66,7 +69,10 @@ def _rule(rule: str, board: Board) -> AlertRule:
 @click.argument("silence_id", metavar="ID")
 @about_a_store
 def unsilence(wanted: Wanted, silence_id: str) -> None:
-    """End a silence now."""
+    """End a silence now.
+
+    ID is that of `holdfast alerts list`, or the end of it.
+    """
     with wanted.store() as backend:
         ended = run_errand(backend.run, end_silence(backend.verbs, silence_id))
     if wanted.as_json:

@@ -7,17 +7,16 @@ import click
 from rich.text import Text
 
 from holdfast.alerts.channel import Channel
-from holdfast.alerts.declaring import DeclaredWatching
+from holdfast.alerts.declaring import NO_CHANNEL, DeclaredWatching
 from holdfast.alerts.delivery import refuse_unusable, send, trial_notice
 from holdfast.alerts.watching import Watching
 from holdfast.cli.connection import Wanted, about_a_store
 from holdfast.cli.failures import ExitCode
 from holdfast.cli.options import examples
 from holdfast.cli.output import Column, cut, say_json, say_table
-from holdfast.cli.target import app_dir_option, check_target, find_meant
+from holdfast.cli.target import Meant, app_dir_option, check_target, find_meant
 from holdfast.clock import SystemClock
 from holdfast.errors import ConfigurationError, DeliveryError
-from holdfast.spelling import hint
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +46,9 @@ def test(wanted: Wanted, ctx: click.Context, *, words: tuple[str, ...], app_dir:
     be sent, else 1. Nothing is written into the store.
     """
     meant = find_meant(wanted, _target(ctx, words), app_dir)
-    watching = DeclaredWatching(meant.loaded.sections).all if meant.app is None else meant.app.watching
-    chosen = _chosen(watching, [word for word in words if ":" not in word])
-    refuse_unusable(chosen)
-    tried = [_try(channel, watching, meant.name) for channel in chosen]
+    watching = _watching(meant, [word for word in words if ":" not in word])
+    refuse_unusable(watching.channels)
+    tried = [_try(channel, watching, meant.name) for channel in watching.channels]
     if wanted.as_json:
         say_json([{"channel": t.channel, "kind": t.kind, "ok": t.why is None, "why": t.why} for t in tried])
     else:
@@ -72,17 +70,15 @@ def _target(ctx: click.Context, words: Sequence[str]) -> str | None:
     return check_target(ctx, ctx.command.params[0], targets[0]) if targets else None
 
 
-def _chosen(watching: Watching, names: Sequence[str]) -> list[Channel]:
-    known = {channel.name: channel for channel in watching.channels}
-    if not known:
-        raise ConfigurationError(
-            "no channel is declared: give app.alerts(channels=[...]) some and name MODULE:APP here, or write"
-            " [alerts.channels.NAME] into holdfast.toml"
-        )
-    for name in names:
-        if name not in known:
-            raise ConfigurationError(f"there is no channel {name!r}; {hint(name, known)}")
-    return [known[name] for name in dict.fromkeys(names)] if names else list(known.values())
+def _watching(meant: Meant, names: Sequence[str]) -> Watching:
+    """Return the channels of these names, or all, and what else it takes to send."""
+    declared = DeclaredWatching(meant.loaded.sections)
+    if names:
+        return declared.through(names) if meant.app is None else meant.app.watching_through(names)
+    watching = declared.all if meant.app is None else meant.app.watching
+    if not watching.channels:
+        raise ConfigurationError(NO_CHANNEL)
+    return watching
 
 
 def _try(channel: Channel, watching: Watching, app: str) -> Tried:

@@ -9,10 +9,15 @@ from typing import Any
 import click
 
 from holdfast.errors import ConfigurationError, HoldfastError, StoreError
+from holdfast.spelling import nearest
 from holdfast.words import one_line
 
 DEBUG = "holdfast.debug"
 """The key, among what a context shares with its children, under which --debug is remembered."""
+
+
+_SLIP = 0.7
+"""From which likeness on, of 1, an option is a slip of another; dashes do not count."""
 
 
 class ExitCode(IntEnum):
@@ -71,7 +76,8 @@ def _sentence(error: BaseException) -> str:
         return "interrupted"
     if isinstance(error, click.UsageError):
         help_of = error.ctx.command_path if error.ctx else "holdfast"
-        return f"{error.format_message()} (see `{help_of} --help`)"
+        words = _no_such_option(error) if isinstance(error, click.NoSuchOption) else error.format_message()
+        return f"{words} (see `{help_of} --help`)"
     if isinstance(error, click.ClickException):
         return error.format_message()
     if isinstance(error, HoldfastError):
@@ -79,6 +85,13 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, OSError):
         return str(error)
     return f"internal error: {type(error).__name__}: {error}; please report it with the output of --debug"
+
+
+def _no_such_option(error: click.NoSuchOption) -> str:
+    """Return what is wrong, with the option that was meant; click's own guess goes by dashes and little else."""
+    known = {option.lstrip("-"): option for option in error.possibilities or ()}
+    meant = nearest(error.option_name.lstrip("-"), known, _SLIP)
+    return error.message if meant is None else f"{error.message} Did you mean '{known[meant]}'?"
 
 
 def _interrupted(error: BaseException) -> bool:

@@ -74,7 +74,7 @@ def _tell(story: Story, *, all_logs: bool) -> None:
     say(Text.assemble((one_line(job.task), "bold"), "  ", coloured(job.state), "  ", (job.id, "dim")))
     say(story.why.text)
     say("")
-    say_fields({**_fields(job, now), "incidents": _incidents(story, now)})
+    say_fields({**_fields(job, now), "trace": fields["trace_id"], "incidents": _incidents(story, now)})
     say_arguments(job.payload)
     _tell_result(fields)
     say_written(story.written, now)

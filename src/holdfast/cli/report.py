@@ -22,7 +22,6 @@ from holdfast.report.page import as_page
 from holdfast.report.text import as_text
 from holdfast.report.workbook import as_workbook
 from holdfast.schedule.zones import find_zone
-from holdfast.spelling import hint
 from holdfast.store.errand import run_errand
 
 _FORMATS: Mapping[str, Callable[[Report, tzinfo | None], bytes]] = {
@@ -78,7 +77,9 @@ def report(
     """
     back, zone = read_since(since), None if tz is None else find_zone(tz)
     form = wanted_format or ("text" if file is None else _form_of(file))
-    if form == "xlsx" and file is None and not wanted.as_json:
+    if wanted.as_json and wanted_format is not None and file is None and channel is None:
+        raise wrong_usage("--json is a form of its own: leave --format out, or write the other to --output FILE")
+    if form == "xlsx" and file is None:
         raise wrong_usage("a workbook needs a file: give --output FILE.xlsx")
     if channel is not None and (target is None or file is not None or wanted_format is not None):
         raise wrong_usage("--channel needs MODULE:APP, which has the channel, and no --format or --output")
@@ -130,11 +131,8 @@ def _send(wanted: Wanted, meant: Meant, made: Report, zone: tzinfo | None, name:
     from holdfast.report.sending import notice_of  # noqa: PLC0415 - likewise
 
     assert meant.app is not None
-    watching = meant.app.watching
-    channels = {each.name: each for each in watching.channels}
-    if name not in channels:
-        known = hint(name, tuple(channels)) if channels else "the app declares none; see app.alerts"
-        raise ConfigurationError(f"there is no channel {name!r}: {known}")
+    watching = meant.app.watching_through([name])
+    [channel] = watching.channels
     notice = notice_of(made, zone, new_job_id(), meant.loaded.settings.namespace)
-    send(notice, channels[name], watching.dashboard_url, meant.name)
+    send(notice, channel, watching.dashboard_url, meant.name)
     say_json({"sent": notice.id, "channel": name}) if wanted.as_json else say(f"Sent through {name}.")

@@ -15,6 +15,14 @@ def as_span(_ctx: click.Context, _parameter: click.Parameter, text: str | None) 
     return None if text is None else _span_option(text)
 
 
+def as_span_with_unit(ctx: click.Context, parameter: click.Parameter, text: str | None) -> timedelta | None:
+    """Read an option as a span whose unit is said: who writes 2 hardly means two seconds."""
+    number = (text or "").strip()
+    if number.replace(".", "", 1).isdecimal():
+        raise click.BadParameter(f"'{text}' has no unit; write {number}h, {number}m or {number}s")
+    return as_span(ctx, parameter, text)
+
+
 def as_spans(_ctx: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[timedelta, ...]:
     """Read an option that may be given several times."""
     return tuple(map(_span_option, texts))

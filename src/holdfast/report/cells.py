@@ -1,6 +1,6 @@
 """Cells of a report in words. Pure."""
 
-from datetime import datetime, timedelta, tzinfo
+from datetime import datetime, timedelta, timezone, tzinfo
 
 from holdfast.objectives.words import burn, percent
 from holdfast.report.model import Report
@@ -60,6 +60,11 @@ def apps_words(report: Report) -> str:
 
 
 def span_words(report: Report, zone: tzinfo | None) -> str:
-    """Return the time that a report is about: `2026-03-04 07:00 to 2026-03-05 07:00 (CET)`."""
+    """Return the time that a report is about: `2026-03-04 07:00 to 2026-03-05 07:00 (Asia/Taipei)`."""
     begin, end = report.since.astimezone(zone), report.until.astimezone(zone)
-    return f"{begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} ({end:%Z})"
+    return f"{begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} ({_zone_words(end)})"
+
+
+def _zone_words(at: datetime) -> str:
+    """Return the name of a time's zone, or how far it is from UTC; CST would be that of Taipei, or of Chicago."""
+    return getattr(at.tzinfo, "key", None) or str(timezone(at.utcoffset() or timedelta()))

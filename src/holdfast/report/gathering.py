@@ -92,7 +92,7 @@ def gather_report(verbs: Store, back: timedelta) -> Verbs[Report]:
         missed=tuple(_missed(fires)),
         standings=standings,
         notices=tuple(_notices(notices, since)),
-        deliveries=deliveries_of(every, look.queues.get(QUEUE)),
+        deliveries=deliveries_of(every, look.queues.get(QUEUE), dead),
         left_out=tuple(
             words
             for words, is_all in (
@@ -177,7 +177,7 @@ def _incidents(incidents: Iterable[Incident], since: datetime) -> Iterable[Incid
     for each in incidents:
         if each.last_at >= since and each.trouble is not Trouble.SNAPSHOT:
             summary = one_line(each.summary, LONGEST_TEXT)
-            yield IncidentLine(each.id, each.trouble.value, summary, each.count, each.host, each.last_at)
+            yield IncidentLine(each.id, each.trouble.value, summary, each.count, each.host, each.at, each.last_at)
 
 
 def _fires_since(verbs: Store, since: datetime) -> Verbs[tuple[list[Fire], bool]]:

@@ -38,13 +38,14 @@ class DeathLine(msgspec.Struct, frozen=True):
 
 
 class IncidentLine(msgspec.Struct, frozen=True):
-    """What went wrong with a process, `count` times."""
+    """What went wrong with a process, `count` times since `first_at`, which may be before the report begins."""
 
     id: str
     trouble: str
     summary: str
     count: int
     host: str
+    first_at: datetime
     last_at: datetime
 
 
@@ -104,11 +105,16 @@ class Present(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Deliveries(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of notices, counted for each channel: arrived, given up or cancelled, still to be sent now."""
+    """What became of deliveries, of which a notice is one for each channel.
+
+    They arrived, were given up or cancelled, or are still to be made now. `lost_in` are the channels of those that
+    were given up, and are dead letters still.
+    """
 
     delivered: int = 0
     lost: int = 0
     waiting: int = 0
+    lost_in: tuple[str, ...] = ()
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -134,7 +140,7 @@ class Report(msgspec.Struct, frozen=True):
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing is wrong or went wrong: no death, incident, missed time, broken budget or lost notice."""
+        """Whether nothing is wrong or went wrong: no death, incident, missed time, broken budget, lost delivery."""
         broken = any(not each.is_kept for each in self.standings)
         went_wrong = self.total.dead or self.deaths or self.incidents or self.missed or self.deliveries.lost
         return self.now.is_well and not (went_wrong or broken)

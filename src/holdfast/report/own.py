@@ -1,8 +1,12 @@
 """What Holdfast runs on its own behalf, to tell people something: it is no work of theirs. Pure."""
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
 from holdfast.alerts.delivery import DELIVER
+from holdfast.core.job import Job
+from holdfast.core.provenance import channel_of
 from holdfast.core.states import FINAL
 from holdfast.figures.series import Figures, Series, sum_of
 from holdfast.report.model import Deliveries
@@ -22,14 +26,15 @@ def without_own(series: Series) -> Series:
     return replace(series, points=tuple(points))
 
 
-def deliveries_of(series: Series, queue: Queue | None) -> Deliveries:
-    """Return what became of notices, by all figures and by the queue of deliveries as it is now."""
+def deliveries_of(series: Series, queue: Queue | None, dead: Iterable[Job]) -> Deliveries:
+    """Return what became of deliveries, by all figures, the dead jobs, and their queue as it is now."""
     delivered, reported = (_sum_of_task(series, task) for task in (DELIVER, REPORT))
     states = {} if queue is None else queue.states
     return Deliveries(
         delivered=delivered.completed,
         lost=delivered.dead + delivered.cancelled + reported.dead,
         waiting=sum(number for state, number in states.items() if state not in FINAL),
+        lost_in=tuple(sorted({name for job in dead if (name := channel_of(job.task, job.metadata)) is not None})),
     )
 
 

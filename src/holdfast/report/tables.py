@@ -114,14 +114,16 @@ def _present(now: Present) -> str:
 
 def _past(report: Report) -> str:
     total = report.total
+    new = [each.count for each in report.incidents if each.first_at >= report.since]
     trouble = [
-        counted(number, one)
-        for number, one in (
+        counted(number, *words)
+        for number, *words in (
             (total.dead, "dead job"),
-            (sum(each.count for each in report.incidents), "incident"),
+            (sum(new), "incident"),
+            (len(report.incidents) - len(new), "older incident that goes on", "older incidents that go on"),
             (sum(each.count for each in report.missed), "missed time"),
             (sum(not each.is_kept for each in report.standings), "broken objective"),
-            (report.deliveries.lost, "lost notice"),
+            (report.deliveries.lost, "lost delivery", "lost deliveries"),
         )
         if number
     ]
@@ -238,10 +240,14 @@ def _incidents(report: Report) -> Table:
         ("trouble", As.TEXT),
         ("what", As.TEXT),
         ("host", As.TEXT),
+        ("since", As.TIME),
         ("last", As.TIME),
         ("incident", As.ID),
     )
-    rows = [(each.count, each.trouble, each.summary, each.host, each.last_at, each.id) for each in report.incidents]
+    rows = [
+        (each.count, each.trouble, each.summary, each.host, each.first_at, each.last_at, each.id)
+        for each in report.incidents
+    ]
     return Table("incidents", "Incidents", columns, rows, "None.")
 
 
@@ -284,8 +290,10 @@ def _notices(report: Report) -> Table:
 
 
 def _delivered(deliveries: Deliveries) -> str:
-    """Return what became of notices in one line, if there were any."""
+    """Return what became of deliveries in one line, if there were any."""
     if deliveries == Deliveries():
         return ""
-    told = f"{counted(deliveries.delivered, 'notice was', 'notices were')} delivered, {deliveries.lost:,} not"
+    through = f" (through {one_line(', '.join(deliveries.lost_in))})" if deliveries.lost_in else ""
+    arrived = counted(deliveries.delivered, "delivery", "deliveries")
+    told = f"{arrived} arrived, {deliveries.lost:,} did not{through}"
     return f"{told}; {deliveries.waiting:,} on the way." if deliveries.waiting else f"{told}."

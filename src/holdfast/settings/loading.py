@@ -88,16 +88,18 @@ def _settle(found: Found, url_check: UrlCheck | None) -> Loaded:
             if name == "url" and url_check is not None:
                 url_check(values[name])
         except (UnfitError, ConfigurationError) as error:
-            found.problems.append(f"{_shown(name, given)}: {error}")
+            found.blame(f"{_shown(name, given)}: {error}", given.origin)
     settings = Settings(**values)
     where = {name: found.values[name].origin if name in found.values else BY_DEFAULT for name in RULES}
     beats_too_seldom = settings.beat is not None and settings.beat > settings.lease / 2
     if beats_too_seldom and ("lease" in values or "lease" not in found.values):
-        found.problems.append(
+        found.blame(
             f"beat={settings.beat:g} (from {where['beat']}): must be at most half the lease, which is"
-            f" {settings.lease:g} (from {where['lease']})"
+            f" {settings.lease:g} (from {where['lease']})",
+            where["beat"],
+            where["lease"],
         )
-    _refuse(found.problems)
+    _refuse(found.problems, in_code=found.in_code)
     return Loaded(settings, MappingProxyType(where), MappingProxyType(found.sections))
 
 
@@ -118,9 +120,11 @@ def _shown(name: str, given: Given) -> str:
     return f"{name}={short} (from {given.origin})"
 
 
-def _refuse(problems: list[str]) -> None:
-    if len(problems) == 1:
-        raise ConfigurationError(problems[0])
-    if problems:
-        listed = "; ".join(f"({number}) {problem}" for number, problem in enumerate(problems, 1))
-        raise ConfigurationError(f"the settings have {len(problems)} problems: {listed}")
+def _refuse(problems: list[str], *, in_code: bool) -> None:
+    if not problems:
+        return
+    listed = "; ".join(f"({number}) {problem}" for number, problem in enumerate(problems, 1))
+    several = f"the settings have {len(problems)} problems: {listed}"
+    error = ConfigurationError(problems[0] if len(problems) == 1 else several)
+    error.in_code = in_code
+    raise error

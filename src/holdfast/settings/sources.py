@@ -52,23 +52,30 @@ class Section(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct):
-    """What the sources say, the stronger over the weaker, and what is wrong with them."""
+    """What the sources say, the stronger over the weaker, and what is wrong with them, in code or elsewhere."""
 
     values: dict[str, Given] = msgspec.field(default_factory=dict)
     sections: dict[str, Section] = msgspec.field(default_factory=dict)
     problems: list[str] = msgspec.field(default_factory=list)
+    in_code: bool = False
 
     def add(self, name: str, given: Given) -> None:
         """Let the value count over that of an earlier source; a name that is no setting is a problem."""
+        origin = given.origin
         if name in RULES:
             self.values[name] = given
         elif maybe_url(name):
-            self.problems.append(f"a URL stands where a setting is named (from {given.origin}): write url = ...")
+            self.blame(f"a URL stands where a setting is named (from {origin}): write url = ...", origin)
         elif isinstance(given.value, dict):
             meant = hint(name, SECTIONS, "[{}]".format)
-            self.problems.append(f"unknown section [{name}] (from {given.origin}); {meant}")
+            self.blame(f"unknown section [{name}] (from {origin}); {meant}", origin)
         else:
-            self.problems.append(f"unknown setting {name} (from {given.origin}); {hint(name, RULES)}")
+            self.blame(f"unknown setting {name} (from {origin}); {hint(name, RULES)}", origin)
+
+    def blame(self, problem: str, *origins: str) -> None:
+        """Take a problem with what these say."""
+        self.problems.append(problem)
+        self.in_code |= IN_CODE in origins
 
 
 def maybe_url(text: str) -> bool:

@@ -11,8 +11,8 @@ from typing import Final
 from holdfast import events
 from holdfast.clock import Clock
 from holdfast.codec import trace_of
-from holdfast.context import JOB_LOGGER
 from holdfast.watch.colours import BOLD, PLAIN, painted
+from holdfast.watch.foreign_logs import OURS
 from holdfast.watch.levels import Level
 from holdfast.watch.telling import BAD, CALM, GOOD, LATER, subject_of, tell
 from holdfast.watch.traces import short_trace, short_trace_and_error
@@ -52,8 +52,9 @@ class HumanLines:
         head = self._head(datetime.fromtimestamp(record.created, UTC), symbol, style)
         words = one_line(record.getMessage(), _RECORD_LENGTH)
         trace = short_trace_and_error(trace_of(record))
-        line = f"{head} {self._paint(f'{one_line(_source(record))}:', BOLD)} {self._paint(words, style)}"
-        return f"{line}\n{self._indented(trace)}"
+        source = one_line(_source(record))
+        parts = [head, self._paint(f"{source}:", BOLD) if source else "", self._paint(words, style)]
+        return f"{' '.join(part for part in parts if part)}\n{self._indented(trace)}"
 
     def of_dropped(self, count: int) -> str:
         """Return the line about lines that nobody read."""
@@ -76,9 +77,8 @@ class HumanLines:
 
 
 def _source(record: LogRecord) -> str:
-    """Return who says it: the logger, and the job if it belongs to one."""
+    """Return who says it: the job, if it belongs to one, and the logger, unless that is one of ours."""
     task, job_id = getattr(record, "task", None), getattr(record, "job_id", None)
-    if not (isinstance(task, str) and isinstance(job_id, str)):
-        return record.name
-    job = f"{task} {short_id(job_id)}"
-    return job if record.name == JOB_LOGGER else f"{job} {record.name}"
+    job = f"{task} {short_id(job_id)}" if isinstance(task, str) and isinstance(job_id, str) else ""
+    logger = "" if f"{record.name}.".startswith(f"{OURS}.") else record.name
+    return f"{job} {logger}".strip()

@@ -15,6 +15,7 @@ from holdfast.alerts.delivery import QUEUE, delivery_jobs
 from holdfast.alerts.keeper import Keeper
 from holdfast.alerts.scout import Here
 from holdfast.alerts.watching import Watching
+from holdfast.clock import SystemClock
 from holdfast.core.alert import AlertRule, Check, Notice, Silence
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import Ending
@@ -24,7 +25,7 @@ from holdfast.store.errand import Errand, run_errand
 from holdfast.store.protocol import ClaimRequest
 
 OLD = AlertRule(name="old mail", check=Check.QUEUE_AGE, above=60)
-DESK = AlertRule(name="for the desk", check=Check.QUEUE_AGE, above=3600, channels=("desk", "wall"))
+DESK = AlertRule(name="for the desk", check=Check.QUEUE_AGE, above=3600, channels=("desk", "wall"), repeat=None)
 
 
 def look(world, **watching):
@@ -132,8 +133,34 @@ def test_an_alert_is_known_and_a_rule_is_silent_for_a_while(holdfast, told):
     shown = holdfast("alerts", "list").stdout
     assert "firing, silenced" in shown
     assert "known" in shown
-    assert "has ended" in holdfast("alerts", "unsilence", silence["id"]).stdout
+    assert "has ended" in holdfast("alerts", "unsilence", silence["id"][-6:]).stdout
     assert answer(holdfast("alerts", "list", "--json"))["silences"] == []
+
+
+def test_the_end_of_an_id_that_two_silences_have_ends_neither(holdfast, told):
+    silences = tuple(Silence(id=f"{name}77", until=datetime.now(UTC) + timedelta(hours=1)) for name in "ab")
+    run_errand(told.do, Errand(change_board(told.verbs, lambda board: (replace(board, silences=silences), None))))
+    assert_refused(holdfast("alerts", "unsilence", "77"), 1, "2 silences have an id that ends in '77'")
+    assert len(answer(holdfast("alerts", "list", "--json"))["silences"]) == 2
+
+
+class _Ahead(SystemClock):
+    """A clock of a store that is ten hours ahead of this machine's."""
+
+    def now(self):
+        return super().now() + timedelta(hours=10)
+
+
+@pytest.mark.usefixtures("told")
+def test_times_are_told_by_the_clock_of_the_store(holdfast, monkeypatch):
+    """It is the one that alerts, silences and notices go by."""
+    monkeypatch.setattr("holdfast.store.open.SystemClock", _Ahead)
+    monkeypatch.setenv("COLUMNS", "200")
+    assert "(in 2 h)" in holdfast("alerts", "silence", "old mail", "--for", "2h").stdout
+    listed = holdfast("alerts", "list").stdout
+    assert "(10 h ago)" in listed
+    assert "(in 2 h)" in listed
+    assert "(10 h ago)" in holdfast("alerts", "history").stdout
 
 
 def test_a_rule_is_changed_for_the_whole_fleet_and_reset(holdfast, told):
@@ -161,8 +188,10 @@ def test_all_of_a_rule_that_the_dashboard_changes_is_changed_here(holdfast, monk
     assert (changed["enabled"], changed["above"], changed["changed"]) == (True, 0.5, True)
     monkeypatch.setenv("COLUMNS", "200")
     lines = {line.split("  ")[0]: line.split() for line in holdfast("alerts", "rules").stdout.splitlines()}
-    assert lines["RULE"][-2:] == ["HOLD", "COOL-DOWN"]
-    assert lines["failure_rate"][-3:] == ["none", "1", "h"]
+    assert lines["RULE"][-3:] == ["HOLD", "COOL-DOWN", "REPEAT"]
+    assert lines["failure_rate"][-5:] == ["none", "1", "h", "4", "h"]
+    assert lines["disk_full"][-2:] == ["1", "d"]
+    assert lines["for the desk"][-1] == "never"
 
 
 @pytest.mark.usefixtures("told")
@@ -174,6 +203,9 @@ def test_all_of_a_rule_that_the_dashboard_changes_is_changed_here(holdfast, monk
         (("silence", "old mai", "--for", "2h"), 2, "did you mean old mail?"),
         (("silence", "old mail", "--for", "60d"), 2, "30 days at most"),
         (("silence", "old mail", "--for", "soon"), 2, "'soon' is no span"),
+        (("silence", "old mail", "--for", "2"), 2, "'2' has no unit; write 2h, 2m or 2s"),
+        (("silence", "old mail", "--for", "1.5"), 2, "write 1.5h, 1.5m or 1.5s"),
+        (("unsilence", ""), 1, "no silence has the id ''"),
         (("set", "old mai", "--off"), 2, "did you mean old mail?"),
         (("set", "old mail"), 2, "say what to change"),
         (("set", "old mail", "--off", "--reset"), 2, "say what to change"),
@@ -181,7 +213,8 @@ def test_all_of_a_rule_that_the_dashboard_changes_is_changed_here(holdfast, monk
         (("set", "old mail", "--on", "--off"), 2, "say what to change"),
         (("set", "old mail", "--hold", "soon"), 2, "'soon' is no span"),
         (("set", "old mail", "--over", "5m"), 2, "--over: queue_age looks at how things are"),
-        (("set", "dead_letters", "--over", "7h"), 2, "over"),
+        (("set", "dead_letters", "--over", "7h"), 2, "at most 6 h, not '7h'"),
+        (("set", "old mail", "--above", "400d"), 2, "at most a year, as in above=60, not '400d'"),
         (("set", "old mail", "--severity", "bad"), 2, "'bad' is not one of 'warning', 'critical'"),
         (("silence", "--for", "1h"), 2, "a rule, a subject or both: name one"),
         (("set", "old mail", "--above", "x"), 2, "--above: 'x' is no span"),
@@ -192,6 +225,10 @@ def test_all_of_a_rule_that_the_dashboard_changes_is_changed_here(holdfast, monk
         ),
         (("set", "dead_letters", "--above", "5%"), 2, "must be a number, 0 or more"),
         (("set", "disk_full", "--above", "3"), 2, "a share from 0 to below 1"),
+        (("silence", "old mail", "--for", "2h", "--reason", "x"), 2, "No such option '--reason'. (see"),
+        (("set", "old mail", "--channels", "desk"), 2, "No such option '--channels'. (see"),
+        (("set", "old mail", "--abov", "1m"), 2, "Did you mean '--above'? (see"),
+        (("set", "old mail", "--cooldown", "1m"), 2, "Did you mean '--cool-down'? (see"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_line(holdfast, command, code, words):

@@ -71,6 +71,35 @@ def test_channels_of_the_file_need_no_app(holdfast, tmp_path, monkeypatch):
     assert answer.exit_code == 0, answer.output
 
 
+OF_FILE = """
+[alerts.channels.pager]
+kind = "webhook"
+url = "https://pager.example/"
+secret = "${{PAGER_SECRET}}"
+[alerts.channels.bell]
+kind = "command"
+command = ["{python}", "-c", ""]
+[alerts.channels.wall]
+kind = "command"
+command = ["{python}", "-c", ""]
+[alerts.dead_man]
+url = "https://ping.example/${{PING_ID}}"
+"""
+
+
+@pytest.mark.parametrize("with_app", [True, False])
+def test_only_the_channels_that_are_named_need_their_secrets(holdfast, declared, tmp_path, with_app):
+    """Whoever tests one may not know those of the others."""
+    (tmp_path / "holdfast.toml").write_text(OF_FILE.format(python=sys.executable))
+    target = [declared("http://127.0.0.1:1", "pass")] if with_app else []
+    told = json.loads(holdfast("alerts", "test", "wall", "bell", *target, "--json").output)
+    assert [(each["channel"], each["ok"]) for each in told] == [("wall", True), ("bell", True)]
+    for names in (["bell", "pager"], []):
+        refused = holdfast("alerts", "test", *names, *target)
+        assert refused.exit_code == 2
+        assert "channel 'pager': the variable PAGER_SECRET is not set" in refused.output
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -1,6 +1,7 @@
 """`jobs show`: everything about one job, whatever is in it."""
 
 import json
+import re
 from datetime import datetime, timedelta
 
 import pytest
@@ -8,6 +9,7 @@ from cli_schedules import keep
 from cli_world import CONTRACT, SMTP, WORKER, World, answer, assert_refused, bare
 
 from holdfast import Every
+from holdfast.codec.carried import carrying
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import Failure, OnConflict, OnLate
 from holdfast.core.memo import FOR_EVER, signal_reason
@@ -42,6 +44,12 @@ class TestJobsShow:
             (attempt,) = answer(holdfast("jobs", "show", job, "--json"))["attempts"]
             assert (attempt["started_at"], attempt["started"]) == (None, started)
             assert words in holdfast("jobs", "show", job).stdout
+
+    def test_the_trace_that_it_belongs_to_is_shown_if_there_is_one(self, world, holdfast):
+        trace = "0af7651916cd43dd8448eb211c80319c"
+        payload = carrying(b'{"v":1,"args":{}}', {"traceparent": f"00-{trace}-b7ad6b7169203331-01"})
+        assert re.search(rf"\n  trace +{trace}\n", holdfast("jobs", "show", world.enqueue(payload=payload)).stdout)
+        assert "trace" not in holdfast("jobs", "show", world.enqueue()).stdout
 
     def test_key_tags_metadata_and_times_are_shown(self, world, holdfast):
         job_id = world.enqueue(

@@ -51,7 +51,7 @@ def test_json(holdfast):
     assert (task["task"], task["runs"], task["completed"], task["run_longest"]) == ("send_email", 20, 18, 0.2)
     assert told["deaths"][0]["error"] == "SMTPError: 451 try again"
     assert told["now"] == {"workers": 1, "alerts": [], "queues": []}
-    assert told["deliveries"] == {"delivered": 0, "lost": 0, "waiting": 0}
+    assert told["deliveries"] == {"delivered": 0, "lost": 0, "waiting": 0, "lost_in": []}
     assert "a@example.com" not in result.stdout
 
 
@@ -80,6 +80,7 @@ def test_html_to_the_terminal(holdfast):
     ("words", "told"),
     [
         (["--format", "xlsx"], "a workbook needs a file: give --output FILE.xlsx"),
+        (["--json", "--format", "html"], "--json is a form of its own: leave --format out"),
         (["--since", "31d"], "--since: '31d' is no span between a minute and 30d"),
         (["--tz", "Mars"], "there is no time zone 'Mars'"),
         (
@@ -126,5 +127,5 @@ def test_sent_to_people(holdfast, target, tmp_path):
 @pytest.mark.usefixtures("counted")
 def test_not_sent(holdfast, target):
     """A channel that is none, or that fails."""
-    assert_refused(holdfast("report", "--channel", "opps", target(0)), 2, "no channel 'opps': did you mean ops?")
+    assert_refused(holdfast("report", "--channel", "opps", target(0)), 2, "no channel 'opps'; did you mean ops?")
     assert_refused(holdfast("report", "--channel", "ops", target(3)), 1, "channel 'ops'")

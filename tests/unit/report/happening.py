@@ -1,6 +1,7 @@
 """A store to which things happen that reports tell of."""
 
 from datetime import timedelta
+from typing import Any
 from uuid import uuid4
 
 from figures_stage import Stage
@@ -30,9 +31,10 @@ class Happening(Stage):
         info = WorkerInfo("w1", "s1", "web-01", 1, LEASE, queues or None, 20)
         self.backend.run(self.verbs.register(info))
 
-    def die(self, error: str, task: str = "send", queue: str = "mail") -> str:
+    def die(self, error: str, task: str = "send", queue: str = "mail", **more: Any) -> str:
         """Let a job die of an error now."""
-        job = NewJob(new_job_id(), task, queue=queue, payload=b'{"v":1,"args":{"pin":"4711"}}', max_attempts=1)
+        payload = b'{"v":1,"args":{"pin":"4711"}}'
+        job = NewJob(new_job_id(), task, queue=queue, payload=payload, max_attempts=1, **more)
         self.backend.run(self.verbs.enqueue([job]))
         self.calls += 1
         [claim] = self.backend.run(self.verbs.claim(ClaimRequest("w1", self.calls, 1))).jobs

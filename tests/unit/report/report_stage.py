@@ -59,14 +59,14 @@ FULL = Report(
     total=TaskLine("", 1301, 1201, 60, 40, 3, ms(20), ms(90), ms(5000), ms(2), ms(40), ms(61_000)),
     tasks=(SEND, PRINT),
     deaths=(DeathLine("abc", EVIL, 40, ("send",), NOW - timedelta(hours=2), NOW - timedelta(hours=1), JOB),),
-    incidents=(IncidentLine(JOB, "crash", "its process exited", 2, "web-01", NOW),),
+    incidents=(IncidentLine(JOB, "crash", "its process exited", 2, "web-01", NOW - timedelta(hours=1), NOW),),
     missed=(MissedLine("nightly", 3, NOW - timedelta(hours=3), NOW, made_up=1),),
     standings=(
         Standing(Objective(name="mail", target=0.9, task="send"), 80, 20, {"5m": 2.0, "1h": 1.5}),
         Standing(Objective(name="soon", target=0.9, queue="mail", start_within=1.0), 99, 1),
     ),
     notices=(NoticeLine(NOW, NoticeKind.FIRING, Severity.CRITICAL, "worker-silent", "a worker is silent"),),
-    deliveries=Deliveries(delivered=12, lost=1, waiting=2),
+    deliveries=Deliveries(delivered=12, lost=1, waiting=2, lost_in=("ops",)),
     left_out=("dead jobs beyond the newest 10",),
 )
 

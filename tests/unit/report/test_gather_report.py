@@ -84,15 +84,19 @@ def test_more_errors_than_anybody_reads(stage, monkeypatch):
 def test_incidents(stage):
     """Those of the span; a picture that was asked for is none."""
     now = stage.clock.now()
-    for name, trouble, at in (
+    for name, trouble, last_at in (
         ("new", Trouble.CRASH, now),
         ("old", Trouble.CRASH, now - timedelta(days=2)),
         ("asked", Trouble.SNAPSHOT, now),
     ):
-        incident = Incident(id=name, trouble=trouble, summary=f"{name}\n!", at=at, last_at=at, count=2, host="web")
+        first_at = last_at - timedelta(days=7)
+        incident = Incident(
+            id=name, trouble=trouble, summary=f"{name}\n!", at=first_at, last_at=last_at, count=2, host="web"
+        )
         run_errand(stage.backend.run, write_incident(stage.verbs, incident))
     [found] = stage.report(days=1).incidents
     assert (found.id, found.trouble, found.summary, found.count) == ("new", "crash", "new !", 2)
+    assert (found.first_at, found.last_at) == (now - timedelta(days=7), now)
 
 
 def test_schedules_that_missed_their_time(stage):

@@ -53,7 +53,7 @@ def test_the_mail_of_a_morning(server):
     page = Page(part(letter, "text/html"))
     assert page.cells[:3] == ["1", "ConnectionRefusedError: no <box>", "pack"]
     assert page.links == ["https://shop.example/jobs/alerts"]
-    assert "(CST)" in part(letter, "text/html")
+    assert "(Asia/Taipei)" in part(letter, "text/html")
     assert "ConnectionRefusedError: no <box>" in part(letter, "text/plain")
 
 

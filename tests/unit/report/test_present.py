@@ -10,6 +10,7 @@ from holdfast.alerts.seeing import NAME
 from holdfast.alerts.standing import Board
 from holdfast.core.alert import Alert, AlertState, Check, Example, Severity
 from holdfast.core.job import NewJob
+from holdfast.core.provenance import CHANNEL_KEY
 from holdfast.core.record import Kind
 from holdfast.core.states import Move
 from holdfast.ids import new_job_id
@@ -162,11 +163,14 @@ def test_deliveries_and_reports_are_no_work():
         *[Move.COMPLETE] * 3, Move.RETRY, Move.DIE, Move.CANCEL, task=DELIVER, queue=QUEUE, seconds=9, late=9
     )
     stage.count(Move.COMPLETE, Move.DIE, task=REPORT, queue="reports", seconds=9)
-    stage.die("no such channel", DELIVER, QUEUE)
+    for channel in ("ops", "desk", "ops"):
+        stage.die("no such channel", DELIVER, QUEUE, metadata={CHANNEL_KEY: channel})
+    stage.die("no figures", REPORT)
     stage.wait(QUEUE, 2)
     report = stage.report(hours=1)
     assert [line.task for line in report.tasks] == ["send"]
     assert (report.total.completed, report.total.dead, report.total.runs) == (1, 0, 1)
     told = report.deliveries
     assert (told.delivered, told.lost, told.waiting) == (3, 3, 2)
-    assert [line.error for line in report.deaths] == ["OSError: no such channel"]
+    assert told.lost_in == ("desk", "ops")
+    assert [line.error for line in report.deaths] == ["OSError: no such channel", "OSError: no figures"]

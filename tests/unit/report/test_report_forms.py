@@ -18,6 +18,7 @@ from holdfast.report.page import as_page
 from holdfast.report.tables import headline, tables_of
 from holdfast.report.text import as_text
 from holdfast.report.workbook import as_workbook
+from holdfast.schedule.zones import find_zone
 
 TAIPEI = timezone(timedelta(hours=8), "CST")
 NEW_YORK = timezone(timedelta(hours=-5), "EST")
@@ -53,11 +54,21 @@ def test_the_headline_says_what_went_wrong():
     """Counts with their nouns; or that all was well."""
     assert headline(FULL) == (
         "Wrong now: no worker lives, 2 alerts fire (1 not told yet), 1 queue waits. 1,201 jobs completed,"
-        " 40 dead jobs, 2 incidents, 3 missed times, 1 broken objective, 1 lost notice"
+        " 40 dead jobs, 2 incidents, 3 missed times, 1 broken objective, 1 lost delivery"
     )
     assert headline(QUIET) == "Nothing is wrong now. 0 jobs completed, nothing went wrong"
     assert QUIET.is_quiet
     assert not FULL.is_quiet
+
+
+def test_an_incident_that_began_before_is_one_that_goes_on():
+    """How often it happened since then nobody knows: the headline counts it once, its line says since when."""
+    [new] = FULL.incidents
+    old = replace(new, count=10_080, first_at=FULL.since - timedelta(days=7))
+    report = replace(QUIET, incidents=(new, old, old))
+    assert headline(report).endswith("0 jobs completed, 2 incidents, 2 older incidents that go on")
+    assert headline(replace(report, incidents=(old,))).endswith("completed, 1 older incident that goes on")
+    assert re.search(r"10,080  crash .* 2026-02-25 14:00:30  2026-03-05 14:00:30", as_text(report, TAIPEI))
 
 
 @pytest.mark.parametrize(
@@ -76,12 +87,12 @@ def test_the_headline_begins_with_what_is_wrong_now(now, words):
     assert '<p class="headline bad">' in as_page(report)
 
 
-def test_a_notice_that_was_lost():
+def test_a_delivery_that_was_lost():
     """It is no dead job of anybody's, and trouble all the same."""
     report = replace(QUIET, deliveries=Deliveries(lost=1))
     assert not report.is_quiet
-    assert headline(report).endswith("0 jobs completed, 1 lost notice")
-    assert "0 notices were delivered, 1 not.\n" in as_text(report)
+    assert headline(report).endswith("0 jobs completed, 1 lost delivery")
+    assert "0 deliveries arrived, 1 did not.\n" in as_text(report)
     assert "delivered" not in as_text(QUIET)
 
 
@@ -127,16 +138,23 @@ def test_more_is_wrong_than_anybody_reads():
 def test_text():
     """A line for each, aligned, times by the zone, and ids as commands take them."""
     told = as_text(FULL, TAIPEI)
-    assert told.startswith("shop: 2026-03-04 14:00 to 2026-03-05 14:00 (CST)\n")
+    assert told.startswith("shop: 2026-03-04 14:00 to 2026-03-05 14:00 (UTC+08:00)\n")
     [send] = [line.split() for line in told.splitlines() if line.strip().startswith("send ") and "1,300" in line]
     assert send == ["send", "1,300", "1,200", "60", "40", "3", "20", "ms", "90", "ms", "1.5", "s"]
     assert re.search(r"mail +90 % of task send succeed, over 28 d +80 +20 +80 % +−100 % +1\.5×", told)
     assert "3c2d1e0f" in told
     assert JOB not in told
     assert "nightly        3            1    2  2026-03-05 11:00:30  2026-03-05 14:00:30" in told
-    assert "  12 notices were delivered, 1 not; 2 on the way.\n" in told
+    assert "  12 deliveries arrived, 1 did not (through ops); 2 on the way.\n" in told
     assert told.endswith("Not looked at: dead jobs beyond the newest 10.\n")
     assert max(map(len, told.splitlines())) < 200
+
+
+@pytest.mark.parametrize("zone", ["Asia/Taipei", "America/Chicago", "UTC"])
+def test_the_zone_of_its_times_is_named_as_all_read_it(zone):
+    """CST is that of Taipei for some, and of Chicago for others."""
+    for told in (as_text(FULL, find_zone(zone)), as_page(FULL, find_zone(zone))):
+        assert f"({zone})" in told
 
 
 def test_nothing_happened():
@@ -173,7 +191,8 @@ def test_workbook():
     assert found["slowest"][1][:2] == ["print", "5"]
     assert found["latest"][1][:2] == ["send", "61"]
     assert found["objectives"][1][:6] == ["mail", "90 % of task send succeed, over 28 d", "80", "20", "0.8", "-1"]
-    assert found["summary"][2:4] == [[headline(FULL)], ["12 notices were delivered, 1 not; 2 on the way."]]
+    arrived = "12 deliveries arrived, 1 did not (through ops); 2 on the way."
+    assert found["summary"][2:4] == [[headline(FULL)], [arrived]]
     assert found["now"][2][:2] == ["queue_age", "mail"]
     assert found["now"][3][-1] == EVIL
     assert found["missed"][0][:4] == ["schedule", "missed", "made up for", "not"]

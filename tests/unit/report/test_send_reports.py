@@ -17,7 +17,7 @@ from holdfast.testing import HoldfastKit
 EVENING = datetime(2026, 3, 4, 22, 30, tzinfo=UTC)
 """In Taipei it is 06:30."""
 
-WELL = "2026-03-05 07:00 (CST)\nNothing is wrong now. 0 jobs completed, nothing went wrong\n"
+WELL = "2026-03-05 07:00 (Asia/Taipei)\nNothing is wrong now. 0 jobs completed, nothing went wrong\n"
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ that sends nothing need not know the secrets.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -39,6 +39,9 @@ _SPANS = ("every", "timeout")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 _NOTHING = Section({}, "")
 
+Needing = tuple[str, str, Mapping[str, Any]]
+"""What needs variables, in words; what to do without it; and what the file says of it."""
+
 S = TypeVar("S", bound=msgspec.Struct)
 
 
@@ -62,16 +65,18 @@ class FileChannels:
 
     def refuse_unset(self, environment: Mapping[str, str]) -> None:
         """Raise ConfigurationError that names all variables that are not set, and what needs them."""
-        said = [(f"channel {name!r}", "leave the channel out", said) for name, said in self._channels.items()]
+        said = _needing(self._channels)
         if self._dead_man is not None:
             said.append(("the dead man's switch", "leave [alerts.dead_man] out", self._dead_man))
         self._refuse(_unset_problems(said, environment))
 
-    def channels(self, environment: Mapping[str, str]) -> tuple[Channel, ...]:
-        """Return the channels, with what the environment says."""
+    def channels(self, environment: Mapping[str, str], names: Collection[str]) -> tuple[Channel, ...]:
+        """Return those of these channels that the file has, with what the environment says."""
+        wanted = {name: said for name, said in self._channels.items() if name in names}
+        self._refuse(_unset_problems(_needing(wanted), environment))
         return tuple(
             self._made(KINDS[said["kind"]], f"channel {name!r}", _without_kind(said) | {"name": name}, environment)
-            for name, said in self._channels.items()
+            for name, said in wanted.items()
         )
 
     def dead_man(self, environment: Mapping[str, str]) -> DeadMan | None:
@@ -165,9 +170,11 @@ def _span_problem(value: object) -> str | None:
     return None
 
 
-def _unset_problems(
-    needing: Iterable[tuple[str, str, Mapping[str, Any]]], environment: Mapping[str, str]
-) -> Iterator[str]:
+def _needing(channels: Mapping[str, Any]) -> list[Needing]:
+    return [(f"channel {name!r}", "leave the channel out", said) for name, said in channels.items()]
+
+
+def _unset_problems(needing: Iterable[Needing], environment: Mapping[str, str]) -> Iterator[str]:
     for what, otherwise, said in needing:
         texts = [text for key in _EXPANDED for text in _texts(said.get(key))]
         names = dict.fromkeys(name for text in texts for name in _VARIABLE.findall(text))
