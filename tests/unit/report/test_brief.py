@@ -30,7 +30,9 @@ def test_the_worst_day_is_sent_in_part():
     assert "95 more queues  " in text
     parts = {part.splitlines()[0]: part.splitlines()[1:] for part in text.split("\n\n")}
     assert parts["What died, and why"][-1] == "  195 more: `holdfast report` shows them."
-    assert parts["Alerts that were told"][-1].startswith("  995 more: `holdfast report` shows them. 12 deliveries arrived")
+    assert parts["Alerts that were told"][-1].startswith(
+        "  995 more: `holdfast report` shows them. 12 deliveries arrived"
+    )
     *tasks, total, more = parts["What ran"][1:]
     assert [line.split()[0] for line in tasks] == ["0", "1", "2", "3", "4"]
     assert total.split()[:3] == ["all", "1,301", "1,201"]

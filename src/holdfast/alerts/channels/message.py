@@ -1,5 +1,6 @@
 """What a notice says to people: a title and a text, plain, with all that is needed to begin to act. Pure."""
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from html import escape
@@ -14,6 +15,7 @@ from holdfast.words import counted, one_line, span
 MOST_EXAMPLES = 5
 """Of each alert so many are named."""
 
+_CALLS = re.compile(r"@(?=(everyone|here|channel|all)\b)|<(?=[@!#])", re.IGNORECASE)
 _LONGEST_TITLE = 200
 _LONGEST_LINE = 300
 _ADVICE = {
@@ -65,10 +67,10 @@ def _values(notice: Notice, dashboard_url: str | None, sender: str) -> Mapping[s
     where = f" in {one_line(app)}" if app else ""
     since = min((alert.since for alert in notice.alerts), default=notice.at)
     return {
-        "title": f"{_word(notice)}{where}: {one_line(notice.title, _LONGEST_TITLE)}",
-        "says": "\n".join(_says(notice)),
+        "title": _calling_nobody(f"{_word(notice)}{where}: {one_line(notice.title, _LONGEST_TITLE)}"),
+        "says": _calling_nobody("\n".join(_says(notice))),
         "count": str(sum(alert.count for alert in notice.alerts) + notice.more),
-        "examples": "\n".join(_line(each) for alert in notice.alerts for each in alert.examples[:MOST_EXAMPLES]),
+        "examples": _calling_nobody("\n".join(_line(each) for alert in notice.alerts for each in _named(alert))),
         "advice": "\n".join(_advice(notice)),
         "since": _at(since),
         "kind": notice.kind.value,
@@ -113,7 +115,7 @@ def _says(notice: Notice) -> Iterator[str]:
         yield notice.text.rstrip()
     for alert in notice.alerts:
         yield f"{one_line(alert.says, _LONGEST_LINE)} ({_when(alert)})"
-        yield from (f"  - {_line(each)}" for each in alert.examples[:MOST_EXAMPLES])
+        yield from (f"  - {_line(each)}" for each in _named(alert))
         left = alert.count - min(len(alert.examples), MOST_EXAMPLES)
         if alert.examples and left > 0:
             yield f"  - and {left:,} more"
@@ -126,6 +128,15 @@ def _when(alert: Alert) -> str:
         lasted = span(alert.resolved_at - (alert.fired_at or alert.since))
         return f"over since {_at(alert.resolved_at)}, having fired for {lasted}"
     return f"noticed {_at(alert.since)}"
+
+
+def _named(alert: Alert) -> tuple[Example, ...]:
+    return alert.examples[:MOST_EXAMPLES]
+
+
+def _calling_nobody(text: str) -> str:
+    """Return a text without what calls everybody of a chat: it may come from an exception. Templates may call."""
+    return _CALLS.sub("\\g<0>\u200b", text)
 
 
 def _line(example: Example) -> str:

@@ -111,3 +111,13 @@ def test_a_template_has_no_power(template):
 
 def test_what_is_filled_in_is_not_a_template():
     assert fill("{says}", {"says": "{title} {0.x}"}) == "{title} {0.x}"
+
+
+def test_foreign_text_calls_nobody_in_a_chat_and_a_template_may():
+    """What an exception says is told all the same; mail addresses stay as they are."""
+    examples = (Example("job", "1", "ValueError: @everyone <@U123> <!here> of ada@example.com"),)
+    told = notice(title="@here is a task", alerts=(alert(says="@channel waits", examples=examples),))
+    message = message_of(told, body="@here {says}")
+    assert "@here" not in message.title
+    assert message.text.startswith("@here @\u200bchannel waits")
+    assert "@\u200beveryone <\u200b@U123> <\u200b!here> of ada@example.com" in message.text
