@@ -10,7 +10,7 @@ from holdfast.alerts.breach import EXAMPLES, Breach, Key, is_about
 from holdfast.alerts.figured import dead_letters, failure_rate, start_lag
 from holdfast.alerts.looks import Looks, Running, longest_run
 from holdfast.alerts.serving import Serving
-from holdfast.alerts.silence import worker_silent
+from holdfast.alerts.silent_workers import worker_silent
 from holdfast.core.alert import AlertRule, Check, Example
 from holdfast.core.incident import Incident, Trouble
 from holdfast.core.record import Decision, Fire, FireCause

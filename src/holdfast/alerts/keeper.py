@@ -24,7 +24,7 @@ from holdfast.alerts.looks import Looks
 from holdfast.alerts.notices import filing
 from holdfast.alerts.scout import Here, Scout
 from holdfast.alerts.seeing import MOST, Seen, see
-from holdfast.alerts.silence import how_it_ended, still_missed
+from holdfast.alerts.silent_workers import how_it_ended, still_missed
 from holdfast.alerts.standing import SAID_AGAIN, Board, Published
 from holdfast.alerts.watching import Watching
 from holdfast.core.alert import Alert, Check, Notice

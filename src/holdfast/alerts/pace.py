@@ -77,13 +77,13 @@ class Pace:
         """Whether it has the first turn."""
         return self.rank == 0
 
-    def beaten(self, boot: float, answer: BeatAnswer) -> float | None:
-        """Hear of an answered beat: whose turn it is. Return how long the gap before it was, if it was one."""
-        gap = None
+    def beaten(self, boot: float, answer: BeatAnswer) -> bool:
+        """Hear of an answered beat: whose turn it is. Tell whether there was a gap before it."""
+        was_away = False
         if self._last is None:
             self._here_since = answer.now
         elif self._is_gap(boot - self._last[0], answer.now - self._last[1]):
-            gap, self.away_since, self._here_since = boot - self._last[0], self._last[1], answer.now
+            was_away, self.away_since, self._here_since = True, self._last[1], answer.now
         if self._is_out_of_touch(boot):
             self._sure_at = boot + self._beat_every + CATCHING_UP
         self._last = boot, answer.now
@@ -94,7 +94,7 @@ class Pace:
         elif not was_first:
             self.due_at = boot + AT_FIRST
             self._seldom_at = self._schedules_at = -math.inf
-        return gap
+        return was_away
 
     def watched_since(self, boot: float) -> datetime:
         """Return since when, by the store's time, it has been here without a gap, and can tell who is silent.

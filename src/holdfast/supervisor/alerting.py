@@ -1,13 +1,8 @@
 """Looks for trouble, for the whole fleet, and has people told of it.
 
 Whoever has the first turn makes a full round now and then; should it be gone, a beat gives the turn to another.
-What cannot wait for that is looked at when there is a reason, by whoever hears of it first:
-
-    somebody's beat, or a child's sign of life, is overdue ─► a beat at once: it still is ─► a look at the workers
-    somebody was given up before a rule counted it silent  ─► a look at the workers when that time has come
-    a process has crashed, a schedule was missed           ─► a look at that
-    nobody was here for a while, as its own beats tell     ─► a look at what was fired ahead of a time then
-    a disk of its own machine is full, or is so no more    ─► a look at that
+What cannot wait for that is looked at when there is a reason, by whoever hears of it first (alerts/reasons.py); and
+of its own machine, of which nobody else knows, each sees by itself whether a disk is full.
 
 All of them write to one board, by comparison of versions: so whatever two of them see at once is told once.
 """
@@ -21,18 +16,18 @@ from datetime import timedelta
 from msgspec.structs import replace
 
 from holdfast.alerts.board import effective_rules, withdraw
-from holdfast.alerts.deadman import DeadManSwitch, write_ping
 from holdfast.alerts.delivery import QUEUE, delivery_jobs
 from holdfast.alerts.keeper import Keeper, Made
 from holdfast.alerts.missing import note_missed
 from holdfast.alerts.notices import forget_old_notices
-from holdfast.alerts.pace import AFTER_FAILURE, CATCHING_UP, FULL, SELDOM, Pace
+from holdfast.alerts.pace import AFTER_FAILURE, SELDOM
+from holdfast.alerts.reasons import Reasons
 from holdfast.alerts.scout import Here
-from holdfast.alerts.silence import next_silence
+from holdfast.alerts.silent_workers import next_silence
 from holdfast.alerts.watching import NOT_WATCHING, Watching
 from holdfast.clock import Clock
-from holdfast.core.alert import Alert, AlertRule, Check
-from holdfast.errors import HoldfastError, StoreError
+from holdfast.core.alert import Alert, Check
+from holdfast.errors import StoreError
 from holdfast.events import (
     AlertFired,
     AlertResolved,
@@ -49,29 +44,15 @@ from holdfast.store.protocol import BeatAnswer, Worker
 from holdfast.supervisor.child import Child
 from holdfast.supervisor.delivering import Courier
 from holdfast.supervisor.measuring import Measures
+from holdfast.supervisor.pinging import Pinger
 from holdfast.supervisor.premises import Survey
 from holdfast.wakeup import Wakeup
 from holdfast.worker.storecalls import StoreCalls
 
 log = logging.getLogger(__name__)
 
-FEW = 3
-"""So many of the fleet, the first ones, look when somebody is silent: two of them may be gone."""
-
-STEP = 0.7
-"""Seconds that the second waits longer than the first, and the third than the second."""
-
-AFTER = 0.3
-"""Seconds after somebody's silence has become too long, before a look: it may be about to beat."""
-
-CAUGHT_UP = 3.0
-"""Seconds between a beat that tells of a schedule which is due for long, and a look: who comes back catches up."""
-
 FORGET_EVERY = 6 * 3600.0
 """Seconds between two looks for notices to forget, where nothing is told."""
-
-CONFIRM_EVERY = 5.0
-"""Seconds between two looks because of children of one's own that are silent."""
 
 WAITS = timedelta(seconds=1)
 """How long a delivery may wait for a worker before the supervisor sends it itself."""
@@ -109,14 +90,13 @@ class Alerting:
         self._watching = NOT_WATCHING
         self._courier = courier(watching=lambda: self._watching)
         self._keeper: Keeper | None = None
-        self._dead_man: DeadManSwitch | None = None
+        self._pinger = Pinger(calls)
         self._measures = Measures(clock, survey)
         self._forget_at = -math.inf
-        self._pace = Pace(settings.lease, settings.beat_every, settings.look_ahead)
-        self._hints: list[tuple[float, Check]] = []
-        self._suspect_at = self._ask_at = self._confirm_at = self._missed_at = self._withdraw_at = math.inf
-        self._ping_at = math.inf
-        self._confirming = self._is_failing = False
+        self._reasons = Reasons(settings)
+        self._pace = self._reasons.pace
+        self._withdraw_at = math.inf
+        self._is_failing = False
         self._problem = ""
         self._unnoted: dict[str, tuple[float, Worker]] = {}
         self._errands: set[asyncio.Task[int]] = set()
@@ -137,61 +117,20 @@ class Alerting:
                 notice, [each.name for each in channels], watching.app
             ),
         )
-        self._go_by(watching.rules)
+        self._reasons.go_by(watching.rules, self._clock.boot())
         self._withdraw_at = math.inf if watching.enabled else self._clock.boot()
-        self._dead_man = None if watching.dead_man is None else DeadManSwitch(watching.dead_man)
+        self._pinger.learn(watching.dead_man)
         self._wakeup.call()
-
-    def _go_by(self, rules: Sequence[AlertRule]) -> None:
-        """Go by these rules from now on: as they are declared, or were changed at run time."""
-        if rules != self._pace.rules:
-            self._pace.rules = rules
-            self._confirm_at = self._clock.boot()
 
     def heed(self, answer: BeatAnswer) -> None:
         """Learn from a beat whose turn it is, who may be silent, and that the store is there."""
         if not self._watching.enabled:
             return
         boot = self._clock.boot()
-        gap = self._pace.beaten(boot, answer)
-        if gap is not None and self._pace.is_first:
-            self._hints.append((boot + self._settings.beat_every + CATCHING_UP + AFTER, Check.SCHEDULE_MISSED))
-        if self._pings(boot):
-            self._ping_at = boot
-        self._heed_silence(boot, answer)
-        if self._pace.is_first and self._pace.schedules_may_be_late(boot, answer):
-            self._hints.append((boot + CAUGHT_UP, Check.SCHEDULE_LATE))
+        self._reasons.heed(boot, answer)
+        if self._pace.is_first and not self._is_failing:
+            self._pinger.heed(boot)
         self._wakeup.call()
-
-    def _pings(self, boot: float) -> bool:
-        """Tell whether it is time to ping, and this is who does: while all is well, as far as it can tell."""
-        is_due = self._dead_man is not None and self._dead_man.is_due(boot)
-        return is_due and self._pace.is_first and not self._is_failing
-
-    async def _ping(self) -> None:
-        """Ping after a beat was answered, if the store takes writes where jobs are."""
-        self._ping_at = math.inf
-        try:
-            await arun_errand(self._calls.once, write_ping(self._calls.verbs))
-        except HoldfastError as error:
-            log.debug("the dead man's switch is left alone, as nothing can be written: %s", error)
-            return
-        boot = self._clock.boot()
-        if self._dead_man is not None and self._pings(boot):
-            self._dead_man.tick(boot)
-
-    def _heed_silence(self, boot: float, answer: BeatAnswer) -> None:
-        """Look at the workers if one seems silent for too long; if one may be so soon, plan to beat again then."""
-        self._suspect_at = self._ask_at = math.inf
-        rank, least = self._pace.rank, self._pace.least_silence
-        if self._confirming:
-            self._confirming, self._suspect_at = False, boot
-        elif rank is not None and rank < FEW and least is not None:
-            age = self._settings.lease - answer.next_expiry.total_seconds() if answer.next_expiry else 0.0
-            if answer.expired or age >= least:
-                self._suspect_at = boot
-            else:
-                self._ask_at = boot + least - age + AFTER + STEP * rank
 
     async def lost(self, worker: Worker) -> None:
         """Note that a worker is about to be given up: else nobody would know whom to miss.
@@ -201,7 +140,7 @@ class Alerting:
         if self._watching.enabled and not worker.info.is_courier:
             boot = self._clock.boot()
             self._unnoted[worker.info.id] = boot, worker
-            self._hints.append((boot, Check.WORKER_SILENT))
+            self._reasons.hint(Check.WORKER_SILENT, boot)
             try:
                 await self._note_lost()
             finally:
@@ -219,7 +158,7 @@ class Alerting:
         """Hear of what may break a rule."""
         if self._watching.enabled:
             check, delays = HEARD[type(event)]
-            self._hints += [(self._clock.boot() + delay, check) for delay in delays]
+            self._reasons.hint(check, *(self._clock.boot() + delay for delay in delays))
             self._wakeup.call()
 
     async def run(self) -> None:
@@ -240,33 +179,11 @@ class Alerting:
     def _due_at(self) -> float:
         if self._keeper is None or not self._watching.enabled:
             return self._withdraw_at
-        self._confirm()
-        if self._clock.boot() >= self._ask_at:
-            self._ask_at = math.inf
+        pulses = (child.pulse_at for child in self._children() if child.beaten_for)
+        if self._reasons.calls_for_beat(self._clock.boot(), pulses):
             self._beat_now()
-        hinted = min((at for at, _ in self._hints), default=math.inf)
         own = math.inf if self._pace.rank in {None, 0} else self._measures.due_at
-        return min(
-            *(self._pace.due_at, self._suspect_at, self._ask_at, self._confirm_at, self._missed_at),
-            *(self._ping_at, hinted, own),
-        )
-
-    def _confirm(self) -> None:
-        """Beat at once if a child of ours is silent for too long, so that the store, and all, know how it is."""
-        least, boot = self._pace.least_silence, self._clock.boot()
-        if least is None:
-            self._confirm_at = math.inf
-            return
-        if boot < self._confirm_at:
-            return
-        pulses = [child.pulse_at for child in self._children() if child.beaten_for]
-        oldest = min(pulses, default=boot)
-        if boot - oldest <= least:
-            self._confirm_at = oldest + least + AFTER
-            return
-        self._confirm_at = boot + CONFIRM_EVERY
-        self._confirming = True
-        self._beat_now()
+        return min(self._reasons.due_at, self._pinger.due_at, own)
 
     async def close(self, seconds: float, hurry: asyncio.Event) -> None:
         """Tell no more, and wait for what is being delivered, no longer than that."""
@@ -283,20 +200,11 @@ class Alerting:
 
     # -- a round ---------------------------------------------------------------------------------------------
 
-    def _wanted(self) -> frozenset[Check]:
-        """Return what is to be looked at now, and take it as done."""
-        boot = self._clock.boot()
-        hinted = frozenset(check for at, check in self._hints if at <= boot)
-        self._hints = [(at, check) for at, check in self._hints if at > boot]
-        if boot >= min(self._suspect_at, self._missed_at):
-            self._suspect_at = self._missed_at = math.inf
-            hinted |= {Check.WORKER_SILENT}
-        return hinted | self._pace.take_round(boot)
-
     async def _go_round(self) -> None:
-        wanted, boot = self._wanted(), self._clock.boot()
-        if boot >= self._ping_at:
-            await self._ping()
+        boot = self._clock.boot()
+        wanted = self._reasons.take(boot)
+        if boot >= self._pinger.due_at:
+            await self._pinger.ping(boot)
         here = Here(self._pace.watched_since(boot), self._pace.away_since, self._measures.store_seconds)
         # Who has the first turn looks at the premises with a round that does; all others when it is time.
         examines = boot >= self._measures.due_at and (wanted >= SELDOM or not self._pace.is_first)
@@ -330,7 +238,8 @@ class Alerting:
                 log.exception("alerts could not be looked at; this is tried again")
         else:
             return True
-        self._try_again(wanted)
+        self._is_failing = True
+        self._reasons.failed(self._clock.boot(), wanted)
         return False
 
     def _went(self, made: Made, wanted: frozenset[Check]) -> None:
@@ -338,21 +247,10 @@ class Alerting:
         assert self._keeper is not None
         self._is_failing, self._problem = False, ""
         self._tell(made)
-        self._go_by(effective_rules(self._watching.rules, made.board))
         boot = self._clock.boot()
-        wait = min(next_silence(made.board, self._pace.rules, made.now), self._pace.sure_in(boot))
-        self._missed_at = min(self._missed_at, boot + wait + AFTER)
-        if wanted >= FULL:
-            self._pace.went(boot, busy=bool(made.board.alerts), lively=self._keeper.scout.jobs_end)
-        elif made.board.alerts:
-            self._pace.trouble(boot)
-
-    def _try_again(self, wanted: frozenset[Check]) -> None:
-        """Plan another look at the same, and at queues: what was told may have been written, and wait there."""
-        boot = self._clock.boot()
-        self._is_failing = True
-        self._hints += [(boot + AFTER_FAILURE, check) for check in wanted | {Check.QUEUE_AGE}]
-        self._pace.failed(boot)
+        self._reasons.go_by(effective_rules(self._watching.rules, made.board), boot)
+        silence = next_silence(made.board, self._pace.rules, made.now)
+        self._reasons.went(boot, wanted, made.board, silence, lively=self._keeper.scout.jobs_end)
 
     def _tell(self, made: Made) -> None:
         for alert in made.fired:

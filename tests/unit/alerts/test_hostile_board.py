@@ -15,7 +15,7 @@ from holdfast.alerts.defaults import with_defaults
 from holdfast.alerts.keeper import Keeper
 from holdfast.alerts.scout import Here
 from holdfast.alerts.seeing import MOST, see
-from holdfast.alerts.silence import next_silence
+from holdfast.alerts.silent_workers import next_silence
 from holdfast.alerts.watching import Watching
 from holdfast.core.alert import AlertRule, Check, NoticeKind
 from holdfast.core.record import Change, Kind

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast.alerts.looks import Looks
 from holdfast.alerts.serving import Serving
-from holdfast.alerts.silence import QUEUES_NAMED, worker_silent
+from holdfast.alerts.silent_workers import QUEUES_NAMED, worker_silent
 from holdfast.core.alert import AlertRule, Check
 from holdfast.store.protocol import Worker, WorkerInfo
 
