@@ -90,13 +90,9 @@ def _takes(check: Check) -> Phrase:
 
 
 def check_rules(rules: Iterable[AlertRule], channels: Collection[str]) -> None:
-    """Refuse rules that cannot be, two of one name, and channels that nobody declares."""
-    names = set[str]()
+    """Refuse rules that cannot be, and channels that nobody declares."""
     for rule in rules:
         check_rule(rule)
-        if rule.name in names:
-            raise ConfigurationError(f"two rules are named {rule.name!r}; give one of them another name")
-        names.add(rule.name)
         check_channels(rule, channels)
 
 

@@ -86,15 +86,13 @@ class Keeper:
                 yield verbs.change_records([filing(notice) for notice in seen.board.outbox])
             judged = self._judge(seen.board, breaches, looks)
             if judged.board == seen.board and not seen.unfit:
-                return Made(looks.now, seen.board, ages=looks.queue_ages)
+                return Made(looks.now, seen.board, ages=looks.ages)
             jobs = tuple(job for notice in judged.notices for job in self._delivered(notice, judged.board))
             (made,) = yield verbs.change_records([writing(seen, judged.board, jobs)])
             if made:
                 if judged.notices:
                     yield verbs.change_records([filing(notice) for notice in judged.notices])
-                return Made(
-                    looks.now, judged.board, judged.notices, judged.fired, judged.resolved, looks.queue_ages
-                )
+                return Made(looks.now, judged.board, judged.notices, judged.fired, judged.resolved, looks.ages)
         raise StoreUnavailableError("others have changed the alerts again and again meanwhile")
 
     def _warn_of(self, seen: Seen) -> None:

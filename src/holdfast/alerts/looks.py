@@ -65,16 +65,14 @@ class Late:
 class Looks:
     """What was seen, by the store's time `now`. What was not looked at is None.
 
-    `missed` are workers that were given up; `hosts`: the machines with living workers. `queue_ages` is how old all
-    queues are, whatever rules say. `watched_since`: since when whoever looks has been there without a gap: of whom
-    was silent before, it knows nothing.
+    `missed` are workers that were given up; `hosts`: the machines with living workers. `watched_since`: since when
+    whoever looks has been there without a gap: of whom was silent before, it knows nothing.
     """
 
     now: datetime
     watched_since: datetime
     workers: tuple[Worker, ...] | None = None
     missed: tuple[Missed, ...] = ()
-    queue_ages: QueueAges | None = None
     hosts: AbstractSet[str] = frozenset()
     ages: QueueAges | None = None
     closed: tuple[ClosedHours, ...] = ()

@@ -86,7 +86,6 @@ class Scout:
         if Check.WORKER_SILENT in checks:
             found["workers"], found["missed"] = workers, missed_now(board, workers)
         if ages is not None and Check.QUEUE_AGE in checks:
-            found["ages"] = ages
             found["closed"] = yield from look_at_closed(verbs, ages, rules)
         if checks & FIGURED and (self._jobs_end(workers, rules, now) or standing & FIGURED):
             found["figures"] = figures = yield from look_at_figures(verbs, rules, now)
@@ -102,9 +101,7 @@ class Scout:
         for check, name in _MEASURED.items():
             if check in checks:
                 found[name] = getattr(here, name)
-        return Looks(
-            now, here.watched_since, timeouts=self._watching.timeouts, queue_ages=ages, hosts=hosts, **found
-        )
+        return Looks(now, here.watched_since, timeouts=self._watching.timeouts, ages=ages, hosts=hosts, **found)
 
     def _look_further(self, verbs: Store, checks: AbstractSet[Check], board: Board) -> Verbs[dict[str, Any]]:
         found: dict[str, Any] = {}

@@ -16,8 +16,7 @@ log = logging.getLogger(__name__)
 
 def warn_of_unused_queues(app: Holdfast, served: ServedQueues | None) -> None:
     """Say which queues no task is declared for. No error: jobs get there by `options(queue=…)` all the same."""
-    used = {QUEUE} | {task.policy.queue for task in app.tasks.values()}
-    used |= {hours.name for hours in app.windows if hours.about is About.QUEUE}
+    used = {QUEUE, *_queues_of(app)}
     unused = [name for name in (served.names if served else ()) if name not in used]
     if unused:
         log.warning(
@@ -42,11 +41,15 @@ def warn_of_names(app: Holdfast, served: ServedQueues | None) -> None:
 
 def name_doubts(app: Holdfast, queues: Iterable[str]) -> Iterator[str]:
     """Yield a line for each name in rules and objectives that nobody has; `queues` somebody has besides the app."""
-    used = {QUEUE, *queues, *app.limits.queues}
-    used |= {task.policy.queue for task in app.tasks.values()}
-    used |= {declared.job.queue for declared in app.declarations}
-    used |= {hours.name for hours in app.windows if hours.about is About.QUEUE}
+    used = {QUEUE, *queues, *app.limits.queues, *_queues_of(app)}
     schedules = {declared.name for declared in app.declarations}
     yield from strange_names(
         app.watching, {"task": {DELIVER, CANARY, *app.tasks}, "queue": used, "schedule": schedules}
     )
+
+
+def _queues_of(app: Holdfast) -> Iterator[str]:
+    """Yield the queues that an app has something for: tasks, schedules, windows."""
+    yield from (task.policy.queue for task in app.tasks.values())
+    yield from (declared.job.queue for declared in app.declarations)
+    yield from (hours.name for hours in app.windows if hours.about is About.QUEUE)
