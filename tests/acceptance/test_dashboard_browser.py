@@ -249,6 +249,20 @@ def test_what_somebody_types_is_kept_while_the_page_changes(page, premises):
     expect(typed).to_have_value('{"to": "half an addr')
 
 
+def test_what_is_not_there_stays_not_there(visit, premises):
+    """While the rest of the page goes on."""
+    visitor = visit("admin")
+    visitor.expect_status(404)
+    page = visitor.page
+    for path in ("/alerts/nosuch", "/%3Fnosuch"):
+        premises.dead_mail()
+        page.goto(path)
+        page.locator("#nav .bad").evaluate("each => { each.textContent = 'old' }")
+        premises.dead_mail()
+        expect(page.locator("#nav .bad")).to_have_text(re.compile(r"\d"))
+        expect(page.get_by_role("heading", name="Not there")).to_be_visible()
+
+
 # -- every way to look at it -----------------------------------------------------------------------------------
 
 

@@ -58,7 +58,7 @@ def view_of(site: Site, request: Request, at: str, query: QueryParams, names: Ma
 async def answer(site: Site, request: Request, page: Page) -> Response:
     """Answer with a page, and what was to be said once."""
     names = {name: str(value) for name, value in request.path_params.items()}
-    path = _below(site, request)
+    path = path_below(site, request)
     view = view_of(site, request, path, request.query_params, names)
     said = said_in(request)
     try:
@@ -72,7 +72,7 @@ async def answer(site: Site, request: Request, page: Page) -> Response:
     return response
 
 
-def _below(site: Site, request: Request) -> str:
+def path_below(site: Site, request: Request) -> str:
     """Return the path of a request below the prefix."""
     path: str = request.scope["path"]
     prefix = site.below(request)

@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from re import compile as pattern
 
-from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
@@ -16,7 +15,7 @@ from holdfast.dashboard.sending import file_of
 from holdfast.dashboard.texts import LANGUAGES
 from holdfast.dashboard.texts.language import COOKIE
 from holdfast.dashboard.web import assets
-from holdfast.dashboard.web.answering import answer, frame_at, view_of
+from holdfast.dashboard.web.answering import answer, frame_at, path_below, view_of
 from holdfast.dashboard.web.doing import do, safe_back
 from holdfast.dashboard.web.live import Gallery
 from holdfast.dashboard.web.pages import PAGES
@@ -59,7 +58,7 @@ def nowhere(site: Site) -> Callable[[Request, Exception], Awaitable[Response]]:
     """Return what answers where there is no page: one that says so, and leads back."""
 
     async def answering(request: Request, _error: Exception) -> Response:
-        view = view_of(site, request, "/", QueryParams(), {})
+        view = view_of(site, request, path_below(site, request), request.query_params, {})
         return HTMLResponse(*await problem_of(view, NotThereError(view.texts.say("error.no_page"))))
 
     return answering

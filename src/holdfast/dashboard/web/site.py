@@ -90,8 +90,9 @@ class View:
 
     @property
     def here(self) -> str:
-        """The page with all that is asked of it, below the prefix."""
-        return f"{self.path}?{self.query}" if self.query else self.path
+        """The page with all that is asked of it, below the prefix, as an address has it."""
+        path = quote(self.path)
+        return f"{path}?{self.query}" if self.query else path
 
     def href(self, path: str, *names: object, **query: object) -> str:
         """Return the address of a page; each {} in its path is one of the names."""

@@ -1,6 +1,7 @@
 """The doorway: every answer has our headers, people come and go, and all of it works under any path."""
 
 import re
+from urllib.parse import quote
 
 import pytest
 from serving_stage import HOME, TOKEN, House, csrf_in, place_of
@@ -85,6 +86,15 @@ def test_where_there_is_no_page_one_says_so_and_leads_home(house):
     assert 'lang="zh-Hant"' in page.text
     assert '<a class="button" href="/">' in page.text
     assert browser.get("/api/v1/nowhere").json()["error"]["code"] == "not_there"
+
+
+@pytest.mark.parametrize("path", ["/alerts/nosuch", "/%3Fnosuch", "/alerts%3Fnosuch"])
+def test_a_page_that_is_not_there_is_watched_where_it_is(house, path):
+    """And not as a page that there is."""
+    browser = house.browser()
+    browser.post("/sign-in", {"token": TOKEN})
+    assert f'data-at="{path}"' in browser.get(path).text
+    assert "there is no such page" in browser.get(f"/frame?at={quote(path, safe='')}").text
 
 
 @pytest.mark.parametrize("elsewhere", ["https://evil.example", "//evil.example", "/\\evil", "/../x", "x"])
