@@ -35,7 +35,10 @@ FEW = 5
 MANY = 10
 """So many queues."""
 
-_LOOKED_AT = 200
+COUNTED = 200
+"""So many of those that died are counted; of more it is said that there are more."""
+
+_LOOKED_AT = COUNTED + 1
 """So many of the newest dead, and of the blocked, are looked at."""
 
 
@@ -58,8 +61,8 @@ async def show_overview(desk: Desk, asked: NothingAsked) -> OverviewSeen:  # noq
         workers=workers,
         ages=ages,
         windows=await closed_hours(desk),
-        died=len(recent),
-        died_more=len(recent) == _LOOKED_AT,
+        died=min(len(recent), COUNTED),
+        died_more=len(recent) > COUNTED,
         blocked=unknown,
         schedules=timetable.troubled(),
         incidents=incidents,

@@ -10,7 +10,7 @@ from dashboard_stage import ARGS
 from holdfast.core.incident import Incident, Trouble
 from holdfast.dashboard.desk import Office
 from holdfast.dashboard.reading import schedules
-from holdfast.dashboard.reading.overview import FEW, MANY
+from holdfast.dashboard.reading.overview import COUNTED, FEW, MANY
 from holdfast.dashboard.reading.verdict import Sight, judge
 from holdfast.dashboard.shapes.overview import Level
 from holdfast.dashboard.shapes.schedules import ScheduleRow
@@ -116,6 +116,18 @@ def test_the_overview_is_made_of_what_is_there(stage):
     assert (seen.failures, seen.oldest_due_age) == ((), 3601.0)
     assert stage.read("jobs.show", id=waiting).row.state == "ready"
     assert msgspec.json.encode(seen, enc_hook=in_english)
+
+
+def test_more_is_said_of_the_dead_only_where_there_are_more(stage):
+    stage.register()
+    for _ in range(COUNTED):
+        stage.dead()
+    [found] = stage.read("overview.show").verdict.findings
+    assert str(found.sentence) == f"{COUNTED} jobs died in the last hour"
+    stage.dead()
+    [found] = stage.read("overview.show").verdict.findings
+    assert str(found.sentence) == f"more than {COUNTED} jobs died in the last hour"
+    assert found.params == {"count": COUNTED, "more": "more than "}
 
 
 def test_the_overview_lists_the_queues_that_matter(stage):
