@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.dashboard.access.grants import unknown_grant
 from holdfast.dashboard.access.user import ROLES, User
 from holdfast.errors import ConfigurationError
 
@@ -65,7 +66,7 @@ def refuse_open(path: Path, found: os.stat_result) -> None:
 
 
 def read_lines(path: Path, text: str) -> Iterator[Line]:
-    """Yield who stands in a file. Raises ConfigurationError, which names the line and never what is in it."""
+    """Yield who stands in a file. Raises ConfigurationError, which names the line and never its secret."""
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip() and not line.startswith("#"):
             yield _read_line(f"{path}, line {number}", number, line.strip())
@@ -88,4 +89,6 @@ def read_user(name: str, role_and_grants: str, where: str) -> User:
         raise ConfigurationError(f"{where}: a role is one of {', '.join(ROLES)}")
     if not all(map(_GRANT.fullmatch, grants)):
         raise ConfigurationError(f"{where}: a grant is the name of an operation, e.g. jobs.discard")
+    if wrong := unknown_grant(grants):
+        raise ConfigurationError(f"{where}: {wrong}")
     return User(name, ROLES[role], frozenset(grants))

@@ -5,6 +5,7 @@ import hmac
 from collections.abc import Mapping
 from pathlib import Path
 
+from holdfast.dashboard.access.grants import unknown_grant
 from holdfast.dashboard.access.private_file import read_lines, read_private
 from holdfast.dashboard.access.user import Role, User, what_is_wrong
 from holdfast.errors import ConfigurationError
@@ -33,6 +34,8 @@ class Tokens:
         for user in tokens.values():
             if wrong := what_is_wrong(user):
                 raise ConfigurationError(f"tokens stand for Users, and one of these is none: {wrong}")
+            if wrong := unknown_grant(user.grants):
+                raise ConfigurationError(f"the grants of {user.name}: {wrong}")
         self._users = tuple((_digest(check_token(token)), user) for token, user in tokens.items())
 
     def __bool__(self) -> bool:

@@ -226,3 +226,15 @@ def test_tokens_stand_for_somebody(tmp_path) -> None:
     file.chmod(0o644)
     with pytest.raises(ConfigurationError, match="chmod 600"):
         read_tokens(file)
+
+
+def test_a_grant_names_an_operation(tmp_path) -> None:
+    """In a file of tokens, and where they are given by code; a slip is told with what may be meant."""
+    says = r"there is no operation 'alerts.ak'; did you mean alerts.acknowledge\?"
+    file = tmp_path / "tokens"
+    file.touch(0o600)
+    file.write_text(f"# for the robot\nada:viewer,alerts.ak:{'d' * 20}\n")
+    with pytest.raises(ConfigurationError, match=f"tokens, line 2: {says}"):
+        read_tokens(file)
+    with pytest.raises(ConfigurationError, match=f"the grants of ada: {says}"):
+        Tokens({"d" * 20: User("ada", Role.VIEWER, frozenset({"jobs.retry", "alerts.ak"}))})

@@ -66,6 +66,7 @@ def test_it_is_hashed_as_the_library_recommends(tmp_path) -> None:
         ("ada", "short", (), "a password has"),
         ("ada", "x" * 1025, (), "a password has"),
         ("ada", PASSWORD, ["x:y"], "a grant is"),
+        ("ada", PASSWORD, ["jobs.discord"], "no operation 'jobs.discord'; did you mean jobs.discard?"),
     ],
 )
 def test_what_would_break_the_file_is_refused(tmp_path, name, password, grants, says) -> None:
@@ -88,6 +89,7 @@ def test_a_file_that_others_may_read_is_refused(file, mode) -> None:
         ("\nada:king:x", "line 2: a role is one of viewer, operator, admin"),
         ("ada:viewer:plain-secret", "line 1: no argon2 hash"),
         ("ada:viewer,Everything:x", "a grant is"),
+        ("ada:viewer,alerts.ak:plain-secret", "line 1: there is no operation 'alerts.ak'; did you mean"),
         ("\ufffe", "line 1"),
     ],
 )
