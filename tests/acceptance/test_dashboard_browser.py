@@ -145,6 +145,7 @@ def test_an_alert_is_acknowledged_and_silenced_until_an_end(visit, premises):
     dialog.get_by_label("Until").fill("2h")
     dialog.get_by_role("button", name="Silence").click()
     expect(row).to_contain_text("silenced")
+    expect(page.locator(".toast").last).to_have_text(re.compile(r"Silenced until .*\d\d:\d\d:\d\d \(in 2 hr"))
     expect(overview.get_by_role("heading", name="Firing alerts")).to_have_count(0)
     page.locator("li", has_text="post-office").get_by_role("button", name="End now").click()
     expect(row).not_to_contain_text("silenced")

@@ -5,7 +5,7 @@ from holdfast.alerts.delivery import order_delivery, trial_notice
 from holdfast.dashboard.access.user import Role
 from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operation import acts
-from holdfast.dashboard.reading.moments import coming
+from holdfast.dashboard.reading.moments import coming, is_bare_number
 from holdfast.dashboard.reading.rules import no_rule
 from holdfast.dashboard.refusals import NotThereError, WrongRequestError
 from holdfast.dashboard.shapes.alerts import AlertDone, ChannelDone, SilenceAsked, SilenceDone
@@ -30,8 +30,10 @@ async def acknowledge_alert(desk: Desk, asked: WithId) -> AlertDone:
 @acts("alerts.silence", "/silences", Role.OPERATOR)
 async def silence_alerts(desk: Desk, asked: SilenceAsked) -> SilenceDone:
     """Let nobody be told of a rule, of a subject or of both, until an end that is at most 30 days away."""
+    if is_bare_number(asked.until):
+        raise WrongRequestError(Phrase("refusal.no_unit", field="until", number=asked.until.strip()))
     now = (await desk.ask(ask_time(desk.verbs))).now
-    until = coming("until", asked.until, now)
+    until = coming("until", asked.until, now, days=True)
     if until is None:
         raise WrongRequestError(Phrase("refusal.no_end"))
     if until <= now:

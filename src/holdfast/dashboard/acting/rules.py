@@ -19,7 +19,7 @@ from holdfast.phrases import Phrase, phrase_in
 
 @acts("rules.change", "/rules/{name}/change", Role.ADMIN)
 async def change_rule(desk: Desk, asked: RuleChangeAsked) -> RuleDone:
-    """Change a rule of alerts for all workers, from now on until it is reset; what is not said stays as it is."""
+    """Change a rule of alerts for all workers from the next look on, until it is reset; the rest stays as it is."""
     said = {name: value for name in AMENDED if (value := getattr(asked, name, None)) is not None}
 
     def amend(rule: AlertRule) -> AlertRule:

@@ -23,7 +23,7 @@ _SHORTEST_END = 6
 async def list_all(desk: Desk, asked: IncidentsAsked) -> IncidentsSeen:
     """List incidents, those that happened last first."""
     now = (await desk.ask(ask_time(desk.verbs))).now
-    since = past("since", asked.since, now)
+    since = past("since", asked.since, now, days=True)
     kept = [
         each
         for each in await desk.ask(list_incidents(desk.verbs))

@@ -1,4 +1,7 @@
-"""Moments as people write them: a date with its zone, or a span before or after now."""
+"""Moments as people write them: a date with its zone, or a span before or after now.
+
+With `days` a date may stand alone: it is the first moment of its day in UTC.
+"""
 
 import re
 from datetime import UTC, datetime
@@ -8,21 +11,30 @@ from holdfast.phrases import Phrase
 from holdfast.watch.spans import read_span
 
 _SPAN = re.compile(r"([0-9.]+ ?(ms|s|min|m|h|d|w) ?)+")
+_NUMBER = re.compile(r"[0-9]*\.?[0-9]+")
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _FIRST, _LAST = datetime(1970, 1, 2, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 
 
-def past(field: str, text: str | None, now: datetime) -> datetime | None:
+def is_bare_number(text: str) -> bool:
+    """Tell whether a text is a number without a unit, which as a span means seconds."""
+    return _NUMBER.fullmatch(text.strip()) is not None
+
+
+def past(field: str, text: str | None, now: datetime, *, days: bool = False) -> datetime | None:
     """Return the moment that is meant, where a span is so long ago; None where nothing is said."""
-    return _moment(field, text, now, -1) if text else None
+    return _moment(field, text, now, -1, days=days) if text else None
 
 
-def coming(field: str, text: str | None, now: datetime) -> datetime | None:
+def coming(field: str, text: str | None, now: datetime, *, days: bool = False) -> datetime | None:
     """Return the moment that is meant, where a span is from now on; None where nothing is said."""
-    return _moment(field, text, now, 1) if text else None
+    return _moment(field, text, now, 1, days=days) if text else None
 
 
-def _moment(field: str, text: str, now: datetime, sign: int) -> datetime:
+def _moment(field: str, text: str, now: datetime, sign: int, *, days: bool) -> datetime:
     written = text.strip()
+    if days and _DAY.fullmatch(written):
+        written += "T00:00Z"
     if written == "now":
         return now
     try:

@@ -70,7 +70,7 @@ class Found:
 async def select(desk: Desk, asked: JobsWhich, among: frozenset[State] | None = None) -> Selection:
     """Return which jobs are meant; `among` are the states that count at all."""
     now = await store_now(desk)
-    since, until = past("since", asked.since, now), past("until", asked.until, now)
+    since, until = past("since", asked.since, now, days=True), past("until", asked.until, now, days=True)
     states = frozenset(asked.state)
     if asked.fingerprint:
         states = states & {State.DEAD} if states else frozenset({State.DEAD})

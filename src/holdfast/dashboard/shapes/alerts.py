@@ -7,7 +7,7 @@ import msgspec
 
 from holdfast.core.alert import AlertState, Check, Held, NoticeKind, Severity
 from holdfast.core.states import State
-from holdfast.dashboard.shapes.words import Asks, Limit, Named, Text, Told, When, Word
+from holdfast.dashboard.shapes.words import Asks, End, Limit, Named, Text, Told, Word
 
 Least = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 """A number that is not below nothing."""
@@ -153,7 +153,7 @@ class RulesSeen(Told, frozen=True, kw_only=True):
 class SilenceAsked(Asks, frozen=True, kw_only=True):
     """What is to be silent: a rule, a subject, or both; and until when, at most 30 days."""
 
-    until: When
+    until: End
     rule: Word | None = None
     subject: Word | None = None
     why: Text = ""

@@ -15,13 +15,18 @@ _SPAN = rf"({_NUMBER} ?(ms|s|min|m|h|d|w) ?)+"
 _DAY = r"20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])"
 _DATE = rf"{_DAY}T([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?(Z|[+-]0[0-9]:00)"
 
+_MOMENT = rf"now|{_SPAN}|{_DATE}"
+
 When = Annotated[
     str,
-    msgspec.Meta(
-        max_length=64, extra_json_schema={"pattern": f"^(|now|{_NUMBER}|{_SPAN}|{_DATE})$", "examples": ["2h"]}
-    ),
+    msgspec.Meta(max_length=64, extra_json_schema={"pattern": f"^(|{_NUMBER}|{_MOMENT})$", "examples": ["2h"]}),
 ]
 """A moment: a date with its zone, or a span such as 2h; `reading.moments` says in words what is wrong with one."""
+
+End = Annotated[
+    str, msgspec.Meta(max_length=64, extra_json_schema={"pattern": f"^({_MOMENT}|{_DAY})$", "examples": ["2h"]})
+]
+"""Likewise, with the unit of a span, as 2 alone would be 2 seconds; or a date alone."""
 
 QueueName = Annotated[
     str, msgspec.Meta(max_length=200, extra_json_schema={"pattern": "^[A-Za-z0-9_.-]{0,64}$", "maxLength": 64})

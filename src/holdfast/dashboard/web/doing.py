@@ -1,5 +1,6 @@
 """Forms: POST /do/{operation} with the fields of what is asked. The page where they go back says what was done."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -73,7 +74,7 @@ def _told(texts: Texts, operation: Operation[Any, Any], done: Any) -> str:
     """Return what was done, in words: those for just this answer, if there are any."""
     params = {
         "name": "",
-        **{key: value for key, value in msgspec.structs.asdict(done).items() if value is not None},
+        **{key: _written(value) for key, value in msgspec.structs.asdict(done).items() if value is not None},
     }
     keys = [f"done.{operation.name}.{params.get('answer', '')}", f"done.{operation.name}", "done.anything"]
     if params.get("failed"):
@@ -81,6 +82,11 @@ def _told(texts: Texts, operation: Operation[Any, Any], done: Any) -> str:
     if "done" in params:
         params["n"] = params["done"]
     return texts.say(next(key for key in keys if texts.knows(key)), **params)
+
+
+def _written(value: Any) -> Any:
+    """Return a time as pages and the script know one in a sentence."""
+    return value.astimezone(UTC).isoformat(timespec="seconds") if isinstance(value, datetime) else value
 
 
 def _answered(request: Request, to: str, prefix: str, said: Said, status: int) -> Response:

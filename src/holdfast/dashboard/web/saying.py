@@ -120,8 +120,12 @@ def with_times(text: str) -> Markup:
     pieces, at = Markup(), 0
     words = escape(text)
     for found in _MOMENT.finditer(words):
+        try:
+            moment = datetime.fromisoformat(found[0])
+        except ValueError:  # there is no such day
+            continue
         pieces += Markup(words[at : found.start()])  # noqa: S704 - it is escaped
-        pieces += told_time(datetime.fromisoformat(found[0]), "clock")
+        pieces += told_time(moment, "clock")
         at = found.end()
     return pieces + Markup(words[at:])  # noqa: S704 - likewise
 

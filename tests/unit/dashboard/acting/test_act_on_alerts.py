@@ -1,6 +1,6 @@
 """What is done about alerts: acknowledged, silenced until an end, rules changed at run time, channels tried."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, time, timedelta
 
 import msgspec
 import pytest
@@ -50,9 +50,19 @@ def test_a_rule_is_silenced_for_a_subject_and_the_silence_ended(stage):
         stage.act("alerts.unsilence", id=done.id)
 
 
+def test_a_silence_until_a_day_ends_as_it_begins_in_utc(stage):
+    day = stage.clock.now().date() + timedelta(days=3)
+    done = stage.act("alerts.silence", rule="queue_age", until=f" {day.isoformat()} ")
+    assert done.until == datetime.combine(day, time(), UTC)
+
+
 @pytest.mark.parametrize(
     ("said", "words"),
     [
+        ({"rule": "queue_age", "until": "2"}, "until: 2 of what\\? Write 2h for hours or 2d for days"),
+        ({"rule": "queue_age", "until": " 1.5 "}, "until: 1.5 of what"),
+        ({"rule": "queue_age", "until": "2020-01-01"}, "until: that is past"),
+        ({"rule": "queue_age", "until": "2026-02-31"}, "is no moment"),
         ({"rule": "queue_age", "until": ""}, "say when the silence ends"),
         ({"rule": "queue_age", "until": "now"}, "until: that is past; say a later end"),
         ({"rule": "queue_age", "until": "2020-01-01T00:00Z"}, "until: that is past"),

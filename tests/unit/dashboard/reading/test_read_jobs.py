@@ -64,6 +64,7 @@ def test_a_span_of_time_is_about_when_jobs_were_made(stage):
     assert ids(stage.read("jobs.list", until="2h")) == []
     early = (stage.clock.now() - timedelta(days=1)).isoformat()
     assert ids(stage.read("jobs.list", since=early)) == [job]
+    assert ids(stage.read("jobs.list", since=early[:10])) == [job]
     with pytest.raises(WrongRequestError, match="has no time zone"):
         stage.read("jobs.list", since="2026-03-01T09:00")
     with pytest.raises(WrongRequestError, match="is no moment"):

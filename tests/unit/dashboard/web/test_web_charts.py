@@ -9,7 +9,7 @@ from holdfast.dashboard.shapes.figures import FiguresSeen, PointSeen
 from holdfast.dashboard.texts import texts_in
 from holdfast.dashboard.web.charts import Form, Series, chart, gauge, nice_ticks, sparkline, time_ticks
 from holdfast.dashboard.web.drawn import charts_of, held
-from holdfast.dashboard.web.saying import Saying, coloured, told_time, with_commands
+from holdfast.dashboard.web.saying import Saying, coloured, told_time, with_commands, with_times
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 
@@ -146,6 +146,13 @@ def test_times_are_utc_for_whoever_has_no_script():
     assert told_time(NOON) == (
         '<time datetime="2026-05-04T12:00:00+00:00" data-form="both">2026-05-04 12:00:00 <abbr>UTC</abbr></time>'
     )
+
+
+def test_times_in_a_sentence_are_told_and_what_is_none_stays():
+    """A day that is in no calendar may have been typed by somebody."""
+    said = with_times("until 2026-02-31T00:00Z or 2026-05-04T12:00:00Z <b>")
+    assert said.startswith('until 2026-02-31T00:00Z or <time datetime="2026-05-04T12:00:00+00:00"')
+    assert said.endswith("</time> &lt;b&gt;")
 
 
 def test_a_minute_that_is_not_over_is_no_drop():

@@ -310,6 +310,7 @@ def test_what_is_refused_is_said_in_chinese(stage):
                 ("alerts.acknowledge", {"id": "nix"}),
                 ("alerts.silence", {"rule": "web"}),
                 ("alerts.silence", {"rule": "web", "until": "now"}),
+                ("alerts.silence", {"rule": "web", "until": "2"}),
                 ("alerts.silence", {"rule": "web", "until": "90d"}),
                 ("alerts.silence", {"until": "2h"}),
                 ("alerts.unsilence", {"id": "nix"}),

@@ -1,7 +1,7 @@
 """Forms do what they say, once let in; whoever has no script is told on the next page, a script in its answer."""
 
 import httpx
-from web_samples import ACTS, FULL, ID, SampleDesk, sample_app
+from web_samples import ACTS, FULL, ID, NOW, SampleDesk, sample_app
 
 from holdfast.dashboard.access.user import Role, User
 from holdfast.dashboard.shapes.jobs import BulkAsked, BulkDone, JobFailed
@@ -26,6 +26,16 @@ async def test_a_script_is_answered_with_what_to_say():
     async with client(SampleDesk(FULL)) as browser:
         response = await browser.post("/do/jobs.cancel", data={"id": ID}, headers={"accept": "application/json"})
     assert response.json() == {"text": "It was asked to stop", "bad": False, "to": "/"}
+
+
+async def test_a_time_in_what_was_done_is_one_that_pages_tell():
+    fields = {"rule": "queue_age", "until": "2h", "back": "/alerts"}
+    moment = NOW.isoformat(timespec="seconds")
+    async with client(SampleDesk(FULL)) as browser:
+        said = await browser.post("/do/alerts.silence", data=fields, headers={"accept": "application/json"})
+        assert said.json()["text"] == f"Silenced until {moment}"
+        await browser.post("/do/alerts.silence", data=fields)
+        assert f'role="status">Silenced until <time datetime="{moment}"' in (await browser.get("/alerts")).text
 
 
 async def test_what_was_done_is_said_in_the_language_that_the_page_was_asked_for():

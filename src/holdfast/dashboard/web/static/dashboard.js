@@ -46,6 +46,13 @@ function told(at, form, now) {
   return `${dated(formats.clock)} (${ago(at, now)})`;
 }
 
+// Times in a sentence that comes as a text.
+const MOMENT = /\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(Z|[+-]\d\d:\d\d)/g;
+function withTimes(text) {
+  const spoken = (each) => (Number.isNaN(Date.parse(each)) ? each : told(new Date(each), "both", new Date()));
+  return text.replace(MOMENT, spoken);
+}
+
 function tellTimes(root) {
   const now = new Date();
   for (const each of root.querySelectorAll("time[datetime]")) {
@@ -251,7 +258,7 @@ function toast(text, bad) {
   dismiss.textContent = "×";
   dismiss.setAttribute("aria-label", body.dataset.dismiss);
   dismiss.addEventListener("click", () => note.remove());
-  note.append(dot, text, dismiss);
+  note.append(dot, withTimes(text), dismiss);
   byId("toasts").append(note);
   setTimeout(() => note.remove(), bad ? 20000 : 8000);
 }
