@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
+from urllib.parse import urlencode
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -91,13 +92,17 @@ class Dashboard:
             exception_handlers={HTTPStatus.NOT_FOUND: _nowhere(site)},
         )
         inside.router.redirect_slashes = False  # it would lead to where a proxy does not have us
-        print_link = None if links is None else lambda: links(self.new_link())
+        print_link = None if links is None else lambda after: links(self.new_link(after))
         self._doorway = Doorway(inside, self._entrance, Comings(self._office.write_down), print_link)
         self._bridge = Bridge(self._doorway, (USER,))
 
-    def new_link(self) -> str:
-        """Return the path of a link by which one person comes in, once, within ten minutes."""
-        return f"/sign-in?once={self._entrance.new_link()}"
+    def new_link(self, after: str = "") -> str:
+        """Return the path of a link by which one person comes in, once, within ten minutes.
+
+        It leads to the first page, or to that at the path `after`, which is as browsers see it.
+        """
+        wanted = f"&{urlencode({'next': after})}" if after else ""
+        return f"/sign-in?once={self._entrance.new_link()}{wanted}"
 
     @property
     def asgi(self) -> Doorway:

@@ -42,10 +42,13 @@ SIGN_IN, SIGN_OUT, NEW_LINK = "/sign-in", "/sign-out", "/sign-in/link"
 
 
 class Doorway:
-    """Lets requests through to the pages and the API. `print_link` shows a link where only its owner sees it."""
+    """Lets requests through to the pages and the API.
+
+    `print_link` shows a link where only its owner sees it; it is given to which page that leads, "" for the first.
+    """
 
     def __init__(
-        self, inside: Asgi, entrance: Entrance, comings: Comings, print_link: Callable[[], None] | None = None
+        self, inside: Asgi, entrance: Entrance, comings: Comings, print_link: Callable[[str], None] | None = None
     ) -> None:
         self._inside = inside
         self._entrance = entrance
@@ -110,7 +113,7 @@ class Doorway:
         if visit.path == SIGN_OUT:
             return await self._sign_out(visit)
         if visit.path == NEW_LINK:
-            return self._new_link(visit)
+            return await self._new_link(visit)
         if visit.request.method == "POST":
             return await self._sign_in(visit)
         if "once" in visit.request.query_params:
@@ -129,16 +132,19 @@ class Doorway:
         if isinstance(found, Refusal):
             return await self._kept_out(visit, found)
         await self._comings.came(found)
-        return _after_link(f"{visit.base}/", found.cookies)
+        return _after_link(local_path(visit.request.query_params.get("next"), visit.base), found.cookies)
 
-    def _new_link(self, visit: "_Visit") -> Response:
+    async def _new_link(self, visit: "_Visit") -> Response:
         """Print a link where the dashboard was started: the browser that asks learns nothing of it."""
-        asks = self._entrance.may_ask_for_link(visit.request)
+        asks, typed = self._entrance.may_ask_for_link(visit.request), await _typed(visit.request)
         if isinstance(asks, Refusal):
-            return self._page(visit, asks)
+            return self._page(visit, asks, typed)
+        wanted = local_path(typed.get("next"), visit.base)
+        after = "" if wanted == f"{visit.base}/" else wanted
         if self._print_link is not None:
-            self._print_link()
-        return _go(f"{visit.base}{SIGN_IN}?printed=1", ())
+            self._print_link(after)
+        query = urlencode({"printed": "1"} | ({"next": after} if after else {}))
+        return _go(f"{visit.base}{SIGN_IN}?{query}", ())
 
     async def _sign_out(self, visit: "_Visit") -> Response:
         admitted = await self._entrance.admit(visit.request)

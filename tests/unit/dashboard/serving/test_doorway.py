@@ -120,6 +120,21 @@ def test_a_link_works_once_and_another_is_printed_where_only_its_owner_sees_it(h
     assert late.get("/").status_code == 200
 
 
+def test_a_link_leads_where_somebody_was_going(house):
+    """The button that prints one knows it from the address; what leads elsewhere does not count."""
+    browser = house.browser()
+    before = browser.get(place_of(browser.get("/alerts?before=x")))
+    assert 'action="/sign-in/link"><input type="hidden" name="next" value="/alerts?before=x">' in before.text
+    asked = place_of(browser.post("/sign-in/link", {"next": "/alerts?before=x"}))
+    assert asked == "/sign-in?printed=1&next=%2Falerts%3Fbefore%3Dx"
+    assert 'name="next" value="/alerts?before=x"' in browser.get(asked).text
+    [printed] = house.printed
+    assert 'content="0;url=/alerts?before=x"' in browser.get(printed).text
+    assert place_of(browser.post("/sign-in/link", {"next": "//evil.example"})) == "/sign-in?printed=1"
+    assert "next" not in house.printed[1]
+    assert 'content="0;url=/"' in browser.get(f"{house.printed[1]}&next=//evil.example").text
+
+
 def test_links_are_asked_for_by_our_own_page_and_not_too_often(house):
     browser = house.browser()
     assert browser.get("/sign-in/link").status_code == 401
