@@ -77,6 +77,7 @@ def _made(stage: Stage) -> dict[str, dict[str, Any]]:
         "locks.release": {"name": "plain-lock"},
         "incidents.forget": {"id": incident.id},
         "alerts.acknowledge": {"id": "a1"},
+        "alerts.unacknowledge": {"id": "a1"},
         "alerts.silence": {"rule": "queue_age", "until": "2h"},
         "alerts.unsilence": {"id": silence.id},
         "channels.test": {"name": "ops"},

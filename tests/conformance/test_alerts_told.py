@@ -8,7 +8,14 @@ import pytest
 from msgspec.structs import replace
 
 from alert_rounds import EVERYTHING, Stage
-from holdfast.alerts.board import acknowledge, add_silence, amend_rule, effective_rules, end_silence
+from holdfast.alerts.board import (
+    acknowledge,
+    add_silence,
+    amend_rule,
+    effective_rules,
+    end_silence,
+    unacknowledge,
+)
 from holdfast.alerts.notices import KEPT, forget_old_notices
 from holdfast.alerts.scout import Here
 from holdfast.core.alert import AlertRule, Check, NoticeKind, Severity
@@ -75,6 +82,34 @@ def test_people_acknowledge_silence_and_change_rules(harness: Harness) -> None:
     stage.run(amend_rule(harness.verbs, "queue_age", lambda _: None))
     stage.round()
     assert stage.firing().keys() == {"queue_age"}
+
+
+def test_who_takes_an_acknowledgement_back_lets_people_be_told(harness: Harness) -> None:
+    """At once of what they have not heard of, else in its turn. To take back what nobody said changes nothing."""
+    stage = Stage(harness, AlertRule(name="queue_age", check=Check.QUEUE_AGE, above=300, repeat=3600))
+    silence = stage.run(add_silence(harness.verbs, "queue_age", None, timedelta(hours=1)))
+    harness.enqueue(queue="mail")
+    harness.clock.advance(400)
+    stage.round()
+    [alert] = stage.board().firing
+    stage.run(acknowledge(harness.verbs, alert.id, "ann"))
+    stage.run(end_silence(harness.verbs, silence.id))
+    stage.round()
+    assert stage.history() == []
+    taken_back = stage.run(unacknowledge(harness.verbs, alert.id[-8:]))
+    assert (taken_back.id, taken_back.acknowledged_at, taken_back.acknowledged_by) == (alert.id, None, None)
+    stage.round()
+    assert [notice.kind for notice in stage.history()] == [NoticeKind.FIRING]
+    before = stage.board()
+    stage.run(unacknowledge(harness.verbs, alert.id))
+    assert stage.board() == before
+    stage.run(acknowledge(harness.verbs, alert.id, "bob"))
+    harness.clock.advance(3601)
+    stage.round()
+    assert len(stage.history()) == 1
+    stage.run(unacknowledge(harness.verbs, alert.id))
+    stage.round()
+    assert [notice.kind for notice in stage.history()] == [NoticeKind.REPEATED, NoticeKind.FIRING]
 
 
 def test_two_people_who_change_one_rule_at_once_do_not_undo_each_other(harness: Harness) -> None:
@@ -167,7 +202,7 @@ def test_what_people_cannot_say(harness: Harness) -> None:
     ]:
         with pytest.raises(ConfigurationError, match=words):
             stage.run(errand)
-    for errand in (acknowledge(verbs, "x", "me"), end_silence(verbs, "x")):
+    for errand in (acknowledge(verbs, "x", "me"), unacknowledge(verbs, "x"), end_silence(verbs, "x")):
         with pytest.raises(AlertNotFoundError):
             stage.run(errand)
 

@@ -128,6 +128,18 @@ def acknowledge(verbs: Store, alert_id: str, by: str) -> Verbs[Alert]:
     return (yield from change_board(verbs, change))
 
 
+@errand
+def unacknowledge(verbs: Store, alert_id: str) -> Verbs[Alert]:
+    """Take back that somebody knows of an alert: it is told as if nobody had. An end of its id is enough."""
+
+    def change(board: Board) -> tuple[Board, Alert]:
+        alert = find_alert(board, alert_id)
+        unknown = replace(alert, acknowledged_at=None, acknowledged_by=None)
+        return replace(board, alerts=tuple(unknown if each is alert else each for each in board.alerts)), unknown
+
+    return (yield from change_board(verbs, change))
+
+
 def find_alert(board: Board, alert_id: str) -> Alert:
     """Return the alert with an id that ends so. Raises AlertNotFoundError."""
     meant = [each for each in board.alerts if alert_id and each.id.endswith(alert_id)]

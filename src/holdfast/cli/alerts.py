@@ -8,7 +8,7 @@ from holdfast.alerts.board import NOT_TOLD, alert_history, effective_rules, read
 from holdfast.alerts.delivery import undelivered
 from holdfast.alerts.standing import Board
 from holdfast.cli.alerts_rules import set_command, waiting_columns
-from holdfast.cli.alerts_silence import ack, silence, unsilence
+from holdfast.cli.alerts_silence import ack, silence, unack, unsilence
 from holdfast.cli.alerts_test import test
 from holdfast.cli.alertview import (
     alert_columns,
@@ -46,7 +46,7 @@ def alerts() -> None:
     """See what is wrong, who is told of it, and change that."""
 
 
-for _command in (silence, unsilence, ack, set_command, test):
+for _command in (silence, unsilence, ack, unack, set_command, test):
     alerts.add_command(_command)
 
 

@@ -1,11 +1,19 @@
-"""`holdfast alerts silence`, `unsilence` and `ack`: what people say about alerts."""
+"""`holdfast alerts silence`, `unsilence`, `ack` and `unack`: what people say about alerts."""
 
 import getpass
 from datetime import timedelta
 
 import click
 
-from holdfast.alerts.board import NOT_TOLD, acknowledge, add_silence, end_silence, read_board, rule_named
+from holdfast.alerts.board import (
+    NOT_TOLD,
+    acknowledge,
+    add_silence,
+    end_silence,
+    read_board,
+    rule_named,
+    unacknowledge,
+)
 from holdfast.alerts.defaults import DEFAULT_RULES
 from holdfast.alerts.standing import Board
 from holdfast.cli.alerts_subjects import subject_doubt
@@ -96,3 +104,19 @@ def ack(wanted: Wanted, alert_id: str) -> None:
     else:
         who = one_line(alert.acknowledged_by or "")
         say(f"Alert {one_line(short_id(alert.id))} of {one_line(alert.rule)} is known to {who}.")
+
+
+@click.command(epilog=examples("holdfast alerts unack 3c2d1e0f"))
+@click.argument("alert_id", metavar="ID")
+@about_a_store
+def unack(wanted: Wanted, alert_id: str) -> None:
+    """Take back that somebody knows of an alert: it is told as if nobody had.
+
+    ID is that of `holdfast alerts list`, or the end of it.
+    """
+    with wanted.store() as backend:
+        alert = run_errand(backend.run, unacknowledge(backend.verbs, alert_id))
+    if wanted.as_json:
+        say_json(alert)
+    else:
+        say(f"Alert {one_line(short_id(alert.id))} of {one_line(alert.rule)} is known to nobody.")

@@ -2,7 +2,13 @@
 
 from typing import Any
 
-from holdfast.dashboard.acting.alerts import acknowledge_alert, silence_alerts, test_channel, unsilence_alerts
+from holdfast.dashboard.acting.alerts import (
+    acknowledge_alert,
+    silence_alerts,
+    test_channel,
+    unacknowledge_alert,
+    unsilence_alerts,
+)
 from holdfast.dashboard.acting.bulk import act_on_many
 from holdfast.dashboard.acting.copies import clone_job, edit_and_retry
 from holdfast.dashboard.acting.incidents import forget_incident
@@ -86,6 +92,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
     release_lock,
     forget_incident,
     acknowledge_alert,
+    unacknowledge_alert,
     silence_alerts,
     unsilence_alerts,
     test_channel,

@@ -128,6 +128,8 @@ def test_an_alert_is_known_and_a_rule_is_silent_for_a_while(holdfast, told):
     known = answer(holdfast("alerts", "ack", alert["id"][-8:], "--json"))
     assert known["acknowledged_by"]
     assert "acknowledged" in holdfast("alerts", "list").stdout
+    assert "acknowledged_by" not in answer(holdfast("alerts", "unack", alert["id"][-8:], "--json"))
+    assert "acknowledged" not in holdfast("alerts", "list").stdout
     silence = answer(holdfast("alerts", "silence", "old mail", "--for", "2h", "--why", "known", "--json"))
     look(told)
     shown = holdfast("alerts", "list").stdout
@@ -199,6 +201,7 @@ def test_all_of_a_rule_that_the_dashboard_changes_is_changed_here(holdfast, monk
     ("command", "code", "words"),
     [
         (("ack", "zzz"), 1, "no alert has the id 'zzz'"),
+        (("unack", "zzz"), 1, "no alert has the id 'zzz'"),
         (("unsilence", "zzz"), 1, "no silence has the id 'zzz'"),
         (("silence", "old mai", "--for", "2h"), 2, "did you mean old mail?"),
         (("silence", "old mail", "--for", "60d"), 2, "30 days at most"),
@@ -249,6 +252,7 @@ def test_what_is_on_the_board_cannot_drive_the_terminal(holdfast, world):
     run_errand(world.do, Errand(change_board(world.verbs, write)))
     for *command, words in (
         *(("list", "--all", "firing"), ("history", "firing"), ("ack", "9", "is known to")),
+        ("unack", "9", "is known to nobody"),
         ("unsilence", silence.id, "has ended"),
     ):
         printed = holdfast("alerts", *command).output

@@ -1,6 +1,13 @@
 """What can be done about alerts: to look after one, to be told no more for a while, to try a channel."""
 
-from holdfast.alerts.board import LONGEST_SILENCE, acknowledge, add_silence, end_silence, read_board
+from holdfast.alerts.board import (
+    LONGEST_SILENCE,
+    acknowledge,
+    add_silence,
+    end_silence,
+    read_board,
+    unacknowledge,
+)
 from holdfast.alerts.delivery import order_delivery, trial_notice
 from holdfast.dashboard.access.user import Role
 from holdfast.dashboard.desk import Desk
@@ -25,6 +32,17 @@ async def acknowledge_alert(desk: Desk, asked: WithId) -> AlertDone:
     by = alert.acknowledged_by or desk.user.name
     desk.note(after=Phrase("noted.acknowledged", by=by))
     return AlertDone(id=alert.id, acknowledged_by=by)
+
+
+@acts("alerts.unacknowledge", "/alerts/{id}/unacknowledge", Role.OPERATOR)
+async def unacknowledge_alert(desk: Desk, asked: WithId) -> AlertDone:
+    """Take back that somebody looks after an alert: it is told as if nobody did."""
+    try:
+        alert = await desk.ask(unacknowledge(desk.verbs, asked.id))
+    except AlertNotFoundError:
+        raise NotThereError(Phrase("refusal.no_alert", alert=asked.id)) from None
+    desk.note(after=Phrase("noted.unacknowledged"))
+    return AlertDone(id=alert.id, acknowledged_by=None)
 
 
 @acts("alerts.silence", "/silences", Role.OPERATOR)

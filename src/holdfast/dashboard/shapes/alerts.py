@@ -170,10 +170,10 @@ class RuleChangeAsked(Named, frozen=True, kw_only=True):
 
 
 class AlertDone(Told, frozen=True, kw_only=True):
-    """The alert that somebody looks after."""
+    """An alert, and who looks after it; null: nobody."""
 
     id: str
-    acknowledged_by: str
+    acknowledged_by: str | None
 
 
 class SilenceDone(Told, frozen=True, kw_only=True):

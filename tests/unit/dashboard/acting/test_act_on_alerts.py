@@ -37,6 +37,17 @@ def test_somebody_looks_after_an_alert(stage):
         stage.act("alerts.acknowledge", id="nix")
 
 
+def test_somebody_takes_back_that_they_look_after_an_alert(stage):
+    put(stage, alert(stage))
+    stage.act("alerts.acknowledge", Role.OPERATOR, id="a1")
+    assert stage.act("alerts.unacknowledge", Role.OPERATOR, id="a1").acknowledged_by is None
+    [seen] = stage.read("alerts.list").alerts
+    assert (seen.acknowledged_by, seen.acknowledged_at) == (None, None)
+    assert noted(stage) == ("alerts.unacknowledge", "ada", "", "not acknowledged")
+    with pytest.raises(NotThereError, match="there is no alert 'nix'"):
+        stage.act("alerts.unacknowledge", id="nix")
+
+
 def test_a_rule_is_silenced_for_a_subject_and_the_silence_ended(stage):
     """By whom, why and until when is kept, and it can be ended at once."""
     put(stage, alert(stage))
@@ -152,7 +163,8 @@ def test_rules_are_changed_by_admins_and_alerts_looked_after_by_operators(stage)
     for name, said in (("rules.off", {"name": "queue_age"}), ("rules.reset", {"name": "queue_age"})):
         with pytest.raises(NotAllowedError):
             stage.act(name, Role.OPERATOR, **said)
-    for name, said in (("alerts.acknowledge", {"id": "a1"}), ("channels.test", {"name": "ops"})):
+    acknowledged = ((f"alerts.{name}", {"id": "a1"}) for name in ("acknowledge", "unacknowledge"))
+    for name, said in (*acknowledged, ("channels.test", {"name": "ops"})):
         with pytest.raises(NotAllowedError):
             stage.act(name, Role.VIEWER, **said)
     assert stage.read("alerts.list").alerts[0].acknowledged_by is None

@@ -157,6 +157,8 @@ def bring_about_alerts(stage: Stage) -> None:
     tell(stage, 30)
     stage.do(order_delivery(stage.verbs, notice(id="n29", rule="queue_age"), ["ops"]))
     stage.act("alerts.acknowledge", id="00")
+    stage.act("alerts.acknowledge", id="22")
+    stage.act("alerts.unacknowledge", id="22")
     silence = stage.act("alerts.silence", rule="queue_age", until="2h", why="盤點").id
     stage.act("alerts.silence", subject="mail", until="2h")
     stage.act("alerts.unsilence", id=silence)
@@ -308,6 +310,7 @@ def test_what_is_refused_is_said_in_chinese(stage):
                 ("schedules.backfill", {"name": "nightly", "since": "nix"}),
                 ("incidents.forget", {"id": "nix"}),
                 ("alerts.acknowledge", {"id": "nix"}),
+                ("alerts.unacknowledge", {"id": "nix"}),
                 ("alerts.silence", {"rule": "web"}),
                 ("alerts.silence", {"rule": "web", "until": "now"}),
                 ("alerts.silence", {"rule": "web", "until": "2"}),

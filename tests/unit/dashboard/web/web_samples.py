@@ -390,6 +390,7 @@ ACTS: dict[str, tuple[Role, type, Any]] = {
     "locks.release": (Role.ADMIN, words.Named, locks.LockDone(name="stock", released=())),
     "incidents.forget": (Role.ADMIN, words.WithId, incidents.IncidentDone(id=ID)),
     "alerts.acknowledge": (Role.OPERATOR, words.WithId, alerts.AlertDone(id=ID, acknowledged_by="ann")),
+    "alerts.unacknowledge": (Role.OPERATOR, words.WithId, alerts.AlertDone(id=ID, acknowledged_by=None)),
     "alerts.silence": (Role.OPERATOR, alerts.SilenceAsked, alerts.SilenceDone(id="5f", until=NOW)),
     "alerts.unsilence": (Role.OPERATOR, words.WithId, alerts.SilenceDone(id="5f", until=NOW)),
     "channels.test": (Role.OPERATOR, words.Named, alerts.ChannelDone(name="ops", notice=ID, job=ID)),
