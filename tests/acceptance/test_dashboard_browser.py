@@ -160,6 +160,28 @@ def test_an_alert_is_acknowledged_and_silenced_until_an_end(visit, premises):
     assert was_not_loaded_again(overview)
 
 
+def test_a_rule_is_changed_in_the_words_of_commands(visit):
+    """Its form shows what counts as commands take it; what is none is said in it."""
+    visitor = visit("admin")
+    visitor.expect_status(422)
+    page = visitor.page
+    page.goto("/alerts/rules")
+    row = page.locator("tbody tr", has_text="queue_age")
+    row.get_by_role("button", name="Change").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_label("Limit")).to_have_value("5m")
+    dialog.get_by_label("Limit").fill("soon")
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("'soon' is no span")
+    dialog.get_by_label("Limit").fill("10m")
+    dialog.get_by_role("button", name="Save").click()
+    expect(row).to_contain_text("more than 10 min")
+    expect(row).to_contain_text("changed")
+    row.get_by_role("button", name="Reset").click()
+    page.get_by_role("dialog").get_by_role("button", name="Reset").click()
+    expect(row).to_contain_text("more than 5 min")
+
+
 def test_five_hundred_dead_jobs_are_retried_at_once(page, premises):
     """By filter, with their number and a question first."""
     premises.put("closed")

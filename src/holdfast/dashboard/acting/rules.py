@@ -1,11 +1,13 @@
 """Rules of alerts that are changed while the fleet runs: for all of it, until they are reset."""
 
 from collections.abc import Callable
+from typing import Any
 
 from msgspec.structs import replace
 
 from holdfast.alerts.board import AMENDED, amend_rule, read_board
-from holdfast.core.alert import AlertRule
+from holdfast.alerts.checking import NEEDS, Unit, read_amount
+from holdfast.core.alert import AlertRule, Check
 from holdfast.dashboard.access.user import Role
 from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operation import acts
@@ -15,20 +17,50 @@ from holdfast.dashboard.shapes.alerts import RuleChangeAsked, RuleDone
 from holdfast.dashboard.shapes.words import Named
 from holdfast.errors import ConfigurationError
 from holdfast.phrases import Phrase, phrase_in
+from holdfast.watch.spans import read_span
+
+_AMOUNTS = ("above", "over", "hold", "cool_down")
 
 
 @acts("rules.change", "/rules/{name}/change", Role.ADMIN)
 async def change_rule(desk: Desk, asked: RuleChangeAsked) -> RuleDone:
     """Change a rule of alerts for all workers from the next look on, until it is reset; the rest stays as it is."""
-    said = {name: value for name in AMENDED if (value := getattr(asked, name, None)) is not None}
 
     def amend(rule: AlertRule) -> AlertRule:
-        changed = replace(rule, **said)
+        changed = replace(rule, **_said(asked, rule.check))
         if changed == rule:
             raise WrongRequestError(Phrase("refusal.rule_same", rule=rule.name))
         return changed
 
     return await _amended(desk, asked.name, amend)
+
+
+def _said(asked: RuleChangeAsked, check: Check) -> dict[str, Any]:
+    """Return what is to be different about a rule with this check. Raises WrongRequestError."""
+    said = {name: value for name in AMENDED if (value := getattr(asked, name, None)) is not None}
+    texts = {name: said[name] for name in _AMOUNTS if isinstance(said.get(name), str)}
+    return said | {name: _read(name, text.strip(), check) for name, text in texts.items()}
+
+
+def _read(field: str, text: str, check: Check) -> float:
+    """Return what a text means in a field, as commands read it. Raises WrongRequestError."""
+    unit = NEEDS[check].unit
+    if field == "above" and unit is not Unit.SECONDS:
+        try:
+            return read_amount(check, text)
+        except ValueError:
+            raise WrongRequestError(_unfit(check, unit, text)) from None
+    try:
+        return read_span(text).total_seconds()
+    except ValueError:
+        raise WrongRequestError(Phrase("refusal.no_span", field=field, text=repr(text))) from None
+
+
+def _unfit(check: Check, unit: Unit, text: str) -> Phrase:
+    if unit is Unit.NOTHING:
+        return Phrase("rule_problem.no_above", check=check.value)
+    takes = Phrase(f"above_takes.{unit.name.lower()}")
+    return Phrase("rule_problem.above", check=check.value, takes=takes, given=repr(text))
 
 
 @acts("rules.off", "/rules/{name}/off", Role.ADMIN)

@@ -12,6 +12,9 @@ from holdfast.dashboard.shapes.words import Asks, End, Limit, Named, Text, Told,
 Least = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 """A number that is not below nothing."""
 
+Amount = Least | Annotated[str, msgspec.Meta(max_length=64, pattern=r"^[^\x00]*$", examples=["10m", "80%"])]
+"""Likewise, or a text as commands take it: 10m, 80%."""
+
 
 class ExampleSeen(Told, frozen=True, kw_only=True):
     """One of those that an alert is about: a job, a worker, an incident, a schedule."""
@@ -160,12 +163,12 @@ class SilenceAsked(Asks, frozen=True, kw_only=True):
 
 
 class RuleChangeAsked(Named, frozen=True, kw_only=True):
-    """What is to be different about a rule; the rest stays as it is. Spans are seconds."""
+    """What is to be different about a rule; the rest stays as it is. Spans are seconds, or texts such as 10m."""
 
-    above: Least | None = None
-    over: Least | None = None
-    hold: Least | None = None
-    cool_down: Least | None = None
+    above: Amount | None = None
+    over: Amount | None = None
+    hold: Amount | None = None
+    cool_down: Amount | None = None
     severity: Severity | None = None
 
 

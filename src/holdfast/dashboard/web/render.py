@@ -19,6 +19,7 @@ from holdfast.dashboard.web.saying import (
     Saying,
     coloured,
     plain_number,
+    plain_span,
     told_time,
     with_commands,
     with_times,
@@ -67,7 +68,7 @@ def environment() -> Environment:
         in_code=IN_CODE,
         signal=signal_name,
     )
-    made.filters.update(one_line=one_line, short_id=short_id, plain=plain_number)
+    made.filters.update(one_line=one_line, short_id=short_id, plain=plain_number, plain_span=plain_span)
     return made
 
 

@@ -83,6 +83,15 @@ def plain_number(value: float) -> str:
     return f"{value:.9f}".rstrip("0").rstrip(".")
 
 
+def plain_span(seconds: float) -> str:
+    """Return a span as forms have it, to the second and less: 1h30m, as `read_span` reads it."""
+    written, left = "", seconds
+    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
+        many, left = divmod(left, size)
+        written += f"{many:.0f}{unit}" if many else ""
+    return f"{written}{plain_number(left)}s" if left or not written else written
+
+
 def _delta(length: timedelta | float) -> timedelta:
     return length if isinstance(length, timedelta) else timedelta(seconds=length)
 

@@ -122,6 +122,16 @@ def test_a_rule_is_changed_switched_off_and_reset(stage):
     assert stage.do(read_board(stage.verbs)).overrides == {}
 
 
+def test_a_rule_is_changed_in_the_words_of_commands(stage):
+    """Spans and shares mean what they do there."""
+    publish_watching(stage)
+    done = stage.act("rules.change", name="queue_age", above="10m", hold=" 1m30s ", cool_down="2h", over=120.0).rule
+    assert (done.above, done.hold, done.cool_down, done.over) == (600.0, 90.0, 7200.0, 120.0)
+    assert stage.act("rules.change", name="failure_rate", above="80%", over="600").rule.above == 0.8
+    assert rules(stage)["failure_rate"].over == 600.0
+    assert stage.act("rules.change", name="dead_letters", above="3").rule.above == 3.0
+
+
 @pytest.mark.parametrize(
     ("said", "error", "words"),
     [
@@ -131,6 +141,15 @@ def test_a_rule_is_changed_switched_off_and_reset(stage):
         ({"name": "queue_age", "above": 300.0}, WrongRequestError, "is like that already"),
         ({"name": "failure_rate", "above": 50.0}, WrongRequestError, "a share from 0 to below 1"),
         ({"name": "not_durable", "above": 1.0}, WrongRequestError, "has no `above`"),
+        ({"name": "not_durable", "above": "1"}, WrongRequestError, "has no `above`"),
+        ({"name": "not_durable", "above": "all"}, WrongRequestError, "has no `above`"),
+        ({"name": "queue_age", "above": "80%"}, WrongRequestError, "above: '80%' is no span; write e.g. 30s"),
+        ({"name": "queue_age", "above": "5m"}, WrongRequestError, "is like that already"),
+        ({"name": "queue_age", "hold": "soon"}, WrongRequestError, "hold: 'soon' is no span"),
+        ({"name": "queue_age", "hold": "-1"}, WrongRequestError, "hold: '-1' is no span"),
+        ({"name": "dead_letters", "above": "10m"}, WrongRequestError, "must be a number, 0 or more.*, not '10m'"),
+        ({"name": "failure_rate", "above": "150%"}, WrongRequestError, "a share from 0 to below 1"),
+        ({"name": "failure_rate", "above": "nan"}, WrongRequestError, "a share from 0 to below 1"),
     ],
 )
 def test_a_rule_is_not_changed_to_what_means_nothing(stage, said, error, words):

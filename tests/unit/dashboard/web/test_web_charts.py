@@ -9,7 +9,8 @@ from holdfast.dashboard.shapes.figures import FiguresSeen, PointSeen
 from holdfast.dashboard.texts import texts_in
 from holdfast.dashboard.web.charts import Form, Series, chart, gauge, nice_ticks, sparkline, time_ticks
 from holdfast.dashboard.web.drawn import charts_of, held
-from holdfast.dashboard.web.saying import Saying, coloured, told_time, with_commands, with_times
+from holdfast.dashboard.web.saying import Saying, coloured, plain_span, told_time, with_commands, with_times
+from holdfast.watch.spans import read_span
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 
@@ -119,6 +120,15 @@ def test_numbers_are_said_in_the_readers_language():
         "4.21M",
     ]
     assert [english.number(each) for each in (None, 1200, 0.125)] == ["–", "1,200", "0.12"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "written"),
+    [(0.0, "0s"), (0.25, "0.25s"), (45.0, "45s"), (300.0, "5m"), (5430.0, "1h30m30s"), (86_400.0 * 3, "3d")],
+)
+def test_a_span_in_a_form_is_read_as_it_was(seconds, written):
+    assert plain_span(seconds) == written
+    assert read_span(written).total_seconds() == seconds
 
 
 def test_values_are_shown_in_colours_and_escaped():

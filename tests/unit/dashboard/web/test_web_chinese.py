@@ -73,7 +73,7 @@ ALLOWED = NAMES | {
 OF_OTHERS = re.compile(r"the shoes|Expected|, got")
 """What handlers and libraries said."""
 FIELDS = re.compile(
-    r"\b(cron|every|tz|rule|args|queue|priority|until|null|true|false|pg_terminate_backend|soon|hold|over|cool_down)\b"
+    r"\b(cron|every|tz|rule|args|queue|priority|until|null|true|false|pg_terminate_backend|soon|hold|over|cool_down|above)\b"
 )
 """Of forms, and what was written into one."""
 
@@ -321,12 +321,15 @@ def test_what_is_refused_is_said_in_chinese(stage):
                 ("rules.change", {"name": "incident"}),
                 ("rules.change", {"name": "incident", "over": "59"}),
                 ("rules.change", {"name": "incident", "hold": "-1"}),
-                ("rules.change", {"name": "incident", "hold": "1e300"}),
-                ("rules.change", {"name": "incident", "cool_down": "1e9"}),
+                ("rules.change", {"name": "incident", "hold": "9999999999999"}),
+                ("rules.change", {"name": "incident", "cool_down": "1000000000"}),
                 ("rules.change", {"name": "queue_age", "above": "0"}),
                 ("rules.change", {"name": "failure_rate", "above": "1"}),
                 ("rules.change", {"name": "budget_burn_fast", "above": "0"}),
                 ("rules.change", {"name": "not_durable", "above": "1"}),
+                ("rules.change", {"name": "not_durable", "above": "soon"}),
+                ("rules.change", {"name": "failure_rate", "above": "soon"}),
+                ("rules.change", {"name": "queue_age", "above": "soon"}),
                 ("channels.test", {"name": "nix"}),
                 ("jobs.explode", {}),
                 ("queues.resume", {"name": "web"}),

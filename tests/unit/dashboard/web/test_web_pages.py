@@ -306,3 +306,9 @@ async def test_a_worker_tells_what_became_of_orders():
         ("", "Recycle: its supervisor is about it"),
         ("", "Live stacks: ordered, and waits for its supervisor to hear of it"),
     ]
+
+
+async def test_a_rule_is_shown_in_its_form_as_commands_take_it():
+    text = (await get("/alerts/rules", SampleDesk(FULL))).text
+    for name, value in (("above", "5m"), ("above", "50%"), ("over", "5m"), ("hold", "30s"), ("cool_down", "5m")):
+        assert f'name="{name}" maxlength="64" autocomplete="off" value="{value}"' in text, name
