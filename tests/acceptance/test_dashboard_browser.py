@@ -304,6 +304,31 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(visit, premises):
     expect(page.get_by_role("heading", name="Queues")).to_be_visible()
 
 
+def test_on_a_narrow_phone_nothing_of_an_objective_is_cut_off_and_all_buttons_are_in_one_line(visit):
+    page = visit("admin", viewport={"width": 360, "height": 780}).page
+    page.goto("/objectives")
+    page.get_by_role("button", name="Pause live updates").click()
+    page.locator(".objective td.figure").first.evaluate("each => { each.textContent = '1,283.68×' }")
+    cut = page.locator(".objective .scroll").evaluate("each => each.scrollWidth - each.clientWidth")
+    assert cut == 0
+    middles = page.locator("#verdict, .top button").evaluate_all(
+        "all => all.map(each => each.getBoundingClientRect()).map(box => Math.round((box.top + box.bottom) / 2))"
+    )
+    assert len(middles) == 5
+    assert max(middles) - min(middles) <= 1
+
+
+def test_on_a_broad_screen_pages_and_what_is_above_them_are_in_the_middle(visit):
+    page = visit("admin", viewport={"width": 2560, "height": 900}).page
+    page.goto("/alerts")
+    left = page.evaluate("document.querySelector('main h1').getBoundingClientRect().left")
+    right = page.evaluate("document.querySelector('main .card').getBoundingClientRect().right")
+    assert left - page.locator(".side").bounding_box()["width"] == pytest.approx(2560 - right, abs=20)
+    assert page.locator("#find").bounding_box()["x"] == pytest.approx(left, abs=1)
+    out = page.get_by_role("button", name="Sign out").bounding_box()
+    assert out["x"] + out["width"] == pytest.approx(right, abs=1)
+
+
 def test_every_page_speaks_chinese(visit, premises):
     """What is said in English anywhere in the catalogue is on no page, where Chinese has other words for it."""
     page = visit("admin").page

@@ -73,9 +73,9 @@ class Saying(Speaker):
         """Return a share as percents; a dash for none."""
         return "–" if value is None else f"{value:.0%}"
 
-    def exact(self, value: float | None) -> str:
+    def exact(self, value: float | None, digits: int = 3) -> str:
         """Return a share as percents, with as many digits as it takes to tell 99.9 from 99.99; a dash for none."""
-        return "–" if value is None else percent(value).replace(" ", "")
+        return "–" if value is None else percent(value, digits).replace(" ", "")
 
 
 def plain_number(value: float) -> str:

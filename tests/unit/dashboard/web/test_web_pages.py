@@ -312,3 +312,16 @@ async def test_a_rule_is_shown_in_its_form_as_commands_take_it():
     text = (await get("/alerts/rules", SampleDesk(FULL))).text
     for name, value in (("above", "5m"), ("above", "50%"), ("over", "5m"), ("hold", "30s"), ("cool_down", "5m")):
         assert f'name="{name}" maxlength="64" autocomplete="off" value="{value}"' in text, name
+
+
+@pytest.mark.parametrize(
+    ("left", "words"),
+    [(-7.3684, "overdrawn by 736.8%"), (-1e-4, "overdrawn by &lt;0.1%"), (0, "the budget is spent"), (0.5, "50%")],
+)
+async def test_an_objective_says_what_is_left_of_its_budget_or_by_how_much_it_is_overdrawn(left, words):
+    seen = FULL["objectives.list"]
+    one = msgspec.structs.replace(seen.objectives[0], budget_left=left)
+    answers = {**FULL, "objectives.list": msgspec.structs.replace(seen, objectives=(one,))}
+    text = (await get("/objectives", SampleDesk(answers))).text
+    assert f">{words}</span>" in text
+    assert f"<title>Budget left: {words}</title>" in text
