@@ -7,7 +7,10 @@ from datetime import UTC, datetime, timedelta
 from shopfloor import Shop
 
 from holdfast.figures.reading import read_figures
+from holdfast.figures.rows import PAIRS
 from holdfast.figures.series import Series
+from holdfast.objectives.published import published_objectives
+from holdfast.objectives.standing import read_standings
 from holdfast.store.errand import run_errand
 
 
@@ -51,3 +54,18 @@ def test_a_job_that_dies_with_its_worker_is_counted(tmp_path):
         shop.become(killed, "dead")
         assert worker.stop() == 0
         assert read(shop).total.dead == 1
+
+
+def test_what_an_objective_is_about_is_counted_among_very_many(tmp_path):
+    """A worker knows what its app has promised: a queue with one job is told where hundreds of others are not."""
+    with Shop(tmp_path) as shop:
+        with shop.module.open("a") as module:
+            module.write('app.objective("rare-works", target=0.9, queue="rare")\n')
+        for number in range(PAIRS + 60):
+            shop.tasks.pack.options(queue=f"customer-{number}").enqueue_many([{"order": 1}, {"order": 2}])
+        shop.tasks.pack.options(queue="rare").enqueue(order=1)
+        shop.drain()
+        objectives = run_errand(shop.app.call, published_objectives(shop.app.verbs))
+        [found] = run_errand(shop.app.call, read_standings(shop.app.verbs, objectives))
+        assert (found.objective.name, found.good, found.bad) == ("rare-works", 1, 0)
+        assert read(shop).total.completed == 2 * (PAIRS + 60) + 1

@@ -27,6 +27,7 @@ from holdfast.clock import SystemClock
 from holdfast.codec.redaction import redact_values
 from holdfast.events import StopStage
 from holdfast.figures.counting import Tally
+from holdfast.figures.named import Named, named_by
 from holdfast.metrics.backend import MeteredBackend
 from holdfast.metrics.meter import Meter
 from holdfast.metrics.tally import MeteredTally
@@ -104,7 +105,7 @@ class WorkingLife:
             busy,
             self._cells.pool,
             place.staged,
-            Tally if meter is None else partial(MeteredTally, meter),
+            partial(Tally if meter is None else partial(MeteredTally, meter), named=_named(app)),
         )
         tasks = WithBuiltIn(app, lambda: self.worker.now(), self._name)  # noqa: PLW0108 - there is none yet
         self._programs = tasks.programs
@@ -222,6 +223,12 @@ def _settings(app: Holdfast, configure: Configure) -> Loaded:
     settings = loaded.settings
     files = None if settings.files is None else str(Path(settings.files).absolute())
     return Loaded(msgspec.structs.replace(settings, url=absolute_url(settings.url), files=files), loaded.where)
+
+
+def _named(app: Holdfast) -> Named:
+    """Return what of the app's jobs is counted by name, however many there are."""
+    watching = app.watching
+    return named_by((*watching.rules, *watching.objectives))
 
 
 def _watch(app: Holdfast, settings: Settings) -> LoopWatch | None:

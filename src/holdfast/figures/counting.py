@@ -8,6 +8,7 @@ from holdfast.clock import Clock
 from holdfast.core.job import Claim, Ending, Verdict
 from holdfast.core.states import Move
 from holdfast.figures.buckets import LAST
+from holdfast.figures.named import UNNAMED, Named
 from holdfast.figures.rows import (
     CANCELLED,
     COMPLETED,
@@ -18,12 +19,12 @@ from holdfast.figures.rows import (
     LONGEST_LAG,
     LONGEST_RUN,
     MICROS,
-    OTHER,
     PAIRS,
     RUN,
     Count,
     Counts,
     Pair,
+    cut,
     new_count,
 )
 
@@ -31,6 +32,9 @@ MINUTE = 60
 
 MINUTES_KEPT = 60
 """So many minutes wait here to be published, at most: of a store that takes no more the oldest are forgotten."""
+
+CROWDED = 5 * PAIRS
+"""So many pairs are told apart while they are counted; of more the first stay by the rank that records have."""
 
 PLACES: Mapping[Move, int] = {
     Move.COMPLETE: COMPLETED,
@@ -68,10 +72,11 @@ class Tally:
     """What one process has counted and not published yet, by the minute in which the store said yes to it.
 
     `clock` tells the store's time. A way back that turned out a cancellation, because somebody asked for one
-    meanwhile, is counted as what the worker said.
+    meanwhile, is counted as what the worker said. What is `named` is told apart, however many there are.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, named: Named = UNNAMED) -> None:
+        self.named = named
         self._clock = clock
         self._minutes: dict[int, Counts] = {}
         self._current: Counts = {}
@@ -87,7 +92,7 @@ class Tally:
                 continue
             claim, ending, seconds = ended.claim, ended.ending, ended.seconds
             pair = (claim.queue, claim.task)
-            count = counts.get(pair) or begin_count(counts, pair)
+            count = counts.get(pair) or self._begin(counts, pair)
             count[places[ending.move]] += 1
             if seconds > 0:  # it has run
                 micros = seconds * 1e6
@@ -105,23 +110,36 @@ class Tally:
 
     def count_dead(self, queue: str, task: str) -> None:
         """Count a job that died with its worker."""
-        begin_count(self._next_minute(), (queue, task))[DEAD] += 1
+        counts, pair = self._next_minute(), (queue, task)
+        (counts.get(pair) or self._begin(counts, pair))[DEAD] += 1
 
     def take(self) -> dict[int, Counts]:
         """Return what was counted by minute, as seconds since 1970, and begin anew."""
-        taken, self._minutes, self._until = self._minutes, {}, -math.inf
+        taken, self._minutes, self._current, self._until = self._minutes, {}, {}, -math.inf
         return {minute: counts for minute, counts in taken.items() if counts}
 
     def _next_minute(self) -> Counts:
         seconds = self._clock.now().timestamp()
         minute = int(seconds) // MINUTE * MINUTE
         self._until = self._clock.boot() + minute + MINUTE - seconds
-        self._current = self._minutes.setdefault(minute, {})
+        if minute not in self._minutes:
+            self._make_room(PAIRS)
+            self._minutes[minute] = {}
+        self._current = self._minutes[minute]
+        self._make_room(CROWDED)
         while len(self._minutes) > MINUTES_KEPT:
             del self._minutes[min(self._minutes)]
         return self._current
 
+    def _begin(self, counts: Counts, pair: Pair) -> Count:
+        """Begin to count a pair. Room is made before the next batch: some of this one may be in hand."""
+        if len(counts) >= CROWDED:
+            self._until = -math.inf
+        return counts.setdefault(pair, new_count())
 
-def begin_count(counts: Counts, pair: Pair) -> Count:
-    """Return the count of a pair, one of its own while there is room."""
-    return counts.setdefault(pair if pair in counts or len(counts) < PAIRS else OTHER, new_count())
+    def _make_room(self, most: int) -> None:
+        """Leave PAIRS pairs in the current minute where there are more than so many."""
+        if len(self._current) > most:
+            few = cut(self._current, self.named, PAIRS)
+            self._current.clear()
+            self._current.update(few)

@@ -16,7 +16,8 @@ from uuid import uuid4
 import msgspec
 
 from holdfast.core.record import Change, Kind, Record, read_body
-from holdfast.figures.rows import Row
+from holdfast.figures.named import UNNAMED, Named
+from holdfast.figures.rows import Counts, Row, to_rows
 
 SETTLES = 20
 """Seconds after the end of a minute by when all should have published what they counted in it."""
@@ -46,13 +47,19 @@ class Gauges(msgspec.Struct, frozen=True, array_like=True):
 class Page(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a record says. `parts` are those that a minute has taken in, by who counted: their numbers.
 
-    `of` are the windows that a longer one has taken in, by their beginnings.
+    `of` are the windows that a longer one has taken in, by their beginnings. `named` are the queues and tasks in it
+    that a rule or an objective is about, as those who counted knew: they are told apart in longer windows, too.
     """
 
     rows: tuple[Row, ...] = ()
     gauges: Gauges | None = None
     parts: Mapping[str, tuple[int, ...]] = {}
     of: tuple[int, ...] = ()
+    named: Named = UNNAMED
+
+    def telling(self, counts: Counts, named: Named) -> "Page":
+        """Return this page with what was counted in the place of its rows."""
+        return msgspec.structs.replace(self, rows=to_rows(counts, named), named=named.among(counts))
 
 
 EMPTY = Page()

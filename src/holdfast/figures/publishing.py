@@ -12,8 +12,7 @@ from typing import Any
 from holdfast.core.record import Change, Kind
 from holdfast.errors import HoldfastError
 from holdfast.figures.counting import Tally
-from holdfast.figures.pages import Page, Part, writing
-from holdfast.figures.rows import to_rows
+from holdfast.figures.pages import EMPTY, Part, writing
 from holdfast.store.protocol import Store
 from holdfast.store.verb import Verb
 
@@ -66,6 +65,7 @@ class Publisher:
         for minute, counts in self._tally.take().items():
             self._number += 1
             part = Part(minute, self._source, self._number)
-            changes.append(writing(Kind.TALLY, part.name, Page(to_rows(counts)), part.due_at))
+            page = EMPTY.telling(counts, self._tally.named)
+            changes.append(writing(Kind.TALLY, part.name, page, part.due_at))
         self._under_way = changes
         return bool(changes)

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from holdfast.core.record import Kind, Record
 from holdfast.figures.gauging import worse
+from holdfast.figures.named import all_named
 from holdfast.figures.pages import (
     EMPTY,
     Page,
@@ -26,7 +27,7 @@ from holdfast.figures.pages import (
     window_of,
     writing,
 )
-from holdfast.figures.rows import Counts, add_rows, to_rows
+from holdfast.figures.rows import Counts, add_rows
 from holdfast.store.errand import Verbs
 from holdfast.store.protocol import DueRecords, Store
 
@@ -94,10 +95,10 @@ def made_of(before: Page, within: Mapping[int, Page]) -> Page:
 
 def added(page: Page, others: Iterable[Page]) -> Page:
     """Return a page with what others say besides."""
+    pages = (page, *others)
     counts: Counts = {}
-    gauges = page.gauges
-    add_rows(counts, page.rows)
-    for other in others:
-        add_rows(counts, other.rows)
-        gauges = worse(gauges, other.gauges)
-    return replace(page, rows=to_rows(counts), gauges=gauges)
+    gauges = None
+    for each in pages:
+        add_rows(counts, each.rows)
+        gauges = worse(gauges, each.gauges)
+    return replace(page.telling(counts, all_named(each.named for each in pages)), gauges=gauges)

@@ -1,20 +1,22 @@
 """What is counted of a queue and a task, in memory and as it is written: whole numbers, so that sums are exact."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
+from itertools import accumulate
 from typing import Annotated
 
 import msgspec
 
 from holdfast.figures.buckets import BUCKETS, LAST, ends_at, lengthen, shorten
+from holdfast.figures.named import UNNAMED, Named, Pair
 
-Pair = tuple[str, str]
-"""A queue and a task."""
+__all__ = ["Pair"]
 
 OTHER: Pair = ("", "")
 """All pairs that there was no room for."""
 
 PAIRS = 200
-"""So many pairs a record tells apart."""
+"""So many pairs a record tells apart, and besides those that a rule or an objective is about."""
 
 ROWS_LIMIT = 48 * 1024
 """Bytes of the rows of one record: where they are more, fewer pairs are told apart."""
@@ -84,33 +86,47 @@ def _at_most(written: tuple[int, ...]) -> int:
     return int(1000 * ends_at(min(max(written[0] + len(written) - 2, 0), LAST))) if written else 0
 
 
-def add_count(count: Count, other: Count) -> None:
-    """Add to a count what another one has."""
-    longest = [max(pair) for pair in zip(count[LONGEST_RUN:], other[LONGEST_RUN:], strict=True)]
-    count[:] = [one + more for one, more in zip(count, other, strict=True)]
-    count[LONGEST_RUN:] = longest
+def cut(counts: Mapping[Pair, Count], named: Named, kept: int) -> Counts:
+    """Return counts in which so many pairs have their own, trouble first; of the others what is named is kept.
+
+    Those that died come before those that failed, and these before those that only worked: no limit hides trouble.
+    """
+    rests = {pair: named.rest_of(pair) for pair in counts}
+    ranked = sorted((pair for pair in counts if rests[pair] != pair), key=lambda pair: _rank(pair, counts[pair]))
+    of_rests: dict[Pair, list[Count]] = {rest: [counts[rest]] for rest in counts if rests[rest] == rest}
+    for pair in ranked[kept:]:
+        of_rests.setdefault(rests[pair], []).append(counts[pair])
+    own = {pair: counts[pair] for pair in ranked[:kept]}
+    return own | {rest: _sum(of_rests[rest]) for rest in sorted(of_rests, reverse=True)}
 
 
-def to_rows(counts: Mapping[Pair, Count]) -> tuple[Row, ...]:
-    """Return counts as they are written: the busiest pairs, and the rest as one."""
-    by_work = sorted(counts, key=lambda pair: (pair == OTHER, -sum(counts[pair][:MICROS]), pair))
-    kept = min(PAIRS, len(by_work))
-    while True:
-        rows = tuple(_rows(counts, by_work, kept))
-        if kept <= 1 or len(msgspec.json.encode(rows)) <= ROWS_LIMIT:
-            return rows
-        kept //= 2
+def _rank(pair: Pair, count: Count) -> tuple[int, int, int, Pair]:
+    return -count[DEAD], -count[FAILED], -sum(count[:MICROS]), pair
 
 
-def _rows(counts: Mapping[Pair, Count], pairs: list[Pair], kept: int) -> Iterable[Row]:
-    other = new_count()
-    for place, pair in enumerate(pairs):
-        if place < kept and pair != OTHER:
-            yield _row(pair, counts[pair])
-        else:
-            add_count(other, counts[pair])
-    if any(other):
-        yield _row(OTHER, other)
+def _sum(counts: list[Count]) -> Count:
+    columns = list(zip(*counts, strict=True))
+    return [*map(sum, columns[:LONGEST_RUN]), *map(max, columns[LONGEST_RUN:])]
+
+
+def to_rows(counts: Mapping[Pair, Count], named: Named = UNNAMED) -> tuple[Row, ...]:
+    """Return counts as they are written: as many pairs as fit, and the rest as one, or under what is named."""
+    rows = _rows(cut(counts, named, PAIRS))
+    if _size(rows) <= ROWS_LIMIT:
+        return rows
+    room = ROWS_LIMIT - _size(_rows(cut(counts, named, 0)))  # the rest takes no more than if it were all
+    if room < 0 and named != UNNAMED:
+        return to_rows(counts)  # so many are named that they are not to be told apart, either
+    sizes = accumulate(_size((row,)) for row in rows)
+    return _rows(cut(counts, named, bisect_right(list(sizes), room)))
+
+
+def _size(rows: tuple[Row, ...]) -> int:
+    return len(msgspec.json.encode(rows))
+
+
+def _rows(counts: Counts) -> tuple[Row, ...]:
+    return tuple(_row(pair, count) for pair, count in counts.items() if any(count))
 
 
 def _row(pair: Pair, count: Count) -> Row:

@@ -10,7 +10,8 @@ from holdfast.clock import Clock
 from holdfast.core.job import Verdict
 from holdfast.figures.buckets import BUCKETS
 from holdfast.figures.buckets import LAST as LAST_OF_FIGURES
-from holdfast.figures.counting import PLACES, Ended, Tally, begin_count
+from holdfast.figures.counting import PLACES, Ended, Tally
+from holdfast.figures.named import UNNAMED, Named
 from holdfast.figures.rows import LAG as LAG_OF_FIGURES
 from holdfast.figures.rows import LONGEST_LAG, LONGEST_RUN, MICROS, Count, Pair
 from holdfast.figures.rows import RUN as RUN_OF_FIGURES
@@ -32,8 +33,8 @@ class MeteredTally(Tally):
     `count` does what that of `Tally` does, and what metrics need beside it: to do it apart costs twice as much.
     """
 
-    def __init__(self, meter: Meter, clock: Clock) -> None:
-        super().__init__(clock)
+    def __init__(self, meter: Meter, clock: Clock, named: Named = UNNAMED) -> None:
+        super().__init__(clock, named)
         self._meter = meter
         self._rows: dict[int, Count] = {}
         self._pairs: dict[Pair, tuple[int, Count]] = {}
@@ -50,7 +51,7 @@ class MeteredTally(Tally):
                 self._add(pair, LOST)
                 continue
             count, cells = touched.get(pair) or touched.setdefault(
-                pair, (begin_count(counts, pair), self._cells_of(pair)[1])
+                pair, (counts.get(pair) or self._begin(counts, pair), self._cells_of(pair)[1])
             )
             place, outcome = both[ending.move]
             count[place] += 1

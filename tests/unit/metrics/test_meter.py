@@ -12,7 +12,8 @@ from holdfast.clock import SystemClock
 from holdfast.core.job import Failure, Verdict
 from holdfast.core.states import Move
 from holdfast.figures.buckets import bucket_of as fine_bucket_of
-from holdfast.figures.counting import Tally
+from holdfast.figures.counting import CROWDED, Tally
+from holdfast.figures.named import Named
 from holdfast.figures.rows import DEAD
 from holdfast.metrics.backend import MeteredBackend
 from holdfast.metrics.cells import WIDTH, read_cells
@@ -78,6 +79,19 @@ def test_figures_are_what_they_would_be_without(meter):
     plain.count(batch, verdicts)
     metered.count(batch, verdicts)
     assert metered.take() == plain.take()
+
+
+def test_figures_of_a_crowd_are_what_they_would_be_without(meter):
+    """Though a batch has more pairs than there is room for, and each of them twice."""
+    clock, named = FakeClock(), Named(tasks=frozenset({"send-7"}))
+    plain, metered = Tally(clock, named), MeteredTally(meter, clock, named)
+    batch = [ended(f"send-{number}") for _ in "ab" for number in range(CROWDED + 500)]
+    for _ in range(3):
+        plain.count(batch, [OK] * len(batch))
+        metered.count(batch, [OK] * len(batch))
+    [counts] = metered.take().values()
+    assert sum(count[0] for count in counts.values()) == 3 * len(batch)
+    assert [counts] == [*plain.take().values()]
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.0009, 0.0011, 0.003, 0.5, 3.0, 65.0, 66.0, 4194.0, 4195.0, 1e9])
