@@ -4,14 +4,14 @@ A list that only grows, a pair a line. Each line comes by one write at the end o
 the same time see the same order, and who came too late. Nobody waits for anybody.
 """
 
-import os
 from pathlib import Path
 
 import msgspec
 
 from holdfast.metrics.cells import Name
-from holdfast.metrics.ownfiles import NEW, read_own
-from holdfast.metrics.places import PAIRS
+from holdfast.metrics.decoding import decoded
+from holdfast.metrics.ownfiles import append_own, read_own
+from holdfast.metrics.places import PAIRS, is_name
 
 
 class Agreed:
@@ -27,25 +27,17 @@ class Agreed:
             if name not in self._known and len(self._known) < PAIRS:
                 self._read()
                 if name not in self._known and len(self._known) < PAIRS:
-                    self._append(name)
+                    append_own(self._path, msgspec.json.encode(name) + b"\n")
                     self._read()
         except OSError:
             return False
         return name in self._known
 
-    def _append(self, name: Name) -> None:
-        file = os.open(self._path, os.O_WRONLY | os.O_APPEND | NEW, 0o600)
-        try:
-            os.write(file, msgspec.json.encode(name) + b"\n")
-        finally:
-            os.close(file)
-
     def _read(self) -> None:
-        """Learn the first lines; what a full disk has cut short is no line, whatever follows it."""
+        """Learn the first lines; what is damaged or was cut short by a full disk is none, whatever follows it."""
         for line in (read_own(self._path) or b"").split(b"\n")[:-1]:
             if len(self._known) >= PAIRS:
                 break
-            try:
-                self._known[msgspec.json.decode(line, type=Name)] = None
-            except msgspec.DecodeError:
-                continue
+            name = decoded(line, Name)
+            if name is not None and is_name(name):
+                self._known[name] = None

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast.metrics.decoding import decoded
+
 VERSION = 1
 """What the first cell says: a file of another layout, or whose places mean something else, is not read."""
 
@@ -103,15 +105,17 @@ def read_cells(path: Path) -> Counted:
 
 
 def counted_in(content: bytes) -> Counted:
-    """Return what the content of a file says; nothing where it is none of this layout, or has only been begun."""
+    """Return what the content of a file says; nothing where it has another layout, is damaged or only begun."""
     if len(content) != _SIZE:
         return Counted()
     values = memoryview(content)[:_NAMES_AT].cast("Q")
-    if values[_VERSION] != VERSION:
+    if values[_VERSION] != VERSION or values[_ROWS] > ROWS:
         return Counted()
     lines = content[_NAMES_AT:].split(b"\n", values[_ROWS])[: values[_ROWS]]
     rows = {}
     for number, line in enumerate(lines):
-        begin = _FIRST + number * WIDTH
-        rows[msgspec.json.decode(line, type=Name)] = tuple(values[begin : begin + WIDTH])
+        name, begin = decoded(line, Name), _FIRST + number * WIDTH
+        if name is None:
+            return Counted()
+        rows[name] = tuple(values[begin : begin + WIDTH])
     return Counted(tuple(values[_HEAD:_FIRST]), rows)

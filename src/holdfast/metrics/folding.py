@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from holdfast.metrics.cells import LOOSE, VERSION, WIDTH, Counted, Name, counted_in
+from holdfast.metrics.decoding import decoded
 from holdfast.metrics.ownfiles import NEW, open_own, read_own, try_lock
 from holdfast.metrics.totals import Sums
 
@@ -26,6 +27,9 @@ log = logging.getLogger(__name__)
 
 _NAME = re.compile(rf"[0-9a-f]{{16}}\.v{VERSION}\.counts")
 """How a file is named in which somebody counts. Those of another layout have other names, and are foreign."""
+
+_MOST = 2**128
+"""More no cell of a sum has: so many files that are full there will not be."""
 
 ENDED = f"ended.v{VERSION}.json"
 _ASIDE = f"{ENDED}.new"
@@ -46,14 +50,19 @@ class Ended(msgspec.Struct, frozen=True):
     @classmethod
     def read(cls, content: bytes | None) -> "Ended":
         """Return what a file says; nothing where there is none, or it is damaged: then the sum begins anew."""
-        if content is None:
-            return cls()
-        try:
-            read = msgspec.json.decode(content, type=cls)
-        except msgspec.DecodeError:
-            return cls()
-        whole = len(read.loose) == LOOSE and all(name and len(row) == WIDTH for name, row in read.rows)
-        return read if whole else cls()
+        read = None if content is None else decoded(content, cls)
+        return cls() if read is None or not read.is_whole else read
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether somebody may have counted so, in files that are named as such are."""
+        cells = (self.loose, *(row for _, row in self.rows))
+        return (
+            len(self.loose) == LOOSE
+            and all(len(row) == WIDTH for _, row in self.rows)
+            and all(0 <= number <= _MOST for each in cells for number in each)
+            and all(map(_NAME.fullmatch, self.taken))
+        )
 
     @property
     def counted(self) -> Counted:
@@ -76,10 +85,7 @@ def counts_in(folder: Path) -> list[str]:
 
 def counted_of(content: bytes | None) -> Counted:
     """Return what somebody has counted; nothing of what is gone, foreign or damaged."""
-    try:
-        return Counted() if content is None else counted_in(content)
-    except msgspec.DecodeError:
-        return Counted()
+    return Counted() if content is None else counted_in(content)
 
 
 def fold(folder: Path) -> None:
@@ -124,7 +130,8 @@ def _has_ended(path: Path, held: ExitStack) -> bool:
 
 
 def _put(folder: Path, ended: Ended) -> None:
-    file = os.open(folder / _ASIDE, os.O_WRONLY | os.O_TRUNC | NEW, 0o600)
+    _removed(folder / _ASIDE)  # of one who died at it, or foreign
+    file = os.open(folder / _ASIDE, os.O_WRONLY | os.O_EXCL | NEW, 0o600)
     with os.fdopen(file, "wb") as opened:
         opened.write(msgspec.json.encode(ended))
         opened.flush()

@@ -20,6 +20,14 @@ OTHER = "_other_"
 OTHER_JOBS = (JOBS, OTHER, OTHER)
 """The row of all pairs that there was no room for, and of a pair that is called so itself."""
 
+_LENGTHS = {JOBS: 3, CALLS: 2}
+
+
+def is_name(name: Sequence[str]) -> bool:
+    """Tell whether a row may be called so; what is not was written by something damaged."""
+    return bool(name) and _LENGTHS.get(name[0]) == len(name)
+
+
 LONGEST = 120
 """Characters of a name that are told."""
 

@@ -35,6 +35,7 @@ from holdfast.metrics.places import (
     RUN_MICROS,
     STALE,
     TOOK,
+    is_name,
 )
 
 _MILLION = 1_000_000
@@ -52,7 +53,7 @@ class Sums:
         """Add what one process has counted."""
         self.loose = [one + more for one, more in zip(self.loose, counted.loose, strict=True)]
         for name, cells in counted.rows.items():
-            if OTHER in name and not any(cells):
+            if not is_name(name) or (OTHER in name and not any(cells)):
                 continue
             sums = self.rows.setdefault(self._told_as(name), [0] * WIDTH)
             sums[:] = [one + more for one, more in zip(sums, cells, strict=True)]

@@ -207,16 +207,6 @@ def test_a_damaged_sum_begins_anew(tmp_path, content):
     assert completed(tmp_path) == {"send": 7}
 
 
-def test_a_damaged_file_harms_no_other(tmp_path):
-    Counter(tmp_path).count(3)
-    damaged = Counter(tmp_path).count(4).end().meter.path
-    content = damaged.read_bytes()
-    damaged.write_bytes(content.replace(b'["jobs"', b'["jo\xff"'))
-    assert completed(tmp_path) == {"send": 3}
-    fold(tmp_path)
-    assert completed(tmp_path) == {"send": 3}
-
-
 def test_only_its_user_may_look(tmp_path):
     folder = tmp_path / "metrics"
     Counter(folder).count(1).end()
