@@ -25,15 +25,16 @@ AGAIN = 15.0
 """Seconds after which a ping that failed is tried again, if the next one is not due before."""
 
 
-_NAME = "dead man"
+_NAME = "ping"
+"""The record beside the board."""
 
 
 @errand
 def write_ping(verbs: Store) -> Verbs[None]:
     """Write down that a ping is due. Where somebody else is faster, the store takes writes as well."""
-    records: Sequence[Record] = yield verbs.records(Kind.PING, (_NAME,))
+    records: Sequence[Record] = yield verbs.records(Kind.BOARD, (_NAME,))
     version, token = next(((each.version, each.token) for each in records), (0, None))
-    yield verbs.change_records([Change(Kind.PING, _NAME, version, str(uuid4()), b"{}", after=token)])
+    yield verbs.change_records([Change(Kind.BOARD, _NAME, version, str(uuid4()), b"{}", after=token)])
 
 
 class DeadManSwitch:

@@ -45,8 +45,6 @@ class Kind(StrEnum):
     """How the alerts stand and when to look next; what was decided about rules and silences."""
     NOTICE = "notice"
     """What people were told, or are to be told; forgotten when it is old."""
-    PING = "ping"
-    """That an outside service is told that all is well: it is not, where this cannot be written."""
 
 
 class Record(msgspec.Struct, frozen=True):
