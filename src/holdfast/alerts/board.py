@@ -13,14 +13,15 @@ from uuid import uuid4
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.alerts.checking import check_rule
+from holdfast.alerts.checking import check_channels, check_rule
 from holdfast.alerts.notices import KEPT_FOR, read_all_notices
 from holdfast.alerts.seeing import NAME, Seen, see
-from holdfast.alerts.standing import Board
+from holdfast.alerts.standing import AMENDED, Board
 from holdfast.core.alert import Alert, AlertRule, Notice, Silence
 from holdfast.core.job import NewJob
 from holdfast.core.record import Change, Kind
 from holdfast.errors import AlertNotFoundError, ConfigurationError, StoreUnavailableError
+from holdfast.phrases import Phrase
 from holdfast.spelling import hint
 from holdfast.store.errand import Verbs, errand
 from holdfast.store.protocol import Store, ask_time
@@ -35,8 +36,8 @@ TRIES = 20
 WORDS_LIMIT = 500
 """Characters of what a person gives as a reason."""
 
-AMENDED = ("above", "over", "hold", "cool_down", "severity", "enabled")
-"""What people may change of a rule while the fleet runs."""
+_FORMERLY_AMENDED = ("above", "over", "hold", "cool_down", "severity", "enabled")
+"""What counts as changed of a rule of which it is not written down: all that could be changed then."""
 
 NOT_TOLD = (
     "no worker has told its rules yet, which they do a few seconds after they start unless alerts are switched off"
@@ -60,9 +61,16 @@ def read_board(verbs: Store) -> Verbs[Board]:
 def effective_rules(rules: Iterable[AlertRule], board: Board) -> tuple[AlertRule, ...]:
     """Return the rules as they are declared, with what was changed of them at run time; those switched off too.
 
-    A rule that was changed at run time, and that nobody declares any more, counts no longer.
+    With them are those that were added at run time, unless somebody declares one of the same name. A rule that was
+    changed at run time, and that nobody declares any more, counts no longer.
     """
-    return tuple(_amended(rule, board) for rule in rules)
+    counting = {rule.name: _amended(rule, board) for rule in rules}
+    return tuple({**board.additions, **counting}.values())
+
+
+def counting_rules(board: Board) -> tuple[AlertRule, ...]:
+    """Return all rules of the fleet as they count, by name."""
+    return tuple(sorted(effective_rules(board.declared, board), key=lambda rule: rule.name))
 
 
 def _amended(rule: AlertRule, board: Board) -> AlertRule:
@@ -70,10 +78,14 @@ def _amended(rule: AlertRule, board: Board) -> AlertRule:
 
     Of a rule that looks at something else by now, what people said about it means nothing.
     """
+    return replace(rule, **{name: getattr(board.overrides[rule.name], name) for name in _said_of(rule, board)})
+
+
+def _said_of(rule: AlertRule, board: Board) -> tuple[str, ...]:
     said = board.overrides.get(rule.name)
     if said is None or said.check is not rule.check:
-        return rule
-    return replace(rule, **{name: getattr(said, name) for name in AMENDED})
+        return ()
+    return board.amended.get(rule.name, _FORMERLY_AMENDED)
 
 
 @errand
@@ -206,10 +218,15 @@ def end_silence(verbs: Store, silence_id: str) -> Verbs[Silence]:
 
 
 class Amended(NamedTuple):
-    """A rule as it counted, and as it counts now."""
+    """A rule as it counted, and as it counts now; `changed`: whether that is otherwise than its app declares it.
+
+    `added`: whether no app declares it, as it was added at run time.
+    """
 
     before: AlertRule
     after: AlertRule
+    changed: bool
+    added: bool = False
 
 
 @errand
@@ -217,26 +234,53 @@ def amend_rule(verbs: Store, name: str, amend: Callable[[AlertRule], AlertRule |
     """Let a rule count as it is amended, for the whole fleet from its next look on; None: as it is declared.
 
     `amend` is given the rule as it counts, and is asked again if others have changed it meanwhile: of two people
-    who change one rule at once, none undoes what the other has done.
+    who change one rule at once, none undoes what the other has done. What nobody has changed of a rule is as its
+    app declares it, also later. A rule that was added at run time is changed itself.
     """
 
     def change(board: Board) -> tuple[Board, Amended]:
-        declared = rule_named(board.declared, name)
-        before = _amended(declared, board)
+        before = rule_named(counting_rules(board), name)
         after = amend(before)
-        others = {each: said for each, said in board.overrides.items() if each != name}
+        is_added = name in board.additions
+        if after is None and is_added:
+            raise ConfigurationError(Phrase("refusal.rule_not_declared", rule=name))
         if after is None:
-            return replace(board, overrides=others), Amended(before, declared)
-        kept = {each for each in AlertRule.__struct_fields__ if getattr(before, each) == getattr(after, each)}
-        if fixed := set(AlertRule.__struct_fields__) - kept - set(AMENDED):
-            raise ConfigurationError(
-                f"{', '.join(sorted(fixed))} of rule {name!r} cannot be changed while the fleet runs: only"
-                f" {', '.join(AMENDED)} can; change the others where its app declares it"
+            return without_overrides(board, name), Amended(before, rule_named(board.declared, name), changed=False)
+        differing = _differing(before, after, board)
+        if is_added:
+            return replace(board, added={**board.added, name: after}), Amended(
+                before, after, changed=False, added=True
             )
-        check_rule(after)
-        return replace(board, overrides={**others, name: after}), Amended(before, after)
+        earlier = _said_of(rule_named(board.declared, name), board)
+        amended = tuple(each for each in AMENDED if each in earlier or each in differing)
+        if not amended:
+            return board, Amended(before, after, changed=False)
+        overrides, fields = {**board.overrides, name: after}, {**board.amended, name: amended}
+        return replace(board, overrides=overrides, amended=fields), Amended(before, after, changed=True)
 
     return (yield from change_board(verbs, change))
+
+
+def _differing(before: AlertRule, after: AlertRule, board: Board) -> set[str]:
+    """Return what differs between two states of a rule. Raises ConfigurationError where the second cannot be."""
+    fields = AlertRule.__struct_fields__
+    differing = {each for each in fields if getattr(before, each) != getattr(after, each)}
+    if fixed := differing - set(AMENDED):
+        raise ConfigurationError(
+            f"{', '.join(sorted(fixed))} of rule {before.name!r} cannot be changed while the fleet runs: only"
+            f" {', '.join(AMENDED)} can; change the others where its app declares it, or add another rule"
+        )
+    check_rule(after)
+    if "channels" in differing:
+        check_channels(after, board.channels)
+    return differing
+
+
+def without_overrides(board: Board, name: str) -> Board:
+    """Return the board without what people have changed of a rule."""
+    overrides = {each: said for each, said in board.overrides.items() if each != name}
+    amended = {each: fields for each, fields in board.amended.items() if each != name}
+    return replace(board, overrides=overrides, amended=amended)
 
 
 @errand

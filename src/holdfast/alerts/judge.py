@@ -101,8 +101,9 @@ def _still_said(board: Board, seen: Round) -> Iterator[Said]:
     Of a rule that counts no more nobody believes that it fires. What people have switched off is as if never said.
     """
     rules = {rule.name: rule for rule in seen.rules}
+    changed = {**board.overrides, **board.additions}
     for said in board.said:
-        override = board.overrides.get(said.rule)
+        override = changed.get(said.rule)
         if not _is_ruled_out(said.rule, rules, seen):
             yield said
         elif override is None or override.enabled:

@@ -27,7 +27,7 @@ from holdfast.alerts.seeing import MOST, Seen, see
 from holdfast.alerts.silent_workers import how_it_ended, still_missed
 from holdfast.alerts.standing import SAID_AGAIN, Board, Published
 from holdfast.alerts.watching import Watching
-from holdfast.core.alert import Alert, Check, Notice
+from holdfast.core.alert import Alert, AlertRule, Check, Notice
 from holdfast.core.job import NewJob
 from holdfast.errors import StoreUnavailableError
 from holdfast.store.errand import Verbs, errand
@@ -74,6 +74,7 @@ class Keeper:
         self._deliveries = deliveries
         self.scout = Scout(watching)
         self._warned = False
+        self._warned_of = set[str]()
 
     @errand
     def round(self, verbs: Store, wanted: AbstractSet[Check], here: Here) -> Verbs[Made]:
@@ -148,7 +149,21 @@ class Keeper:
 
     def _delivered(self, notice: Notice, board: Board) -> tuple[NewJob, ...]:
         rules = {rule.name: rule for rule in effective_rules(self.watching.rules, board)}
-        rule = rules.get(notice.rule)
-        wanted = None if rule is None else rule.channels
-        channels = [each for each in self.watching.channels if wanted is None or each.name in wanted]
+        channels = self._told_by(rules.get(notice.rule))
         return self._deliveries(notice, channels) if channels else ()
+
+    def _told_by(self, rule: AlertRule | None) -> Sequence[Channel]:
+        """Return the channels through which a rule tells; all, if the app has none of those: somebody must hear."""
+        if rule is None or rule.channels is None:
+            return self.watching.channels
+        own = tuple(each for each in self.watching.channels if each.name in rule.channels)
+        if own or not rule.channels:
+            return own
+        if rule.name not in self._warned_of:
+            self._warned_of.add(rule.name)
+            log.warning(
+                "rule %r tells channels that this app does not have (%s): it is told through all that it has",
+                rule.name,
+                ", ".join(rule.channels),
+            )
+        return self.watching.channels

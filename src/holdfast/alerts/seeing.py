@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.alerts.checking import MOST_RULES, check_rule
-from holdfast.alerts.standing import EMPTY, Board, Missed, Published, Said
+from holdfast.alerts.standing import AMENDED, EMPTY, Board, Missed, Published, Said
 from holdfast.core.alert import Alert, AlertRule, Notice, Silence
 from holdfast.core.record import Kind, Record, read_body
 from holdfast.errors import ConfigurationError
@@ -32,6 +32,8 @@ MOST: Mapping[str, int] = {
     "said": 20_000,
     "silences": 1_000,
     "overrides": 1_000,
+    "amended": 1_000,
+    "added": MOST_RULES,
     "outbox": 1_000,
     "apps": 200,
     "missed": 500,
@@ -95,7 +97,12 @@ _LISTED: Mapping[str, type] = {
     "outbox": Notice,
     "missed": Missed,
 }
-_NAMED: Mapping[str, type] = {"overrides": AlertRule, "apps": Published}
+_NAMED: Mapping[str, Any] = {
+    "overrides": AlertRule,
+    "amended": tuple[str, ...],
+    "added": AlertRule,
+    "apps": Published,
+}
 
 
 def _readable_part(record: Record) -> tuple[Board, int]:
@@ -134,8 +141,10 @@ def _decoded(raw: msgspec.Raw, kind: type[T]) -> T | None:
 def _fit_part(name: str, part: Any) -> tuple[Any, int]:
     """Return what of a part of the board one can go by, and how much one cannot."""
     most = MOST[name]
-    if name == "overrides":
+    if name in {"overrides", "added"}:
         kept: Any = {key: rule for key, rule in _first(part, most) if key == rule.name and _is_rule(rule)}
+    elif name == "amended":
+        kept = {key: fields for key, fields in _first(part, most) if _is_some(fields, AMENDED)}
     elif name == "apps":
         whole = {key: _fit_app(said) for key, said in _first(part, most) if _is_time(said.at)}
         return whole, len(part) - len(whole) + sum(part[key] != said for key, said in whole.items())
@@ -156,6 +165,10 @@ def _is_rule(rule: AlertRule) -> bool:
     except ConfigurationError:
         return False
     return True
+
+
+def _is_some(names: Sequence[str], known: Sequence[str]) -> bool:
+    return len(names) <= len(known) and set(names).issubset(known)
 
 
 def _fit_app(said: Published) -> Published:

@@ -1,6 +1,7 @@
 """What is on the board: how the alerts of a fleet stand, and what people have said about them. Pure."""
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
 
 import msgspec
@@ -13,6 +14,10 @@ SAID_AGAIN = timedelta(hours=1)
 
 LATELY = SAID_AGAIN + timedelta(minutes=10)
 """What was not said for so long nobody goes by: rounds come within a minute of each other where all is well."""
+
+
+AMENDED = ("above", "over", "at_least", "hold", "severity", "channels", "cool_down", "repeat", "enabled")
+"""What people may change of a rule while the fleet runs."""
 
 
 class Said(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -54,14 +59,16 @@ class Board(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     alerts: pending and firing ones, and resolved ones of which people have yet to hear; said: what they were told;
     silences, also those that are over since the last round; overrides: rules that were changed at run time, by
-    name; outbox: what was told and is not filed yet; apps: what apps declare, by their names; missed: workers that
-    were given up.
+    name; amended: what of them people have changed; added: rules that were added at run time, by name; outbox: what
+    was told and is not filed yet; apps: what apps declare, by their names; missed: workers that were given up.
     """
 
     alerts: tuple[Alert, ...] = ()
     said: tuple[Said, ...] = ()
     silences: tuple[Silence, ...] = ()
     overrides: Mapping[str, AlertRule] = {}
+    amended: Mapping[str, tuple[str, ...]] = {}
+    added: Mapping[str, AlertRule] = {}
     outbox: tuple[Notice, ...] = ()
     apps: Mapping[str, Published] = {}
     missed: tuple[Missed, ...] = ()
@@ -86,6 +93,17 @@ class Board(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         latest = sorted(self.apps.values(), key=lambda each: each.at)
         named = {rule.name: rule for each in latest for rule in each.rules}
         return tuple(named[name] for name in sorted(named))
+
+    @property
+    def additions(self) -> Mapping[str, AlertRule]:
+        """The rules that were added at run time and count, by name: those that no app declares."""
+        declared = {rule.name for each in self.apps.values() for rule in each.rules}
+        return {name: rule for name, rule in self.added.items() if name not in declared}
+
+    @property
+    def changed(self) -> AbstractSet[str]:
+        """The names of declared rules of which people have changed something."""
+        return self.overrides.keys() - self.additions.keys()
 
     @property
     def channels(self) -> tuple[str, ...]:

@@ -4,9 +4,10 @@ from datetime import datetime
 
 import click
 
-from holdfast.alerts.board import NOT_TOLD, alert_history, effective_rules, read_board
+from holdfast.alerts.board import NOT_TOLD, alert_history, counting_rules, read_board
 from holdfast.alerts.delivery import undelivered
 from holdfast.alerts.standing import Board
+from holdfast.cli.alerts_added import add_command, remove_command
 from holdfast.cli.alerts_rules import set_command, waiting_columns
 from holdfast.cli.alerts_silence import ack, silence, unack, unsilence
 from holdfast.cli.alerts_test import test
@@ -39,6 +40,7 @@ NO_RULES = (
         "holdfast alerts list",
         "holdfast alerts silence queue_age --subject mail --for 2h --why 'provider is down'",
         "holdfast alerts set failure_rate --above 0.8",
+        "holdfast alerts add 'mail waits' --check queue_age --queue mail --above 5m",
         "holdfast alerts test myproject.jobs:app",
     )
 )
@@ -46,7 +48,7 @@ def alerts() -> None:
     """See what is wrong, who is told of it, and change that."""
 
 
-for _command in (silence, unsilence, ack, unack, set_command, test):
+for _command in (silence, unsilence, ack, unack, set_command, add_command, remove_command, test):
     alerts.add_command(_command)
 
 
@@ -97,15 +99,20 @@ def history_command(wanted: Wanted, *, limit: int) -> None:
 @alerts.command("rules", epilog=examples("holdfast alerts rules", "holdfast alerts rules --json"))
 @about_a_store
 def rules_command(wanted: Wanted) -> None:
-    """List the rules that count, as workers declare them and as they were changed since."""
+    """List the rules that count, as workers declare them and as they were changed and added since."""
     with wanted.store() as backend:
         board = run_errand(backend.run, read_board(backend.verbs))
         unwatched = _why_nobody_looks(backend, board, backend.run(ask_time(backend.verbs)).now)
-    rules = effective_rules(board.declared, board)
+    rules = counting_rules(board)
     if wanted.as_json:
-        say_json([rule_fields(rule, board.overrides) for rule in rules])
+        say_json(
+            [
+                rule_fields(rule, changed=rule.name in board.changed, added=rule.name in board.additions)
+                for rule in rules
+            ]
+        )
     elif rules:
-        say_table(rules, [*rule_columns(board.overrides), *waiting_columns()])
+        say_table(rules, [*rule_columns(board), *waiting_columns()])
         if unwatched:
             say(unwatched)
     else:

@@ -9,6 +9,7 @@ from holdfast.alerts.board import (
     NOT_TOLD,
     acknowledge,
     add_silence,
+    counting_rules,
     end_silence,
     read_board,
     rule_named,
@@ -66,9 +67,10 @@ def silence(wanted: Wanted, rule: str | None, *, subject: str | None, length: ti
 
 
 def _rule(rule: str, board: Board) -> AlertRule:
-    """Return a rule, unless nobody declares it. Before they do, those from the start are known."""
+    """Return a rule, unless there is none. Before apps have declared theirs, those from the start are known."""
+    counting = counting_rules(board)
     try:
-        return rule_named(board.declared or DEFAULT_RULES, rule)
+        return rule_named(counting if board.declared else (*DEFAULT_RULES, *counting), rule)
     except ConfigurationError as error:
         raise (error if board.declared else ConfigurationError(f"{error} ({NOT_TOLD})")) from None
 

@@ -79,9 +79,9 @@ def notice_fields(notice: Notice, missing: Missing) -> dict[str, Any]:
     return fields | {"undelivered": list(missing.get(notice.id, ()))}
 
 
-def rule_columns(changed: Iterable[str]) -> list[Column[AlertRule]]:
-    """Return the columns of rules; those that were `changed` at run time are marked."""
-    changed = frozenset(changed)
+def rule_columns(board: Board) -> list[Column[AlertRule]]:
+    """Return the columns of rules; those that were changed or added at run time are marked."""
+    marks = {**dict.fromkeys(board.changed, ", changed"), **dict.fromkeys(board.additions, ", added")}
     return [
         Column("RULE", lambda rule: cut(rule.name), vital=4),
         Column("CHECK", lambda rule: rule.check.value, vital=2),
@@ -89,7 +89,7 @@ def rule_columns(changed: Iterable[str]) -> list[Column[AlertRule]]:
         Column("ABOUT", lambda rule: cut(about(rule)), shrinks=True),
         Column("SEVERITY", lambda rule: rule.severity.value),
         Column("TELLS", lambda rule: cut("all" if rule.channels is None else ", ".join(rule.channels) or "nobody")),
-        Column("COUNTS", lambda rule: f"{'yes' if rule.enabled else 'no'}{', changed' * (rule.name in changed)}"),
+        Column("COUNTS", lambda rule: f"{'yes' if rule.enabled else 'no'}{marks.get(rule.name, '')}"),
     ]
 
 
@@ -122,6 +122,6 @@ def alerts_fields(alerts: Iterable[Alert], board: Board, *, watched: bool) -> di
     return {"alerts": list(alerts), "silences": list(board.silences), "watched": watched}
 
 
-def rule_fields(rule: AlertRule, changed: Iterable[str]) -> dict[str, Any]:
-    """Return a rule as JSON, every option with its value."""
-    return {name: getattr(rule, name) for name in rule.__struct_fields__} | {"changed": rule.name in changed}
+def rule_fields(rule: AlertRule, *, changed: bool = False, added: bool = False) -> dict[str, Any]:
+    """Return a rule as JSON, every option with its value, and whether it was changed or added at run time."""
+    return {name: getattr(rule, name) for name in rule.__struct_fields__} | {"changed": changed, "added": added}

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from holdfast.alerts.board import add_silence, amend_rule, read_board
 from holdfast.alerts.keeper import Keeper
@@ -91,7 +92,7 @@ def test_of_a_board_of_a_later_release_is_kept_what_can_be_read():
     stage.clock.advance(6)
     assert len(stage.look(0).notices) == 1
     run_errand(stage.backend.run, add_silence(stage.verbs, "other", None, timedelta(hours=1)))
-    run_errand(stage.backend.run, amend_rule(stage.verbs, "silent", lambda rule: rule))
+    run_errand(stage.backend.run, amend_rule(stage.verbs, "silent", lambda rule: replace(rule, repeat=None)))
     [record] = stage.backend.run(stage.verbs.records(Kind.BOARD))
     board = msgspec.json.decode(record.body)
     strange = {**board["alerts"][0], "check": "of_tomorrow", "subject": "x"}

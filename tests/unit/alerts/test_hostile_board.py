@@ -54,6 +54,10 @@ UNFIT: dict[str, dict[str, Any]] = {
     **{f"{name} of {value}": rule(**{name: value}) for name in ("hold", "cool_down", "over", "repeat", "above")
        for value in (HUGE, -1.0)},
     "an override of another rule": {"overrides": {"silent": {"name": "other", "check": "queue_age", "above": 1.0}}},
+    "an added rule of another name": {"added": {"mine": {"name": "other", "check": "queue_age", "above": 1.0}}},
+    "an added rule that cannot be": {"added": {"mine": {"name": "mine", "check": "worker_silent", "above": HUGE}}},
+    "an amended field that nobody may amend": {"amended": {"silent": ["name"]}},
+    "very many amended fields": {"amended": {"silent": ["above"] * 99_999}},
     "a name that drives terminals": {"overrides": {"\x1b": {"name": "\x1b", "check": "queue_age", "above": 1.0}}},
     **{f"{name}.{key} {at}": {name: [{**whole, key: at}]}
        for name, whole, key in (
@@ -82,6 +86,8 @@ UNFIT: dict[str, dict[str, Any]] = {
         ("silences", [SILENCE | {"until": "2026-11-17T12:00:00Z"}] * (MOST["silences"] + 1)),
         ("outbox", [{**NOTICE, "id": str(n)} for n in range(MOST["outbox"] + 1)]),
         ("missed", missed()["missed"] * (MOST["missed"] + 1)),
+        ("added", {str(n): {"name": str(n), "check": "queue_age", "above": 1.0} for n in range(501)}),
+        ("amended", {str(n): ["above"] for n in range(1_001)}),
         ("overrides", {str(n): {"name": str(n), "check": "queue_age", "above": 1.0} for n in range(1_001)}),
         ("apps", {str(n): app()["apps"]["x"] for n in range(201)}))},
 }  # fmt: skip

@@ -229,7 +229,7 @@ def test_all_of_a_rule_that_the_dashboard_changes_is_changed_here(holdfast, monk
         (("set", "dead_letters", "--above", "5%"), 2, "must be a number, 0 or more"),
         (("set", "disk_full", "--above", "3"), 2, "a share from 0 to below 1"),
         (("silence", "old mail", "--for", "2h", "--reason", "x"), 2, "No such option '--reason'. (see"),
-        (("set", "old mail", "--channels", "desk"), 2, "No such option '--channels'. (see"),
+        (("set", "old mail", "--channels", "desk"), 2, "Did you mean '--channel'? (see"),
         (("set", "old mail", "--abov", "1m"), 2, "Did you mean '--above'? (see"),
         (("set", "old mail", "--cooldown", "1m"), 2, "Did you mean '--cool-down'? (see"),
     ],

@@ -20,6 +20,7 @@ NEEDED = {
     ("schedules", "backfill"): ("some-id", "--since", "1h"),
     ("alerts", "silence"): ("some-id", "--for", "1h"),
     ("alerts", "set"): ("some-id", "--off"),
+    ("alerts", "add"): ("some-id", "--check", "queue_age", "--above", "1m"),
     ("incidents", "export"): ("some-id", "--to", "some.zip"),
     ("report",): (),
 }

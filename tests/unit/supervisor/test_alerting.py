@@ -13,6 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from alert_receivers import hook
+from holdfast.alerts.added import add_rule, remove_rule
 from holdfast.alerts.board import amend_rule
 from holdfast.alerts.channel import CommandChannel, DeadMan
 from holdfast.alerts.defaults import with_defaults
@@ -124,6 +125,32 @@ def test_a_rule_that_people_change_is_kept_to_in_time(declared: dict[str, Any]) 
         await fleet.until(150)
         fired, _ = told(fleet)
         assert (fired.at - at).total_seconds() < SILENCE + 5
+
+    play(scenario, SETTINGS)
+
+
+@pytest.mark.parametrize("dies", [None, 0], ids=["all live", "who looks dies"])
+def test_a_rule_that_people_add_is_kept_to_in_time_and_told_once(dies: int | None) -> None:
+    """By a fleet of three, though none of them declares it; also where the one whose turn it is dies meanwhile."""
+    added = AlertRule(name="work waits", check=Check.QUEUE_AGE, queue="default", above=20.0)
+
+    async def scenario(fleet: Fleet) -> None:
+        ops = CommandChannel(name="ops", command=("true",))
+        await started(fleet, 3, replace(WATCHING, channels=(ops,)))
+        await fleet.until(50)
+        run_errand(fleet.store.apply, add_rule(fleet.store, added))
+        fleet.enqueue([100.0] * 300, lasts=80)  # more than they run at once
+        await fleet.until(100)
+        if dies is not None:
+            fleet.kill(fleet.trees[dies])
+        await fleet.until(200)
+        [fired] = [notice for notice in told(fleet) if notice.rule == "work waits"]
+        assert 120 < (fired.at - EPOCH).total_seconds() < 120 + (10 if dies is None else 25)
+        assert "work waits" in {alert.rule for alert in board(fleet).firing}
+        run_errand(fleet.store.apply, remove_rule(fleet.store, "work waits"))
+        await fleet.until(250)
+        assert "work waits" not in {alert.rule for alert in board(fleet).alerts}
+        assert [notice.rule for notice in told(fleet)].count("work waits") == 1
 
     play(scenario, SETTINGS)
 

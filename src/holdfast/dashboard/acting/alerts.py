@@ -4,6 +4,7 @@ from holdfast.alerts.board import (
     LONGEST_SILENCE,
     acknowledge,
     add_silence,
+    counting_rules,
     end_silence,
     read_board,
     unacknowledge,
@@ -72,7 +73,7 @@ async def silence_alerts(desk: Desk, asked: SilenceAsked) -> SilenceDone:
 async def _refuse_unknown(desk: Desk, rule: str) -> None:
     """Raise NotThereError for a rule that nobody declares and nothing breaks, where any is declared."""
     board = await desk.ask(read_board(desk.verbs))
-    known = {each.name for each in board.declared}
+    known = {each.name for each in counting_rules(board)}
     if known and rule not in known.union(each.rule for each in board.alerts):
         raise no_rule(rule, known)
 

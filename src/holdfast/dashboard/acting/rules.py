@@ -5,21 +5,23 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.alerts.board import AMENDED, amend_rule, read_board
+from holdfast.alerts.board import amend_rule, counting_rules, read_board
 from holdfast.alerts.checking import NEEDS, Unit, read_amount
+from holdfast.alerts.standing import AMENDED
 from holdfast.core.alert import AlertRule, Check
 from holdfast.dashboard.access.user import Role
 from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operation import acts
 from holdfast.dashboard.reading.rules import no_rule, rule_seen
 from holdfast.dashboard.refusals import WrongRequestError
-from holdfast.dashboard.shapes.alerts import RuleChangeAsked, RuleDone
+from holdfast.dashboard.shapes.alerts import RuleChangeAsked, RuleDone, RuleSaid
 from holdfast.dashboard.shapes.words import Named
 from holdfast.errors import ConfigurationError
-from holdfast.phrases import Phrase, phrase_in
+from holdfast.phrases import Phrase, listed, phrase_in
 from holdfast.watch.spans import read_span
 
-_AMOUNTS = ("above", "over", "hold", "cool_down")
+_AMOUNTS = ("above", "over", "hold", "cool_down", "repeat")
+_NEVER = "never"
 
 
 @acts("rules.change", "/rules/{name}/change", Role.ADMIN)
@@ -27,7 +29,8 @@ async def change_rule(desk: Desk, asked: RuleChangeAsked) -> RuleDone:
     """Change a rule of alerts for all workers from the next look on, until it is reset; the rest stays as it is."""
 
     def amend(rule: AlertRule) -> AlertRule:
-        changed = replace(rule, **_said(asked, rule.check))
+        said = rule_said(asked, rule.check) | ({"channels": None} if asked.every_channel else {})
+        changed = replace(rule, **said)
         if changed == rule:
             raise WrongRequestError(Phrase("refusal.rule_same", rule=rule.name))
         return changed
@@ -35,15 +38,17 @@ async def change_rule(desk: Desk, asked: RuleChangeAsked) -> RuleDone:
     return await _amended(desk, asked.name, amend)
 
 
-def _said(asked: RuleChangeAsked, check: Check) -> dict[str, Any]:
-    """Return what is to be different about a rule with this check. Raises WrongRequestError."""
+def rule_said(asked: RuleSaid, check: Check) -> dict[str, Any]:
+    """Return what is said of a rule with this check, by the names of its options. Raises WrongRequestError."""
     said = {name: value for name in AMENDED if (value := getattr(asked, name, None)) is not None}
-    texts = {name: said[name] for name in _AMOUNTS if isinstance(said.get(name), str)}
-    return said | {name: _read(name, text.strip(), check) for name, text in texts.items()}
+    texts = {name: said[name].strip() for name in _AMOUNTS if isinstance(said.get(name), str)}
+    return said | {name: _read(name, text, check) for name, text in texts.items()}
 
 
-def _read(field: str, text: str, check: Check) -> float:
+def _read(field: str, text: str, check: Check) -> float | None:
     """Return what a text means in a field, as commands read it. Raises WrongRequestError."""
+    if field == "repeat" and text.lower() == _NEVER:
+        return None
     unit = NEEDS[check].unit
     if field == "above" and unit is not Unit.SECONDS:
         try:
@@ -78,26 +83,32 @@ async def switch_on_rule(desk: Desk, asked: Named) -> RuleDone:
 @acts("rules.reset", "/rules/{name}/reset", Role.ADMIN)
 async def reset_rule(desk: Desk, asked: Named) -> RuleDone:
     """Let a rule of alerts count again as code and settings declare it."""
-    return await _amended(desk, asked.name, lambda _rule: None, changed=False)
+    return await _amended(desk, asked.name, lambda _rule: None)
 
 
-async def _amended(
-    desk: Desk, name: str, amend: Callable[[AlertRule], AlertRule | None], *, changed: bool = True
-) -> RuleDone:
+async def _amended(desk: Desk, name: str, amend: Callable[[AlertRule], AlertRule | None]) -> RuleDone:
     """Amend a rule, and write down how it counted before. Raises NotThereError and WrongRequestError."""
-    known = {rule.name for rule in (await desk.ask(read_board(desk.verbs))).declared}
+    known = {rule.name for rule in counting_rules(await desk.ask(read_board(desk.verbs)))}
     if name not in known:
         raise no_rule(name, known)
     try:
         amended = await desk.ask(amend_rule(desk.verbs, name, amend))
     except ConfigurationError as error:
         raise WrongRequestError(phrase_in(error)) from None
-    desk.note(before=_told(amended.before), after=_told(amended.after))
-    return RuleDone(name=name, rule=rule_seen(amended.after, changed=changed))
+    desk.note(before=rule_noted(amended.before), after=rule_noted(amended.after))
+    return RuleDone(name=name, rule=rule_seen(amended.after, changed=amended.changed, added=amended.added))
 
 
-def _told(rule: AlertRule) -> Phrase:
+def rule_noted(rule: AlertRule) -> Phrase:
+    """Return a rule as it is written down when somebody changes it."""
     above = "–" if rule.above is None else f"{rule.above:g}"
-    known = {"over": f"{rule.over:g}", "hold": f"{rule.hold:g}", "cool_down": f"{rule.cool_down:g}"}
-    severity = Phrase(f"severity_name.{rule.severity.value}")
-    return Phrase("noted.rule" if rule.enabled else "noted.rule_off", above=above, severity=severity, **known)
+    spans = {"over": f"{rule.over:g}", "hold": f"{rule.hold:g}", "cool_down": f"{rule.cool_down:g}"}
+    told = Phrase(
+        "noted.rule" if rule.enabled else "noted.rule_off",
+        above=above,
+        severity=Phrase(f"severity_name.{rule.severity.value}"),
+        **spans,
+    )
+    again = Phrase("noted.never") if rule.repeat is None else Phrase("noted.after", seconds=f"{rule.repeat:g}")
+    channels = Phrase("noted.all_channels") if rule.channels is None else listed(rule.channels or ("–",))
+    return Phrase("noted.rule_told", rule=told, at_least=rule.at_least, repeat=again, channels=channels)

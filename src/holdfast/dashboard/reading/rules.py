@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 import msgspec
 
-from holdfast.alerts.board import effective_rules
+from holdfast.alerts.board import counting_rules
 from holdfast.alerts.checking import NEEDS
 from holdfast.core.alert import AlertRule
 from holdfast.dashboard.desk import Desk
@@ -21,14 +21,14 @@ from holdfast.spelling import nearest
 async def list_rules(desk: Desk, asked: NothingAsked) -> RulesSeen:  # noqa: ARG001 - there is nothing to ask
     """List the rules of alerts as they count now, by name."""
     seen = await board(desk)
-    rules = effective_rules(seen.declared, seen)
-    return RulesSeen(
-        now=await store_now(desk),
-        rules=tuple(rule_seen(rule, changed=rule.name in seen.overrides) for rule in rules),
+    changed, added = seen.changed, seen.additions
+    rules = tuple(
+        rule_seen(rule, changed=rule.name in changed, added=rule.name in added) for rule in counting_rules(seen)
     )
+    return RulesSeen(now=await store_now(desk), rules=rules)
 
 
-def rule_seen(rule: AlertRule, *, changed: bool) -> RuleSeen:
+def rule_seen(rule: AlertRule, *, changed: bool, added: bool) -> RuleSeen:
     """Return a rule as it is shown."""
     needs = NEEDS[rule.check]
     return RuleSeen(
@@ -37,6 +37,7 @@ def rule_seen(rule: AlertRule, *, changed: bool) -> RuleSeen:
         looks_back=needs.over,
         needs_enough=needs.at_least,
         changed=changed,
+        added=added,
     )
 
 

@@ -15,6 +15,12 @@ Least = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 Amount = Least | Annotated[str, msgspec.Meta(max_length=64, pattern=r"^[^\x00]*$", examples=["10m", "80%"])]
 """Likewise, or a text as commands take it: 10m, 80%."""
 
+AtLeast = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
+"""How many there must be."""
+
+Channels = Annotated[tuple[Word, ...], msgspec.Meta(max_length=100)]
+"""Names of channels."""
+
 
 class ExampleSeen(Told, frozen=True, kw_only=True):
     """One of those that an alert is about: a job, a worker, an incident, a schedule."""
@@ -123,6 +129,7 @@ class HistorySeen(Told, frozen=True, kw_only=True):
 class RuleSeen(Told, frozen=True, kw_only=True):
     """A rule as it counts. Spans are seconds; `unit` is that of `above`; `changed`: at run time, by a person.
 
+    `added`: at run time, too, so that no app declares it and it can be removed.
     `looks_back`: whether `over` means anything to it; `needs_enough`: whether `at_least` does.
     """
 
@@ -144,6 +151,7 @@ class RuleSeen(Told, frozen=True, kw_only=True):
     looks_back: bool
     needs_enough: bool
     changed: bool
+    added: bool
 
 
 class RulesSeen(Told, frozen=True, kw_only=True):
@@ -162,14 +170,38 @@ class SilenceAsked(Asks, frozen=True, kw_only=True):
     why: Text = ""
 
 
-class RuleChangeAsked(Named, frozen=True, kw_only=True):
-    """What is to be different about a rule; the rest stays as it is. Spans are seconds, or texts such as 10m."""
+class RuleSaid(Named, frozen=True, kw_only=True):
+    """What can be said of a rule while the fleet runs. Spans are seconds, or texts such as 10m."""
 
     above: Amount | None = None
     over: Amount | None = None
+    at_least: AtLeast | None = None
     hold: Amount | None = None
-    cool_down: Amount | None = None
     severity: Severity | None = None
+    channels: Channels | None = None
+    cool_down: Amount | None = None
+    repeat: Amount | None = None
+
+
+class RuleChangeAsked(RuleSaid, frozen=True, kw_only=True):
+    """What is to be different about a rule; the rest stays as it is. Spans are seconds, or texts such as 10m.
+
+    `repeat` may be `never`; `every_channel`: all channels are told again.
+    """
+
+    every_channel: bool = False
+
+
+class RuleAddAsked(RuleSaid, frozen=True, kw_only=True):
+    """A rule that no app declares: what it looks at, and what is said of it; the rest is as by default.
+
+    Spans are seconds, or texts such as 10m; `repeat` may be `never`.
+    """
+
+    check: Check
+    queue: Word | None = None
+    task: Word | None = None
+    schedule: Word | None = None
 
 
 class AlertDone(Told, frozen=True, kw_only=True):
@@ -187,7 +219,7 @@ class SilenceDone(Told, frozen=True, kw_only=True):
 
 
 class RuleDone(Told, frozen=True, kw_only=True):
-    """The rule as it counts now."""
+    """The rule as it counts now, or as it did until it was removed."""
 
     name: str
     rule: RuleSeen

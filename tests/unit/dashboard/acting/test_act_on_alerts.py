@@ -109,9 +109,10 @@ def test_a_rule_is_changed_switched_off_and_reset(stage):
     publish_watching(stage)
     done = stage.act("rules.change", name="queue_age", above=20.0, severity=Severity.CRITICAL)
     assert (done.rule.above, done.rule.severity, done.rule.changed) == (20.0, Severity.CRITICAL, True)
+    told = "at least 1, repeat after 14400 s, to all channels"
     assert noted(stage)[2:] == (
-        "on: above 300, over 300 s, hold 0 s, pause 300 s, warning",
-        "on: above 20, over 300 s, hold 0 s, pause 300 s, critical",
+        f"on: above 300, over 300 s, hold 0 s, pause 300 s, warning, {told}",
+        f"on: above 20, over 300 s, hold 0 s, pause 300 s, critical, {told}",
     )
     stage.act("rules.off", name="queue_age")
     assert (rules(stage)["queue_age"].enabled, rules(stage)["queue_age"].above) == (False, 20.0)

@@ -147,7 +147,7 @@ RULES = tuple(
     alerts.RuleSeen(
         name=name, check=check, above=above, unit=unit, over=300.0, at_least=10, queue="mail" if changed else None, task=None,
         schedule=None, hold=30.0, severity=Severity.WARNING, channels=("ops", NASTY) if changed else None, cool_down=300.0,
-        repeat=None, enabled=not changed, looks_back=unit == "share", needs_enough=unit == "share", changed=changed,
+        repeat=None, enabled=not changed, looks_back=unit == "share", needs_enough=unit == "share", changed=changed, added=name == "burn",
     )
     for name, check, above, unit, changed in (
         ("queue_age", Check.QUEUE_AGE, 300.0, "seconds", False), (NASTY, Check.FAILURE_RATE, 0.5, "share", True),
