@@ -7,7 +7,9 @@ from typing import Any
 
 from dashboard_alerts import alert, publish_watching, put
 from dashboard_stage import Stage
+from holdfast.alerts.added import add_rule
 from holdfast.alerts.board import add_silence
+from holdfast.core.alert import AlertRule, Check
 from holdfast.core.incident import Incident, Trouble
 from holdfast.core.record import Kind
 from holdfast.dashboard.operations import OPERATIONS, AnyOperation
@@ -51,6 +53,7 @@ def _made(stage: Stage) -> dict[str, dict[str, Any]]:
     do(write_incident(verbs, incident))
     publish_watching(stage)
     put(stage, alert(stage))
+    do(add_rule(verbs, AlertRule(name="added", check=Check.QUEUE_AGE, above=60)))
     silence = do(add_silence(verbs, "incident", None, timedelta(hours=1)))
     bulk = {"task": "many", "action": "retry", "expected": counted.count, "confirm": counted.confirm}
     assert (counted.count, stage.job(many).state) == (1, "dead")
@@ -85,6 +88,8 @@ def _made(stage: Stage) -> dict[str, dict[str, Any]]:
         "rules.off": {"name": "queue_age"},
         "rules.on": {"name": "queue_age"},
         "rules.reset": {"name": "queue_age"},
+        "rules.add": {"name": "mail waits", "check": "queue_age", "queue": "mail", "above": 60},
+        "rules.remove": {"name": "added"},
     }
 
 

@@ -16,6 +16,7 @@ from holdfast.dashboard.acting.jobs import cancel_job, discard_job, reschedule_j
 from holdfast.dashboard.acting.locks import release_lock
 from holdfast.dashboard.acting.queues import pause_queue, resume_queue
 from holdfast.dashboard.acting.rules import change_rule, reset_rule, switch_off_rule, switch_on_rule
+from holdfast.dashboard.acting.rules_added import add_new_rule, remove_added_rule
 from holdfast.dashboard.acting.schedules import (
     backfill_schedule,
     delete_schedule,
@@ -100,6 +101,8 @@ OPERATIONS: tuple[AnyOperation, ...] = (
     switch_off_rule,
     switch_on_rule,
     reset_rule,
+    add_new_rule,
+    remove_added_rule,
 )
 """Paths that are whole come before those with a part left open: the first that fits is meant."""
 

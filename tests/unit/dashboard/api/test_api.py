@@ -123,6 +123,7 @@ def test_a_viewer_changes_nothing(client, role, operation):
         "jobs.edit_and_retry": {"args": {}},
         "schedules.backfill": {"since": "1h"},
         "alerts.silence": {"until": "1h"},
+        "rules.add": {"name": "x", "check": "queue_age", "above": 1},
     }.get(operation.name, {})
     path = operation.path.replace("{id}", "x").replace("{name}", "x")
     assert error(client.post(f"{PREFIX}{path}", json=body), 403)["code"] == "not_allowed"

@@ -73,7 +73,7 @@ ALLOWED = NAMES | {
 OF_OTHERS = re.compile(r"the shoes|Expected|, got")
 """What handlers and libraries said."""
 FIELDS = re.compile(
-    r"\b(cron|every|tz|rule|args|queue|priority|until|null|true|false|pg_terminate_backend|soon|hold|over|cool_down|above)\b"
+    r"\b(cron|every|tz|rule|args|queue|priority|until|null|true|false|pg_terminate_backend|soon|hold|over|cool_down|above|repeat)\b"
 )
 """Of forms, and what was written into one."""
 
@@ -330,6 +330,12 @@ def test_what_is_refused_is_said_in_chinese(stage):
                 ("rules.change", {"name": "not_durable", "above": "soon"}),
                 ("rules.change", {"name": "failure_rate", "above": "soon"}),
                 ("rules.change", {"name": "queue_age", "above": "soon"}),
+                ("rules.change", {"name": "incident", "repeat": "soon"}),
+                ("rules.add", {"name": "incident", "check": "incident", "above": "1"}),
+                ("rules.add", {"name": "web", "check": "incident"}),
+                ("rules.add", {"name": "web", "check": "queue_age", "above": "soon"}),
+                ("rules.remove", {"name": "incident"}),
+                ("rules.remove", {"name": "nix"}),
                 ("channels.test", {"name": "nix"}),
                 ("jobs.explode", {}),
                 ("queues.resume", {"name": "web"}),

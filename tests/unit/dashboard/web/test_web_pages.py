@@ -112,6 +112,14 @@ async def test_a_rule_that_goes_by_timeouts_says_so():
     assert text.count("more than the timeout of its task") == 1
 
 
+async def test_a_rule_that_was_added_is_marked_and_can_be_removed():
+    """Others cannot: an app declares them."""
+    text = (await get("/alerts/rules", SampleDesk(FULL))).text
+    [row] = [each for each in text.split("<tr ") if "/do/rules.remove" in each]
+    assert '<span class="badge plain running">added</span>' in row
+    assert text.count(">added</span>") == 1
+
+
 async def test_a_rule_about_a_share_says_of_how_many():
     """One failure of one attempt breaks nothing."""
     text = (await get("/alerts/rules", SampleDesk(FULL))).text

@@ -398,6 +398,8 @@ ACTS: dict[str, tuple[Role, type, Any]] = {
     "rules.off": (Role.ADMIN, words.Named, alerts.RuleDone(name="queue_age", rule=RULES[0])),
     "rules.on": (Role.ADMIN, words.Named, alerts.RuleDone(name="queue_age", rule=RULES[0])),
     "rules.reset": (Role.ADMIN, words.Named, alerts.RuleDone(name="queue_age", rule=RULES[0])),
+    "rules.add": (Role.ADMIN, alerts.RuleAddAsked, alerts.RuleDone(name="burn", rule=RULES[3])),
+    "rules.remove": (Role.ADMIN, words.Named, alerts.RuleDone(name="burn", rule=RULES[3])),
 }  # fmt: skip
 
 PATHS = (
