@@ -36,9 +36,6 @@ TRIES = 20
 WORDS_LIMIT = 500
 """Characters of what a person gives as a reason."""
 
-_FORMERLY_AMENDED = ("above", "over", "hold", "cool_down", "severity", "enabled")
-"""What counts as changed of a rule of which it is not written down: all that could be changed then."""
-
 NOT_TOLD = (
     "no worker has told its rules yet, which they do a few seconds after they start unless alerts are switched off"
 )
@@ -85,7 +82,7 @@ def _said_of(rule: AlertRule, board: Board) -> tuple[str, ...]:
     said = board.overrides.get(rule.name)
     if said is None or said.check is not rule.check:
         return ()
-    return board.amended.get(rule.name, _FORMERLY_AMENDED)
+    return board.amended.get(rule.name, ())
 
 
 @errand

@@ -119,7 +119,7 @@ def test_rules_are_listed_as_they_count_now(stage):
     publish_watching(stage)
     changed = AlertRule(name="queue_age", check=Check.QUEUE_AGE, above=20.0, enabled=False)
     gone = AlertRule(name="gone", check=Check.QUEUE_AGE, above=1.0)
-    put_board(stage, overrides={"queue_age": changed, "gone": gone})
+    put_board(stage, overrides={"queue_age": changed, "gone": gone}, amended={"queue_age": ("above", "enabled")})
     rules = {each.name: each for each in stage.read("rules.list").rules}
     assert set(rules) == {rule.name for rule in DEFAULT_RULES}
     assert (rules["queue_age"].above, rules["queue_age"].enabled, rules["queue_age"].changed) == (20.0, False, True)
