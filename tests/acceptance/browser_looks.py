@@ -63,5 +63,5 @@ def faults_of(page, name, path):
 def forged(operation, premises):
     """Return all that a form of this operation needs."""
     known = {"id": premises.reading.id, "name": "nightly", "action": "cancel", "expected": "1", "confirm": "x"}
-    more = {"since": "1d", "at": "1h", "until": "1h", "args": "{}"}
+    more = {"since": "1d", "at": "1h", "until": "1h", "args": "{}", "check": "queue_age"}
     return {name: value for name, value in {**known, **more}.items() if name in operation.asked.__struct_fields__}
