@@ -7,6 +7,7 @@ from holdfast.errors import (
     JobNotFoundError,
     JobStateError,
     KeyTakenError,
+    StoreError,
     WorkerBuriedError,
 )
 from holdfast.phrases import Phrase
@@ -55,6 +56,13 @@ def key_taken(task: str, key: str | None, holder: str, state: str, *, requeued: 
     if requeued is None:
         return KeyTakenError(Phrase("refusal.key_taken", **taken))
     return KeyTakenError(Phrase("refusal.key_taken_meanwhile", job=requeued, **taken))
+
+
+def in_doubt(error: StoreError) -> StoreError:
+    """Return the error for a call that may be stored all the same: the store did not come to answer it."""
+    return type(error)(
+        f"{error}; whether this call was stored is not known: to repeat it with the same id does no harm if it was"
+    )
 
 
 def _state(state: str) -> Phrase:

@@ -8,7 +8,7 @@ share every line, and the same verb can run on a user's own connection.
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 import msgspec
@@ -121,7 +121,8 @@ class Verb(Generic[T]):
 
     `wakes` says that it may make a job due, so that idle workers must hear the bell after its commit. `tells` says
     that it may end a job or move its progress, so that those who wait for jobs must hear. `brings` is for those who
-    count: the jobs that `enqueue` is to bring, and the changes of `change_records` if jobs come of them.
+    count: the jobs that `enqueue` is to bring, and the changes of `change_records` if jobs come of them. `again`
+    gives its steps anew, for a driver whose connection broke. `once`: to repeat what may be done is not the same.
     """
 
     name: str
@@ -130,6 +131,8 @@ class Verb(Generic[T]):
     wakes: bool = False
     tells: bool = False
     brings: Sequence[Any] = ()
+    again: Callable[[], Steps[T]] | None = None
+    once: bool = False
 
     @property
     def tones(self) -> tuple[Tone, ...]:
@@ -146,14 +149,15 @@ _TONES = {
 
 
 def verb(
-    access: Access, *, wakes: bool = False, tells: bool = False
+    access: Access, *, wakes: bool = False, tells: bool = False, once: bool = False
 ) -> Callable[[Callable[Concatenate[S, P], Steps[T]]], Callable[Concatenate[S, P], Verb[T]]]:
     """Make a generator method return a `Verb` of its own name."""
 
     def decorate(steps: Callable[Concatenate[S, P], Steps[T]]) -> Callable[Concatenate[S, P], Verb[T]]:
         @wraps(steps)
         def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> Verb[T]:
-            return Verb(steps.__name__, access, steps(self, *args, **kwargs), wakes, tells)
+            again = partial(steps, self, *args, **kwargs)
+            return Verb(steps.__name__, access, again(), wakes, tells, (), again, once)
 
         return call
 

@@ -1,6 +1,6 @@
 """Verbs that wake workers, or tell of jobs, or not: it depends on what is asked, and on what came of it. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 
 from holdfast.core.job import Ending, NewJob, OnConflict, Verdict
@@ -15,32 +15,33 @@ _ON_CONFLICT = attrgetter("on_conflict")
 _MOVE = attrgetter("move")
 
 
-def enqueuing(jobs: Sequence[NewJob], steps: Steps[Mapping[str, str]]) -> Verb[Mapping[str, str]]:
+def enqueuing(jobs: Sequence[NewJob], steps: Callable[[], Steps[Mapping[str, str]]]) -> Verb[Mapping[str, str]]:
     """Return the verb `enqueue`: jobs that it may end, as others take their place, are told of."""
     tells = OnConflict.REPLACE in map(_ON_CONFLICT, jobs)
-    return Verb("enqueue", Access.WRITE, steps, wakes=True, tells=tells, brings=jobs)
+    return Verb("enqueue", Access.WRITE, steps(), wakes=True, tells=tells, brings=jobs, again=steps)
 
 
-def finishing(endings: Sequence[Ending], steps: Steps[Finished]) -> Verb[tuple[Verdict, ...]]:
+def finishing(endings: Sequence[Ending], steps: Callable[[], Steps[Finished]]) -> Verb[tuple[Verdict, ...]]:
     """Return the verb `finish`: jobs that come back, or were waiting for the end of another, wake workers."""
 
     def finish() -> "Steps[tuple[Verdict, ...]]":  # as text: to make the type would take longer, each time
-        verdicts, frees = yield from steps
+        verdicts, frees = yield from steps()
         verb.wakes |= frees
         return verdicts
 
-    verb = Verb("finish", Access.WRITE, finish(), not RETURNS.isdisjoint(map(_MOVE, endings)), tells=True)
+    wakes = not RETURNS.isdisjoint(map(_MOVE, endings))
+    verb = Verb("finish", Access.WRITE, finish(), wakes, tells=True, again=finish)
     return verb
 
 
-def changing(changes: Sequence[Change], steps: Steps[tuple[bool, ...]]) -> Verb[tuple[bool, ...]]:
+def changing(changes: Sequence[Change], steps: Callable[[], Steps[tuple[bool, ...]]]) -> Verb[tuple[bool, ...]]:
     """Return the verb `change_records`: jobs that come of it wake workers, jobs that it may end are told of.
 
     Of many who come to fire a schedule one does. The others, whose changes are refused, disturb nobody.
     """
 
     def change_all() -> Steps[tuple[bool, ...]]:
-        made = yield from steps
+        made = yield from steps()
         if not any(made):
             verb.wakes = verb.tells = False
         return made
@@ -48,9 +49,8 @@ def changing(changes: Sequence[Change], steps: Steps[tuple[bool, ...]]) -> Verb[
     replaces = any(OnConflict.REPLACE in map(_ON_CONFLICT, change.jobs) for change in changes)
     wakes = any(change.jobs for change in changes)
     tells = replaces or any(change.cancels or change.withdraws for change in changes)
-    verb = Verb(
-        "change_records", Access.WRITE, change_all(), wakes=wakes, tells=tells, brings=changes if wakes else ()
-    )
+    brings = changes if wakes else ()
+    verb = Verb("change_records", Access.WRITE, change_all(), wakes, tells, brings, again=change_all)
     return verb
 
 

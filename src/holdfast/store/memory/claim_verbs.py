@@ -109,7 +109,7 @@ class ClaimVerbs(Tables):
 
     def finish(self, worker: str, endings: Sequence[Ending]) -> Verb[tuple[Verdict, ...]]:
         """End claims, fenced. An ending recorded before by this worker for this fence is accepted again."""
-        return finishing(endings, in_one_step(partial(self._finish, worker, endings)))
+        return finishing(endings, partial(in_one_step, partial(self._finish, worker, endings)))
 
     def _finish(self, worker: str, endings: Sequence[Ending]) -> Finished:
         check(endings)

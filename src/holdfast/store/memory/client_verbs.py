@@ -22,7 +22,7 @@ class ClientVerbs(Tables):
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Verb[Mapping[str, str]]:
         """Accept jobs. A job whose id is known already is left as it is, whatever its key."""
-        return enqueuing(jobs, in_one_step(partial(self._enqueue, jobs)))
+        return enqueuing(jobs, partial(in_one_step, partial(self._enqueue, jobs)))
 
     def _enqueue(self, jobs: Sequence[NewJob]) -> Mapping[str, str]:
         reception = Reception(ChainMap({}, self._jobs), ChainMap({}, self._holders), self._clock.now())

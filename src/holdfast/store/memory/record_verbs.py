@@ -39,7 +39,7 @@ class RecordVerbs(ClientVerbs):
 
     def change_records(self, changes: Sequence[Change]) -> Verb[tuple[bool, ...]]:
         """Make changes; tell for each whether it was made."""
-        return changing(changes, in_one_step(partial(self._change_all, changes)))
+        return changing(changes, partial(in_one_step, partial(self._change_all, changes)))
 
     def _change_all(self, changes: Sequence[Change]) -> tuple[bool, ...]:
         check_changes(changes)

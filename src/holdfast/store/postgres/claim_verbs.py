@@ -38,7 +38,7 @@ _KINDS = (_FRESH, _WAITING, _ADOPTABLE) = range(3)
 class ClaimVerbs(RememberingVerbs):
     """The verb that gives jobs to workers."""
 
-    @verb(Access.WRITE)
+    @verb(Access.WRITE, once=True)
     def claim(self, request: ClaimRequest) -> Steps[ClaimAnswer]:
         """Give jobs to a registered, living worker: fence + 1, state held."""
         noted = self._marks_for(request).begin()

@@ -31,7 +31,7 @@ class ClientVerbs(EnqueueVerbs):
         """Cancel a waiting job now; ask for it where it is claimed; too late where it is final."""
         return (yield from self._decide(job_id, self._cancel))
 
-    @verb(Access.WRITE, wakes=True)
+    @verb(Access.WRITE, wakes=True, once=True)
     def requeue(self, job_id: str) -> Steps[None]:
         """Make a dead job ready with attempt and crashes 0, or a scheduled one due now. The fence stays."""
         yield from self._decide(job_id, self._requeue)
@@ -41,12 +41,12 @@ class ClientVerbs(EnqueueVerbs):
         """Let a scheduled or ready job be due at another time."""
         yield from self._decide(job_id, partial(self._reschedule, to_micros(run_at)))
 
-    @verb(Access.WRITE, tells=True)
+    @verb(Access.WRITE, tells=True, once=True)
     def discard(self, job_id: str) -> Steps[None]:
         """End a dead job as cancelled(discarded)."""
         yield from self._decide(job_id, self._discard)
 
-    @verb(Access.WRITE, wakes=True, tells=True)
+    @verb(Access.WRITE, wakes=True, tells=True, once=True)
     def supersede(self, job_id: str, job: NewJob) -> Steps[None]:
         """Discard a dead job and accept another in its place."""
         yield from self._decide(job_id, partial(self._supersede, job))

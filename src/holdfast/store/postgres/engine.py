@@ -24,7 +24,8 @@ from holdfast.store.postgres.steps import LongerError, arun_steps, run_steps
 from holdfast.store.postgres.tones import Sound
 from holdfast.store.postgres.translate import translated
 from holdfast.store.postgres.waiting import OverdueError
-from holdfast.store.postgres.wire import Call, Wire
+from holdfast.store.postgres.wire import Call, LostError, Wire
+from holdfast.store.refusals import in_doubt
 from holdfast.store.verb import Access, Statement, Tone, Verb
 
 T = TypeVar("T")
@@ -40,6 +41,37 @@ THREADS = 8
 
 _WATCHES = sys.platform != "win32"
 """Whether event loops can watch descriptors."""
+
+
+class _Course:
+    """How far one call of a verb has come."""
+
+    __slots__ = ("_rings", "_verb", "in_doubt", "rung")
+
+    def __init__(self, verb: Verb[Any], rings: Mapping[tuple[Tone, ...], Sequence[Call]], in_doubt: bool) -> None:
+        self._verb = verb
+        self._rings = rings
+        self.in_doubt = in_doubt
+        """Whether it may be done, though no answer came."""
+        self.rung: tuple[Tone, ...] = ()
+        """How it was rung for with its commit."""
+
+    def rings(self) -> Sequence[Call]:
+        """Return how to ring, to be sent with the commit."""
+        self.rung = self._verb.tones
+        return self._rings[self.rung]
+
+    def begin_again(self, lost: LostError) -> bool:
+        """Let the verb begin anew, as its connection broke; tell whether it may be done.
+
+        Raises LostError again where it cannot be repeated.
+        """
+        self.in_doubt |= lost.may_be_done
+        if self._verb.again is None or (self.in_doubt and self._verb.once):
+            raise lost
+        self._verb.steps = self._verb.again()
+        self.rung = self._verb.tones  # not for this try
+        return self.in_doubt
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +120,22 @@ class Engine:
         """
         until = time.monotonic() + self._timeout
         crew = self._crews[verb.access]
+        doubt = False
         with ExitStack() as loan:
             wire = loan.enter_context(crew.pool.lend_at_once()) if _WATCHES else None
             if wire is not None:
                 try:
-                    with self._call(verb) as rings:
-                        return await arun_steps(wire, verb.steps, until, rings)
+                    with self._call(verb) as course:
+                        try:
+                            return await arun_steps(wire, verb.steps, until, course.rings)
+                        except LostError as lost:
+                            doubt = course.begin_again(lost)
                 except LongerError as longer:
                     begun = longer.statement
-                running = crew.threads.submit(self._go_on, verb, until, begun, wire, kept := loan.pop_all())
-                running.add_done_callback(lambda _: kept.close())  # it may be cancelled before a thread has it
-                return await asyncio.wrap_future(running)
-        return await asyncio.get_running_loop().run_in_executor(crew.threads, self._run, verb, until)
+                    running = crew.threads.submit(self._go_on, verb, until, begun, wire, kept := loan.pop_all())
+                    running.add_done_callback(lambda _: kept.close())  # it may be cancelled before a thread has it
+                    return await asyncio.wrap_future(running)
+        return await asyncio.get_running_loop().run_in_executor(crew.threads, self._run, verb, until, doubt)
 
     def ring(self, tone: Tone) -> None:
         """Ring soon, in a thread."""
@@ -137,36 +173,49 @@ class Engine:
             crew.threads.shutdown(wait=True)
             crew.pool.close()
 
-    def _run(self, verb: Verb[T], until: float) -> T:
-        with self._call(verb) as rings:
+    def _run(self, verb: Verb[T], until: float, doubt: bool = False) -> T:
+        """Run a verb; `doubt`: it may be done already. If its connection breaks, run it once more on another."""
+        with self._call(verb, doubt) as course:
             _refuse_late(until)
-            with self._crews[verb.access].pool.lend(until) as wire:
-                return run_steps(wire, verb.steps, until, rings)
+            try:
+                return self._try(verb, until, course)
+            except LostError as lost:
+                course.begin_again(lost)
+            return self._try(verb, until, course)
+
+    def _try(self, verb: Verb[T], until: float, course: "_Course") -> T:
+        with self._crews[verb.access].pool.lend(until) as wire:
+            return run_steps(wire, verb.steps, until, course.rings)
 
     def _go_on(self, verb: Verb[T], until: float, begun: Statement, wire: Wire, loan: ExitStack) -> T:
         """Run the rest of a verb, and give its connection back."""
-        with self._call(verb) as rings, loan:
+        with self._call(verb) as course:
             _refuse_late(until)
-            return run_steps(wire, verb.steps, until, rings, begun)
+            try:
+                with loan:
+                    return run_steps(wire, verb.steps, until, course.rings, begun)
+            except LostError as lost:
+                course.begin_again(lost)
+            return self._try(verb, until, course)
 
     @contextmanager
-    def _call(self, verb: Verb[Any]) -> Iterator[Callable[[], Sequence[Call]]]:
-        """See a verb through. Give what says how to ring with its commit, and ring for what came to light later."""
-        rung: tuple[Tone, ...] = ()
-
-        def rings() -> Sequence[Call]:
-            nonlocal rung
-            rung = verb.tones
-            return self._rings[rung]
-
+    def _call(self, verb: Verb[Any], doubt: bool = False) -> Iterator["_Course"]:
+        """See a verb through; ring for what came to light after its commit; say in an error that it may be done."""
+        course = _Course(verb, self._rings, doubt)
         try:
             with translated(self._address, self._timeout):
-                yield rings
-        except StoreError:
+                try:
+                    yield course
+                except (LostError, OverdueError) as unanswered:
+                    course.in_doubt |= unanswered.may_be_done
+                    raise
+        except StoreError as error:
             self._forget()
+            if course.in_doubt and verb.access is Access.WRITE:
+                raise in_doubt(error) from error.__cause__
             raise
         for tone in verb.tones:
-            if tone not in rung:
+            if tone not in course.rung:
                 self.ring(tone)
 
     def _ring(self, tone: Tone) -> None:

@@ -8,6 +8,7 @@ stored together as far as none of them has to make way for a later one.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from operator import attrgetter
 
 from holdfast.core.job import NewJob, OnConflict
@@ -31,7 +32,7 @@ class EnqueueVerbs(RememberingVerbs):
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Verb[Mapping[str, str]]:
         """Accept jobs. A job whose id is known already is left as it is, whatever its key."""
-        return enqueuing(jobs, self._enqueue(jobs))
+        return enqueuing(jobs, partial(self._enqueue, jobs))
 
     def _enqueue(self, jobs: Sequence[NewJob], *, is_last: bool = True) -> Steps[Mapping[str, str]]:
         """Accept jobs; `is_last` says that nothing else comes after in this transaction."""

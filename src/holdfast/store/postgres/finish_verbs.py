@@ -17,6 +17,7 @@ Claims are locked in the order of their ids, here and by all those: so none of u
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -64,7 +65,7 @@ class FinishVerbs(PostgresVerbs):
 
     def finish(self, worker: str, endings: Sequence[Ending]) -> Verb[tuple[Verdict, ...]]:
         """End claims, fenced. An ending recorded before by this worker for this fence is accepted again."""
-        return finishing(endings, self._finish(worker, endings))
+        return finishing(endings, partial(self._finish, worker, endings))
 
     def _finish(self, worker: str, endings: Sequence[Ending]) -> Steps[Finished]:
         check(endings)

@@ -10,6 +10,7 @@ in a circle.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from typing import NamedTuple
 
 from holdfast.core.job import Cancellation, NewJob, OnConflict
@@ -72,7 +73,7 @@ class RecordVerbs(ClientVerbs):
 
     def change_records(self, changes: Sequence[Change]) -> Verb[tuple[bool, ...]]:
         """Make changes; tell for each whether it was made."""
-        return changing(changes, self._change_all(changes))
+        return changing(changes, partial(self._change_all, changes))
 
     def _change_all(self, changes: Sequence[Change]) -> Steps[tuple[bool, ...]]:
         check_changes(changes)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import psycopg
 
 from holdfast.store.postgres.waiting import OverdueError, Waits
-from holdfast.store.postgres.wire import Call, Result, Wire, call
+from holdfast.store.postgres.wire import Call, LostError, Result, Wire, call
 from holdfast.store.verb import Bulk, Command, Last, Query, Statement, Steps, Together, Try
 
 T = TypeVar("T")
@@ -114,13 +114,17 @@ class _Transaction:
             return _answer(self._wire, statement, [])
         head = [] if self._open else [_BEGIN]
         self._open = True
-        results = yield from self._wire.asking([*head, *calls])
+        try:
+            results = yield from self._wire.asking([*head, *calls])
+        except LostError as lost:
+            lost.may_be_done = False  # nothing commits before the end
+            raise
         return _answer(self._wire, statement, results[len(head) :])
 
     def commit(self) -> Waits[None]:
         """Commit, unless that was done with the last statement."""
         if self._open:
-            yield from self._wire.asking([_COMMIT], self._after())
+            yield from self._committing([_COMMIT], self._after())
             self._open = False
 
     def give_up(self) -> Waits[None]:
@@ -147,9 +151,17 @@ class _Transaction:
         head = [_BEGIN] if self._wire.pooled and not self._open else []
         tail = [_COMMIT] if self._open or head else []
         self._open = bool(tail)
-        results = yield from self._wire.asking([*head, *calls, *tail], after())
+        results = yield from self._committing([*head, *calls, *tail], after())
         self._open = False
         return _answer(self._wire, statement, results[len(head) : len(head) + len(calls)])
+
+    def _committing(self, calls: Sequence[Call], after: Sequence[Call]) -> Waits[list[Result]]:
+        """Send what commits at its end. Only if no answer comes to that, the verb may be done, or not."""
+        try:
+            return (yield from self._wire.asking(calls, after))
+        except OverdueError as overdue:
+            overdue.may_be_done = True
+            raise
 
 
 def _calls(statement: Statement) -> list[Call]:

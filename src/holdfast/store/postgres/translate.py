@@ -22,6 +22,7 @@ from holdfast.store.postgres.address import Address
 from holdfast.store.postgres.connecting import code_in, of_the_line, refusal
 from holdfast.store.postgres.remedies import let_in
 from holdfast.store.postgres.waiting import OverdueError
+from holdfast.store.postgres.wire import LostError
 
 FORBIDDEN = "42501"
 _ABSENT = {"42P01", "3F000", "42703", "42883"}
@@ -61,7 +62,8 @@ def translated(address: Address, timeout: float) -> Iterator[None]:
         yield
     except OverdueError:
         raise overdue(address, timeout) from None
-    except psycopg.Error as error:
+    except psycopg.Error as raised:
+        error = raised.reason if isinstance(raised, LostError) else raised
         raise translate(error, address) from (error if error.sqlstate else brief(error))
 
 

@@ -19,6 +19,9 @@ that something may go out."""
 class OverdueError(Exception):
     """The server did not answer in time: the connection is of no use any more."""
 
+    may_be_done = False
+    """Whether the server may have committed what it was asked."""
+
 
 class Readiness:
     """Tells of one descriptor, and blocks until there is something to tell. Windows has no poll."""

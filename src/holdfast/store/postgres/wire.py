@@ -34,7 +34,19 @@ _CALL, _SYNC = "call", "sync"
 
 _FAILED = (pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE)
 _ABORTED = pq.ExecStatus.PIPELINE_ABORTED
+_SYNCED = pq.ExecStatus.PIPELINE_SYNC
 _BINARY = 1
+
+
+class LostError(psycopg.OperationalError):
+    """The connection broke before all was answered: what was asked may have been done."""
+
+    def __init__(self, reason: psycopg.Error, *, refused: bool = False) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+        """What the server said before it hung up, or else what libpq says."""
+        self.may_be_done = not refused
+        """Whether the server may have committed what was asked: not where it told of an error before."""
 
 
 def call(sql: str, params: Sequence[Any] = ()) -> Call:
@@ -106,12 +118,27 @@ class Wire:
         self.drive(self.telling(calls), until)
 
     def asking(self, calls: Sequence[Call], after: Sequence[Call] = ()) -> Waits[list[Result]]:
-        """Send calls at once, and return their results.
+        """Send calls at once, and return their results once the server has committed them. Raises LostError.
 
         `after` goes along, and is done by the server in a transaction of its own after these have ended; nobody
         waits for it, or hears whether it worked.
         """
         self.settled = False
+        try:
+            results, error = yield from self._asking(calls, after)
+        except LostError:
+            raise
+        except psycopg.Error as lost:
+            raise LostError(lost) from lost
+        self.settled = True
+        self.used_at = time.monotonic()
+        if error is not None:
+            raise error
+        return results
+
+    def _asking(
+        self, calls: Sequence[Call], after: Sequence[Call]
+    ) -> Waits[tuple[list[Result], psycopg.Error | None]]:
         if self.pooled:
             # A pooler may take the first answer for the end of all that was sent: one group at a time.
             yield from self._read_groups()
@@ -121,15 +148,11 @@ class Wire:
             self._send(after)
         yield from self._flush()
         yield from self._read_groups(but=self._groups - last + 1)
-        results, error = yield from self._read_group()
+        answer = yield from self._read_group()
         if after and self.pooled:
             self._send(after)
             yield from self._flush()
-        self.settled = True
-        self.used_at = time.monotonic()
-        if error is not None:
-            raise error
-        return results
+        return answer
 
     def telling(self, calls: Sequence[Call]) -> Waits[None]:
         """Send calls whose results nobody needs."""
@@ -232,35 +255,54 @@ class Wire:
             yield from self._read_group()
 
     def _read_group(self) -> Waits[tuple[list[Result], psycopg.Error | None]]:
-        """Return the results of the calls up to the next Sync, and the first error among them."""
+        """Return the results of the calls up to the next Sync, and the first error among them.
+
+        An error in the place of the Sync is the commit's, and the Sync is still to come.
+        """
         results: list[Result] = []
         first: psycopg.Error | None = None
-        while True:
-            while self._pg.is_busy():
-                yield False
-                self._pg.consume_input()
-            kind = self._awaited[0]
-            result, error = self._take_one()
-            if kind is _SYNC:
-                return results, first
-            first = first or error
-            if kind is _CALL:
-                results.append(result)
+        groups = self._groups
+        try:
+            while self._groups == groups:
+                while self._pg.is_busy():
+                    yield False
+                    self._pg.consume_input()
+                kind = self._awaited[0]
+                result, error = self._take_one()
+                first = first or error
+                if kind is _CALL:
+                    results.append(result)
+        except psycopg.Error as lost:
+            raise LostError(first or lost, refused=_is_refusal(first)) from lost
+        return results, first
 
     def _take_one(self) -> tuple[Result, psycopg.Error | None]:
-        """Return the next result, which came in, and the error that it tells of."""
+        """Return the next result, which came in, and the error that it tells of. Raises one that is out of place.
+
+        Behind each result but a Sync libpq has a None, for which nothing has to come in. To ask it for more than it
+        has would block.
+        """
         result = self._pg.get_result()
-        if result is None:
+        status = None if result is None else result.status
+        kind = self._awaited[0]
+        if result is None or ((status == _SYNCED) is not (kind is _SYNC) and status not in _FAILED):
             raise psycopg.OperationalError("the connection is lost")
-        kind = self._awaited.popleft()
-        if kind is _SYNC:
+        if status == _SYNCED:
+            self._awaited.popleft()
             self._groups -= 1
             return result, None
-        self._pg.get_result()  # the None behind each, for which nothing has to come in
-        failed = result.status in _FAILED
-        if isinstance(kind, Prepared) and (failed or result.status == _ABORTED):
+        self._pg.get_result()
+        if kind is not _SYNC:
+            self._awaited.popleft()
+        failed = status in _FAILED
+        if isinstance(kind, Prepared) and (failed or status == _ABORTED):
             self._known.discard(kind.name)
         return result, _error(result) if failed else None
+
+
+def _is_refusal(error: psycopg.Error | None) -> bool:
+    """Tell whether the server says by an error that it has done nothing: not as it ends the connection, later."""
+    return error is not None and error.diag.severity_nonlocalized == "ERROR"
 
 
 def _error(result: Result) -> psycopg.Error:

@@ -1,6 +1,7 @@
 """How jobs are accepted: in columns, up to a thousand or so at once, as that is the least to pack and to read."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from holdfast.core.job import NewJob
@@ -20,7 +21,7 @@ class EnqueueVerbs:
         """Accept jobs. A job whose id is known already is left as it is, whatever its key."""
         if len(jobs) == 1 and is_short(jobs[0]):
             return Verb("enqueue", Access.WRITE, _enqueue_one(jobs[0]), wakes=True)
-        return enqueuing(jobs, _enqueue(jobs))
+        return enqueuing(jobs, partial(_enqueue, jobs))
 
 
 def _enqueue(jobs: Sequence[NewJob]) -> Steps[Mapping[str, str]]:

@@ -5,6 +5,7 @@ Success is the hot path: plain completions travel in columns and are written all
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -51,7 +52,7 @@ class FinishVerbs:
 
     def finish(self, worker: str, endings: Sequence[Ending]) -> Verb[tuple[Verdict, ...]]:
         """End claims, fenced. An ending recorded before by this worker for this fence is accepted again."""
-        return finishing(endings, _finish(worker, endings))
+        return finishing(endings, partial(_finish, worker, endings))
 
 
 def _finish(worker: str, endings: Sequence[Ending]) -> Steps[Finished]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from holdfast.core.record import FIRES_KEPT, Change, Fire, Kind, Record
@@ -46,7 +47,7 @@ class RecordVerbs:
 
         Very many of them are made by several scripts, unless one of them may have to undo the others.
         """
-        return changing(changes, _change(changes))
+        return changing(changes, partial(_change, changes))
 
     @verb(Access.READ)
     def fires(self, schedule: str | None, limit: int, before: datetime | None = None) -> Steps[tuple[Fire, ...]]:

@@ -7,6 +7,7 @@ key are looked at one by one; the write lock sees to it that of a crowd with one
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 
@@ -28,7 +29,7 @@ class EnqueueVerbs(SqliteVerbs):
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Verb[Mapping[str, str]]:
         """Accept jobs. A job whose id is known already is left as it is, whatever its key."""
-        return enqueuing(jobs, self._enqueue(jobs))
+        return enqueuing(jobs, partial(self._enqueue, jobs))
 
     def _enqueue(self, jobs: Sequence[NewJob]) -> Steps[Mapping[str, str]]:
         now = self._now()

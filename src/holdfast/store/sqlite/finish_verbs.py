@@ -7,6 +7,7 @@ those for whose end another job waits.
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -44,7 +45,7 @@ class FinishVerbs(SqliteVerbs):
 
     def finish(self, worker: str, endings: Sequence[Ending]) -> Verb[tuple[Verdict, ...]]:
         """End claims, fenced. An ending recorded before by this worker for this fence is accepted again."""
-        return finishing(endings, self._finish(worker, endings))
+        return finishing(endings, partial(self._finish, worker, endings))
 
     def _finish(self, worker: str, endings: Sequence[Ending]) -> Steps[Finished]:
         now = self._now()

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 
 from holdfast.core.record import FIRES_KEPT, Change, Fire, Kind, Record
 from holdfast.core.states import CLAIMED
@@ -45,7 +46,7 @@ class RecordVerbs(ClientVerbs):
 
     def change_records(self, changes: Sequence[Change]) -> Verb[tuple[bool, ...]]:
         """Make changes; tell for each whether it was made."""
-        return changing(changes, self._change_all(changes))
+        return changing(changes, partial(self._change_all, changes))
 
     def _change_all(self, changes: Sequence[Change]) -> Steps[tuple[bool, ...]]:
         check_changes(changes)
