@@ -1,7 +1,7 @@
 """A proxy between a client and a real server, which does harm at a given place of their conversation.
 
-It knows where messages end, and counts them in each direction. A `Fault` names a direction, a message and how much of
-that is passed on before the harm is done.
+It knows where messages end, and counts them in each direction. A `Fault` names a direction, a message and how much
+of that is passed on before the harm is done.
 """
 
 import contextlib
