@@ -192,7 +192,7 @@ class _Line:
         data, is_first = b"", way is Way.REQUEST
         while more := source.recv(1 << 16):
             data += more
-            while length := self._end(data, is_first):
+            while length := self._proxy._end(data, is_first):
                 yield data[:length]
                 data, is_first = data[length:], False
         if data:
