@@ -166,6 +166,7 @@ class _Calling:
 
     def __exit__(self, *_: object) -> None:
         self._caller.close()
+        self._trials._proxy.cut_all()
 
 
 def _settled(scene: Scene) -> bool:
