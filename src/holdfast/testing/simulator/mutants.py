@@ -4,18 +4,22 @@ A mutant replaces one method of the shipped code for as long as its `with` block
 that the design names; a simulator that lets any of them live is a defect.
 """
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from copy import copy
 from functools import wraps
+from itertools import count
 from typing import Any
 
 from msgspec.structs import replace
 
 from holdfast.core import crash
-from holdfast.core.job import Claim, Ending, Verdict
+from holdfast.core.job import Claim, Ending, NewJob, Verdict
 from holdfast.core.states import MOVES, Move
 from holdfast.store.memory import claim_verbs, supervision_verbs
 from holdfast.store.memory.claim_verbs import ClaimVerbs
+from holdfast.store.memory.client_verbs import ClientVerbs
 from holdfast.store.memory.rows import JobRow, WorkerRow
 from holdfast.store.memory.supervision_verbs import SupervisionVerbs
 from holdfast.store.memory.tables import verb
@@ -224,6 +228,37 @@ def charged_for_the_store() -> AbstractContextManager[None]:
     return replaced(Reporter, "mark", broken)
 
 
+def acknowledged_before_committed() -> AbstractContextManager[None]:
+    """An enqueue is answered, and committed seconds later."""
+    enqueue = ClientVerbs._enqueue
+
+    def broken(self: ClientVerbs, jobs: Sequence[NewJob]) -> Mapping[str, str]:
+        known = self._jobs.copy()
+        taken = enqueue(self, jobs)
+        late = {job.id: self._jobs.pop(job.id) for job in jobs if job.id not in known}
+        asyncio.get_running_loop().call_later(5, self._jobs.update, late)
+        return taken
+
+    return replaced(ClientVerbs, "_enqueue", broken)
+
+
+def claim_rolled_back() -> AbstractContextManager[None]:
+    """A claim is told, and every third job of it is as it was before."""
+    give_to, times = JobRow.give_to, count(1)
+
+    @wraps(give_to)
+    def broken(self: JobRow, worker: str, call: int) -> Claim:
+        before = copy(self)
+        before.claims = list(self.claims)
+        claim = give_to(self, worker, call)
+        if next(times) % 3 == 0:
+            for name in self.__slots__:
+                setattr(self, name, getattr(before, name))
+        return claim
+
+    return replaced(JobRow, "give_to", broken)
+
+
 MUTANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     "reused-fence": reused_fence,
     "unfenced-finish": unfenced_finish,
@@ -244,5 +279,7 @@ MUTANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     "start-of-a-paused-job": start_of_a_paused_job,
     "lost-after-burial": lost_after_burial,
     "charged-for-the-store": charged_for_the_store,
+    "acknowledged-before-committed": acknowledged_before_committed,
+    "claim-rolled-back": claim_rolled_back,
     **LONG_MUTANTS,
 }

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.clock import Clock
 from holdfast.core.job import ClaimRef
@@ -58,6 +58,17 @@ class Watching(MemoryStore):
             answer: T = stop.value
             return answer
         raise TypeError(f"{verb.name} yielded a statement")
+
+    def check_told(self, verb: Verb[Any], answer: Any) -> None:
+        """Watch: what a caller is told of jobs that came in, or were claimed, is in the store by then."""
+        if verb.name == "enqueue":
+            for job in verb.brings:
+                if job.id not in answer and job.id not in self._jobs:
+                    self._world.violate(f"{job.id} was told as accepted and is not stored")
+        elif verb.name == "claim":
+            for claim in answer.jobs:
+                if self._jobs[claim.job_id].fence < claim.fence:
+                    self._world.violate(f"the claim {claim.job_id}:{claim.fence} was told and is not stored")
 
     def look(self, job_id: str) -> Seen:
         """Return one job as it is."""

@@ -189,7 +189,9 @@ class World:
             loop.call_later(self._leg(), self._arrive, verb, answer, context=Context())
         else:
             self.say(f"{verb.name}: request lost")
-        return await answer
+        told = await answer
+        self.store.check_told(verb, told)
+        return told
 
     def stumble(self, verb: Verb[Any]) -> None:
         """Raise what nobody expects in a worker, now and then, as the weather is."""
