@@ -126,48 +126,52 @@ class _Line:
 
     def __init__(self, proxy: Proxy, client: socket.socket) -> None:
         self._proxy = proxy
-        self._client = client
+        self._client = self._server = client
         self._is_hole = False
         try:
             self._server = proxy._connect()
         except OSError:
-            self._server = client
-            self.close()
+            client.close()
             return
         for each in (client, self._server):
             with contextlib.suppress(OSError):
                 each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for way, source, sink in (
-            (Way.REQUEST, client, self._server),
-            (Way.ANSWER, self._server, client),
-        ):
+        ways = ((Way.REQUEST, client, self._server), (Way.ANSWER, self._server, client))
+        self._pumps = len(ways)
+        for way, source, sink in ways:
             threading.Thread(target=self._pump, args=(way, source, sink), daemon=True).start()
 
     def close(self) -> None:
+        """Hang up. The descriptors stay until both threads are done: a number may be another's at once."""
         for each in (self._client, self._server):
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
-            each.close()
         self._proxy._lines.discard(self)
 
     def _pump(self, way: Way, source: socket.socket, sink: socket.socket) -> None:
         with contextlib.suppress(OSError):
-            for message in self._messages(way, source):
-                fault, released = self._proxy._next(way)
-                if fault is None:
-                    self._pass_on(sink, message)
-                    continue
-                share = round(len(message) * fault.share)
-                self._pass_on(sink, message[:share])
-                if self._harm(fault, released):
-                    return
-                if fault.harm is Harm.SPLIT:
-                    for place in range(share, len(message)):
-                        self._pass_on(sink, message[place : place + 1])
-                else:
-                    self._pass_on(sink, message[share:])
+            self._carry(way, source, sink)
         if not self._is_hole:
             self.close()
+        with self._proxy._changing:
+            self._pumps -= 1
+            if self._pumps == 0:
+                self._client.close()
+                self._server.close()
+
+    def _carry(self, way: Way, source: socket.socket, sink: socket.socket) -> None:
+        for message in self._messages(way, source):
+            fault, released = self._proxy._next(way)
+            if fault is None:
+                self._pass_on(sink, message)
+                continue
+            share = round(len(message) * fault.share)
+            self._pass_on(sink, message[:share])
+            if self._harm(fault, released):
+                return
+            pieces = 1 if fault.harm is Harm.SPLIT else len(message)
+            for place in range(share, len(message), pieces):
+                self._pass_on(sink, message[place : place + pieces])
 
     def _pass_on(self, sink: socket.socket, data: bytes) -> None:
         if data and not self._is_hole:

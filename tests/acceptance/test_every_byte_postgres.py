@@ -3,8 +3,11 @@
 `make prove NAME=every_byte` tries every verb, place and manner; here some of them are chosen by a seed.
 """
 
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
-from itertools import product
+from itertools import count, product
 from random import Random
 
 import pytest
@@ -14,7 +17,9 @@ from verb_scenes import Stage
 
 from fault_proxy import Fault, Harm, Proxy, Way, end_in_postgres
 from holdfast.errors import StoreError
+from holdfast.ids import new_job_id
 from holdfast.store.postgres.backend import PostgresBackend
+from holdfast.store.protocol import ClaimRequest, WorkerBeat
 from servers import PgBouncer, PostgresServer
 
 HARMED = "harmed"
@@ -61,27 +66,33 @@ class World:
     def __init__(self, server, pooler, proxy):
         self.schema = "pooled" if pooler else "direct"
         query = {"schema": self.schema, "sslmode": "disable", "gssencmode": "disable"}
-        self.own = server.connect()
+        self.server, self.own = server, server.connect()
         self.stage = Stage(PostgresBackend(server.url(**query)))
         self.stage.own.run(self.stage.own.verbs.count())
         front = pooler or server
         url = front.url(**query, application_name=HARMED, **({"pooler": "transaction"} if pooler else {}))
-        self._url = url.replace(f":{front.port}/", f":{proxy.port}/")
-        self.proxy = proxy
+        self._url = url.replace(f":{front.port}/", ":{port}/")
+        self.front, self.proxy = front, proxy
         self.trials = EveryByte(self.stage, proxy, self.open)
 
     def close(self):
         self.stage.own.backend.close()
         self.own.close()
 
-    def open(self, timeout):
-        return PostgresBackend(self._url, timeout=timeout)
+    def open(self, timeout, proxy=None):
+        return PostgresBackend(self._url.format(port=(proxy or self.proxy).port), timeout=timeout)
 
     def end_backends(self):
         """End what serves the connections that are harmed, and wait until it is gone."""
-        self.own.execute(
-            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = %s", (HARMED,)
-        )
+        with self.server.connect() as own:
+            own.execute(
+                "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = %s",
+                (HARMED,),
+            )
+
+    def released(self, beat):
+        """Give back the claims that a worker does not name."""
+        return self.stage.own.run(self.stage.own.verbs.reconcile(beat))
 
     def can_refuse(self):
         """Let commits be refused from now on, when it is asked for."""
@@ -171,3 +182,72 @@ def test_a_commit_that_is_refused(world, measured):
     finally:
         world.refuse(None)
     measured({"refused": tried})
+
+
+def test_no_fence_is_told_to_two(world, measured):
+    """Two workers claim while backends are ended in their commits: what is told of a claim is so, and once."""
+    jobs, faults, wrong = 30, Counter(), []
+    told = {}
+    queue = f"claims-{world.schema}"
+    stage = world.stage.own
+    for _ in range(jobs):
+        stage.enqueue(id=new_job_id(), queue=queue)
+    until = time.monotonic() + 120 if PROVE else None
+
+    def work(number):
+        random, worker, kept = Random(number), stage.register(lease=1e6), set()
+        with Proxy(("127.0.0.1", world.front.port), end_in_postgres) as proxy:
+            backend = world.open(AMPLE, proxy)
+            calls = count(1)
+            while (time.monotonic() < until) if until else (faults[number] < 40):
+                call = next(calls)
+                proxy.arm(Fault(Harm.ACT, Way.REQUEST, random.randrange(6), 0.0, world.end_backends))
+                faults[number] += 1
+                try:
+                    answer = backend.run(backend.verbs.claim(ClaimRequest(worker, call, 3, queues=(queue,))))
+                except StoreError:
+                    pass
+                else:
+                    for claim in answer.jobs:
+                        if told.setdefault(claim.ref, worker) != worker:
+                            wrong.append(claim.ref)
+                        kept.add(claim.ref)
+                proxy.arm(None)
+                # As a worker and its supervisor do: what it does not name, or gives back, others may have.
+                held = frozenset(random.sample(sorted(kept), len(kept) // 2))
+                world.released(WorkerBeat(worker, call, held))
+                kept &= held
+            backend.close()
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(work, range(2)))
+    assert wrong == []
+    for ref, worker in told.items():
+        assert {each.fence: each.worker for each in stage.history(ref.job_id)}[ref.fence] == worker
+    assert told
+    measured({"claims told": len(told), "faults": sum(faults.values())})
+
+
+@pytest.mark.parametrize("world", ["direct"], indirect=True)
+def test_session_locks_are_not_told_where_there_are_none(world, measured):
+    """A lock of the server's own, whose backend is ended while it is taken: told as taken only if it is."""
+    random, taken, tries = Random(3), 0, 2000 if PROVE else 40
+    backend = world.open(AMPLE)
+    for number in range(tries):
+        name = f"lock-{number % 5}"
+        line = backend.session_line(name)
+        message = random.randrange(24)
+        world.proxy.arm(Fault(Harm.ACT, Way.REQUEST, message, 0.0, world.end_backends))
+        try:
+            is_ours = line.take(1.0)
+        except StoreError:
+            is_ours = False
+        world.proxy.arm(None)
+        holders = world.stage.own.backend.session_holders([name])
+        if is_ours:
+            taken += 1
+            assert name in world.stage.own.run(holders), f"try {number}, message {message}"
+        line.leave()
+    backend.close()
+    assert 0 < taken < tries
+    measured({"tries": tries, "taken": taken})

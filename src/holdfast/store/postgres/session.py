@@ -116,6 +116,10 @@ class SessionLine:
         await asyncio.get_running_loop().run_in_executor(None, self.leave)
 
     def _opened(self, until: float) -> Wire:
+        """Return a connection on which every call came to its end: another may have a lock that nobody knows."""
+        if self._wire is not None and not (self._wire.settled and self._wire.is_open):
+            self._wire.close()
+            self._wire = None
         if self._wire is None:
             self._wire = self._connect(until)
         return self._wire
