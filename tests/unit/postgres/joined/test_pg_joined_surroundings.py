@@ -1,7 +1,7 @@
 """What surrounds an enqueue inside the user's transaction: missing tables, odd settings, cancellations, bells."""
 
-import asyncio
 import json
+from collections import Counter
 from contextlib import suppress
 
 import asyncpg
@@ -13,7 +13,8 @@ from psycopg.types.string import TextLoader
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from connections import ASYNC, SOME, for_asyncpg, for_libpq, open_own
+from connections import ASYNC, PROVE, SOME, SYNC, at_line, cancelled_at, for_asyncpg, for_libpq, open_own
+from holdfast import ConfigurationError
 from holdfast.store.postgres.tones import sounds
 from holdfast.store.verb import Tone
 
@@ -153,33 +154,85 @@ def test_blocks_of_sqlalchemy(shop, postgres_url):
     assert jobs(shop) == 2
 
 
+STRIDE = 1 if PROVE else 5
+"""Each so manieth line is tried."""
+INTERRUPTED = "roll back: a call of Holdfast in this transaction was interrupted"
+
+
 @pytest.mark.parametrize("options", [{}, {"key": "order-1"}])
 @pytest.mark.parametrize("own", [kind for kind in SOME if kind in ASYNC], indirect=True)
-def test_a_cancelled_enqueue_leaves_a_whole_job_or_nothing(shop, own, counts, options):
-    """And the transaction usable. A cancellation may come when the job is in it; then it is there whole."""
+def test_a_cancelled_enqueue_is_not_in_the_transaction(shop, own, options):
+    """At whichever line: the transaction goes on without it, or its commit fails, as a note says."""
     bound = shop.tasks["pack"].options(tx=own.tx, **options)
+    ends, stored, moment, is_reached = Counter(), 0, 0, True
+    while is_reached:
+        moment += STRIDE
+        own.begin()
+        own.do("SELECT 1")
+        is_reached, notes = own.wait(cancelled_at(moment, bound.aenqueue(order=1)))
+        ends["late" if notes is None else "".join(notes)] += 1
+        if notes:
+            with pytest.raises(Exception, match=INTERRUPTED):
+                own.commit()
+        if notes or notes is None:
+            with suppress(Exception):  # some have rolled back already, and say so
+                own.rollback()
+        else:
+            pack(shop, own)
+            own.commit()
+            stored += 1
+        assert jobs(shop) == stored, moment
+    assert set(ends) == {"", "its transaction cannot be committed any more: roll it back", "late"}
 
-    async def cancelled_after(turns):
-        task = asyncio.ensure_future(bound.aenqueue(order=1))
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        task.cancel()
-        await asyncio.wait([task])
-        return task.cancelled()
 
-    own.begin()
-    given_up = 0
-    for turns in range(0, 300, 5):
-        if not own.wait(cancelled_after(turns)):
-            break
-        given_up += 1
-        own.do(f"INSERT INTO {counts.table} DEFAULT VALUES")
-    own.enqueue(shop.tasks["pack"], options=options, order=1)
-    own.commit()
-    stored = jobs(shop)
-    assert given_up > 1
-    assert stored == 1 if options else 1 <= stored <= given_up + 2
-    assert counts() == {"orders": given_up, "jobs": stored, "fresh": stored}
+class _TimeIsUpError(Exception):
+    """What a signal handler raises."""
+
+
+@pytest.mark.filterwarnings(
+    "ignore:coroutine .* was never awaited", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+@pytest.mark.parametrize("options", [{}, {"key": "order-1"}])
+@pytest.mark.parametrize("kind", [kind for kind in SOME if kind in SYNC])
+def test_an_enqueue_that_a_signal_handler_cuts_short_is_not_in_the_transaction(shop, postgres_url, kind, options):
+    """At whichever line: the transaction goes on without it, or its commit fails, or the connection is closed."""
+    ends, stored, moment, is_reached = Counter(), 0, 0, True
+    while is_reached:
+        with open_own(kind, postgres_url) as own:
+            end = None
+            while is_reached and end != "closed":
+                moment += STRIDE
+                own.begin()
+                own.do("SELECT 1")
+                with suppress(_TimeIsUpError), at_line(moment, raise_) as is_reached:
+                    pack(shop, own, **options)
+                end = ended(shop, own) if is_reached else None
+                ends[end] += 1
+                stored += end == "committed"
+                assert jobs(shop) == stored, moment
+    assert {"committed", "refused"} < set(ends), ends
+
+
+def ended(shop, own):
+    """Enqueue another job and commit; return how that went."""
+    try:
+        pack(shop, own)
+        own.commit()
+    except ConfigurationError as error:
+        if "closed or lost" not in str(error):
+            raise
+        return "closed"
+    except Exception as error:
+        if INTERRUPTED not in str(error):
+            raise
+        with suppress(Exception):  # some have rolled back already, and say so
+            own.rollback()
+        return "refused"
+    return "committed"
+
+
+def raise_():
+    raise _TimeIsUpError
 
 
 def heard(url, schema, act):
