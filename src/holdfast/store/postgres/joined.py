@@ -141,14 +141,21 @@ class AsyncJoined:
 
     async def _undo(self, error: BaseException, hand: Hand | None, undo: Undo) -> None:
         """Undo because of an error, which is what counts whether this succeeds or not."""
-        if code_of(error) not in _NOTHING_TO_UNDO:
+        if code_of(error) in _NOTHING_TO_UNDO:
+            return
+        try:
             await self._to_its_end(self._undone(error, hand, undo))
+        except asyncio.CancelledError as cancelled:  # meanwhile: it is raised in the place of the error
+            for note in getattr(error, "__notes__", ()):
+                cancelled.add_note(note)
+            raise
 
     async def _undone(self, error: BaseException, hand: Hand | None, undo: Undo) -> None:
         """Undo, or let nothing be committed: what raises must not be in the transaction."""
         try:
             if hand is not None and hand.is_cut_short:
                 await self._drop(hand)
+                error.add_note("your connection was closed, and its transaction rolled back")
             if hand is not None and hand.standing is Standing.CLOSED:
                 await self._foreign.note_loss()
             elif (await self._in_time(undo())) is False:
@@ -174,9 +181,9 @@ class AsyncJoined:
         """Do what blocks; the others of an event loop go on meanwhile."""
         return await asyncio.to_thread(work) if self._foreign.is_async else work()
 
-    async def _to_its_end(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Await something that no cancellation may leave half done, unless the server does not answer for long."""
-        return await (to_its_end(coroutine, _PATIENCE) if self._foreign.is_async else coroutine)
+    async def _to_its_end(self, coroutine: Coroutine[Any, Any, T], within: float = _PATIENCE) -> T:
+        """Await something that a cancellation interrupts only after so many seconds, and once."""
+        return await (to_its_end(coroutine, within) if self._foreign.is_async else coroutine)
 
 
 class Joined:

@@ -10,15 +10,21 @@ a signal handler raises may come at any time too. A call that raises after its R
 cannot be taken out again. Then the commit is made to fail, by a cursor whose rows it has to fetch.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from typing import Any, Protocol
 
 from holdfast.store.postgres.foreign import Hand, Standing
 from holdfast.store.postgres.user_errors import code_of
 from holdfast.store.verb import Bulk, Command, Last, Query, Statement, Together, Tone, Try, Verb, afollow
 
-Guard = Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]
-"""Awaits something that no cancellation may leave half done."""
+
+class Guard(Protocol):
+    """Awaits something that no cancellation may leave half done."""
+
+    def __call__(self, coroutine: Coroutine[Any, Any, Any], within: float = ..., /) -> Awaitable[Any]:
+        """Let a cancellation interrupt it only after so many seconds, and once."""
+        ...
+
 
 _SAVE = Command("SAVEPOINT holdfast_verb")
 _KEEP = Command("RELEASE SAVEPOINT holdfast_verb")
@@ -68,7 +74,8 @@ class SavedSteps:
             return await self._guard(self._hand.ask_bulk(statement))
         if isinstance(statement, Together):
             return await self._guard(self._hand.ask(statement.statements))
-        return (await self._hand.ask(_listed(statement.statement if isinstance(statement, Try) else statement)))[0]
+        single = _listed(statement.statement if isinstance(statement, Try) else statement)
+        return (await self._guard(self._hand.ask(single), 0))[0]
 
     async def undo(self) -> bool:
         """Leave the transaction as it was before the verb. If it is too late, return False: no commit succeeds."""
