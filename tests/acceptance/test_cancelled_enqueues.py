@@ -103,6 +103,8 @@ def committed(shop, own, order):
         with suppress(Exception):  # some have rolled back already
             own.rollback()
         return False
+    if getattr(own.tx, "closed", False):  # the end of psycopg's transaction() says nothing of a connection that is
+        return False
     shop.placed.add(order)
     return True
 

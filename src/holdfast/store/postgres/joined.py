@@ -12,7 +12,7 @@ Around is looked once on each connection: whether it leads to the database that 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Any, TypeVar
 
 from holdfast.awaiting import run_at_once, to_its_end
@@ -57,7 +57,7 @@ class AsyncJoined:
 
     async def run(self, verb: Verb[T]) -> T:
         """Run a verb in the transaction that is open, or in one that the user's commit or rollback ends."""
-        with translated(self._home.address):
+        with self._translated():
             await self._prepare()
             hand = await self._to_its_end(self._foreign.enter())
             await self._check(hand)
@@ -69,12 +69,12 @@ class AsyncJoined:
             return answer  # noqa: TRY300 - at once: what raised behind this block would not be undone
         except BaseException as error:
             await self._undo(error, hand, hand.rollback if begins else steps.undo)
-            with translated(self._home.address):
+            with self._translated():
                 raise
 
     async def begin(self) -> None:
         """Begin a transaction that `commit` or `rollback` ends; one that is open already is taken over."""
-        with translated(self._home.address):
+        with self._translated():
             await self._prepare()
         hand, saved = None, False
         try:
@@ -89,12 +89,12 @@ class AsyncJoined:
                 await self._undo(error, hand, self._foreign.rollback)
             elif hand is not None and saved:
                 await self._undo(error, hand, lambda: hand.ask([_UNDO, _KEEP]))
-            with translated(self._home.address):
+            with self._translated():
                 raise
 
     async def commit(self) -> None:
         """Commit what began with `begin`. If that fails, whatever the reason, the caller has to roll back."""
-        with translated(self._home.address):
+        with self._translated():
             hand = await self._foreign.enter()
             try:
                 await hand.ask([_KEEP])
@@ -106,8 +106,11 @@ class AsyncJoined:
 
     async def rollback(self) -> None:
         """Undo everything since `begin`, and what was open before it."""
-        with translated(self._home.address):
+        with self._translated():
             await self._foreign.rollback()
+
+    def _translated(self) -> AbstractContextManager[None]:
+        return translated(self._home.address, is_async=self._foreign.is_async)
 
     async def _prepare(self) -> None:
         """Make the tables ready on a connection of our own."""
@@ -155,8 +158,8 @@ class AsyncJoined:
         try:
             if hand is not None and hand.is_cut_short:
                 await self._drop(hand)
-                error.add_note("your connection was closed, and its transaction rolled back")
             if hand is not None and hand.standing is Standing.CLOSED:
+                error.add_note("your connection is closed, and its transaction rolled back")
                 await self._foreign.note_loss()
             elif (await self._in_time(undo())) is False:
                 error.add_note("its transaction cannot be committed any more: roll it back")
@@ -181,9 +184,11 @@ class AsyncJoined:
         """Do what blocks; the others of an event loop go on meanwhile."""
         return await asyncio.to_thread(work) if self._foreign.is_async else work()
 
-    async def _to_its_end(self, coroutine: Coroutine[Any, Any, T], within: float = _PATIENCE) -> T:
+    async def _to_its_end(self, coroutine: Coroutine[Any, Any, T], within: float | None = None) -> T:
         """Await something that a cancellation interrupts only after so many seconds, and once."""
-        return await (to_its_end(coroutine, within) if self._foreign.is_async else coroutine)
+        if not self._foreign.is_async:
+            return await coroutine
+        return await to_its_end(coroutine, _PATIENCE if within is None else within)
 
 
 class Joined:

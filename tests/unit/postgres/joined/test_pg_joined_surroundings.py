@@ -1,6 +1,10 @@
 """What surrounds an enqueue inside the user's transaction: missing tables, odd settings, cancellations, bells."""
 
+import asyncio
 import json
+import os
+import re
+import signal
 from collections import Counter
 from contextlib import suppress
 
@@ -183,6 +187,51 @@ def test_a_cancelled_enqueue_is_not_in_the_transaction(shop, own, options):
             stored += 1
         assert jobs(shop) == stored, moment
     assert set(ends) == {"", "its transaction cannot be committed any more: roll it back", "late"}
+
+
+@pytest.mark.parametrize("kind", ["asyncpg", *(["psycopg-async", "sqlalchemy-asyncpg"] if PROVE else [])])
+def test_a_cancelled_enqueue_does_not_wait_for_a_server_that_hangs(postgres_server, monkeypatch, kind):
+    """It waits for an answer for a while, then the connection is closed, and with it goes the transaction."""
+    monkeypatch.setattr("holdfast.store.postgres.joined._PATIENCE", 0.2)
+    url = postgres_server().url()
+    with make_app(url) as app, open_own(kind, url) as own:
+        app.prepare()
+        for committing in (True, False):
+            own.begin()
+            own.enqueue(app.tasks["pack"], order=1)
+            own.commit() if committing else None
+        [(backend,)] = sql(url, "SELECT pid FROM pg_stat_activity WHERE state = 'idle in transaction'")
+        os.kill(backend, signal.SIGSTOP)
+        try:
+            notes = own.wait(cancelled_meanwhile(app.tasks["pack"].options(tx=own.tx).aenqueue(order=2)))
+        finally:
+            os.kill(backend, signal.SIGCONT)
+        assert re.search("could not be undone|connection is closed", "".join(notes))
+        with pytest.raises(ConfigurationError, match=r"closed or lost|Please rollback\(\)"):
+            own.enqueue(app.tasks["pack"], order=3)
+        assert jobs(app) == 1
+
+
+async def cancelled_meanwhile(call):
+    """Cancel a call that waits for its answer; return the notes of its CancelledError."""
+    task = asyncio.ensure_future(call)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError) as raised:
+        await task
+    return getattr(raised.value, "__notes__", [])
+
+
+def test_what_a_signal_handler_raises_is_not_taken_for_a_lost_connection(shop, plain):
+    """A time limit raises TimeoutError, as the system does for a connection of an async driver."""
+
+    def ring(*_):
+        raise TimeoutError("time is up")
+
+    pack(shop, plain)
+    with pytest.raises(TimeoutError, match="time is up"), at_line(30, ring):
+        pack(shop, plain)
 
 
 class _TimeIsUpError(Exception):
