@@ -1,6 +1,8 @@
 """Code that is written once, as async code, for sync and async callers."""
 
 import asyncio
+import math
+import time
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -17,19 +19,31 @@ def run_at_once(coroutine: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError(f"{coroutine!r} waits, and there is no event loop to wait in")
 
 
-async def to_its_end(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Await something that no cancellation may leave half done; a cancellation meanwhile is raised after it."""
+async def to_its_end(coroutine: Coroutine[Any, Any, T], within: float | None = None) -> T:
+    """Await something that no cancellation may leave half done; a cancellation meanwhile is raised after it.
+
+    What has not ended `within` so many seconds after the first cancellation is cancelled too.
+    """
     task, cancelled = asyncio.ensure_future(coroutine), None
+    until = math.inf
     while not task.done():
         try:
-            await asyncio.wait([task])
+            if not (await asyncio.wait([task], timeout=_until(until)))[0]:
+                until = math.inf
+                task.cancel()
         except asyncio.CancelledError as error:
+            if cancelled is None and within is not None:
+                until = time.monotonic() + within
             cancelled = error
     if cancelled is None:
         return task.result()
-    if (failure := task.exception()) is not None:
+    if not task.cancelled() and (failure := task.exception()) is not None:
         cancelled.add_note(f"what it was cancelled in failed: {failure}")
     raise cancelled
+
+
+def _until(moment: float) -> float | None:
+    return None if moment == math.inf else max(moment - time.monotonic(), 0)
 
 
 def must_not_block(call: str, instead: str, error: type[Exception]) -> None:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from holdfast.awaiting import run_at_once
 from holdfast.codec import Arguments, Upgrade
 from holdfast.core.job import KnownTask, NewJob
-from holdfast.errors import ArgumentsError, ConfigurationError
+from holdfast.errors import ArgumentsError, ConfigurationError, HoldfastError
 from holdfast.handle import Caller, JobHandle
 from holdfast.ids import new_job_id
 from holdfast.patience import PASSING, Patience
@@ -196,12 +196,16 @@ class BoundTask(Generic[P, R]):
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Enqueue a job and return its handle: when this returns, the job is stored."""
         job = self._new_job(self.task.arguments.encode(args, kwargs))
-        return self._handle(job, run_at_once(self._store((job,), at_once=True)))
+        handle = self._handle(job, {})  # now: an exception behind the call would not take the job out of `tx` again
+        taken = run_at_once(self._store((job,), at_once=True))
+        return self._handle(job, taken) if taken else handle
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Enqueue a job from async code."""
         job = self._new_job(self.task.arguments.encode(args, kwargs))
-        return self._handle(job, await self._store((job,), at_once=False))
+        handle = self._handle(job, {})
+        taken = await self._store((job,), at_once=False)
+        return self._handle(job, taken) if taken else handle
 
     def enqueue_many(self, jobs: Iterable[Mapping[str, Any]]) -> list[JobHandle[R]]:
         """Enqueue a job for each mapping of arguments, a thousand per transaction; all are checked first.
@@ -217,8 +221,11 @@ class BoundTask(Generic[P, R]):
 
     async def _enqueue_many(self, jobs: Iterable[Mapping[str, Any]], *, at_once: bool) -> list[JobHandle[R]]:
         new_jobs, taken, patience = self._new_jobs(jobs), dict[str, str](), self._patience()
-        one_call = self.given.tx is not None and new_jobs
-        for start, chunk in [(0, new_jobs)] if one_call else _chunks(new_jobs):
+        if self.given.tx is not None and new_jobs:
+            handles = [self._handle(job, {}) for job in new_jobs]
+            there = await self._store(new_jobs, at_once=at_once)
+            return [self._handle(job, there) for job in new_jobs] if there else handles
+        for start, chunk in _chunks(new_jobs):
             with _noting_stored(start):
                 taken |= await self._store(chunk, patience, at_once=at_once)
         return [self._handle(job, taken) for job in new_jobs]
@@ -252,6 +259,10 @@ class BoundTask(Generic[P, R]):
                 if patience is None:
                     raise
                 pause = patience.pause_after(error)
+            except BaseException as error:
+                if tx is None and not isinstance(error, HoldfastError):
+                    error.add_note(_may_be_stored(jobs))
+                raise
             if at_once:
                 time.sleep(pause)  # noqa: ASYNC251 - no event loop is waiting
             else:
@@ -343,6 +354,12 @@ def _chunks(jobs: Sequence[NewJob]) -> Iterator[tuple[int, Sequence[NewJob]]]:
         size += len(job.payload)
     if jobs:
         yield start, jobs[start:]
+
+
+def _may_be_stored(jobs: Sequence[NewJob]) -> str:
+    if len(jobs) > 1:
+        return f"{len(jobs)} jobs may be stored, or none of them: the first is {jobs[0].id}"
+    return f"job {jobs[0].id} may be stored: give options(job_id=...) that id if you enqueue it again"
 
 
 @contextmanager

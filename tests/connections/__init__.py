@@ -10,16 +10,34 @@ Async ones have an event loop of their own, so that tests and customers need non
 are opened are loaded.
 """
 
+import asyncio
 import os
-from collections.abc import Iterator
+import re
+import sys
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from types import FrameType
 from typing import Any
 
 from connections.faces import Async, Sync, for_asyncpg, for_libpq
 
-__all__ = ["ASYNC", "KINDS", "SOME", "SYNC", "Async", "Sync", "for_asyncpg", "for_libpq", "kind", "open_own"]
+__all__ = [
+    "ASYNC",
+    "KINDS",
+    "PROVE",
+    "SOME",
+    "SYNC",
+    "Async",
+    "Sync",
+    "at_line",
+    "cancelled_at",
+    "for_asyncpg",
+    "for_libpq",
+    "kind",
+    "open_own",
+]
 
 
 @dataclass(frozen=True)
@@ -57,7 +75,8 @@ _FEW = (
     *("psycopg", "psycopg2-block", "sqlalchemy-session", "sqlalchemy-psycopg2", "django"),
     *("psycopg-async", "asyncpg-pool", "sqlalchemy-asyncpg-scoped"),
 )
-SOME = tuple(KINDS) if os.environ.get("HOLDFAST_PROVE") == "1" else _FEW
+PROVE = os.environ.get("HOLDFAST_PROVE") == "1"
+SOME = tuple(KINDS) if PROVE else _FEW
 """Each driver, and each way to hold a connection of it, at least once; all kinds at full size."""
 
 
@@ -75,3 +94,43 @@ def open_own(name: str, url: str) -> Iterator[Any]:
         yield own
     finally:
         own.close()
+
+
+_JOINING = re.compile(r"holdfast/store/(postgres|sqlite)/(joined|awaited|foreign|user_\w+)\.py$")
+"""The files that take part in a transaction of the user's own."""
+
+
+@contextmanager
+def at_line(moment: int, act: Callable[[], object]) -> Iterator[list[int]]:
+    """Do something at so manieth line of what joins a transaction; give a list that tells if it came to that."""
+    hits: list[int] = []
+    passed, before = 0, sys.gettrace()
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal passed
+        if not _JOINING.search(frame.f_code.co_filename):
+            return None
+        if event == "line" and not hits:
+            passed += 1
+            if passed == moment:
+                hits.append(moment)
+                act()
+        return trace
+
+    sys.settrace(trace)
+    try:
+        yield hits
+    finally:
+        sys.settrace(before)
+
+
+async def cancelled_at(moment: int, call: Coroutine[Any, Any, Any]) -> tuple[bool, list[str] | None]:
+    """Cancel a call at so manieth line. Return whether it came to that, and the notes of its CancelledError."""
+    task = asyncio.ensure_future(call)
+    with at_line(moment, lambda: asyncio.get_running_loop().call_soon(task.cancel)) as reached:
+        await asyncio.wait([task])
+    try:
+        task.result()
+    except asyncio.CancelledError as error:
+        return bool(reached), getattr(error, "__notes__", [])
+    return bool(reached), None

@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar
 
 from holdfast.awaiting import run_at_once, to_its_end
 from holdfast.core.job import Verdict
-from holdfast.errors import LostClaimError
+from holdfast.errors import HoldfastError, LostClaimError
 from holdfast.store.backend import AsyncJoined, Backend, Joined
 from holdfast.store.verb import Verb
 from holdfast.worker.control import Control
@@ -33,6 +33,8 @@ class OwnTransaction(ABC):
         self._control = control
         self._connection = connection
         self._joined: AsyncJoined
+        self._is_committing = False
+        self._is_committed = False
 
     def __enter__(self) -> Self:
         self._check()
@@ -58,7 +60,12 @@ class OwnTransaction(ABC):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await to_its_end(self._end(error))
+        try:
+            await to_its_end(self._end(error))
+        except asyncio.CancelledError as cancelled:
+            if self._is_committed:
+                cancelled.add_note("it came too late: the transaction is committed")
+            raise
 
     def _check(self) -> None:
         """Refuse to begin where it cannot end well."""
@@ -72,6 +79,8 @@ class OwnTransaction(ABC):
         try:
             await self._conclude()
         except BaseException as failure:
+            if self._is_committing and not isinstance(failure, HoldfastError):
+                failure.add_note("it came amid the commit: the transaction may be committed")
             await self._undo(failure)
             raise
 
@@ -86,6 +95,11 @@ class OwnTransaction(ABC):
             raise LostClaimError(
                 f"job {self._control.claim.job_id} was lost to another worker; what the transaction wrote is undone"
             )
+
+    async def _commit(self) -> None:
+        self._is_committing = True
+        await self._joined.commit()
+        self._is_committed = True
 
     async def _undo(self, error: BaseException) -> None:
         """Roll back because of an error, which is what counts whether this succeeds or not."""

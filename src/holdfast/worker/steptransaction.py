@@ -22,4 +22,4 @@ class StepTransaction(OwnTransaction):
         # A step is written once in a claim, so that no other save of its memo can come before or after this one.
         save = Save(self._control.claim.ref, 1, (self.memo,))
         await self._write(self._backend.verbs.save(self._worker, [save]))
-        await self._joined.commit()
+        await self._commit()

@@ -63,7 +63,7 @@ class JobTransaction(OwnTransaction):
         if save is not None:  # here, for nothing else can write while this transaction has the lock, nor after it
             await self._joined.run(verbs.save(self._worker, [save]))
         await self._write(verbs.finish(self._worker, [ending]))
-        await self._joined.commit()
+        await self._commit()
         self._control.fix(ending)
         if notebook is not None:
             notebook.written()

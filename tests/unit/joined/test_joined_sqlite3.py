@@ -6,6 +6,7 @@ from contextlib import closing
 import pytest
 from joining import jobs, make_app, orders, pack
 
+from connections import at_line
 from holdfast.errors import KeyTakenError, StoreError
 
 
@@ -127,3 +128,32 @@ def test_an_app_in_a_namespace_joins_too(path, own):
         pack(blue, own)
         own.commit()
         assert jobs(blue) == 1
+
+
+class _TimeIsUpError(Exception):
+    """What a signal handler raises."""
+
+
+def raise_():
+    raise _TimeIsUpError
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_an_enqueue_that_a_signal_handler_cuts_short_is_not_in_the_transaction(shop, path, own, ours):
+    """At whichever line it raises, whether the user had begun or not: that goes on, or a note says why not."""
+    placed, said, moment, is_reached = 0, set(), 0, True
+    while is_reached:
+        moment += 1
+        if not ours:
+            own.execute("INSERT INTO orders DEFAULT VALUES")
+        notes = None
+        with at_line(moment, raise_) as is_reached:
+            try:
+                pack(shop, own)
+            except _TimeIsUpError as error:
+                notes = getattr(error, "__notes__", [])
+        said.add("enqueued" if notes is None else "".join(notes))
+        placed += 0 if notes or ours else 1
+        own.commit()
+        assert (jobs(shop), orders(path)) == (notes is None, placed), moment
+    assert said == {"", "enqueued"} | (set() if ours else {"SQLite has rolled back the whole transaction"})

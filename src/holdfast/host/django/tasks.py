@@ -1,5 +1,6 @@
 """The backend for Django's TASKS: its tasks become jobs of a Holdfast app."""
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from inspect import iscoroutinefunction
@@ -121,6 +122,14 @@ class HoldfastBackend(BaseTaskBackend):  # type: ignore[misc]
         else:
             self._store(result)
         return result
+
+    async def aenqueue(self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Do the same in a thread, which goes on when the await is cancelled."""
+        try:
+            return await super().aenqueue(task, args, kwargs)
+        except asyncio.CancelledError as error:
+            error.add_note(f"{task.module_path} may be enqueued: its thread went on")
+            raise
 
     def get_result(self, result_id: str) -> Any:
         """Return the TaskResult of this id, as it is now. Raises TaskResultDoesNotExist."""

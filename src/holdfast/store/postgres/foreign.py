@@ -60,6 +60,15 @@ class Hand(Protocol):
         """Roll back below all books: only where the transaction is of our own making."""
         ...
 
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether an exception in the middle of a conversation has left the answers of one call for the next."""
+        ...
+
+    async def close(self) -> None:
+        """Close the driver's connection, whatever it is about."""
+        ...
+
 
 class Foreign(Protocol):
     """A connection of the user's own, used from the thread that it belongs to."""
@@ -106,6 +115,11 @@ class Plain:
     """What the connections of drivers share."""
 
     has_begun = False
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Never: whatever is interrupted comes back with all answers read."""
+        return False
 
     async def enter(self) -> Self:
         """Do nothing: there are no layers above."""

@@ -12,6 +12,7 @@ Around is looked once on each connection: whether it leads to the database that 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractContextManager, suppress
 from typing import Any, TypeVar
 
 from holdfast.awaiting import run_at_once, to_its_end
@@ -24,6 +25,12 @@ from holdfast.store.postgres.user_steps import SavedSteps
 from holdfast.store.verb import Command, Query, Verb
 
 T = TypeVar("T")
+
+Undo = Callable[[], Coroutine[Any, Any, Any]]
+"""Undoes what a call has done. One that returns False came too late, and has seen to it that nothing commits."""
+
+_PATIENCE = 5.0
+"""Seconds that a cancelled call waits for the answer that is under way, and for that to its undoing."""
 
 _SAVE = Command("SAVEPOINT holdfast_whole")
 _KEEP = Command("RELEASE SAVEPOINT holdfast_whole")
@@ -50,42 +57,44 @@ class AsyncJoined:
 
     async def run(self, verb: Verb[T]) -> T:
         """Run a verb in the transaction that is open, or in one that the user's commit or rollback ends."""
-        with translated(self._home.address):
+        with self._translated():
             await self._prepare()
             hand = await self._to_its_end(self._foreign.enter())
             await self._check(hand)
-            begins = hand.standing is Standing.IDLE
-            steps = SavedSteps(hand, self._to_its_end, verb, self._home.channels)
-            try:
-                await self._look_around(hand, steps.ask)
-                answer: T = await steps.run()
-            except BaseException as error:
-                await self._undo(error, hand, hand.rollback if begins else steps.undo)
+        begins, apart = hand.standing is Standing.IDLE, self._foreign.is_async
+        steps = SavedSteps(hand, self._to_its_end, verb, self._home.channels, release_apart=apart)
+        try:
+            await self._look_around(hand, steps.ask)
+            answer: T = await steps.run()
+            return answer  # noqa: TRY300 - at once: what raised behind this block would not be undone
+        except BaseException as error:
+            await self._undo(error, hand, hand.rollback if begins else steps.undo)
+            with self._translated():
                 raise
-            return answer
 
     async def begin(self) -> None:
         """Begin a transaction that `commit` or `rollback` ends; one that is open already is taken over."""
-        with translated(self._home.address):
+        with self._translated():
             await self._prepare()
-            hand, saved = None, False
-            try:
-                hand = await self._foreign.begin()
-                await self._check(hand)
-                await hand.ask([_SAVE])
-                saved = True
-                await self._look_around(hand, lambda query: _first(hand, query))
-            except BaseException as error:
-                if self._foreign.has_begun:
-                    await self._undo(error, hand, self._foreign.rollback)
-                elif hand is not None and saved:
-                    await self._undo(error, hand, lambda: hand.ask([_UNDO, _KEEP]))
+        hand, saved = None, False
+        try:
+            hand = await self._foreign.begin()
+            await self._check(hand)
+            await hand.ask([_SAVE])
+            saved = True
+            await self._look_around(hand, lambda query: _first(hand, query))
+            self._whole = True
+        except BaseException as error:
+            if self._foreign.has_begun:
+                await self._undo(error, hand, self._foreign.rollback)
+            elif hand is not None and saved:
+                await self._undo(error, hand, lambda: hand.ask([_UNDO, _KEEP]))
+            with self._translated():
                 raise
-        self._whole = True
 
     async def commit(self) -> None:
         """Commit what began with `begin`. If that fails, whatever the reason, the caller has to roll back."""
-        with translated(self._home.address):
+        with self._translated():
             hand = await self._foreign.enter()
             try:
                 await hand.ask([_KEEP])
@@ -97,8 +106,11 @@ class AsyncJoined:
 
     async def rollback(self) -> None:
         """Undo everything since `begin`, and what was open before it."""
-        with translated(self._home.address):
+        with self._translated():
             await self._foreign.rollback()
+
+    def _translated(self) -> AbstractContextManager[None]:
+        return translated(self._home.address, is_async=self._foreign.is_async)
 
     async def _prepare(self) -> None:
         """Make the tables ready on a connection of our own."""
@@ -130,25 +142,53 @@ class AsyncJoined:
             )
         self._home.known.add(hand.driver)
 
-    async def _undo(
-        self, error: BaseException, hand: Hand | None, undo: Callable[[], Coroutine[Any, Any, Any]]
-    ) -> None:
+    async def _undo(self, error: BaseException, hand: Hand | None, undo: Undo) -> None:
         """Undo because of an error, which is what counts whether this succeeds or not."""
         if code_of(error) in _NOTHING_TO_UNDO:
             return
-        is_lost = hand is not None and hand.standing is Standing.CLOSED
         try:
-            await self._to_its_end(self._foreign.note_loss() if is_lost else undo())
-        except Exception as failure:  # noqa: BLE001 - the connection is of no use any more, whatever it is
+            await self._to_its_end(self._undone(error, hand, undo))
+        except asyncio.CancelledError as cancelled:  # meanwhile: it is raised in the place of the error
+            for note in getattr(error, "__notes__", ()):
+                cancelled.add_note(note)
+            raise
+
+    async def _undone(self, error: BaseException, hand: Hand | None, undo: Undo) -> None:
+        """Undo, or let nothing be committed: what raises must not be in the transaction."""
+        try:
+            if hand is not None and hand.is_cut_short:
+                await self._drop(hand)
+            if hand is not None and hand.standing is Standing.CLOSED:
+                error.add_note("your connection is closed, and its transaction rolled back")
+                await self._foreign.note_loss()
+            elif (await self._in_time(undo())) is False:
+                error.add_note("its transaction cannot be committed any more: roll it back")
+        except BaseException as failure:
             error.add_note(f"it could not be undone ({type(failure).__name__}): roll your transaction back")
+            if hand is not None and code_of(failure) is None:  # else the server has refused, and will the commit
+                with suppress(Exception):
+                    await self._drop(hand)
+                    await self._foreign.note_loss()
+            if not isinstance(failure, Exception):
+                raise
+
+    async def _drop(self, hand: Hand) -> None:
+        """Close a connection that was left in the middle of a conversation: its transaction ends with it."""
+        await self._in_time(hand.close())
+
+    async def _in_time(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Await what a server that answers does at once. Sync drivers have no limit that we could set."""
+        return await (asyncio.wait_for(coroutine, _PATIENCE) if self._foreign.is_async else coroutine)
 
     async def _aside(self, work: Callable[[], T]) -> T:
         """Do what blocks; the others of an event loop go on meanwhile."""
         return await asyncio.to_thread(work) if self._foreign.is_async else work()
 
-    async def _to_its_end(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Await something that no cancellation may leave half done. Sync code cannot be cancelled."""
-        return await (to_its_end(coroutine) if self._foreign.is_async else coroutine)
+    async def _to_its_end(self, coroutine: Coroutine[Any, Any, T], within: float | None = None) -> T:
+        """Await something that a cancellation interrupts only after so many seconds, and once."""
+        if not self._foreign.is_async:
+            return await coroutine
+        return await to_its_end(coroutine, _PATIENCE if within is None else within)
 
 
 class Joined:

@@ -65,6 +65,10 @@ class AsyncpgConnection(Plain):
         """Roll back what is open."""
         await (self._begun.rollback() if self._begun is not None else self._connection.execute("ROLLBACK"))
 
+    async def close(self) -> None:
+        """Close it without a word to the server."""
+        self._connection.terminate()
+
     async def _answer(self, statement: Query | Command) -> Any:
         if isinstance(statement, Command):
             return await self._count(statement.sql, statement.params)

@@ -40,13 +40,19 @@ _REPEAT = {
 
 
 @contextmanager
-def translated(address: Address) -> Iterator[None]:
-    """Let no error of a driver, or of a layer above one, escape."""
+def translated(address: Address, *, is_async: bool) -> Iterator[None]:
+    """Let no error of a driver, or of a layer above one, escape.
+
+    Of the drivers only asyncpg raises those of the system. In sync code they come from elsewhere, such as a
+    TimeoutError from the handler of a signal.
+    """
     try:
         yield
     except HoldfastError:
         raise
     except Exception as error:
+        if isinstance(error, OSError) and not is_async:
+            raise
         told = _told(error, address)
         if told is None:
             raise

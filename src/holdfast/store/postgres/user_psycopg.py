@@ -91,6 +91,7 @@ class _Psycopg(Plain, ABC):
 
     def __init__(self, connection: Any) -> None:
         self.driver = connection
+        self._is_piped = connection._pipeline is not None  # noqa: SLF001 - it says so nowhere else
 
     @property
     def standing(self) -> Standing:
@@ -131,6 +132,10 @@ class _Psycopg(Plain, ABC):
         """Roll back what is open."""
         await self._done(self.driver.rollback())
 
+    async def close(self) -> None:
+        """Close it."""
+        await self._done(self.driver.close())
+
     async def _sent(self, statement: Query | Command) -> Any:
         values = _written(statement.sql, statement.params)
         return await self._done(self._cursor().execute(statement.sql, values))
@@ -153,6 +158,13 @@ class PsycopgConnection(_Psycopg):
     """A sync connection: whatever is called is done when it returns."""
 
     is_async = False
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether psycopg still waits for answers: it interrupts the server for a KeyboardInterrupt alone."""
+        line = self.driver.pgconn
+        busy = line.transaction_status == TransactionStatus.ACTIVE or line.pipeline_status
+        return bool(busy) and not self._is_piped
 
     def _cursor(self) -> _Cursor:
         return _Cursor(self.driver, row_factory=tuple_row)

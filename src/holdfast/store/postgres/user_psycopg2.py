@@ -65,6 +65,10 @@ class Psycopg2Connection(Plain):
         """Roll back what is open."""
         self._end("ROLLBACK")
 
+    async def close(self) -> None:
+        """Close it."""
+        self.driver.close()
+
     def _end(self, word: str) -> None:
         """End the transaction; with autocommit the methods of the connection would do nothing."""
         if self.driver.autocommit:

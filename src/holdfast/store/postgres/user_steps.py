@@ -2,36 +2,60 @@
 
     Last, alone        SAVEPOINT, the statement, NOTIFY and RELEASE in one message, where the driver can
     …, …, Last         SAVEPOINT has a message of its own; NOTIFY and RELEASE go with the last
+    async              RELEASE has a message of its own: until it is sent, a cancelled call is undone
 
 A cancellation may come at any time. It interrupts single statements, which may have to wait for others; what makes
-or ends the savepoint it does not, so that there is always one to go back to, or nothing to undo.
+or ends the savepoint it does not, so that there is always one to go back to, or nothing to undo. In sync code, what
+a signal handler raises may come at any time too. A call that raises after its RELEASE is in the transaction and
+cannot be taken out again. Then the commit is made to fail, by a cursor whose rows it has to fetch.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from typing import Any, Protocol
 
-from holdfast.store.postgres.foreign import Hand
+from holdfast.store.postgres.foreign import Hand, Standing
+from holdfast.store.postgres.user_errors import code_of
 from holdfast.store.verb import Bulk, Command, Last, Query, Statement, Together, Tone, Try, Verb, afollow
 
-Guard = Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]
-"""Awaits something that no cancellation may leave half done."""
+
+class Guard(Protocol):
+    """Awaits something that no cancellation may leave half done."""
+
+    def __call__(self, coroutine: Coroutine[Any, Any, Any], within: float = ..., /) -> Awaitable[Any]:
+        """Let a cancellation interrupt it only after so many seconds, and once."""
+        ...
+
 
 _SAVE = Command("SAVEPOINT holdfast_verb")
 _KEEP = Command("RELEASE SAVEPOINT holdfast_verb")
 _UNDO = Command("ROLLBACK TO SAVEPOINT holdfast_verb")
+_REFUSE = Command(
+    "DECLARE holdfast_interrupted CURSOR WITH HOLD FOR SELECT min(why)::int"
+    " FROM (VALUES ('roll back: a call of Holdfast in this transaction was interrupted')) AS told (why)"
+)
+"""Fails at the commit, and as an error that says why; a rollback, to an older savepoint too, takes it along."""
 
 
 class SavedSteps:
     """The statements of one verb, and the notices of its tones; what fails before its end can be undone."""
 
-    def __init__(self, hand: Hand, guard: Guard, verb: Verb[Any], channels: Mapping[Tone, str]) -> None:
+    def __init__(
+        self,
+        hand: Hand,
+        guard: Guard,
+        verb: Verb[Any],
+        channels: Mapping[Tone, str],
+        *,
+        release_apart: bool,
+    ) -> None:
         self._hand = hand
         self._guard = guard
         self._verb = verb
         self._channels = channels
+        self._release_apart = release_apart
         self._told: set[Tone] = set()
         self._begun = False
-        self._open = False
+        self._releasing = False
 
     async def run(self) -> Any:
         """Feed the verb the answers to its statements until it returns."""
@@ -50,30 +74,51 @@ class SavedSteps:
             return await self._guard(self._hand.ask_bulk(statement))
         if isinstance(statement, Together):
             return await self._guard(self._hand.ask(statement.statements))
-        return (await self._hand.ask(_listed(statement.statement if isinstance(statement, Try) else statement)))[0]
+        single = _listed(statement.statement if isinstance(statement, Try) else statement)
+        return (await self._guard(self._hand.ask(single), 0))[0]
 
-    async def undo(self) -> None:
-        """Leave the transaction as it was before the verb, unless the savepoint is gone."""
-        if self._open:
-            await self._hand.ask([_UNDO, _KEEP])
+    async def undo(self) -> bool:
+        """Leave the transaction as it was before the verb. If it is too late, return False: no commit succeeds."""
+        if not self._begun:
+            return True
+        if self._releasing and self._hand.standing is not Standing.FAILED:
+            await self._hand.ask([_REFUSE])
+            return False
+        await self._hand.ask([_UNDO, _KEEP])
+        return True
 
     async def _save(self) -> None:
         await self._hand.ask([_SAVE])
-        self._begun = self._open = True
+        self._begun = True
 
     async def _ask_last(self, statements: Sequence[Query | Command]) -> list[Any]:
         before = [] if self._begun else [_SAVE]
-        self._begun = self._open = True
-        answers = await self._hand.ask([*before, *statements, *self._notices(), _KEEP])
-        self._open = False
+        sent = [*before, *statements, *self._notices()]
+        if self._release_apart:
+            self._begun = True
+            answers = await self._hand.ask(sent)
+        else:
+            answers = await self._release(sent)
         return answers[len(before) : len(before) + len(statements)]
 
     async def _end(self) -> None:
         """Send what did not go with the last statement: there may have been none, or its answer told of a tone."""
-        left = [*self._notices(), *([_KEEP] if self._open else [])]
-        if self._begun and left:
-            await self._hand.ask(left)
-        self._open = False
+        if not self._begun:
+            return
+        notices = self._notices()
+        if not self._releasing:
+            await self._release(notices)
+        elif notices:
+            await self._hand.ask(notices)
+
+    async def _release(self, before: Sequence[Query | Command]) -> list[Any]:
+        """Send the last statements, and the RELEASE behind them. What the server refuses has released nothing."""
+        self._begun = self._releasing = True
+        try:
+            return await self._hand.ask([*before, _KEEP])
+        except Exception as error:
+            self._releasing = code_of(error) is None
+            raise
 
     def _notices(self) -> list[Command]:
         """Return what rings the bell for the tones of the verb, each once."""

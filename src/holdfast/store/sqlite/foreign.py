@@ -42,6 +42,10 @@ class Foreign(Protocol):
         """Roll back as the user would."""
         ...
 
+    def note_rollback(self) -> None:
+        """Let the layers above the driver know that the transaction was rolled back below them."""
+        ...
+
 
 class Sqlite3Connection:
     """A plain connection of the sqlite3 module."""
@@ -58,6 +62,9 @@ class Sqlite3Connection:
 
     def refuse_shared(self) -> None:
         """Refuse nothing: a commit here is SQLite's own."""
+
+    def note_rollback(self) -> None:
+        """Do nothing: there are no layers above."""
 
     def commit(self) -> None:
         """Commit; with autocommit=True the method of that name would do nothing."""

@@ -11,7 +11,7 @@ lock: so what we read stays true until the commit.
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -67,13 +67,19 @@ class Joined:
                     "this connection is in autocommit mode and no transaction is open, so there is none to join:"
                     " execute BEGIN IMMEDIATE before, and COMMIT after"
                 )
-            with self._opened(), self._savepoint(_VERB):
+            undo = self._begin(_VERB)
+        try:
+            with plain_rows(self._foreign.driver):
                 self._check_schema()
                 answer = run_steps(self._hand, verb.steps)
-                self._hand.execute(f"RELEASE {_VERB}")
-        if verb.wakes:
-            self._home.announce()
-        return answer
+            if verb.wakes:
+                self._home.announce()  # before the end, behind which nothing may raise that would not be undone
+            self._hand.execute(f"RELEASE {_VERB}")
+            return answer  # noqa: TRY300 - at once: what raised behind this block would not be undone
+        except BaseException as error:
+            self._undo(error, undo)
+            with self._translated():
+                raise
 
     def begin(self) -> None:
         """Begin a transaction that `commit` or `rollback` ends; one that is open already is taken over."""
@@ -81,8 +87,12 @@ class Joined:
             self._check_file()
             self._foreign.refuse_shared()
             self._foreign.enter()
-            with self._opened(), self._savepoint(_WHOLE):
+            undo = self._begin(_WHOLE)
+            try:
                 self._check_schema()
+            except BaseException as error:
+                self._undo(error, undo)
+                raise
 
     def commit(self) -> None:
         """Commit what began with `begin`. If that fails, whatever the reason, the caller has to roll back."""
@@ -116,34 +126,40 @@ class Joined:
         except sqlite3.Error as error:
             raise _translate(error, self._home.path) from error
 
-    @contextmanager
-    def _opened(self) -> Iterator[None]:
-        """Begin where nothing is open; then it is ours to undo if that leads nowhere."""
+    def _begin(self, name: str) -> str | None:
+        """Begin where nothing is open, and make a savepoint; return its name if an undo goes back to it."""
         if self.is_open:
-            yield
-            return
+            self._hand.execute(f"SAVEPOINT {name}")
+            return name
         self._home.prepare()
-        self._hand.execute("BEGIN IMMEDIATE")
         try:
-            yield
-        except BaseException:
-            if self.is_open:
-                self._hand.execute("ROLLBACK")
-            raise
-
-    @contextmanager
-    def _savepoint(self, name: str) -> Iterator[None]:
-        self._hand.execute(f"SAVEPOINT {name}")
-        try:
-            yield
+            self._hand.execute("BEGIN IMMEDIATE")
+            self._hand.execute(f"SAVEPOINT {name}")
         except BaseException as error:
-            if self.is_open:
-                self._hand.execute(f"ROLLBACK TO {name}")
-                self._hand.execute(f"RELEASE {name}")
-            else:
-                # Some errors, a full disk among them, make SQLite roll back everything.
-                error.add_note("SQLite has rolled back the whole transaction")
+            self._undo(error, None)
             raise
+        return None
+
+    def _undo(self, error: BaseException, savepoint: str | None) -> None:
+        """Leave the transaction as it was before a call that raises; one that the call began is rolled back.
+
+        Where the savepoint is gone, all is rolled back. Either SQLite did that, as for a full disk, or the call was
+        cut short while the RELEASE was under way.
+        """
+        try:
+            if savepoint is None:
+                self._hand.execute("ROLLBACK")
+            else:
+                self._hand.execute(f"ROLLBACK TO {savepoint}")
+                self._hand.execute(f"RELEASE {savepoint}")
+        except BaseException as failure:
+            with suppress(sqlite3.Error):
+                self._hand.execute("ROLLBACK")
+            if savepoint is not None:
+                error.add_note("SQLite has rolled back the whole transaction")
+                self._foreign.note_rollback()
+            if not isinstance(failure, sqlite3.Error):
+                raise
 
     def _check_file(self) -> None:
         files = {name: file for _, name, file in self._hand.execute("PRAGMA database_list").fetchall()}

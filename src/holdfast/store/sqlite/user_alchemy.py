@@ -43,6 +43,10 @@ class AlchemyConnection:
         """Roll back, also where a connection is left that can do nothing else."""
         self._owner.rollback()
 
+    def note_rollback(self) -> None:
+        """Let SQLAlchemy refuse all but the user's own rollback, and open another connection after it."""
+        self._connection.invalidate()
+
     @property
     def _connection(self) -> Connection:
         connection = connection_of(self._owner)

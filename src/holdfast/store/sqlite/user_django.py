@@ -47,6 +47,10 @@ class DjangoConnection:
             " sqlite3.connect(...), to the same file"
         )
 
+    def note_rollback(self) -> None:
+        """Let Django refuse all queries until the end of its atomic block."""
+        self._wrapper.needs_rollback = self._wrapper.in_atomic_block
+
     def commit(self) -> None:
         """Never called: nothing is begun here."""
         self._wrapper.commit()

@@ -2,6 +2,10 @@
 
 import asyncio
 import json
+import os
+import re
+import signal
+from collections import Counter
 from contextlib import suppress
 
 import asyncpg
@@ -13,7 +17,8 @@ from psycopg.types.string import TextLoader
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from connections import ASYNC, SOME, for_asyncpg, for_libpq, open_own
+from connections import ASYNC, PROVE, SOME, SYNC, at_line, cancelled_at, for_asyncpg, for_libpq, open_own
+from holdfast import ConfigurationError
 from holdfast.store.postgres.tones import sounds
 from holdfast.store.verb import Tone
 
@@ -153,33 +158,130 @@ def test_blocks_of_sqlalchemy(shop, postgres_url):
     assert jobs(shop) == 2
 
 
+STRIDE = 1 if PROVE else 5
+"""Each so manieth line is tried."""
+INTERRUPTED = "roll back: a call of Holdfast in this transaction was interrupted"
+
+
 @pytest.mark.parametrize("options", [{}, {"key": "order-1"}])
 @pytest.mark.parametrize("own", [kind for kind in SOME if kind in ASYNC], indirect=True)
-def test_a_cancelled_enqueue_leaves_a_whole_job_or_nothing(shop, own, counts, options):
-    """And the transaction usable. A cancellation may come when the job is in it; then it is there whole."""
+def test_a_cancelled_enqueue_is_not_in_the_transaction(shop, own, options):
+    """At whichever line: the transaction goes on without it, or its commit fails, as a note says."""
     bound = shop.tasks["pack"].options(tx=own.tx, **options)
+    ends, stored, moment, is_reached = Counter(), 0, 0, True
+    while is_reached:
+        moment += STRIDE
+        own.begin()
+        own.do("SELECT 1")
+        is_reached, notes = own.wait(cancelled_at(moment, bound.aenqueue(order=1)))
+        ends["late" if notes is None else "".join(notes)] += 1
+        if notes:
+            with pytest.raises(Exception, match=INTERRUPTED):
+                own.commit()
+        if notes or notes is None:
+            with suppress(Exception):  # some have rolled back already, and say so
+                own.rollback()
+        else:
+            pack(shop, own)
+            own.commit()
+            stored += 1
+        assert jobs(shop) == stored, moment
+    assert set(ends) == {"", "its transaction cannot be committed any more: roll it back", "late"}
 
-    async def cancelled_after(turns):
-        task = asyncio.ensure_future(bound.aenqueue(order=1))
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        task.cancel()
-        await asyncio.wait([task])
-        return task.cancelled()
 
-    own.begin()
-    given_up = 0
-    for turns in range(0, 300, 5):
-        if not own.wait(cancelled_after(turns)):
-            break
-        given_up += 1
-        own.do(f"INSERT INTO {counts.table} DEFAULT VALUES")
-    own.enqueue(shop.tasks["pack"], options=options, order=1)
-    own.commit()
-    stored = jobs(shop)
-    assert given_up > 1
-    assert stored == 1 if options else 1 <= stored <= given_up + 2
-    assert counts() == {"orders": given_up, "jobs": stored, "fresh": stored}
+@pytest.mark.parametrize("kind", ["asyncpg", *(["psycopg-async", "sqlalchemy-asyncpg"] if PROVE else [])])
+def test_a_cancelled_enqueue_does_not_wait_for_a_server_that_hangs(postgres_server, monkeypatch, kind):
+    """It waits for an answer for a while, then the connection is closed, and with it goes the transaction."""
+    monkeypatch.setattr("holdfast.store.postgres.joined._PATIENCE", 0.2)
+    url = postgres_server().url()
+    with make_app(url) as app, open_own(kind, url) as own:
+        app.prepare()
+        for committing in (True, False):
+            own.begin()
+            own.enqueue(app.tasks["pack"], order=1)
+            own.commit() if committing else None
+        [(backend,)] = sql(url, "SELECT pid FROM pg_stat_activity WHERE state = 'idle in transaction'")
+        os.kill(backend, signal.SIGSTOP)
+        try:
+            notes = own.wait(cancelled_meanwhile(app.tasks["pack"].options(tx=own.tx).aenqueue(order=2)))
+        finally:
+            os.kill(backend, signal.SIGCONT)
+        assert re.search("could not be undone|connection is closed", "".join(notes))
+        with pytest.raises(ConfigurationError, match=r"closed or lost|Please rollback\(\)"):
+            own.enqueue(app.tasks["pack"], order=3)
+        assert jobs(app) == 1
+
+
+async def cancelled_meanwhile(call):
+    """Cancel a call that waits for its answer; return the notes of its CancelledError."""
+    task = asyncio.ensure_future(call)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError) as raised:
+        await task
+    return getattr(raised.value, "__notes__", [])
+
+
+def test_what_a_signal_handler_raises_is_not_taken_for_a_lost_connection(shop, plain):
+    """A time limit raises TimeoutError, as the system does for a connection of an async driver."""
+
+    def ring(*_):
+        raise TimeoutError("time is up")
+
+    pack(shop, plain)
+    with pytest.raises(TimeoutError, match="time is up"), at_line(30, ring):
+        pack(shop, plain)
+
+
+class _TimeIsUpError(Exception):
+    """What a signal handler raises."""
+
+
+@pytest.mark.filterwarnings(
+    "ignore:coroutine .* was never awaited", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+@pytest.mark.parametrize("options", [{}, {"key": "order-1"}])
+@pytest.mark.parametrize("kind", [kind for kind in SOME if kind in SYNC])
+def test_an_enqueue_that_a_signal_handler_cuts_short_is_not_in_the_transaction(shop, postgres_url, kind, options):
+    """At whichever line: the transaction goes on without it, or its commit fails, or the connection is closed."""
+    ends, stored, moment, is_reached = Counter(), 0, 0, True
+    while is_reached:
+        with open_own(kind, postgres_url) as own:
+            end = None
+            while is_reached and end != "closed":
+                moment += STRIDE
+                own.begin()
+                own.do("SELECT 1")
+                with suppress(_TimeIsUpError), at_line(moment, raise_) as is_reached:
+                    pack(shop, own, **options)
+                end = ended(shop, own) if is_reached else None
+                ends[end] += 1
+                stored += end == "committed"
+                assert jobs(shop) == stored, moment
+    assert {"committed", "refused"} < set(ends), ends
+
+
+def ended(shop, own):
+    """Enqueue another job and commit; return how that went."""
+    try:
+        pack(shop, own)
+        own.commit()
+    except ConfigurationError as error:
+        if "closed or lost" not in str(error):
+            raise
+        return "closed"
+    except Exception as error:
+        if INTERRUPTED not in str(error):
+            raise
+        with suppress(Exception):  # some have rolled back already, and say so
+            own.rollback()
+        return "refused"
+    return "committed"
+
+
+def raise_():
+    raise _TimeIsUpError
 
 
 def heard(url, schema, act):
