@@ -217,7 +217,7 @@ import signal, sys
 from random import Random
 from holdfast.store.redis.backend import RedisBackend
 from holdfast.store.redis.wire import packed
-from holdfast.store.verb import Script
+from holdfast.store.verb import Access, Script
 
 class TimeIsUpError(Exception):
     pass
@@ -238,7 +238,7 @@ for _ in range(3000):
     try:
         signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.000001, 0.001))
         while True:
-            engine._evaluate(Silent(), Script("forget_results", tuple(range(1000, 1100)) + (0.5,)))
+            engine._evaluate(Access.WRITE, Silent(), Script("forget_results", tuple(range(1000, 1100)) + (0.5,)))
     except TimeIsUpError:
         pass
 """

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
 import pytest
@@ -15,7 +14,7 @@ from holdfast.store.redis.address import parse_address
 from holdfast.store.redis.connect import open_connection
 from holdfast.store.redis.pipe import Pipe
 from holdfast.store.redis.pipes import MOST, Pipes
-from holdfast.store.redis.threads import Opened
+from holdfast.store.redis.threads import Opened, Threads
 from holdfast.store.redis.wire import packed
 
 MUCH = b"x" * 32_000_000
@@ -23,9 +22,10 @@ MUCH = b"x" * 32_000_000
 
 
 @pytest.fixture
-def threads() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(1) as executor:
-        yield executor
+def threads() -> Iterator[Threads]:
+    threads = Threads(1, "opener")
+    yield threads
+    threads.close()
 
 
 @asynccontextmanager
@@ -34,6 +34,7 @@ async def one_pipe(url: str, timeout: float = LONG) -> AsyncIterator[Pipe]:
     address = parse_address(url)
     [place] = address.places
     pipe = Pipe(open_connection(address, place, timeout), place, 0, timeout)
+    pipe.watch()
     try:
         yield pipe
     finally:
@@ -41,7 +42,7 @@ async def one_pipe(url: str, timeout: float = LONG) -> AsyncIterator[Pipe]:
 
 
 @asynccontextmanager
-async def some_pipes(url: str, threads: ThreadPoolExecutor) -> AsyncIterator[Pipes]:
+async def some_pipes(url: str, threads: Threads) -> AsyncIterator[Pipes]:
     """Give pipes to the server."""
     address = parse_address(url)
     [place] = address.places
@@ -91,7 +92,7 @@ async def test_more_than_goes_at_once(redis_url: str) -> None:
         assert await much == MUCH
 
 
-async def test_a_busy_server_is_one_connection(redis_url: str, threads: ThreadPoolExecutor) -> None:
+async def test_a_busy_server_is_one_connection(redis_url: str, threads: Threads) -> None:
     """However many call at once, nobody opens another connection as long as everything is sent."""
     async with some_pipes(redis_url, threads) as pipes:
 
@@ -103,7 +104,7 @@ async def test_a_busy_server_is_one_connection(redis_url: str, threads: ThreadPo
         assert len(set(await asyncio.gather(*(call() for _ in range(100))))) == 1
 
 
-async def test_nobody_waits_behind_much(redis_url: str, threads: ThreadPoolExecutor) -> None:
+async def test_nobody_waits_behind_much(redis_url: str, threads: Threads) -> None:
     """While one connection has much to send others are used, up to a limit."""
     async with some_pipes(redis_url, threads) as pipes:
         senders, used = [], set()
@@ -118,9 +119,7 @@ async def test_nobody_waits_behind_much(redis_url: str, threads: ThreadPoolExecu
         assert len(used) <= MOST
 
 
-async def test_after_a_loss_others_are_opened(
-    redis_url: str, threads: ThreadPoolExecutor, connected: Connected
-) -> None:
+async def test_after_a_loss_others_are_opened(redis_url: str, threads: Threads, connected: Connected) -> None:
     """A pipe from before a loss of the server takes no more calls, but those that it has are answered."""
     async with some_pipes(redis_url, threads) as pipes:
         before = await pipes.get(0)
@@ -153,7 +152,7 @@ async def test_a_lost_pipe_takes_no_call(redis_url: str) -> None:
                 await pipe.ask(("PING",))
 
 
-def test_a_pipe_that_is_lost_before_those_who_wait_for_it_wake(redis_url: str, threads: ThreadPoolExecutor) -> None:
+def test_a_pipe_that_is_lost_before_those_who_wait_for_it_wake(redis_url: str, threads: Threads) -> None:
     """They are given another one."""
     address = parse_address(redis_url)
     [place] = address.places
@@ -180,7 +179,7 @@ def test_a_pipe_that_is_lost_before_those_who_wait_for_it_wake(redis_url: str, t
     asyncio.run(scene())
 
 
-async def test_a_connection_that_is_always_lost_at_once(redis_url: str, threads: ThreadPoolExecutor) -> None:
+async def test_a_connection_that_is_always_lost_at_once(redis_url: str, threads: Threads) -> None:
     """It is not opened anew for ever."""
     address = parse_address(redis_url)
     [place] = address.places

@@ -12,10 +12,10 @@ outlives a wait that is over or cancelled, and the next wait goes on with it.
 import asyncio
 import secrets
 from collections.abc import Callable
-from concurrent.futures import Future
 from contextlib import suppress
 from enum import Enum
 from random import Random
+from typing import Any
 
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
@@ -25,7 +25,7 @@ from holdfast.patience import Pauses
 from holdfast.store.redis.address import Place
 from holdfast.store.redis.engine import Engine
 from holdfast.store.redis.threads import Opened, hang_up
-from holdfast.store.redis.wire import Wire
+from holdfast.store.redis.wire import NOT_YET, Wire
 from holdfast.store.verb import Script, Tone
 
 BLOCK = 10
@@ -47,6 +47,8 @@ class _Asked(Enum):
     NOTHING = "nothing"
     EPOCH = "epoch"
     EAR = "ear"
+    UNKNOWN = "unknown"
+    """Whoever was about it was cut short by a signal handler."""
 
 
 class _Ear:
@@ -71,18 +73,20 @@ class _Ear:
             raise
 
     def close(self) -> None:
-        """Hang up."""
+        """Hang up. Nobody may watch the socket then: its number will be that of another."""
+        if not self._loop.is_closed() and (watched := self._connection.fileno()) >= 0:
+            self._loop.remove_reader(watched)
         self._connection.close()
 
     async def _next_epoch(self, seen: bytes) -> bytes:
         while True:
             if self._asked is _Asked.NOTHING:
+                self._asked = _Asked.UNKNOWN
                 self._engine.ask_epoch(self._connection, self._tone.value, self._listener, seen)
                 self._now_asked(_Asked.EPOCH)
-            await self._readable()
-            reply, asked = self._connection.read(), self._asked
-            self._asked = _Asked.NOTHING
+            reply, asked = await self._reply()
             if asked is _Asked.EPOCH and reply is None:
+                self._asked = _Asked.UNKNOWN
                 self._engine.ask_ear(self._connection, self._listener, BLOCK)
                 self._now_asked(_Asked.EAR)
             elif reply is not None:
@@ -90,10 +94,30 @@ class _Ear:
                 return epoch
 
     def _now_asked(self, what: _Asked) -> None:
-        self._asked, self._asked_at = what, self._loop.time()
+        self._asked_at = self._loop.time()
+        self._asked = what
+
+    async def _reply(self) -> tuple[Any, _Asked]:
+        """Return the next reply, and to what: nobody else waits for the rest of one that comes in parts."""
+        reader = self._connection.reader
+        while True:
+            asked, self._asked = self._asked, _Asked.UNKNOWN
+            if asked is _Asked.UNKNOWN:
+                raise RedisConnectionError("a listener was cut short amid a reply")
+            if (reply := reader.gets()) is not NOT_YET:
+                break
+            self._asked = asked
+            await self._readable()
+            self._asked = _Asked.UNKNOWN
+            self._connection.receive()
+            self._asked = asked
+        self._asked = _Asked.NOTHING
+        if isinstance(reply, Exception):
+            raise reply
+        return reply, asked
 
     async def _readable(self) -> None:
-        if self._connection.has_news:
+        if self._connection.is_readable:
             return
         came = asyncio.Event()
         watched = self._connection.fileno()
@@ -115,7 +139,7 @@ class RedisListener:
         self._tone = tone
         self._name = secrets.token_hex(8)
         self._ear: _Ear | None = None
-        self._opening: Future[Opened] | None = None
+        self._opening: asyncio.Task[Opened] | None = None
         self._seen = b""
         self._pauses = Pauses(Random(), LONGEST_PAUSE)  # noqa: S311 - jitter
         self._next_try_at = 0.0
@@ -131,8 +155,8 @@ class RedisListener:
 
     def close(self) -> None:
         """Stop listening."""
-        if self._opening is not None:
-            self._opening.add_done_callback(hang_up)
+        if self._opening is not None and not self._opening.cancel() and not self._opening.exception():
+            hang_up(self._opening.result())
         if self._ear is not None:
             self._ear.close()
 
@@ -159,10 +183,10 @@ class RedisListener:
             await asyncio.sleep(self._next_try_at - loop.time())
         engine = self._engine()
         if self._opening is None or self._opening.cancelled():
-            self._opening = engine.open_ear()
+            self._opening = asyncio.create_task(engine.open_ear())
         try:
             # A wait that is cancelled leaves the thread to its work, and the next wait takes what it brought.
-            connection, place, _ = await asyncio.wrap_future(self._opening)
+            connection, place, _ = await asyncio.shield(self._opening)
         except (RedisError, OSError, HoldfastError):
             self._opening = None
             raise

@@ -22,7 +22,7 @@ class ClaimVerbs:
         super().__init__()
         self._passing = Passing()
 
-    @verb(Access.WRITE)
+    @verb(Access.WRITE, once=True)
     def claim(self, request: ClaimRequest) -> Steps[ClaimAnswer]:
         """Give jobs to a registered, living worker: fence + 1, state held."""
         answer, more = _read(request, (yield _script(request)))

@@ -24,7 +24,7 @@ from holdfast.store.verb import Access, Script, Steps, verb
 class ClientVerbs:
     """The writes of clients."""
 
-    @verb(Access.WRITE, tells=True)
+    @verb(Access.WRITE, tells=True, once=True)
     def cancel(self, job_id: str) -> Steps[Cancellation]:
         """Cancel a waiting job now; ask for it where it is claimed; too late where it is final."""
         outcome = yield from _ask("cancel", job_id)
@@ -39,7 +39,7 @@ class ClientVerbs:
             raise too_many_signals(job_id)
         return bool(sent)
 
-    @verb(Access.WRITE, wakes=True)
+    @verb(Access.WRITE, wakes=True, once=True)
     def requeue(self, job_id: str) -> Steps[None]:
         """Make a dead job ready with attempt and crashes 0, or a scheduled one due now. The fence stays."""
         state, *holder = yield from _ask("requeue", job_id)
@@ -49,21 +49,21 @@ class ClientVerbs:
         if was not in {State.DEAD, State.SCHEDULED}:
             raise not_requeued(job_id, was)
 
-    @verb(Access.WRITE, wakes=True)
+    @verb(Access.WRITE, wakes=True, once=True)
     def reschedule(self, job_id: str, run_at: datetime) -> Steps[None]:
         """Let a scheduled or ready job be due at another time."""
         refused = yield from _ask("reschedule", job_id, str(to_micros(run_at)))
         if refused:
             raise not_rescheduled(job_id, refused.decode())
 
-    @verb(Access.WRITE, tells=True)
+    @verb(Access.WRITE, tells=True, once=True)
     def discard(self, job_id: str) -> Steps[None]:
         """End a dead job as cancelled(discarded)."""
         state = yield from _ask("discard", job_id)
         if state.decode() != State.DEAD:
             raise not_discarded(job_id, state.decode())
 
-    @verb(Access.WRITE, wakes=True, tells=True)
+    @verb(Access.WRITE, wakes=True, tells=True, once=True)
     def supersede(self, job_id: str, job: NewJob) -> Steps[None]:
         """Discard a dead job and accept another in its place."""
         columns, text = in_columns((job,))

@@ -1,7 +1,8 @@
 """All that one process has open: connections for jobs and for beats, of threads and of event loops.
 
-Beats have connections of their own, so that they wait for nobody. A call that got no reply is not repeated here, as
-it may have happened: the verbs may be repeated, and who calls decides.
+Beats have connections of their own, so that they wait for nobody. A call under which the connection broke is
+repeated once, on a fresh one and in the time that is left, if that changes nothing more: if it reads, or cannot
+have happened, or is of a verb that may be repeated. Otherwise who calls hears that it may have happened.
 
 Async callers share connections that their event loop watches. With TLS, whose sockets do not tell what they hold,
 they have threads instead.
@@ -9,8 +10,8 @@ they have threads instead.
 
 import asyncio
 import hashlib
+import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, NoReturn, TypeVar
@@ -21,9 +22,10 @@ from holdfast.store.redis.address import Address, Place
 from holdfast.store.redis.connect import open_connection
 from holdfast.store.redis.locator import locator_of
 from holdfast.store.redis.loops import CAN_WATCH, Loops
+from holdfast.store.redis.pipe import Pipe
 from holdfast.store.redis.pool import Pool
-from holdfast.store.redis.threads import Opened, submit
-from holdfast.store.redis.translate import Translated, code_of, is_cut
+from holdfast.store.redis.threads import Opened, Threads, hang_up, in_a_thread
+from holdfast.store.redis.translate import Translated, code_of, is_cut, is_left_open, leave_open
 from holdfast.store.redis.versions import parse_info, refuse_old, refuse_other_format
 from holdfast.store.redis.wire import Wire
 from holdfast.store.verb import Access, Script, Statement, Verb, afollow, follow
@@ -40,6 +42,9 @@ _ELSEWHERE = frozenset({"MOVED", "READONLY", "MASTERDOWN", "CLUSTERDOWN"})
 
 _NOT_DONE = frozenset({"MOVED", "READONLY"})
 """Nothing happened, and another server may do it."""
+
+_LEAST = 0.001
+"""Seconds that must be left for another try."""
 
 
 class Engine:
@@ -63,19 +68,18 @@ class Engine:
         self._pools = {access: Pool(address, size, timeout) for access, size in _CONNECTIONS.items()}
         self._translated = Translated(address, timeout)
         self._threads = {
-            access: ThreadPoolExecutor(size, thread_name_prefix=f"holdfast-redis-{access.value}")
-            for access, size in _THREADS.items()
+            access: Threads(size, f"holdfast-redis-{access.value}") for access, size in _THREADS.items()
         }
         self._loops = Loops(self._threads, partial(self._open, self._check_once), timeout)
         self._on_loops = CAN_WATCH and not address.tls
-        self._openers = ThreadPoolExecutor(1, thread_name_prefix="holdfast-redis-bell")
+        self._openers = Threads(1, "holdfast-redis-bell")
         self._losses = 0
         self._is_checked = False
 
     def run(self, verb: Verb[T]) -> T:
         """Run the verb in the caller's own thread."""
         try:
-            return follow(verb.steps, partial(self._call, verb.access))
+            return follow(verb.steps, partial(self._call, verb.access, verb.once))
         except Exception as error:
             self._translated.reword(error)
             raise
@@ -84,20 +88,23 @@ class Engine:
         """Run the verb without blocking the event loop."""
         if not self._on_loops:
             with self._translated:
-                running = submit(self._threads[verb.access], partial(self.run, verb))
-            return await asyncio.wrap_future(running)
+                return await in_a_thread(self._threads[verb.access], partial(self.run, verb))
         with self._translated:
-            return await afollow(verb.steps, partial(self._acall, verb.access))
+            return await afollow(verb.steps, partial(self._acall, verb.access, verb.once))
 
     def call(self, script: Script) -> Any:
         """Run one script that is no verb."""
         with self._translated:
-            return self._call(Access.WRITE, script)
+            return self._call(Access.WRITE, False, script)
 
     def call_soon(self, script: Script) -> None:
         """Run one script in a thread, whatever comes of it: an event loop does not wait."""
         with self._translated:
-            submit(self._threads[Access.WRITE], partial(self.call, script))
+            self._threads[Access.WRITE].do(partial(self._call_quietly, script))
+
+    def _call_quietly(self, script: Script) -> None:
+        with suppress(Exception):
+            self.call(script)
 
     def ask_epoch(self, connection: Wire, *args: Any) -> None:
         """Send the script of a listener without waiting for the reply."""
@@ -107,29 +114,33 @@ class Engine:
         """Wait on the server for what rings in a listener's ear, without waiting here for the reply."""
         connection.send(("BLPOP", f"{self._prefix}:ear:{listener}", seconds))
 
-    def open_ear(self) -> Future[Opened]:
+    async def open_ear(self) -> Opened:
         """Open a connection for a listener, in a thread. Who asks for it closes it."""
-        return submit(self._openers, partial(self._open, self._load_listen))
+        return await in_a_thread(self._openers, partial(self._open, self._load_listen), hang_up)
 
-    def lose_if_gone(self, place: Place, error: RedisError) -> None:
-        """Look for the server anew if this error means that it is no longer at this place."""
+    def lose_if_gone(self, place: Place, error: RedisError, losses: int | None = None) -> None:
+        """Look for the server anew if this error means that it is no longer at this place.
+
+        `losses` is how often it had been lost when the connection was taken: others may have seen this loss before.
+        """
         if code_of(error) in _ELSEWHERE or is_cut(error):
-            self._losses += 1
             self._locator.lose(place)
-            for pool in self._pools.values():
-                pool.clear()
+            if losses is None or losses >= self._losses:
+                self._losses += 1
+                for pool in self._pools.values():
+                    pool.clear()
 
     def close(self) -> None:
         """Wait for what runs, then let go of threads and connections."""
         self._loops.close()
-        for thread in (self._openers, *self._threads.values()):
-            thread.shutdown(wait=True)
+        for threads in (self._openers, *self._threads.values()):
+            threads.close()
         for pool in self._pools.values():
             pool.close()
 
     def _open(self, prepare: Callable[[Wire], None]) -> Opened:
         losses, place = self._losses, self._locator.find()
-        with self._losing_if_gone(place):
+        with self._losing_if_gone(place, losses):
             connection = open_connection(self._address, place, self._timeout)
             try:
                 prepare(connection)
@@ -145,62 +156,92 @@ class Engine:
         if not self._is_checked:
             self._check_server(connection)
 
-    def _call(self, access: Access, statement: Statement) -> Any:
+    def _call(self, access: Access, once: bool, statement: Statement) -> Any:
         script = statement if isinstance(statement, Script) else _refuse(statement)
+        give_up_at = time.monotonic() + self._timeout
         try:
-            return self._try(access, script)
+            return self._try(access, script, give_up_at)
         except RedisError as error:
-            if not self._locator.may_move or code_of(error) not in _NOT_DONE:
+            if not self._is_to_repeat(once, error, give_up_at - time.monotonic()):
                 raise
-        return self._try(access, script)
+            with _still_open(error):
+                return self._try(access, script, give_up_at, fresh=True)
 
-    def _try(self, access: Access, script: Script) -> Any:
-        place, pool = self._locator.found or self._locator.find(), self._pools[access]
+    def _is_to_repeat(self, once: bool, error: RedisError, left: float) -> bool:
+        code = code_of(error)
+        if left < _LEAST:
+            return False
+        if code:
+            return self._locator.may_move and code in _NOT_DONE
+        return is_cut(error) and not (once and is_left_open(error))
+
+    def _try(self, access: Access, script: Script, give_up_at: float, *, fresh: bool = False) -> Any:
+        losses, pool = self._losses, self._pools[access]
+        place = self._locator.found or self._locator.find()
         try:
-            line = pool.take(place)
+            line = pool.take(place, give_up_at, fresh=fresh)
             try:
-                reply = self._evaluate(line.wire, script)
+                reply = self._evaluate(access, line.wire, script)
             except BaseException:
                 pool.drop(line)
                 raise
         except RedisError as error:
-            self.lose_if_gone(place, error)
+            self.lose_if_gone(place, error, losses)
             raise
         pool.give_back(line)
         return reply
 
-    def _evaluate(self, connection: Wire, script: Script) -> Any:
+    def _evaluate(self, access: Access, connection: Wire, script: Script) -> Any:
         if not self._is_checked:
             self._check_server(connection)
         command = self._command(script)
         connection.send(command)
         try:
-            return connection.read()
-        except NoScriptError:
-            connection.ask("SCRIPT", "LOAD", self._texts[script.name])
-        return connection.ask(*command)
-
-    async def _acall(self, access: Access, statement: Statement) -> Any:
-        script = statement if isinstance(statement, Script) else _refuse(statement)
-        try:
-            return await self._atry(access, script)
+            try:
+                return connection.read()
+            except NoScriptError:
+                connection.ask("SCRIPT", "LOAD", self._texts[script.name])
+            return connection.ask(*command)
         except RedisError as error:
-            if not self._locator.may_move or code_of(error) not in _NOT_DONE:
-                raise
-        return await self._atry(access, script)
+            _leave_open(access, error)
+            raise
 
-    async def _atry(self, access: Access, script: Script) -> Any:
+    async def _acall(self, access: Access, once: bool, statement: Statement) -> Any:
+        script = statement if isinstance(statement, Script) else _refuse(statement)
+        now = asyncio.get_running_loop().time
+        give_up_at = now() + self._timeout
+        try:
+            return await self._atry(access, script, give_up_at)
+        except RedisError as error:
+            if not self._is_to_repeat(once, error, give_up_at - now()):
+                raise
+            with _still_open(error):
+                async with asyncio.timeout_at(give_up_at):
+                    return await self._atry(access, script, give_up_at)
+
+    async def _atry(self, access: Access, script: Script, give_up_at: float) -> Any:
         command = self._command(script)
         try:
-            return await self._ask(access, command)
+            return await self._ask(access, command, give_up_at)
         except NoScriptError:
-            await self._ask(access, ("SCRIPT", "LOAD", self._texts[script.name]))
-        return await self._ask(access, command)
+            await self._ask(access, ("SCRIPT", "LOAD", self._texts[script.name]), give_up_at)
+        return await self._ask(access, command, give_up_at)
 
-    async def _ask(self, access: Access, words: tuple[Any, ...]) -> Any:
-        pipe = await self._loops.pipes(access).get(self._losses)
-        with self._losing_if_gone(pipe.place):
+    async def _ask(self, access: Access, words: tuple[Any, ...], give_up_at: float) -> Any:
+        pipes = self._loops.pipes(access)
+        pipe = pipes.ready(self._losses)
+        if pipe is not None:
+            return await self._ask_on(access, pipe, words)
+        async with asyncio.timeout_at(give_up_at):
+            return await self._ask_on(access, await pipes.get(self._losses), words)
+
+    async def _ask_on(self, access: Access, pipe: Pipe, words: tuple[Any, ...]) -> Any:
+        try:
             return await pipe.ask(words)
+        except RedisError as error:
+            _leave_open(access, error)
+            self.lose_if_gone(pipe.place, error, pipe.losses)
+            raise
 
     def _command(self, script: Script) -> tuple[Any, ...]:
         now = "" if self._given_now is None else self._given_now()
@@ -213,12 +254,28 @@ class Engine:
         self._is_checked = True
 
     @contextmanager
-    def _losing_if_gone(self, place: Place) -> Iterator[None]:
+    def _losing_if_gone(self, place: Place, losses: int) -> Iterator[None]:
         try:
             yield
         except RedisError as error:
-            self.lose_if_gone(place, error)
+            self.lose_if_gone(place, error, losses)
             raise
+
+
+def _leave_open(access: Access, error: RedisError) -> None:
+    if access is not Access.READ and is_cut(error):
+        leave_open(error)
+
+
+@contextmanager
+def _still_open(before: RedisError) -> Iterator[None]:
+    """Let what comes of a repetition say so too if the first try may have been done."""
+    try:
+        yield
+    except (RedisError, OSError) as error:
+        if is_left_open(before):
+            leave_open(error)
+        raise
 
 
 def _refuse(statement: Statement) -> NoReturn:

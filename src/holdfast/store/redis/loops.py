@@ -3,10 +3,9 @@
 import asyncio
 import sys
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
 
 from holdfast.store.redis.pipes import Pipes
-from holdfast.store.redis.threads import ClosedError, Opened
+from holdfast.store.redis.threads import ClosedError, Opened, Threads
 from holdfast.store.verb import Access
 
 _PipesOfLoop = Mapping[Access, Pipes]
@@ -18,7 +17,7 @@ CAN_WATCH = sys.platform != "win32"
 class Loops:
     """Finds the connections of the running loop. `open_one` opens one, in a thread for its kind of call."""
 
-    def __init__(self, threads: Mapping[Access, Executor], open_one: Callable[[], Opened], timeout: float) -> None:
+    def __init__(self, threads: Mapping[Access, Threads], open_one: Callable[[], Opened], timeout: float) -> None:
         self._threads = threads
         self._open_one = open_one
         self._timeout = timeout

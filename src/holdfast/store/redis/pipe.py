@@ -2,11 +2,16 @@
 
 Nobody waits for anybody else: a call is sent as soon as it is made. So one connection is enough for all callers of
 a loop, unless one of them sends more than the network takes at once.
+
+A signal handler may raise between any two steps. Who changes what calls and replies share says so first, and says
+so no more when it is done. Whoever finds it half done hangs up: nobody could say whose the next reply would be.
 """
 
 import asyncio
 import math
+import socket
 from collections import deque
+from contextlib import suppress
 from typing import Any
 
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -15,6 +20,13 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from holdfast.store.redis.address import Place
 from holdfast.store.redis.wire import NOT_YET, Wire, lost, packed
+
+
+class _Reply(asyncio.Future[Any]):
+    """The reply to one call."""
+
+    is_heard = False
+    """Whether its caller has gone on."""
 
 
 class Pipe:
@@ -33,20 +45,29 @@ class Pipe:
         self._socket = wire.socket
         self._timeout = timeout
         self._loop = asyncio.get_running_loop()
-        self._awaited = deque[tuple[asyncio.Future[Any], float]]()
+        self._awaited = deque[tuple[_Reply, float]]()
         self._moved_at = -math.inf
         self._unsent = bytearray()
         self._watchdog: asyncio.TimerHandle | None = None
+        self._looks_at = -math.inf
+        self._waking: tuple[_Reply, Any] | None = None
+        self._is_amid = False
         self._is_closing = False
+        self._is_over = False
         self.is_open = True
         """Whether it is there; one that is closing may still have replies to come."""
         self._socket.setblocking(False)
+
+    def watch(self) -> None:
+        """Let the loop watch it, before the first call. From now on it is to be lost, not dropped."""
         self._loop.add_reader(self._socket, self._readable)
 
     @property
     def is_usable(self) -> bool:
         """Whether a call may be made, as far as is known without one."""
-        if self.is_open and not self._awaited and self._wire.has_news:
+        if self._is_amid:
+            self.lose(_interrupted())
+        elif self.is_open and not self._awaited and self._wire.has_news:
             self.lose(RedisConnectionError("the server has hung up"))
         return self.is_open and not self._is_closing
 
@@ -57,23 +78,27 @@ class Pipe:
 
     async def ask(self, words: tuple[Any, ...]) -> Any:
         """Send a command and return its reply. Raises it if it is an error, or RedisError once the pipe is lost."""
-        if not self.is_open:
-            raise RedisConnectionError("the connection was lost before")
         command = packed(words)
-        if self._watchdog is None:
-            self._watchdog = self._loop.call_later(self._timeout, self._watch)
-        reply: asyncio.Future[Any] = self._loop.create_future()
-        self._awaited.append((reply, self._loop.time()))
-        if self._unsent:
-            self._unsent += command
-        else:
-            self._send(command)
+        if self._is_amid or not self.is_open:
+            self.lose(_interrupted())
+            raise RedisConnectionError("the connection was lost before")
+        reply = _Reply(loop=self._loop)
+        self._is_amid = True
+        try:
+            self._begin(reply, command)
+            self._is_amid = False
+        except BaseException:
+            reply.cancel()
+            self.lose(_interrupted())
+            raise
         try:
             return await reply
         except asyncio.CancelledError:
             if self._is_closing:
                 self.close()  # the loop may be about to end, and then nobody would read the reply
             raise
+        finally:
+            reply.is_heard = True
 
     def close(self) -> None:
         """Take no more calls, and hang up when nobody waits for a reply any more."""
@@ -82,20 +107,41 @@ class Pipe:
             self.lose(RedisConnectionError("nobody needs it"))
 
     def lose(self, error: RedisError) -> None:
-        """Hang up; all who wait for a reply get the error, unless the loop is closed and they are no more."""
-        if not self.is_open:
+        """Hang up; all who wait for a reply get the error, unless the loop is closed and they are no more.
+
+        Where that is cut short the loop takes it up again: it watches the socket to the end, and one that is shut
+        down has news.
+        """
+        if self._is_over:
             return
         self.is_open = False
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
         if not self._loop.is_closed():
+            if self._waking is not None and self._waking[0].done():
+                self._loop.call_soon(_wake, *self._waking)
             for reply, _ in self._awaited:
                 if not reply.done():
+                    self._waking = reply, _wakers(reply)
                     reply.set_exception(error)
-            self._loop.remove_reader(self._socket)
-            self._loop.remove_writer(self._socket)
+                    self._waking = None
             if self._watchdog is not None:
                 self._watchdog.cancel()
+            self._loop.remove_writer(self._socket)
+            self._loop.remove_reader(self._socket)
+        self._is_over = True
         self._awaited.clear()
         self._wire.close()
+
+    def _begin(self, reply: _Reply, command: bytes) -> None:
+        now = self._loop.time()
+        if self._looks_at <= now:
+            self._look_after(self._timeout)
+        self._awaited.append((reply, now))
+        if self._unsent:
+            self._unsent += command
+        else:
+            self._send(command)
 
     def _send(self, command: bytes) -> None:
         try:
@@ -110,31 +156,48 @@ class Pipe:
             self._loop.add_writer(self._socket, self._writable)
 
     def _writable(self) -> None:
+        if self._is_broken():
+            return
+        self._is_amid = True
         try:
             del self._unsent[: self._socket.send(self._unsent)]
+            self._moved_at = self._loop.time()
+            if not self._unsent:
+                self._loop.remove_writer(self._socket)
+            self._is_amid = False
         except BlockingIOError:
-            return
+            self._is_amid = False
         except OSError as error:
             self.lose(lost(error))
-            return
-        self._moved_at = self._loop.time()
-        if not self._unsent:
-            self._loop.remove_writer(self._socket)
+        except BaseException:
+            self.lose(_interrupted())
+            raise
 
     def _readable(self) -> None:
+        if self._is_broken():
+            return
+        self._is_amid = True
         try:
             self._wire.receive()
             self._moved_at = self._loop.time()
             self._hand_out()
-        except RedisTimeoutError:
-            return  # there was nothing
+            self._is_amid = False
+        except RedisTimeoutError:  # there was nothing
+            self._is_amid = False
         except RedisError as error:
             self.lose(error)
-        except BaseException:  # of a signal's handler, and nobody knows whose reply was in its hands
-            self.lose(RedisConnectionError("interrupted amid a reply"))
+        except BaseException:
+            self.lose(_interrupted())
             raise
         if self._is_closing:
             self.close()
+
+    def _is_broken(self) -> bool:
+        """Tell whether the last who was about it was cut short; if so, hang up in their place."""
+        if self._is_amid or not self.is_open:
+            self.lose(_interrupted())
+            return True
+        return False
 
     def _hand_out(self) -> None:
         """Give the replies that are complete to those who asked."""
@@ -143,27 +206,55 @@ class Pipe:
             if not awaited:
                 raise RedisConnectionError("the server says what nobody asked for")
             reply, _ = awaited[0]
-            if reply.done():  # whoever asked was cancelled
-                pass
-            elif isinstance(answer, Exception):
-                reply.set_exception(answer)
-            else:
-                reply.set_result(answer)
+            if not reply.done():  # else whoever asked was cancelled
+                self._waking = reply, _wakers(reply)
+                if isinstance(answer, Exception):
+                    reply.set_exception(answer)
+                else:
+                    reply.set_result(answer)
+                self._waking = None
             awaited.popleft()
 
     def _watch(self) -> None:
         """Lose the connection if nothing has moved for too long; else look again when that would be so."""
+        self._look_after(self._timeout)  # whatever cuts the rest short
         if self._left <= 0:
             self._readable()  # maybe it was this loop that stood still, and the reply is there
-        if not self._awaited:
-            self._watchdog = None
-        elif (left := self._left) > 0:
-            self._watchdog = self._loop.call_later(left, self._watch)
-        else:
+        if self._is_broken():
+            return
+        if (left := self._left) <= 0:
             self.lose(RedisTimeoutError("the server does not answer"))
+        elif self._awaited:
+            self._look_after(left)
+        elif self._watchdog is not None:
+            self._looks_at = -math.inf
+            self._watchdog.cancel()
+
+    def _look_after(self, seconds: float) -> None:
+        """Look so much later whether the server answers, and not at the time that was planned before."""
+        before = self._watchdog
+        self._watchdog = self._loop.call_later(seconds, self._watch)
+        self._looks_at = self._watchdog.when()
+        if before is not None:
+            before.cancel()
 
     @property
     def _left(self) -> float:
         """How many seconds the server still has for the oldest call, since it was made or a part went or came."""
         _, asked_at = self._awaited[0] if self._awaited else (None, math.inf)
         return max(asked_at, self._moved_at) + self._timeout - self._loop.time()
+
+
+def _interrupted() -> RedisConnectionError:
+    return RedisConnectionError("a signal handler cut short who was at work on the connection")
+
+
+def _wakers(reply: _Reply) -> Any:
+    """Return who is to be woken by a reply. One that is set and cut short before it wakes them forgets them."""
+    return getattr(reply, "_callbacks", None) or ()
+
+
+def _wake(reply: _Reply, wakers: Any) -> None:
+    """Wake a caller who still sleeps, although all that was to be done before is done."""
+    for wake, context in () if reply.is_heard else wakers:
+        context.run(wake, reply)

@@ -2,39 +2,44 @@
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
 
 from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisError
 
+from holdfast.errors import HoldfastError
 from holdfast.store.redis.pipe import Pipe
-from holdfast.store.redis.threads import ClosedError, Opened, hang_up, submit
+from holdfast.store.redis.threads import ClosedError, Errand, Opened, Threads, hang_up, in_a_thread
 
 MOST = 4
+"""Connections, at most."""
+
 _TRIES = 3
+_OF_OPENING = (RedisError, OSError, HoldfastError, RuntimeError, asyncio.CancelledError)
+"""What may come of opening a connection. Anything else is of a signal handler, and for nobody who waits."""
 
 
 class Pipes:
     """Gives out pipes within one loop. `open_one` opens a connection, in one of the threads."""
 
-    def __init__(self, threads: Executor, open_one: Callable[[], Opened], timeout: float) -> None:
+    def __init__(self, threads: Threads, open_one: Callable[[], Opened], timeout: float) -> None:
         self._threads = threads
         self._open_one = open_one
         self._timeout = timeout
         self._pipes: list[Pipe] = []
         self._opening: asyncio.Task[Pipe] | None = None
-        self._connecting: Future[Opened] | None = None
+        self._connecting: Errand | None = None
         self._is_closed = False
 
     async def get(self, losses: int) -> Pipe:
         """Return a pipe for one call; one from before the last of so many losses is not used any more."""
+        return self.ready(losses) or await self._another(losses)
+
+    def ready(self, losses: int) -> Pipe | None:
+        """Return a pipe, if one is open that has sent all that it was given."""
         for pipe in self._pipes:
             if pipe.losses >= losses and pipe.is_usable and not pipe.unsent:
                 return pipe
-        for _ in range(_TRIES):
-            pipe = await self._another(losses)
-            if pipe.is_usable:  # it may have been lost again before this caller's turn came
-                return pipe
-        raise RedisConnectionError("the connection was lost as soon as it was open")
+        return None
 
     def close(self) -> None:
         """Take no more calls; hang up when those that were made are answered, or the server does not answer."""
@@ -51,9 +56,17 @@ class Pipes:
     def _refuse(self) -> None:
         self._is_closed = True
         if self._connecting is not None:
-            self._connecting.add_done_callback(hang_up)
+            self._connecting.is_unwanted = True
 
     async def _another(self, losses: int) -> Pipe:
+        for _ in range(_TRIES):
+            pipe = await self._one_more(losses)
+            if pipe is not None and pipe.is_usable:  # it may have been lost again before this caller's turn came
+                return pipe
+        raise RedisConnectionError("the connection was lost as soon as it was open")
+
+    async def _one_more(self, losses: int) -> Pipe | None:
+        """Return another pipe; None if a signal handler cut short who opened it for all."""
         for pipe in self._pipes:
             if pipe.losses < losses:
                 pipe.close()
@@ -64,27 +77,47 @@ class Pipes:
         if self._opening is None or self._opening.done():
             self._opening = asyncio.create_task(self._open())
             self._opening.add_done_callback(self._opened)
-        return await asyncio.shield(self._opening)
+        opening = self._opening
+        try:
+            return await asyncio.shield(opening)
+        except BaseException as error:
+            if isinstance(error, _OF_OPENING) or not _is_from(opening, error):
+                raise
+            return None
 
     async def _open(self) -> Pipe:
         if self._is_closed:
             raise ClosedError("the store was closed")
-        self._connecting = connecting = submit(self._threads, self._open_one)
+        self._connecting = connecting = Errand()
+        opened: Opened | None = None
+        pipe: Pipe | None = None
         try:
-            wire, place, losses = await asyncio.wrap_future(connecting)
-        except asyncio.CancelledError:
-            connecting.add_done_callback(hang_up)
+            wire, place, losses = opened = await in_a_thread(self._threads, self._open_one, hang_up, connecting)
+            if self._is_closed:
+                raise ClosedError("the store was closed meanwhile")  # noqa: TRY301 - what is open is closed below
+            pipe = Pipe(wire, place, losses, self._timeout)
+            pipe.watch()
+            self._pipes.append(pipe)
+        except BaseException:
+            if pipe is not None:
+                pipe.lose(RedisConnectionError("a signal handler cut short who opened the connection"))
+            elif opened is not None:
+                hang_up(opened)
             raise
         finally:
             self._connecting = None
-        if self._is_closed:
-            raise ClosedError("the store was closed meanwhile")
-        pipe = Pipe(wire, place, losses, self._timeout)
-        self._pipes.append(pipe)
         return pipe
 
     def _opened(self, opening: asyncio.Task[Pipe]) -> None:
         if self._opening is opening:
             self._opening = None
-        if not opening.cancelled():
-            opening.exception()  # whoever waits for it hears of it; all of them may be gone
+        if opening.cancelled():
+            return
+        error = opening.exception()  # whoever waits for it hears of it; all of them may be gone
+        if error is not None and not isinstance(error, _OF_OPENING):
+            told = {"message": "who opened a connection to Redis was cut short", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(told)
+
+
+def _is_from(opening: asyncio.Task[Pipe], error: BaseException) -> bool:
+    return opening.done() and not opening.cancelled() and opening.exception() is error

@@ -6,6 +6,7 @@ that knows the frames it came through), and one that is gone is replaced.
 """
 
 import threading
+import time
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ from holdfast.store.redis.address import Address, Place
 from holdfast.store.redis.connect import open_connection
 from holdfast.store.redis.threads import ClosedError
 from holdfast.store.redis.wire import Wire
+
+_LEAST = 0.001
+"""Seconds: a system takes 0 for no limit."""
 
 
 class Seat:
@@ -32,6 +36,8 @@ class Line:
     place: Place
     wire: Wire
     seat: Seat | None = None
+    is_hurried: bool = False
+    """Whether its waits end sooner than those of a connection that is lent again."""
 
 
 class Pool:
@@ -48,17 +54,20 @@ class Pool:
         self._is_closed = False
         self._replace_lost_seats()
 
-    def take(self, place: Place) -> Line:
+    def take(self, place: Place, give_up_at: float | None = None, *, fresh: bool = False) -> Line:
         """Return a connection to this place that nobody else uses, to be given back or dropped.
 
-        Raises ClosedError once the pool is closed.
+        To open it, and each wait on one that was opened for this caller, ends at a time of the monotonic clock; a
+        `fresh` one is. Raises ClosedError once the pool is closed.
         """
         try:
             seat = self._free.get(block=False)
         except Empty:
-            seat = self._wait_for_seat()
+            seat = self._wait_for_seat(self._left(give_up_at))
         try:
-            line = self._usable_idle(place) or self._open(place)
+            line = None if fresh else self._usable_idle(place)
+            if line is None:
+                line = self._open(place, self._left(give_up_at))
         except BaseException:
             self._free.put(seat)
             raise
@@ -68,6 +77,9 @@ class Pool:
     def give_back(self, line: Line) -> None:
         """Let others use the connection: all that was asked on it is answered."""
         seat, line.seat = line.seat, None
+        if line.is_hurried:
+            line.wire.limit_waits(self._timeout)
+            line.is_hurried = False
         self._idle.append(line)
         if seat is not None:
             self._free.put(seat)
@@ -92,10 +104,14 @@ class Pool:
         self._is_closed = True
         self.clear()
 
-    def _wait_for_seat(self) -> Seat:
+    def _left(self, give_up_at: float | None) -> float:
+        """Return how many seconds there are until then: none is too few to try."""
+        return self._timeout if give_up_at is None else max(give_up_at - time.monotonic(), _LEAST)
+
+    def _wait_for_seat(self, seconds: float) -> Seat:
         self._replace_lost_seats()
         try:
-            return self._free.get(timeout=self._timeout)
+            return self._free.get(timeout=seconds)
         except Empty:
             raise StoreUnavailableError(
                 f"all {self._size} connections of this process to Redis {self._address.name} were in use for over"
@@ -121,7 +137,10 @@ class Pool:
                 return idle
             idle.wire.close()
 
-    def _open(self, place: Place) -> Line:
+    def _open(self, place: Place, seconds: float) -> Line:
         if self._is_closed:
             raise ClosedError("the store was closed")
-        return Line(place, open_connection(self._address, place, self._timeout))
+        opened_by = time.monotonic() + seconds
+        line = Line(place, open_connection(self._address, place, seconds), is_hurried=True)
+        line.wire.limit_waits(self._left(opened_by))
+        return line

@@ -31,6 +31,7 @@ from holdfast.store.brief import brief
 from holdfast.store.redis.address import TLS_FILES, Address, Kind
 from holdfast.store.redis.threads import ClosedError
 from holdfast.store.redis.tls import UNCERTAIN, disagreement, is_disagreement
+from holdfast.store.refusals import in_doubt
 
 _CODES: Mapping[type[RedisError], str] = MappingProxyType(
     {
@@ -178,7 +179,8 @@ class Translated:
         if isinstance(error, UnicodeEncodeError):
             raise ValueNotStoredError(f"Redis cannot store a value of this call ({error.reason})") from error
         if isinstance(error, RedisError | OSError):
-            raise translate(error, self._address, self._timeout) from _cause(error)
+            ours = translate(error, self._address, self._timeout)
+            raise (in_doubt(ours) if is_left_open(error) else ours) from _cause(error)
 
 
 def _cause(error: Exception) -> Exception | None:
@@ -207,6 +209,16 @@ def _which_login(text: str) -> str:
 def is_cut(error: Exception) -> bool:
     """Tell whether nothing more can come over the connection on which this happened."""
     return isinstance(error, RedisConnectionError | RedisTimeoutError | InvalidResponse | OSError)
+
+
+def leave_open(error: RedisError | OSError) -> None:
+    """Note that nobody knows whether the server did what it was asked when this happened."""
+    error.is_left_open = True  # type: ignore[union-attr] # they are of others
+
+
+def is_left_open(error: Exception) -> bool:
+    """Tell whether the server may have done what it was asked when this happened."""
+    return getattr(error, "is_left_open", False)
 
 
 def translate(error: Exception, address: Address, timeout: float) -> StoreError:

@@ -51,7 +51,7 @@ class Wire:
         )
 
     def send(self, words: tuple[Any, ...]) -> None:
-        """Send a command."""
+        """Send a command. Where that fails the server has at most a part of it, and does not run it."""
         command = packed(words)
         try:
             self.socket.sendall(command)
@@ -86,7 +86,16 @@ class Wire:
     @property
     def has_news(self) -> bool:
         """Whether something has come in that was not read, or the other side has hung up."""
-        return bool(self._news(0)) or self.reader.has_data()
+        return self.is_readable or self.reader.has_data()
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether something has come in that was not received, or the other side has hung up."""
+        return bool(self._news(0))
+
+    def limit_waits(self, seconds: float) -> None:
+        """Let each wait from now on end after so long."""
+        limit_waits(self.socket, seconds)
 
     def fileno(self) -> int:
         """Return the number by which an event loop can watch the connection."""
