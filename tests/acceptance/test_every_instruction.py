@@ -14,8 +14,9 @@ import sys
 import threading
 import time
 import traceback
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from random import Random
 
 import pytest
 from fleet import PROVE, sizes
@@ -55,12 +56,15 @@ def beside_the_store(file):
     """
     if not (file.startswith(OURS) or file in ALONG_THE_WAY):
         return False
-    frame = sys._getframe(1)
-    while frame is not None:
-        if frame.f_code.co_filename.startswith(STORES):
-            return False
-        frame = frame.f_back
-    return True
+    return not in_the_store(sys._getframe(1))
+
+
+def in_the_store(frame):
+    return any(each.f_code.co_filename.startswith(STORES) for each, _ in traceback.walk_stack(frame))
+
+
+def any_of_ours(frame):
+    return any(each.f_code.co_filename.startswith(OURS) for each, _ in traceback.walk_stack(frame))
 
 
 EVERY_ERROR = pytest.mark.parametrize("error", ERRORS)
@@ -402,6 +406,58 @@ def test_a_wait(error):
             assert desk.context().wait_for("paid") == "yes", f"after {outcome.at} the signal is lost"
 
 
+# -- real signals ------------------------------------------------------------------------------------------------
+
+SIGNALS = sizes(short=150, full=10_000)
+
+
+def test_real_signals(app):
+    """However many signals interrupt locks, waits and steps, each of them does what it says at the next call."""
+    random, lock, raised = Random(24), app.lock("a"), 0
+
+    @app.task
+    def work() -> None: ...
+
+    handle = work.enqueue()
+
+    def handler(_number, frame):
+        if in_the_store(frame) or not any_of_ours(frame):
+            signal.setitimer(signal.ITIMER_REAL, 0.0005)  # a little later
+        else:
+            raise TimeIsUpError
+
+    def something():
+        with app.lock("a"):
+            pass
+        if lock.acquire(timeout=PATIENCE):
+            lock.release()
+        with suppress(HoldfastError):
+            handle.result(timeout=0.001)
+        assert Desk().context().step("pay", str) == ""
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        while raised < SIGNALS:
+            try:
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0001, 0.01))
+                    something()
+                finally:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+            except Exception as error:
+                if not told(error, TimeIsUpError):
+                    raise
+                traceback.clear_frames(error.__traceback__)
+                raised += 1
+            if lock.held:
+                lock.release()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    nobody_has_it(app, "all signals")
+    wait_until(lambda: not app.waiter.watching, "a job is watched for nobody")
+    something()
+
+
 # -- SIGTERM -----------------------------------------------------------------------------------------------------
 
 HOST = """
@@ -451,7 +507,7 @@ if __name__ == "__main__":
         raise outcome.error
 """
 
-PLACES = sizes(short=(40, 700), full=range(1, 4000, 13))
+PLACES = sizes(short=(85, 250), full=range(1, 1000, 3))
 
 
 def test_a_host_that_is_told_to_end(tmp_path, quick_path):
