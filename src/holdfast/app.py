@@ -332,16 +332,23 @@ class Holdfast(Reach, Watched, Governed):
         Whoever waits for a job is told so by a StoreError. In async code `aclose`.
         """
         self._work.close(self.settings.grace)
-        with OPENING.lock:
-            backend, self._backend = self._backend, None
-            waiter, self._waiter = self._waiter, None
-            keepers, self._keepers = self._keepers, None
-        if keepers is not None:
-            keepers.close()
-        if waiter is not None:
-            waiter.close()
-        if backend is not None:
-            backend.close()
+        backend = waiter = keepers = None
+        try:
+            with OPENING.lock:
+                backend, self._backend = self._backend, None
+                waiter, self._waiter = self._waiter, None
+                keepers, self._keepers = self._keepers, None
+        finally:  # each of them, also where the close of another is interrupted
+            try:
+                if keepers is not None:
+                    keepers.close()
+            finally:
+                try:
+                    if waiter is not None:
+                        waiter.close()
+                finally:
+                    if backend is not None:
+                        backend.close()
 
     async def aclose(self) -> None:
         """Close as `close` does, and let the event loop go on while work in the background ends."""

@@ -21,6 +21,7 @@ class Attendant:
         self._live = live
         self._failed = failed
         self._thread: threading.Thread | None = None
+        self._previous: threading.Thread | None = None
         self._attends = False
         self._wake: Callable[[], object] | None = None
 
@@ -28,9 +29,9 @@ class Attendant:
         """Have it look at what there is to do, and start it unless it is there."""
         with self.lock:
             if not self._attends:
-                thread = threading.Thread(target=self._run, args=(self._thread,), name=self._name, daemon=True)
+                thread = threading.Thread(target=self._run, name=self._name, daemon=True)
                 thread.start()
-                self._thread, self._attends = thread, True
+                self._begin(thread)
             self._call()
 
     def attend(self, wake: Callable[[], object]) -> None:
@@ -55,9 +56,18 @@ class Attendant:
         if self._wake is not None:
             self._wake()
 
-    def _run(self, previous: threading.Thread | None) -> None:
-        if previous is not None:
-            previous.join()  # it has left and is tidying up
+    def _begin(self, thread: threading.Thread) -> bool:
+        """Let a thread attend unless another does: it says so too, as whoever started it may be interrupted."""
+        with self.lock:
+            if not self._attends:
+                self._previous, self._thread, self._attends = self._thread, thread, True
+            return self._thread is thread
+
+    def _run(self) -> None:
+        if not self._begin(threading.current_thread()):
+            return
+        if self._previous is not None:
+            self._previous.join()  # it has left and is tidying up
         try:
             self._live()
         except Exception as error:  # noqa: BLE001 - whoever counts on it has to hear of that

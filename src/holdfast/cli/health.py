@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from types import FrameType
+from queue import SimpleQueue
 from typing import TypeVar
 
 import click
@@ -112,12 +112,15 @@ class ExistingStore:
 
 def _serve(asked: Health, host: str, port: int) -> None:
     with HealthServer(asked, host, port) as server:
+        told = SimpleQueue[None]()  # a handler may come while this thread starts another, and must not start one
 
-        def stop(_number: int, _frame: FrameType | None) -> None:
-            threading.Thread(target=server.shutdown, daemon=True).start()
+        def stop() -> None:
+            told.get()
+            server.shutdown()
 
+        threading.Thread(target=stop, daemon=True).start()
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, stop)
+            signal.signal(number, lambda *_: told.put(None))
         click.echo(f"health is told at {server.url}/healthz")
         server.serve_forever()
 

@@ -22,14 +22,14 @@ class Gate:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._steps = 0
-        self._waiting = False
+        self._steps = set[object]()
+        self._waiting: object = None
         self.over: End | None = None
 
     @property
     def busy(self) -> bool:
         """Whether a step runs."""
-        return self._steps > 0
+        return bool(self._steps)
 
     def end(self, why: E) -> E:
         """Remember why this run cannot go on; the first reason stays."""
@@ -39,45 +39,49 @@ class Gate:
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
         """Let a step run."""
-        with self._lock:
-            self._check()
-            if self._waiting:
-                raise self.end(
-                    StepError(
-                        f"step {name!r} begins beside a wait, which ends the handler: await one, then the other"
-                    )
-                )
-            self._steps += 1
+        step = object()
         try:
+            with self._lock:
+                self._check()
+                if self._waiting is not None:
+                    raise self.end(
+                        StepError(
+                            f"step {name!r} begins beside a wait, which ends the handler: await one, then the other"
+                        )
+                    )
+                self._steps.add(step)
             yield
         finally:
-            with self._lock:
-                self._steps -= 1
+            self._steps.discard(step)
 
     @contextmanager
     def wait(self) -> Iterator[None]:
         """Let the only wait begin that there is at a time."""
-        with self._lock:
-            self._check()
-            if self._waiting:
-                raise self.end(
-                    StepError(
-                        "two waits at a time: a job waits for one thing, so write one after the other, or let all"
-                        " who answer send the same signal"
-                    )
-                )
-            if self._steps:
-                raise self.end(
-                    StepError("a wait ends the handler, and a step of it still runs: await all steps, then wait")
-                )
-            self._waiting = True
+        wait = object()
         try:
+            with self._lock:
+                self._check()
+                if self._waiting is not None:
+                    raise self.end(
+                        StepError(
+                            "two waits at a time: a job waits for one thing, so write one after the other, or let"
+                            " all who answer send the same signal"
+                        )
+                    )
+                if self._steps:
+                    raise self.end(
+                        StepError(
+                            "a wait ends the handler, and a step of it still runs: await all steps, then wait"
+                        )
+                    )
+                self._waiting = wait
             yield
         except Suspended as suspended:
             self.end(suspended)
             raise
         finally:
-            self._waiting = False
+            if self._waiting is wait:
+                self._waiting = None
 
     def _check(self) -> None:
         if self.over is not None:

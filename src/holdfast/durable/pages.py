@@ -44,8 +44,14 @@ class Pages:
 
     async def write(self, way: Way, *memos: Memo) -> None:
         """Write memos; when this returns, the store has them."""
-        self.note(*memos)  # first: what is under way comes to the store, even if nobody waits for that any more
-        await way.answer(self._find_notebook().write(*memos))
+        try:
+            self.note(*memos)  # first: what is under way comes to the store, even if nobody waits for that any more
+            answer = self._find_notebook().write(*memos)
+        except BaseException:  # nobody knows how far it came, and a second time does no harm
+            self.note(*memos)
+            self._find_notebook().write(*memos)
+            raise
+        await way.answer(answer)
 
     def note(self, *memos: Memo) -> None:
         """Take note of what the store has, or will have."""

@@ -115,10 +115,13 @@ class Steps:
 
     def _attempt_of(self, plan: Plan) -> Callable[[Way], Any]:
         """Return what runs the function once and has its result written."""
+        body: bytes | None = None
 
         async def alone(way: Way) -> bytes:
-            value = await way.run(plan.here(), plan.call)
-            body = self._encoded(plan, value, "What it did is done: retrying the job does it again")
+            nonlocal body
+            if body is None:  # else it was done, and only the writing was interrupted
+                value = await way.run(plan.here(), plan.call)
+                body = self._encoded(plan, value, "What it did is done: retrying the job does it again")
             await self._pages.write(way, Memo(step_memo(plan.name), body))
             return body
 

@@ -135,8 +135,9 @@ class Awaiting:
 
 
 async def _awaited(here: StepHere, call: Call) -> Any:
-    token = step_here.set(here)
+    before = step_here.get()
     try:
+        step_here.set(here)
         async with asyncio.timeout(here.timeout) as limit:
             return await call()
     except TimeoutError as error:
@@ -144,19 +145,20 @@ async def _awaited(here: StepHere, call: Call) -> Any:
             raise _timed_out(here) from error
         raise
     finally:
-        step_here.reset(token)
+        step_here.set(before)
 
 
 def _inside(here: StepHere, call: Call) -> Any:
-    token = step_here.set(here)
+    before = step_here.get()
     try:
+        step_here.set(here)
         return call()
     except (Exception, Interrupted) as error:
         if here.overdue:
             raise _timed_out(here) from error
         raise
     finally:
-        step_here.reset(token)
+        step_here.set(before)
 
 
 def _timed_out(here: StepHere) -> TimeoutError:

@@ -137,9 +137,10 @@ class Host:
             count_here(self.app, begin.metrics_dir)
             stay = Stay(self.app, begin, _narrator_of(self.app).tick)
             _stop_at_exit()
-            stay.start()
+            # First: SIGTERM may end this process in the middle of its start, and whoever is here is stopped then.
             self._stay, self._off, self._was_stopped = stay, False, False
             _RUNNING[id(self.app)] = self
+            stay.start()
             self.app.background.open()
             adaptive = self.app.limits.adaptive
             self._turns.begin(None if adaptive is None else adaptive.turn)
@@ -184,7 +185,11 @@ class Host:
         await asyncio.to_thread(self.stop, grace)
 
     def __enter__(self) -> Self:
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
         return self
 
     def __exit__(

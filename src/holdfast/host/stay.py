@@ -69,6 +69,7 @@ class Stay:
         self._line: HostEnd | None = None
         self._beater: subprocess.Popen[bytes] | None = None
         self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"{OUR_THREADS}host", daemon=True)
         self.stopping = threading.Event()
         self.ready = threading.Event()
         self.settled = threading.Event()
@@ -82,7 +83,7 @@ class Stay:
 
     def start(self) -> None:
         """Begin, in a thread."""
-        threading.Thread(target=self._run, name=f"{OUR_THREADS}host", daemon=True).start()
+        self._thread.start()
         self._presence.begin()
 
     def stop(self, grace: float) -> None:
@@ -99,7 +100,7 @@ class Stay:
         with self._changing:
             self._changing.wait_for(lambda: not self._lives, ends_at - time.monotonic())
             left = sum(life.running for life in self._lives.values())
-        if not left:
+        if not left and self._thread.is_alive():
             self._over.wait(max(ends_at - time.monotonic(), GIVEN_BACK_WITHIN))
         self._presence.end()
         self._app.events.emit(HostStopped(left))

@@ -7,6 +7,7 @@ its loss before anybody else can have the place. Lost is lost: nothing makes it 
 import logging
 import math
 import os
+import weakref
 from collections import deque
 from collections.abc import Callable
 from datetime import timedelta
@@ -43,6 +44,16 @@ class Holding:
         self._pid = os.getpid()
         self._ends_at = asked_at + ttl - self._margin
         self._lost = False
+        self._owner: Callable[[], object] = lambda: self
+
+    def belongs_to(self, owner: object) -> None:
+        """Be held by an object, and for as long as anybody has that."""
+        self._owner = weakref.ref(owner)
+
+    @property
+    def forsaken(self) -> bool:
+        """Whether nobody has the object any more that holds it, so that nobody can release it."""
+        return self._owner() is None
 
     @property
     def span(self) -> timedelta:

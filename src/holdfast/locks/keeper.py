@@ -80,8 +80,16 @@ class Keeper:
         if (deputy := self.deputy) is not None:
             deputy.let_go(holding)
 
+    def abandon(self, holding: Holding) -> None:
+        """Renew a place no longer, and give it back later: whoever had it, or may have, was interrupted."""
+        self.let_go(holding)
+        self.give_back_later(holding)
+
     def give_back_later(self, holding: Holding) -> None:
         """Give back a place that could not be given back now, or in which line one may still stand."""
+        if not holding.renews:
+            holding.lose()
+            return
         with self._lock:
             if not self.closed:
                 self._leaving[holding.id] = holding
@@ -99,9 +107,13 @@ class Keeper:
     # -- in the thread -----------------------------------------------------------------------------------------
 
     def held(self) -> list[Holding]:
-        """Return what is held."""
+        """Return what is held; what nobody can release any more is given back."""
         with self._lock:
-            return list(self._holdings.values())
+            holdings = list(self._holdings.values())
+        for holding in holdings:
+            if holding.forsaken:
+                self.abandon(holding)
+        return [each for each in holdings if not each.forsaken]
 
     def leaving(self) -> list[Holding]:
         """Return what is still to be given back."""

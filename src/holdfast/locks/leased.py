@@ -36,7 +36,7 @@ class Leased:
             elif timeout:
                 await acquiring.leave()
         except BaseException:
-            keeper.give_back_later(acquiring.holding())
+            keeper.abandon(acquiring.holding())
             raise
         return holding
 

@@ -6,7 +6,6 @@
 One object is one wish for a place, at one time: two who want the same lock make two objects.
 """
 
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
@@ -46,7 +45,8 @@ class Lock:
         self._flavour = flavour
         self._timeout = timeout
         self._holding: Holding | None = None
-        self._busy = threading.Lock()
+        self._busy = dict[str, object]()
+        """The call that acquires it, or did: one entry, made and taken away in one step."""
         self._when_lost: list[Callable[[], object]] = []
         self._block: _Block | None = None
 
@@ -95,15 +95,21 @@ class Lock:
         Raises StoreError where the store is away, and LockStateError where this object holds it already, or where
         it would keep an event loop waiting.
         """
-        if timeout != 0:
-            must_not_block(
-                f"waiting for lock {self._name!r}", "async with, or await lock.aacquire()", LockStateError
-            )
-        return run_at_once(self._acquire(Blocking(self._house.backend), read_timeout(timeout)))
+        call = object()
+        try:
+            return self._acquire_here(timeout, call)
+        except BaseException:
+            self._withdraw(call)
+            raise
 
     async def aacquire(self, timeout: Seconds | None = None) -> bool:
         """Do as `acquire` does, without blocking the event loop. Cancelled, it ends when the store has answered."""
-        return await self._acquire(Awaiting(self._house.backend), read_timeout(timeout))
+        call = object()
+        try:
+            return await self._acquire(Awaiting(self._house.backend), read_timeout(timeout), call)
+        except BaseException:
+            self._withdraw(call)
+            raise
 
     def release(self) -> None:
         """Let others have it at once. Raises LockLostError where it was lost, LockStateError where it is not held.
@@ -116,31 +122,49 @@ class Lock:
         """Do as `release` does, without blocking the event loop."""
         await self._release(Awaiting(self._house.backend))
 
-    async def _acquire(self, ways: Ways, timeout: float | None) -> bool:
-        if not self._busy.acquire(blocking=False):
+    def _acquire_here(self, timeout: Seconds | None, call: object) -> bool:
+        if timeout != 0:
+            must_not_block(
+                f"waiting for lock {self._name!r}", "async with, or await lock.aacquire()", LockStateError
+            )
+        return run_at_once(self._acquire(Blocking(self._house.backend), read_timeout(timeout), call))
+
+    async def _acquire(self, ways: Ways, timeout: float | None, call: object) -> bool:
+        """Acquire it for a call, which has to `withdraw` if it is interrupted."""
+        if self._busy.setdefault("call", call) is not call:
             raise LockStateError(
                 f"this object is acquiring lock {self._name!r} already, or holds it: one object holds a lock once;"
                 " make another for another thread or task"
             )
-        try:
-            self._holding = holding = await self._flavour.wait(ways, timeout)
-        except BaseException:
-            self._busy.release()
-            raise
+        self._holding = holding = await self._flavour.wait(ways, timeout)
         if holding is None:
-            self._busy.release()
-        else:
-            for act in self._when_lost:
-                holding.when_lost(act)
-        return holding is not None
+            self._busy.clear()
+            return False
+        holding.belongs_to(self)
+        for act in self._when_lost:
+            holding.when_lost(act)
+        return True
 
     async def _release(self, ways: Ways) -> None:
         holding = self._own()
-        self._house.keepers().let_go(holding)
-        self._holding = None
-        self._busy.release()
-        if not await self._flavour.give_back(ways, holding):
+        try:
+            self._holding = None
+            self._busy.clear()
+            self._house.keepers().let_go(holding)
+            was_held = await self._flavour.give_back(ways, holding)
+        except BaseException:
+            self._house.keepers().abandon(holding)
+            raise
+        if not was_held:
             raise self._lost()
+
+    def _withdraw(self, call: object) -> None:
+        """Give up what a call has taken that was interrupted: nobody would know of it."""
+        if self._busy.get("call") is call:
+            holding, self._holding = self._holding, None
+            self._busy.clear()
+            if holding is not None and holding.is_ours:
+                self._house.keepers().abandon(holding)
 
     def _own(self) -> Holding:
         holding = self._holding
@@ -162,42 +186,67 @@ class Lock:
     # -- blocks --------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
-        if not self.acquire(self._timeout):
+        call = object()
+        try:
+            acquired = self._acquire_here(self._timeout, call)
+        except BaseException:
+            self._withdraw(call)
+            raise
+        if not acquired:
             raise self._not_in_time()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._forked():
-            return
+        holding = self._holding
         try:
-            self.release()
+            if not self._forked():
+                self.release()
         except LockLostError as lost:
             if error is None:
                 raise
             error.add_note(str(lost))
+        except BaseException:
+            self._leave(holding)
+            raise
 
     async def __aenter__(self) -> Self:
-        if not await self.aacquire(self._timeout):
+        call = object()
+        try:
+            acquired = await self._acquire(Awaiting(self._house.backend), read_timeout(self._timeout), call)
+            if acquired:
+                self._block = _Block()
+                self._own().when_lost(self._block.lost)
+        except BaseException:
+            self._withdraw(call)
+            raise
+        if not acquired:
             raise self._not_in_time()
-        self._block = _Block()
-        self._own().when_lost(self._block.lost)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._forked():
-            return
-        block, self._block = self._block, None
-        was_cancelled = block is not None and block.left(error)
+        holding, was_cancelled = self._holding, False
         try:
+            if self._forked():
+                return
+            block, self._block = self._block, None
+            was_cancelled = block is not None and block.left(error)
             await self.arelease()
         except LockLostError as lost:
             if error is None or was_cancelled:
                 raise lost from None
             error.add_note(str(lost))
+        except BaseException:
+            self._leave(holding)
+            raise
+
+    def _leave(self, holding: Holding | None) -> None:
+        """End a block whose end was interrupted before it let go of what it holds."""
+        if holding is not None and self._holding is holding:
+            self._withdraw(self._busy.get("call"))
 
     def _forked(self) -> bool:
         """Tell whether this is not the process that holds it: to leave the block there gives nothing back."""

@@ -102,7 +102,9 @@ class Rounds:
         try:
             while await self._has_work():
                 for holding in self._book.held():
-                    if holding.lost:
+                    if self._book.closed:
+                        self._book.lost(holding)
+                    elif holding.lost:
                         log.warning("lock %r is lost: it could not be renewed in time", holding.name)
                         self._book.lost(holding)
                 self._begin_to_renew()

@@ -97,6 +97,7 @@ class Session:
         """Wait for the lock and return it; None where it was not to be had in time."""
         line, patience = self._line(), Patience(self._house.retry_for)
         ends_at = math.inf if timeout is None else time.monotonic() + timeout
+        holding = None
         try:
             within = max(ends_at - time.monotonic(), 0)
             while not await self._takes(ways, line, within, patience):
@@ -108,6 +109,8 @@ class Session:
             holding = SessionHolding(self._name, token, line, self._house)
             self._house.keepers().keep(holding)
         except BaseException:
+            if holding is not None:
+                self._house.keepers().let_go(holding)
             line.leave()
             raise
         return holding

@@ -280,6 +280,8 @@ class Unjittered(Random):
 class _NoLog:
     """Notes for nobody: whoever would read them after a crash is here to see it."""
 
+    size = starts = 0
+
     def append(self, data: bytes) -> None:
         """Forget it."""
 

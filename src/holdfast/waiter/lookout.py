@@ -11,6 +11,7 @@ watched for a moment.
 
 from collections.abc import Iterable
 from copy import copy
+from weakref import WeakSet
 
 from holdfast.attendant import Attendant
 from holdfast.core.job import Glance
@@ -29,8 +30,9 @@ class Lookout:
         self._lock = self._attendant.lock
         self.attend = self._attendant.attend
         """Lets the thread be woken like this from now on."""
-        self._watches = set[Watch]()
-        self._unseen = set[Watch]()
+        self._watches = WeakSet[Watch]()
+        """Weak, as one who waits may be interrupted wherever it is, and is gone then."""
+        self._unseen = WeakSet[Watch]()
         self.closed = False
 
     @property
@@ -56,8 +58,7 @@ class Lookout:
     def close(self) -> None:
         """End every watch with an error, and the thread."""
         with self._lock:
-            self.closed = True
-            self._end(tuple(self._watches), _closed())
+            self.closed = True  # the thread ends the watches: nothing can interrupt it in the middle of that
         self._attendant.join()
 
     # -- in the thread -----------------------------------------------------------------------------------------
@@ -89,8 +90,12 @@ class Lookout:
         with self._lock:
             watches = tuple(self._watches if at_all else self._unseen)
             self._unseen.clear()
-        if not watches:
-            return
+        if self.closed:
+            self._end(tuple(self._watches), _closed())
+        elif watches:
+            self._look_at(watches)
+
+    def _look_at(self, watches: tuple[Watch, ...]) -> None:
         try:
             seen = self._backend.run(self._backend.verbs.glance(tuple({watch.job_id for watch in watches})))
         except StoreUnavailableError:
@@ -109,9 +114,9 @@ class Lookout:
         with self._lock:
             for watch in watches:
                 if watch in self._watches:
-                    self.remove(watch)
                     # Each caller raises, and may note on, an error of its own.
                     watch.end(copy(seen) if isinstance(seen, HoldfastError) else seen)
+                    self.remove(watch)
 
 
 def _closed() -> StoreError:

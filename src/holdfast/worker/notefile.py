@@ -25,6 +25,12 @@ class FileLog:
         self._path = path
         self._map = _create(path, b"")
         self._end = _START
+        self.starts = 0
+
+    @property
+    def size(self) -> int:
+        """How many bytes it holds."""
+        return self._end - _START
 
     def append(self, data: bytes) -> None:
         """Add to the end; where the file is too small, it grows. Raises OSError where it cannot."""
@@ -33,8 +39,10 @@ class FileLog:
         if end > len(self._map):
             self.replace(self._map[_START:start] + data)
             return
+        length = _LENGTH.pack(end - _START)
+        # One step for a signal's handler, which may raise after a call, and there is none.
         self._map[start:end] = data
-        self._map[:_START] = _LENGTH.pack(end - _START)
+        self._map[:_START] = length
         self._end = end
 
     def put(self, position: int, byte: int) -> None:
@@ -49,9 +57,12 @@ class FileLog:
         """Start anew with this content, atomically."""
         fresh = self._path.with_suffix(".new")
         created = _create(fresh, data)
-        fresh.replace(self._path)
-        self._map.close()
-        self._map, self._end = created, _START + len(data)
+        end = _START + len(data)
+        try:
+            fresh.replace(self._path)
+        finally:  # a signal's handler may raise when the file has its name already
+            if not fresh.exists():
+                self._map, self._end, self.starts = created, end, self.starts + 1
 
     def close(self) -> None:
         """Let go of the file."""

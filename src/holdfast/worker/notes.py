@@ -32,7 +32,17 @@ class Noted:
 
 
 class Log(Protocol):
-    """The medium of the notes. A position is how many bytes are before it."""
+    """The medium of the notes. A position is how many bytes are before it. Each change of it is one step."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes it holds."""
+        ...
+
+    @property
+    def starts(self) -> int:
+        """How often it was started anew."""
+        ...
 
     def append(self, data: bytes) -> None:
         """Add to the end, all of it or nothing. Raises OSError where there is no room."""
@@ -64,18 +74,19 @@ class Notes:
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._size = 0
         self._places: dict[ClaimRef, int] = {}
         """Where the byte of each claim in hand is."""
 
     def answered(self, call: int, claims: Collection[ClaimRef]) -> None:
         """Note a claim call's answer, before anything is done with it."""
-        line, places = _line(call, claims, self._size)
-        if self._size + len(line) <= COMPACT_AT and self._appended(line):
-            self._places |= places
-            self._size += len(line)
-        else:
-            self._start_anew(call, claims)
+        line, places = _line(call, claims, self._log.size)
+        try:
+            self._places |= places  # first: what is written has its place here
+            if self._log.size + len(line) > COMPACT_AT or not self._appended(line):
+                self._start_anew(call)
+        except BaseException:
+            self._forget(claims)  # nobody hears of them: a beat releases what a closed call brought
+            raise
 
     def given_up(self, call: int) -> None:
         """Note that a claim call's answer will not be waited for."""
@@ -94,8 +105,9 @@ class Notes:
     def ended(self, refs: Iterable[ClaimRef]) -> None:
         """Note that the store took (or refused) the endings of these claims: they are not ours any more."""
         for ref in refs:
-            if (place := self._places.pop(ref, None)) is not None:
+            if (place := self._places.get(ref)) is not None:
                 self._log.put(place, _OVER)
+                self._places.pop(ref, None)
 
     def _appended(self, line: bytes) -> bool:
         """Tell whether there was room; a full disk may still have some for what counts."""
@@ -105,11 +117,23 @@ class Notes:
             return False
         return True
 
-    def _start_anew(self, call: int, claims: Collection[ClaimRef]) -> None:
-        running = {ref for ref, place in self._places.items() if self._log.get(place) == _RUNS}
-        line, places = _line(call, [*self._places, *claims], 0, running)
-        self._log.replace(line)  # first: where that fails, what was noted before still holds
-        self._places, self._size = places, len(line)
+    def _forget(self, claims: Iterable[ClaimRef]) -> None:
+        """Cross out what was written of claims that came to nothing."""
+        unwritten = [ref for ref in claims if self._places.get(ref, 0) >= self._log.size]
+        for ref in unwritten:
+            self._places.pop(ref, None)
+        self.ended(claims)
+
+    def _start_anew(self, call: int) -> None:
+        written, starts = self._log.size, self._log.starts
+        bytes_of = {ref: self._log.get(at) if at < written else _HELD for ref, at in self._places.items()}
+        running = {ref for ref, byte in bytes_of.items() if byte == _RUNS}
+        line, places = _line(call, [ref for ref, byte in bytes_of.items() if byte != _OVER], 0, running)
+        try:
+            self._log.replace(line)
+        finally:  # where it was not replaced, what was noted before still holds
+            if self._log.starts != starts:
+                self._places = places
 
 
 def _line(

@@ -87,6 +87,12 @@ class MemoryLog:
 
     def __init__(self) -> None:
         self._data = bytearray()
+        self.starts = 0
+
+    @property
+    def size(self) -> int:
+        """How many bytes it holds."""
+        return len(self._data)
 
     def append(self, data: bytes) -> None:
         """Add to the end."""
@@ -102,7 +108,7 @@ class MemoryLog:
 
     def replace(self, data: bytes) -> None:
         """Start anew with this content."""
-        self._data = bytearray(data)
+        self._data, self.starts = bytearray(data), self.starts + 1
 
     def read(self) -> bytes:
         """Return all that it holds."""

@@ -286,6 +286,8 @@ def _killed_anyway(_: Control, __: str, ___: str) -> None:
 class _NoLog:
     """Notes for nobody: the worker has its own."""
 
+    size = starts = 0
+
     def append(self, data: bytes) -> None:
         """Forget it."""
 
