@@ -13,7 +13,7 @@ from holdfast.core.states import State
 from holdfast.errors import JobNotFoundError, StoreError, StoreFullError, StoreUnavailableError
 from holdfast.store.sqlite import SqliteBackend
 from holdfast.store.sqlite.forks import Connection
-from holdfast.store.sqlite.group import GROUP_LIMIT, GroupWriter
+from holdfast.store.sqlite.group import GROUP_LIMIT, Entry, GroupWriter
 from holdfast.store.verb import Access, Command, Steps, Verb
 
 
@@ -42,7 +42,7 @@ def test_those_in_line_share_one_commit(backend: SqliteBackend) -> None:
     """Whoever leads runs all that stands in line, in one transaction."""
     writer = writer_of(backend)
     seen = statements_of(writer)
-    entries = [writer.put_in_line(backend.verbs.enqueue(new_jobs(str(number)))) for number in range(5)]
+    entries = [writer.put_in_line(Entry(backend.verbs.enqueue(new_jobs(str(number))))) for number in range(5)]
     writer.finish(entries[-1])
     assert all(entry.done for entry in entries)
     assert seen.count("COMMIT") == 1
@@ -57,9 +57,9 @@ def test_one_verb_that_fails_harms_no_other(backend: SqliteBackend) -> None:
         raise JobNotFoundError("no such job")
 
     writer = writer_of(backend)
-    first = writer.put_in_line(backend.verbs.enqueue(new_jobs("first")))
-    bad = writer.put_in_line(Verb("half_done", Access.WRITE, half_done()))
-    last = writer.put_in_line(backend.verbs.enqueue(new_jobs("last")))
+    first = writer.put_in_line(Entry(backend.verbs.enqueue(new_jobs("first"))))
+    bad = writer.put_in_line(Entry(Verb("half_done", Access.WRITE, half_done())))
+    last = writer.put_in_line(Entry(backend.verbs.enqueue(new_jobs("last"))))
     writer.finish(first)
     writer.finish(last)
     with pytest.raises(JobNotFoundError):
@@ -99,7 +99,7 @@ def test_a_failed_commit_fails_everybody(backend: SqliteBackend) -> None:
     refusing = Refusing(backend._files.jobs, isolation_level=None)
     refusing.leads_to = writer._connection.leads_to
     writer._connection = refusing
-    entries = [writer.put_in_line(backend.verbs.enqueue(new_jobs(str(number)))) for number in range(3)]
+    entries = [writer.put_in_line(Entry(backend.verbs.enqueue(new_jobs(str(number))))) for number in range(3)]
     for entry in entries:
         with pytest.raises(StoreFullError):
             writer.finish(entry)
@@ -116,8 +116,8 @@ def test_an_interrupted_leader_leaves_nobody_waiting(backend: SqliteBackend) -> 
         raise KeyboardInterrupt
 
     writer = writer_of(backend)
-    other = writer.put_in_line(backend.verbs.enqueue(new_jobs("other")))
-    leader = writer.put_in_line(Verb("interrupted", Access.WRITE, interrupted()))
+    other = writer.put_in_line(Entry(backend.verbs.enqueue(new_jobs("other"))))
+    leader = writer.put_in_line(Entry(Verb("interrupted", Access.WRITE, interrupted())))
     with pytest.raises(KeyboardInterrupt):
         writer.finish(leader)
     with pytest.raises(StoreUnavailableError):
@@ -136,13 +136,13 @@ def test_who_came_later_does_not_fail_with_the_first(
 
     def comes_later(connection: Connection | None) -> Connection:
         monkeypatch.undo()
-        late.append(writer.put_in_line(backend.verbs.enqueue(new_jobs("late"))))
+        late.append(writer.put_in_line(Entry(backend.verbs.enqueue(new_jobs("late")))))
         connection = writer._renew(connection)
         connection.execute("PRAGMA busy_timeout = 10")
         return connection
 
     monkeypatch.setattr(writer, "_renew", comes_later)
-    early = [writer.put_in_line(backend.verbs.enqueue(new_jobs(name))) for name in ("early", "also")]
+    early = [writer.put_in_line(Entry(backend.verbs.enqueue(new_jobs(name)))) for name in ("early", "also")]
     for entry in early:
         with pytest.raises(StoreUnavailableError, match="locked by another writer"):
             writer.finish(entry)
@@ -162,7 +162,7 @@ def test_each_caller_has_an_error_of_its_own(backend: SqliteBackend, monkeypatch
 
     monkeypatch.setattr(writer, "_renew", away)
     errors = []
-    for entry in [writer.put_in_line(backend.verbs.pause(queue)) for queue in "ab"]:
+    for entry in [writer.put_in_line(Entry(backend.verbs.pause(queue))) for queue in "ab"]:
         with pytest.raises(StoreUnavailableError, match="the disk is away") as caught:
             writer.finish(entry)
         errors.append(caught.value)
@@ -172,7 +172,7 @@ def test_each_caller_has_an_error_of_its_own(backend: SqliteBackend, monkeypatch
 def test_a_long_line_is_served_in_several_transactions(backend: SqliteBackend) -> None:
     """More verbs than fit one transaction are all run."""
     writer = writer_of(backend)
-    entries = [writer.put_in_line(backend.verbs.enqueue(new_jobs(str(n)))) for n in range(GROUP_LIMIT + 1)]
+    entries = [writer.put_in_line(Entry(backend.verbs.enqueue(new_jobs(str(n))))) for n in range(GROUP_LIMIT + 1)]
     for entry in entries:
         writer.finish(entry)
     assert total(backend) == GROUP_LIMIT + 1

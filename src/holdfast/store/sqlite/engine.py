@@ -7,12 +7,13 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TypeVar
 
 from holdfast.store.sqlite.connect import Files, leave_tidy, open_beats, open_jobs, open_reader
 from holdfast.store.sqlite.forks import GATE, Connection
-from holdfast.store.sqlite.group import GroupWriter
+from holdfast.store.sqlite.group import Entry, GroupWriter
 from holdfast.store.sqlite.opening import Opener
 from holdfast.store.sqlite.sql_files import load_statements
 from holdfast.store.sqlite.steps import run_steps
@@ -43,8 +44,7 @@ class Engine:
         """Run the verb in the caller's own thread."""
         if verb.access is Access.READ:
             return self._read(verb)
-        writer = self._writers[verb.access]
-        return writer.finish(writer.put_in_line(verb))
+        return self._writers[verb.access].run(verb)
 
     async def arun(self, verb: Verb[T]) -> T:
         """Run the verb in the thread of its lane. It stands in line at once, so that a crowd shares a commit."""
@@ -52,11 +52,14 @@ class Engine:
         if verb.access is Access.READ:
             return await loop.run_in_executor(thread, self._read, verb)
         writer = self._writers[verb.access]
-        entry = writer.put_in_line(verb)
+        entry = Entry(verb)
         try:
+            writer.put_in_line(entry)
             return await loop.run_in_executor(thread, writer.finish, entry)
-        except asyncio.CancelledError:
-            writer.withdraw(entry)
+        except BaseException as error:
+            if not writer.withdraw(entry) and isinstance(error, asyncio.CancelledError):
+                with suppress(RuntimeError):  # the engine is being closed, which waits for what runs
+                    await loop.run_in_executor(thread, writer.settle)
             raise
 
     @property
@@ -66,9 +69,7 @@ class Engine:
 
     def prepare(self) -> None:
         """Make the files ready; cheap where nothing is to be done."""
-        with GATE:
-            GATE.refuse_crossed()
-            self._opener.prepare()
+        GATE.run(self._prepare)
 
     def renew_reader(self, previous: Connection | None) -> Connection:
         """Return a connection that reads both files: the one given if it is of use still. The caller closes it."""
@@ -80,17 +81,26 @@ class Engine:
             thread.shutdown(wait=True)
         for writer in self._writers.values():
             writer.close()
-        with GATE:
-            while self._readers:
-                self._readers.pop().close()
-            if self._opener.has_opened:
-                leave_tidy(self._files)
+        GATE.run(self._let_go)
+
+    def _prepare(self) -> None:
+        GATE.refuse_crossed()
+        self._opener.prepare()
+
+    def _let_go(self) -> None:
+        while self._readers:
+            self._readers.pop().close()
+        if self._opener.has_opened:
+            leave_tidy(self._files)
 
     def _renewer(self, connect: Callable[[Files], Connection]) -> Callable[[Connection | None], Connection]:
         return lambda previous: self._opener.renew(previous, connect)
 
     def _read(self, verb: Verb[T]) -> T:
-        with translated(self._files.jobs), GATE, self._reader() as connection:
+        return GATE.run(partial(self._read_inside, verb))
+
+    def _read_inside(self, verb: Verb[T]) -> T:
+        with translated(self._files.jobs), self._reader() as connection:
             connection.execute("BEGIN")
             answer = run_steps(connection, verb.steps)
             connection.execute("COMMIT")
