@@ -108,7 +108,7 @@ class Gate:
     def watch_forks(self) -> None:
         """Have this gate shut before each fork, and opened after it."""
         own = partial(setattr, self._own)
-        # What is registered last is called first. This twice: a signal's handler may raise in it, and the fork goes on.
+        # What is registered last is called first. This twice: a signal's handler may raise in it, unheeded.
         os.register_at_fork(before=self.before_fork)
         os.register_at_fork(before=self.before_fork)
         os.register_at_fork(before=partial(own, "has_shut", False))
