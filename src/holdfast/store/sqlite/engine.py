@@ -5,9 +5,9 @@ Jobs, beats and reads have a lane each, so that none waits for another.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
@@ -100,23 +100,24 @@ class Engine:
         return GATE.run(partial(self._read_inside, verb))
 
     def _read_inside(self, verb: Verb[T]) -> T:
-        with translated(self._files.jobs), self._reader() as connection:
-            connection.execute("BEGIN")
-            answer = run_steps(connection, verb.steps)
-            connection.execute("COMMIT")
+        connection = None
+        with translated(self._files.jobs):
+            try:
+                connection = self._idle_reader()
+                connection = self.renew_reader(connection)
+                connection.execute("BEGIN")
+                answer = run_steps(connection, verb.steps)
+                connection.execute("COMMIT")
+            except BaseException:
+                # It is not used again: it may be in the middle of something.
+                if connection is not None:
+                    connection.close()
+                raise
+            self._readers.append(connection)
             return answer
 
-    @contextmanager
-    def _reader(self) -> Iterator[Connection]:
-        """Lend a connection that nobody else uses; after an error it is not used again."""
+    def _idle_reader(self) -> Connection | None:
         try:
-            idle = self._readers.pop()
+            return self._readers.pop()
         except IndexError:
-            idle = None
-        connection = self.renew_reader(idle)
-        try:
-            yield connection
-        except BaseException:
-            connection.close()
-            raise
-        self._readers.append(connection)
+            return None
