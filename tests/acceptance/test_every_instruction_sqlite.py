@@ -6,6 +6,7 @@ call, or never is; nobody waits or spins for ever; the next call works, and so d
 `make prove NAME=every_instruction` tries each place with each kind of exception, and 10,000 real signals.
 """
 
+import asyncio
 import fcntl
 import gc
 import os
@@ -238,6 +239,39 @@ def test_reads(shop: Shop, error: Callable[[], BaseException], tell: Tell) -> No
     assert open_files() <= files + 8  # SQLite keeps some of a closed connection, to use them again
     assert seen > 60
     tell(f"{seen} places of a read")
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+def test_an_async_caller(shop: Shop, error: Callable[[], BaseException], tell: Tell) -> None:
+    """The threads that write and read for event loops go on, whenever the first or a later call is interrupted."""
+    shop.enqueue(shop.new_job())
+    seen = 0
+    for is_first in (False, True):
+        backends = [shop.backend]
+
+        def run() -> None:
+            asyncio.run(backends[-1].arun(backends[-1].verbs.pause("mail")))  # noqa: B023 - it is run at once
+
+        for outcome in at_every_place(run, error=error, step=STEP if is_first else 1):
+            job = shop.new_job()
+            assert asyncio.run(enqueue_and_read(backends[-1], job)) == job.payload, outcome
+            seen += 1
+            if is_first:
+                backends.append(SqliteBackend(shop.path))
+                if backends[-2] is not shop.backend:
+                    backends[-2].close()
+        if is_first:
+            backends[-1].close()
+    assert seen > 20
+    tell(f"{seen} places of a call of an event loop")
+
+
+async def enqueue_and_read(backend: SqliteBackend, job: NewJob) -> bytes:
+    async with asyncio.timeout(PATIENCE):
+        await backend.arun(backend.verbs.enqueue([job]))
+        found = await backend.arun(backend.verbs.get(job.id))
+    assert found is not None
+    return found.payload
 
 
 FORKS = """
