@@ -21,12 +21,10 @@ withdraws: no verb begins after its caller has left, and one that was begun is o
 
 import sqlite3
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from copy import copy
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -106,7 +104,8 @@ class GroupWriter:
         self._lock_sql = lock_sql
         self._turn = turn
         self._ring = ring
-        self._line: deque[Entry[Any]] = deque()
+        self._line: list[Entry[Any]] = []
+        """A list, as others come and leave while it is copied."""
         self._lead = threading.Lock()
         self._connection: Connection | None = None
         self._end: End = [True]
@@ -194,7 +193,7 @@ class GroupWriter:
         return {tone for entry in group if entry.succeeded for tone in entry.verb.tones}
 
     def _take(self) -> list[Entry[Any]]:
-        return list(islice(self._line, GROUP_LIMIT))
+        return list(self._line)[:GROUP_LIMIT]
 
     def _run_all(self, connection: sqlite3.Connection, group: list[Entry[Any]], own: Entry[Any]) -> None:
         for entry in group:
