@@ -86,8 +86,11 @@ class Gate:
             return work()
         while True:
             with inside:
-                if not self._forks or self._own.forks:
-                    return work()
+                enters = not self._forks or self._own.forks
+                if enters:
+                    answer = work()  # and no `return`, which would leave the block before its lock is let go of
+            if enters:
+                return answer
             time.sleep(_LOOK_EVERY)
 
     @property
