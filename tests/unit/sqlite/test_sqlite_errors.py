@@ -21,6 +21,7 @@ from holdfast.errors import (
 )
 from holdfast.store.sqlite import SqliteBackend, connect
 from holdfast.store.sqlite.filesystem import file_system_of, refuse_network_file_system
+from holdfast.store.sqlite.group import Entry
 from holdfast.store.sqlite.sql_files import load_migrations
 from holdfast.store.sqlite.translate import translate
 from holdfast.store.verb import Access, Query, Steps, Verb
@@ -152,8 +153,8 @@ def test_a_full_database_in_a_group_fails_only_who_needs_the_room(backend: Sqlit
     writer = backend._engine()._writers[Access.WRITE]
     assert writer._connection is not None
     writer._connection.execute("PRAGMA max_page_count = 60")
-    small = writer.put_in_line(backend.verbs.enqueue([NewJob("small", "task", b"")]))
-    large = writer.put_in_line(backend.verbs.enqueue(new_jobs(1000, b"x" * 1000)))
+    small = writer.put_in_line(Entry(backend.verbs.enqueue([NewJob("small", "task", b"")])))
+    large = writer.put_in_line(Entry(backend.verbs.enqueue(new_jobs(1000, b"x" * 1000))))
     outcomes = []
     for entry in (small, large):
         try:

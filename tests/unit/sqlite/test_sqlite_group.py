@@ -1,8 +1,11 @@
 """Group commit: a crowd of writers shares one transaction, and each still succeeds or fails by itself."""
 
 import asyncio
+import signal
 import sqlite3
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +16,9 @@ from holdfast.core.states import State
 from holdfast.errors import JobNotFoundError, StoreError, StoreFullError, StoreUnavailableError
 from holdfast.store.sqlite import SqliteBackend
 from holdfast.store.sqlite.forks import Connection
-from holdfast.store.sqlite.group import GROUP_LIMIT, GroupWriter
-from holdfast.store.verb import Access, Command, Steps, Verb
+from holdfast.store.sqlite.group import GROUP_LIMIT, Entry, GroupWriter
+from holdfast.store.verb import Access, Command, Query, Steps, Verb
+from interruptions import TimeIsUpError
 
 
 def writer_of(backend: SqliteBackend) -> GroupWriter:
@@ -42,7 +46,7 @@ def test_those_in_line_share_one_commit(backend: SqliteBackend) -> None:
     """Whoever leads runs all that stands in line, in one transaction."""
     writer = writer_of(backend)
     seen = statements_of(writer)
-    entries = [writer.put_in_line(backend.verbs.enqueue(new_jobs(str(number)))) for number in range(5)]
+    entries = [writer.put_in_line(Entry(backend.verbs.enqueue(new_jobs(str(number))))) for number in range(5)]
     writer.finish(entries[-1])
     assert all(entry.done for entry in entries)
     assert seen.count("COMMIT") == 1
@@ -57,9 +61,9 @@ def test_one_verb_that_fails_harms_no_other(backend: SqliteBackend) -> None:
         raise JobNotFoundError("no such job")
 
     writer = writer_of(backend)
-    first = writer.put_in_line(backend.verbs.enqueue(new_jobs("first")))
-    bad = writer.put_in_line(Verb("half_done", Access.WRITE, half_done()))
-    last = writer.put_in_line(backend.verbs.enqueue(new_jobs("last")))
+    first = writer.put_in_line(Entry(backend.verbs.enqueue(new_jobs("first"))))
+    bad = writer.put_in_line(Entry(Verb("half_done", Access.WRITE, half_done())))
+    last = writer.put_in_line(Entry(backend.verbs.enqueue(new_jobs("last"))))
     writer.finish(first)
     writer.finish(last)
     with pytest.raises(JobNotFoundError):
@@ -99,7 +103,7 @@ def test_a_failed_commit_fails_everybody(backend: SqliteBackend) -> None:
     refusing = Refusing(backend._files.jobs, isolation_level=None)
     refusing.leads_to = writer._connection.leads_to
     writer._connection = refusing
-    entries = [writer.put_in_line(backend.verbs.enqueue(new_jobs(str(number)))) for number in range(3)]
+    entries = [writer.put_in_line(Entry(backend.verbs.enqueue(new_jobs(str(number))))) for number in range(3)]
     for entry in entries:
         with pytest.raises(StoreFullError):
             writer.finish(entry)
@@ -116,8 +120,8 @@ def test_an_interrupted_leader_leaves_nobody_waiting(backend: SqliteBackend) -> 
         raise KeyboardInterrupt
 
     writer = writer_of(backend)
-    other = writer.put_in_line(backend.verbs.enqueue(new_jobs("other")))
-    leader = writer.put_in_line(Verb("interrupted", Access.WRITE, interrupted()))
+    other = writer.put_in_line(Entry(backend.verbs.enqueue(new_jobs("other"))))
+    leader = writer.put_in_line(Entry(Verb("interrupted", Access.WRITE, interrupted())))
     with pytest.raises(KeyboardInterrupt):
         writer.finish(leader)
     with pytest.raises(StoreUnavailableError):
@@ -136,13 +140,13 @@ def test_who_came_later_does_not_fail_with_the_first(
 
     def comes_later(connection: Connection | None) -> Connection:
         monkeypatch.undo()
-        late.append(writer.put_in_line(backend.verbs.enqueue(new_jobs("late"))))
+        late.append(writer.put_in_line(Entry(backend.verbs.enqueue(new_jobs("late")))))
         connection = writer._renew(connection)
         connection.execute("PRAGMA busy_timeout = 10")
         return connection
 
     monkeypatch.setattr(writer, "_renew", comes_later)
-    early = [writer.put_in_line(backend.verbs.enqueue(new_jobs(name))) for name in ("early", "also")]
+    early = [writer.put_in_line(Entry(backend.verbs.enqueue(new_jobs(name)))) for name in ("early", "also")]
     for entry in early:
         with pytest.raises(StoreUnavailableError, match="locked by another writer"):
             writer.finish(entry)
@@ -162,7 +166,7 @@ def test_each_caller_has_an_error_of_its_own(backend: SqliteBackend, monkeypatch
 
     monkeypatch.setattr(writer, "_renew", away)
     errors = []
-    for entry in [writer.put_in_line(backend.verbs.pause(queue)) for queue in "ab"]:
+    for entry in [writer.put_in_line(Entry(backend.verbs.pause(queue))) for queue in "ab"]:
         with pytest.raises(StoreUnavailableError, match="the disk is away") as caught:
             writer.finish(entry)
         errors.append(caught.value)
@@ -172,7 +176,7 @@ def test_each_caller_has_an_error_of_its_own(backend: SqliteBackend, monkeypatch
 def test_a_long_line_is_served_in_several_transactions(backend: SqliteBackend) -> None:
     """More verbs than fit one transaction are all run."""
     writer = writer_of(backend)
-    entries = [writer.put_in_line(backend.verbs.enqueue(new_jobs(str(n)))) for n in range(GROUP_LIMIT + 1)]
+    entries = [writer.put_in_line(Entry(backend.verbs.enqueue(new_jobs(str(n))))) for n in range(GROUP_LIMIT + 1)]
     for entry in entries:
         writer.finish(entry)
     assert total(backend) == GROUP_LIMIT + 1
@@ -217,6 +221,113 @@ async def test_a_cancelled_caller_withdraws_its_verb(backend: SqliteBackend) -> 
     await backend.arun(backend.verbs.enqueue(new_jobs("later")))
     assert backend.run(backend.verbs.get("withdrawn")) is None
     assert backend.run(backend.verbs.count())[State.READY] == 1
+
+
+async def test_a_cancelled_caller_leaves_when_what_was_begun_is_over(backend: SqliteBackend) -> None:
+    """A verb that runs when its caller is cancelled is committed before the caller hears of it, and not later."""
+    begun, go = threading.Event(), threading.Event()
+
+    def slow() -> Steps[None]:
+        yield Query("SELECT 1")
+        begun.set()
+        assert go.wait(60)
+        yield from backend.verbs.enqueue(new_jobs("slow")).steps
+
+    task = asyncio.ensure_future(backend.arun(Verb("slow", Access.WRITE, slow())))
+    await asyncio.to_thread(begun.wait)
+    task.cancel()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not task.done()
+    go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert total(backend) == 1
+
+
+@contextmanager
+def led_by_another(writer: GroupWriter, lead: Callable[[], None]) -> Iterator[None]:
+    """Let another thread lead as soon as somebody stands in line; a signal raises in this one."""
+    ready, over = threading.Event(), threading.Event()
+
+    def work() -> None:
+        with writer._lead:
+            ready.set()
+            while not (writer._line or over.wait(0.001)):
+                pass
+            lead()
+
+    def raises(*_: object) -> None:
+        raise TimeIsUpError
+
+    before = signal.signal(signal.SIGUSR1, raises)
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        ready.wait()
+        yield
+    finally:
+        over.set()
+        thread.join()
+        signal.signal(signal.SIGUSR1, before)
+
+
+def interrupt_main_thread() -> None:
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+
+
+def test_an_interrupted_caller_withdraws_its_verb(backend: SqliteBackend) -> None:
+    """Who is interrupted while another leads leaves at once, and what nobody has begun never runs."""
+    writer, gone = writer_of(backend), threading.Event()
+
+    def lead() -> None:
+        interrupt_main_thread()
+        assert gone.wait(60)
+
+    with led_by_another(writer, lead):
+        with pytest.raises(TimeIsUpError):
+            backend.run(backend.verbs.enqueue(new_jobs("withdrawn")))
+        gone.set()
+    backend.run(backend.verbs.enqueue(new_jobs("later")))
+    assert backend.run(backend.verbs.get("withdrawn")) is None
+    assert total(backend) == 1
+
+
+def test_an_interrupted_caller_leaves_when_what_was_begun_is_over(backend: SqliteBackend) -> None:
+    """Whose verb another thread has begun is told nothing before it is committed: it does not run later."""
+    writer, pause = writer_of(backend), threading.Event()
+
+    def slow() -> Steps[None]:
+        [other, _] = writer._line
+        interrupt_main_thread()
+        while not other.has_left:
+            pause.wait(0.001)
+        yield Command("INSERT INTO holdfast_queue VALUES ('slow', 1)")
+
+    def lead() -> None:
+        entry = writer.put_in_line(Entry(Verb("slow", Access.WRITE, slow())))
+        writer._run_group(entry)
+
+    with led_by_another(writer, lead):
+        with pytest.raises(TimeIsUpError):
+            backend.run(backend.verbs.enqueue(new_jobs("begun")))
+        assert total(backend) == 1
+
+
+def test_an_exception_of_a_signal_is_not_told_to_another_caller(backend: SqliteBackend) -> None:
+    """What a handler raises while a thread runs another's verb is raised there; the other caller may try again."""
+
+    def interrupted() -> Steps[None]:
+        yield Command("SELECT 1")
+        raise TimeIsUpError
+
+    writer = writer_of(backend)
+    other = writer.put_in_line(Entry(Verb("interrupted", Access.WRITE, interrupted())))
+    with pytest.raises(TimeIsUpError):
+        backend.run(backend.verbs.enqueue(new_jobs("leader")))
+    with pytest.raises(StoreUnavailableError, match="interrupted"):
+        writer.finish(other)
+    assert total(backend) == 0
 
 
 def test_a_closed_store_says_so(tmp_path: Path) -> None:

@@ -172,13 +172,13 @@ def test_a_burial_that_joins_a_begun_transaction_sees_the_mark(
     backend.run(backend.verbs.claim(ClaimRequest("gone", 1, 10)))
     clock.advance(16)
     writer = backend._engine()._writers[Access.WRITE]
-    entries = [writer.put_in_line(backend.verbs.pause("mail"))]
+    entries = [writer.put_in_line(Entry(backend.verbs.pause("mail")))]
     take = writer._take
 
     def condemn_and_join() -> list[Entry[Any]]:
         monkeypatch.undo()
         assert backend.run(backend.verbs.condemn(frozenset({"gone"}))) == {"gone"}
-        entries.append(writer.put_in_line(backend.verbs.bury("gone", Death(DeathKind.VANISHED))))
+        entries.append(writer.put_in_line(Entry(backend.verbs.bury("gone", Death(DeathKind.VANISHED)))))
         return take()
 
     monkeypatch.setattr(writer, "_take", condemn_and_join)

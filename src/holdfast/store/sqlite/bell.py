@@ -19,10 +19,12 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from holdfast.errors import StoreError
 from holdfast.store.sqlite.forks import GATE, Connection
+from holdfast.store.sqlite.translate import refuse_foreign
 from holdfast.store.verb import Tone
 
 Renew = Callable[[Connection | None], Connection]
@@ -73,10 +75,11 @@ class SqliteListener:
 
     def close(self) -> None:
         """Stop listening."""
-        if self._ear is not None:
-            self._ear.close()
-        with GATE:
-            self._connection.close()
+        try:
+            if self._ear is not None:
+                self._ear.close()
+        finally:
+            GATE.run(self._connection.close)
 
     def _pace(self, now: float) -> float:
         return LOOK_SOON if self._ear is not None and now < self._ear.expects_until else LOOK_EVERY
@@ -97,9 +100,8 @@ class SqliteListener:
     def _last_arrival(self) -> tuple[Connection, int] | None:
         if self._arrival is None or GATE.is_shut:
             return self._arrived
-        with suppress(sqlite3.Error), GATE:
-            [(seq,)] = self._connection.execute(self._arrival)
-            return self._connection, int(seq)
+        with suppress(sqlite3.Error):
+            return GATE.run(partial(self._number, self._arrival))
         return None
 
     def _version(self) -> tuple[Connection, int] | None:
@@ -107,12 +109,18 @@ class SqliteListener:
             # A thread forks, and may have to wait for a slow call. The event loop does not: it looks again later.
             return self._seen
         # A database that cannot be read now has not rung; the next look at its jobs will say what is wrong with it.
-        with suppress(sqlite3.Error, StoreError), GATE:
-            self._connection = self._renew(self._connection)
-            [(version,)] = self._connection.execute("PRAGMA data_version")
-            # Each connection counts for itself: what a new one says cannot be compared, and may be news.
-            return self._connection, int(version)
+        with suppress(sqlite3.Error, StoreError):
+            return GATE.run(self._renewed_version)
         return None
+
+    def _renewed_version(self) -> tuple[Connection, int]:
+        self._connection = self._renew(self._connection)
+        return self._number("PRAGMA data_version")
+
+    def _number(self, question: str) -> tuple[Connection, int]:
+        """Return the answer with its connection: each counts for itself, and what a new one says may be news."""
+        [(number,)] = self._connection.execute(question)
+        return self._connection, int(number)
 
 
 class SqliteBell:
@@ -125,25 +133,31 @@ class SqliteBell:
 
     def ring(self, tone: Tone = Tone.WORK) -> None:
         """Wake every listener for this tone, in this process and in others. Never raises."""
-        with suppress(OSError):
-            self._poke(tone, _RING)
+        self._try_to_poke(tone, _RING)
 
     def announce(self) -> None:
         """Tell idle workers that a commit may come soon, for which nobody will ring. Never raises."""
-        with suppress(OSError):
-            self._poke(Tone.WORK, _SOON)
+        self._try_to_poke(Tone.WORK, _SOON)
 
     def listen(self, tone: Tone = Tone.WORK) -> SqliteListener:
         """Start listening for this tone alone, inside a running event loop."""
-        with GATE:
-            connection = self._renew(None)
+        connection = GATE.run(lambda: self._renew(None))
         try:
             ear = _Ear(self._folder, tone)
         except (OSError, NotImplementedError, AttributeError):
             # No unix sockets here, or no room for them, or a loop that cannot watch them: the counter must do.
             ear = None
+        except BaseException:
+            GATE.run(connection.close)
+            raise
         looks_closer = tone is Tone.WORK and ear is not None
         return SqliteListener(ear, connection, self._renew, self._arrival if looks_closer else None)
+
+    def _try_to_poke(self, tone: Tone, word: bytes) -> None:
+        try:
+            self._poke(tone, word)
+        except OSError as error:
+            refuse_foreign(error)
 
     def _poke(self, tone: Tone, word: bytes) -> None:
         prefix = _PREFIXES[tone]
@@ -156,6 +170,7 @@ class SqliteBell:
                 try:
                     sender.sendto(word, address(name))
                 except OSError as error:
+                    refuse_foreign(error)
                     # A full buffer has pokes enough; a socket without a process behind it is litter.
                     if error.errno in _DEAD:
                         self._clear_away(name)
@@ -219,8 +234,11 @@ def _addresses(folder: Path) -> Iterator[Callable[[str], str]]:
     if sys.platform != "linux":
         yield lambda name: str(folder / name)
         return
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    opened: list[int] = []
     try:
-        yield lambda name: f"/proc/self/fd/{descriptor}/{name}"
+        # Opened and noted in one step: no signal is handled in between, and no descriptor forgotten.
+        opened.extend(map(os.open, (folder,), (os.O_RDONLY | os.O_DIRECTORY,)))
+        yield lambda name: f"/proc/self/fd/{opened[0]}/{name}"
     finally:
-        os.close(descriptor)
+        for descriptor in opened:
+            os.close(descriptor)

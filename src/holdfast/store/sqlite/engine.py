@@ -4,15 +4,19 @@ Jobs, beats and reads have a lane each, so that none waits for another.
 """
 
 import asyncio
+import threading
 from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import TypeVar
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, TypeVar
 
+from holdfast.errors import StoreError
 from holdfast.store.sqlite.connect import Files, leave_tidy, open_beats, open_jobs, open_reader
 from holdfast.store.sqlite.forks import GATE, Connection
-from holdfast.store.sqlite.group import GroupWriter
+from holdfast.store.sqlite.group import Entry, GroupWriter
 from holdfast.store.sqlite.opening import Opener
 from holdfast.store.sqlite.sql_files import load_statements
 from holdfast.store.sqlite.steps import run_steps
@@ -21,6 +25,69 @@ from holdfast.store.sqlite.turn import Turn
 from holdfast.store.verb import Access, Tone, Verb
 
 T = TypeVar("T")
+
+
+class LaneThread:
+    """A thread that does the work of async callers, one after the other. It begins with the first.
+
+    It is no executor of Python's own: those have locks that stay locked where a signal's handler raises.
+    """
+
+    def __init__(self, name: str, path: Path) -> None:
+        self._name = name
+        self._path = path
+        self._asked = SimpleQueue[tuple[asyncio.Future[Any], Callable[[], Any]] | None]()
+        self._threads: list[threading.Thread] = []
+        """One; another if its start was interrupted, which does no harm."""
+        self._is_closed = False
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Have the work done, and return its answer or raise its error."""
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        if not self._threads:
+            self._begin()
+        self._asked.put((answer, work))
+        if self._is_closed:  # there may be nobody to do it any more
+            raise StoreError(f"{self._path} was closed: open a new store")
+        return await answer
+
+    def close(self) -> None:
+        """Wait until all is done that was asked for."""
+        self._is_closed = True
+        self._asked.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    def _begin(self) -> None:
+        thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+    def _serve(self) -> None:
+        while (asked := self._asked.get()) is not None:
+            answer, work = asked
+            with suppress(RuntimeError):  # its event loop was closed meanwhile
+                done = _done(work)
+                for _ in range(2):  # a signal's handler may raise in the first, which event loops log and forget
+                    answer.get_loop().call_soon_threadsafe(_tell, answer, *done)
+            del asked, answer, work, done
+        self._asked.put(None)  # for the other, if there is one
+
+
+def _done(work: Callable[[], T]) -> tuple[T | None, BaseException | None]:
+    try:
+        return work(), None
+    except BaseException as error:  # noqa: BLE001 - it is raised again where the answer is awaited
+        return None, error
+
+
+def _tell(waiting: asyncio.Future[Any], answer: Any, error: BaseException | None) -> None:
+    if waiting.done():  # its caller was cancelled
+        return
+    if error is None:
+        waiting.set_result(answer)
+    else:
+        waiting.set_exception(error)
 
 
 class Engine:
@@ -35,28 +102,28 @@ class Engine:
             Access.WRITE: GroupWriter(files.jobs, self._renewer(open_jobs), lock_sql, Turn(files.bell), ring),
             Access.BEAT: GroupWriter(files.beats, self._renewer(open_beats), lock_sql, None, ring),
         }
-        self._threads = {
-            access: ThreadPoolExecutor(1, thread_name_prefix=f"holdfast-sqlite-{access.value}") for access in Access
-        }
+        self._threads = {access: LaneThread(f"holdfast-sqlite-{access.value}", files.jobs) for access in Access}
 
     def run(self, verb: Verb[T]) -> T:
         """Run the verb in the caller's own thread."""
         if verb.access is Access.READ:
             return self._read(verb)
-        writer = self._writers[verb.access]
-        return writer.finish(writer.put_in_line(verb))
+        return self._writers[verb.access].run(verb)
 
     async def arun(self, verb: Verb[T]) -> T:
         """Run the verb in the thread of its lane. It stands in line at once, so that a crowd shares a commit."""
-        loop, thread = asyncio.get_running_loop(), self._threads[verb.access]
+        thread = self._threads[verb.access]
         if verb.access is Access.READ:
-            return await loop.run_in_executor(thread, self._read, verb)
+            return await thread.run(partial(self._read, verb))
         writer = self._writers[verb.access]
-        entry = writer.put_in_line(verb)
+        entry = Entry(verb)
         try:
-            return await loop.run_in_executor(thread, writer.finish, entry)
-        except asyncio.CancelledError:
-            writer.withdraw(entry)
+            writer.put_in_line(entry)
+            return await thread.run(partial(writer.finish, entry))
+        except BaseException as error:
+            if not writer.withdraw(entry) and isinstance(error, asyncio.CancelledError):
+                with suppress(StoreError):  # it is closed, which waits for what runs
+                    await thread.run(writer.settle)
             raise
 
     @property
@@ -66,9 +133,7 @@ class Engine:
 
     def prepare(self) -> None:
         """Make the files ready; cheap where nothing is to be done."""
-        with GATE:
-            GATE.refuse_crossed()
-            self._opener.prepare()
+        GATE.run(self._prepare)
 
     def renew_reader(self, previous: Connection | None) -> Connection:
         """Return a connection that reads both files: the one given if it is of use still. The caller closes it."""
@@ -77,36 +142,46 @@ class Engine:
     def close(self) -> None:
         """Wait for what runs, then let go of threads and connections."""
         for thread in self._threads.values():
-            thread.shutdown(wait=True)
+            thread.close()
         for writer in self._writers.values():
             writer.close()
-        with GATE:
-            while self._readers:
-                self._readers.pop().close()
-            if self._opener.has_opened:
-                leave_tidy(self._files)
+        GATE.run(self._let_go)
+
+    def _prepare(self) -> None:
+        GATE.refuse_crossed()
+        self._opener.prepare()
+
+    def _let_go(self) -> None:
+        while self._readers:
+            self._readers.pop().close()
+        if self._opener.has_opened:
+            leave_tidy(self._files)
 
     def _renewer(self, connect: Callable[[Files], Connection]) -> Callable[[Connection | None], Connection]:
         return lambda previous: self._opener.renew(previous, connect)
 
     def _read(self, verb: Verb[T]) -> T:
-        with translated(self._files.jobs), GATE, self._reader() as connection:
-            connection.execute("BEGIN")
-            answer = run_steps(connection, verb.steps)
-            connection.execute("COMMIT")
+        return GATE.run(partial(self._read_inside, verb))
+
+    def _read_inside(self, verb: Verb[T]) -> T:
+        connection = None
+        with translated(self._files.jobs):
+            try:
+                connection = self._idle_reader()
+                connection = self.renew_reader(connection)
+                connection.execute("BEGIN")
+                answer = run_steps(connection, verb.steps)
+                connection.execute("COMMIT")
+            except BaseException:
+                # It is not used again: it may be in the middle of something.
+                if connection is not None:
+                    connection.close()
+                raise
+            self._readers.append(connection)
             return answer
 
-    @contextmanager
-    def _reader(self) -> Iterator[Connection]:
-        """Lend a connection that nobody else uses; after an error it is not used again."""
+    def _idle_reader(self) -> Connection | None:
         try:
-            idle = self._readers.pop()
+            return self._readers.pop()
         except IndexError:
-            idle = None
-        connection = self.renew_reader(idle)
-        try:
-            yield connection
-        except BaseException:
-            connection.close()
-            raise
-        self._readers.append(connection)
+            return None

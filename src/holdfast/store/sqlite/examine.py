@@ -49,10 +49,10 @@ def examine_file(path: str, namespace: str | None, clock: Clock, *, deep: bool) 
         findings.append(_missing(files.jobs))
     elif not is_hopeless(findings, _VITAL):  # a network file system is not even touched
         try:
-            with GATE, translated(files.jobs):
-                findings += _look_inside(files, namespace, deep=deep)
+            with translated(files.jobs):
+                findings += GATE.run(lambda: list(_look_inside(files, namespace, deep=deep)))
                 if all(finding.severity is Severity.OK for finding in findings if finding.check == "schema"):
-                    census = _take_census(files, namespace, clock)
+                    census = GATE.run(lambda: _take_census(files, namespace, clock))
         except StoreError as error:
             findings.append(Finding.of_error("store", error))
     return Examination.of(findings, _VITAL, census)

@@ -4,9 +4,13 @@ SQLite keeps its account of locks and shared memory per process, and the kernel 
 inherits the first without the second: it takes for locked, or for its own, what is neither, and loses what it
 commits. So who uses a connection does it inside the gate, and holds no lock in there that a fork would need:
 
-    use:   with GATE: …
+    use:   GATE.run(work)
     fork:  shut the gate ─► wait until nobody is inside ─► close every connection ─► fork ─► open the gate
                                                                                       └─► a new gate in the child
+
+A signal's handler may raise in any function written in Python, also in `__enter__`, `__exit__` and in what a fork
+calls. So no such function counts here: each thread has a lock of the interpreter's own, which is taken while it is
+inside, and what shuts and opens the gate are functions of C alone.
 
 Whoever needs a connection later finds it closed and opens another (opening.py). `subprocess` does not run the
 handlers of forks and does not need them: it replaces the child's program at once.
@@ -19,7 +23,11 @@ and is told so.
 import os
 import sqlite3
 import threading
-from typing import Any
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
 from weakref import WeakSet
 
 from holdfast.errors import StoreError
@@ -27,6 +35,10 @@ from holdfast.store.sqlite.translate import BUSY_TIMEOUT
 
 FORK_PATIENCE = 2 * BUSY_TIMEOUT
 """Seconds that a fork waits for the calls that run; each of them waits for a lock a good deal shorter."""
+
+_LOOK_EVERY = 0.0005
+
+T = TypeVar("T")
 
 Identity = tuple[tuple[int, int] | None, ...]
 """Which files a name means at a time: device and inode of each."""
@@ -38,15 +50,22 @@ class Connection(sqlite3.Connection):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.is_open = False
         self.leads_to: Identity = ()
+        GATE.connections.add(self)  # before it is open, so that none is open and unknown
         super().__init__(*args, **kwargs)
         self.is_open = True
-        GATE.connections.add(self)
 
     def close(self) -> None:
         """Close it; repeated, do nothing."""
-        super().close()
         self.is_open = False
+        super().close()
         GATE.connections.discard(self)
+
+
+class _Own(threading.local):
+    """What a thread knows of itself."""
+
+    forks = False
+    has_shut = False
 
 
 class Gate:
@@ -54,31 +73,34 @@ class Gate:
 
     def __init__(self) -> None:
         self._crossed: list[Connection] = []
+        self._inside: dict[int, threading.Lock] = {}
+        self._forks: list[None] = []
+        self._own = _Own()
         self._begin()
 
-    def __enter__(self) -> None:
+    def run(self, work: Callable[[], T]) -> T:
+        """Do some work inside. It waits for forks, but for one of this very thread."""
         me = threading.get_ident()
-        with self._lock:
-            # Neither who is inside already nor a forking thread itself may wait: the fork would wait for them.
-            if self._forking and not (me in self._inside or me in self._forking):
-                self._changed.wait_for(lambda: not self._forking)
-            _count_up(self._inside, me)
-
-    def __exit__(self, *_: object) -> None:
-        me = threading.get_ident()
-        with self._lock:
-            _count_down(self._inside, me)
-            if self._forking:
-                self._changed.notify_all()
+        inside = self._inside.get(me) or self._inside.setdefault(me, threading.Lock())
+        if inside.locked():  # by this thread: nobody else takes it
+            return work()
+        while True:
+            with inside:
+                enters = not self._forks or self._own.forks
+                if enters:
+                    answer = work()  # and no `return`, which would leave the block before its lock is let go of
+            if enters:
+                return answer
+            time.sleep(_LOOK_EVERY)
 
     @property
     def is_shut(self) -> bool:
         """Whether to enter now would mean to wait for a fork."""
-        return bool(self._forking)
+        return bool(self._forks)
 
     def refuse_crossed(self) -> None:
         """Raise StoreError if connections of a parent process came into this one."""
-        if self._pid != os.getpid():  # forked past all handlers
+        if self._pid != os.getpid():  # forked past all handlers, or what they call was interrupted
             self.after_in_child()
         if self._crossed:
             raise StoreError(
@@ -86,49 +108,55 @@ class Gate:
                 " no call is under way, or close the app before"
             )
 
-    def before_fork(self) -> None:
-        """Let nobody in, wait for those inside, and close what is open."""
-        me = threading.get_ident()
-        with self._lock:
-            _count_up(self._forking, me)
-            if me not in self._inside:  # or else the others may be waiting for this thread
-                self._changed.wait_for(lambda: not self._inside, FORK_PATIENCE)
-            if not self._inside:
-                # Under the lock, so that of two forks none happens while the other closes.
-                for connection in list(self.connections):
-                    connection.close()
+    def watch_forks(self) -> None:
+        """Have this gate shut before each fork, and opened after it."""
+        own = partial(setattr, self._own)
+        # What is registered last is called first. This twice: a signal's handler may raise in it, unheeded.
+        os.register_at_fork(before=self.before_fork)
+        os.register_at_fork(before=self.before_fork)
+        os.register_at_fork(before=partial(own, "has_shut", False))
+        os.register_at_fork(before=partial(own, "forks", True), after_in_parent=partial(own, "forks", False))
+        os.register_at_fork(before=partial(self._forks.append, None), after_in_parent=self._forks.pop)
+        os.register_at_fork(after_in_child=partial(own, "forks", False))
+        os.register_at_fork(after_in_child=self._forks.clear)
+        os.register_at_fork(after_in_child=self._inside.clear)
+        os.register_at_fork(after_in_child=self.after_in_child)
 
-    def after_in_parent(self) -> None:
-        """Go on."""
-        with self._lock:
-            _count_down(self._forking, threading.get_ident())
-            self._changed.notify_all()
+    def before_fork(self) -> None:
+        """Wait for those inside, and close what is open."""
+        if self._own.has_shut:
+            return
+        if self._is_left():
+            # One at a time, so that of two forks none happens while the other closes.
+            with self._closing:
+                for connection in list(self.connections):
+                    with suppress(sqlite3.ProgrammingError):  # it was never open
+                        connection.close()
+                    self.connections.discard(connection)
+        self._own.has_shut = True
 
     def after_in_child(self) -> None:
         """Begin anew. What crossed is kept for ever: to close it would harm the parent's own connections."""
         self._crossed += list(self.connections)
         self._begin()
 
+    def _is_left(self) -> bool:
+        """Wait until nobody is inside. Who is inside itself does not: the others may be waiting for this thread."""
+        give_up_at = time.monotonic() + FORK_PATIENCE
+        while any(inside.locked() for inside in list(self._inside.values())):
+            own = self._inside.get(threading.get_ident())
+            if (own is not None and own.locked()) or time.monotonic() >= give_up_at:
+                return False
+            time.sleep(_LOOK_EVERY)
+        return True
+
     def _begin(self) -> None:
-        self._pid = os.getpid()
-        self._lock = threading.RLock()  # a signal may be handled, and its handler fork, while this thread has it
-        self._changed = threading.Condition(self._lock)
-        self._inside: dict[int, int] = {}
-        self._forking: dict[int, int] = {}
+        self._inside.clear()
+        self._forks.clear()
+        self._closing = threading.Lock()
         self.connections = WeakSet[Connection]()
-
-
-def _count_up(counts: dict[int, int], thread: int) -> None:
-    counts[thread] = counts.get(thread, 0) + 1
-
-
-def _count_down(counts: dict[int, int], thread: int) -> None:
-    count = counts.pop(thread, 0) - 1
-    if count > 0:
-        counts[thread] = count
+        self._pid = os.getpid()
 
 
 GATE = Gate()
-os.register_at_fork(
-    before=GATE.before_fork, after_in_parent=GATE.after_in_parent, after_in_child=GATE.after_in_child
-)
+GATE.watch_forks()

@@ -4,26 +4,31 @@ A caller puts its verb in line and asks for the lock. Whoever gets it leads: it 
 stands in line by then, runs it, commits once, and notes each outcome. Those who get the lock after it find their
 outcome there. So a crowd pays for one fsync, and a single caller for no hop between threads.
 
-    in line ──► taken by a leader ──► outcome noted (after the commit, or an error)
-        └─────► withdrawn (its caller was cancelled)
+    in line ──► begun by a leader ──► over (by the commit, or an error)
+        └─────► withdrawn (its caller has left)
 
 The order begin → write lock → take the line matters: everything that a verb's caller did before, in any file, was
 committed before any verb of the group reads (supervision_verbs.py builds on it).
 
 Of several verbs each has a savepoint: one that fails undoes itself and nothing else. If the commit fails, all fail.
 If the transaction cannot begin, those fail who stood in line when it was tried; who came later tries anew.
+
+A signal's handler may raise after any call in here, in the thread that leads or in one that waits. So the end of a
+transaction is one list that all its verbs share, and the commit itself fills it: all are over in one step. Whoever
+leads next finds it empty where a leader was interrupted, and gives up what that one had begun. Whoever leaves
+withdraws: no verb begins after its caller has left, and one that was begun is over before.
 """
 
 import sqlite3
 import threading
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from copy import copy
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from holdfast.errors import StoreError, StoreUnavailableError
+from holdfast.errors import HoldfastError, StoreError, StoreUnavailableError
 from holdfast.store.sqlite.forks import GATE, Connection
 from holdfast.store.sqlite.steps import run_steps
 from holdfast.store.sqlite.translate import translate
@@ -35,24 +40,34 @@ GROUP_LIMIT = 200
 
 T = TypeVar("T")
 
+End = list[bool | StoreError]
+"""How a transaction ended, empty until then: True where it was committed, else the error."""
+
 _NO_TURN = nullcontext()
 
 
 class Entry(Generic[T]):
     """A verb in line and, later, its outcome."""
 
-    __slots__ = ("_answer", "_error", "done", "verb")
+    __slots__ = ("_answer", "_error", "end", "has_left", "verb")
 
     def __init__(self, verb: Verb[T]) -> None:
         self.verb = verb
-        self.done = False
+        self.end: Sequence[bool | StoreError] = ()
+        """The end of its transaction, once it is begun."""
+        self.has_left = False
         self._answer: Any = None
         self._error: Exception | None = None
 
     @property
+    def done(self) -> bool:
+        """Whether it has its outcome."""
+        return bool(self.end)
+
+    @property
     def succeeded(self) -> bool:
         """Whether the verb ran without an error so far."""
-        return self._error is None
+        return self._error is None and not self.has_left
 
     def note(self, answer: T) -> None:
         """Keep the answer; it counts once the transaction is committed."""
@@ -66,6 +81,9 @@ class Entry(Generic[T]):
         """Return the answer or raise the error."""
         if self._error is not None:
             raise self._error
+        end = self.end[0]
+        if isinstance(end, StoreError):
+            raise copy(end)  # each caller raises, and may note on, one of its own
         answer: T = self._answer
         return answer
 
@@ -86,85 +104,111 @@ class GroupWriter:
         self._lock_sql = lock_sql
         self._turn = turn
         self._ring = ring
-        self._line: deque[Entry[Any]] = deque()
+        self._line: list[Entry[Any]] = []
+        """A list, as others come and leave while it is copied."""
         self._lead = threading.Lock()
         self._connection: Connection | None = None
+        self._end: End = [True]
+        """That of the last transaction."""
 
-    def put_in_line(self, verb: Verb[T]) -> Entry[T]:
-        """Announce a verb; `finish` sees it through."""
+    def run(self, verb: Verb[T]) -> T:
+        """Run a verb with those that stand in line, and return or raise its outcome."""
         entry = Entry(verb)
+        try:
+            return self.finish(self.put_in_line(entry))
+        except BaseException:
+            entry.has_left = True
+            if not self.withdraw(entry):
+                self.settle()
+            raise
+
+    def put_in_line(self, entry: Entry[T]) -> Entry[T]:
+        """Announce a verb; `finish` sees it through, and `withdraw` takes it back."""
         self._line.append(entry)
         return entry
 
-    def withdraw(self, entry: Entry[Any]) -> None:
-        """Take a verb out of the line if nobody has begun it."""
-        if not self._leave_line(entry):
-            return
-        entry.verb.steps.close()
-        # A thread may be about to see it through already.
-        entry.fail(StoreUnavailableError(f"{self._path}: the call was withdrawn before it began"))
-        entry.done = True
+    def withdraw(self, entry: Entry[Any]) -> bool:
+        """Let nobody begin a verb any more; return False if it is begun, and what becomes of it is open."""
+        entry.has_left = True
+        if not entry.done and isinstance(entry.end, list):
+            return False
+        self._leave_line(entry)
+        return True
+
+    def settle(self) -> None:
+        """Wait until what was begun is over."""
+        with self._lead:
+            if not self._end:
+                GATE.run(self._abandon)
 
     def finish(self, entry: Entry[T]) -> T:
         """Lead, or wait for a leader, until the verb has its outcome; return or raise it."""
-        while not entry.done:
-            tones = set[Tone]()
+        while not entry.end:
+            if entry.has_left:
+                raise StoreUnavailableError(f"{self._path}: the call was withdrawn before it began")
+            tones: Iterable[Tone] = ()
             with self._lead:
-                if not entry.done:
-                    with GATE:
-                        tones = self._run_group()
+                if not entry.end:
+                    tones = GATE.run(partial(self._run_group, entry))
             for tone in tones:
                 self._ring(tone)
         return entry.outcome()
 
     def close(self) -> None:
         """Let go of the connection, after the transaction that runs now."""
-        with self._lead, GATE:
-            self._drop_connection()
-            if self._turn is not None:
-                self._turn.close()
+        with self._lead:
+            GATE.run(self._drop_connection)
 
-    def _run_group(self) -> set[Tone]:
-        """Run one transaction for all in line, and return how to ring for it."""
-        group: list[Entry[Any]] = []
-        in_line = list(self._line)
+    def _run_group(self, own: Entry[Any]) -> set[Tone]:
+        """Run one transaction for all in line, and return how to ring for it. `own` is that of the leader."""
+        if not self._end:
+            self._abandon()
+        end: End = []
+        self._end = end
+        group = list(self._line)  # they stand in line while it is tried to begin
         try:
             connection = self._connection = self._renew(self._connection)
             with self._turn or _NO_TURN:
                 connection.execute("BEGIN")
                 connection.execute(self._lock_sql)
                 group = self._take()
-                self._run_all(connection, group)
+                self._run_all(connection, group, own)
                 if connection.in_transaction:
-                    connection.execute("COMMIT")
+                    # Committed and over in one step: no signal is handled in between, whose handler would raise.
+                    end.extend(map(bool, map(connection.execute, ("COMMIT",))))
+                else:
+                    end.append(True)
         except sqlite3.Error as error:
-            self._give_up(group or in_line, translate(error, self._path))
+            self._give_up(group, end, translate(error, self._path))
         except StoreError as error:
-            self._give_up(group or in_line, error)
+            self._give_up(group, end, error)
         except BaseException:
             # An interrupt of the leader's own thread; the others must not wait for ever.
-            self._give_up(
-                group or in_line, StoreUnavailableError(f"{self._path}: the write was interrupted, try again")
-            )
+            self._abandon()
             raise
         for entry in group:
-            entry.done = True
+            self._leave_line(entry)
+        if end[0] is not True:
+            return set()
         return {tone for entry in group if entry.succeeded for tone in entry.verb.tones}
 
     def _take(self) -> list[Entry[Any]]:
-        taken: list[Entry[Any]] = []
-        with suppress(IndexError):  # the line may be shorter than it was: a caller withdraws without the lock
-            while len(taken) < GROUP_LIMIT:
-                taken.append(self._line.popleft())
-        return taken
+        return list(self._line)[:GROUP_LIMIT]
 
-    def _run_all(self, connection: sqlite3.Connection, group: list[Entry[Any]]) -> None:
+    def _run_all(self, connection: sqlite3.Connection, group: list[Entry[Any]], own: Entry[Any]) -> None:
         for entry in group:
+            if entry.end:
+                continue  # somebody was interrupted who should have taken it out of the line
+            entry.end = self._end
+            if entry.has_left:
+                continue
             if len(group) > 1:
                 connection.execute("SAVEPOINT verb")
             try:
                 entry.note(run_steps(connection, entry.verb.steps))
-            except Exception as error:  # noqa: BLE001 - it is raised again in its caller's own thread
+            except Exception as error:
+                if entry is not own and _may_be_of_a_signal(error):
+                    raise
                 entry.fail(translate(error, self._path) if isinstance(error, sqlite3.Error) else error)
                 self._undo(connection, error, in_group=len(group) > 1)
             if len(group) > 1:
@@ -176,22 +220,42 @@ class GroupWriter:
             raise error
         connection.execute("ROLLBACK TO verb" if in_group else "ROLLBACK")
 
-    def _give_up(self, waiting: list[Entry[Any]], error: StoreError) -> None:
-        """Fail who waited for this transaction when it began, and nobody else; start afresh with the next."""
-        for entry in waiting:
-            self._leave_line(entry)
-            entry.fail(copy(error))  # each caller raises, and may note on, one of its own
-            entry.done = True
+    def _give_up(self, group: list[Entry[Any]], end: End, error: StoreError) -> None:
+        """Fail who waited for this transaction, and nobody else; start afresh with the next."""
         self._drop_connection()
+        for entry in group:
+            if not entry.end:
+                entry.end = end
+        end.append(error)
 
-    def _leave_line(self, entry: Entry[Any]) -> bool:
+    def _abandon(self) -> None:
+        """Fail whose verbs a leader had begun that was interrupted; the others still stand in line."""
+        self._drop_connection()
+        if not self._end:
+            self._end.append(
+                StoreUnavailableError(
+                    f"{self._path}: the write was interrupted, and may be stored or not: try again"
+                )
+            )
+
+    def _leave_line(self, entry: Entry[Any]) -> None:
         try:
             self._line.remove(entry)
-        except ValueError:
-            return False
-        return True
+        except ValueError:  # it has been taken out
+            return
 
     def _drop_connection(self) -> None:
         if self._connection is not None:
+            with suppress(sqlite3.Error):
+                self._connection.rollback()  # to close it would not do, if somebody has a cursor of it still
             self._connection.close()
             self._connection = None
+        if self._turn is not None:
+            self._turn.close()
+
+
+def _may_be_of_a_signal(error: Exception) -> bool:
+    """Tell whether a signal's handler may have raised it, so that it is not of the verb but of this thread."""
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    return not isinstance(error, HoldfastError | sqlite3.Error | ValueError | TypeError)

@@ -24,8 +24,7 @@ class SqliteMigrator:
 
     def apply(self) -> None:
         """Apply what is missing to each file."""
-        with GATE:
-            prepare(self._files, self._namespace)
+        GATE.run(lambda: prepare(self._files, self._namespace))
 
     def _look(self, kind: str, file: Path) -> Tables:
         version = self._version(file) if file.is_file() else 0
@@ -35,7 +34,10 @@ class SqliteMigrator:
         return Tables(str(file), version, known, sql, usable=version <= known)
 
     def _version(self, file: Path) -> int:
-        with GATE, translated(file), closing(open_to_look(file)) as connection:
+        return GATE.run(lambda: self._version_inside(file))
+
+    def _version_inside(self, file: Path) -> int:
+        with translated(file), closing(open_to_look(file)) as connection:
             return schema_version(connection, self._namespace)
 
     def _sql(self, version: int, migrations: tuple[tuple[str, ...], ...]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from holdfast.errors import StoreUnavailableError
 from holdfast.store.sqlite.connect import Files, prepare
 from holdfast.store.sqlite.forks import GATE, Connection, Identity
+from holdfast.store.sqlite.translate import refuse_foreign
 
 
 class Opener:
@@ -64,6 +65,7 @@ class Opener:
 def _inode(name: str) -> tuple[int, int] | None:
     try:
         found = os.stat(name)  # noqa: PTH116 - the hot path
-    except OSError:
+    except OSError as error:
+        refuse_foreign(error)
         return None
     return (found.st_dev, found.st_ino)

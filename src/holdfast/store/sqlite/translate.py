@@ -16,6 +16,7 @@ _NO_ROOM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOER
 """SQLite says FULL for ENOSPC only; a file-size limit or a quota ends as a failed write."""
 
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_AWAY = {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PROTOCOL}
 _DAMAGED = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}
 _FORBIDDEN = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
 
@@ -27,6 +28,12 @@ def translated(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise translate(error, path) from error
+
+
+def refuse_foreign(error: OSError) -> None:
+    """Raise an error that is not of the system: the TimeoutError of a signal's handler has no number."""
+    if error.errno is None:
+        raise error
 
 
 def is_busy(error: sqlite3.Error) -> bool:
@@ -47,7 +54,7 @@ def translate(error: sqlite3.Error, path: Path) -> StoreError:
             f"{path} cannot grow, nothing of this call was stored: free disk space, or raise the quota or file-size"
             f" limit ({error})"
         )
-    if code == sqlite3.SQLITE_IOERR:
+    if code in _AWAY:
         return StoreUnavailableError(
             f"{path} cannot be read or written now: check the disk, then try again ({error})"
         )

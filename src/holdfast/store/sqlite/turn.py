@@ -11,11 +11,14 @@ condition: SQLite's own lock still decides. Who cannot take the turn goes on wit
 vain does not ask for a while.
 """
 
+import errno
 import os
 import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+
+from holdfast.store.sqlite.translate import refuse_foreign
 
 if sys.platform != "win32":
     import fcntl
@@ -34,15 +37,21 @@ _LOOK_EVERY = 0.0002
 
 
 class Turn:
-    """The turn of one writer, which has it as long as a `with` lasts. For one thread at a time."""
+    """The turn of one writer, which has it as long as a `with` lasts. For one thread at a time.
+
+    A signal's handler may raise anywhere in it. `close`, or the next use, lets go of what is left behind then.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = str(folder)
-        self._door: int | None = None
-        self._has_it = False
+        self._door: list[int] = []
+        """The open folder, or nothing."""
+        self._may_have_it = False
         self._since = self._until = self._asks_from = 0.0
 
     def __enter__(self) -> None:
+        if self._may_have_it:
+            self.close()
         now = time.monotonic()
         if now < self._asks_from:
             return
@@ -51,50 +60,69 @@ class Turn:
         elif now - self._since > LASTS:
             time.sleep(_PAUSE)
             self._rested(time.monotonic())
-        with suppress(OSError):  # no such folder, or a file system without such locks
-            self._has_it = self._take()
-        if not self._has_it:
+        try:
+            self._may_have_it = True
+            self._may_have_it = self._take()
+        except OSError as error:  # no such folder, or a file system without such locks
+            refuse_foreign(error)
+            self._may_have_it = False
+        if not self._may_have_it:
             self._asks_from = time.monotonic() + LEFT_ALONE
 
     def __exit__(self, *_: object) -> None:
-        if self._has_it and self._door is not None:
-            self._has_it = False
-            _unlock(self._door)
+        if self._may_have_it:
+            try:
+                _unlock(self._door[0])
+                self._may_have_it = False
+            except OSError as error:
+                refuse_foreign(error)  # the next use lets go of the folder
             self._until = time.monotonic()
 
     def close(self) -> None:
-        """Let go of the folder."""
-        if self._door is not None:
-            os.close(self._door)
-            self._door = None
+        """Let go of the turn, and of the folder."""
+        door, self._door = self._door, []
+        try:
+            try:
+                if door and self._may_have_it:
+                    _unlock(door[0])
+            finally:
+                if door:
+                    os.close(door[0])  # whatever was raised since its number was forgotten
+        except OSError as error:
+            refuse_foreign(error)
+        self._may_have_it = False
 
     def _rested(self, now: float) -> None:
         self._since = now
         self.close()  # the folder may be another by now
 
     def _take(self) -> bool:
-        if self._door is None:
-            self._door = self._open()
+        if not self._door:
+            self._open()
         give_up_at = time.monotonic() + PATIENCE
-        while not _lock(self._door):
+        while not _lock(self._door[0]):
             if time.monotonic() >= give_up_at:
                 return False
             time.sleep(_LOOK_EVERY)
         return True
 
-    def _open(self) -> int:
+    def _open(self) -> None:
         try:
-            return os.open(self._folder, os.O_RDONLY)
+            self._open_folder()
         except FileNotFoundError:
             with suppress(FileExistsError):
                 os.mkdir(self._folder)  # noqa: PTH102 - the hot path
-            return os.open(self._folder, os.O_RDONLY)
+            self._open_folder()
+
+    def _open_folder(self) -> None:
+        # Opened and noted in one step: no signal is handled in between, and no descriptor forgotten.
+        self._door.extend(map(os.open, (self._folder,), (os.O_RDONLY,)))
 
 
 def _lock(descriptor: int) -> bool:
     """Return whether nobody else has it. Raises OSError where there is no such thing."""
     if sys.platform == "win32":
-        raise OSError
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
