@@ -6,6 +6,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 from pg_world import LONG, of_steps, query
@@ -172,7 +173,7 @@ def busy_threads(world):
     """Let the threads for async callers have something else to do."""
     over = threading.Event()
     for _ in range(THREADS):
-        world.engine._crews[Access.WRITE].threads.submit(over.wait, LONG)
+        world.engine._crews[Access.WRITE].threads.do(partial(over.wait, LONG))
     try:
         yield
     finally:

@@ -11,11 +11,11 @@ from redis.exceptions import ResponseError
 from redis_scene import LONG, Connected
 
 from holdfast.store.redis.address import parse_address
-from holdfast.store.redis.connect import open_connection
+from holdfast.store.redis.connect import Opened, open_connection
 from holdfast.store.redis.pipe import Pipe
 from holdfast.store.redis.pipes import MOST, Pipes
-from holdfast.store.redis.threads import Opened, Threads
-from holdfast.store.redis.wire import packed
+from holdfast.store.redis.wire import ClosedError, packed
+from holdfast.store.threads import Threads
 
 MUCH = b"x" * 32_000_000
 """More than any network takes at once."""
@@ -23,7 +23,7 @@ MUCH = b"x" * 32_000_000
 
 @pytest.fixture
 def threads() -> Iterator[Threads]:
-    threads = Threads(1, "opener")
+    threads = Threads(1, "opener", ClosedError)
     yield threads
     threads.close()
 

@@ -8,9 +8,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from holdfast.errors import StoreError
@@ -26,6 +26,7 @@ from holdfast.store.postgres.translate import translated
 from holdfast.store.postgres.waiting import OverdueError
 from holdfast.store.postgres.wire import Call, LostError, Wire
 from holdfast.store.refusals import in_doubt
+from holdfast.store.threads import Threads, in_a_thread
 from holdfast.store.verb import Access, Statement, Tone, Verb
 
 T = TypeVar("T")
@@ -77,7 +78,7 @@ class _Course:
 @dataclass(frozen=True, slots=True)
 class _Crew:
     pool: Pool
-    threads: ThreadPoolExecutor
+    threads: Threads
 
 
 class Engine:
@@ -94,9 +95,9 @@ class Engine:
         self._preparing = threading.RLock()
         self._prepared = False
         self._jobs = self._pool(POOL_SIZE, KEPT)
-        jobs = _Crew(self._jobs, _threads(THREADS, "jobs"))
-        beats = _Crew(self._pool(1), _threads(1, "beats"))
-        self._errands = _threads(1, "bell")
+        jobs = _Crew(self._jobs, self._threads(THREADS, "jobs"))
+        beats = _Crew(self._pool(1), self._threads(1, "beats"))
+        self._errands = self._threads(1, "bell")
         self._crews = {Access.READ: jobs, Access.WRITE: jobs, Access.BEAT: beats}
         self.home = Home(
             address=address,
@@ -131,19 +132,18 @@ class Engine:
                         except LostError as lost:
                             doubt = course.begin_again(lost)
                 except LongerError as longer:
-                    begun = longer.statement
-                    running = crew.threads.submit(self._go_on, verb, until, begun, wire, kept := loan.pop_all())
-                    running.add_done_callback(lambda _: kept.close())  # it may be cancelled before a thread has it
-                    return await asyncio.wrap_future(running)
-        return await asyncio.get_running_loop().run_in_executor(crew.threads, self._run, verb, until, doubt)
+                    begun, kept = longer.statement, loan.pop_all()
+                    go_on = partial(self._go_on, verb, until, begun, wire, kept)
+                    return await in_a_thread(crew.threads, go_on, unbegun=kept.close)
+        return await in_a_thread(crew.threads, partial(self._run, verb, until, doubt))
 
     def ring(self, tone: Tone) -> None:
         """Ring soon, in a thread."""
-        self._errands.submit(self._ring, tone)
+        self._errands.do(partial(self._ring, tone))
 
     def listen(self, sound: Sound) -> asyncio.Future[Wire]:
         """Open a connection that hears a tone, in a thread. Who gets it closes it."""
-        return asyncio.get_running_loop().run_in_executor(self._errands, self._listen, sound)
+        return asyncio.ensure_future(in_a_thread(self._errands, partial(self._listen, sound), Wire.close))
 
     def prepare(self) -> None:
         """Make the schema ready; cheap where nothing is to be done."""
@@ -168,9 +168,9 @@ class Engine:
 
     def close(self) -> None:
         """Wait for what runs, then let go of threads and connections."""
-        self._errands.shutdown(wait=True)
+        self._errands.close()
         for crew in (self._crews[Access.WRITE], self._crews[Access.BEAT]):
-            crew.threads.shutdown(wait=True)
+            crew.threads.close()
             crew.pool.close()
 
     def _run(self, verb: Verb[T], until: float, doubt: bool = False) -> T:
@@ -190,9 +190,9 @@ class Engine:
     def _go_on(self, verb: Verb[T], until: float, begun: Statement, wire: Wire, loan: ExitStack) -> T:
         """Run the rest of a verb, and give its connection back."""
         with self._call(verb) as course:
-            _refuse_late(until)
             try:
                 with loan:
+                    _refuse_late(until)
                     return run_steps(wire, verb.steps, until, course.rings, begun)
             except LostError as lost:
                 course.begin_again(lost)
@@ -237,6 +237,12 @@ class Engine:
     def _pool(self, size: int, kept: int = 0) -> Pool:
         return Pool(self._address.name, size, self.connect, kept)
 
+    def _threads(self, count: int, crew: str) -> Threads:
+        name = self._address.name
+        return Threads(
+            count, f"holdfast-postgres-{crew}", lambda: StoreError(f"{name} was closed: open a new store")
+        )
+
     def _make_ready(self, wire: Wire, until: float) -> None:
         try:
             if not self._preparing.acquire(timeout=max(until - time.monotonic(), 0)):
@@ -251,10 +257,6 @@ class Engine:
 
 
 _COMBINATIONS: tuple[tuple[Tone, ...], ...] = ((), (Tone.WORK,), (Tone.RESULT,), (Tone.WORK, Tone.RESULT))
-
-
-def _threads(count: int, crew: str) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(count, thread_name_prefix=f"holdfast-postgres-{crew}")
 
 
 def _refuse_late(until: float) -> None:

@@ -23,8 +23,8 @@ from redis.exceptions import RedisError
 from holdfast.errors import HoldfastError
 from holdfast.patience import Pauses
 from holdfast.store.redis.address import Place
+from holdfast.store.redis.connect import Opened, hang_up
 from holdfast.store.redis.engine import Engine
-from holdfast.store.redis.threads import Opened, hang_up
 from holdfast.store.redis.wire import NOT_YET, Wire
 from holdfast.store.verb import Script, Tone
 

@@ -9,6 +9,9 @@ from redis.retry import Retry
 from holdfast.store.redis.address import Address, Login, Place
 from holdfast.store.redis.wire import Wire
 
+Opened = tuple[Wire, Place, int]
+"""A connection, where it leads, and how often the server had been lost before."""
+
 _KINDS: dict[str, Any] = {"socket": UnixDomainSocketConnection, "plain": Connection, "tls": SSLConnection}
 
 
@@ -43,3 +46,8 @@ def _open(address: Address, place: Place, login: Login, timeout: float, *, db: i
     connection.driver_info = connection.lib_name = connection.lib_version = None
     connection.connect()
     return Wire(connection, timeout)
+
+
+def hang_up(opened: Opened) -> None:
+    """Close what was opened for somebody who has left."""
+    opened[0].close()

@@ -19,15 +19,15 @@ from typing import Any, NoReturn, TypeVar
 from redis.exceptions import NoPermissionError, NoScriptError, RedisError
 
 from holdfast.store.redis.address import Address, Place
-from holdfast.store.redis.connect import open_connection
+from holdfast.store.redis.connect import Opened, hang_up, open_connection
 from holdfast.store.redis.locator import locator_of
 from holdfast.store.redis.loops import CAN_WATCH, Loops
 from holdfast.store.redis.pipe import Pipe
 from holdfast.store.redis.pool import Pool
-from holdfast.store.redis.threads import Opened, Threads, hang_up, in_a_thread
 from holdfast.store.redis.translate import Translated, code_of, is_cut, is_left_open, leave_open
 from holdfast.store.redis.versions import parse_info, refuse_old, refuse_other_format
-from holdfast.store.redis.wire import Wire
+from holdfast.store.redis.wire import ClosedError, Wire
+from holdfast.store.threads import Threads, in_a_thread
 from holdfast.store.verb import Access, Script, Statement, Verb, afollow, follow
 
 T = TypeVar("T")
@@ -68,11 +68,11 @@ class Engine:
         self._pools = {access: Pool(address, size, timeout) for access, size in _CONNECTIONS.items()}
         self._translated = Translated(address, timeout)
         self._threads = {
-            access: Threads(size, f"holdfast-redis-{access.value}") for access, size in _THREADS.items()
+            access: Threads(size, f"holdfast-redis-{access.value}", _closed) for access, size in _THREADS.items()
         }
         self._loops = Loops(self._threads, partial(self._open, self._check_once), timeout)
         self._on_loops = CAN_WATCH and not address.tls
-        self._openers = Threads(1, "holdfast-redis-bell")
+        self._openers = Threads(1, "holdfast-redis-bell", _closed)
         self._losses = 0
         self._is_checked = False
 
@@ -276,6 +276,10 @@ def _still_open(before: RedisError) -> Iterator[None]:
         if is_left_open(before):
             leave_open(error)
         raise
+
+
+def _closed() -> Exception:
+    return ClosedError("the store was closed")
 
 
 def _refuse(statement: Statement) -> NoReturn:

@@ -4,8 +4,10 @@ import asyncio
 import sys
 from collections.abc import Callable, Mapping
 
+from holdfast.store.redis.connect import Opened
 from holdfast.store.redis.pipes import Pipes
-from holdfast.store.redis.threads import ClosedError, Opened, Threads
+from holdfast.store.redis.wire import ClosedError
+from holdfast.store.threads import Threads
 from holdfast.store.verb import Access
 
 _PipesOfLoop = Mapping[Access, Pipes]

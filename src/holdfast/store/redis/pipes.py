@@ -7,8 +7,10 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 
 from holdfast.errors import HoldfastError
+from holdfast.store.redis.connect import Opened, hang_up
 from holdfast.store.redis.pipe import Pipe
-from holdfast.store.redis.threads import ClosedError, Errand, Opened, Threads, hang_up, in_a_thread
+from holdfast.store.redis.wire import ClosedError
+from holdfast.store.threads import Errand, Threads, in_a_thread
 
 MOST = 4
 """Connections, at most."""

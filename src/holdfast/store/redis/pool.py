@@ -16,8 +16,7 @@ from weakref import ref
 from holdfast.errors import StoreUnavailableError
 from holdfast.store.redis.address import Address, Place
 from holdfast.store.redis.connect import open_connection
-from holdfast.store.redis.threads import ClosedError
-from holdfast.store.redis.wire import Wire
+from holdfast.store.redis.wire import ClosedError, Wire
 
 _LEAST = 0.001
 """Seconds: a system takes 0 for no limit."""

@@ -29,8 +29,8 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from holdfast.errors import StoreError, StoreFullError, StoreUnavailableError, ValueNotStoredError
 from holdfast.store.brief import brief
 from holdfast.store.redis.address import TLS_FILES, Address, Kind
-from holdfast.store.redis.threads import ClosedError
 from holdfast.store.redis.tls import UNCERTAIN, disagreement, is_disagreement
+from holdfast.store.redis.wire import ClosedError
 from holdfast.store.refusals import in_doubt
 
 _CODES: Mapping[type[RedisError], str] = MappingProxyType(

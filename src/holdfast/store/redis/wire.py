@@ -13,7 +13,7 @@ from typing import Any
 
 import hiredis
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import DataError, InvalidResponse
+from redis.exceptions import DataError, InvalidResponse, RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 _TEXTS = frozenset({str, bytes})
@@ -22,6 +22,10 @@ _AT_ONCE = 65_536
 
 NOT_YET: Any = object()
 """What a reader has for a reply that is not complete."""
+
+
+class ClosedError(RedisError):
+    """The store was closed while somebody still used it."""
 
 
 def packed(words: tuple[Any, ...]) -> bytes:

@@ -4,14 +4,12 @@ Jobs, beats and reads have a lane each, so that none waits for another.
 """
 
 import asyncio
-import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from holdfast.errors import StoreError
 from holdfast.store.sqlite.connect import Files, leave_tidy, open_beats, open_jobs, open_reader
@@ -22,72 +20,10 @@ from holdfast.store.sqlite.sql_files import load_statements
 from holdfast.store.sqlite.steps import run_steps
 from holdfast.store.sqlite.translate import translated
 from holdfast.store.sqlite.turn import Turn
+from holdfast.store.threads import Threads, in_a_thread
 from holdfast.store.verb import Access, Tone, Verb
 
 T = TypeVar("T")
-
-
-class LaneThread:
-    """A thread that does the work of async callers, one after the other. It begins with the first.
-
-    It is no executor of Python's own: those have locks that stay locked where a signal's handler raises.
-    """
-
-    def __init__(self, name: str, path: Path) -> None:
-        self._name = name
-        self._path = path
-        self._asked = SimpleQueue[tuple[asyncio.Future[Any], Callable[[], Any]] | None]()
-        self._threads: list[threading.Thread] = []
-        """One; another if its start was interrupted, which does no harm."""
-        self._is_closed = False
-
-    async def run(self, work: Callable[[], T]) -> T:
-        """Have the work done, and return its answer or raise its error."""
-        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        if not self._threads:
-            self._begin()
-        self._asked.put((answer, work))
-        if self._is_closed:  # there may be nobody to do it any more
-            raise StoreError(f"{self._path} was closed: open a new store")
-        return await answer
-
-    def close(self) -> None:
-        """Wait until all is done that was asked for."""
-        self._is_closed = True
-        self._asked.put(None)
-        for thread in self._threads:
-            thread.join()
-
-    def _begin(self) -> None:
-        thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
-        thread.start()
-        self._threads.append(thread)
-
-    def _serve(self) -> None:
-        while (asked := self._asked.get()) is not None:
-            answer, work = asked
-            with suppress(RuntimeError):  # its event loop was closed meanwhile
-                done = _done(work)
-                for _ in range(2):  # a signal's handler may raise in the first, which event loops log and forget
-                    answer.get_loop().call_soon_threadsafe(_tell, answer, *done)
-            del asked, answer, work, done
-        self._asked.put(None)  # for the other, if there is one
-
-
-def _done(work: Callable[[], T]) -> tuple[T | None, BaseException | None]:
-    try:
-        return work(), None
-    except BaseException as error:  # noqa: BLE001 - it is raised again where the answer is awaited
-        return None, error
-
-
-def _tell(waiting: asyncio.Future[Any], answer: Any, error: BaseException | None) -> None:
-    if waiting.done():  # its caller was cancelled
-        return
-    if error is None:
-        waiting.set_result(answer)
-    else:
-        waiting.set_exception(error)
 
 
 class Engine:
@@ -102,7 +38,9 @@ class Engine:
             Access.WRITE: GroupWriter(files.jobs, self._renewer(open_jobs), lock_sql, Turn(files.bell), ring),
             Access.BEAT: GroupWriter(files.beats, self._renewer(open_beats), lock_sql, None, ring),
         }
-        self._threads = {access: LaneThread(f"holdfast-sqlite-{access.value}", files.jobs) for access in Access}
+        self._threads = {
+            access: Threads(1, f"holdfast-sqlite-{access.value}", partial(_closed, files.jobs)) for access in Access
+        }
 
     def run(self, verb: Verb[T]) -> T:
         """Run the verb in the caller's own thread."""
@@ -114,16 +52,16 @@ class Engine:
         """Run the verb in the thread of its lane. It stands in line at once, so that a crowd shares a commit."""
         thread = self._threads[verb.access]
         if verb.access is Access.READ:
-            return await thread.run(partial(self._read, verb))
+            return await in_a_thread(thread, partial(self._read, verb))
         writer = self._writers[verb.access]
         entry = Entry(verb)
         try:
             writer.put_in_line(entry)
-            return await thread.run(partial(writer.finish, entry))
+            return await in_a_thread(thread, partial(writer.finish, entry))
         except BaseException as error:
             if not writer.withdraw(entry) and isinstance(error, asyncio.CancelledError):
                 with suppress(StoreError):  # it is closed, which waits for what runs
-                    await thread.run(writer.settle)
+                    await in_a_thread(thread, writer.settle)
             raise
 
     @property
@@ -185,3 +123,7 @@ class Engine:
             return self._readers.pop()
         except IndexError:
             return None
+
+
+def _closed(path: Path) -> StoreError:
+    return StoreError(f"{path} was closed: open a new store")
