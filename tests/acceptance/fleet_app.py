@@ -142,11 +142,15 @@ async def nap_after_a_death(ctx: Context, seconds: float) -> None:
     ledger().write("end", ctx)
 
 
+def _run_here(many: int) -> bool:
+    return sum(entry.pid == os.getpid() for entry in ledger().entries()) >= many
+
+
 async def exit_among(ctx: Context, others: int) -> None:
     """Take this process down: at first once so many run in it, later as soon as those beside it have begun."""
     ledger().write("start", ctx)
-    while ctx.fence == 1 and sum(entry.pid == os.getpid() for entry in ledger().entries()) < others:
-        await asyncio.sleep(0.05)  # noqa: ASYNC110 - others write into a file
+    while ctx.fence == 1 and not _run_here(others):  # noqa: ASYNC110 - it looks into a file
+        await asyncio.sleep(0.05)
     await asyncio.sleep(0.05)
     os._exit(9)
 

@@ -49,7 +49,7 @@ def test_child_killed(fleet_on_each_store, measured):
 
 @on("postgres")
 def test_tree_killed(fleet_on_each_store, measured):
-    """The loss of a host is no suspicion: once its lease is over all run again at once at others, as any other job."""
+    """The loss of a host is no suspicion: after the lease all run again at once at others, as any other job."""
     fleet = fleet_on_each_store
     naps = enqueue_naps(fleet, RUNNING)
     [lost] = fleet.start_workers(1, concurrency=RUNNING, lease=LEASE)
@@ -112,7 +112,9 @@ def wait_until_all_run(fleet):
 
 def deaths_of(fleet):
     """Return how many ran in each process that died, the first one first."""
-    attempts = [each for job in fleet.jobs() for each in fleet.history(job.id) if each.how in {"suspected", "crashed"}]
+    attempts = [
+        each for job in fleet.jobs() for each in fleet.history(job.id) if each.how in {"suspected", "crashed"}
+    ]
     died_at = {each.worker: each.ended_at for each in attempts}
     many = Counter(each.worker for each in attempts)
     return [many[worker] for worker in sorted(many, key=died_at.__getitem__)]
@@ -130,5 +132,5 @@ def judge_innocents(fleet, naps, measured, how="suspected"):
     again = max((runs[job][1].start.at - first_death).total_seconds() for job in naps)
     for_good = max((story[-1].started_at - first_death).total_seconds() for story in stories.values())
     measured(f"all {len(naps)} run again within {again:.2f} s, and to their ends within {for_good:.2f} s")
-    if RUNNING == sizes(short=None, full=256):
+    if sizes(short=None, full=256) == RUNNING:
         assert again <= AGAIN_WITHIN

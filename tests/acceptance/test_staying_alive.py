@@ -78,7 +78,7 @@ def test_hang_limit(fleet):
 
     done = fleet.wait_for(hung, State.COMPLETED)
 
-    assert (done.attempt, done.crashes, done.alone) == (1, 1, True)
+    assert (done.attempt, done.crashes, done.group) == (1, 1, 1)
     first, *_, last = fleet.history(hung)
     assert (first.how, last.how) == ("crashed", "complete")
     place = rf"\S*fleet_app\.py:{line_of('time.sleep(seconds)  # noqa')} in block_first_time"
@@ -101,7 +101,7 @@ def test_hang_limit_among_innocents(fleet):
 
     for job in [hung, *innocents]:
         done = fleet.wait_for(job, State.COMPLETED)
-        assert (done.attempt, done.crashes, done.alone) == (0, 1, True)
+        assert (done.attempt, done.crashes, done.group) == (0, 1, 1)
         first = fleet.history(job)[0]
         assert first.how == "suspected"
         assert "in block_first_time" in first.error

@@ -70,8 +70,9 @@ class Death(msgspec.Struct, frozen=True):
 class Orphan(msgspec.Struct, frozen=True):
     """A claim left behind by a dead worker. `crashes_alone` counts the earlier ones in its history.
 
-    `group`: 0, or it is a suspect, and with how many others at most it may run (see `group_limit`). A requeue resets
-    `crashes`, and with it what of that history still counts. `replaced`: another job waits to take its place.
+    `group`: 0, or it is a suspect, and with how many others it may run at most (see `group_limit`). A requeue
+    resets `crashes`, and with it what of that history still counts. `replaced`: another job waits to take its
+    place.
     """
 
     ref: ClaimRef

@@ -185,7 +185,7 @@ def test_turns_that_are_left_do_not_hold_up_a_stop(runs: float, away: bool) -> N
     stage_play(scenario)
 
 
-# -- suspects, one at a time -----------------------------------------------------------------------------------
+# -- suspects, side by side ------------------------------------------------------------------------------------
 
 
 class SlowTree(Tree):
@@ -196,7 +196,9 @@ class SlowTree(Tree):
         return await super().launch(spec)
 
 
-def test_suspects_run_one_at_a_time_however_long_their_child_takes_to_start() -> None:
+def test_each_group_of_suspects_gets_one_child_however_long_that_takes_to_start() -> None:
+    """Of eight that ran in one process four run together again at most, all at once, in two children."""
+
     async def scenario(fleet: Fleet) -> None:
         tree = SlowTree(fleet, fleet.settings, 2)
         fleet.trees.append(tree)
@@ -207,12 +209,13 @@ def test_suspects_run_one_at_a_time_however_long_their_child_takes_to_start() ->
         first, second = (process for process in tree.children if process.alive)
         first.end(KILLED)
         second.end(KILLED)
-        most = 0
-        while fleet.clock.boot() < 12:
-            await asyncio.sleep(0.01)
-            alone = [process for process in tree.children if process.alive and process.name.startswith("alone")]
-            most = max(most, len(alone))
-        assert most == 1
+        killed_at = fleet.clock.boot()
+        await fleet.until(12)
+        of_suspects = [process for process in tree.children if process.group]
+        assert [process.group for process in of_suspects] == [4, 4]
+        again = [starts[-1][0] for starts in fleet.ledger.starts.values() if len(starts) == 2]
+        assert len(again) == 8
+        assert max(again) - killed_at < 1
 
     play(scenario, SETTINGS)
 
@@ -333,10 +336,10 @@ def test_a_child_for_a_suspect_does_not_leave_before_it_has_run_it() -> None:
 
     async def scenario() -> None:
         settings = Settings(url="memory://", lease=15.0, store_timeout=20.0)
-        stage = Stage(app, settings, alone=True)
+        stage = Stage(app, settings, group=1)
         _hold_up(stage, "claim", 2 * settings.beat_every + 0.5)
         handle = suspect.enqueue()
-        stage.backend.verbs._jobs[handle.id].alone = True
+        stage.backend.verbs._jobs[handle.id].group = 1
         running = asyncio.ensure_future(stage.worker.run())
         for _ in range(8):
             stage.pass_on()

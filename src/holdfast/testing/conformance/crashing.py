@@ -255,7 +255,7 @@ class Suspects:
         assert [harness.job(job_id).attempt for job_id in ids] == [1, *[0] * 7]
 
     def test_the_loss_of_a_host_is_no_suspicion(self, harness: Harness) -> None:
-        """Who loses its host runs again as any other job; who loses it again is a suspect, of hosts; none is charged."""
+        """Who loses its host runs again as any other; who loses it again is a suspect. The last one is charged."""
         ids = [harness.enqueue() for _ in range(4)]
         _vanish(harness)
         assert {_numbers(harness, job_id) for job_id in ids} == {(0, 1, 0)}

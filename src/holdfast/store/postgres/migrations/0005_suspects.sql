@@ -1,4 +1,4 @@
--- DueSuspects of a crash run in groups. A new table alone, and no lock on those that are there: it waits for nobody and
+-- Suspects of a crash run in groups. A new table alone, and no lock on those that are there: it waits for nobody and
 -- nobody waits for it, and a release that knows only those goes on, with each suspect alone.
 --
 -- suspect: with how many others at most a suspect may run in a process of their own. It goes with its job.
