@@ -44,7 +44,7 @@ def test_jobs_of_the_format_before_go_on(redis_url: str) -> None:
         assert own.hget(f"{{holdfast}}:life:{placed.job_id}", "o") == b"1"
         own.set("{holdfast}:format", FORMAT - 1)
         harness.backend.close()
-        harness = _harness(redis_url)
+        harness.backend = RedisBackend(redis_url, clock=harness.clock)
         assert harness.job(placed.job_id).group == 1
         assert harness.claimed_ids(harness.register(), group=1) == [placed.job_id]
         assert own.get("{holdfast}:format") == str(FORMAT).encode()
