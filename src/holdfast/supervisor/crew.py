@@ -133,7 +133,9 @@ class Crew:
     def _more_for(self, group: int, jobs: int) -> int:
         """Return how many children to start for so many suspects of a group, beside those that will take some."""
         assert self.link is not None  # it has told of them
-        if is_of_host(group) or not self._ports.launcher.isolates:  # they could take others with them
+        if not self._ports.launcher.isolates:  # all of them would run in one process
+            return 0 if self._with_suspects() else 1
+        if is_of_host(group):  # they could take others with them
             return 0 if self._with_suspects(is_of_host) else 1
         coming = sum(child.spec.group == group and not child.has_claimed for child in self._children.values())
         together = min(group_limit(group), self.link.settings.concurrency)

@@ -21,6 +21,7 @@ from holdfast.store.memory.supervision_verbs import SupervisionVerbs
 from holdfast.store.memory.tables import verb
 from holdfast.store.protocol import BeatAnswer, ClaimAnswer, ClaimRequest
 from holdfast.store.verb import Access
+from holdfast.supervisor import crew
 from holdfast.supervisor.heart import Heart
 from holdfast.testing.simulator.bell import WorldBell
 from holdfast.testing.simulator.long_mutants import LONG_MUTANTS
@@ -172,6 +173,11 @@ def unhalved_group() -> AbstractContextManager[None]:
     return replaced(crash, "halved", lambda together: together)
 
 
+def hosts_together() -> AbstractContextManager[None]:
+    """Groups that may take their host down run side by side on it."""
+    return replaced(crew, "is_of_host", lambda _: False)
+
+
 def neighbours_charged() -> AbstractContextManager[None]:
     """Each of several that ran in a dead process is charged as if it had been alone there."""
     crashed = crash._crashed
@@ -247,6 +253,7 @@ MUTANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     "suspects-together": suspects_together,
     "unhalved-group": unhalved_group,
     "neighbours-charged": neighbours_charged,
+    "hosts-together": hosts_together,
     "unmoved-alarm": unmoved_alarm,
     "start-of-a-paused-job": start_of_a_paused_job,
     "lost-after-burial": lost_after_burial,
