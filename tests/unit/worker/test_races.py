@@ -222,7 +222,7 @@ def test_each_group_of_suspects_gets_one_child_however_long_that_takes_to_start(
 
 
 def test_who_lost_its_host_twice_runs_in_one_group_at_a_time() -> None:
-    """At first as any other job; then four at most together, as whoever takes a host down takes all groups there."""
+    """At first as any other job; then four together, as whoever takes a host down takes all groups there."""
 
     async def scenario(fleet: Fleet) -> None:
         lost = fleet.start()
