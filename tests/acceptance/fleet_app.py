@@ -135,6 +135,26 @@ async def exit_nine(ctx: Context) -> None:
     os._exit(9)
 
 
+async def nap_after_a_death(ctx: Context, seconds: float) -> None:
+    """Run in the first process to its end, and nap in the next one."""
+    ledger().write("start", ctx)
+    await asyncio.sleep(3600 if ctx.fence == 1 else seconds)
+    ledger().write("end", ctx)
+
+
+def _run_here(many: int) -> bool:
+    return sum(entry.pid == os.getpid() for entry in ledger().entries()) >= many
+
+
+async def exit_among(ctx: Context, others: int) -> None:
+    """Take this process down: at first once so many run in it, later as soon as those beside it have begun."""
+    ledger().write("start", ctx)
+    while ctx.fence == 1 and not _run_here(others):  # noqa: ASYNC110 - it looks into a file
+        await asyncio.sleep(0.05)
+    await asyncio.sleep(0.05)
+    os._exit(9)
+
+
 async def nap_in_helper_thread(ctx: Context, seconds: float) -> None:
     """Leave the work to a thread that nothing can stop."""
     await asyncio.to_thread(nap_in_thread, ctx, seconds)
@@ -179,6 +199,8 @@ HANDLERS = (
     hold_interpreter,
     block_first_time,
     exit_nine,
+    exit_among,
+    nap_after_a_death,
     tell_start,
     say_progress_often,
     *DEATHS,

@@ -159,7 +159,7 @@ def test_a_crash_harms_nothing_else(isolated, how, words, stack):
     done = isolated.wait_for(job, State.DEAD)
 
     assert done.error == f"Crash: its process {words}"
-    assert (done.attempt, done.crashes, done.alone) == (2, 0, False)
+    assert (done.attempt, done.crashes, done.group) == (2, 0, 0)
     first, _ = isolated.history(job)
     assert (first.how, first.error) == ("retry", done.error)
     assert f"WARNING app: about to die by {how}" in first.log

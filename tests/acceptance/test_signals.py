@@ -113,7 +113,7 @@ def test_sigterm_grace(fleet, task):
     assert tree.exit_code() == 0
     assert [fleet.job(each).fence for each in later] == [0, 0, 0]
     left = fleet.job(job)
-    assert (left.state, left.attempt, left.crashes, left.alone, left.error) == (State.READY, 0, 0, False, None)
+    assert (left.state, left.attempt, left.crashes, left.group, left.error) == (State.READY, 0, 0, 0, None)
     [attempt] = fleet.history(job)
     assert attempt.how == "release"
     assert GRACE <= (attempt.ended_at - told_at).total_seconds() <= GRACE + 2
@@ -148,7 +148,7 @@ def test_sigterm_grace_ends_with_a_second_signal(fleet, task, second):
 
     assert tree.exit_code() == 0
     left = fleet.job(job)
-    assert (left.state, left.attempt, left.crashes, left.alone) == (State.READY, 0, 0, False)
+    assert (left.state, left.attempt, left.crashes, left.group) == (State.READY, 0, 0, 0)
     [attempt] = fleet.history(job)
     assert attempt.how == "release"
     assert (attempt.ended_at - told_at).total_seconds() <= 2

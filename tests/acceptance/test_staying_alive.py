@@ -78,7 +78,7 @@ def test_hang_limit(fleet):
 
     done = fleet.wait_for(hung, State.COMPLETED)
 
-    assert (done.attempt, done.crashes, done.alone) == (1, 1, True)
+    assert (done.attempt, done.crashes, done.group) == (1, 1, 1)
     first, *_, last = fleet.history(hung)
     assert (first.how, last.how) == ("crashed", "complete")
     place = rf"\S*fleet_app\.py:{line_of('time.sleep(seconds)  # noqa')} in block_first_time"
@@ -93,7 +93,7 @@ def test_hang_limit(fleet):
 
 
 def test_hang_limit_among_innocents(fleet):
-    """Who ran beside a handler that hangs is not charged, nor is the one that hung: each then runs alone."""
+    """Who ran beside a handler that hangs is not charged, nor is the one that hung: all run again in two groups."""
     innocents = [fleet.enqueue("nap_in_thread", seconds=0.1) for _ in range(2)]
     hung = fleet.enqueue("block_first_time", seconds=600)
     [tree] = fleet.start_workers(1, lease=2, hang_limit=2)
@@ -101,13 +101,13 @@ def test_hang_limit_among_innocents(fleet):
 
     for job in [hung, *innocents]:
         done = fleet.wait_for(job, State.COMPLETED)
-        assert (done.attempt, done.crashes, done.alone) == (0, 1, True)
+        assert (done.attempt, done.crashes, done.group) == (0, 1, 2)
         first = fleet.history(job)[0]
         assert first.how == "suspected"
         assert "in block_first_time" in first.error
     pids = [run.start.pid for job in [hung, *innocents] for run in fleet.ledger.runs_of(job)]
     assert pids.count(child) == 3
-    assert len(set(pids)) == 4
+    assert len(set(pids)) == 3
 
 
 def line_of(code):

@@ -125,7 +125,7 @@ def test_a_suspect_of_a_closed_queue_gets_no_process_until_it_opens() -> None:
         runner.run(whole())
     assert [(each.state, each.crashes) for each in seen] == [(State.SCHEDULED, 1), (State.COMPLETED, 1)]
     before, _, after = "\n".join(world.trace.lines).partition("the window ends soon")
-    assert (before.count("launches alone"), after.count("launches alone")) == (0, 1)
+    assert (before.count("launches suspects"), after.count("launches suspects")) == (0, 1)
     assert world.trace.violations == []
 
 

@@ -36,7 +36,7 @@ JOB = Job(
     attempt=0,
     crashes=0,
     max_attempts=3,
-    alone=False,
+    group=0,
     cancel_requested=False,
     worker=None,
     payload=b"",
@@ -126,7 +126,7 @@ class TestReady:
         assert "--queues mail" in text
 
     def test_a_suspect_waits_to_run_alone(self):
-        assert "it was running when a worker crashed (2 crashes), so it waits" in why(alone=True, crashes=2)
+        assert "it was running when a worker crashed (2 crashes), so it waits" in why(group=1, crashes=2)
 
     def test_busy_workers_are_counted_with_who_goes_first(self):
         text = why(workers=[replace(WORKER, held=2, running=8), serving("media")], ahead=12)
@@ -370,7 +370,7 @@ class TestFinal:
         assert "its only attempt failed" in why(state=State.DEAD, attempt=1, max_attempts=1)
 
     def test_crashes_are_a_cause_of_their_own(self):
-        text = why(state=State.DEAD, attempt=3, max_attempts=5, crashes=3, alone=True)
+        text = why(state=State.DEAD, attempt=3, max_attempts=5, crashes=3, group=1)
         assert "it crashed the process that ran it 3 times" in text
 
     def test_a_handler_may_give_up(self):

@@ -35,7 +35,7 @@ class CellKeeper:
         self._random = random
         self._folder = folder
         self._pool: CellPool | None = None
-        if not configure.alone and any(task.policy.isolation is Isolation.PROCESS for task in app.tasks.values()):
+        if not configure.group and any(task.policy.isolation is Isolation.PROCESS for task in app.tasks.values()):
             self.pool()
 
     def pool(self) -> "CellPool":

@@ -115,7 +115,7 @@ class WorkingLife:
             settings,
             ports,
             served=configure.queues,
-            alone=configure.alone,
+            group=configure.group,
             middleware=app.middlewares,
             hours=app.windows,
             stays=place.stays,
@@ -140,7 +140,7 @@ class WorkingLife:
         lifespans: list[Entered] = []
         try:
             lifespans = await enter_lifespans(app)
-            if not configure.alone:
+            if not configure.group:
                 warn_of_unused_queues(app, configure.queues)
                 warn_of_channels(channels)
                 warn_of_names(app, configure.queues)
@@ -173,7 +173,7 @@ class WorkingLife:
         """Say hello, work until stopped, and tear down."""
         app, worker, declaring = self._app, self.worker, None
         self._channel.send(self.hello())
-        if not self._configure.alone:
+        if not self._configure.group:
             declaring = asyncio.create_task(self._tell_store())
         try:
             try:

@@ -85,12 +85,19 @@ def _tell(story: Story, *, all_logs: bool) -> None:
     _tell_log(story.attempts, everything=all_logs)
 
 
+def _suspicion(job: Job) -> str | None:
+    if not job.group:
+        return None
+    others = counted(job.group - 1, "other")
+    return "in a process of its own" if job.group == 1 else f"in a process of its own, beside {others} at most"
+
+
 def _fields(job: Job, now: datetime) -> dict[str, str | Text | None]:
     return {
         "queue": f"{job.queue} (priority {job.priority})",
         "attempts": f"{job.attempt} of {job.max_attempts} charged, {counted(job.fence, 'claim')} so far",
         "crashes": counted(job.crashes, "crash", "crashes") if job.crashes else None,
-        "alone": "in a process of its own, as a suspect" if job.alone else None,
+        "suspect": _suspicion(job),
         "due": due(job, now),
         "waits for": None if (waits := waits_for(job)) is None else str(waits),
         "start by": _start_by(job, now) if job.start_by else None,

@@ -1,7 +1,11 @@
 """Who pays for the death of a worker. Pure.
 
-A crash touches only what had started. One job alone in the dead process is charged; of several, each becomes a
-suspect whose next run is in a child of its own. What was held and not started goes back as it was.
+A crash touches only what had started. One job alone in the dead process is charged. Of several, each becomes a
+suspect: it runs again at once, in a group of at most half of them, in a child of that group's own. A group that
+brings its child down is halved again, until one job dies alone. What was held and not started goes back as it was.
+
+A worker that vanished with its supervisor is the loss of a host: nobody is charged or suspected. Jobs that lose
+their host again are suspects too, but one such group at a time runs on a host: else it would take others with it.
 """
 
 from collections.abc import Collection
@@ -18,8 +22,29 @@ CHARGED_ALONE = "crashed"
 SUSPECTED = "suspected"
 """How it calls the end of one that ran beside others in a process that came down."""
 
+LOST = "vanished"
+"""How it calls the end of one whose worker vanished with its host."""
+
 CRASHES_ALONE_LIMIT = 3
 """A job that brought down a process of its own this often is dead, whatever attempts it has left."""
+
+OF_HOST = 1 << 20
+"""Added to the group of a suspect that lost its host again."""
+
+
+def group_limit(group: int) -> int:
+    """Return how many suspects of this group may run together."""
+    return group % OF_HOST
+
+
+def is_of_host(group: int) -> bool:
+    """Tell whether suspects of this group lost their hosts, so that one child at a time may run them on a host."""
+    return group >= OF_HOST
+
+
+def halved(together: int) -> int:
+    """Return the size of the groups in which so many run next, a power of two: so there are few different ones."""
+    return 1 << max((together - 1).bit_length() - 1, 0)
 
 
 class DeathKind(StrEnum):
@@ -45,8 +70,9 @@ class Death(msgspec.Struct, frozen=True):
 class Orphan(msgspec.Struct, frozen=True):
     """A claim left behind by a dead worker. `crashes_alone` counts the earlier ones in its history.
 
-    A requeue resets `crashes`, and with it what of that history still counts. `replaced`: another job waits to take
-    its place.
+    `group`: 0, or it is a suspect, and with how many others it may run at most (see `group_limit`). A requeue
+    resets `crashes`, and with it what of that history still counts. `replaced`: another job waits to take its
+    place.
     """
 
     ref: ClaimRef
@@ -54,7 +80,7 @@ class Orphan(msgspec.Struct, frozen=True):
     attempt: int
     crashes: int
     max_attempts: int
-    alone: bool
+    group: int
     cancel_requested: bool
     crashes_alone: int = 0
     replaced: bool = False
@@ -63,6 +89,11 @@ class Orphan(msgspec.Struct, frozen=True):
     def last_chance(self) -> bool:
         """Whether it was marked as running and must never start again."""
         return self.max_attempts == 1 and self.state is State.RUNNING
+
+    @property
+    def was_hit_before(self) -> bool:
+        """Whether a process or a host of it has come to an untimely end before."""
+        return self.crashes > 0 or self.group > 0
 
 
 class Aftermath(msgspec.Struct, frozen=True):
@@ -73,7 +104,7 @@ class Aftermath(msgspec.Struct, frozen=True):
     how: str
     attempt: int
     crashes: int
-    alone: bool
+    group: int
 
     def harm(self, evidence: str) -> str | None:
         """Return what the history says of the harm that it came to; nothing of one that was only given back."""
@@ -83,12 +114,11 @@ class Aftermath(msgspec.Struct, frozen=True):
 def aftermath(death: Death, orphans: Collection[Orphan]) -> list[Aftermath]:
     """Return what becomes of each claim that a dead worker left."""
     if death.kind is DeathKind.VANISHED:
-        started = {orphan.ref for orphan in orphans if orphan.state is State.RUNNING}
-    elif death.kind is DeathKind.CRASHED:
-        started = {orphan.ref for orphan in orphans if orphan.ref in death.started}
-    else:
-        started = set()
-    return [_fate(death.kind, orphan, started) for orphan in orphans]
+        again = sum(orphan.was_hit_before for orphan in orphans)
+        return [_lost(orphan, again) for orphan in orphans]
+    started = death.started if death.kind is DeathKind.CRASHED else frozenset()
+    together = sum(orphan.ref in started for orphan in orphans)
+    return [_crashed(orphan, together) if orphan.ref in started else _released(orphan) for orphan in orphans]
 
 
 def had_started(attempt: Attempt) -> bool:
@@ -100,24 +130,35 @@ def had_started(attempt: Attempt) -> bool:
     return attempt.started_at is not None or attempt.how in {CHARGED_ALONE, SUSPECTED}
 
 
-def _fate(kind: DeathKind, orphan: Orphan, started: set[ClaimRef]) -> Aftermath:
-    attempt, crashes, alone, how = orphan.attempt, orphan.crashes, orphan.alone, Move.RELEASE.value
-    exhausted = False
-    if orphan.ref in started:
-        crashes += 1
-        if len(started) == 1 or orphan.last_chance:
-            how = "vanished" if kind is DeathKind.VANISHED else CHARGED_ALONE
-            attempt += 1
-            alone = alone or how == CHARGED_ALONE
-            hopeless = how == CHARGED_ALONE and min(orphan.crashes_alone, orphan.crashes) + 1 >= CRASHES_ALONE_LIMIT
-            exhausted = hopeless or attempt >= orphan.max_attempts
-        else:
-            how, alone = SUSPECTED, True
-    elif orphan.last_chance:
-        attempt, exhausted = attempt + 1, True
-    elif kind is DeathKind.VANISHED:
-        how, crashes = "vanished", crashes + 1
-        alone = alone or crashes > 1
+def _lost(orphan: Orphan, again: int) -> Aftermath:
+    """Return what becomes of one whose host is lost; of its worker's jobs so many were hit before."""
+    found = is_of_host(orphan.group) and group_limit(orphan.group) == 1
+    group = orphan.group
+    if is_of_host(group) or (group == 0 and orphan.was_hit_before):
+        group = OF_HOST + halved(again)
+    elif group:
+        group += OF_HOST  # it has its groups by other crashes: these say nothing about who takes hosts down
+    charged = found or orphan.last_chance
+    return _after(orphan, LOST, crashes=1, group=group, charged=charged)
+
+
+def _crashed(orphan: Orphan, together: int) -> Aftermath:
+    """Return what becomes of one that ran in a process that came down with so many jobs."""
+    if together > 1 and not orphan.last_chance:
+        return _after(orphan, SUSPECTED, crashes=1, group=halved(together))
+    hopeless = min(orphan.crashes_alone, orphan.crashes) + 1 >= CRASHES_ALONE_LIMIT
+    return _after(orphan, CHARGED_ALONE, crashes=1, group=1, charged=True, hopeless=hopeless)
+
+
+def _released(orphan: Orphan) -> Aftermath:
+    return _after(orphan, Move.RELEASE.value, group=orphan.group, charged=orphan.last_chance)
+
+
+def _after(
+    orphan: Orphan, how: str, *, group: int, crashes: int = 0, charged: bool = False, hopeless: bool = False
+) -> Aftermath:
+    attempt = orphan.attempt + charged
+    exhausted = hopeless or (charged and attempt >= orphan.max_attempts)
     unwanted = orphan.cancel_requested or orphan.replaced
     state = State.CANCELLED if unwanted else State.DEAD if exhausted else State.READY
-    return Aftermath(orphan.ref, state, how, attempt, crashes, alone)
+    return Aftermath(orphan.ref, state, how, attempt, orphan.crashes + crashes, group)

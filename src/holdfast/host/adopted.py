@@ -95,13 +95,18 @@ class AdoptingLauncher:
         self._stacks: asyncio.Future[str] | None = None
 
     @property
+    def isolates(self) -> bool:
+        """Whether each group of suspects has a process of its own."""
+        return self._processes is not None
+
+    @property
     def hung_up(self) -> bool:
         """Whether the host has let go of the lines of all its lives: they do not hear that anybody beats."""
         return all(channel.ended for channel in self._channels.values())
 
     async def launch(self, spec: ChildSpec) -> ChildProcess:
         """Start a child and tell it what to be. It waits for a host that stands still, lest it begin many."""
-        if spec.alone and self._processes is not None:
+        if spec.group and self._processes is not None:
             return await self._processes.launch(spec)
         loop = asyncio.get_running_loop()
         files = ChildFiles.of(self._folder.path, spec.worker)

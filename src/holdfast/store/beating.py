@@ -66,6 +66,14 @@ class Turn(msgspec.Struct, frozen=True):
     polled_at: datetime | None = None
 
 
+class DueSuspects(msgspec.Struct, frozen=True, order=True):
+    """So many suspects of one group are due in a queue, and unclaimed."""
+
+    queue: str
+    group: int
+    jobs: int
+
+
 class BeatAnswer(msgspec.Struct, frozen=True):
     """What a beat brings back.
 
@@ -78,7 +86,7 @@ class BeatAnswer(msgspec.Struct, frozen=True):
         of those who beat in this call, accepted or not.
     next_expiry: how long until the next lease of someone else, not yet expired, runs out; None without anyone.
     blocked: what waits as blocked(no_worker).
-    suspects: the queues, paused ones left out, in which suspects are due and unclaimed.
+    suspects: which suspects are due and unclaimed in queues that are not paused.
     turns: the place of each accepted worker among its like; those who are expired or condemned do not count.
     record_due_at: the earliest `due_at` of all records.
     """
@@ -92,6 +100,6 @@ class BeatAnswer(msgspec.Struct, frozen=True):
     expired: frozenset[str] = frozenset()
     next_expiry: timedelta | None = None
     blocked: frozenset[KnownTask] = frozenset()
-    suspects: frozenset[str] = frozenset()
+    suspects: frozenset[DueSuspects] = frozenset()
     turns: Mapping[str, Turn] = {}
     record_due_at: datetime | None = None

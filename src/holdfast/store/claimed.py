@@ -32,7 +32,7 @@ class ClaimedRow(NamedTuple):
     attempt: int
     crashes: int
     max_attempts: int
-    alone: int
+    group: int
     cancel_requested: int
     started_at: int | None
     error: str | None
@@ -70,7 +70,7 @@ class ClaimedRow(NamedTuple):
             attempt=self.attempt,
             crashes=self.crashes,
             max_attempts=self.max_attempts,
-            alone=bool(self.alone),
+            group=self.group,
             cancel_requested=bool(self.cancel_requested),
             replaced=bool(self.replaced),
             crashes_alone=crashes_alone,
@@ -145,7 +145,7 @@ def buried(row: ClaimedRow, fate: Aftermath, evidence: str) -> End:
     row = row._replace(
         attempt=fate.attempt,
         crashes=fate.crashes,
-        alone=int(fate.alone),
+        group=fate.group,
         error=(evidence or STARTED_ITS_LAST) if fate.state is State.DEAD else row.error,
     )
     reason, harm = row.reason_of(fate.state), fate.harm(evidence)

@@ -25,11 +25,12 @@ class ClaimRequest(msgspec.Struct, frozen=True):
     backlog. None lets priority alone decide.
 
     `call` numbers the worker's claims upward. `adopt` names blocked(no_worker) tasks that this worker knows: their
-    due jobs are given as ready ones are, and those that are not given stay blocked. `alone` takes suspects that are
-    due and nothing else; without it suspects are left where they are. Suspects that it adopts are blocked no more
-    even so: the next beat tells of them. `closed` are queues that give nothing in this call, as if they were
-    paused; `closed_tasks` are tasks of which nothing is given but what is adopted, and whose jobs do not count for
-    `next_due_at`. They are passed over one by one; where that is only so many a call, others begin further on.
+    due jobs are given as ready ones are, and those that are not given stay blocked. `group` takes due suspects of
+    that very group (see `core.crash`) and nothing else; 0 leaves suspects where they are. Suspects that it adopts
+    are blocked no more even so: the next beat tells of them. `closed` are queues that give nothing in this call, as
+    if they were paused; `closed_tasks` are tasks of which nothing is given but what is adopted, and whose jobs do
+    not count for `next_due_at`. They are passed over one by one; where that is only so many a call, others begin
+    further on.
     """
 
     worker: str
@@ -41,7 +42,7 @@ class ClaimRequest(msgspec.Struct, frozen=True):
     look_ahead: timedelta = timedelta()
     ahead_limit: int = 0
     adopt: tuple[KnownTask, ...] = ()
-    alone: bool = False
+    group: int = 0
     closed: tuple[str, ...] = ()
     closed_tasks: tuple[str, ...] = ()
 

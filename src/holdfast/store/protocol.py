@@ -24,7 +24,7 @@ from holdfast.core.memo import Memo, Save
 from holdfast.core.record import Change, Fire, Kind, Record
 from holdfast.core.states import State
 from holdfast.core.vitals import Vitals
-from holdfast.store.beating import BURIED_KEPT, BeatAnswer, LeaseClock, Turn, WorkerBeat, WorkerInfo
+from holdfast.store.beating import BURIED_KEPT, BeatAnswer, DueSuspects, LeaseClock, Turn, WorkerBeat, WorkerInfo
 from holdfast.store.claiming import ClaimAnswer, ClaimRequest, priorities_in_turn
 from holdfast.store.looking import DueRecords, JobFilter, JobPage, Queue, QueueAge, QueueAges, Situation, Worker
 from holdfast.store.verb import Verb
@@ -35,6 +35,7 @@ __all__ = [
     "ClaimAnswer",
     "ClaimRequest",
     "DueRecords",
+    "DueSuspects",
     "JobFilter",
     "JobPage",
     "LeaseClock",

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from holdfast.core.crash import group_limit
 from holdfast.core.job import Attempt, Job, OnLate, Progress
 from holdfast.core.record import Decision, Fire, FireCause, Kind, Record
 from holdfast.core.states import State
@@ -20,7 +21,7 @@ NO_METADATA: Mapping[str, str] = MappingProxyType({})
 def to_job(row: Row, read_tags: Callable[[Any], Iterable[str]] = tuple) -> Job:
     """Return the job that `job_columns` tell of; `read_tags` is for tags that are not stored as a list."""
     id_, task, version, queue, priority, state, reason, run_at, created_at, finished_at, *rest = row
-    fence, attempt, crashes, max_attempts, alone, cancel_requested, worker, payload, result, error, *rest = rest
+    fence, attempt, crashes, max_attempts, group, cancel_requested, worker, payload, result, error, *rest = rest
     done, total, note, key, tags, metadata, start_by, on_late, after, result_until = rest
     return Job(
         id=id_,
@@ -37,7 +38,7 @@ def to_job(row: Row, read_tags: Callable[[Any], Iterable[str]] = tuple) -> Job:
         attempt=attempt,
         crashes=crashes,
         max_attempts=max_attempts,
-        alone=bool(alone),
+        group=group_limit(group),
         cancel_requested=bool(cancel_requested),
         worker=worker,
         payload=payload,

@@ -28,10 +28,10 @@ KILL_AFTER_GRACE = 8.0
 
 @dataclass(frozen=True, slots=True)
 class ChildSpec:
-    """Which child to start. `alone`: it takes one suspect and leaves."""
+    """Which child to start. `group`: it takes suspects of that group which may run together, and leaves."""
 
     worker: str
-    alone: bool = False
+    group: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +122,11 @@ class ChildProcess(Protocol):
 class Launcher(Protocol):
     """Starts children."""
 
+    @property
+    def isolates(self) -> bool:
+        """Whether each group of suspects has a process of its own."""
+        ...
+
     async def launch(self, spec: ChildSpec) -> ChildProcess:
         """Start a child and tell it what to be."""
         ...
@@ -177,7 +182,7 @@ class Child:
     unanswered_for: float = 0.0
     polled_at: datetime | None = None
     place: Place | None = None
-    """Where it works; None for one that is alone."""
+    """Where it works; None for one of suspects."""
     replace: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when another child should take its place."""
     relieves: "Child | None" = None
@@ -199,6 +204,11 @@ class Child:
     def beaten_for(self) -> bool:
         """Whether its supervisor keeps its lease."""
         return self.phase is not Phase.STARTING and not (self.lost or self.dropped)
+
+    @property
+    def has_claimed(self) -> bool:
+        """Whether it has asked for jobs and been answered."""
+        return read_notes(self.process.notes).closed_call > 0
 
     def beat(self, memory: int | None = None, now: float | None = None) -> WorkerBeat:
         """Return its beat, from its notes: no help of the child is needed. Given the boot time, say how it is."""

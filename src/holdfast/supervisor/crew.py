@@ -6,12 +6,16 @@ given back: the code can no longer run.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+import math
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
+from holdfast.core.crash import group_limit, is_of_host
 from holdfast.errors import ConfigurationError, HoldfastError
 from holdfast.events import WorkerStopping
 from holdfast.ids import new_worker_id
 from holdfast.schedule.closing import About, ClosedHours
+from holdfast.store.protocol import DueSuspects
 from holdfast.supervisor.child import Child, ChildSpec, Exit, Phase
 from holdfast.supervisor.link import Link
 from holdfast.supervisor.place import Place
@@ -25,6 +29,9 @@ EARLY_DEATHS_LIMIT = 5
 
 LAST_WORDS = 1.0
 """Seconds for what a dead child said to be heard, and for burials once somebody is in a hurry."""
+
+SUSPECTS_AT_ONCE = 24
+"""Children at most that run suspects side by side: two culprits among hundreds need some 16."""
 
 BURIED_WITHIN = 3.0
 """Seconds after the end of the last child for what it had to be given back; then its lease sees to it."""
@@ -54,7 +61,8 @@ class Crew:
         self.early_deaths = 0
         self._children: dict[str, Child] = {}
         self._tending: set[asyncio.Task[None]] = set()
-        self._launching_alone: asyncio.Task[Child | None] | None = None
+        self._launching: Counter[int] = Counter()
+        """How many children are being started for suspects of which group."""
         self.hurry = asyncio.Event()
         """Set by a second signal to stop: nothing is worth waiting for."""
 
@@ -101,15 +109,50 @@ class Crew:
             elif quick_ends > 1:
                 await asyncio.sleep(min(0.1 * 2 ** min(quick_ends, 6), LONGEST_RESPAWN_PAUSE))
 
-    def run_suspect(self, queues: frozenset[str]) -> None:
-        """Give a suspect of a queue that is served here a child of its own, one at a time."""
+    # -- suspects --------------------------------------------------------------------------------------------
+
+    def run_suspects(self, waiting: Iterable[DueSuspects]) -> None:
+        """Give suspects of queues that are served here children of their own: a child for each group, at once."""
+        if self.stopping or all(each.drained for each in self.places):
+            return
+        for group, jobs in sorted(self._served(waiting).items(), key=lambda each: -group_limit(each[0])):
+            for _ in range(min(self._more_for(group, jobs), SUSPECTS_AT_ONCE - self._with_suspects())):
+                self._launching[group] += 1
+                self.group.create_task(self._bring_up_for(group))
+
+    def _served(self, waiting: Iterable[DueSuspects]) -> Counter[int]:
+        """Return how many suspects of each group wait in open queues that are served here."""
         ours, now = self._plan.queue_names, self._ports.clock.now()
         closed = {each.name for each in self.windows if each.about is About.QUEUE and each.closed_at(now)}
-        served = queues - closed if ours is None else (queues - closed) & set(ours)
-        launching = self._launching_alone is not None and not self._launching_alone.done()
-        busy = launching or any(child.spec.alone for child in self._children.values())
-        if served and not busy and not self.stopping and not all(each.drained for each in self.places):
-            self._launching_alone = self.group.create_task(self._bring_up(self._new_spec(alone=True)))
+        served: Counter[int] = Counter()
+        for each in waiting:
+            if each.queue not in closed and (ours is None or each.queue in ours):
+                served[each.group] += each.jobs
+        return served
+
+    def _more_for(self, group: int, jobs: int) -> int:
+        """Return how many children to start for so many suspects of a group, beside those that will take some."""
+        assert self.link is not None  # it has told of them
+        if not self._ports.launcher.isolates:  # all of them would run in one process
+            return 0 if self._with_suspects() else 1
+        if is_of_host(group):  # they could take others with them
+            return 0 if self._with_suspects(is_of_host) else 1
+        coming = sum(child.spec.group == group and not child.has_claimed for child in self._children.values())
+        together = min(group_limit(group), self.link.settings.concurrency)
+        return math.ceil(jobs / together) - coming - self._launching[group]
+
+    def _with_suspects(self, which: Callable[[int], bool] = bool) -> int:
+        """Return how many children there are for suspects, those that are being started included."""
+        running = sum(which(child.spec.group) for child in self._children.values())
+        return running + sum(count for group, count in self._launching.items() if which(group))
+
+    async def _bring_up_for(self, group: int) -> None:
+        try:
+            await self._bring_up(self._new_spec(group))
+        finally:
+            self._launching[group] -= 1
+
+    # -- children --------------------------------------------------------------------------------------------
 
     async def relieve(self, old: Child) -> Child | None:
         """Start a child that is to take the place of another; None where that cannot be, or is not needed."""
@@ -122,8 +165,8 @@ class Crew:
         fresh.relieves, old.successor = old, fresh
         return fresh
 
-    def _new_spec(self, *, alone: bool = False) -> ChildSpec:
-        return ChildSpec(new_worker_id(self._ports.random), alone)
+    def _new_spec(self, group: int = 0) -> ChildSpec:
+        return ChildSpec(new_worker_id(self._ports.random), group)
 
     async def _bring_up(self, spec: ChildSpec, place: Place | None = None) -> Child | None:
         """Start a child; None where the machine cannot now, and it will be tried again."""

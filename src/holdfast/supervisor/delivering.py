@@ -161,11 +161,17 @@ class Courier:
     async def _claim(self, trip: "_Trip", room: int, *, idle: bool) -> tuple[Claim, ...]:
         """Return some that are due; those that were in hand when somebody died last, one by one and last."""
         claims = await self._ask(trip, room)
-        return claims or (await self._ask(trip, 1, alone=True) if idle else ())
+        if claims or not idle:
+            return claims
+        answer = await self._calls.once(self._calls.verbs.beat([trip.beat()]))
+        for group in sorted(each.group for each in answer.suspects if each.queue == QUEUE):
+            if claims := await self._ask(trip, 1, group):
+                return claims
+        return ()
 
-    async def _ask(self, trip: "_Trip", limit: int, *, alone: bool = False) -> tuple[Claim, ...]:
+    async def _ask(self, trip: "_Trip", limit: int, group: int = 0) -> tuple[Claim, ...]:
         known = (KnownTask(DELIVER, POLICY.version),)
-        request = ClaimRequest(trip.worker, trip.call + 1, limit, queues=(QUEUE,), adopt=known, alone=alone)
+        request = ClaimRequest(trip.worker, trip.call + 1, limit, queues=(QUEUE,), adopt=known, group=group)
         asked_at = self._clock.boot()
         answer = await self._calls.once(self._calls.verbs.claim(request))
         self._clock.learn(asked_at, answer.now, self._clock.boot())

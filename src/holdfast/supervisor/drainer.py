@@ -57,7 +57,7 @@ class Drainer:
         if child is None or self._crew.stopping:
             return
         if child.place is None:
-            raise RefusedError("it is there for one job alone, and leaves by itself after that")
+            raise RefusedError("it is there for suspects of a crash, and leaves by itself after them")
         if not child.process.killable:
             raise RefusedError("a worker inside a web process is stopped with its host")
         if child.place.drained:

@@ -16,7 +16,7 @@ from holdfast.core.job import ClaimRef
 from holdfast.errors import StoreError
 from holdfast.events import Events, WorkerLost
 from holdfast.settings import Settings
-from holdfast.store.protocol import BeatAnswer, Worker
+from holdfast.store.protocol import BeatAnswer, DueSuspects, Worker
 from holdfast.supervisor.child import Child, Phase
 from holdfast.supervisor.chores import Chores, nobody_minds
 from holdfast.supervisor.witness import Witness
@@ -33,7 +33,7 @@ AFTER_EXPIRY = 0.05
 
 
 class Heart:
-    """The beat of one supervisor. `suspects_wait` hears in which queues; `heed` hears every answer.
+    """The beat of one supervisor. `suspects_wait` hears of which groups; `heed` hears every answer.
 
     `lost` hears of each worker that is about to be given up.
     `memory` tells the resident bytes of processes, and is asked at every beat.
@@ -47,7 +47,7 @@ class Heart:
         events: Events,
         *,
         children: Callable[[], Sequence[Child]],
-        suspects_wait: Callable[[frozenset[str]], None],
+        suspects_wait: Callable[[frozenset[DueSuspects]], None],
         heed: Callable[[BeatAnswer], None] = lambda _: None,
         lost: Callable[[Worker], Awaitable[None]] = nobody_minds,
         witness: Witness | None = None,
@@ -146,7 +146,7 @@ class Heart:
         replaced = _said(answer.replaced.get(child.worker, ()))
         if revoked or replaced or answer.paused:
             channel.send(Revoke(revoked, tuple(sorted(answer.paused)), replaced))
-        look = self._look and child.phase is Phase.WORKING and not child.spec.alone
+        look = self._look and child.phase is Phase.WORKING and not child.spec.group
         self._look = self._look and not look
         told = Told(answer.now, self._clock.boot(), answer.turns.get(child.worker), look)
         channel.send(Renewed(sent_at, told))  # last: it lets held jobs start, unless the word before took them back

@@ -10,7 +10,7 @@ from holdfast.errors import StoreError
 from holdfast.events import JobDied, WorkerCrashed, WorkerStopped
 from holdfast.patience import PASSING
 from holdfast.settings import Settings
-from holdfast.store.protocol import BeatAnswer, Worker, WorkerInfo
+from holdfast.store.protocol import BeatAnswer, DueSuspects, Worker, WorkerInfo
 from holdfast.supervisor.alerting import Alerting
 from holdfast.supervisor.child import Child
 from holdfast.supervisor.delivering import Courier
@@ -34,7 +34,7 @@ class Link:
         *,
         supervisor: str,
         children: Callable[[], Sequence[Child]],
-        suspects_wait: Callable[[frozenset[str]], None],
+        suspects_wait: Callable[[frozenset[DueSuspects]], None],
         order_handlers: Mapping[str, CarryOut],
     ) -> None:
         clock, events = ports.clock, ports.events

@@ -35,6 +35,8 @@ MOST_STACKS = 256 * 1024
 class ProcessLauncher:
     """Starts children of this interpreter."""
 
+    isolates = True
+
     def __init__(self, options: WorkerOptions, folder: Folder, totals: Totals | None = None) -> None:
         self._options = options
         self._folder = folder
@@ -97,7 +99,7 @@ def configuration(spec: ChildSpec, options: WorkerOptions, files: ChildFiles) ->
         queues=options.queues,
         lease=options.lease,
         grace=options.grace,
-        alone=spec.alone,
+        group=spec.group,
         logs=options.logs,
         counts=str(files.counts) if options.metrics else "",
         counts_dir=options.metrics_dir or "",

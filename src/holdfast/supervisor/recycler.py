@@ -105,7 +105,7 @@ class Recycler:
         """
         now, force = self._clock.now(), urgency is Urgency.FILE_CHANGED
         meant = [
-            child for child in self._crew.children() if not child.spec.alone and child.phase is not Phase.LEAVING
+            child for child in self._crew.children() if not child.spec.group and child.phase is not Phase.LEAVING
         ]
         self._wishes |= {child.worker: Wish(urgency, words, force=force) for child in meant}
         until = self.limits.rules.forbidden_until(now)
@@ -119,7 +119,7 @@ class Recycler:
     async def carry_out(self, order: Order) -> None:
         """Have a child replaced because somebody ordered it; return when it leaves. Raises RefusedError."""
         child = next((each for each in self._crew.children() if each.worker == order.worker), None)
-        if child is None or child.spec.alone:
+        if child is None or child.spec.group:
             return
         wish = self._wishes[child.worker] = Wish(Urgency.COMMAND, "it was ordered", force="force" in order.details)
         self._wakeup.call()
@@ -273,7 +273,7 @@ class Recycler:
 
 
 def _can_be_replaced(child: Child) -> bool:
-    return child.phase is Phase.WORKING and child.warm.is_set() and not child.spec.alone
+    return child.phase is Phase.WORKING and child.warm.is_set() and not child.spec.group
 
 
 async def _first_of(*events: asyncio.Event, within: float | None = None) -> None:

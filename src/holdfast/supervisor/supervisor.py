@@ -157,7 +157,7 @@ class Supervisor:
             self._ports,
             supervisor=self._id,
             children=self._crew.children,
-            suspects_wait=self._crew.run_suspect,
+            suspects_wait=self._crew.run_suspects,
             order_handlers={RECYCLE: self._recycle, DRAIN: self._drain_worker, "dump": self._dump},
         )
         permit = Permit(link.calls, self._ports.clock, self._id, hello.settings.lease)

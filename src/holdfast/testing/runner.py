@@ -171,15 +171,24 @@ class InProcessWorker:
     async def _claim_any(self) -> Claim | None:
         self._next_due = []
         closed = self._closures.closed_queues()
-        for alone in (False, True):
-            self._call += 1
-            request = ClaimRequest(self._id, self._call, limit=1, adopt=self._known(), alone=alone, closed=closed)
-            answer = await self._backend.arun(self._backend.verbs.claim(request))
-            if answer.jobs:
-                return answer.jobs[0]
-            self._next_due.append(answer.next_due_at)
+        for group in (0, 1):
+            if claim := await self._claim_of(group, closed):
+                return claim
+        suspects = (await self._backend.arun(self._backend.verbs.beat([]))).suspects
+        for group in sorted({each.group for each in suspects}):
+            if claim := await self._claim_of(group, closed):
+                return claim
         if closed:
             await self._look_behind(closed)
+        return None
+
+    async def _claim_of(self, group: int, closed: tuple[str, ...]) -> Claim | None:
+        self._call += 1
+        request = ClaimRequest(self._id, self._call, limit=1, adopt=self._known(), group=group, closed=closed)
+        answer = await self._backend.arun(self._backend.verbs.claim(request))
+        if answer.jobs:
+            return answer.jobs[0]
+        self._next_due.append(answer.next_due_at)
         return None
 
     async def _look_behind(self, closed: tuple[str, ...]) -> None:

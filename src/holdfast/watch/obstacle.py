@@ -32,7 +32,7 @@ def obstacle_of(situation: Situation) -> Obstacle:
     if shut_out is not None:
         return shut_out
     job = situation.job
-    return Obstacle(Cause.SUSPECT, Phrase("obstacle.suspect", n=job.crashes)) if job.alone else _line(situation)
+    return Obstacle(Cause.SUSPECT, Phrase("obstacle.suspect", n=job.crashes)) if job.group else _line(situation)
 
 
 def shut_out_by(situation: Situation) -> Obstacle | None:

@@ -246,7 +246,7 @@ def _dead(situation: Situation) -> Explanation:
 def _cause_of_death(job: Job) -> Phrase:
     if job.attempt >= job.max_attempts:
         return Phrase("because.all_failed", n=job.max_attempts)
-    if job.alone and job.crashes >= CRASHES_ALONE_LIMIT:
+    if job.group and job.crashes >= CRASHES_ALONE_LIMIT:
         return Phrase("because.crashed", crashes=job.crashes)
     return Phrase("because.given_up", attempt=job.attempt, most=job.max_attempts)
 

@@ -22,6 +22,7 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
+from holdfast.core.crash import group_limit
 from holdfast.core.job import KnownTask
 from holdfast.errors import StoreError, WorkerBuriedError
 from holdfast.settings import Settings
@@ -148,8 +149,9 @@ class Claimer:
             self._looks.call()
         await self.take_its_turns()
 
-    async def claim_alone(self) -> bool:
-        """Take one suspect, in a child of its own; return whether there was any left."""
+    async def claim_group(self, group: int) -> bool:
+        """Take suspects that may run together, in a child of their own; return whether there were any left."""
+        limit = min(group_limit(group), self._settings.concurrency)
         pauses = self._calls.pauses()
         while not self._stopped:
             if not self._lease.fresh:
@@ -157,7 +159,7 @@ class Claimer:
                 continue
             call = self._next_call()
             try:
-                answer = await self._ask(ClaimRequest(self._worker, call, limit=1, queues=self._queues, alone=True))
+                answer = await self._ask(ClaimRequest(self._worker, call, limit, self._queues, group=group))
             except StoreError:
                 await asyncio.sleep(pauses.next())
             else:

@@ -29,7 +29,7 @@ class Configure(msgspec.Struct, frozen=True, tag=True):
     queues: ServedQueues | None = None
     lease: float | None = None
     grace: float | None = None
-    alone: bool = False
+    group: int = 0
     logs: LogOptions = LogOptions()
     counts: str = ""
     """Where to count for metrics; nowhere if that is empty."""

@@ -19,6 +19,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from holdfast.core.crash import group_limit
 from holdfast.core.job import Claim, ClaimRef, Ending
 from holdfast.core.states import RETURNS, Move, Reason
 from holdfast.events import StopStage
@@ -100,7 +101,7 @@ class Worker:
         *,
         served: ServedQueues | None = None,
         middleware: Sequence[Middleware] = (),
-        alone: bool = False,
+        group: int = 0,
         hours: Sequence[ClosedHours] = (),
         stays: bool = False,
         limits: Limits = NO_LIMITS,
@@ -110,7 +111,7 @@ class Worker:
         self._tasks = tasks
         self._settings = settings
         self._ports = ports
-        self._alone = alone
+        self._suspects = group
         self._stays = stays
         self._over = asyncio.Event()
         self._ending: asyncio.Task[None] | None = None
@@ -131,7 +132,7 @@ class Worker:
         settled = self._announcer.settled
         self._completer = Completer(self._calls, worker, self._notes, settled, self._look_again, tally=tally)
         self._publisher = Publisher(tally, worker, self._calls.verbs, self._calls.once)
-        gates = Gates(limits, settings.concurrency) if limits.apart and not alone else None
+        gates = Gates(limits, settings.concurrency) if limits.apart and group_limit(group) != 1 else None
         places = settings.concurrency
         self._slots = Slots(places) if gates is None else GatedSlots(places, gates, clock.boot)
         self._turns = Turns(settings.safety_poll, settings.beat_every)
@@ -213,8 +214,8 @@ class Worker:
                 "timekeeper": self._timekeeper.run,
             }
             loops |= (
-                {"lone claimer": self._work_alone}
-                if self._alone
+                {"claimer of suspects": self._work_suspects}
+                if self._suspects
                 else {
                     "claimer": self._claimer.run,
                     "bell": self._claimer.heed_bell,
@@ -427,20 +428,21 @@ class Worker:
         self._ports.channel.send(Unfit(reason))
         self.stop(self._settings.grace)
 
-    async def _work_alone(self) -> None:
+    async def _work_suspects(self) -> None:
         try:
-            worked = await self._claimer.claim_alone()
+            worked = await self._claimer.claim_group(self._suspects)
             self._claimer.stop()
             async with asyncio.TaskGroup() as group:
                 turns = group.create_task(self._claimer.take_its_turns())
                 while self._timers.due or self._timers.ahead:
-                    await self._lease.renewal()  # it was given a job which may not start before the next beat
+                    await self._lease.renewal()  # it was given jobs which may not start before the next beat
+                    await self._slots.quiet()  # or before another of them has ended
                 await self._slots.quiet()
                 await self._completer.flushed()
                 turns.cancel()
             await self._publisher.publish_within(LAST_FIGURES)
             self._ports.channel.send(Retired(worked))
-        except Exception as error:  # begun again, it would take a second job beside the first
+        except Exception as error:  # begun again, it would take others beside the first
             raise HalfDoneError("a suspect may have been claimed") from error
         self._over.set()
 

@@ -20,7 +20,7 @@ class TestJobsShow:
     def test_json_is_an_object_with_everything(self, world, holdfast):
         shown = answer(holdfast("jobs", "show", world.running(), "--json"))
         assert shown.keys() >= CONTRACT | {
-            *("reason", "created_at", "finished_at", "fence", "crashes", "alone", "cancel_requested"),
+            *("reason", "created_at", "finished_at", "fence", "crashes", "group", "cancel_requested"),
             *("worker", "priority", "version", "args", "result", "progress", "attempts", "why"),
         }
         assert shown["args"] == {"to": "a@example.com", "n": [1, 2]}

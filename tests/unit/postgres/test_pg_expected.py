@@ -215,8 +215,8 @@ def test_suspects_are_no_business_of_the_short_way(crossing, served):
     """Who asks for them alone gets nothing else."""
     worker, asked = served
     crossing.enqueue()
-    assert not is_short(crossing, worker, alone=True, **asked)
-    assert crossing.claimed_ids(worker, alone=True, **asked) == []
+    assert not is_short(crossing, worker, group=1, **asked)
+    assert crossing.claimed_ids(worker, group=1, **asked) == []
 
 
 def test_an_expectation_goes_with_the_marks(crossing, served):

@@ -111,7 +111,7 @@ class TestStates:
                     each.place(state, queue=f"{queue}-{state}")
             suspect = each.place(State.RUNNING, queue="suspects")
             each.bury(suspect.worker, DeathKind.CRASHED, frozenset({suspect.ref}))
-            assert each.job(suspect.job_id).alone
+            assert each.job(suspect.job_id).group
         choices = [(one,) for one in State] + [(one, two) for one in State for two in State] + [tuple(State)]
         for states in choices:
             for limit in (1, 3, 50):

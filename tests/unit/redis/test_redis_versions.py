@@ -5,10 +5,19 @@ from datetime import timedelta
 import pytest
 import redis
 
+from holdfast.core.crash import DeathKind
+from holdfast.core.states import State
 from holdfast.errors import SchemaError
 from holdfast.store.protocol import WorkerInfo
 from holdfast.store.redis.backend import RedisBackend
 from holdfast.store.redis.versions import FORMAT
+from holdfast.testing.clock import FakeClock
+from holdfast.testing.conformance.harness import Harness
+
+
+def _harness(url: str) -> Harness:
+    clock = FakeClock()
+    return Harness(RedisBackend(url, clock=clock), clock)
 
 
 def test_another_format_is_refused(redis_url: str) -> None:
@@ -23,3 +32,20 @@ def test_another_format_is_refused(redis_url: str) -> None:
     with pytest.raises(SchemaError, match=rf"format {FORMAT + 1}, and this release knows {FORMAT}: use the same"):
         later.run(later.verbs.count())
     later.close()
+
+
+def test_jobs_of_the_format_before_go_on(redis_url: str) -> None:
+    """A suspect that is to run alone, as all did, still does; and the first worker that comes raises the format."""
+    harness = _harness(redis_url)
+    placed = harness.place(State.RUNNING)
+    harness.bury(placed.worker, DeathKind.CRASHED, frozenset({placed.ref}))
+    with redis.Redis.from_url(redis_url) as own:
+        assert own.smembers("{holdfast}:lanes:default") == {b"1:0"}
+        assert own.hget(f"{{holdfast}}:life:{placed.job_id}", "o") == b"1"
+        own.set("{holdfast}:format", FORMAT - 1)
+        harness.backend.close()
+        harness.backend = RedisBackend(redis_url, clock=harness.clock)
+        assert harness.job(placed.job_id).group == 1
+        assert harness.claimed_ids(harness.register(), group=1) == [placed.job_id]
+        assert own.get("{holdfast}:format") == str(FORMAT).encode()
+    harness.backend.close()

@@ -230,8 +230,9 @@ def test_nothing_is_left_of_jobs_that_were_retired(store: Harness, server: redis
     _crash_with_all(store)
     store.run(store.verbs.requeue(dying.job_id))
     last = store.register()
-    for alone in (False, True):
-        for claim in store.claim(last, look_ahead=timedelta(hours=2), ahead_limit=9, alone=alone):
+    groups = {each.group for each in store.beat(last).suspects}
+    for group in (0, *groups):
+        for claim in store.claim(last, look_ahead=timedelta(hours=2), ahead_limit=9, group=group):
             store.finish(last, claim.ref, Move.COMPLETE, result=b"", keep_result=timedelta(seconds=1))
     assert store.job(replacement).state is State.COMPLETED
     store.clock.advance(60)

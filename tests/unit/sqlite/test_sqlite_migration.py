@@ -26,6 +26,9 @@ NOW = to_micros(CLOCK.now())
 BOOT = seconds_to_micros(CLOCK.boot())
 SOON = timedelta(seconds=10)
 
+COUNTED_SINCE = 5
+"""The first migration whose release counts the jobs of each queue."""
+
 PLAIN: dict[str, Any] = {
     "queue": "mail",
     "priority": 0,
@@ -57,6 +60,8 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
         migrate_to(connection, "jobs", request.param)
         for job in JOBS:
             insert(connection, "holdfast_job", {**PLAIN, **job})
+        if request.param >= COUNTED_SINCE:
+            insert(connection, "holdfast_size", {"queue": PLAIN["queue"], "jobs": len(JOBS)})
         attempt = {"job": 2, "fence": 1, "worker": "w", "ended_at": NOW, "how": "retry", "ended_by": "finish"}
         insert(connection, "holdfast_attempt", {**attempt, "error": "E: no"})
         worker = {"supervisor": "s", "host": "h", "pid": 1, "concurrency": 1, "started_at": NOW}

@@ -232,7 +232,7 @@ INDEXES = {
     "claims_of": "holdfast_claims (worker=?)",
     "claims_of_many": "holdfast_claims (worker=?)",
     "unknown_tasks": "holdfast_blocked (reason=?)",
-    "due_suspects": "holdfast_suspects (run_at<?)",
+    "due_suspects": "COVERING INDEX holdfast_suspects",
     "jobs_in_states": "holdfast_dead",
     "complete": "sqlite_autoindex_holdfast_job_1 (id=?)",
     "long_waits": "holdfast_ready (queue=? AND alone=? AND priority=?)",

@@ -13,7 +13,7 @@ from holdfast.errors import ConfigurationError, StoreUnavailableError
 from holdfast.events import Event, Events
 from holdfast.settings import Settings
 from holdfast.store.memory.backend import MemoryBackend
-from holdfast.store.protocol import BeatAnswer, ClaimRequest, Worker, WorkerInfo
+from holdfast.store.protocol import BeatAnswer, ClaimRequest, DueSuspects, Worker, WorkerInfo
 from holdfast.store.verb import Verb
 from holdfast.supervisor.child import Child, ChildSpec, Phase
 from holdfast.supervisor.chores import nobody_minds
@@ -88,7 +88,7 @@ class Household:
         self.events.subscribe(self.told_events.append)
         self.calls = StoreCalls(self.backend, self.clock, Events(), Random(1), timeout=5.0)
         self.memory: int | None = None
-        self.suspects: list[frozenset[str]] = []
+        self.suspects: list[frozenset[DueSuspects]] = []
         self.register(name)
 
     def beat(

@@ -9,6 +9,7 @@ from household import SETTINGS, Household
 from holdfast.core.job import ClaimRef, NewJob, OnConflict
 from holdfast.core.vitals import Vitals
 from holdfast.events import WorkerLost
+from holdfast.store.protocol import DueSuspects
 from holdfast.supervisor.child import Phase
 from holdfast.worker.messages import Adopt, Buried, Renewed, Revoke
 
@@ -91,9 +92,9 @@ async def test_blocked_tasks_and_suspects_are_passed_on() -> None:
     await house.next_words()
     assert await house.far.receive() == Adopt((("task", 1),))
     row.wait(house.clock.now())
-    row.alone = True
+    row.group = 4
     await asyncio.sleep(6.0)
-    assert house.suspects[0] == {"default"}
+    assert house.suspects[0] == {DueSuspects("default", 4, 1)}
 
 
 async def test_a_beat_that_is_asked_for_comes_at_once() -> None:

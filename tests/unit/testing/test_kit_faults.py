@@ -50,7 +50,7 @@ def test_an_attempt_dies_at_the_point_and_runs_again(app, kit, shop, kind):
     assert shop.done == ["charge", "tidy"]
     assert (run.outcome, run.error) == ("crashed", "killed by its test at the fault point 'charge'")
     job = kit.job(handle)
-    assert (job.state, job.attempt, job.crashes, job.alone) == (State.READY, 1, 1, True)
+    assert (job.state, job.attempt, job.crashes, job.group) == (State.READY, 1, 1, 1)
     assert [run.outcome for run in kit.drain()] == ["complete"]
     assert shop.done == ["charge", "tidy", "charge", "mail", "tidy"]
     dead, alive = app.call(app.verbs.history(handle.id))

@@ -12,6 +12,7 @@ from stage import Stage, working
 from stage import play as stage_play
 
 from holdfast import Holdfast
+from holdfast.core.crash import OF_HOST, is_of_host
 from holdfast.core.job import Ending, NewJob
 from holdfast.core.states import Move, Reason, State
 from holdfast.errors import StoreError, StoreUnavailableError
@@ -185,7 +186,7 @@ def test_turns_that_are_left_do_not_hold_up_a_stop(runs: float, away: bool) -> N
     stage_play(scenario)
 
 
-# -- suspects, one at a time -----------------------------------------------------------------------------------
+# -- suspects, side by side ------------------------------------------------------------------------------------
 
 
 class SlowTree(Tree):
@@ -196,7 +197,9 @@ class SlowTree(Tree):
         return await super().launch(spec)
 
 
-def test_suspects_run_one_at_a_time_however_long_their_child_takes_to_start() -> None:
+def test_each_group_of_suspects_gets_one_child_however_long_that_takes_to_start() -> None:
+    """Of eight that ran in one process four run together again at most, all at once, in two children."""
+
     async def scenario(fleet: Fleet) -> None:
         tree = SlowTree(fleet, fleet.settings, 2)
         fleet.trees.append(tree)
@@ -207,12 +210,63 @@ def test_suspects_run_one_at_a_time_however_long_their_child_takes_to_start() ->
         first, second = (process for process in tree.children if process.alive)
         first.end(KILLED)
         second.end(KILLED)
+        killed_at = fleet.clock.boot()
+        await fleet.until(12)
+        of_suspects = [process for process in tree.children if process.group]
+        assert [process.group for process in of_suspects] == [4, 4]
+        again = [starts[-1][0] for starts in fleet.ledger.starts.values() if len(starts) == 2]
+        assert len(again) == 8
+        assert max(again) - killed_at < 1
+
+    play(scenario, SETTINGS)
+
+
+def test_who_lost_its_host_twice_runs_in_one_group_at_a_time() -> None:
+    """At first as any other job; then four together, as whoever takes a host down takes all groups there."""
+
+    async def scenario(fleet: Fleet) -> None:
+        lost = fleet.start()
+        await fleet.until(3)
+        fleet.enqueue([3.1] * 8, lasts=30.0)
+        await fleet.until(5)
+        fleet.kill(lost)
+        again = fleet.start()
+        await fleet.until(30)
+        assert [len(starts) for starts in fleet.ledger.starts.values()] == [2] * 8
+        assert [process.group for process in again.children] == [0]
+        fleet.kill(again)
+        last = fleet.start()
         most = 0
-        while fleet.clock.boot() < 12:
-            await asyncio.sleep(0.01)
-            alone = [process for process in tree.children if process.alive and process.name.startswith("alone")]
-            most = max(most, len(alone))
+        while fleet.clock.boot() < 140:
+            await asyncio.sleep(0.1)
+            most = max(most, sum(process.alive and is_of_host(process.group) for process in last.children))
         assert most == 1
+        assert [process.group for process in last.children] == [0, OF_HOST + 4, OF_HOST + 4]
+        rows = fleet.store._jobs.values()
+        assert {(row.state, row.attempt, row.crashes) for row in rows} == {(State.COMPLETED, 0, 2)}
+
+    play(scenario, SETTINGS)
+
+
+class Shared(Tree):
+    """A host whose suspects have no processes of their own."""
+
+    isolates = False
+
+
+def test_suspects_that_share_a_process_run_one_group_at_a_time() -> None:
+    async def scenario(fleet: Fleet) -> None:
+        tree = Shared(fleet, fleet.settings, 1)
+        fleet.trees.append(tree)
+        await fleet.until(3)
+        fleet.enqueue([3.1] * 8, lasts=5.0)
+        await fleet.until(4)
+        tree.children[0].end(KILLED)
+        await fleet.until(25)
+        runs = sorted(starts[-1][0] for starts in fleet.ledger.starts.values())
+        assert runs[3] - runs[0] < EXACT
+        assert runs[4] - runs[3] > 5.0
+        assert {row.state for row in fleet.store._jobs.values()} == {State.COMPLETED}
 
     play(scenario, SETTINGS)
 
@@ -333,10 +387,10 @@ def test_a_child_for_a_suspect_does_not_leave_before_it_has_run_it() -> None:
 
     async def scenario() -> None:
         settings = Settings(url="memory://", lease=15.0, store_timeout=20.0)
-        stage = Stage(app, settings, alone=True)
+        stage = Stage(app, settings, group=1)
         _hold_up(stage, "claim", 2 * settings.beat_every + 0.5)
         handle = suspect.enqueue()
-        stage.backend.verbs._jobs[handle.id].alone = True
+        stage.backend.verbs._jobs[handle.id].group = 1
         running = asyncio.ensure_future(stage.worker.run())
         for _ in range(8):
             stage.pass_on()

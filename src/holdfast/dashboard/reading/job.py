@@ -55,7 +55,7 @@ async def show_job(desk: Desk, asked: WhichJob) -> JobSeen:
         row=job_row(job),
         version=job.version,
         crashes=job.crashes,
-        alone=job.alone,
+        group=job.group,
         after=job.after,
         start_by=job.start_by,
         on_late=job.on_late,

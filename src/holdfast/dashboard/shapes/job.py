@@ -68,7 +68,7 @@ class JobSeen(Told, frozen=True, kw_only=True):
     row: JobRow
     version: int
     crashes: int
-    alone: bool
+    group: int
     after: str | None
     start_by: datetime | None
     on_late: OnLate

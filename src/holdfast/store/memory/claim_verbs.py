@@ -42,11 +42,11 @@ class ClaimVerbs(Tables):
     def _unblock_suspects(self, request: ClaimRequest) -> None:
         queues = set(self._open_queues(request))
         for row in self._jobs.values():
-            if row.alone and row.new.queue in queues and _is_adopted(request, row):
+            if row.group and row.new.queue in queues and _is_adopted(request, row):
                 row.wait(row.run_at)
 
     def _ahead(self, request: ClaimRequest, now: datetime) -> list[JobRow]:
-        if request.alone:
+        if request.group:
             return []
         rows = [
             row
@@ -67,7 +67,7 @@ class ClaimVerbs(Tables):
         return (
             row
             for row in self._jobs.values()
-            if row.new.queue in queues and row.alone is request.alone and _is_open_to(request, row)
+            if row.new.queue in queues and row.group == request.group and _is_open_to(request, row)
         )
 
     @verb(Access.WRITE)

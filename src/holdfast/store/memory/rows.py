@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from holdfast.core.crash import group_limit
 from holdfast.core.job import Attempt, Claim, ClaimRef, Job, NewJob, Progress
 from holdfast.core.memo import Save, signal_prefix
 from holdfast.core.states import CLAIMED, FINAL, Move, Reason, State, settle
@@ -57,7 +58,7 @@ class JobRow:
     fence: int = 0
     attempt: int = 0
     crashes: int = 0
-    alone: bool = False
+    group: int = 0
     cancel_requested: bool = False
     worker: str | None = None
     call: int = 0
@@ -208,7 +209,8 @@ class JobRow:
         """Return what others may see: what has become of it, and else what was asked for."""
         shown = {name: getattr(self if hasattr(self, name) else self.new, name) for name in Job.__struct_fields__}
         result = None if self.has_stale_result(now) else self.result
-        return Job(**{**shown, "state": self.state_at(now), "result": result})
+        shown |= {"state": self.state_at(now), "result": result, "group": group_limit(self.group)}
+        return Job(**shown)
 
 
 @dataclass(slots=True)

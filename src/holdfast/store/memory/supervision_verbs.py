@@ -1,5 +1,6 @@
 """What supervisors ask of the memory store: leases, and what becomes of the claims of the dead."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
@@ -10,7 +11,7 @@ from holdfast.core.states import MOVES, STARTED_ITS_LAST, Move, Reason, State
 from holdfast.store.memory.reception import key_of
 from holdfast.store.memory.rows import JobRow, WorkerRow
 from holdfast.store.memory.tables import Tables, verb
-from holdfast.store.protocol import BeatAnswer, WorkerBeat, WorkerInfo
+from holdfast.store.protocol import BeatAnswer, DueSuspects, WorkerBeat, WorkerInfo
 from holdfast.store.roster import Member, turns
 from holdfast.store.verb import Access
 
@@ -79,10 +80,11 @@ class SupervisionVerbs(Tables):
             if row.state is State.BLOCKED and row.reason == Reason.NO_WORKER
         )
 
-    def _suspects(self) -> frozenset[str]:
+    def _suspects(self) -> frozenset[DueSuspects]:
         now = self._clock.now()
-        suspects = (row for row in self._jobs.values() if row.alone and row.state_at(now) is State.READY)
-        return frozenset(row.new.queue for row in suspects) - self._paused_at.keys()
+        due = (row for row in self._jobs.values() if row.group and row.state_at(now) is State.READY)
+        counts = Counter((row.new.queue, row.group) for row in due if row.new.queue not in self._paused_at)
+        return frozenset(DueSuspects(*which, jobs) for which, jobs in counts.items())
 
     @verb(Access.WRITE, wakes=True, tells=True)
     def reconcile(self, beat: WorkerBeat) -> tuple[ClaimRef, ...]:
@@ -152,7 +154,7 @@ def _orphan(row: JobRow) -> Orphan:
         attempt=row.attempt,
         crashes=row.crashes,
         max_attempts=row.new.max_attempts,
-        alone=row.alone,
+        group=row.group,
         cancel_requested=row.cancel_requested,
         crashes_alone=sum(claim.how == CHARGED_ALONE for claim in row.claims),
         replaced=row.replaced_by is not None,
@@ -160,7 +162,7 @@ def _orphan(row: JobRow) -> Orphan:
 
 
 def _suffer(row: JobRow, fate: Aftermath, evidence: str, now: datetime) -> None:
-    row.attempt, row.crashes, row.alone = fate.attempt, fate.crashes, fate.alone
+    row.attempt, row.crashes, row.group = fate.attempt, fate.crashes, fate.group
     row.close_claim(now, fate.how, fate.harm(evidence))
     _leave(row, fate.state, now, evidence or STARTED_ITS_LAST)
 

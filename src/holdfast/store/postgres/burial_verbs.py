@@ -3,13 +3,15 @@
 Why this is safe against beats and claims is argued in supervision_verbs.py.
 """
 
-from holdfast.core.crash import CHARGED_ALONE, Death, DeathKind, aftermath
+from collections.abc import Iterable, Mapping
+
+from holdfast.core.crash import CHARGED_ALONE, Aftermath, Death, DeathKind, aftermath
 from holdfast.core.job import ClaimRef
 from holdfast.store.claimed import ClaimedRow, buried, released
 from holdfast.store.postgres.ending import columns, ends
 from holdfast.store.postgres.verbs import PostgresVerbs
 from holdfast.store.protocol import WorkerBeat
-from holdfast.store.verb import Access, Last, Query, Steps, Together, verb
+from holdfast.store.verb import Access, Command, Last, Query, Steps, Together, verb
 
 
 class BurialVerbs(PostgresVerbs):
@@ -36,9 +38,19 @@ class BurialVerbs(PostgresVerbs):
             return ()
         [(now,)] = gone
         rows = yield Query(self._sql["claims_of"], (worker, CHARGED_ALONE))
-        orphans = sorted((ClaimedRow(*row), crashes_alone) for crashes_alone, *row in rows)
+        groups = dict((yield Query(self._sql["groups_of"], (worker,))))
+        orphans = sorted((_in_group(ClaimedRow(*row), groups), crashes_alone) for crashes_alone, *row in rows)
         claims = {row.ref: row for row, _ in orphans}
         fates = aftermath(death, [row.orphaned(crashes_alone) for row, crashes_alone in orphans])
         ended = [buried(claims[fate.ref], fate, death.evidence) for fate in fates]
-        yield Last(Together(ends(self._sql, ended, now)))
+        yield Last(Together([*ends(self._sql, ended, now), *self._group(claims, fates)]))
         return tuple(claims)
+
+    def _group(self, claims: Mapping[ClaimRef, ClaimedRow], fates: Iterable[Aftermath]) -> list[Command]:
+        """Return what notes the groups of those whose group is another than before."""
+        news = [(fate.ref.job_id, fate.group) for fate in fates if fate.group not in {0, claims[fate.ref].group}]
+        return [Command(self._sql["group"], columns(sorted(news)))] if news else []
+
+
+def _in_group(row: ClaimedRow, groups: Mapping[str, int]) -> ClaimedRow:
+    return row._replace(group=groups.get(row.id, 1) if row.group else 0)

@@ -44,7 +44,7 @@ class ClaimVerbs(RememberingVerbs):
         noted = self._marks_for(request).begin()
         if request.adopt or request.closed_tasks or (request.shares is not None and request.queues is not None):
             return (yield from self._choose(request, noted))
-        expected = None if request.alone else self._expectations.of(request, noted)
+        expected = None if request.group else self._expectations.of(request, noted)
         if expected is not None:
             answer = yield from self._claim_fresh(request, noted, expected)
             if answer is not None:
@@ -106,7 +106,7 @@ class ClaimVerbs(RememberingVerbs):
             return (yield from self._choose(request, noted))
         if left is None:
             left = yield Last(next_due)
-        if not request.alone:
+        if not request.group:
             self._expectations.learn(request, noted, walked, now)
         note(noted, int(xmin), marks_of(rows), walked.empty)
         self._marks.walked(noted)
@@ -156,7 +156,7 @@ class ClaimVerbs(RememberingVerbs):
             request.call,
             queues,
             as_json(noted, queues),
-            request.alone,
+            request.group,
             list(request.closed),
         )
 

@@ -56,4 +56,4 @@ def _return(end: End) -> tuple[object, ...]:
 
 def _numbers(end: End) -> tuple[object, ...]:
     row = end.row
-    return (row.attempt, row.crashes, bool(row.alone), readable(row.error))
+    return (row.attempt, row.crashes, row.group > 0, readable(row.error))

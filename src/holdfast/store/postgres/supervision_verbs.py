@@ -57,7 +57,7 @@ from holdfast.core.job import KnownTask
 from holdfast.core.vitals import write_vitals
 from holdfast.store.held import HeldRow, claims_held
 from holdfast.store.postgres.verbs import PostgresVerbs
-from holdfast.store.protocol import BURIED_KEPT, BeatAnswer, WorkerBeat, WorkerInfo
+from holdfast.store.protocol import BURIED_KEPT, BeatAnswer, DueSuspects, WorkerBeat, WorkerInfo
 from holdfast.store.roster import Member, turns
 from holdfast.store.times import from_micros, from_micros_or_none, span_from_micros, span_to_micros, to_micros
 from holdfast.store.verb import Access, Command, Last, Query, Steps, Together, verb
@@ -147,7 +147,7 @@ class SupervisionVerbs(PostgresVerbs):
             expired=frozenset(lease.worker for lease in others if lease.is_over(now)),
             next_expiry=min(map(span_from_micros, left), default=None),
             blocked=frozenset(starmap(KnownTask, blocked)),
-            suspects=frozenset(queue for (queue,) in suspects),
+            suspects=frozenset(starmap(DueSuspects, suspects)),
             turns=turns(accepted, (lease.member for lease in leases if not lease.is_over(now))),
             record_due_at=from_micros_or_none(record_due_at),
         )

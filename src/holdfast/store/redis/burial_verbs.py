@@ -42,14 +42,14 @@ class BurialVerbs:
 
 
 def _orphan(row: Row) -> Orphan:
-    job_id, fence, state, attempt, crashes, max_attempts, alone, cancel_requested, crashes_alone, replaced = row
+    job_id, fence, state, attempt, crashes, max_attempts, group, cancel_requested, crashes_alone, replaced = row
     return Orphan(
         ref=to_ref(job_id, fence),
         state=State(state.decode()),
         attempt=attempt,
         crashes=crashes,
         max_attempts=max_attempts,
-        alone=bool(alone),
+        group=group,
         cancel_requested=bool(cancel_requested),
         crashes_alone=crashes_alone,
         replaced=bool(replaced),
@@ -57,5 +57,5 @@ def _orphan(row: Row) -> Orphan:
 
 
 def _row(fate: Aftermath, evidence: str) -> tuple[Any, ...]:
-    numbers, harm = (fate.attempt, fate.crashes, fate.alone), fate.harm(evidence)
+    numbers, harm = (fate.attempt, fate.crashes, fate.group), fate.harm(evidence)
     return (fate.ref.job_id, fate.state.value, fate.how, *numbers, harm, evidence or STARTED_ITS_LAST)

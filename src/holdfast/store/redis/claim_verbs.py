@@ -57,7 +57,7 @@ def _script(request: ClaimRequest, places: Marks | None = None) -> Script:
             request.worker,
             request.call,
             request.limit,
-            int(request.alone),
+            request.group,
             "" if request.max_wait is None else span_to_micros(request.max_wait),
             span_to_micros(request.look_ahead),
             request.ahead_limit,

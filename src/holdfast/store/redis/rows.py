@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.core.crash import group_limit
 from holdfast.core.job import Attempt, Claim, ClaimRef, Glance, Job, KnownTask, Progress
 from holdfast.core.states import State
 from holdfast.core.vitals import read_vitals
@@ -114,7 +115,7 @@ _AS_ACCEPTED = ("id", "task", "version", "queue", "priority", "max_attempts", "k
 
 def to_job(row: Row) -> Job:
     """Return the job that `shown` tells of."""
-    text, state, reason, moved_to, finished_at, fence, attempt, crashes, alone, cancel, *rest = row
+    text, state, reason, moved_to, finished_at, fence, attempt, crashes, group, cancel, *rest = row
     worker, result, error, progress, after, until = rest
     accepted, payload, created_at = read_job(text)
     return Job(
@@ -127,7 +128,7 @@ def to_job(row: Row) -> Job:
         fence=fence,
         attempt=attempt,
         crashes=crashes,
-        alone=bool(alone),
+        group=group_limit(group),
         cancel_requested=bool(cancel),
         worker=_text(worker),
         payload=payload,

@@ -14,7 +14,7 @@ from holdfast.core.job import ClaimRef
 from holdfast.core.record import Kind
 from holdfast.core.vitals import write_vitals
 from holdfast.errors import ValueNotStoredError
-from holdfast.store.protocol import BURIED_KEPT, BeatAnswer, WorkerBeat, WorkerInfo
+from holdfast.store.protocol import BURIED_KEPT, BeatAnswer, DueSuspects, WorkerBeat, WorkerInfo
 from holdfast.store.redis.packing import pack
 from holdfast.store.redis.rows import Row, fences, group_of, to_ref, to_task, to_time, to_turn, write_registration
 from holdfast.store.redis.versions import FORMAT
@@ -63,7 +63,7 @@ class SupervisionVerbs:
             expired=_names(expired),
             next_expiry=None if next_expiry is None else span_from_micros(int(next_expiry)),
             blocked=frozenset(map(to_task, unknown)),
-            suspects=_names(suspects),
+            suspects=frozenset(DueSuspects(queue.decode(), group, jobs) for queue, group, jobs in suspects),
             turns={worker.decode(): to_turn(*turn) for worker, *turn in turns},
             record_due_at=None if record_due_at is None else to_time(record_due_at),
         )

@@ -8,8 +8,13 @@ from holdfast.store.redis.address import Address
 OLDEST = (6, 2)
 """The oldest Redis that has all that the scripts use."""
 
-FORMAT = 1
-"""Changed whenever keys or values come to mean something else than before; not for what older ones may ignore."""
+FORMAT = 2
+"""Changed whenever keys or values come to mean something else than before; not for what older ones may ignore.
+
+2: the lane of a suspect, and what its life says of it, name its group. Before, it was 1 for all: they ran alone."""
+
+READABLE = frozenset({b"1", b"2"})
+"""The formats that this release works with. It raises an older one when its first worker registers."""
 
 
 def parse_info(reply: bytes) -> dict[str, str]:
@@ -31,7 +36,7 @@ def refuse_old(info: Mapping[str, str], address: Address) -> None:
 
 def refuse_other_format(found: bytes | None, address: Address) -> None:
     """Raise SchemaError if the jobs there are kept in another way. Where no worker ever was, nothing is known."""
-    if found is not None and found != str(FORMAT).encode():
+    if found is not None and found not in READABLE:
         raise SchemaError(
             f"redis {address.name} holds jobs in format {found.decode(errors='replace')}, and this release knows"
             f" {FORMAT}: use the same release of holdfast everywhere, or another database or namespace"

@@ -66,7 +66,7 @@ class ClaimVerbs(SqliteVerbs):
         for queue, most in request.portions(queues):
             wanted = min(most, left)
             if wanted > 0:
-                place = (queue, int(request.alone), now, wanted, _adoptable(request))
+                place = (queue, request.group, now, wanted, _adoptable(request))
                 rows = yield self._of_open_tasks("claim_due", request, (request.worker, request.call, *place))
                 claims[queue] += to_claims(sorted(rows))
                 left -= len(rows)
@@ -76,7 +76,7 @@ class ClaimVerbs(SqliteVerbs):
         """Return the priorities that have waited long, of queues where priority alone would pass over some."""
         if request.max_wait is None or request.limit <= 0:
             return {}
-        since, alone = _long_ago(request, now), int(request.alone)
+        since, alone = _long_ago(request, now), request.group
         waited: defaultdict[str, set[int]] = defaultdict(set)
         passed_over: set[str] = set()
         for queue, priority, depth in (
@@ -97,7 +97,7 @@ class ClaimVerbs(SqliteVerbs):
     ) -> Steps[list[Claim]]:
         """Look at all that might be given, choose, and give that."""
         alone, limit, adopted, since = (
-            int(request.alone),
+            request.group,
             request.limit,
             _adoptable(request),
             _long_ago(request, now),
@@ -118,7 +118,7 @@ class ClaimVerbs(SqliteVerbs):
         return to_claims([by_seq[seq] for seq in chosen])
 
     def _claim_ahead(self, request: ClaimRequest, now: int) -> Steps[list[Claim]]:
-        if request.alone or request.ahead_limit <= 0:
+        if request.group or request.ahead_limit <= 0:
             return []
         horizon, queues = now + span_to_micros(request.look_ahead), to_json(request.queues)
         what = (horizon, queues, request.ahead_limit, _adoptable(request), to_json(request.closed))
@@ -132,7 +132,7 @@ class ClaimVerbs(SqliteVerbs):
         return Query(self._sql[name + OF_OPEN_TASKS], (*what, to_json(request.closed_tasks)))
 
     def _next_due_at(self, request: ClaimRequest, queues: Sequence[str]) -> Steps[int | None]:
-        alone = int(request.alone)
+        alone = request.group
         [(ready,)] = yield self._of_open_tasks("next_ready", request, (to_json(queues), alone))
         where = (to_json(request.queues), alone, to_json(request.closed))
         scheduled = yield self._of_open_tasks("next_scheduled", request, where)

@@ -12,7 +12,7 @@ def write_end(sql: Mapping[str, str], end: End, now: int) -> Steps[bool]:
     row = end.row
     story = (row.started_at, now, end.how, end.attempt_error, end.traceback, end.log, end.by.value)
     yield Command(sql["record_attempt"], (row.seq, row.fence, row.worker, *story))
-    numbers = (row.attempt, row.crashes, row.alone, row.error)
+    numbers = (row.attempt, row.crashes, row.group, row.error)
     if end.state in FINAL:
         last = (end.result, end.result_until, row.started_at)
         yield Command(sql["end_for_good"], (row.seq, end.state.value, end.reason, now, *numbers, *last))

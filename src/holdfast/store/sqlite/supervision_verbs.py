@@ -44,7 +44,7 @@ from itertools import starmap
 from holdfast.core.job import KnownTask
 from holdfast.core.vitals import write_vitals
 from holdfast.store.held import HeldRow, claims_held
-from holdfast.store.protocol import BURIED_KEPT, BeatAnswer, WorkerBeat, WorkerInfo
+from holdfast.store.protocol import BURIED_KEPT, BeatAnswer, DueSuspects, WorkerBeat, WorkerInfo
 from holdfast.store.roster import Member, turns
 from holdfast.store.sqlite.lease import Lease
 from holdfast.store.sqlite.verbs import SqliteVerbs, to_json
@@ -101,7 +101,7 @@ class SupervisionVerbs(SqliteVerbs):
             expired=frozenset(lease.worker for lease in others if lease.is_over(boot, self._boot_id)),
             next_expiry=min(map(span_from_micros, left), default=None),
             blocked=frozenset(KnownTask(task, version) for task, version in blocked),
-            suspects=frozenset(queue for (queue,) in suspects),
+            suspects=frozenset(starmap(DueSuspects, suspects)),
             turns=turns(accepted, map(_member, living)),
             record_due_at=from_micros_or_none(record_due_at),
         )

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import pytest
 from msgspec.structs import asdict
 
-from holdfast.core.crash import Death, DeathKind
+from holdfast.core.crash import OF_HOST, Death, DeathKind
 from holdfast.core.job import Claim, ClaimRef, Ending, Failure, Job, NewJob, OnConflict, OnLate, Progress
 from holdfast.core.memo import SLEEPING, Save, signal_memo, signal_reason
 from holdfast.core.record import Change, Decision, Fire, FireCause, Kind
@@ -208,7 +208,7 @@ class History:
             look_ahead=timedelta(seconds=5),
             ahead_limit=self._random.choice((0, 2)),
             adopt=self._random.choice(((), (KNOWN,))),
-            alone=self._random.random() < 0.2,
+            group=self._random.choice((0, 0, 0, 0, 0, 1, 1, 2, 4, OF_HOST + 1, OF_HOST + 2)),
             closed=self._random.choice(((), (), QUEUES[:1], QUEUES[1:], QUEUES)),
             closed_tasks=self._random.choice(((), (), ("mail.sort",), (TASK,))),
         )
@@ -289,7 +289,7 @@ class History:
     def _bury(self) -> None:
         worker = self._random.choice(self._workers)
         refs = [ref for owner, ref in self._claims() if owner == worker]
-        started = frozenset(refs[: self._random.choice((0, 1, 2))])
+        started = frozenset(refs[: self._random.choice((0, 1, 2, 5))])
         death = Death(self._random.choice((DeathKind.STOPPED, DeathKind.CRASHED)), started, "signal 9")
         self._ask(lambda verbs: verbs.bury(worker, death))
         self._workers.remove(worker)

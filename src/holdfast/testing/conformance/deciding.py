@@ -111,7 +111,7 @@ class Reviving:
         harness.bury(placed.worker, DeathKind.CRASHED, frozenset({placed.ref}), "signal 9")
         harness.run(harness.verbs.requeue(placed.job_id))
         job = harness.job(placed.job_id)
-        assert (job.state, job.attempt, job.crashes, job.alone) == (State.READY, 0, 0, True)
+        assert (job.state, job.attempt, job.crashes, job.group) == (State.READY, 0, 0, 1)
 
     def test_requeue_forgets_an_old_cancellation(self, harness: Harness) -> None:
         """A job that died while asked to cancel is not cancelled by its next retry."""

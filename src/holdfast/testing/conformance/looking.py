@@ -36,7 +36,7 @@ class Looking:
             attempt=0,
             crashes=0,
             max_attempts=9,
-            alone=False,
+            group=0,
             cancel_requested=False,
             worker=None,
             payload=b"\x00x",

@@ -52,7 +52,7 @@ class _Walk:
 
     def _claim(self) -> None:
         claims = self._harness.claim(self._worker, adopt=(KNOWN,))
-        claims += self._harness.claim(self._worker, adopt=(KNOWN,), alone=True)
+        claims += self._harness.claim(self._worker, adopt=(KNOWN,), group=1)
         self.claimed += len(claims)
         for claim in claims:
             if self._random.random() < 0.5:

@@ -68,9 +68,9 @@ class Rescheduling:
         harness.bury(placed.worker, DeathKind.CRASHED, frozenset({placed.ref}))
         harness.run(harness.verbs.reschedule(placed.job_id, harness.clock.now() + _HOUR))
         job = harness.job(placed.job_id)
-        assert (job.state, job.alone, job.crashes) == (State.SCHEDULED, True, 1)
+        assert (job.state, job.group, job.crashes) == (State.SCHEDULED, 1, 1)
         harness.clock.advance(3601)
-        assert harness.claimed_ids(harness.register(), alone=True) == [placed.job_id]
+        assert harness.claimed_ids(harness.register(), group=1) == [placed.job_id]
 
     def test_a_key_stays_taken(self, harness: Harness) -> None:
         """A job that is moved is replaced and found as before."""

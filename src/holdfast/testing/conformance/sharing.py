@@ -108,7 +108,7 @@ class Sharing:
         _fill(harness, "a", "b", each=2)
         refs = frozenset(claim.ref for claim in harness.claim(worker))
         harness.bury(worker, DeathKind.CRASHED, refs)
-        claims = harness.claim(harness.register(), 2, queues=("a", "b"), shares=(1, 1), alone=True)
+        claims = harness.claim(harness.register(), 2, queues=("a", "b"), shares=(1, 1), group=2)
         assert _per_queue(claims) == {"a": 1, "b": 1}
 
 
@@ -262,6 +262,6 @@ class WaitingLongEnough:
         harness.bury(urgent.worker, DeathKind.CRASHED, frozenset({urgent.ref}))
         harness.enqueue(priority=-1, run_at=harness.clock.now() - MAX_WAIT)
         worker = harness.register()
-        fields: dict[str, Any] = {"call": ODD, "max_wait": MAX_WAIT, "alone": True}
+        fields: dict[str, Any] = {"call": ODD, "max_wait": MAX_WAIT, "group": 1}
         assert harness.claimed_ids(worker, 1, **fields) == [starved.job_id]
         assert harness.claimed_ids(worker, 9, **fields) == [urgent.job_id]

@@ -136,7 +136,7 @@ class Closing:
         placed = harness.place(State.RUNNING)
         harness.bury(placed.worker, DeathKind.CRASHED, frozenset({placed.ref}))
         worker = harness.register()
-        alone: dict[str, Any] = {"queues": queues, "alone": True}
+        alone: dict[str, Any] = {"queues": queues, "group": 1}
         answer = harness.ask(worker, closed=("default",), **alone)
         assert (answer.jobs, answer.next_due_at) == ((), None)
         harness.finish(worker, harness.claim_one(worker, **alone), Move.BLOCK, reason=Reason.NO_WORKER)

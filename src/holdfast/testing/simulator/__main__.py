@@ -58,21 +58,22 @@ def examine(seed: int) -> Finding:
 
 
 LIKELY = {
-    "unfenced-finish": 18,
+    "unfenced-finish": 11,
     "lost-claim-reply": 6,
     "claim-during-burial": 17,
     "mass-burial": 3,
-    "start-after-lost-lease": 4,
-    "beat-during-burial": 51,
-    "resurrection": 1,
-    "deaf-to-burial": 6,
-    "counted-on": 55,
-    "unmoved-alarm": 49,
-    "start-of-a-paused-job": 14,
+    "start-after-lost-lease": 2,
+    "beat-during-burial": 49,
+    "resurrection": 12,
+    "deaf-to-burial": 14,
+    "counted-on": 49,
+    "unmoved-alarm": 2,
+    "start-of-a-paused-job": 61,
+    "hosts-together": 7,
     "lost-after-burial": 22,
     "unnumbered-save": 28,
     "unrung-signal": 1,
-    "missed-signal": 152,
+    "missed-signal": 254,
 }
 """Seeds that have caught mutants which the first one does not: they are played first, whatever has become of their
 worlds."""

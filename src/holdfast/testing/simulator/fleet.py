@@ -6,6 +6,7 @@ from contextvars import copy_context
 from random import Random
 from typing import Any, NoReturn, TypeVar
 
+from holdfast.core.crash import is_of_host
 from holdfast.events import ClaimLost, Event, Events, WorkerLost
 from holdfast.settings import Settings
 from holdfast.store.backend import NoTransactions
@@ -20,7 +21,7 @@ from holdfast.testing.simulator.handlers import tasks_of
 from holdfast.testing.simulator.loop import here
 from holdfast.testing.simulator.process import Process
 from holdfast.testing.simulator.wires import MemoryLog, WireEnd
-from holdfast.testing.simulator.world import ALONE, World
+from holdfast.testing.simulator.world import World
 from holdfast.worker.messages import Hello
 from holdfast.worker.ports import Ports as WorkerPorts
 from holdfast.worker.worker import Worker
@@ -113,6 +114,8 @@ class SimulatedChild:
 class Tree:
     """A supervisor and its children."""
 
+    isolates = True
+
     def __init__(self, world: World, settings: Settings, processes: int) -> None:
         self._world = world
         self._settings = settings
@@ -141,12 +144,13 @@ class Tree:
         """Start a child, as the launcher port of the supervisor: on some machines that takes a while."""
         if self._world.land.launch:
             await asyncio.sleep(self._random.uniform(0, self._world.land.launch))
-        process = self._world.new_process(ALONE if spec.alone else "child")
+        process = self._world.new_process("suspects" if spec.group else "child")
+        process.group = spec.group
         self._world.worker_process[spec.worker] = process
         self._world.say(f"launches {process.name} as {spec.worker[:4]}")
         self.children.append(process)
-        if spec.alone:
-            self._world.check_alone(self.children)
+        if is_of_host(spec.group):
+            self._world.check_hosts(self.children)
         ours, theirs = WireEnd.pair(self.process, process)
         self._world.worker_channel[spec.worker] = theirs
         notes = MemoryLog()
@@ -166,7 +170,7 @@ class Tree:
         )
         tasks = tasks_of(world, process, spec.worker)
         hours, limits = world.windows, world.limits
-        worker = Worker(spec.worker, tasks, self._settings, ports, alone=spec.alone, hours=hours, limits=limits)
+        worker = Worker(spec.worker, tasks, self._settings, ports, group=spec.group, hours=hours, limits=limits)
         channel.send(Hello(self._settings, len(tasks), world.windows, watching=world.watching))
         try:
             await worker.run()

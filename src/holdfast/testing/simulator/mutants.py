@@ -25,11 +25,12 @@ from holdfast.store.memory.supervision_verbs import SupervisionVerbs
 from holdfast.store.memory.tables import verb
 from holdfast.store.protocol import BeatAnswer, ClaimAnswer, ClaimRequest
 from holdfast.store.verb import Access
-from holdfast.supervisor.crew import Crew
+from holdfast.supervisor import crew
 from holdfast.supervisor.heart import Heart
 from holdfast.testing.simulator.bell import WorldBell
 from holdfast.testing.simulator.long_mutants import LONG_MUTANTS
 from holdfast.testing.simulator.replacing import replaced
+from holdfast.worker import claimer
 from holdfast.worker.control import Control, StopReason
 from holdfast.worker.lease import Lease
 from holdfast.worker.looks import Looks
@@ -167,14 +168,24 @@ def counted_on() -> AbstractContextManager[None]:
 
 
 def suspects_together() -> AbstractContextManager[None]:
-    """A child that is being started for a suspect is not thought of when the next beat tells of others."""
-    run_suspect = Crew.run_suspect
+    """A child for suspects takes as many as it has places for."""
+    return replaced(claimer, "group_limit", lambda _: 1000)
 
-    def broken(self: Crew, queues: frozenset[str]) -> None:
-        self._launching_alone = None
-        run_suspect(self, queues)
 
-    return replaced(Crew, "run_suspect", broken)
+def unhalved_group() -> AbstractContextManager[None]:
+    """A group that dies runs together again."""
+    return replaced(crash, "halved", lambda together: together)
+
+
+def hosts_together() -> AbstractContextManager[None]:
+    """Groups that may take their host down run side by side on it."""
+    return replaced(crew, "is_of_host", lambda _: False)
+
+
+def neighbours_charged() -> AbstractContextManager[None]:
+    """Each of several that ran in a dead process is charged as if it had been alone there."""
+    crashed = crash._crashed
+    return replaced(crash, "_crashed", lambda orphan, _: crashed(orphan, 1))
 
 
 def unmoved_alarm() -> AbstractContextManager[None]:
@@ -275,6 +286,9 @@ MUTANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     "deaf-to-burial": deaf_to_burial,
     "counted-on": counted_on,
     "suspects-together": suspects_together,
+    "unhalved-group": unhalved_group,
+    "neighbours-charged": neighbours_charged,
+    "hosts-together": hosts_together,
     "unmoved-alarm": unmoved_alarm,
     "start-of-a-paused-job": start_of_a_paused_job,
     "lost-after-burial": lost_after_burial,

@@ -12,6 +12,8 @@ class Process:
     def __init__(self, pid: int, name: str) -> None:
         self.pid = pid
         self.name = name
+        self.group = 0
+        """Of which suspects it is; 0 for any other jobs."""
         self.alive = True
         self.stopped_at: float | None = None
         self._resumed_at = 0.0

@@ -57,6 +57,8 @@ class Trail:
     def did(self, ref: ClaimRef, item: int, every: float) -> None:
         """See that an item is the next one, and that not too many before it are unsaved."""
         begin = self._place_before(ref)
+        if ref not in self._done and item in self._reached[ref.job_id].values():
+            begin = item  # it has lost the job, and was told late what the next claim has saved
         if item < begin:
             self._violate(f"{ref.job_id}:{ref.fence} did item {item} again, and {begin} were saved")
         elif item != self._done.get(ref, begin):

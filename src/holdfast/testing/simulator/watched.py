@@ -195,8 +195,12 @@ class WatchedStore(WatchedMemos):
                 self._world.check_burial(worker, death)
             if released and death.kind is DeathKind.VANISHED:
                 self.found_at.append(self._clock.boot())
+            together = death.started.intersection(released) if death.kind is DeathKind.CRASHED else ()
             for ref in released:
-                self._world.check_fate(worker, death, ref, before[ref.job_id], self.look(ref.job_id))
+                fate = (ref, before[ref.job_id], self.look(ref.job_id))
+                self._world.check_fate(worker, death, *fate)
+                if len(together) > 1 and ref in together:
+                    self._world.check_halves(worker, len(together), *fate)
             left = [
                 job_id
                 for job_id, seen in self.snapshot().items()

@@ -29,6 +29,7 @@ class Seen:
     worker: str | None
     attempt: int
     crashes: int
+    group: int
     max_attempts: int
     queue: str
     task: str
@@ -80,6 +81,7 @@ class Watching(MemoryStore):
             row.worker,
             row.attempt,
             row.crashes,
+            row.group,
             new.max_attempts,
             new.queue,
             new.task,

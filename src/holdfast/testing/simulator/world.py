@@ -14,7 +14,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from holdfast.alerts.watching import NOT_WATCHING
-from holdfast.core.crash import Death, DeathKind
+from holdfast.core.crash import Death, DeathKind, group_limit, is_of_host
 from holdfast.core.job import ClaimRef
 from holdfast.core.states import State
 from holdfast.errors import HoldfastError, StoreError, StoreUnavailableError
@@ -44,9 +44,6 @@ AT_ONCE = 0.05
 
 EXACT = 0.001
 """Seconds: timers are exact in virtual time."""
-
-ALONE = "alone"
-"""What the processes are called in which suspects run."""
 
 SAFE_OUTAGE = 2 * LEASE
 """Seconds of outage during which the beat of every supervisor must have failed."""
@@ -240,6 +237,7 @@ class World:
         asked_for = self.clock.boot() - self.store.cancel_asked_at.get(ref.job_id, math.inf)
         if asked_for > HEARD_WITHIN:
             self.violate(f"{ref.job_id} started {asked_for:.3f} s after its cancellation was asked for")
+        self._check_group(worker, ref.job_id, seen)
         self._check_pause(worker, ref, seen.queue)
         self._check_time(ref.job_id, seen)
         if seen.max_attempts == 1 and self.ledger.starts.get(ref.job_id):
@@ -268,11 +266,19 @@ class World:
         if any(all(hours.closed_at(time) for time in times) for hours in windows):
             self.violate(f"{job_id} started inside a window")
 
-    def check_alone(self, children: Iterable[Process]) -> None:
-        """See that one supervisor runs one suspect at a time."""
-        alone = [process.name for process in children if process.alive and process.name.startswith(ALONE)]
-        if len(alone) > 1:
-            self.violate(f"{' and '.join(alone)} of one supervisor run suspects at a time")
+    def check_hosts(self, children: Iterable[Process]) -> None:
+        """See that one supervisor runs one group at a time of those that lost their hosts."""
+        there = [process.name for process in children if process.alive and is_of_host(process.group)]
+        if len(there) > 1:
+            self.violate(f"{' and '.join(there)} of one supervisor run jobs that lost their hosts")
+
+    def _check_group(self, worker: str, job_id: str, seen: Seen) -> None:
+        """See that a suspect runs with no more others than it may, all of its group."""
+        process, beside = self.worker_process[worker], sum(who == worker for who, _ in self.ledger.running)
+        if process.group != seen.group:
+            self.violate(f"{job_id} of group {seen.group} started in {process.name}, of group {process.group}")
+        elif seen.group and beside >= group_limit(seen.group):
+            self.violate(f"{job_id} of group {seen.group} started beside {beside} others")
 
     def check_lost(self, worker: str) -> None:
         """See that nobody says of a worker that others have buried it when its own supervisor has."""
@@ -289,6 +295,15 @@ class World:
             self.violate(f"claims of {process.name} were given back while it ran")
         elif since_outage < LEASE and since_outage < process.calm_for(now):
             self.violate(f"{process.name} was buried though only the store had been away")
+
+    def check_halves(self, worker: str, together: int, ref: ClaimRef, before: Seen, after: Seen) -> None:
+        """See that none of several that ran in a dead process is charged, and that fewer run together next."""
+        if before.state is State.RUNNING and before.max_attempts == 1:
+            return
+        if after.attempt > before.attempt:
+            self.violate(f"{ref.job_id} paid for the end of {worker[:4]}, where {together} ran")
+        if not 0 < group_limit(after.group) < together:
+            self.violate(f"{ref.job_id}, one of {together}, is in a group of {group_limit(after.group)}")
 
     def check_fate(self, worker: str, death: Death, ref: ClaimRef, before: Seen, after: Seen) -> None:
         """See that only what had started pays for a crash, and nothing for a stop."""

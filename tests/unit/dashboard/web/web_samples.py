@@ -220,7 +220,7 @@ TRACEBACK = (
     'Traceback (most recent call last):\n  File "shop.py", line 14, in send_email\n    raise ValueError(to)\n'
 )
 JOB = job.JobSeen(
-    now=NOW, row=row(), version=2, crashes=1, alone=False, after=ID, start_by=ago(1), on_late=OnLate.RUN, planned_at=ago(9),
+    now=NOW, row=row(), version=2, crashes=1, group=0, after=ID, start_by=ago(1), on_late=OnLate.RUN, planned_at=ago(9),
     metadata={"trace": NASTY}, args={"mail": VALUE, "password": values.ValueSeen(secret=True), "big": values.ValueSeen(
         beginning="[1, 2, 3", size=90_000)}, args_problem=None, result=VALUE, result_until=ago(-60),
     error=values.TextSeen(text=f"ValueError: {NASTY}", size=40),

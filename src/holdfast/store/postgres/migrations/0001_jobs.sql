@@ -49,7 +49,7 @@
 --   worker, call       whose it is, and by which of that worker's claim calls
 --   running            false: held; true: marked as running
 --   attempt, crashes   how often it was charged, and how often a process died under it
---   alone              a suspect of a crash, which runs in a process of its own
+--   alone              a suspect of a crash, which runs in a process of its own: with how many others says 0005_suspects.sql
 --   error              its last failure in one line
 --   cancel_requested   somebody asked to cancel it meanwhile
 --   replaced           another job has taken its key, and is blocked(replacing) after it

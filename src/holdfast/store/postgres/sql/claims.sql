@@ -20,9 +20,9 @@ AND waiting.task <> ALL (:closed_tasks)
 -- part: asked
 -- What all of these are told: the time, NULL for the server's; the worker, and the number of its call; the queues
 -- that it asks for in their order, NULL for every one by name, each in its turn the first; the marks (by priority
--- and queue: the xid from which on to walk); whether it is for suspects alone; and the queues that are closed to
+-- and queue: the xid from which on to walk); the group of suspects that it is for, or 0; and the queues that are closed to
 -- this call.
-now bigint, worker text, call bigint, queues text[], marks jsonb, alone boolean, closed text[]
+now bigint, worker text, call bigint, queues text[], marks jsonb, group integer, closed text[]
 
 -- part: limits
 -- How many due jobs to give at most, and of those due within `look_ahead` how many.
@@ -67,21 +67,25 @@ level AS MATERIALIZED (
     ORDER BY open.place, seen.priority DESC
 )
 
+-- part: of_group
+-- A waiting job of the group that is asked for.
+waiting.alone = (:group > 0) AND (:group = 0 OR {group} = :group)
+
 -- part: fresh_due
 -- The fresh jobs of a level, first ones first; none where suspects are asked for.
 FROM holdfast.fresh AS fresh
-WHERE NOT :alone {fresh_of_open_task} AND {fresh_of_level}
+WHERE :group = 0 {fresh_of_open_task} AND {fresh_of_level}
 
 -- part: first
 -- The open levels, when the first job of each is due or became due, and which of them have no fresh ones.
 first AS MATERIALIZED (
     SELECT level.place, level.queue, level.priority, least(fresh.run_at, waiting.run_at) AS due_at,
-        waiting.run_at AS waiting_at, fresh.run_at IS NULL AND NOT :alone AS is_empty
+        waiting.run_at AS waiting_at, fresh.run_at IS NULL AND :group = 0 AS is_empty
     FROM level
     LEFT JOIN LATERAL (SELECT fresh.run_at {fresh_due} LIMIT 1) AS fresh ON true
     LEFT JOIN LATERAL (
         SELECT waiting.run_at FROM holdfast.waiting AS waiting
-        WHERE NOT waiting.blocked AND waiting.queue = level.queue AND waiting.alone = :alone
+        WHERE NOT waiting.blocked AND waiting.queue = level.queue AND {of_group}
             AND waiting.priority = level.priority {waiting_of_open_task}
         ORDER BY waiting.run_at, waiting.seq LIMIT 1
     ) AS waiting ON true
@@ -90,7 +94,7 @@ first AS MATERIALIZED (
 -- part: waiting_due
 -- The other jobs of a level that are due, first ones first.
 FROM holdfast.waiting AS waiting
-WHERE NOT waiting.blocked AND waiting.queue = level.queue AND waiting.alone = :alone
+WHERE NOT waiting.blocked AND waiting.queue = level.queue AND {of_group}
     AND waiting.priority = level.priority AND waiting.run_at <= (SELECT now FROM asker) {waiting_of_open_task}
 ORDER BY waiting.run_at, waiting.seq
 
@@ -213,7 +217,7 @@ quota AS MATERIALIZED (
 from_waiting AS (
     DELETE FROM holdfast.waiting AS waiting
     USING unnest(ARRAY({waiting_by_quota}) || ARRAY(
-        SELECT waiting.ctid FROM (SELECT FROM mood WHERE NOT starving AND NOT :alone) AS calm
+        SELECT waiting.ctid FROM (SELECT FROM mood WHERE NOT starving AND :group = 0) AS calm
         CROSS JOIN LATERAL (SELECT waiting.ctid {soon} FOR UPDATE SKIP LOCKED) AS waiting
     )) AS due (ctid)
     WHERE waiting.ctid = due.ctid
@@ -256,7 +260,7 @@ FROM level CROSS JOIN LATERAL (
     (
         SELECT waiting.run_at, waiting.seq, 2 FROM holdfast.waiting AS waiting
         WHERE {adoptable}
-            AND waiting.queue = level.queue AND waiting.alone = :alone AND waiting.priority = level.priority
+            AND waiting.queue = level.queue AND waiting.priority = level.priority AND NOT waiting.alone AND :group = 0
             AND waiting.run_at <= (SELECT now FROM asker)
         ORDER BY waiting.run_at, waiting.seq LIMIT :limit
     )
@@ -287,11 +291,11 @@ from_waiting AS (
         SELECT due.ctid FROM quota CROSS JOIN LATERAL (
             SELECT waiting.ctid FROM adoptable JOIN holdfast.waiting AS waiting ON waiting.ctid = adoptable.ctid
             WHERE adoptable.queue = quota.queue AND adoptable.priority = quota.priority
-                AND adoptable.alone = :alone AND adoptable.run_at <= (SELECT now FROM asker)
+                AND NOT adoptable.alone AND :group = 0 AND adoptable.run_at <= (SELECT now FROM asker)
             ORDER BY adoptable.run_at, adoptable.seq LIMIT quota.adoptable FOR UPDATE OF waiting SKIP LOCKED
         ) AS due
     ) || ARRAY(
-        SELECT waiting.ctid FROM holdfast.waiting AS waiting WHERE NOT :alone AND waiting.ctid = ANY (ARRAY(
+        SELECT waiting.ctid FROM holdfast.waiting AS waiting WHERE :group = 0 AND waiting.ctid = ANY (ARRAY(
             SELECT near.ctid FROM (
                 (SELECT waiting.ctid, waiting.run_at, waiting.priority, waiting.seq {soon})
                 UNION ALL

@@ -170,6 +170,19 @@ FROM holdfast.claim AS claim
 WHERE claim.worker = :worker
 ORDER BY claim.id FOR UPDATE OF claim;
 
+-- name: groups_of
+-- takes: worker text
+-- The groups of the suspects among the claims of a worker.
+SELECT suspect.id::text, suspect.size FROM holdfast.claim AS claim
+JOIN holdfast.suspect AS suspect ON suspect.id = claim.id
+WHERE claim.worker = :worker AND claim.alone;
+
+-- name: group
+-- takes: ids uuid[], sizes integer[]
+-- Note the groups of suspects.
+INSERT INTO holdfast.suspect AS suspect (id, size) SELECT id, size FROM unnest(:ids, :sizes) AS told (id, size)
+ON CONFLICT (id) DO UPDATE SET size = excluded.size;
+
 -- name: record_attempts
 -- takes: now bigint, ids uuid[], fences bigint[], workers text[], times bigint[], hows text[]
 -- takes: errors text[], tracebacks text[], logs text[], ended_bys text[]

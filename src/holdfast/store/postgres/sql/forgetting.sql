@@ -58,6 +58,9 @@ their_attempts AS (
 their_memos AS (
     DELETE FROM holdfast.memo WHERE id = ANY (ARRAY(SELECT id FROM over))
 ),
+their_groups AS (
+    DELETE FROM holdfast.suspect WHERE id = ANY (ARRAY(SELECT id FROM over))
+),
 their_notes AS (
     DELETE FROM holdfast.note WHERE id = ANY (ARRAY(SELECT id FROM over))
 ),

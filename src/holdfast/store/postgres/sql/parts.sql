@@ -19,3 +19,7 @@ concat(
     (SELECT sum(hashtextextended(level.queue, level.priority)) FROM holdfast.level AS level), ' ',
     (SELECT sum(hashtextextended(paused.name, 0)) FROM holdfast.queue AS paused)
 )
+
+-- part: group
+-- The group of a suspect that waits.
+coalesce((SELECT suspect.size FROM holdfast.suspect AS suspect WHERE suspect.id = waiting.id), 1)

@@ -96,10 +96,11 @@ SELECT DISTINCT task, version FROM holdfast.waiting WHERE blocked AND reason = {
 
 -- name: due_suspects
 -- takes: now bigint
--- The queues, paused ones left out, in which suspects are due and unclaimed.
+-- How many suspects of each group are due and unclaimed in queues that are not paused.
 WITH {moment}
-SELECT DISTINCT queue FROM holdfast.waiting
-WHERE alone AND NOT blocked AND run_at <= (SELECT now FROM moment) AND queue NOT IN (SELECT name FROM holdfast.queue);
+SELECT queue, {group} AS of_group, count(*) FROM holdfast.waiting AS waiting
+WHERE alone AND NOT blocked AND run_at <= (SELECT now FROM moment) AND queue NOT IN (SELECT name FROM holdfast.queue)
+GROUP BY queue, of_group;
 
 -- name: condemn
 -- takes: now bigint, workers text[]

@@ -71,11 +71,17 @@ CASE WHEN place.progress_done IS NOT NULL THEN (
         SELECT said.note FROM holdfast.note AS said WHERE said.id = job.id AND said.fence = place.fence
     ) END
 
+-- part: group_of_job
+-- The group of a suspect, and 0 of any other job.
+CASE WHEN place.alone THEN coalesce(
+        (SELECT suspect.size FROM holdfast.suspect AS suspect WHERE suspect.id = job.id), 1
+    ) ELSE 0 END
+
 -- part: job_columns
 -- All that is shown of a job.
 job.id::text, job.task, job.version, job.queue, job.priority, coalesce(place.state, {ready}), place.reason,
     coalesce(place.run_at, job.run_at), job.created_at, place.finished_at, coalesce(place.fence, 0),
-    coalesce(place.attempt, 0), coalesce(place.crashes, 0), job.max_attempts, coalesce(place.alone, false),
+    coalesce(place.attempt, 0), coalesce(place.crashes, 0), job.max_attempts, {group_of_job},
     coalesce(place.cancel_requested, false), place.worker, job.payload, place.result, place.error,
     place.progress_done, place.progress_total, {note}, job.key, job.tags, job.metadata, job.start_by, job.on_late,
     place.after::text, place.result_until

@@ -5,8 +5,8 @@
 --   MessagePack of the kinds of records
 -- Returns the time, accepted workers, revoked and replaced claims (worker, id, fence, one after the other),
 --   paused queues, workers with unnamed claims, expired workers, how long until the next lease ends (or nothing),
---   <version>:<task> of jobs that no worker knew, queues with suspects, the turns (worker, rank, of how many, when one
---   of them polled, or nothing), when the first record is due (or nothing).
+--   <version>:<task> of jobs that no worker knew, due suspects (queue, group, how many), the turns (worker,
+--   rank, of how many, when one of them polled, or nothing), when the first record is due (or nothing).
 
 local beats, kinds = cmsgpack.unpack(ARGV[2]), cmsgpack.unpack(ARGV[3])
 local calling, condemned = {}, {}
@@ -116,25 +116,29 @@ for _, kind in ipairs(kinds) do
     end
 end
 
-local function has_due_suspects(queue)
-    local has_lane = false
+-- How many suspects of a queue are due, by their group.
+local function due_suspects(queue)
+    local has_lane, due = false, {}
     for _, lane in ipairs(call('SMEMBERS', prefix .. 'lanes:' .. queue)) do
-        local alone, _, unknown_version = lane_parts(lane)
-        has_lane = has_lane or alone
-        if alone and not unknown_version and call('ZCOUNT', lane_key(queue, lane), '-inf', micros(now)) > 0 then
-            return true
+        local group, _, unknown_version = lane_parts(lane)
+        has_lane = has_lane or group > 0
+        local size = group > 0 and not unknown_version and call('ZCOUNT', lane_key(queue, lane), '-inf', micros(now)) or 0
+        if size > 0 then
+            due[group] = (due[group] or 0) + size
         end
     end
     if not has_lane then
         call('SREM', prefix .. 'suspects', queue)
     end
-    return false
+    return due
 end
 
 local suspects = {}
 for _, queue in ipairs(call('SMEMBERS', prefix .. 'suspects')) do
-    if has_due_suspects(queue) and call('HEXISTS', prefix .. 'paused', queue) == 0 then
-        suspects[#suspects + 1] = queue
+    if call('HEXISTS', prefix .. 'paused', queue) == 0 then
+        for group, size in pairs(due_suspects(queue)) do
+            suspects[#suspects + 1] = { queue, group, size }
+        end
     end
 end
 return {

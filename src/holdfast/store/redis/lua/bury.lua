@@ -2,7 +2,7 @@
 -- Remove a worker and give its claims back as was decided.
 --
 -- ARGV: time, worker, must it be condemned (1 or 0), the fingerprint of what was seen,
---   MessagePack of {id, state, how, attempt, crashes, alone, error of the attempt, error of the job} for each claim
+--   MessagePack of {id, state, how, attempt, crashes, group, error of the attempt, error of the job} for each claim
 -- Returns 1 if that was done, or if there is nothing to bury; 0 if something is no longer as it was seen.
 
 local worker, must_be_condemned, seen, fates = ARGV[2], ARGV[3] == '1', ARGV[4], cmsgpack.unpack(ARGV[5])
@@ -13,9 +13,9 @@ if fingerprint_of(worker) ~= seen then
     return 0
 end
 for _, fate in ipairs(fates) do
-    local id, state, how, attempt, crashes, alone, error_of_attempt, error_of_job = unpack(fate, 1, 8)
+    local id, state, how, attempt, crashes, group, error_of_attempt, error_of_job = unpack(fate, 1, 8)
     local job = find_job(id)
-    job.attempt, job.crashes, job.alone = attempt, crashes, alone
+    job.attempt, job.crashes, job.group = attempt, crashes, group
     close_claim(job, how, 'burial', { error = error_of_attempt })
     if state == 'dead' then
         job.error = error_of_job

@@ -1,5 +1,5 @@
 -- uses: lanes, members
--- Part: which due jobs a queue gives in one call, as `ClaimRequest` says. A wish is what is asked for: alone,
+-- Part: which due jobs a queue gives in one call, as `ClaimRequest` says. A wish is what is asked for: group,
 -- call, limit, ahead_limit, max_wait (micros, or nothing), visit, newest_known: the version by task that its worker knows, and
 -- closed_tasks (or nothing): the tasks that give nothing but what is adopted; marks: by lane, from where on to look.
 --
@@ -23,8 +23,8 @@ end
 local function levels_of(wish, queue)
     local levels, by_priority = {}, {}
     for _, name in ipairs(call('SMEMBERS', prefix .. 'lanes:' .. queue)) do
-        local alone, priority, version, task = lane_parts(name)
-        if alone == wish.alone and (not task or is_adopted(wish, version, task)) then
+        local group, priority, version, task = lane_parts(name)
+        if group == wish.group and (not task or is_adopted(wish, version, task)) then
             local level = by_priority[priority]
             if not level then
                 level = { priority = priority, lanes = {}, starved = 0, next = 1, given = {} }

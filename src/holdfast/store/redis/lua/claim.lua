@@ -9,7 +9,7 @@
 --   and for each one with a life its place among them, fence, attempt, crashes and run_at (empty: the first one).
 --   Where tasks are closed also the lanes behind whose marks there may be more, each with its next mark.
 
-local wish = { limit = limit, ahead_limit = ahead_limit, alone = alone, max_wait = max_wait, newest_known = {} }
+local wish = { limit = limit, ahead_limit = ahead_limit, group = group, max_wait = max_wait, newest_known = {} }
 wish.closed_tasks, wish.marks = closed_tasks, marks
 
 -- -- which queues, and in which order -----------------------------------------------------------------------------
@@ -40,8 +40,8 @@ if #adopted > 0 then
     local rare = waiting()
     for _, queue in ipairs(queues) do
         for _, lane in ipairs(call('SMEMBERS', prefix .. 'lanes:' .. queue)) do
-            local of_suspects, _, version, task = lane_parts(lane)
-            local is_meant = of_suspects and task and is_adopted(wish, version, task)
+            local of_group, _, version, task = lane_parts(lane)
+            local is_meant = of_group > 0 and task and is_adopted(wish, version, task)
             for _, member in ipairs(is_meant and call('ZRANGE', lane_key(queue, lane), 0, -1) or {}) do
                 local job = rare.find_job(string.sub(member, ID_AT))
                 if job then
@@ -72,7 +72,7 @@ for _, queue in ipairs(queues) do
     give(wish, lines[queue], wish.limit - #chosen)
 end
 
-if not wish.alone and ahead_limit > 0 and horizon > now then
+if wish.group == 0 and ahead_limit > 0 and horizon > now then
     local entries = {}
     for _, queue in ipairs(queues) do
         for _, level in ipairs(lines[queue].levels) do

@@ -8,7 +8,7 @@ end
 local function open_lane(queue, lane)
     call('SADD', prefix .. 'lanes:' .. queue, lane)
     call('ZADD', prefix .. 'queues', 0, queue)
-    if string.sub(lane, 1, 1) == '1' then
+    if string.sub(lane, 1, 2) ~= '0:' then
         call('SADD', prefix .. 'suspects', queue)
     end
 end

@@ -1,16 +1,16 @@
 -- uses: base, entrance
--- Part: where jobs wait. A queue has a lane for each priority, and lanes apart for suspects and for jobs that no
--- worker knew. A lane is named <0 or, for suspects, 1>:<priority>, and <that>:<version>:<task> where no worker knew
--- the task. Its members (members.lua) are by run_at. Ready and scheduled jobs are in one lane: which of them are due
+-- Part: where jobs wait. A queue has a lane for each priority, and lanes apart for each group of suspects (core/crash.py) and
+-- for jobs that no worker knew. A lane is named <0 or, for suspects, their group>:<priority>, and
+-- <that>:<version>:<task> where no worker knew the task. Its members (members.lua) are by run_at. Ready and scheduled jobs are in one lane: which of them are due
 -- is a question of the time.
 
--- Whether a lane is for suspects, its priority, and, of one for jobs that no worker knew, their version and task.
+-- Of which group of suspects a lane is, or 0, its priority, and, of one for jobs that no worker knew, their version and task.
 local function lane_parts(lane)
-    local alone, priority, version, task = string.match(lane, '^(%d):(%-?%d+):(%d+):(.*)$')
-    if not alone then
-        alone, priority = string.match(lane, '^(%d):(%-?%d+)$')
+    local group, priority, version, task = string.match(lane, '^(%d+):(%-?%d+):(%d+):(.*)$')
+    if not group then
+        group, priority = string.match(lane, '^(%d+):(%-?%d+)$')
     end
-    return alone == '1', tonumber(priority), tonumber(version), task
+    return tonumber(group), tonumber(priority), tonumber(version), task
 end
 
 -- Forget a lane that is empty, and its queue with the last one.

@@ -1,7 +1,7 @@
 -- uses: base, claims, done
 -- Part: a job and its life. A life is a hash of what is not as it was when the job was accepted:
 --   s state, but for claimed jobs   y reason          t run_at               f fence of the last claim that ended
---   a attempt                       c crashes         o 1: a suspect         x 1: asked to cancel
+--   a attempt                       c crashes         o its group as a suspect       x 1: asked to cancel
 --   w who had it, if it is over     z finished_at     e last error           p progress
 --   v result                        u until when      n the job it waits for, if it is blocked(replacing)
 --   h<fence>  how that claim ended: worker, started_at, ended_at, how, error, traceback, log, by whom
@@ -26,7 +26,7 @@ local function add_life(job, life)
     job.life_state, job.reason, job.run_at = life[1], life[2], tonumber(life[3]) or job.first_run_at
     job.moved_to = life[3]
     job.fence, job.attempt, job.crashes = tonumber(life[4]) or 0, tonumber(life[5]) or 0, tonumber(life[6]) or 0
-    job.alone, job.cancel, job.worker, job.finished_at = life[7] == '1', life[8] == '1', life[9], tonumber(life[10])
+    job.group, job.cancel, job.worker, job.finished_at = tonumber(life[7]) or 0, life[8] == '1', life[9], tonumber(life[10])
     job.error, job.progress, job.result, job.until_at, job.after =
         life[11], life[12], life[13], tonumber(life[14]), life[15]
     job.state = life[1] or 'scheduled'

@@ -3,7 +3,7 @@
 --
 -- ARGV: time, worker, must it be condemned (1 or 0)
 -- Returns nothing if it is not to be buried; else a fingerprint of what was seen, and of each claim id, fence,
---   state, attempt, crashes, max_attempts, alone, asked to cancel, how often it crashed alone, replaced.
+--   state, attempt, crashes, max_attempts, group, asked to cancel, how often it crashed alone, replaced.
 
 local worker, must_be_condemned = ARGV[2], ARGV[3] == '1'
 if not is_to_be_buried(worker, must_be_condemned) then
@@ -25,7 +25,7 @@ local orphans = {}
 for _, id in ipairs(orphans_of(worker)) do
     local job = find_job(id)
     orphans[#orphans + 1] = {
-        id, job.fence, job.state, job.attempt, job.crashes, job.max_attempts, job.alone and 1 or 0,
+        id, job.fence, job.state, job.attempt, job.crashes, job.max_attempts, job.group,
         job.cancel and 1 or 0, crashes_alone(id), is_replaced(job) and 1 or 0,
     }
 end

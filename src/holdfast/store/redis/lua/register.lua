@@ -19,4 +19,4 @@ local registration = cmsgpack.pack(call('INCR', prefix .. 'hires'), now, lease, 
 call('HSET', prefix .. 'workers', worker, registration)
 call('ZADD', prefix .. 'leases', now + lease, worker)
 join(worker, group)
-call('SETNX', prefix .. 'format', format)
+call('SET', prefix .. 'format', format)

@@ -10,7 +10,7 @@ local function lane_member(job)
 end
 
 local function lane_of(job)
-    local lane = (job.alone and '1:' or '0:') .. job.priority
+    local lane = string.format('%.0f:', job.group) .. job.priority
     if job.state == 'blocked' then
         lane = lane .. ':' .. job.version .. ':' .. job.task
     end
@@ -87,7 +87,7 @@ end
 
 local function life_numbers(job)
     return {
-        f = job.fence, a = job.attempt, c = job.crashes, o = job.alone and 1 or false,
+        f = job.fence, a = job.attempt, c = job.crashes, o = job.group > 0 and job.group or false,
         x = job.cancel and 1 or false, e = job.error or false,
     }
 end

@@ -3,7 +3,7 @@
 -- for what someone changed by hand: a text that is no UTF-8 would fail the claim of every job beside it.
 --
 -- Lists are JSON. Queues are NULL for every queue; `known` are the tasks that the worker knows, pairs of name and
--- version; `alone` is 1 where suspects are asked for, and 0 for any others.
+-- version; `alone` is the group of the suspects that are asked for, and 0 for any other job.
 
 -- part, where tasks are closed: closed_tasks
 -- What statements take in addition: the closed tasks.

@@ -65,6 +65,6 @@ SELECT DISTINCT task, version FROM holdfast_job WHERE state = {blocked} AND reas
 
 -- name: due_suspects
 -- takes: now
--- The queues, paused ones left out, in which suspects are due and unclaimed.
-SELECT DISTINCT queue FROM holdfast_job WHERE alone > 0 AND state IN ({ready}, {scheduled}) AND run_at <= :now
-    AND queue NOT IN (SELECT name FROM holdfast_queue);
+-- How many suspects of each group are due and unclaimed in queues that are not paused.
+SELECT queue, alone, count(*) FROM holdfast_job WHERE alone > 0 AND state IN ({ready}, {scheduled}) AND run_at <= :now
+    AND queue NOT IN (SELECT name FROM holdfast_queue) GROUP BY queue, alone;

@@ -203,12 +203,17 @@ WITH RECURSIVE of_queue (queue) AS (
     SELECT (SELECT min(queue) FROM holdfast_job WHERE state = {ready} AND queue > of_queue.queue)
     FROM of_queue WHERE of_queue.queue IS NOT NULL
 ),
+kind (alone) AS (
+    SELECT 0
+    UNION
+    SELECT alone FROM holdfast_job WHERE alone > 0 AND state IN ({ready}, {scheduled})
+),
 of_level (queue, alone, priority) AS (
-    SELECT of_queue.queue, kind.value, (
+    SELECT of_queue.queue, kind.alone, (
         SELECT max(priority) FROM holdfast_job
-        WHERE state = {ready} AND queue = of_queue.queue AND alone = kind.value
+        WHERE state = {ready} AND queue = of_queue.queue AND alone = kind.alone
     )
-    FROM of_queue CROSS JOIN json_each('[0, 1]') AS kind WHERE of_queue.queue IS NOT NULL
+    FROM of_queue CROSS JOIN kind WHERE of_queue.queue IS NOT NULL
     UNION ALL
     SELECT of_level.queue, of_level.alone, (
         SELECT max(priority) FROM holdfast_job

@@ -12,7 +12,7 @@
 --   state              where it is in its life. 'scheduled' whose run_at has come counts as ready: a claim makes it so
 --   queue, priority    where it waits; a higher priority goes first
 --   run_at             not before this time
---   alone              1: a suspect of a crash, which runs in a process of its own
+--   alone              the group of a suspect of a crash (core.crash), which runs in a process of that group's own
 --   fence              +1 at every claim, never reset
 --   worker, call       whose claim it is, and by which of that worker's claim calls; worker stays on final jobs
 --   id                 made by the client; the idempotency key of its enqueueing
