@@ -31,11 +31,8 @@ from holdfast.store.redis.backend import RedisBackend
 from holdfast.store.verb import Access
 from interruptions import ALONG_THE_WAY, OURS, TimeIsUpError, at_every_place
 
-pytestmark = [  # what was being opened or begun when the handler raised is nobody's
-    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
-    pytest.mark.filterwarnings("ignore:Exception ignored in.*generator:pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),
-]
+# What was being opened, begun or dropped when the handler raised is nobody's, and Python says so.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 STEP = 1 if PROVE else 9
 SIGNALS = 5_000 if PROVE else 150
@@ -44,6 +41,7 @@ SIGNALS = 5_000 if PROVE else 150
 LONG = 20.0
 """Seconds that only a call which is stuck exceeds."""
 
+LIBRARY = str(Path(asyncio.__file__).parent.parent)
 LIBRARY = str(Path(asyncio.__file__).parent.parent)
 FOLDERS = tuple(str(Path(store.__file__).parent) for store in (holdfast.store.redis, holdfast.store.postgres))
 KINDS = {"exception": TimeIsUpError, "exit": SystemExit, "interrupt": KeyboardInterrupt, "memory": MemoryError}
