@@ -96,14 +96,31 @@ class _Tracer:
             self._last.pop(frame, None)
         if event != "opcode" or self.at is not None:
             return self._gone_on
-        last, self._last[frame] = self._last.get(frame), _instructions(frame.f_code)[frame.f_lasti]
-        if last in _LOOKS:
+        last, self._last[frame] = self._last.get(frame), frame.f_lasti
+        if last is not None and _is_place(frame.f_code, last, frame.f_lasti):
             self._left -= 1
             if self._left == 0:
                 self._last.clear()
                 self.at = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno} {frame.f_code.co_name}"
                 raise self._error()
         return self._gone_on
+
+
+@cache
+def _is_place(code: CodeType, last: int, here: int) -> bool:
+    """Tell whether a handler may raise between two instructions.
+
+    It does so as part of the first one. A tracer can only raise as part of the second: so not where that is caught
+    elsewhere, as at the very end of a `try`.
+    """
+    return _instructions(code)[last] in _LOOKS and _caught(code, last) == _caught(code, here)
+
+
+@cache
+def _caught(code: CodeType, offset: int) -> int | None:
+    """Return where it goes on if an instruction raises."""
+    table = dis._parse_exception_table(code)  # type: ignore[attr-defined]
+    return next((entry.target for entry in table if entry.start <= offset < entry.end), None)
 
 
 @cache

@@ -1,7 +1,7 @@
 """Opens connections: how long that may take, and what holds for their sessions."""
 
+import _thread
 import re
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -85,16 +85,19 @@ def _session(timeout: float) -> str:
 
 
 def _within(until: float, act: Callable[[], T], undo: Callable[[T], object]) -> T:
-    """Return what an act returns, or raise OverdueError; what comes later is undone."""
+    """Return what an act returns, or raise OverdueError; what comes later is undone.
+
+    A signal's handler may raise in here: so nothing of `threading` is used, whose locks it may leave locked.
+    """
     answers = SimpleQueue[tuple[T] | BaseException]()
-    given_up = threading.Event()
+    given_up: list[bool] = []
 
     def run() -> None:
         try:
             answers.put((act(),))
         except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
             answers.put(error)
-        if given_up.is_set():
+        if given_up:
             clear_away()
 
     def clear_away() -> None:
@@ -103,11 +106,11 @@ def _within(until: float, act: Callable[[], T], undo: Callable[[T], object]) -> 
             if isinstance(late, tuple):
                 undo(late[0])
 
-    threading.Thread(target=run, name="holdfast-postgres-connect", daemon=True).start()
+    _thread.start_new_thread(run, ())
     try:
         answer = answers.get(timeout=max(until - time.monotonic(), 0))
     except BaseException as error:
-        given_up.set()
+        given_up.append(True)
         clear_away()
         if isinstance(error, Empty):
             raise OverdueError from None
