@@ -9,6 +9,7 @@ import os
 import signal
 from collections.abc import Generator, Iterator
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -53,8 +54,8 @@ class Moment:
 
 def changes_of(steps: Any) -> Iterator[Any]:
     """Yield what a verb that has not begun is to change, whoever has wrapped it."""
-    for given in steps.gi_frame.f_locals.values():
-        if isinstance(given, Generator):
+    for given in steps.args if isinstance(steps, partial) else steps.gi_frame.f_locals.values():
+        if isinstance(given, Generator | partial):
             yield from changes_of(given)
         elif isinstance(given, list | tuple):
             yield from (each for each in given if isinstance(each, Change))
