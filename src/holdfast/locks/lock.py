@@ -140,7 +140,6 @@ class Lock:
         if holding is None:
             self._busy.clear()
             return False
-        holding.belongs_to(self)
         for act in self._when_lost:
             holding.when_lost(act)
         return True
@@ -189,6 +188,8 @@ class Lock:
         call = object()
         try:
             acquired = self._acquire_here(self._timeout, call)
+            if acquired:
+                self._own().belongs_to(self)
         except BaseException:
             self._withdraw(call)
             raise
@@ -217,6 +218,7 @@ class Lock:
             acquired = await self._acquire(Awaiting(self._house.backend), read_timeout(self._timeout), call)
             if acquired:
                 self._block = _Block()
+                self._own().belongs_to(self)
                 self._own().when_lost(self._block.lost)
         except BaseException:
             self._withdraw(call)
