@@ -41,9 +41,9 @@ class Threads:
         """Let one of the threads do it, soon; it raises nothing."""
         if self._is_closed:
             raise self.closed()
-        if self._work.qsize() >= len(self._idle) and len(self._threads) < self._size:
+        self._work.put(work)  # before the look at who is idle: who ceases to be looks at the work after that
+        if self._work.qsize() > len(self._idle) and len(self._threads) < self._size:
             _thread.start_new_thread(self._start, ())
-        self._work.put(work)
         if self._is_closed:  # by another thread, after which those that there were may have ended
             _thread.start_new_thread(_serve, (ref(self), self._work, self._idle))
 
