@@ -43,8 +43,8 @@ def is_of_host(group: int) -> bool:
 
 
 def halved(together: int) -> int:
-    """Return the size of the groups in which so many run next, a power of two: so there are few different ones."""
-    return 1 << max((together - 1).bit_length() - 1, 0)
+    """Return the size of the groups in which so many run next: half at most, a power of two, as these are few."""
+    return 1 << max((together // 2).bit_length() - 1, 0)
 
 
 class DeathKind(StrEnum):

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TypeVar
 from weakref import finalize, ref
 
@@ -43,23 +43,32 @@ class Threads:
             raise self.closed()
         self._work.put(work)  # before the look at who is idle: who ceases to be looks at the work after that
         if self._work.qsize() > len(self._idle) and len(self._threads) < self._size:
-            _thread.start_new_thread(self._start, ())
+            _thread.start_new_thread(self._begin, ())
         if self._is_closed:  # by another thread, after which those that there were may have ended
             _thread.start_new_thread(_serve, (ref(self), self._work, self._idle))
 
     def close(self) -> None:
         """Take no more work, and wait until that which was given is done."""
         self._is_closed = True
+        if self._work.qsize():
+            self._start()  # it may be that nobody has begun yet
         self._work.put(None)
         with self._starting:
             threads = list(self._threads)
         for thread in threads:
             thread.join()
 
+    def _begin(self) -> None:
+        """Start a thread; where the system has none left, be it."""
+        try:
+            self._start()
+        except RuntimeError:
+            _serve(ref(self), self._work, self._idle)
+
     def _start(self) -> None:
         with self._starting:
             number = len(self._threads)
-            if number >= self._size:
+            if number >= self._size or (number and self._is_closed):
                 return
             served = (ref(self), self._work, self._idle)
             thread = threading.Thread(target=_serve, args=served, name=f"{self._name}_{number}", daemon=True)
@@ -73,19 +82,28 @@ def _serve(of: "ref[Threads]", to_do: _Work, idle: set[int]) -> None:
         idle.add(own)
         work = to_do.get()
         idle.discard(own)
-        if work is not None:
-            if to_do.qsize() and not idle and (threads := of()) is not None:
+        if work is None:
+            work = _given_before_the_end(to_do)
+            to_do.put(None)  # for the others, and for this one
+            if work is None:
+                return
+        elif to_do.qsize() and not idle and (threads := of()) is not None:
+            with suppress(RuntimeError):  # the system has no thread left: what waits is done after this
                 threads._start()  # noqa: SLF001 - it is one of them
-            threads = None
-            work()
-            del work
-            continue
-        to_do.put(None)  # for the others
-        if to_do.qsize() <= 1:
-            return
+        threads = None
+        work()
+        work = None
 
 
-class Errand:
+def _given_before_the_end(to_do: _Work) -> Callable[[], None] | None:
+    with suppress(Empty):
+        while (work := to_do.get_nowait()) is None:
+            pass
+        return work
+    return None
+
+
+class Handover:
     """What a thread does for somebody, who may leave meanwhile. One of the two takes it, in one step."""
 
     def __init__(self) -> None:
@@ -105,27 +123,27 @@ async def in_a_thread(
     threads: Threads,
     work: Callable[[], T],
     undo: Callable[[T], object] = lambda _: None,
-    errand: Errand | None = None,
+    handover: Handover | None = None,
     unbegun: Callable[[], object] = lambda: None,
 ) -> T:
     """Let a thread do it, and wait for that.
 
-    What is not begun when its caller leaves is not done, but `unbegun` is; what is done for an errand that is
+    What is not begun when its caller leaves is not done, but `unbegun` is; what is done for one that is
     unwanted by then is undone.
     """
-    errand = errand or Errand()
+    handover = handover or Handover()
     loop = asyncio.get_running_loop()
     reply: asyncio.Future[T] = loop.create_future()
 
     def do() -> None:
-        if not errand.take():
+        if not handover.take():
             return
         done: list[T] = []
         error: BaseException | None = None
         try:
-            if not errand.is_unwanted:
+            if not handover.is_unwanted:
                 done.append(work())
-            if errand.is_unwanted and done:
+            if handover.is_unwanted and done:
                 undo(done.pop())
         except BaseException as raised:  # noqa: BLE001 - for whoever waits
             error = raised
@@ -137,8 +155,8 @@ async def in_a_thread(
         threads.do(do)
         return await asyncio.shield(reply)
     except BaseException:
-        errand.is_unwanted = True
-        if errand.take():
+        handover.is_unwanted = True
+        if handover.take():
             unbegun()
         reply.add_done_callback(partial(_take_back, undo))
         raise

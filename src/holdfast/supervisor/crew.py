@@ -240,8 +240,8 @@ class Crew:
                 log.exception("no incident could be made of the end of worker %s", child.worker)
 
     def _died_early(self, child: Child, *, told: bool) -> None:
-        if child.killed_to_stop:
-            return
+        if child.killed_to_stop or child.spec.group:
+            return  # of the app that cannot be imported, those tell that have a place
         if child.relieves is not None and not child.relieves.replace.is_set():
             return  # the one that it was to relieve stays, and that is told
         if self._ports.watch is not None:  # who develops the app is about to mend it

@@ -26,7 +26,7 @@ _LOOKS = 10
 class ClientVerbs(EnqueueVerbs):
     """The writes of clients. Where a job moves between the look and the act, they look again."""
 
-    @verb(Access.WRITE, tells=True)
+    @verb(Access.WRITE, tells=True, once=True)
     def cancel(self, job_id: str) -> Steps[Cancellation]:
         """Cancel a waiting job now; ask for it where it is claimed; too late where it is final."""
         return (yield from self._decide(job_id, self._cancel))
@@ -36,7 +36,7 @@ class ClientVerbs(EnqueueVerbs):
         """Make a dead job ready with attempt and crashes 0, or a scheduled one due now. The fence stays."""
         yield from self._decide(job_id, self._requeue)
 
-    @verb(Access.WRITE, wakes=True)
+    @verb(Access.WRITE, wakes=True, once=True)
     def reschedule(self, job_id: str, run_at: datetime) -> Steps[None]:
         """Let a scheduled or ready job be due at another time."""
         yield from self._decide(job_id, partial(self._reschedule, to_micros(run_at)))

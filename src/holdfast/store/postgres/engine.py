@@ -138,8 +138,9 @@ class Engine:
         return await in_a_thread(crew.threads, partial(self._run, verb, until, doubt))
 
     def ring(self, tone: Tone) -> None:
-        """Ring soon, in a thread."""
-        self._errands.do(partial(self._ring, tone))
+        """Ring soon, in a thread: what was to be rung for is committed, so that nothing is raised."""
+        with suppress(StoreError, RuntimeError):  # it is closed, or the system has no thread left
+            self._errands.do(partial(self._ring, tone))
 
     def listen(self, sound: Sound) -> asyncio.Future[Wire]:
         """Open a connection that hears a tone, in a thread. Who gets it closes it."""
@@ -168,9 +169,10 @@ class Engine:
 
     def close(self) -> None:
         """Wait for what runs, then let go of threads and connections."""
-        self._errands.close()
-        for crew in (self._crews[Access.WRITE], self._crews[Access.BEAT]):
-            crew.threads.close()
+        crews = (self._crews[Access.WRITE], self._crews[Access.BEAT])
+        for threads in (*(crew.threads for crew in crews), self._errands):
+            threads.close()
+        for crew in crews:
             crew.pool.close()
 
     def _run(self, verb: Verb[T], until: float, doubt: bool = False) -> T:

@@ -147,7 +147,11 @@ class Wire:
         if after and not self.pooled:
             self._send(after)
         yield from self._flush()
-        yield from self._read_groups(but=self._groups - last + 1)
+        try:
+            yield from self._read_groups(but=self._groups - last + 1)
+        except LostError as lost:
+            lost.may_be_done = True  # what was refused was asked before
+            raise
         answer = yield from self._read_group()
         if after and self.pooled:
             self._send(after)

@@ -26,7 +26,7 @@ from holdfast.store.redis.address import Place
 from holdfast.store.redis.connect import Opened, hang_up
 from holdfast.store.redis.engine import Engine
 from holdfast.store.redis.wire import NOT_YET, Wire
-from holdfast.store.threads import Errand
+from holdfast.store.threads import Handover
 from holdfast.store.verb import Script, Tone
 
 BLOCK = 10
@@ -141,7 +141,7 @@ class RedisListener:
         self._name = secrets.token_hex(8)
         self._ear: _Ear | None = None
         self._opening: asyncio.Task[Opened] | None = None
-        self._errand = Errand()
+        self._handover = Handover()
         self._seen = b""
         self._pauses = Pauses(Random(), LONGEST_PAUSE)  # noqa: S311 - jitter
         self._next_try_at = 0.0
@@ -157,7 +157,7 @@ class RedisListener:
 
     def close(self) -> None:
         """Stop listening."""
-        self._errand.is_unwanted = True
+        self._handover.is_unwanted = True
         if self._opening is not None and not self._opening.cancel() and not self._opening.exception():
             hang_up(self._opening.result())
         if self._ear is not None:
@@ -186,8 +186,8 @@ class RedisListener:
             await asyncio.sleep(self._next_try_at - loop.time())
         engine = self._engine()
         if self._opening is None or self._opening.cancelled():
-            self._errand = Errand()
-            self._opening = asyncio.create_task(engine.open_ear(self._errand))
+            self._handover = Handover()
+            self._opening = asyncio.create_task(engine.open_ear(self._handover))
         try:
             # A wait that is cancelled leaves the thread to its work, and the next wait takes what it brought.
             connection, place, _ = await asyncio.shield(self._opening)

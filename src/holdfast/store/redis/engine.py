@@ -27,7 +27,7 @@ from holdfast.store.redis.pool import Pool
 from holdfast.store.redis.translate import Translated, code_of, is_cut, is_left_open, leave_open
 from holdfast.store.redis.versions import parse_info, refuse_old, refuse_other_format
 from holdfast.store.redis.wire import ClosedError, Wire
-from holdfast.store.threads import Errand, Threads, in_a_thread
+from holdfast.store.threads import Handover, Threads, in_a_thread
 from holdfast.store.verb import Access, Script, Statement, Verb, afollow, follow
 
 T = TypeVar("T")
@@ -114,9 +114,9 @@ class Engine:
         """Wait on the server for what rings in a listener's ear, without waiting here for the reply."""
         connection.send(("BLPOP", f"{self._prefix}:ear:{listener}", seconds))
 
-    async def open_ear(self, errand: Errand) -> Opened:
+    async def open_ear(self, handover: Handover) -> Opened:
         """Open a connection for a listener, in a thread. Who asks for it closes it."""
-        return await in_a_thread(self._openers, partial(self._open, self._load_listen), hang_up, errand)
+        return await in_a_thread(self._openers, partial(self._open, self._load_listen), hang_up, handover)
 
     def lose_if_gone(self, place: Place, error: RedisError, losses: int | None = None) -> None:
         """Look for the server anew if this error means that it is no longer at this place.

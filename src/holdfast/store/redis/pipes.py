@@ -10,7 +10,7 @@ from holdfast.errors import HoldfastError
 from holdfast.store.redis.connect import Opened, hang_up
 from holdfast.store.redis.pipe import Pipe
 from holdfast.store.redis.wire import ClosedError
-from holdfast.store.threads import Errand, Threads, in_a_thread
+from holdfast.store.threads import Handover, Threads, in_a_thread
 
 MOST = 4
 """Connections, at most."""
@@ -29,7 +29,7 @@ class Pipes:
         self._timeout = timeout
         self._pipes: list[Pipe] = []
         self._opening: asyncio.Task[Pipe] | None = None
-        self._connecting: Errand | None = None
+        self._connecting: Handover | None = None
         self._is_closed = False
 
     async def get(self, losses: int) -> Pipe:
@@ -90,7 +90,7 @@ class Pipes:
     async def _open(self) -> Pipe:
         if self._is_closed:
             raise ClosedError("the store was closed")
-        self._connecting = connecting = Errand()
+        self._connecting = connecting = Handover()
         opened: Opened | None = None
         pipe: Pipe | None = None
         try:
