@@ -75,7 +75,7 @@ def test_a_crowd_is_halved() -> None:
             crowd = [replace(ONE, ref=ClaimRef(str(number), 1), crashes=deaths) for number in range(together)]
             fates = aftermath(_crash(*crowd), crowd)
             (size,) = {fate.group for fate in fates}
-            assert size < together <= 2 * size
+            assert 2 * size <= together < 4 * size
             assert {fate.attempt for fate in fates} == {1}
             together, deaths = size, deaths + 1
         assert deaths <= 9

@@ -7,6 +7,7 @@ import asyncio
 import select
 import time
 from collections.abc import Generator
+from contextlib import suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -79,6 +80,7 @@ async def go_through(ready: Readiness, waits: Waits[T], until: float) -> T:
     try:
         writing = next(waits)
         watch = _Watch(ready, until)
+        watch.begin()
         while True:
             try:
                 await watch.wait(writing=writing)
@@ -86,6 +88,7 @@ async def go_through(ready: Readiness, waits: Waits[T], until: float) -> T:
                 watch.close()  # the descriptor may be closed now, and be another's
                 writing = waits.throw(error)
                 watch = _Watch(ready, until)
+                watch.begin()
             else:
                 writing = next(waits)
     except StopIteration as stop:
@@ -106,10 +109,18 @@ class _Watch:
         self._ready = ready
         self._descriptor = ready.descriptor
         self._loop = asyncio.get_running_loop()
+        self._until = until
         self._news = self._loop.create_future()
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_watching = self._writing = self._overdue = False
+
+    def begin(self) -> None:
+        """Watch from now on. What an interrupted one has left behind would keep the loop deaf for this number."""
+        self._is_watching = True
+        with suppress(OSError):
+            self._loop.remove_reader(self._descriptor)
         self._loop.add_reader(self._descriptor, self._wake)
-        self._timer = self._loop.call_later(max(until - time.monotonic(), 0), self._give_up)
-        self._writing = self._overdue = False
+        self._timer = self._loop.call_later(max(self._until - time.monotonic(), 0), self._give_up)
 
     async def wait(self, *, writing: bool) -> None:
         """Wait until something came in, or may be written. Raises OverdueError."""
@@ -123,11 +134,14 @@ class _Watch:
 
     def close(self) -> None:
         """Watch no more; repeated, do nothing."""
-        if not self._timer.cancelled():
+        if not self._is_watching:
+            return
+        self._loop.remove_reader(self._descriptor)
+        if self._writing:
+            self._watch_writing(False)
+        if self._timer is not None:
             self._timer.cancel()
-            self._loop.remove_reader(self._descriptor)
-            if self._writing:
-                self._watch_writing(False)
+        self._is_watching = False
 
     def _watch_writing(self, writing: bool) -> None:
         self._writing = writing
