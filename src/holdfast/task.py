@@ -250,23 +250,24 @@ class BoundTask(Generic[P, R]):
     ) -> Mapping[str, str]:
         """Store jobs; tried again with the same ids, which a try whose answer was lost may have stored already."""
         caller, tx = self.caller, self.given.tx
-        while True:
-            try:
-                verb = caller.verbs.enqueue(jobs)
-                return caller.call(verb, tx) if at_once else await caller.acall(verb, tx)
-            except PASSING as error:
-                patience = patience or self._patience()
-                if patience is None:
-                    raise
-                pause = patience.pause_after(error)
-            except BaseException as error:
-                if tx is None and not isinstance(error, HoldfastError):
-                    error.add_note(_may_be_stored(jobs))
-                raise
-            if at_once:
-                time.sleep(pause)  # noqa: ASYNC251 - no event loop is waiting
-            else:
-                await asyncio.sleep(pause)
+        try:
+            while True:
+                try:
+                    verb = caller.verbs.enqueue(jobs)
+                    return caller.call(verb, tx) if at_once else await caller.acall(verb, tx)
+                except PASSING as error:
+                    patience = patience or self._patience()
+                    if patience is None:
+                        raise
+                    pause = patience.pause_after(error)
+                if at_once:
+                    time.sleep(pause)  # noqa: ASYNC251 - no event loop is waiting
+                else:
+                    await asyncio.sleep(pause)
+        except BaseException as error:
+            if tx is None and not isinstance(error, HoldfastError):
+                error.add_note(_may_be_stored(jobs))
+            raise
 
     def _patience(self) -> Patience | None:
         """Return how long to go on trying, if at all: a transaction of the caller's own is over at a failure."""
@@ -358,8 +359,11 @@ def _chunks(jobs: Sequence[NewJob]) -> Iterator[tuple[int, Sequence[NewJob]]]:
 
 def _may_be_stored(jobs: Sequence[NewJob]) -> str:
     if len(jobs) > 1:
-        return f"{len(jobs)} jobs may be stored, or none of them: the first is {jobs[0].id}"
-    return f"job {jobs[0].id} may be stored: give options(job_id=...) that id if you enqueue it again"
+        return f"it is not known whether {len(jobs)} jobs were stored, or none of them: the first is {jobs[0].id}"
+    return (
+        f"it is not known whether job {jobs[0].id} was stored; to enqueue it again without a second job, use"
+        f" options(job_id='{jobs[0].id}')"
+    )
 
 
 @contextmanager

@@ -18,6 +18,12 @@ FOREVER = 60
 """Seconds that are enough for any test that succeeds."""
 
 
+MAY_BE_STORED = (
+    "it is not known whether job {0} was stored; to enqueue it again without a second job, use"
+    " options(job_id='{0}')"
+)
+
+
 class Unreliable(MemoryBackend):
     """A store that refuses some calls, or answers and the answer is lost."""
 
@@ -113,6 +119,19 @@ def test_when_the_time_is_over_the_last_error_is_raised(add, store, enqueue):
     with pytest.raises(StoreUnavailableError, match=r"away [1-9]"):
         enqueue(add.options(retry_for=0.1))
     assert 2 <= store.calls < 50
+
+
+async def test_who_is_cancelled_between_two_tries_is_told_that_it_may_be_stored(app, add, store):
+    """The first try may have stored it, and only its answer was lost."""
+    store.troubles = ["lost"]
+    enqueueing = asyncio.create_task(add.options(retry_for=FOREVER).aenqueue(1))
+    await asyncio.sleep(0)
+    assert store.calls == 1
+    enqueueing.cancel()
+    with pytest.raises(asyncio.CancelledError) as caught:
+        await enqueueing
+    (job_id,) = [job.id for job in await app.acall(app.verbs.list_jobs(JobFilter()))]
+    assert caught.value.__notes__ == [MAY_BE_STORED.format(job_id)]
 
 
 def test_what_does_not_pass_is_raised_at_once(add, store, enqueue):

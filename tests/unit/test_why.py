@@ -125,8 +125,25 @@ class TestReady:
         assert "no running worker serves queue 'mail' (served: billing, media)" in text
         assert "--queues mail" in text
 
-    def test_a_suspect_waits_to_run_alone(self):
-        assert "it was running when a worker crashed (2 crashes), so it waits" in why(group=1, crashes=2)
+    @pytest.mark.parametrize(
+        ("group", "among"),
+        [(1, "alone"), (2, "with at most 1 other suspect"), (8, "with at most 7 other suspects")],
+    )
+    def test_a_suspect_waits_for_a_process(self, group, among):
+        told = explained(group=group, crashes=2)
+        assert f"its process died while it ran: it runs again, {among}, as soon as a worker process" in told.text
+        assert (told.cause, told.remedy) == (Cause.SUSPECT, None)
+
+    @pytest.mark.parametrize("workers", [[], [silent(20)], [serving("media")]])
+    def test_a_suspect_whose_worker_just_died_is_not_told_to_start_one_unless_none_is_left(self, workers):
+        """Its supervisor is about to start a child for it, and no worker is registered meanwhile."""
+        told = explained(group=2, crashes=1, workers=workers)
+        assert told.cause is Cause.SUSPECT
+        assert told.text.endswith(" If no `holdfast worker` for queue 'mail' runs any more, start one.")
+
+    def test_a_suspect_of_a_paused_queue_waits_for_its_end(self):
+        told = explained(group=2, crashes=1, workers=[], paused_at=NOW - 60 * SECOND)
+        assert told.cause is Cause.QUEUE_PAUSED
 
     def test_busy_workers_are_counted_with_who_goes_first(self):
         text = why(workers=[replace(WORKER, held=2, running=8), serving("media")], ahead=12)

@@ -18,7 +18,7 @@ from holdfast.core.crash import CHARGED_ALONE, SUSPECTED, DeathKind, had_started
 from holdfast.core.job import Attempt, Job, OnLate
 from holdfast.core.memo import is_suspended
 from holdfast.core.provenance import planned_of, schedule_of, without_provenance
-from holdfast.core.states import Move
+from holdfast.core.states import FINAL, Move
 from holdfast.incidents.health import trouble_words
 from holdfast.views.story import Story
 from holdfast.watch.jobfields import attempt_fields, job_fields, waits_for
@@ -86,10 +86,10 @@ def _tell(story: Story, *, all_logs: bool) -> None:
 
 
 def _suspicion(job: Job) -> str | None:
-    if not job.group:
+    if not job.group or job.state in FINAL:
         return None
-    others = counted(job.group - 1, "other")
-    return "in a process of its own" if job.group == 1 else f"in a process of its own, beside {others} at most"
+    others = counted(job.group - 1, "other suspect")
+    return "alone in a process" if job.group == 1 else f"in a separate process, with at most {others}"
 
 
 def _fields(job: Job, now: datetime) -> dict[str, str | Text | None]:

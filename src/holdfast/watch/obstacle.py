@@ -4,6 +4,7 @@ from datetime import timedelta
 from functools import reduce
 from typing import NamedTuple
 
+from holdfast.core.job import Job
 from holdfast.phrases import Dated, Phrase
 from holdfast.store.protocol import Situation, Worker
 from holdfast.watch.explanation import Cause
@@ -29,10 +30,9 @@ class Obstacle(NamedTuple):
 def obstacle_of(situation: Situation) -> Obstacle:
     """Return what keeps a due job from starting."""
     shut_out = shut_out_by(situation)
-    if shut_out is not None:
-        return shut_out
-    job = situation.job
-    return Obstacle(Cause.SUSPECT, Phrase("obstacle.suspect", n=job.crashes)) if job.group else _line(situation)
+    if situation.job.group and (shut_out is None or shut_out.cause is not Cause.QUEUE_PAUSED):
+        return _suspect(situation.job, shut_out)
+    return shut_out or _line(situation)
 
 
 def shut_out_by(situation: Situation) -> Obstacle | None:
@@ -49,6 +49,12 @@ def shut_out_by(situation: Situation) -> Obstacle | None:
         says = Phrase("obstacle.not_served", queue=queue, served=served)
         return Obstacle(Cause.NOT_SERVED, says, Phrase("remedy.serve_queue", queue=queue))
     return None
+
+
+def _suspect(job: Job, shut_out: Obstacle | None) -> Obstacle:
+    """Return what a suspect waits for: a child that its supervisor starts, though no worker may live."""
+    says = Phrase("obstacle.suspect", n=job.group - 1) if job.group > 1 else Phrase("obstacle.suspect_alone")
+    return Obstacle(Cause.SUSPECT, says, None if shut_out is None else Phrase("remedy.if_none", queue=job.queue))
 
 
 def _nobody(workers: tuple[Worker, ...]) -> Phrase:

@@ -45,6 +45,19 @@ class TestJobsShow:
             assert (attempt["started_at"], attempt["started"]) == (None, started)
             assert words in holdfast("jobs", "show", job).stdout
 
+    @pytest.mark.parametrize(
+        ("together", "words"),
+        [(1, "alone in a process"), (4, "in a separate process, with at most 1 other suspect")],
+    )
+    def test_with_whom_a_suspect_runs_is_shown_until_it_is_over(self, world, holdfast, together, words):
+        ids = [world.enqueue() for _ in range(together)]
+        refs = frozenset(world.claim(each).ref for each in ids)
+        world.do(world.verbs.bury(WORKER, Death(DeathKind.CRASHED, refs, "its process exited")))
+        assert re.search(rf"\n  suspect +{words} *\n", holdfast("jobs", "show", ids[0]).stdout)
+        holdfast("jobs", "cancel", ids[0])
+        assert world.state(ids[0]) is State.CANCELLED
+        assert "suspect  " not in holdfast("jobs", "show", ids[0]).stdout
+
     def test_the_trace_that_it_belongs_to_is_shown_if_there_is_one(self, world, holdfast):
         trace = "0af7651916cd43dd8448eb211c80319c"
         payload = carrying(b'{"v":1,"args":{}}', {"traceparent": f"00-{trace}-b7ad6b7169203331-01"})

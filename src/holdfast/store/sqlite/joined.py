@@ -30,6 +30,8 @@ T = TypeVar("T")
 _VERB = "holdfast_verb"
 _WHOLE = "holdfast_whole"
 
+ROLLED_BACK = "SQLite has rolled back this whole transaction, your rows too: do not go on in it, begin again"
+
 
 @dataclass(frozen=True, slots=True)
 class Home:
@@ -156,7 +158,7 @@ class Joined:
             with suppress(sqlite3.Error):
                 self._hand.execute("ROLLBACK")
             if savepoint is not None:
-                error.add_note("SQLite has rolled back the whole transaction")
+                error.add_note(ROLLED_BACK)
                 self._foreign.note_rollback()
             if not isinstance(failure, sqlite3.Error):
                 raise
