@@ -19,7 +19,7 @@ from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from holdfast.store.redis.address import Place
-from holdfast.store.redis.wire import NOT_YET, Wire, lost, packed
+from holdfast.store.redis.wire import NOT_YET, NotSentError, Wire, lost, packed
 
 
 class _Reply(asyncio.Future[Any]):
@@ -77,11 +77,14 @@ class Pipe:
         return len(self._unsent)
 
     async def ask(self, words: tuple[Any, ...]) -> Any:
-        """Send a command and return its reply. Raises it if it is an error, or RedisError once the pipe is lost."""
+        """Send a command and return its reply. Raises it if it is an error, or RedisError once the pipe is lost.
+
+        That is a NotSentError if the server does not run the command.
+        """
         command = packed(words)
         if self._is_amid or not self.is_open:
             self.lose(_interrupted())
-            raise RedisConnectionError("the connection was lost before")
+            raise NotSentError("the connection was lost before")
         reply = _Reply(loop=self._loop)
         self._is_amid = True
         try:
@@ -91,6 +94,8 @@ class Pipe:
             reply.cancel()
             self.lose(_interrupted())
             raise
+        if not self.is_open and (error := reply.exception()) is not None:
+            raise NotSentError(str(error)) from error
         try:
             return await reply
         except asyncio.CancelledError:
@@ -123,7 +128,7 @@ class Pipe:
             for reply, _ in self._awaited:
                 if not reply.done():
                     self._waking = reply, _wakers(reply)
-                    reply.set_exception(error)
+                    reply.set_exception(_own(error))
                     self._waking = None
             if self._watchdog is not None:
                 self._watchdog.cancel()
@@ -149,7 +154,7 @@ class Pipe:
         except BlockingIOError:
             sent = 0
         except OSError as error:
-            self.lose(lost(error))
+            self.lose(lost(error, self._socket))
             return
         if sent < len(command):
             self._unsent += memoryview(command)[sent:]
@@ -168,7 +173,7 @@ class Pipe:
         except BlockingIOError:
             self._is_amid = False
         except OSError as error:
-            self.lose(lost(error))
+            self.lose(lost(error, self._socket))
         except BaseException:
             self.lose(_interrupted())
             raise
@@ -247,6 +252,13 @@ class Pipe:
 
 def _interrupted() -> RedisConnectionError:
     return RedisConnectionError("a signal handler cut short who was at work on the connection")
+
+
+def _own(error: RedisError) -> RedisError:
+    """Return an error for one of those who hear of it: what it leaves open is not the same for all."""
+    own: RedisError = type(error)(*error.args)
+    own.__cause__ = own.__context__ = error
+    return own
 
 
 def _wakers(reply: _Reply) -> Any:
