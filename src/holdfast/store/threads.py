@@ -9,9 +9,8 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from queue import Empty, SimpleQueue
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 from weakref import finalize, ref
 
 T = TypeVar("T")
@@ -119,6 +118,79 @@ class Handover:
         return True
 
 
+class Reply(asyncio.Future[T]):
+    """What one caller on an event loop waits for.
+
+    A signal's handler may raise when it is set, before its caller was woken. So who sets it asks for the `wakers`
+    before, and wakes the caller with these after that.
+    """
+
+    is_heard = False
+    """Whether its caller has gone on."""
+
+    @property
+    def wakers(self) -> Any:
+        """Who is to be woken by it. One that is set and cut short forgets them."""
+        return getattr(self, "_callbacks", None) or ()
+
+    def wake(self, wakers: Any) -> None:
+        """Wake a caller who still sleeps, although all that was to be done before is done."""
+        for wake, context in () if self.is_heard else wakers:
+            context.run(wake, self)
+
+
+class _Call(Generic[T]):
+    """What a thread is to do for a caller on an event loop, and what came of it."""
+
+    def __init__(
+        self,
+        work: Callable[[], T],
+        undo: Callable[[T], object],
+        handover: Handover,
+        closed: Callable[[], Exception],
+    ) -> None:
+        self._work = work
+        self._undo = undo
+        self._handover = handover
+        self._closed = closed
+        self._loop = asyncio.get_running_loop()
+        self._done: list[T] = []
+        self._wakers: list[Any] = []
+        self.reply = Reply[T](loop=self._loop)
+
+    def do(self) -> None:
+        """Do it, in a thread, unless its caller has left."""
+        if not self._handover.take():
+            return
+        error: BaseException | None = None
+        try:
+            if not self._handover.is_unwanted:
+                self._done.append(self._work())
+            if self._handover.is_unwanted:
+                self.take_back()
+        except BaseException as raised:  # noqa: BLE001 - for whoever waits
+            error = raised
+        with suppress(RuntimeError):  # the loop is closed, and nobody waits
+            for _ in range(2):  # a signal's handler may raise in the first, which event loops log and forget
+                self._loop.call_soon_threadsafe(self._tell, error)
+
+    def take_back(self) -> None:
+        """Undo what was done for somebody who has left."""
+        with suppress(IndexError):  # by the thread or by the caller
+            self._undo(self._done.pop())
+
+    def _tell(self, error: BaseException | None) -> None:
+        if self.reply.done():
+            if self._wakers:
+                self._loop.call_soon(self.reply.wake, self._wakers.pop())
+            return
+        self._wakers = [self.reply.wakers]
+        if self._done:
+            self.reply.set_result(self._done[0])
+        else:
+            self.reply.set_exception(error or self._closed())
+
+
 async def in_a_thread(
     threads: Threads,
     work: Callable[[], T],
@@ -128,48 +200,20 @@ async def in_a_thread(
 ) -> T:
     """Let a thread do it, and wait for that.
 
-    What is not begun when its caller leaves is not done, but `unbegun` is; what is done for one that is
-    unwanted by then is undone.
+    What is not begun when its caller leaves is not done, but `unbegun` is; what is done for one who has left, or for
+    a handover that is unwanted by then, is undone.
     """
     handover = handover or Handover()
-    loop = asyncio.get_running_loop()
-    reply: asyncio.Future[T] = loop.create_future()
-
-    def do() -> None:
-        if not handover.take():
-            return
-        done: list[T] = []
-        error: BaseException | None = None
-        try:
-            if not handover.is_unwanted:
-                done.append(work())
-            if handover.is_unwanted and done:
-                undo(done.pop())
-        except BaseException as raised:  # noqa: BLE001 - for whoever waits
-            error = raised
-        with suppress(RuntimeError):  # the loop is closed, and nobody waits
-            for _ in range(2):  # a signal's handler may raise in the first, which event loops log and forget
-                loop.call_soon_threadsafe(_tell, reply, done, error or threads.closed())
-
+    call = _Call(work, undo, handover, threads.closed)
     try:
-        threads.do(do)
-        return await asyncio.shield(reply)
+        threads.do(call.do)
+        return await call.reply
     except BaseException:
         handover.is_unwanted = True
         if handover.take():
             unbegun()
-        reply.add_done_callback(partial(_take_back, undo))
-        raise
-
-
-def _tell(reply: "asyncio.Future[T]", done: list[T], error: BaseException) -> None:
-    if not reply.done():
-        if done:
-            reply.set_result(done[0])
         else:
-            reply.set_exception(error)
-
-
-def _take_back(undo: Callable[[T], object], reply: asyncio.Future[T]) -> None:
-    if not reply.cancelled() and reply.exception() is None:
-        undo(reply.result())
+            call.take_back()
+        raise
+    finally:
+        call.reply.is_heard = True

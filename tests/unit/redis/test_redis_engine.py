@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import signal
 import subprocess
 import sys
 import threading
@@ -287,6 +288,35 @@ def test_a_connection_is_not_used_again_after_an_error(backend: RedisBackend, re
 
 def _interrupted(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("is_warm", [True, False], ids=["warm", "cold"])
+def test_the_timeout_of_a_signal_handler(redis_server: Servers, open_store: Open, is_warm: bool) -> None:
+    """It is none of the socket, whether that is open or being opened: nothing is repeated, and who called hears."""
+    server = redis_server()
+    backend = open_store(server.url(), timeout=CRASH_ONLY)
+    if is_warm:
+        backend.run(scripted("ring", "work"))
+    server.pause()
+    before = signal.signal(signal.SIGALRM, _time_is_up)
+    try:
+        with pytest.raises(TimeoutError, match="the request took too long"):
+            _ring_in_time(backend, 0.1)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        server.cont()
+    backend.run(scripted("ring", "work"))
+    assert rings(server.url()) in ({2, 3} if is_warm else {1})
+
+
+def _ring_in_time(backend: RedisBackend, seconds: float) -> None:
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    backend.run(scripted("ring", "work"))
+
+
+def _time_is_up(*_: object) -> None:
+    raise TimeoutError("the request took too long")
 
 
 def test_a_value_that_cannot_be_stored(backend: RedisBackend) -> None:

@@ -2,9 +2,11 @@
 
 import asyncio
 import socket
+import socketserver
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -21,6 +23,7 @@ from holdfast.store.redis.address import parse_address
 from holdfast.store.redis.backend import RedisBackend, key_prefix
 from holdfast.store.redis.translate import translate
 from holdfast.store.redis.versions import refuse_old
+from holdfast.store.verb import Access
 from servers import RedisServer
 
 LATER = StoreUnavailableError
@@ -313,6 +316,65 @@ def test_words_of_a_server(reply: bytes, kind: type[StoreError], words: str, ope
     with answering(reply) as port:
         backend = open_store(f"redis://127.0.0.1:{port}/0", timeout=5)
         assert words in refusal_of(backend, kind)
+
+
+class Talk(socketserver.BaseRequestHandler):
+    """Answers each command as its server says: b"" is to hang up, None to say nothing."""
+
+    def handle(self) -> None:
+        while heard := self.request.recv(65_536):
+            answer = self.server.answers[heard.split(b"\r\n")[2]].pop(0)
+            if answer == b"":
+                return
+            self.request.sendall(answer or b"")
+
+
+@contextmanager
+def talking(*evalsha: bytes | None, script: bytes = b"") -> Iterator[str]:
+    """Give the URL of a server that answers a script so, and then so; and each SCRIPT LOAD the same."""
+    info = b"redis_version:7.2.0\r\n"
+    answers = {
+        b"INFO": [b"$%d\r\n%s\r\n" % (len(info), info)] * 9,
+        b"GET": [b"$-1\r\n"] * 9,
+        b"EVALSHA": list(evalsha),
+        b"SCRIPT": [script] * 9,
+    }
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Talk) as server:
+        server.block_on_close, server.daemon_threads, server.answers = False, True, answers
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"redis://127.0.0.1:{server.server_address[1]}/0"
+        finally:
+            server.shutdown()
+            thread.join(CRASH_ONLY)
+
+
+IN_DOUBT = "whether this call was stored is not known"
+
+
+@pytest.mark.parametrize(("access", "is_in_doubt"), [(Access.WRITE, True), (Access.READ, False)])
+def test_a_first_call_of_a_loop_that_nobody_answers(open_store: Open, access: Access, is_in_doubt: bool) -> None:
+    """What was left of its time after the connection was open was too short, and it may have happened."""
+    with talking(None, None) as url:
+        backend = open_store(url, timeout=0.3)
+        with pytest.raises(StoreUnavailableError, match=r"did not answer within 0\.3 s") as refused:
+            asyncio.run(backend.arun(scripted("ring", "work", access=access)))
+        assert (IN_DOUBT in str(refused.value)) is is_in_doubt
+
+
+NO_SCRIPT = b"-NOSCRIPT No matching script.\r\n"
+
+
+@pytest.mark.parametrize("run", [RedisBackend.run, lambda *asked: asyncio.run(RedisBackend.arun(*asked))])
+def test_hung_up_on_before_a_script_was_known(open_store: Open, run: Callable[..., object]) -> None:
+    """Nothing has happened: also what may happen only once is asked again, and if it fails it is not in doubt."""
+    with talking(NO_SCRIPT, b":7\r\n") as url:
+        assert run(open_store(url), replace(scripted("ring", "work"), once=True)) == 7
+    with talking(NO_SCRIPT, NO_SCRIPT) as url:
+        with pytest.raises(StoreUnavailableError, match="closed the connection") as refused:
+            run(open_store(url), replace(scripted("ring", "work"), once=True))
+        assert IN_DOUBT not in str(refused.value)
 
 
 def test_tls_to_a_server_without(redis_server: Servers, open_store: Open) -> None:

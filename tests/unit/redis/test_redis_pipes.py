@@ -1,6 +1,7 @@
 """Connections on an event loop: everybody gets their own reply, whatever becomes of others, and none is left."""
 
 import asyncio
+import socket
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -14,7 +15,7 @@ from holdfast.store.redis.address import parse_address
 from holdfast.store.redis.connect import Opened, open_connection
 from holdfast.store.redis.pipe import Pipe
 from holdfast.store.redis.pipes import MOST, Pipes
-from holdfast.store.redis.wire import ClosedError, packed
+from holdfast.store.redis.wire import ClosedError, NotSentError, packed
 from holdfast.store.threads import Threads
 
 MUCH = b"x" * 32_000_000
@@ -147,9 +148,22 @@ async def test_a_lost_pipe_takes_no_call(redis_url: str) -> None:
     """There would be nobody to answer it."""
     async with one_pipe(redis_url) as pipe:
         pipe.close()
-        with pytest.raises(RedisConnectionError):
+        with pytest.raises(NotSentError):
             async with asyncio.timeout(LONG):
                 await pipe.ask(("PING",))
+
+
+async def test_a_command_that_could_not_be_sent(redis_url: str) -> None:
+    """Who made it hears that the server does not run it, and who waits behind another that it may be."""
+    async with one_pipe(redis_url) as pipe:
+        other = asyncio.create_task(pipe.ask(("BLPOP", "none", 0)))
+        await asyncio.sleep(0)
+        pipe._socket.shutdown(socket.SHUT_WR)
+        with pytest.raises(NotSentError):
+            await pipe.ask(("PING",))
+        with pytest.raises(RedisConnectionError) as lost:
+            await other
+    assert not isinstance(lost.value, NotSentError)
 
 
 def test_a_pipe_that_is_lost_before_those_who_wait_for_it_wake(redis_url: str, threads: Threads) -> None:

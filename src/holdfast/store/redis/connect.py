@@ -1,11 +1,14 @@
 """Opens connections: with a limit on every wait, and without the retries of the library, which would exceed it."""
 
+import sys
 from typing import Any
 
 from redis.backoff import NoBackoff
 from redis.connection import Connection, SSLConnection, UnixDomainSocketConnection
+from redis.exceptions import RedisError
 from redis.retry import Retry
 
+from holdfast.store.brief import refuse_foreign
 from holdfast.store.redis.address import Address, Login, Place
 from holdfast.store.redis.wire import Wire
 
@@ -44,8 +47,25 @@ def _open(address: Address, place: Place, login: Login, timeout: float, *, db: i
     # By default the library tells the server its name and version, in two more round trips, and takes whatever is
     # answered for a refusal of that: also that nobody is let in at all.
     connection.driver_info = connection.lib_name = connection.lib_version = None
-    connection.connect()
+    handled = sys.exception()
+    try:
+        connection.connect()
+    except RedisError as error:
+        _refuse_foreign_behind(error, handled)
+        raise
     return Wire(connection, timeout)
+
+
+def _refuse_foreign_behind(error: RedisError, handled: BaseException | None) -> None:
+    """Raise the TimeoutError of a signal's handler which the library took for one of its socket.
+
+    What was being `handled` before has nothing to do with it.
+    """
+    behind = error.__context__
+    while behind is not None and behind is not handled:
+        if isinstance(behind, TimeoutError) and not str(behind).endswith("timed out"):
+            refuse_foreign(behind)
+        behind = behind.__context__
 
 
 def hang_up(opened: Opened) -> None:

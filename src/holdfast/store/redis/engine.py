@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 from redis.exceptions import NoPermissionError, NoScriptError, RedisError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from holdfast.store.redis.address import Address, Place
 from holdfast.store.redis.connect import Opened, hang_up, open_connection
@@ -26,7 +27,7 @@ from holdfast.store.redis.pipe import Pipe
 from holdfast.store.redis.pool import Pool
 from holdfast.store.redis.translate import Translated, code_of, is_cut, is_left_open, leave_open
 from holdfast.store.redis.versions import parse_info, refuse_old, refuse_other_format
-from holdfast.store.redis.wire import ClosedError, Wire
+from holdfast.store.redis.wire import ClosedError, NotSentError, Wire
 from holdfast.store.threads import Handover, Threads, in_a_thread
 from holdfast.store.verb import Access, Script, Statement, Verb, afollow, follow
 
@@ -195,16 +196,11 @@ class Engine:
         if not self._is_checked:
             self._check_server(connection)
         command = self._command(script)
-        connection.send(command)
         try:
-            try:
-                return connection.read()
-            except NoScriptError:
-                connection.ask("SCRIPT", "LOAD", self._texts[script.name])
-            return connection.ask(*command)
-        except RedisError as error:
-            _leave_open(access, error)
-            raise
+            return _ask(access, connection, command)
+        except NoScriptError:
+            connection.ask("SCRIPT", "LOAD", self._texts[script.name])
+        return _ask(access, connection, command)
 
     async def _acall(self, access: Access, once: bool, statement: Statement) -> Any:
         script = statement if isinstance(statement, Script) else _refuse(statement)
@@ -216,30 +212,40 @@ class Engine:
             if not self._is_to_repeat(once, error, give_up_at - now()):
                 raise
             with _still_open(error):
-                async with asyncio.timeout_at(give_up_at):
-                    return await self._atry(access, script, give_up_at)
+                return await self._atry(access, script, give_up_at, hurried=True)
 
-    async def _atry(self, access: Access, script: Script, give_up_at: float) -> Any:
+    async def _atry(self, access: Access, script: Script, give_up_at: float, *, hurried: bool = False) -> Any:
         command = self._command(script)
         try:
-            return await self._ask(access, command, give_up_at)
+            return await self._ask(access, command, give_up_at, hurried=hurried)
         except NoScriptError:
-            await self._ask(access, ("SCRIPT", "LOAD", self._texts[script.name]), give_up_at)
-        return await self._ask(access, command, give_up_at)
+            load = ("SCRIPT", "LOAD", self._texts[script.name])
+            await self._ask(access, load, give_up_at, hurried=hurried)
+        return await self._ask(access, command, give_up_at, hurried=hurried)
 
-    async def _ask(self, access: Access, words: tuple[Any, ...], give_up_at: float) -> Any:
+    async def _ask(self, access: Access, words: tuple[Any, ...], give_up_at: float, *, hurried: bool) -> Any:
+        """Ask; once a connection had to be opened, or if that is `hurried`, only until then."""
         pipes = self._loops.pipes(access)
         pipe = pipes.ready(self._losses)
-        if pipe is not None:
+        if pipe is not None and not hurried:
             return await self._ask_on(access, pipe, words)
-        async with asyncio.timeout_at(give_up_at):
-            return await self._ask_on(access, await pipes.get(self._losses), words)
+        try:
+            async with asyncio.timeout_at(give_up_at) as limit:
+                pipe = pipe or await pipes.get(self._losses)
+                return await self._ask_on(access, pipe, words)
+        except TimeoutError as error:
+            if not limit.expired():  # of a signal handler
+                raise
+            late = RedisTimeoutError("the server does not answer")
+            if pipe is not None:
+                _leave_open(access, words, late)
+            raise late from error
 
     async def _ask_on(self, access: Access, pipe: Pipe, words: tuple[Any, ...]) -> Any:
         try:
             return await pipe.ask(words)
         except RedisError as error:
-            _leave_open(access, error)
+            _leave_open(access, words, error)
             self.lose_if_gone(pipe.place, error, pipe.losses)
             raise
 
@@ -262,8 +268,19 @@ class Engine:
             raise
 
 
-def _leave_open(access: Access, error: RedisError) -> None:
-    if access is not Access.READ and is_cut(error):
+def _ask(access: Access, connection: Wire, words: tuple[Any, ...]) -> Any:
+    connection.send(words)
+    try:
+        return connection.read()
+    except RedisError as error:
+        _leave_open(access, words, error)
+        raise
+
+
+def _leave_open(access: Access, words: tuple[Any, ...], error: RedisError) -> None:
+    """Note it on an error if the server may have run a script that writes; to load one does nothing."""
+    may_be_run = words[0] == "EVALSHA" and not isinstance(error, NotSentError)
+    if access is not Access.READ and may_be_run and is_cut(error):
         leave_open(error)
 
 
@@ -272,7 +289,7 @@ def _still_open(before: RedisError) -> Iterator[None]:
     """Let what comes of a repetition say so too if the first try may have been done."""
     try:
         yield
-    except (RedisError, OSError) as error:
+    except RedisError as error:
         if is_left_open(before):
             leave_open(error)
         raise

@@ -14,6 +14,7 @@ from redis.crc import key_slot
 from redis.exceptions import RedisError
 
 from holdfast.errors import StoreError, StoreUnavailableError
+from holdfast.store.brief import refuse_foreign
 from holdfast.store.redis.address import Address, Kind, Place
 from holdfast.store.redis.connect import open_connection, open_to_sentinel
 from holdfast.store.redis.wire import Wire
@@ -78,6 +79,8 @@ class Reported(Locator):
             try:
                 found = self._ask(node, patience)
             except (RedisError, OSError) as error:
+                if isinstance(error, OSError):
+                    refuse_foreign(error)
                 last_error = error
                 continue
             if found is not None:

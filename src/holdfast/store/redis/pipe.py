@@ -19,14 +19,10 @@ from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from holdfast.store.redis.address import Place
-from holdfast.store.redis.wire import NOT_YET, Wire, lost, packed
+from holdfast.store.redis.wire import NOT_YET, NotSentError, Wire, lost, packed
+from holdfast.store.threads import Reply
 
-
-class _Reply(asyncio.Future[Any]):
-    """The reply to one call."""
-
-    is_heard = False
-    """Whether its caller has gone on."""
+_Pending = Reply[Any]
 
 
 class Pipe:
@@ -45,12 +41,12 @@ class Pipe:
         self._socket = wire.socket
         self._timeout = timeout
         self._loop = asyncio.get_running_loop()
-        self._awaited = deque[tuple[_Reply, float]]()
+        self._awaited = deque[tuple[_Pending, float]]()
         self._moved_at = -math.inf
         self._unsent = bytearray()
         self._watchdog: asyncio.TimerHandle | None = None
         self._looks_at = -math.inf
-        self._waking: tuple[_Reply, Any] | None = None
+        self._waking: tuple[_Pending, Any] | None = None
         self._is_amid = False
         self._is_closing = False
         self._is_over = False
@@ -77,12 +73,15 @@ class Pipe:
         return len(self._unsent)
 
     async def ask(self, words: tuple[Any, ...]) -> Any:
-        """Send a command and return its reply. Raises it if it is an error, or RedisError once the pipe is lost."""
+        """Send a command and return its reply. Raises it if it is an error, or RedisError once the pipe is lost.
+
+        That is a NotSentError if the server does not run the command.
+        """
         command = packed(words)
         if self._is_amid or not self.is_open:
             self.lose(_interrupted())
-            raise RedisConnectionError("the connection was lost before")
-        reply = _Reply(loop=self._loop)
+            raise NotSentError("the connection was lost before")
+        reply = _Pending(loop=self._loop)
         self._is_amid = True
         try:
             self._begin(reply, command)
@@ -91,6 +90,8 @@ class Pipe:
             reply.cancel()
             self.lose(_interrupted())
             raise
+        if not self.is_open and (error := reply.exception()) is not None:
+            raise NotSentError(str(error)) from error
         try:
             return await reply
         except asyncio.CancelledError:
@@ -119,11 +120,11 @@ class Pipe:
             self._socket.shutdown(socket.SHUT_RDWR)
         if not self._loop.is_closed():
             if self._waking is not None and self._waking[0].done():
-                self._loop.call_soon(_wake, *self._waking)
+                self._loop.call_soon(self._waking[0].wake, self._waking[1])
             for reply, _ in self._awaited:
                 if not reply.done():
-                    self._waking = reply, _wakers(reply)
-                    reply.set_exception(error)
+                    self._waking = reply, reply.wakers
+                    reply.set_exception(_own(error))
                     self._waking = None
             if self._watchdog is not None:
                 self._watchdog.cancel()
@@ -133,7 +134,7 @@ class Pipe:
         self._awaited.clear()
         self._wire.close()
 
-    def _begin(self, reply: _Reply, command: bytes) -> None:
+    def _begin(self, reply: _Pending, command: bytes) -> None:
         now = self._loop.time()
         if self._looks_at <= now:
             self._look_after(self._timeout)
@@ -149,7 +150,7 @@ class Pipe:
         except BlockingIOError:
             sent = 0
         except OSError as error:
-            self.lose(lost(error))
+            self.lose(lost(error, self._socket))
             return
         if sent < len(command):
             self._unsent += memoryview(command)[sent:]
@@ -168,7 +169,7 @@ class Pipe:
         except BlockingIOError:
             self._is_amid = False
         except OSError as error:
-            self.lose(lost(error))
+            self.lose(lost(error, self._socket))
         except BaseException:
             self.lose(_interrupted())
             raise
@@ -207,7 +208,7 @@ class Pipe:
                 raise RedisConnectionError("the server says what nobody asked for")
             reply, _ = awaited[0]
             if not reply.done():  # else whoever asked was cancelled
-                self._waking = reply, _wakers(reply)
+                self._waking = reply, reply.wakers
                 if isinstance(answer, Exception):
                     reply.set_exception(answer)
                 else:
@@ -249,12 +250,8 @@ def _interrupted() -> RedisConnectionError:
     return RedisConnectionError("a signal handler cut short who was at work on the connection")
 
 
-def _wakers(reply: _Reply) -> Any:
-    """Return who is to be woken by a reply. One that is set and cut short before it wakes them forgets them."""
-    return getattr(reply, "_callbacks", None) or ()
-
-
-def _wake(reply: _Reply, wakers: Any) -> None:
-    """Wake a caller who still sleeps, although all that was to be done before is done."""
-    for wake, context in () if reply.is_heard else wakers:
-        context.run(wake, reply)
+def _own(error: RedisError) -> RedisError:
+    """Return an error for one of those who hear of it: what it leaves open is not the same for all."""
+    own: RedisError = type(error)(*error.args)
+    own.__cause__ = own.__context__ = error
+    return own

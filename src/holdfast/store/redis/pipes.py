@@ -83,7 +83,7 @@ class Pipes:
         try:
             return await asyncio.shield(opening)
         except BaseException as error:
-            if isinstance(error, _OF_OPENING) or not _is_from(opening, error):
+            if _is_of_opening(error) or not _is_from(opening, error):
                 raise
             return None
 
@@ -116,10 +116,14 @@ class Pipes:
         if opening.cancelled():
             return
         error = opening.exception()  # whoever waits for it hears of it; all of them may be gone
-        if error is not None and not isinstance(error, _OF_OPENING):
+        if error is not None and not _is_of_opening(error):
             told = {"message": "who opened a connection to Redis was cut short", "exception": error}
             asyncio.get_running_loop().call_exception_handler(told)
 
 
 def _is_from(opening: asyncio.Task[Pipe], error: BaseException) -> bool:
     return opening.done() and not opening.cancelled() and opening.exception() is error
+
+
+def _is_of_opening(error: BaseException) -> bool:
+    return isinstance(error, _OF_OPENING) and not (isinstance(error, OSError) and error.errno is None)

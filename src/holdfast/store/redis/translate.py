@@ -27,7 +27,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from holdfast.errors import StoreError, StoreFullError, StoreUnavailableError, ValueNotStoredError
-from holdfast.store.brief import brief
+from holdfast.store.brief import brief, refuse_foreign
 from holdfast.store.redis.address import TLS_FILES, Address, Kind
 from holdfast.store.redis.tls import UNCERTAIN, disagreement, is_disagreement
 from holdfast.store.redis.wire import ClosedError
@@ -178,6 +178,8 @@ class Translated:
         """Raise our error for one of the library's, if it is one."""
         if isinstance(error, UnicodeEncodeError):
             raise ValueNotStoredError(f"Redis cannot store a value of this call ({error.reason})") from error
+        if isinstance(error, OSError) and not isinstance(error, ssl.SSLError):
+            refuse_foreign(error)
         if isinstance(error, RedisError | OSError):
             ours = translate(error, self._address, self._timeout)
             raise (in_doubt(ours) if is_left_open(error) else ours) from _cause(error)
@@ -211,9 +213,9 @@ def is_cut(error: Exception) -> bool:
     return isinstance(error, RedisConnectionError | RedisTimeoutError | InvalidResponse | OSError)
 
 
-def leave_open(error: RedisError | OSError) -> None:
+def leave_open(error: RedisError) -> None:
     """Note that nobody knows whether the server did what it was asked when this happened."""
-    error.is_left_open = True  # type: ignore[union-attr] # they are of others
+    error.is_left_open = True  # type: ignore[attr-defined] # they are of others
 
 
 def is_left_open(error: Exception) -> bool:

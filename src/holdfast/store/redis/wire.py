@@ -16,9 +16,14 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import DataError, InvalidResponse, RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from holdfast.store.brief import refuse_foreign
+
 _TEXTS = frozenset({str, bytes})
 _NUMBERS = (int, float)
 _AT_ONCE = 65_536
+
+_TIMED_OUT = frozenset({"timed out", "The read operation timed out", "The write operation timed out"})
+"""What Python says, without a number, where it sees to the limit of a wait itself."""
 
 NOT_YET: Any = object()
 """What a reader has for a reply that is not complete."""
@@ -26,6 +31,10 @@ NOT_YET: Any = object()
 
 class ClosedError(RedisError):
     """The store was closed while somebody still used it."""
+
+
+class NotSentError(RedisConnectionError):
+    """The server has at most a part of the command, and does not run it."""
 
 
 def packed(words: tuple[Any, ...]) -> bytes:
@@ -60,7 +69,7 @@ class Wire:
         try:
             self.socket.sendall(command)
         except OSError as error:
-            raise lost(error) from error
+            raise lost(error, self.socket) from error
 
     def read(self) -> Any:
         """Wait for the next reply. Raises it if it is an error."""
@@ -81,7 +90,7 @@ class Wire:
         try:
             size = self.socket.recv_into(self._buffer)
         except OSError as error:
-            raise lost(error) from error
+            raise lost(error, self.socket) from error
         if not size:
             raise RedisConnectionError("the server has hung up")
         buffer: Any = self._buffer
@@ -110,8 +119,10 @@ class Wire:
         self._connection.disconnect()
 
 
-def lost(error: OSError) -> RedisConnectionError | RedisTimeoutError:
-    """Return what an error of the system means for the connection on which it happened."""
+def lost(error: OSError, opened: socket.socket) -> RedisConnectionError | RedisTimeoutError:
+    """Return what an error of the system means for the connection on which it happened. Raises one that is none."""
+    if not isinstance(error, ssl.SSLError) and not (opened.gettimeout() and str(error) in _TIMED_OUT):
+        refuse_foreign(error)
     if isinstance(error, TimeoutError | BlockingIOError):
         return RedisTimeoutError("the server does not answer")
     return RedisConnectionError(str(error))

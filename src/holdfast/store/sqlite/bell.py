@@ -23,8 +23,8 @@ from functools import partial
 from pathlib import Path
 
 from holdfast.errors import StoreError
+from holdfast.store.brief import refuse_foreign
 from holdfast.store.sqlite.forks import GATE, Connection
-from holdfast.store.sqlite.translate import refuse_foreign
 from holdfast.store.verb import Tone
 
 Renew = Callable[[Connection | None], Connection]

@@ -5,9 +5,9 @@ import threading
 from collections.abc import Callable
 
 from holdfast.errors import StoreUnavailableError
+from holdfast.store.brief import refuse_foreign
 from holdfast.store.sqlite.connect import Files, prepare
 from holdfast.store.sqlite.forks import GATE, Connection, Identity
-from holdfast.store.sqlite.translate import refuse_foreign
 
 
 class Opener:

@@ -30,12 +30,6 @@ def translated(path: Path) -> Iterator[None]:
         raise translate(error, path) from error
 
 
-def refuse_foreign(error: OSError) -> None:
-    """Raise an error that is not of the system: the TimeoutError of a signal's handler has no number."""
-    if error.errno is None:
-        raise error
-
-
 def is_busy(error: sqlite3.Error) -> bool:
     """Tell whether another connection was in the way."""
     return _code(error) & _PRIMARY in _BUSY

@@ -18,7 +18,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from holdfast.store.sqlite.translate import refuse_foreign
+from holdfast.store.brief import refuse_foreign
 
 if sys.platform != "win32":
     import fcntl
