@@ -169,6 +169,7 @@ def test_a_leader_with_others_in_line(shop: Shop, error: Callable[[], BaseExcept
             finishing = [finish(shop.writer(), entry) for _, entry in others]
             for (job, _), failure in zip(others, (wait() for wait in finishing), strict=True):
                 assert failure is not None or shop.holds(job), outcome
+                assert "nothing of it is stored" not in str(failure) or not shop.holds(job), outcome
                 told[failure is None] += 1
             if outcome.error is None:
                 assert shop.holds(outcome.answer)
@@ -237,7 +238,7 @@ def test_reads(shop: Shop, error: Callable[[], BaseException], tell: Tell) -> No
             seen += 1
     gc.collect()
     assert open_files() <= files + 8  # SQLite keeps some of a closed connection, to use them again
-    assert seen > 60
+    assert seen > 50
     tell(f"{seen} places of a read")
 
 
@@ -316,6 +317,8 @@ def test_forks_after_it(quick_path: Path) -> None:
     run_forking(FORKS, quick_path / "jobs.db", f"{here.parent}:{here}", str(STEP))
 
 
+# Also in what Python calls where something goes out of use: it is told there and goes no further.
+@pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")
 def test_real_signals_while_others_write(shop: Shop, tell: Tell) -> None:
     """Each signal raises somewhere in a call of the main thread; four threads write all the while."""
     shop.enqueue(shop.new_job())

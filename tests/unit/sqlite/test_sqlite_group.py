@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import DecodeError
 
 from holdfast.core.job import NewJob
 from holdfast.core.states import State
@@ -17,7 +18,7 @@ from holdfast.errors import JobNotFoundError, StoreError, StoreFullError, StoreU
 from holdfast.store.sqlite import SqliteBackend
 from holdfast.store.sqlite.forks import Connection
 from holdfast.store.sqlite.group import GROUP_LIMIT, Entry, GroupWriter
-from holdfast.store.verb import Access, Command, Query, Steps, Verb
+from holdfast.store.verb import Access, Command, Query, Steps, Tone, Verb
 from interruptions import TimeIsUpError
 
 
@@ -124,9 +125,32 @@ def test_an_interrupted_leader_leaves_nobody_waiting(backend: SqliteBackend) -> 
     leader = writer.put_in_line(Entry(Verb("interrupted", Access.WRITE, interrupted())))
     with pytest.raises(KeyboardInterrupt):
         writer.finish(leader)
-    with pytest.raises(StoreUnavailableError):
+    with pytest.raises(StoreUnavailableError, match="nothing of it is stored"):
         writer.finish(other)
     assert total(backend) == 0
+
+
+def test_after_a_commit_without_an_answer_the_others_are_told_of_the_doubt(backend: SqliteBackend) -> None:
+    """Memory that runs out in the commit itself leaves open whether it is stored, and the others hear so."""
+
+    class Forgetful(Connection):
+        def execute(self, sql: str, *args: Any) -> sqlite3.Cursor:
+            cursor = super().execute(sql, *args)
+            if sql == "COMMIT":
+                raise MemoryError
+            return cursor
+
+    writer = writer_of(backend)
+    before = writer._renew(None)
+    writer._connection = Forgetful(backend._files.jobs, isolation_level=None)
+    writer._connection.leads_to = before.leads_to
+    before.close()
+    other = writer.put_in_line(Entry(backend.verbs.enqueue(new_jobs("other"))))
+    with pytest.raises(MemoryError):
+        backend.run(backend.verbs.enqueue(new_jobs("leader")))
+    with pytest.raises(StoreUnavailableError, match="may be stored or not"):
+        writer.finish(other)
+    assert total(backend) == 2
 
 
 def test_who_came_later_does_not_fail_with_the_first(
@@ -245,6 +269,25 @@ async def test_a_cancelled_caller_leaves_when_what_was_begun_is_over(backend: Sq
     assert total(backend) == 1
 
 
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_it_rings_for_what_is_stored(backend: SqliteBackend, *, has_begun: bool) -> None:
+    """Workers hear of a verb that was begun when its caller left, and of no other."""
+
+    def left() -> Steps[None]:
+        entry.has_left = True
+        yield from verb.steps
+
+    rung: list[Tone] = []
+    writer = writer_of(backend)
+    writer._ring = rung.append
+    verb = backend.verbs.enqueue(new_jobs("left"))
+    entry = writer.put_in_line(Entry(Verb("left", Access.WRITE, left(), wakes=True)))
+    entry.has_left = not has_begun
+    writer.finish(writer.put_in_line(Entry(backend.verbs.pause("x"))))
+    assert rung == [Tone.WORK] * has_begun
+    assert total(backend) == has_begun
+
+
 @contextmanager
 def led_by_another(writer: GroupWriter, lead: Callable[[], None]) -> Iterator[None]:
     """Let another thread lead as soon as somebody stands in line; a signal raises in this one."""
@@ -325,9 +368,26 @@ def test_an_exception_of_a_signal_is_not_told_to_another_caller(backend: SqliteB
     other = writer.put_in_line(Entry(Verb("interrupted", Access.WRITE, interrupted())))
     with pytest.raises(TimeIsUpError):
         backend.run(backend.verbs.enqueue(new_jobs("leader")))
-    with pytest.raises(StoreUnavailableError, match="interrupted"):
+    with pytest.raises(StoreUnavailableError, match="interrupted") as caught:
         writer.finish(other)
+    assert isinstance(caught.value.__cause__, TimeIsUpError)  # it may be of the verb after all
     assert total(backend) == 0
+
+
+@pytest.mark.parametrize("error", [KeyError(), AttributeError(), AssertionError(), OverflowError(), DecodeError()])
+def test_a_verbs_own_error_is_not_taken_for_that_of_a_signal(backend: SqliteBackend, error: Exception) -> None:
+    """A thread's verb that fails while the main thread leads harms nobody else, and its caller hears why."""
+
+    def bad() -> Steps[None]:
+        yield Command("SELECT 1")
+        raise error
+
+    writer = writer_of(backend)
+    other = writer.put_in_line(Entry(Verb("bad", Access.WRITE, bad())))
+    backend.run(backend.verbs.enqueue(new_jobs("leader")))
+    with pytest.raises(type(error)):
+        writer.finish(other)
+    assert total(backend) == 1
 
 
 def test_a_closed_store_says_so(tmp_path: Path) -> None:

@@ -28,6 +28,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+import msgspec
+
 from holdfast.errors import HoldfastError, StoreError, StoreUnavailableError
 from holdfast.store.sqlite.forks import GATE, Connection
 from holdfast.store.sqlite.steps import run_steps
@@ -45,17 +47,31 @@ End = list[bool | StoreError]
 
 _NO_TURN = nullcontext()
 
+_OF_A_VERB = (
+    HoldfastError,
+    sqlite3.Error,
+    msgspec.MsgspecError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
+"""What is taken for a verb's own error and not for that of a signal's handler, which raises other things."""
+
 
 class Entry(Generic[T]):
     """A verb in line and, later, its outcome."""
 
-    __slots__ = ("_answer", "_error", "end", "has_left", "verb")
+    __slots__ = ("_answer", "_error", "_has_run", "end", "has_left", "verb")
 
     def __init__(self, verb: Verb[T]) -> None:
         self.verb = verb
         self.end: Sequence[bool | StoreError] = ()
         """The end of its transaction, once it is begun."""
         self.has_left = False
+        self._has_run = False
         self._answer: Any = None
         self._error: Exception | None = None
 
@@ -66,12 +82,13 @@ class Entry(Generic[T]):
 
     @property
     def succeeded(self) -> bool:
-        """Whether the verb ran without an error so far."""
-        return self._error is None and not self.has_left
+        """Whether the verb ran without an error so far, be its caller there still or not."""
+        return self._error is None and self._has_run
 
     def note(self, answer: T) -> None:
         """Keep the answer; it counts once the transaction is committed."""
         self._answer = answer
+        self._has_run = True
 
     def fail(self, error: Exception) -> None:
         """Keep the error, unless there is one already."""
@@ -110,6 +127,8 @@ class GroupWriter:
         self._connection: Connection | None = None
         self._end: End = [True]
         """That of the last transaction."""
+        self._may_be_stored = False
+        """Whether the commit of the last transaction was begun."""
 
     def run(self, verb: Verb[T]) -> T:
         """Run a verb with those that stand in line, and return or raise its outcome."""
@@ -164,7 +183,7 @@ class GroupWriter:
         if not self._end:
             self._abandon()
         end: End = []
-        self._end = end
+        self._end, self._may_be_stored = end, False
         group = list(self._line)  # they stand in line while it is tried to begin
         try:
             connection = self._connection = self._renew(self._connection)
@@ -174,6 +193,7 @@ class GroupWriter:
                 group = self._take()
                 self._run_all(connection, group, own)
                 if connection.in_transaction:
+                    self._may_be_stored = True
                     # Committed and over in one step: no signal is handled in between, whose handler would raise.
                     end.extend(map(bool, map(connection.execute, ("COMMIT",))))
                 else:
@@ -208,6 +228,7 @@ class GroupWriter:
                 entry.note(run_steps(connection, entry.verb.steps))
             except Exception as error:
                 if entry is not own and _may_be_of_a_signal(error):
+                    entry.fail(self._interruption(error))
                     raise
                 entry.fail(translate(error, self._path) if isinstance(error, sqlite3.Error) else error)
                 self._undo(connection, error, in_group=len(group) > 1)
@@ -232,11 +253,14 @@ class GroupWriter:
         """Fail whose verbs a leader had begun that was interrupted; the others still stand in line."""
         self._drop_connection()
         if not self._end:
-            self._end.append(
-                StoreUnavailableError(
-                    f"{self._path}: the write was interrupted, and may be stored or not: try again"
-                )
-            )
+            self._end.append(self._interruption())
+
+    def _interruption(self, error: Exception | None = None) -> StoreError:
+        """Return what those hear whose leader was interrupted, by the error if it came out of their own verb."""
+        stored = "it may be stored or not" if self._may_be_stored else "nothing of it is stored"
+        interruption = StoreUnavailableError(f"{self._path}: the write was interrupted, and {stored}: try again")
+        interruption.__cause__ = error
+        return interruption
 
     def _leave_line(self, entry: Entry[Any]) -> None:
         try:
@@ -258,4 +282,4 @@ def _may_be_of_a_signal(error: Exception) -> bool:
     """Tell whether a signal's handler may have raised it, so that it is not of the verb but of this thread."""
     if threading.current_thread() is not threading.main_thread():
         return False
-    return not isinstance(error, HoldfastError | sqlite3.Error | ValueError | TypeError)
+    return not isinstance(error, _OF_A_VERB)
