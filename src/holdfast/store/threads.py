@@ -200,8 +200,8 @@ async def in_a_thread(
 ) -> T:
     """Let a thread do it, and wait for that.
 
-    What is not begun when its caller leaves is not done, but `unbegun` is; what is done for one who has left, or for
-    a handover that is unwanted by then, is undone.
+    What is not begun when its caller leaves is not done, but `unbegun` is. What is done for one who left, or for
+    a handover that is not wanted by then, is undone.
     """
     handover = handover or Handover()
     call = _Call(work, undo, handover, threads.closed)
