@@ -10,6 +10,8 @@ from collections.abc import Generator
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from holdfast.store.threads import Reply
+
 T = TypeVar("T")
 
 Waits = Generator[bool, None, T]
@@ -110,7 +112,8 @@ class _Watch:
         self._descriptor = ready.descriptor
         self._loop = asyncio.get_running_loop()
         self._until = until
-        self._news = self._loop.create_future()
+        self._news = Reply[None](loop=self._loop)
+        self._wakers: Any = ()
         self._timer: asyncio.TimerHandle | None = None
         self._is_watching = self._writing = self._overdue = False
 
@@ -127,8 +130,11 @@ class _Watch:
         if writing is not self._writing:
             self._watch_writing(writing)
         if not self._overdue:
-            await self._news
-            self._news = self._loop.create_future()
+            try:
+                await self._news
+            finally:
+                self._news.is_heard = True
+            self._news = Reply[None](loop=self._loop)
         if self._overdue and not self._ready.is_ready(writing=writing):
             raise OverdueError
 
@@ -151,8 +157,11 @@ class _Watch:
             self._loop.remove_writer(self._descriptor)
 
     def _wake(self) -> None:
-        if not self._news.done():
-            self._news.set_result(None)
+        if self._news.done():  # a signal's handler cut it short, or it has just been heard
+            self._loop.call_soon(self._news.wake, self._wakers)
+            return
+        self._wakers = self._news.wakers
+        self._news.set_result(None)
 
     def _give_up(self) -> None:
         self._overdue = True
