@@ -230,15 +230,15 @@ class Suspects:
 
     def test_many_run_again_in_groups(self, harness: Harness) -> None:
         """Of those that ran together, half at most run together next: whoever asks for their group gets them."""
-        ids = _make_suspects(harness, 5)
+        ids = _make_suspects(harness, 9)
         assert {harness.job(job_id).group for job_id in ids} == {4}
         alone = _make_suspect(harness)
         worker = harness.register()
-        assert harness.beat(worker).suspects == {DueSuspects("default", 4, 5), DueSuspects("default", 1, 1)}
+        assert harness.beat(worker).suspects == {DueSuspects("default", 4, 9), DueSuspects("default", 1, 1)}
         assert harness.claim(worker, group=2) == ()
         group = harness.claimed_ids(worker, 4, group=4)
         assert group == ids[:4]
-        assert harness.beat(worker).suspects == {DueSuspects("default", 4, 1), DueSuspects("default", 1, 1)}
+        assert harness.beat(worker).suspects == {DueSuspects("default", 4, 5), DueSuspects("default", 1, 1)}
         assert harness.claimed_ids(harness.register(), group=1) == [alone]
 
     def test_a_group_that_dies_is_halved(self, harness: Harness) -> None:
@@ -271,7 +271,7 @@ class Suspects:
 
     def test_a_group_outlives_what_happens_to_its_jobs(self, harness: Harness) -> None:
         """A suspect that is claimed and tried again, dies and is requeued, or is forgotten, keeps to its group."""
-        first, second, third = _make_suspects(harness, 3)
+        first, second, third, *_ = _make_suspects(harness, 4)
         worker = harness.register()
         refs = {claim.ref.job_id: claim.ref for claim in harness.claim(worker, group=2)}
         harness.finish(worker, refs[first], Move.RETRY)
@@ -279,7 +279,7 @@ class Suspects:
         harness.finish(worker, refs[third], Move.COMPLETE)
         assert [harness.job(job_id).group for job_id in (first, second, third)] == [2, 2, 2]
         harness.run(harness.verbs.requeue(second))
-        assert set(harness.claimed_ids(harness.register(), group=2)) == {first, second}
+        assert {first, second} < set(harness.claimed_ids(harness.register(), group=2))
 
     def test_the_beat_names_the_queues_of_suspects(self, harness: Harness) -> None:
         """A beat tells where suspects could be claimed now, so that nobody starts a child for nothing."""
