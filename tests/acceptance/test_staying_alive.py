@@ -93,7 +93,7 @@ def test_hang_limit(fleet):
 
 
 def test_hang_limit_among_innocents(fleet):
-    """Who ran beside a handler that hangs is not charged, nor is the one that hung: all run again, each alone, as half of three is one."""
+    """Who ran beside a handler that hangs is not charged, nor is the one that hung: all three run again alone."""
     innocents = [fleet.enqueue("nap_in_thread", seconds=0.1) for _ in range(2)]
     hung = fleet.enqueue("block_first_time", seconds=600)
     [tree] = fleet.start_workers(1, lease=2, hang_limit=2)
