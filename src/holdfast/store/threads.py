@@ -6,6 +6,7 @@ kept for good: so here nobody who gives work takes a lock or waits, and threads 
 
 import _thread
 import asyncio
+import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,6 +15,8 @@ from typing import Any, Generic, TypeVar
 from weakref import finalize, ref
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 
 _Work = SimpleQueue[Callable[[], None] | None]
@@ -90,7 +93,10 @@ def _serve(of: "ref[Threads]", to_do: _Work, idle: set[int]) -> None:
             with suppress(RuntimeError):  # the system has no thread left: what waits is done after this
                 threads._start()  # noqa: SLF001 - it is one of them
         threads = None
-        work()
+        try:
+            work()
+        except Exception:
+            log.exception("a thread of the store failed at its work, and goes on")
         work = None
 
 
