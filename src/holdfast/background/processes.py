@@ -39,9 +39,9 @@ def end_at_exit() -> None:
     """
     global _at_exit  # noqa: PLW0603 - a process exits once
     if not _at_exit:
-        import concurrent.futures.thread  # noqa: F401, PLC0415 - its import sets that hook
-
         try:
+            import concurrent.futures.thread  # noqa: F401, PLC0415 - its import sets that hook
+
             getattr(threading, "_register_atexit", atexit.register)(_close_all)
         except RuntimeError as error:
             raise BackgroundClosedError(

@@ -273,10 +273,10 @@ def _stop_at_exit() -> None:
     """Have all hosts stopped when the interpreter ends, before it ends the thread pools that stores work with."""
     if os.getpid() in _at_exit:
         return
-    import concurrent.futures.thread  # noqa: F401, PLC0415 - what is registered later is called earlier
-
     register = getattr(threading, "_register_atexit", atexit.register)
     try:
+        import concurrent.futures.thread  # noqa: F401, PLC0415 - what is registered later is called earlier
+
         register(_stop_all)
     except RuntimeError as error:  # nobody would stop it
         raise HoldfastError("this process is about to end, and no worker begins in it now") from error
