@@ -13,7 +13,7 @@ from contextlib import closing, suppress
 
 import long_app
 import pytest
-from fleet import sizes, wait_until
+from fleet import PATIENCE, sizes, wait_until
 from long_app import SHARED, STEPS
 
 from holdfast.core.states import State
@@ -92,7 +92,7 @@ def test_every_step_of_an_order_takes_effect_once_whatever_dies(fleet, measured)
         while fleet.count(State.COMPLETED) > len(jobs) - BACKLOG:
             jobs.append(fleet.enqueue("order"))
         requeue_dead(fleet)
-        wait_until(lambda called=called: in_bank(fleet, "call").total() > called, what="another step")
+        wait_until(lambda called=called: in_bank(fleet, "call").total() > called, 3 * PATIENCE, "another step")
         time.sleep(random.uniform(0, MOMENT))  # somewhere in the steps that come now
         if kills % TREE_EVERY == TREE_EVERY - 1:
             tree.kill_tree()
