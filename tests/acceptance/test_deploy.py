@@ -3,7 +3,9 @@
 import os
 import re
 import shlex
+import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -97,7 +99,29 @@ def test_stops_have_more_time_than_running_jobs():
     assert POD["terminationGracePeriodSeconds"] >= grace + 15
     workers = COMPOSE["services"]["workers"]
     assert int(workers["stop_grace_period"].removesuffix("s")) >= Settings().grace + 15
-    assert "kill -TERM 1" in CONTAINER["lifecycle"]["preStop"]["exec"]["command"][-1]
+
+
+COUNTS_SIGTERM = """
+import signal
+numbers = {signal.SIGTERM, signal.SIGRTMIN}
+signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+print("ready", flush=True)
+count = 0
+while signal.sigwait(numbers) == signal.SIGTERM:
+    count += 1
+print(count, flush=True)
+"""
+
+
+def test_the_pre_stop_hook_of_a_pod_leaves_sigterm_to_the_kubelet():
+    """The kubelet runs the hook and then sends SIGTERM: a hook that sends one too makes that the second, which skips
+    the grace."""
+    hook = CONTAINER.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command", ["true"])
+    with subprocess.Popen([sys.executable, "-c", COUNTS_SIGTERM], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        subprocess.run([re.sub(r"(kill -\w+) 1\b", rf"\1 {process.pid}", word) for word in hook], check=True)
+        process.send_signal(signal.SIGRTMIN)
+        assert process.stdout.readline() == "0\n"
 
 
 def test_kubernetes_names_agree_and_nothing_runs_with_more_rights_than_it_needs():

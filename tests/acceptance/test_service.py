@@ -114,6 +114,26 @@ def test_installed_looked_at_and_removed(machine):
     assert not machine.unit.exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "seconds", "warned"),
+    [
+        ((), "135", False),
+        (("--", "--grace", "40"), "55", False),
+        (("--app-dir", "{empty}"), "45", True),
+        (("--no-check",), "45", False),
+    ],
+)
+def test_systemd_waits_for_the_grace_of_the_app(machine, words, seconds, warned):
+    """The unit allows the grace that the app sets, unless the command line says another."""
+    (machine.folder / "jobs.py").write_text(f"print('hi')\n{APP.replace('lease=3', 'lease=3, grace=120')}")
+    (machine.folder / "empty").mkdir()
+    printed = machine.holdfast(
+        "install", "jobs:app", "--user", "--print", *(word.format(empty=machine.folder / "empty") for word in words)
+    )
+    assert sections(printed.stdout)["Service"]["TimeoutStopSec"] == seconds
+    assert ("TimeoutStopSec allows for a grace of 30 s" in printed.stderr) is warned
+
+
 def test_a_unit_of_somebody_else_is_left_alone(machine):
     machine.unit.parent.mkdir(parents=True)
     machine.unit.write_text("[Service]\nExecStart=/bin/true\n")

@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from holdfast.cli.connection import debug_option
 from holdfast.cli.failures import ExitCode, say_failed, wrong_usage
 from holdfast.cli.options import examples, given, yes_option
 from holdfast.cli.output import say, say_fields, say_json
-from holdfast.cli.servicecheck import check_app
+from holdfast.cli.servicecheck import grace_of_app
 from holdfast.cli.serviceunit import KNOWS_SUBGROUPS, MARK, Service
 from holdfast.cli.systemctl import Systemctl, version_of_systemd
 from holdfast.cli.target import check_target
@@ -120,7 +121,7 @@ def service() -> None:
 @click.option("--run-as", metavar="USER", help="The user it runs as; only with --system.")
 @click.option("--print", "only_print", is_flag=True, help="Print the unit, and do nothing.")
 @click.option("--no-start", is_flag=True, help="Write the unit, and neither enable nor start it.")
-@click.option("--no-check", is_flag=True, help="Do not see first whether the app can be imported.")
+@click.option("--no-check", is_flag=True, help="Do not import the app. A grace that it sets is then unknown: pass -- --grace SECONDS.")
 @yes_option
 @debug_option
 def install(
@@ -140,8 +141,8 @@ def install(
 ) -> None:
     """Write a unit for an app, enable it and start it.
 
-    What follows -- is for `holdfast up`, as on its command line. The app is imported first, in a process of its own
-    and with the variables that the service will have.
+    Options after -- are for `holdfast up`. The app is imported first, in a process of its own and with the variables
+    that the service will have; its grace decides how long systemd waits at a stop.
     """
     of_system = _is_of_the_system(system)
     if run_as is not None and not of_system:
@@ -160,11 +161,18 @@ def install(
         environment_file=env_file,
         subgroups=(version_of_systemd() or 0) >= KNOWS_SUBGROUPS,
     )
+    if not no_check:
+        try:
+            found = grace_of_app(wanted, read["app_dir"])
+        except ConfigurationError as error:
+            if not only_print:
+                raise
+            click.echo(f"{error}. TimeoutStopSec allows for a grace of {wanted.grace:g} s.", err=True)
+        else:
+            wanted = wanted if grace is not None else replace(wanted, grace=found)
     if only_print:
         click.echo(wanted.text(), nl=False)
         return
-    if not no_check:
-        check_app(wanted, read["app_dir"])
     _install(wanted, start=not no_start, yes=yes)
 
 

@@ -19,7 +19,8 @@ import sys
 from holdfast.child.loading import load_app
 from holdfast.errors import HoldfastError
 try:
-    load_app(*sys.argv[1:])
+    app = load_app(*sys.argv[1:])
+    print("", app.settings.grace, sep="\\n")
 except HoldfastError as error:
     print(error, file=sys.stderr)
     sys.exit(1)
@@ -28,15 +29,15 @@ except HoldfastError as error:
 _KEPT = ("PATH", "LANG", "HOME", "USER", "LOGNAME", "SHELL", "XDG_RUNTIME_DIR")
 
 
-def check_app(wanted: Service, app_dir: str) -> None:
-    """Have the app imported as the service will do it. Raises ConfigurationError, and says why it cannot be."""
+def grace_of_app(wanted: Service, app_dir: str) -> float:
+    """Import the app as the service will, and return its grace. Raises ConfigurationError if it cannot be imported."""
     try:
         looked = subprocess.run(  # noqa: S603 - our own command, and no shell
             [sys.executable, "-c", _LOOK, wanted.target, app_dir],
             cwd=wanted.folder,
             env=_environment(wanted),
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
@@ -51,6 +52,7 @@ def check_app(wanted: Service, app_dir: str) -> None:
     if looked.returncode != 0:
         lines = looked.stderr.strip().splitlines()
         raise _refused(lines[-1] if lines else f"importing {wanted.target} ended with {looked.returncode}")
+    return float(looked.stdout.splitlines()[-1])
 
 
 def _refused(why: str) -> ConfigurationError:
