@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from fleet import PROVE
 
 from holdfast.cli.main import cli
 from holdfast.settings import Settings
@@ -56,7 +58,7 @@ def read_by_the_command_line(words):
 )
 def test_the_command_line_takes_what_they_say(arguments):
     given = read_by_the_command_line([*entrypoint(), *arguments()])
-    assert given["target"] == "jobs:app"
+    assert given["target"] in {"jobs:app", "shop:app"}
     assert str(given["alive_file"]) == "/tmp/holdfast/alive"
 
 
@@ -66,6 +68,49 @@ def test_the_image_runs_as_nobody_special_with_pinned_parts():
     assert last("USER") not in ("root", "0")
     assert last("STOPSIGNAL") == "SIGTERM"
     assert instructions()[-2][0] == "ENTRYPOINT"
+
+
+def test_the_lines_of_the_dockerfile_make_an_environment_with_an_app(tmp_path):
+    """Its build stage installs the wheel of this clone, and the app that compose names is found beside it."""
+    build = COMPOSE["services"]["workers"]["build"]
+    contexts = {"": DEPLOY / build["context"], "holdfast": DEPLOY / build["additional_contexts"]["holdfast"]}
+    root = tmp_path / "root"
+    (root / "srv").mkdir(parents=True)
+    folder = root
+    environment = {**os.environ, "EXTRAS": "postgres,redis" if PROVE else ""}
+
+    def inside(text):
+        return re.sub(r"(?<![\w.])/(?=opt/|srv/)", f"{root}/", text)
+
+    for instruction, rest in instructions()[: [name for name, _ in instructions()].index("FROM", 1)]:
+        if instruction == "RUN":
+            run = inside(rest).replace("python -m venv", f"{sys.executable} -m venv")
+            done = subprocess.run(
+                ["sh", "-ec", run], cwd=folder, env=environment, capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, done.stderr
+        elif instruction == "ENV":
+            name, _, value = inside(rest).partition("=")
+            environment[name] = value.replace("$PATH", environment["PATH"])
+        elif instruction == "WORKDIR":
+            folder = Path(inside(rest))
+            folder.mkdir(parents=True, exist_ok=True)
+        elif instruction == "COPY":
+            words = shlex.split(inside(rest))
+            of = "holdfast" if words[0] == "--from=holdfast" else ""
+            *sources, target = words[bool(of) :]
+            for source in (contexts[of] / source for source in sources):
+                if source.is_dir():
+                    shutil.copytree(source, folder / target, dirs_exist_ok=True)
+                else:
+                    (folder / target).mkdir(parents=True, exist_ok=True)
+                    shutil.copy(source, folder / target)
+    target = COMPOSE["services"]["workers"]["command"][0]
+    look = f"import {target.partition(':')[0]}, holdfast; print(holdfast.__file__)"
+    done = subprocess.run(
+        ["python", "-c", look], cwd=folder, env=environment, capture_output=True, text=True, check=True
+    )
+    assert Path(done.stdout.strip()).is_relative_to(root / "opt" / "venv")
 
 
 def probes():
@@ -114,8 +159,8 @@ print(count, flush=True)
 
 
 def test_the_pre_stop_hook_of_a_pod_leaves_sigterm_to_the_kubelet():
-    """The kubelet runs the hook and then sends SIGTERM: a hook that sends one too makes that the second, which skips
-    the grace."""
+    """The kubelet runs the hook and then sends SIGTERM: a hook that sends one too makes that the second,
+    which skips the grace."""
     hook = CONTAINER.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command", ["true"])
     with subprocess.Popen([sys.executable, "-c", COUNTS_SIGTERM], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "ready\n"

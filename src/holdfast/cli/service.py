@@ -121,7 +121,11 @@ def service() -> None:
 @click.option("--run-as", metavar="USER", help="The user it runs as; only with --system.")
 @click.option("--print", "only_print", is_flag=True, help="Print the unit, and do nothing.")
 @click.option("--no-start", is_flag=True, help="Write the unit, and neither enable nor start it.")
-@click.option("--no-check", is_flag=True, help="Do not import the app. A grace that it sets is then unknown: pass -- --grace SECONDS.")
+@click.option(
+    "--no-check",
+    is_flag=True,
+    help="Do not import the app. If it sets a grace, pass -- --grace SECONDS.",
+)
 @yes_option
 @debug_option
 def install(
@@ -141,8 +145,8 @@ def install(
 ) -> None:
     """Write a unit for an app, enable it and start it.
 
-    Options after -- are for `holdfast up`. The app is imported first, in a process of its own and with the variables
-    that the service will have; its grace decides how long systemd waits at a stop.
+    Options after -- are for `holdfast up`. The app is imported first, in a process of its own and with the
+    variables that the service will have; its grace decides how long systemd waits at a stop.
     """
     of_system = _is_of_the_system(system)
     if run_as is not None and not of_system:

@@ -30,15 +30,14 @@ _KEPT = ("PATH", "LANG", "HOME", "USER", "LOGNAME", "SHELL", "XDG_RUNTIME_DIR")
 
 
 def grace_of_app(wanted: Service, app_dir: str) -> float:
-    """Import the app as the service will, and return its grace. Raises ConfigurationError if it cannot be imported."""
+    """Import the app as the service will, and return its grace. Raises ConfigurationError if that fails."""
     try:
         looked = subprocess.run(  # noqa: S603 - our own command, and no shell
             [sys.executable, "-c", _LOOK, wanted.target, app_dir],
             cwd=wanted.folder,
             env=_environment(wanted),
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             text=True,
             errors="replace",
             timeout=WITHIN,
