@@ -23,6 +23,8 @@ COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 DEPLOYMENT, BUDGET = yaml.safe_load_all((DEPLOY / "kubernetes" / "workers.yaml").read_text())
 POD = DEPLOYMENT["spec"]["template"]["spec"]
 [CONTAINER] = POD["containers"]
+WEB = yaml.safe_load((DEPLOY / "kubernetes" / "web.yaml").read_text())["spec"]["template"]["spec"]
+KEEPALIVE = DEPLOY / "systemd" / "holdfast-keepalive.service"
 
 
 def instructions():
@@ -167,6 +169,32 @@ def test_the_pre_stop_hook_of_a_pod_leaves_sigterm_to_the_kubelet():
         subprocess.run([re.sub(r"(kill -\w+) 1\b", rf"\1 {process.pid}", word) for word in hook], check=True)
         process.send_signal(signal.SIGRTMIN)
         assert process.stdout.readline() == "0\n"
+
+
+def test_a_web_app_with_a_worker_has_time_to_stop_and_probes_that_health_answers():
+    [container] = WEB["containers"]
+    words, hook = container["command"], container["lifecycle"]["preStop"]["exec"]["command"]
+    waits = int(hook[1]) + int(words[words.index("--timeout-graceful-shutdown") + 1])
+    assert hook[0] == "sleep"
+    assert WEB["terminationGracePeriodSeconds"] >= waits + 15
+    probes = {name: container[name]["httpGet"]["path"] for name in container if name.endswith("Probe")}
+    assert {name: path.removeprefix("/ops") for name, path in probes.items()} == {
+        "startupProbe": "/readyz",
+        "readinessProbe": "/readyz",
+        "livenessProbe": "/livez",
+    }
+    assert WEB["securityContext"] == POD["securityContext"]
+    assert container["securityContext"] == CONTAINER["securityContext"]
+
+
+def test_the_command_line_takes_what_the_keep_alive_unit_says():
+    [command] = re.findall(r"^ExecStart=(.*)$", KEEPALIVE.read_text(), re.MULTILINE)
+    program, *words = shlex.split(command)
+    assert Path(program).name == "holdfast"
+    [target] = read_by_the_command_line(words)["targets"]
+    assert target.url.geturl() == "https://shop.example/ops/livez"
+    timer = KEEPALIVE.with_suffix(".timer").read_text()
+    assert "OnUnitActiveSec=5min" in timer
 
 
 def test_kubernetes_names_agree_and_nothing_runs_with_more_rights_than_it_needs():
