@@ -34,6 +34,17 @@ def test_another_format_is_refused(redis_url: str) -> None:
     later.close()
 
 
+def test_a_newer_format_stays(redis_url: str) -> None:
+    """A process that was connected before a newer release raised the format does not lower it again."""
+    backend = RedisBackend(redis_url)
+    backend.run(backend.verbs.register(WorkerInfo("first", "s", "host", 1, timedelta(seconds=15))))
+    with redis.Redis.from_url(redis_url) as own:
+        own.set("{holdfast}:format", FORMAT + 1)
+        backend.run(backend.verbs.register(WorkerInfo("second", "s", "host", 1, timedelta(seconds=15))))
+        assert own.get("{holdfast}:format") == str(FORMAT + 1).encode()
+    backend.close()
+
+
 def test_jobs_of_the_format_before_go_on(redis_url: str) -> None:
     """A suspect that is to run alone, as all did, still does; and the first worker that comes raises the format."""
     harness = _harness(redis_url)

@@ -19,4 +19,6 @@ local registration = cmsgpack.pack(call('INCR', prefix .. 'hires'), now, lease, 
 call('HSET', prefix .. 'workers', worker, registration)
 call('ZADD', prefix .. 'leases', now + lease, worker)
 join(worker, group)
-call('SET', prefix .. 'format', format)
+if (tonumber(call('GET', prefix .. 'format')) or 0) < tonumber(format) then -- a newer release may have raised it
+    call('SET', prefix .. 'format', format)
+end
