@@ -312,3 +312,17 @@ async def test_closing_while_a_line_is_being_opened(redis_server: Servers, open_
     assert [thread for thread in threading.enumerate() if thread.name.startswith("holdfast-redis")] == []
     with server.connect() as own:
         assert len(own.client_list()) == 1
+
+
+async def test_closing_after_the_opening_was_cancelled(redis_server: Servers, open_store: Open) -> None:
+    """The end of an event loop cancels every task: a listener that is closed after that raises nothing."""
+    server = redis_server()
+    listener = open_store(server.url(), timeout=5).bell.listen()
+    server.pause()
+    assert not await listener.wait(SILENCE)
+    opening = listener._opening
+    assert opening is not None
+    opening.cancel()
+    await asyncio.wait([opening])
+    listener.close()
+    server.cont()

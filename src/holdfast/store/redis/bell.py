@@ -158,8 +158,9 @@ class RedisListener:
     def close(self) -> None:
         """Stop listening."""
         self._handover.is_unwanted = True
-        if self._opening is not None and not self._opening.cancel() and not self._opening.exception():
-            hang_up(self._opening.result())
+        opening = self._opening
+        if opening is not None and not opening.cancel() and not opening.cancelled() and not opening.exception():
+            hang_up(opening.result())
         if self._ear is not None:
             self._ear.close()
 
