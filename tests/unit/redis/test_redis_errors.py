@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import redis
@@ -19,7 +19,7 @@ from holdfast.errors import StoreError, StoreFullError, StoreUnavailableError
 from holdfast.settings import load_settings
 from holdfast.store.open import refuse_missing_store
 from holdfast.store.protocol import WorkerInfo
-from holdfast.store.redis.address import parse_address
+from holdfast.store.redis.address import Place, parse_address
 from holdfast.store.redis.backend import RedisBackend, key_prefix
 from holdfast.store.redis.translate import translate
 from holdfast.store.redis.versions import refuse_old
@@ -375,6 +375,29 @@ def test_hung_up_on_before_a_script_was_known(open_store: Open, run: Callable[..
         with pytest.raises(StoreUnavailableError, match="closed the connection") as refused:
             run(open_store(url), replace(scripted("ring", "work"), once=True))
         assert IN_DOUBT not in str(refused.value)
+
+
+@pytest.mark.parametrize("run", [RedisBackend.run, lambda *asked: asyncio.run(RedisBackend.arun(*asked))])
+def test_a_repetition_that_finds_no_server(open_store: Open, run: Callable[..., object]) -> None:
+    """The first try may be stored: the error says so too if the second one ends before the server is asked."""
+    with talking(b"") as url:
+        backend = open_store(url)
+        engine = backend._engine()
+        lose = engine._locator.lose
+
+        def lose_for_good(place: Place) -> None:
+            lose(place)
+            engine._locator.found = None
+            engine._locator.find = _find_nothing
+
+        engine._locator.lose = lose_for_good
+        with pytest.raises(StoreUnavailableError, match="no sentinel knows") as refused:
+            run(backend, scripted("ring", "work"))
+        assert IN_DOUBT in str(refused.value)
+
+
+def _find_nothing() -> NoReturn:
+    raise StoreUnavailableError("no sentinel knows the server")
 
 
 def test_tls_to_a_server_without(redis_server: Servers, open_store: Open) -> None:

@@ -19,6 +19,7 @@ from typing import Any, NoReturn, TypeVar
 from redis.exceptions import NoPermissionError, NoScriptError, RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from holdfast.errors import StoreError
 from holdfast.store.redis.address import Address, Place
 from holdfast.store.redis.connect import Opened, hang_up, open_connection
 from holdfast.store.redis.locator import locator_of
@@ -28,6 +29,7 @@ from holdfast.store.redis.pool import Pool
 from holdfast.store.redis.translate import Translated, code_of, is_cut, is_left_open, leave_open
 from holdfast.store.redis.versions import parse_info, refuse_old, refuse_other_format
 from holdfast.store.redis.wire import ClosedError, NotSentError, Wire
+from holdfast.store.refusals import in_doubt
 from holdfast.store.threads import Handover, Threads, in_a_thread
 from holdfast.store.verb import Access, Script, Statement, Verb, afollow, follow
 
@@ -286,13 +288,15 @@ def _leave_open(access: Access, words: tuple[Any, ...], error: RedisError) -> No
 
 @contextmanager
 def _still_open(before: RedisError) -> Iterator[None]:
-    """Let what comes of a repetition say so too if the first try may have been done."""
+    """If the first try may have been done, mark the error of the second one, too."""
     try:
         yield
-    except RedisError as error:
+    except (RedisError, OSError) as error:
         if is_left_open(before):
             leave_open(error)
         raise
+    except StoreError as error:  # the second try never reached a server
+        raise (in_doubt(error) if is_left_open(before) else error) from error.__cause__
 
 
 def _closed() -> Exception:

@@ -213,13 +213,13 @@ def is_cut(error: Exception) -> bool:
     return isinstance(error, RedisConnectionError | RedisTimeoutError | InvalidResponse | OSError)
 
 
-def leave_open(error: RedisError) -> None:
-    """Note that nobody knows whether the server did what it was asked when this happened."""
+def leave_open(error: Exception) -> None:
+    """Mark the error of a call that the server may have carried out: no answer says whether it did."""
     error.is_left_open = True  # type: ignore[attr-defined] # they are of others
 
 
 def is_left_open(error: Exception) -> bool:
-    """Tell whether the server may have done what it was asked when this happened."""
+    """Tell whether the server may have carried out the call that failed with this error."""
     return getattr(error, "is_left_open", False)
 
 
