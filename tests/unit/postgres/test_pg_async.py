@@ -6,14 +6,17 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
+import psycopg
 import pytest
 from pg_world import LONG, of_steps, query
 
 from holdfast.errors import KeyTakenError, StoreError, StoreUnavailableError
-from holdfast.store.postgres import pool, waiting
+from holdfast.store.postgres import engine, pool, waiting
 from holdfast.store.postgres.engine import POOL_SIZE, THREADS
+from holdfast.store.postgres.wire import LostError
 from holdfast.store.verb import Access, Command, Last, Query, Together, Tone, Try
 
 BIG = "x" * 20_000_000
@@ -304,6 +307,26 @@ async def test_a_connection_that_is_cut_in_use_is_an_error_to_try_again_after(wo
             await hanging
         assert world.forgotten > marks
     assert await world.engine.arun(query("SELECT 1")) == [(1,)]
+
+
+async def test_a_call_whose_connections_break_is_repeated_once(world, monkeypatch):
+    """A second connection that breaks as well is the end of the call."""
+    await warm(world)
+    tries = []
+
+    def broken(wire, *_):
+        tries.append(wire)
+        raise LostError(psycopg.OperationalError("the connection is lost"))
+
+    async def broken_on_the_loop(wire, *_):
+        broken(wire)
+
+    monkeypatch.setattr(engine, "run_steps", broken)
+    monkeypatch.setattr(engine, "arun_steps", broken_on_the_loop)
+    verb = query("SELECT 1")
+    with pytest.raises(StoreUnavailableError):
+        await world.engine.arun(replace(verb, again=lambda: verb.steps))
+    assert len(tries) == 2
 
 
 async def test_a_connection_in_doubt_is_asked_in_a_thread(world, monkeypatch):

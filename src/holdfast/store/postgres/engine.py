@@ -121,7 +121,7 @@ class Engine:
         """
         until = time.monotonic() + self._timeout
         crew = self._crews[verb.access]
-        doubt = False
+        doubt: bool | None = None
         with ExitStack() as loan:
             wire = loan.enter_context(crew.pool.lend_at_once()) if _WATCHES else None
             if wire is not None:
@@ -135,7 +135,9 @@ class Engine:
                     begun, kept = longer.statement, loan.pop_all()
                     go_on = partial(self._go_on, verb, until, begun, wire, kept)
                     return await in_a_thread(crew.threads, go_on, unbegun=kept.close)
-        return await in_a_thread(crew.threads, partial(self._run, verb, until, doubt))
+        if doubt is None:
+            return await in_a_thread(crew.threads, partial(self._run, verb, until))
+        return await in_a_thread(crew.threads, partial(self._run_again, verb, until, doubt))
 
     def ring(self, tone: Tone) -> None:
         """Ring soon, in a thread: what was to be rung for is committed, so that nothing is raised."""
@@ -175,9 +177,9 @@ class Engine:
         for crew in crews:
             crew.pool.close()
 
-    def _run(self, verb: Verb[T], until: float, doubt: bool = False) -> T:
-        """Run a verb; `doubt`: it may be done already. If its connection breaks, run it once more on another."""
-        with self._call(verb, doubt) as course:
+    def _run(self, verb: Verb[T], until: float) -> T:
+        """Run a verb. If its connection breaks, run it once more on another."""
+        with self._call(verb) as course:
             _refuse_late(until)
             try:
                 return self._try(verb, until, course)
@@ -185,7 +187,13 @@ class Engine:
                 course.begin_again(lost)
             return self._try(verb, until, course)
 
-    def _try(self, verb: Verb[T], until: float, course: "_Course") -> T:
+    def _run_again(self, verb: Verb[T], until: float, doubt: bool) -> T:
+        """Run a verb whose connection broke on the event loop; `doubt`: it may be done already."""
+        with self._call(verb, doubt) as course:
+            _refuse_late(until)
+            return self._try(verb, until, course)
+
+    def _try(self, verb: Verb[T], until: float, course: _Course) -> T:
         with self._crews[verb.access].pool.lend(until) as wire:
             return run_steps(wire, verb.steps, until, course.rings)
 
@@ -201,7 +209,7 @@ class Engine:
             return self._try(verb, until, course)
 
     @contextmanager
-    def _call(self, verb: Verb[Any], doubt: bool = False) -> Iterator["_Course"]:
+    def _call(self, verb: Verb[Any], doubt: bool = False) -> Iterator[_Course]:
         """See a verb through; ring for what came to light after its commit; say in an error that it may be done."""
         course = _Course(verb, self._rings, doubt)
         try:
