@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from weakref import WeakSet
 
 import pytest
 
@@ -18,6 +19,7 @@ from holdfast.store.memory.backend import MemoryBackend
 from holdfast.store.sqlite import SqliteBackend
 from holdfast.store.verb import Tone, Verb
 from holdfast.waiter import Waiter, Watch, rounds
+from holdfast.waiter.lookout import Lookout
 
 LONG = 30.0
 """Longer than any test: what comes within it came because of something."""
@@ -267,6 +269,22 @@ def test_after_closing_nobody_can_wait(waiter: Waiter) -> None:
     with pytest.raises(StoreError, match="closed"):
         waiter.watch("a", is_final)
     waiter.close()
+
+
+def test_a_close_lists_the_watches_under_the_lock(backend: Watched) -> None:
+    """A caller whose time is up takes its watch out meanwhile: no list is read while it changes."""
+    lookout = Lookout(backend)
+    is_locked = []
+
+    class Watches(WeakSet[Watch]):
+        def __iter__(self) -> Iterator[Watch]:
+            is_locked.append(lookout._lock._is_owned())
+            return super().__iter__()
+
+    lookout._watches = Watches()
+    lookout.closed = True
+    lookout.look(at_all=False)
+    assert is_locked == [True]
 
 
 def test_threads_that_come_and_go_at_once_each_hear(backend: Watched, waiter: Waiter, monkeypatch) -> None:

@@ -88,10 +88,11 @@ class Lookout:
     def look(self, *, at_all: bool) -> None:
         """Look at every job that is watched, or only at those not looked at yet, and end watches."""
         with self._lock:
-            watches = tuple(self._watches if at_all else self._unseen)
+            closed = self.closed
+            watches = tuple(self._watches if at_all or closed else self._unseen)
             self._unseen.clear()
-        if self.closed:
-            self._end(tuple(self._watches), _closed())
+        if closed:
+            self._end(watches, _closed())
         elif watches:
             self._look_at(watches)
 
