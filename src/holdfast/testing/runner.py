@@ -39,7 +39,7 @@ from holdfast.worker.closures import Closures
 from holdfast.worker.completer import Ended
 from holdfast.worker.control import Control, StopReason
 from holdfast.worker.lease import Lease
-from holdfast.worker.notes import Notes
+from holdfast.worker.notes import NoLog, Notes
 from holdfast.worker.reporter import Reporter
 from holdfast.worker.saving import Saver
 from holdfast.worker.storecalls import StoreCalls
@@ -114,7 +114,7 @@ class InProcessWorker:
             clock=self._clock,
             random=random,
             announcer=self._announcer,
-            notes=Notes(_NoLog()),
+            notes=Notes(NoLog()),
             reporter=reporter,
             shelf=app.shelf,
             closures=self._closures,
@@ -284,22 +284,3 @@ class Unjittered(Random):
     def random(self) -> float:
         """Return the least number."""
         return 0.0
-
-
-class _NoLog:
-    """Notes for nobody: whoever would read them after a crash is here to see it."""
-
-    size = starts = 0
-
-    def append(self, data: bytes) -> None:
-        """Forget it."""
-
-    def put(self, position: int, byte: int) -> None:
-        """Forget it."""
-
-    def get(self, position: int) -> int:  # noqa: ARG002 - nothing was kept
-        """Return nothing of note."""
-        return 0
-
-    def replace(self, data: bytes) -> None:
-        """Forget it."""

@@ -50,7 +50,7 @@ from holdfast.worker.isolated.pace import Pace
 from holdfast.worker.judge import Judge, broken
 from holdfast.worker.lease import Lease
 from holdfast.worker.logtail import LogTail
-from holdfast.worker.notes import Notes
+from holdfast.worker.notes import NoLog, Notes
 from holdfast.worker.picture import stack_of
 from holdfast.worker.reporter import Reporter
 from holdfast.worker.storecalls import StoreCalls
@@ -94,7 +94,7 @@ class Inside:
             clock=clock,
             random=random,
             announcer=announcer,
-            notes=Notes(_NoLog()),
+            notes=Notes(NoLog()),
             reporter=Reporter(calls, clock, worker, tuple, announcer.progressed),
             shelf=shelf_of(settings),
             closures=Closures((), clock),
@@ -281,22 +281,3 @@ def _for_want_of_memory(error: BaseException) -> bool:
 
 def _killed_anyway(_: Control, __: str, ___: str) -> None:
     """Say nothing of a handler that ignores its timeout: the worker ends this process."""
-
-
-class _NoLog:
-    """Notes for nobody: the worker has its own."""
-
-    size = starts = 0
-
-    def append(self, data: bytes) -> None:
-        """Forget it."""
-
-    def put(self, position: int, byte: int) -> None:
-        """Forget it."""
-
-    def get(self, position: int) -> int:  # noqa: ARG002 - nothing was kept
-        """Return nothing of note."""
-        return 0
-
-    def replace(self, data: bytes) -> None:
-        """Forget it."""
