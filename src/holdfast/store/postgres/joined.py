@@ -184,11 +184,9 @@ class AsyncJoined:
         """Do what blocks; the others of an event loop go on meanwhile."""
         return await asyncio.to_thread(work) if self._foreign.is_async else work()
 
-    async def _to_its_end(self, coroutine: Coroutine[Any, Any, T], within: float | None = None) -> T:
-        """Await something that a cancellation interrupts only after so many seconds, and once."""
-        if not self._foreign.is_async:
-            return await coroutine
-        return await to_its_end(coroutine, _PATIENCE if within is None else within)
+    async def _to_its_end(self, coroutine: Coroutine[Any, Any, T], within: float = _PATIENCE) -> T:
+        """Await a coroutine. A cancellation interrupts it once, after `within` seconds."""
+        return await (to_its_end(coroutine, within) if self._foreign.is_async else coroutine)
 
 
 class Joined:

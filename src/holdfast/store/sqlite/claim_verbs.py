@@ -76,17 +76,17 @@ class ClaimVerbs(SqliteVerbs):
         """Return the priorities that have waited long, of queues where priority alone would pass over some."""
         if request.max_wait is None or request.limit <= 0:
             return {}
-        since, alone = _long_ago(request, now), request.group
+        since = _long_ago(request, now)
         waited: defaultdict[str, set[int]] = defaultdict(set)
         passed_over: set[str] = set()
         for queue, priority, depth in (
-            yield self._of_open_tasks("long_waits", request, (to_json(queues), alone, since))
+            yield self._of_open_tasks("long_waits", request, (to_json(queues), request.group, since))
         ):
             waited[queue].add(priority)
             if depth > 0:
                 passed_over.add(queue)
         for queue in queues if request.adopt else ():
-            where = (queue, alone, since, _adoptable(request))
+            where = (queue, request.group, since, _adoptable(request))
             rows = yield Query(self._sql["adoptable_long_waits"], where)
             waited[queue].update(priority for (priority,) in rows)
             passed_over.add(queue)
@@ -96,18 +96,14 @@ class ClaimVerbs(SqliteVerbs):
         self, request: ClaimRequest, queues: Sequence[str], starving: Mapping[str, set[int]], now: int
     ) -> Steps[list[Claim]]:
         """Look at all that might be given, choose, and give that."""
-        alone, limit, adopted, since = (
-            request.group,
-            request.limit,
-            _adoptable(request),
-            _long_ago(request, now),
-        )
+        group, limit = request.group, request.limit
+        adopted, since = _adoptable(request), _long_ago(request, now)
         due: dict[int, Candidate] = {}
         for queue in queues:
-            rows = yield self._of_open_tasks("first_due_jobs", request, (queue, alone, now, limit, adopted))
+            rows = yield self._of_open_tasks("first_due_jobs", request, (queue, group, now, limit, adopted))
             for priority in starving.get(queue, ()):
                 rows += yield self._of_open_tasks(
-                    "oldest_due_jobs", request, (queue, alone, since, limit, adopted, priority)
+                    "oldest_due_jobs", request, (queue, group, since, limit, adopted, priority)
                 )
             due |= {seq: Candidate(queue, priority, run_at, seq) for seq, priority, run_at in rows}
             if len(due) >= limit and request.shares is None:
@@ -132,9 +128,9 @@ class ClaimVerbs(SqliteVerbs):
         return Query(self._sql[name + OF_OPEN_TASKS], (*what, to_json(request.closed_tasks)))
 
     def _next_due_at(self, request: ClaimRequest, queues: Sequence[str]) -> Steps[int | None]:
-        alone = request.group
-        [(ready,)] = yield self._of_open_tasks("next_ready", request, (to_json(queues), alone))
-        where = (to_json(request.queues), alone, to_json(request.closed))
+        group = request.group
+        [(ready,)] = yield self._of_open_tasks("next_ready", request, (to_json(queues), group))
+        where = (to_json(request.queues), group, to_json(request.closed))
         scheduled = yield self._of_open_tasks("next_scheduled", request, where)
         times = [time for (time,) in [(ready,), *scheduled] if time is not None]
         return min(times, default=None)
