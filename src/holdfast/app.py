@@ -338,7 +338,7 @@ class Holdfast(Reach, Watched, Governed):
                 backend, self._backend = self._backend, None
                 waiter, self._waiter = self._waiter, None
                 keepers, self._keepers = self._keepers, None
-        finally:  # each of them, also where the close of another is interrupted
+        finally:  # close each one, even if the close of another is interrupted
             try:
                 if keepers is not None:
                     keepers.close()

@@ -57,7 +57,10 @@ class Attendant:
             self._wake()
 
     def _begin(self, thread: threading.Thread) -> bool:
-        """Let a thread attend unless another does: it says so too, as whoever started it may be interrupted."""
+        """Let a thread attend unless another does.
+
+        Its starter calls this, and so does the thread itself, because the starter may be interrupted before.
+        """
         with self.lock:
             if not self._attends:
                 self._previous, self._thread, self._attends = self._thread, thread, True

@@ -20,9 +20,9 @@ def run_at_once(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 async def to_its_end(coroutine: Coroutine[Any, Any, T], within: float | None = None) -> T:
-    """Await something that no cancellation may leave half done; a cancellation meanwhile is raised after it.
+    """Await a coroutine to its end, even if this call is cancelled: the cancellation is raised after the end.
 
-    What has not ended `within` so many seconds after the first cancellation is cancelled too.
+    If the coroutine has not ended `within` so many seconds after the first cancellation, it is cancelled too.
     """
     task, cancelled = asyncio.ensure_future(coroutine), None
     until = math.inf

@@ -196,7 +196,7 @@ class BoundTask(Generic[P, R]):
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Enqueue a job and return its handle: when this returns, the job is stored."""
         job = self._new_job(self.task.arguments.encode(args, kwargs))
-        handle = self._handle(job, {})  # now: an exception behind the call would not take the job out of `tx` again
+        handle = self._handle(job, {})  # before the call: an exception after it would leave the job in `tx`
         taken = run_at_once(self._store((job,), at_once=True))
         return self._handle(job, taken) if taken else handle
 

@@ -112,7 +112,7 @@ class ExistingStore:
 
 def _serve(asked: Health, host: str, port: int) -> None:
     with HealthServer(asked, host, port) as server:
-        told = SimpleQueue[None]()  # a handler may come while this thread starts another, and must not start one
+        told = SimpleQueue[None]()  # a signal handler must not start a thread: it may interrupt the start of one
 
         def stop() -> None:
             told.get()

@@ -4,8 +4,8 @@ A crash touches only what had started. One job alone in the dead process is char
 suspect: it runs again at once, in a group of at most half of them, in a child of that group's own. A group that
 brings its child down is halved again, until one job dies alone. What was held and not started goes back as it was.
 
-A worker that vanished with its supervisor is the loss of a host: nobody is charged or suspected. Jobs that lose
-their host again are suspects too, but one such group at a time runs on a host: else it would take others with it.
+If a worker vanishes with its supervisor, a host is lost: no job is charged or suspected. Jobs that lose their host
+again are suspects too. A host runs one group of these at a time: if it goes down, no other group goes with it.
 """
 
 from collections.abc import Collection
@@ -23,7 +23,7 @@ SUSPECTED = "suspected"
 """How it calls the end of one that ran beside others in a process that came down."""
 
 LOST = "vanished"
-"""How it calls the end of one whose worker vanished with its host."""
+"""How it calls the end of a job whose worker vanished with its host."""
 
 CRASHES_ALONE_LIMIT = 3
 """A job that brought down a process of its own this often is dead, whatever attempts it has left."""
@@ -43,7 +43,10 @@ def is_of_host(group: int) -> bool:
 
 
 def halved(together: int) -> int:
-    """Return the size of the groups in which so many run next: half at most, a power of two, as these are few."""
+    """Return the size of the groups in which so many suspects run next: at most half.
+
+    It is a power of two, so that there are few different sizes.
+    """
     return 1 << max((together // 2).bit_length() - 1, 0)
 
 
@@ -70,7 +73,7 @@ class Death(msgspec.Struct, frozen=True):
 class Orphan(msgspec.Struct, frozen=True):
     """A claim left behind by a dead worker. `crashes_alone` counts the earlier ones in its history.
 
-    `group`: 0, or it is a suspect, and with how many others it may run at most (see `group_limit`). A requeue
+    `group`: 0, or the group of a suspect: it says how many of them may run together (see `group_limit`). A requeue
     resets `crashes`, and with it what of that history still counts. `replaced`: another job waits to take its
     place.
     """
@@ -92,7 +95,7 @@ class Orphan(msgspec.Struct, frozen=True):
 
     @property
     def was_hit_before(self) -> bool:
-        """Whether a process or a host of it has come to an untimely end before."""
+        """Whether its process or its host has died under it before."""
         return self.crashes > 0 or self.group > 0
 
 
@@ -131,19 +134,19 @@ def had_started(attempt: Attempt) -> bool:
 
 
 def _lost(orphan: Orphan, again: int) -> Aftermath:
-    """Return what becomes of one whose host is lost; of its worker's jobs so many were hit before."""
+    """Return what becomes of a job whose host is lost. `again`: how many jobs of its worker were hit before."""
     found = is_of_host(orphan.group) and group_limit(orphan.group) == 1
     group = orphan.group
     if is_of_host(group) or (group == 0 and orphan.was_hit_before):
         group = OF_HOST + halved(again)
     elif group:
-        group += OF_HOST  # it has its groups by other crashes: these say nothing about who takes hosts down
+        group += OF_HOST  # its size stays: crashes of processes have set it, and say nothing about hosts
     charged = found or orphan.last_chance
     return _after(orphan, LOST, crashes=1, group=group, charged=charged)
 
 
 def _crashed(orphan: Orphan, together: int) -> Aftermath:
-    """Return what becomes of one that ran in a process that came down with so many jobs."""
+    """Return what becomes of a job whose process died. `together`: how many jobs ran in it."""
     if together > 1 and not orphan.last_chance:
         return _after(orphan, SUSPECTED, crashes=1, group=halved(together))
     hopeless = min(orphan.crashes_alone, orphan.crashes) + 1 >= CRASHES_ALONE_LIMIT

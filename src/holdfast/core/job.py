@@ -162,7 +162,7 @@ class Job(msgspec.Struct, frozen=True):
     """A job as anyone may look at it.
 
     `after` is the job whose place it takes while it is blocked(replacing). A result is gone after `result_until`.
-    `group`: 0, or it is a suspect of a crash, and so many run together at most, in a process of their own.
+    `group`: 0; or it is a suspect of a crash, and so many suspects at most run together in a separate process.
     """
 
     id: str

@@ -45,9 +45,9 @@ class Pages:
     async def write(self, way: Way, *memos: Memo) -> None:
         """Write memos; when this returns, the store has them."""
         try:
-            self.note(*memos)  # first: what is under way comes to the store, even if nobody waits for that any more
+            self.note(*memos)  # first: a write that has begun reaches the store, even if its caller no longer waits
             answer = self._find_notebook().write(*memos)
-        except BaseException:  # nobody knows how far it came, and a second time does no harm
+        except BaseException:  # it is not known how far this came, and writing twice does no harm
             self.note(*memos)
             self._find_notebook().write(*memos)
             raise

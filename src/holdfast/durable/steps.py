@@ -119,7 +119,7 @@ class Steps:
 
         async def alone(way: Way) -> bytes:
             nonlocal body
-            if body is None:  # else it was done, and only the writing was interrupted
+            if body is None:  # else the function has run, and only the write of its result was interrupted
                 value = await way.run(plan.here(), plan.call)
                 body = self._encoded(plan, value, "What it did is done: retrying the job does it again")
             await self._pages.write(way, Memo(step_memo(plan.name), body))

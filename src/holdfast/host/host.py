@@ -137,7 +137,7 @@ class Host:
             count_here(self.app, begin.metrics_dir)
             stay = Stay(self.app, begin, _narrator_of(self.app).tick)
             _stop_at_exit()
-            # First: SIGTERM may end this process in the middle of its start, and whoever is here is stopped then.
+            # Noted before its start: SIGTERM may end this process during it, and then stops what is noted.
             self._stay, self._off, self._was_stopped = stay, False, False
             _RUNNING[id(self.app)] = self
             stay.start()

@@ -47,12 +47,12 @@ class Holding:
         self._owner: Callable[[], object] = lambda: self
 
     def belongs_to(self, owner: object) -> None:
-        """Be held for a block of this object, and for as long as anybody has it: no other can end the block."""
+        """Be held for a `with` block of this lock object: if the object is gone, nothing can end the block."""
         self._owner = weakref.ref(owner)
 
     @property
     def forsaken(self) -> bool:
-        """Whether nobody has the object any more whose block it is held for."""
+        """Whether the lock object is gone whose `with` block it is held for."""
         return self._owner() is None
 
     @property

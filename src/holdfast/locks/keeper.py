@@ -81,7 +81,7 @@ class Keeper:
             deputy.let_go(holding)
 
     def abandon(self, holding: Holding) -> None:
-        """Renew a place no longer, and give it back later: whoever had it, or may have, was interrupted."""
+        """Renew a place no longer and give it back later: the call that took it, or may have, was interrupted."""
         self.let_go(holding)
         self.give_back_later(holding)
 
@@ -107,7 +107,7 @@ class Keeper:
     # -- in the thread -----------------------------------------------------------------------------------------
 
     def held(self) -> list[Holding]:
-        """Return what is held; what nobody can release any more is given back."""
+        """Return what is held. Places whose lock object is gone are given back."""
         with self._lock:
             holdings = list(self._holdings.values())
         for holding in holdings:

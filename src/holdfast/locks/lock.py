@@ -46,7 +46,7 @@ class Lock:
         self._timeout = timeout
         self._holding: Holding | None = None
         self._busy = dict[str, object]()
-        """The call that acquires it, or did: one entry, made and taken away in one step."""
+        """The call that acquires or holds it: one entry at most, which is added and removed in one step."""
         self._when_lost: list[Callable[[], object]] = []
         self._block: _Block | None = None
 
@@ -130,7 +130,7 @@ class Lock:
         return run_at_once(self._acquire(Blocking(self._house.backend), read_timeout(timeout), call))
 
     async def _acquire(self, ways: Ways, timeout: float | None, call: object) -> bool:
-        """Acquire it for a call, which has to `withdraw` if it is interrupted."""
+        """Acquire it for a call. If this is interrupted, its caller has to `_withdraw` the call."""
         if self._busy.setdefault("call", call) is not call:
             raise LockStateError(
                 f"this object is acquiring lock {self._name!r} already, or holds it: one object holds a lock once;"
@@ -158,7 +158,7 @@ class Lock:
             raise self._lost()
 
     def _withdraw(self, call: object) -> None:
-        """Give up what a call has taken that was interrupted: nobody would know of it."""
+        """Give up what an interrupted call has taken: its caller does not know of it."""
         if self._busy.get("call") is call:
             holding, self._holding = self._holding, None
             self._busy.clear()
@@ -246,7 +246,7 @@ class Lock:
             raise
 
     def _leave(self, holding: Holding | None) -> None:
-        """End a block whose end was interrupted before it let go of what it holds."""
+        """Give back the lock of a block whose end was interrupted before that."""
         if holding is not None and self._holding is holding:
             self._withdraw(self._busy.get("call"))
 

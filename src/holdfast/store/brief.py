@@ -1,6 +1,6 @@
-"""Errors of drivers as the causes of ours: where ours says it all, the way through the driver is no news.
+"""Errors of drivers as the causes of ours: where ours says it all, the traceback through the driver adds nothing.
 
-Of the system's some are none: a signal's handler may raise what looks like one.
+Not every OSError is one of the system: a signal handler may raise a TimeoutError, for example.
 """
 
 from typing import TypeVar
@@ -15,6 +15,6 @@ def brief(error: E) -> E:
 
 
 def refuse_foreign(error: OSError) -> None:
-    """Raise an error that is not of the system: the TimeoutError of a signal's handler has no number."""
+    """Raise an OSError that does not come from the system: one that a signal handler raised has no `errno`."""
     if error.errno is None:
         raise error

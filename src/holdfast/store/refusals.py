@@ -59,7 +59,7 @@ def key_taken(task: str, key: str | None, holder: str, state: str, *, requeued: 
 
 
 def in_doubt(error: StoreError) -> StoreError:
-    """Return the error for a call that may be stored all the same: the store did not come to answer it."""
+    """Return the error for a call that may be stored all the same, as its answer never came."""
     return type(error)(
         f"{error}; whether this call was stored is not known: look, or repeat an enqueue with the same id, which"
         " changes nothing if it was"

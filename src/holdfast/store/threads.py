@@ -1,7 +1,7 @@
 """Threads of a store that work for async callers, and end when it is closed.
 
-Whoever gives them work may be cut short by a signal handler. The executor of the library has locks that are then
-kept for good: so here nobody who gives work takes a lock or waits, and threads are started by threads.
+A signal handler may interrupt a call that gives them work. In the executors of the standard library that can leave
+a lock taken for good. So here a call that gives work takes no lock and does not wait, and threads start threads.
 """
 
 import _thread
@@ -43,10 +43,10 @@ class Threads:
         """Let one of the threads do it, soon; it raises nothing."""
         if self._is_closed:
             raise self.closed()
-        self._work.put(work)  # before the look at who is idle: who ceases to be looks at the work after that
+        self._work.put(work)  # before the look at idle threads: one that begins to work looks at what is left later
         if self._work.qsize() > len(self._idle) and len(self._threads) < self._size:
             _thread.start_new_thread(self._begin, ())
-        if self._is_closed:  # by another thread, after which those that there were may have ended
+        if self._is_closed:  # closed by another thread just now: the threads may have ended
             _thread.start_new_thread(_serve, (ref(self), self._work, self._idle))
 
     def close(self) -> None:
@@ -61,7 +61,7 @@ class Threads:
             thread.join()
 
     def _begin(self) -> None:
-        """Start a thread; where the system has none left, be it."""
+        """Start a thread. If the system has none left, do the work in this one."""
         try:
             self._start()
         except RuntimeError:
@@ -109,7 +109,7 @@ def _given_before_the_end(to_do: _Work) -> Callable[[], None] | None:
 
 
 class Handover:
-    """What a thread does for somebody, who may leave meanwhile. One of the two takes it, in one step."""
+    """Work of a thread for a caller, who may leave meanwhile. Only one of the two takes it, in one step."""
 
     def __init__(self) -> None:
         self.is_unwanted = False
@@ -127,8 +127,8 @@ class Handover:
 class Reply(asyncio.Future[T]):
     """What one caller on an event loop waits for.
 
-    A signal's handler may raise when it is set, before its caller was woken. So who sets it asks for the `wakers`
-    before, and wakes the caller with these after that.
+    A signal handler may raise while it is set, before its caller is woken. So code that sets it reads `wakers`
+    before, and can wake the caller with them later.
     """
 
     is_heard = False
@@ -136,11 +136,11 @@ class Reply(asyncio.Future[T]):
 
     @property
     def wakers(self) -> Any:
-        """Who is to be woken by it. One that is set and cut short forgets them."""
+        """Its callbacks, which wake the caller. They are lost if setting it is interrupted."""
         return getattr(self, "_callbacks", None) or ()
 
     def wake(self, wakers: Any) -> None:
-        """Wake a caller who still sleeps, although all that was to be done before is done."""
+        """Wake a caller that still waits, although the reply is set."""
         for wake, context in () if self.is_heard else wakers:
             context.run(wake, self)
 
@@ -177,7 +177,7 @@ class _Call(Generic[T]):
         except BaseException as raised:  # noqa: BLE001 - for whoever waits
             error = raised
         with suppress(RuntimeError):  # the loop is closed, and nobody waits
-            for _ in range(2):  # a signal's handler may raise in the first, which event loops log and forget
+            for _ in range(2):  # a signal handler may raise in the first, which event loops only log
                 self._loop.call_soon_threadsafe(self._tell, error)
 
     def take_back(self) -> None:
@@ -206,8 +206,8 @@ async def in_a_thread(
 ) -> T:
     """Let a thread do it, and wait for that.
 
-    What is not begun when its caller leaves is not done, but `unbegun` is. What is done for one who left, or for
-    a handover that is not wanted by then, is undone.
+    If the caller leaves before the work begins, the work is not done, and `unbegun` is called. If the caller has
+    left when the work ends, or the handover is unwanted by then, `undo` is called with the result.
     """
     handover = handover or Handover()
     call = _Call(work, undo, handover, threads.closed)

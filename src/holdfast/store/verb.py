@@ -122,8 +122,8 @@ class Verb(Generic[T]):
     `wakes` says that it may make a job due, so that idle workers must hear the bell after its commit. `tells` says
     that it may end a job or move its progress, so that those who wait for jobs must hear. `brings` is for those who
     count: the jobs that `enqueue` is to bring, and the changes of `change_records` if jobs come of them. `again`
-    gives its steps anew, for a driver whose connection broke. `once`: it must not be sent again where the first try
-    may have been committed, as its answer would be another.
+    gives its steps anew, for a driver whose connection broke. `once`: it must not be sent again if the first try
+    may have been committed, because the second answer would differ.
     """
 
     name: str

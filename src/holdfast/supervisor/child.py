@@ -28,7 +28,7 @@ KILL_AFTER_GRACE = 8.0
 
 @dataclass(frozen=True, slots=True)
 class ChildSpec:
-    """Which child to start. `group`: it takes suspects of that group which may run together, and leaves."""
+    """Which child to start. With a `group` it takes suspects of that group that may run together, and leaves."""
 
     worker: str
     group: int = 0
@@ -182,7 +182,7 @@ class Child:
     unanswered_for: float = 0.0
     polled_at: datetime | None = None
     place: Place | None = None
-    """Where it works; None for one of suspects."""
+    """Where it works; None for a child that runs suspects."""
     replace: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when another child should take its place."""
     relieves: "Child | None" = None

@@ -62,7 +62,7 @@ class Crew:
         self._children: dict[str, Child] = {}
         self._tending: set[asyncio.Task[None]] = set()
         self._launching: Counter[int] = Counter()
-        """How many children are being started for suspects of which group."""
+        """How many children are being started, by the group of suspects that they are for."""
         self.hurry = asyncio.Event()
         """Set by a second signal to stop: nothing is worth waiting for."""
 
@@ -131,11 +131,11 @@ class Crew:
         return served
 
     def _more_for(self, group: int, jobs: int) -> int:
-        """Return how many children to start for so many suspects of a group, beside those that will take some."""
+        """Return how many more children to start for the due suspects of a group."""
         assert self.link is not None  # it has told of them
         if not self._ports.launcher.isolates:  # all of them would run in one process
             return 0 if self._with_suspects() else 1
-        if is_of_host(group):  # they could take others with them
+        if is_of_host(group):  # they could take this host down, and others with it
             return 0 if self._with_suspects(is_of_host) else 1
         coming = sum(child.spec.group == group and not child.has_claimed for child in self._children.values())
         together = min(group_limit(group), self.link.settings.concurrency)
@@ -241,7 +241,7 @@ class Crew:
 
     def _died_early(self, child: Child, *, told: bool) -> None:
         if child.killed_to_stop or child.spec.group:
-            return  # of the app that cannot be imported, those tell that have a place
+            return  # if the app cannot be imported, the other children tell that
         if child.relieves is not None and not child.relieves.replace.is_set():
             return  # the one that it was to relieve stays, and that is told
         if self._ports.watch is not None:  # who develops the app is about to mend it

@@ -33,7 +33,7 @@ AFTER_EXPIRY = 0.05
 
 
 class Heart:
-    """The beat of one supervisor. `suspects_wait` hears of which groups; `heed` hears every answer.
+    """The beat of one supervisor. `suspects_wait` hears which suspects are due; `heed` hears every answer.
 
     `lost` hears of each worker that is about to be given up.
     `memory` tells the resident bytes of processes, and is asked at every beat.

@@ -31,7 +31,7 @@ class Lookout:
         self.attend = self._attendant.attend
         """Lets the thread be woken like this from now on."""
         self._watches = WeakSet[Watch]()
-        """Weak, as one who waits may be interrupted wherever it is, and is gone then."""
+        """Weak references: a caller that is interrupted while it waits leaves no watch behind."""
         self._unseen = WeakSet[Watch]()
         self.closed = False
 
@@ -58,7 +58,7 @@ class Lookout:
     def close(self) -> None:
         """End every watch with an error, and the thread."""
         with self._lock:
-            self.closed = True  # the thread ends the watches: nothing can interrupt it in the middle of that
+            self.closed = True  # the thread ends the watches, as no signal handler runs in it
         self._attendant.join()
 
     # -- in the thread -----------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ def shut_out_by(situation: Situation) -> Obstacle | None:
 
 
 def _suspect(job: Job, shut_out: Obstacle | None) -> Obstacle:
-    """Return what a suspect waits for: a child that its supervisor starts, though no worker may live."""
+    """Return what a suspect waits for: a child of its supervisor, which may come though no worker is known."""
     says = Phrase("obstacle.suspect", n=job.group - 1) if job.group > 1 else Phrase("obstacle.suspect_alone")
     return Obstacle(Cause.SUSPECT, says, None if shut_out is None else Phrase("remedy.if_none", queue=job.queue))
 

@@ -150,7 +150,7 @@ class Claimer:
         await self.take_its_turns()
 
     async def claim_group(self, group: int) -> bool:
-        """Take suspects that may run together, in a child of their own; return whether there were any left."""
+        """Take suspects that may run together, in a child of their own; return whether there were any."""
         limit = min(group_limit(group), self._settings.concurrency)
         pauses = self._calls.pauses()
         while not self._stopped:

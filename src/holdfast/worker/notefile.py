@@ -40,7 +40,7 @@ class FileLog:
             self.replace(self._map[_START:start] + data)
             return
         length = _LENGTH.pack(end - _START)
-        # One step for a signal's handler, which may raise after a call, and there is none.
+        # A signal handler may raise after a call. From here on there is none: so this is one step.
         self._map[start:end] = data
         self._map[:_START] = length
         self._end = end
@@ -60,7 +60,7 @@ class FileLog:
         end = _START + len(data)
         try:
             fresh.replace(self._path)
-        finally:  # a signal's handler may raise when the file has its name already
+        finally:  # a signal handler may raise after the file was renamed
             if not fresh.exists():
                 self._map, self._end, self.starts = created, end, self.starts + 1
 

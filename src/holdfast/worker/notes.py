@@ -100,11 +100,11 @@ class Notes:
         """Note a claim call's answer, before anything is done with it."""
         line, places = _line(call, claims, self._log.size)
         try:
-            self._places |= places  # first: what is written has its place here
+            self._places |= places  # before the write: every claim in the log has its place here
             if self._log.size + len(line) > COMPACT_AT or not self._appended(line):
                 self._start_anew(call)
         except BaseException:
-            self._forget(claims)  # nobody hears of them: a beat releases what a closed call brought
+            self._forget(claims)  # the worker does not get them: a beat releases claims of a closed call
             raise
 
     def given_up(self, call: int) -> None:
@@ -137,7 +137,7 @@ class Notes:
         return True
 
     def _forget(self, claims: Iterable[ClaimRef]) -> None:
-        """Cross out what was written of claims that came to nothing."""
+        """Cross out claims whose note was interrupted."""
         unwritten = [ref for ref in claims if self._places.get(ref, 0) >= self._log.size]
         for ref in unwritten:
             self._places.pop(ref, None)

@@ -442,7 +442,7 @@ class Worker:
                 turns.cancel()
             await self._publisher.publish_within(LAST_FIGURES)
             self._ports.channel.send(Retired(worked))
-        except Exception as error:  # begun again, it would take others beside the first
+        except Exception as error:  # started anew, it would take others beside those of the first claim
             raise HalfDoneError("a suspect may have been claimed") from error
         self._over.set()
 

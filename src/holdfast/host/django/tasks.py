@@ -124,7 +124,7 @@ class HoldfastBackend(BaseTaskBackend):  # type: ignore[misc]
         return result
 
     async def aenqueue(self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Do the same in a thread, which goes on when the await is cancelled."""
+        """Do the same in a thread. A cancellation of the await does not stop the thread."""
         try:
             return await super().aenqueue(task, args, kwargs)
         except asyncio.CancelledError as error:

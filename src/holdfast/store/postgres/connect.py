@@ -87,7 +87,7 @@ def _session(timeout: float) -> str:
 def _within(until: float, act: Callable[[], T], undo: Callable[[T], object]) -> T:
     """Return what an act returns, or raise OverdueError; what comes later is undone.
 
-    A signal's handler may raise in here: so nothing of `threading` is used, whose locks it may leave locked.
+    A signal handler may raise in here and leave the locks of `threading` locked: so nothing of that module is used.
     """
     answers = SimpleQueue[tuple[T] | BaseException]()
     given_up: list[bool] = []

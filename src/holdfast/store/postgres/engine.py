@@ -55,23 +55,23 @@ class _Course:
         self.in_doubt = in_doubt
         """Whether it may be done, though no answer came."""
         self.rung: tuple[Tone, ...] = ()
-        """How it was rung for with its commit."""
+        """The tones whose ring was sent with its commit."""
 
     def rings(self) -> Sequence[Call]:
-        """Return how to ring, to be sent with the commit."""
+        """Return the calls that ring, to be sent with the commit."""
         self.rung = self._verb.tones
         return self._rings[self.rung]
 
     def begin_again(self, lost: LostError) -> bool:
-        """Let the verb begin anew, as its connection broke; tell whether it may be done.
+        """Let the verb begin anew after its connection broke; tell whether it may be committed already.
 
-        Raises LostError again where it cannot be repeated.
+        Raises LostError again if the verb must not be repeated.
         """
         self.in_doubt |= lost.may_be_done
         if self._verb.again is None or (self.in_doubt and self._verb.once):
             raise lost
         self._verb.steps = self._verb.again()
-        self.rung = self._verb.tones  # not for this try
+        self.rung = self._verb.tones  # this try brought nothing to ring for
         return self.in_doubt
 
 
@@ -140,7 +140,7 @@ class Engine:
         return await in_a_thread(crew.threads, partial(self._run_again, verb, until, doubt))
 
     def ring(self, tone: Tone) -> None:
-        """Ring soon, in a thread: what was to be rung for is committed, so that nothing is raised."""
+        """Ring soon, in a thread. It raises nothing, as the call that rings is committed by then."""
         with suppress(StoreError, RuntimeError):  # it is closed, or the system has no thread left
             self._errands.do(partial(self._ring, tone))
 
@@ -210,7 +210,7 @@ class Engine:
 
     @contextmanager
     def _call(self, verb: Verb[Any], doubt: bool = False) -> Iterator[_Course]:
-        """See a verb through; ring for what came to light after its commit; say in an error that it may be done."""
+        """Translate the errors of a verb, and say if it may be committed. Ring for tones of its answer."""
         course = _Course(verb, self._rings, doubt)
         try:
             with translated(self._address, self._timeout):

@@ -62,11 +62,11 @@ class Hand(Protocol):
 
     @property
     def is_cut_short(self) -> bool:
-        """Whether an exception in the middle of a conversation has left the answers of one call for the next."""
+        """Whether an exception interrupted a call before all answers were read: the next call would get them."""
         ...
 
     async def close(self) -> None:
-        """Close the driver's connection, whatever it is about."""
+        """Close the driver's connection, even in the middle of a call."""
         ...
 
 
@@ -118,7 +118,7 @@ class Plain:
 
     @property
     def is_cut_short(self) -> bool:
-        """Never: whatever is interrupted comes back with all answers read."""
+        """Never: this driver reads all answers of a call before an exception leaves it."""
         return False
 
     async def enter(self) -> Self:

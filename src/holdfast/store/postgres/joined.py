@@ -27,10 +27,10 @@ from holdfast.store.verb import Command, Query, Verb
 T = TypeVar("T")
 
 Undo = Callable[[], Coroutine[Any, Any, Any]]
-"""Undoes what a call has done. One that returns False came too late, and has seen to it that nothing commits."""
+"""Undoes what a call has done. It returns False if that was too late, and has then made every commit fail."""
 
 _PATIENCE = 5.0
-"""Seconds that a cancelled call waits for the answer that is under way, and for that to its undoing."""
+"""Seconds that a cancelled call waits for the answer that is under way, and again for the answer to its undoing."""
 
 _SAVE = Command("SAVEPOINT holdfast_whole")
 _KEEP = Command("RELEASE SAVEPOINT holdfast_whole")
@@ -154,7 +154,7 @@ class AsyncJoined:
             raise
 
     async def _undone(self, error: BaseException, hand: Hand | None, undo: Undo) -> None:
-        """Undo, or let nothing be committed: what raises must not be in the transaction."""
+        """Undo a call that raises, or make sure that its transaction cannot be committed."""
         try:
             if hand is not None and hand.is_cut_short:
                 await self._drop(hand)
@@ -173,11 +173,11 @@ class AsyncJoined:
                 raise
 
     async def _drop(self, hand: Hand) -> None:
-        """Close a connection that was left in the middle of a conversation: its transaction ends with it."""
+        """Close a connection that was interrupted in the middle of a call: that ends its transaction."""
         await self._in_time(hand.close())
 
     async def _in_time(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Await what a server that answers does at once. Sync drivers have no limit that we could set."""
+        """Await a short call, with a time limit for async drivers: sync drivers offer none."""
         return await (asyncio.wait_for(coroutine, _PATIENCE) if self._foreign.is_async else coroutine)
 
     async def _aside(self, work: Callable[[], T]) -> T:

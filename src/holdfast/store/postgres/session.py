@@ -116,7 +116,7 @@ class SessionLine:
         await asyncio.get_running_loop().run_in_executor(None, self.leave)
 
     def _opened(self, until: float) -> Wire:
-        """Return a connection on which every call came to its end: another may have a lock that nobody knows."""
+        """Return a connection on which every call has ended: an interrupted call may have left a lock on it."""
         if self._wire is not None and not (self._wire.settled and self._wire.is_open):
             self._wire.close()
             self._wire = None

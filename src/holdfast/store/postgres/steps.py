@@ -156,7 +156,7 @@ class _Transaction:
         return _answer(self._wire, statement, results[len(head) : len(head) + len(calls)])
 
     def _committing(self, calls: Sequence[Call], after: Sequence[Call]) -> Waits[list[Result]]:
-        """Send what commits at its end. Only if no answer comes to that, the verb may be done, or not."""
+        """Send calls that end in a commit. If no answer to them comes in time, the verb may be committed."""
         try:
             return (yield from self._wire.asking(calls, after))
         except OverdueError as overdue:

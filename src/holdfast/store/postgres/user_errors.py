@@ -43,8 +43,8 @@ _REPEAT = {
 def translated(address: Address, *, is_async: bool) -> Iterator[None]:
     """Let no error of a driver, or of a layer above one, escape.
 
-    Of the drivers only asyncpg raises those of the system. In sync code they come from elsewhere, such as a
-    TimeoutError from the handler of a signal.
+    Of the drivers only asyncpg raises OSErrors. In sync code an OSError comes from elsewhere: a signal handler may
+    raise a TimeoutError, for example.
     """
     try:
         yield

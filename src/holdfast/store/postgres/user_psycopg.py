@@ -161,7 +161,7 @@ class PsycopgConnection(_Psycopg):
 
     @property
     def is_cut_short(self) -> bool:
-        """Whether psycopg still waits for answers: it interrupts the server for a KeyboardInterrupt alone."""
+        """Whether answers are still to come: psycopg cancels a call on the server for a KeyboardInterrupt only."""
         line = self.driver.pgconn
         busy = line.transaction_status == TransactionStatus.ACTIVE or line.pipeline_status
         return bool(busy) and not self._is_piped

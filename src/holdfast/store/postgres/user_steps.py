@@ -4,10 +4,10 @@
     …, …, Last         SAVEPOINT has a message of its own; NOTIFY and RELEASE go with the last
     async              RELEASE has a message of its own: until it is sent, a cancelled call is undone
 
-A cancellation may come at any time. It interrupts single statements, which may have to wait for others; what makes
-or ends the savepoint it does not, so that there is always one to go back to, or nothing to undo. In sync code, what
-a signal handler raises may come at any time too. A call that raises after its RELEASE is in the transaction and
-cannot be taken out again. Then the commit is made to fail, by a cursor whose rows it has to fetch.
+A cancellation may come at any time. It interrupts single statements, because they may have to wait for others. It
+does not interrupt the messages that make or end the savepoint, so there is always one to go back to, or nothing to
+undo. In sync code a signal handler may raise at any time too. A call that raises after its RELEASE is in the
+transaction and cannot be undone. Then the commit is made to fail, by a cursor whose rows it has to fetch.
 """
 
 from collections.abc import Awaitable, Coroutine, Mapping, Sequence
@@ -33,7 +33,7 @@ _REFUSE = Command(
     "DECLARE holdfast_interrupted CURSOR WITH HOLD FOR SELECT min(why)::int"
     " FROM (VALUES ('roll back: a call of Holdfast in this transaction was interrupted')) AS told (why)"
 )
-"""Fails at the commit, and as an error that says why; a rollback, to an older savepoint too, takes it along."""
+"""Makes the commit fail with an error that says why. A rollback, also to an older savepoint, removes it."""
 
 
 class SavedSteps:
@@ -78,7 +78,7 @@ class SavedSteps:
         return (await self._guard(self._hand.ask(single), 0))[0]
 
     async def undo(self) -> bool:
-        """Leave the transaction as it was before the verb. If it is too late, return False: no commit succeeds."""
+        """Leave the transaction as before the verb. If it is too late, make COMMIT fail, and return False."""
         if not self._begun:
             return True
         if self._releasing and self._hand.standing is not Standing.FAILED:
@@ -112,7 +112,7 @@ class SavedSteps:
             await self._hand.ask(notices)
 
     async def _release(self, before: Sequence[Query | Command]) -> list[Any]:
-        """Send the last statements, and the RELEASE behind them. What the server refuses has released nothing."""
+        """Send the last statements, and RELEASE after them. If the server refuses one, nothing is released."""
         self._begun = self._releasing = True
         try:
             return await self._hand.ask([*before, _KEEP])

@@ -118,7 +118,7 @@ class _Watch:
         self._is_watching = self._writing = self._overdue = False
 
     def begin(self) -> None:
-        """Watch from now on. What an interrupted one has left behind would keep the loop deaf for this number."""
+        """Watch from now on. First remove what an interrupted watch may have left for this descriptor."""
         self._is_watching = True
         with suppress(OSError):
             self._loop.remove_reader(self._descriptor)
@@ -157,7 +157,7 @@ class _Watch:
             self._loop.remove_writer(self._descriptor)
 
     def _wake(self) -> None:
-        if self._news.done():  # a signal's handler cut it short, or it has just been heard
+        if self._news.done():  # a signal handler interrupted its wakers, or its caller is about to go on
             self._loop.call_soon(self._news.wake, self._wakers)
             return
         self._wakers = self._news.wakers

@@ -46,7 +46,7 @@ class LostError(psycopg.OperationalError):
         self.reason = reason
         """What the server said before it hung up, or else what libpq says."""
         self.may_be_done = not refused
-        """Whether the server may have committed what was asked: not where it told of an error before."""
+        """Whether the server may have committed the calls: not if it had answered with an error before."""
 
 
 def call(sql: str, params: Sequence[Any] = ()) -> Call:
@@ -150,7 +150,7 @@ class Wire:
         try:
             yield from self._read_groups(but=self._groups - last + 1)
         except LostError as lost:
-            lost.may_be_done = True  # what was refused was asked before
+            lost.may_be_done = True  # a refusal in there was of earlier calls, not of these
             raise
         answer = yield from self._read_group()
         if after and self.pooled:
@@ -283,8 +283,8 @@ class Wire:
     def _take_one(self) -> tuple[Result, psycopg.Error | None]:
         """Return the next result, which came in, and the error that it tells of. Raises one that is out of place.
 
-        Behind each result but a Sync libpq has a None, for which nothing has to come in. To ask it for more than it
-        has would block.
+        After each result but a Sync libpq returns a None, for which nothing has to come in. To ask it for more than
+        has come in would block.
         """
         result = self._pg.get_result()
         status = None if result is None else result.status
@@ -305,7 +305,7 @@ class Wire:
 
 
 def _is_refusal(error: psycopg.Error | None) -> bool:
-    """Tell whether the server says by an error that it has done nothing: not as it ends the connection, later."""
+    """Tell whether this error means that nothing is committed: an ERROR does, the FATAL end of a connection not."""
     return error is not None and error.diag.severity_nonlocalized == "ERROR"
 
 

@@ -49,7 +49,7 @@ class _Asked(Enum):
     EPOCH = "epoch"
     EAR = "ear"
     UNKNOWN = "unknown"
-    """Whoever was about it was cut short by a signal handler."""
+    """A signal handler interrupted a wait in the middle of a message."""
 
 
 class _Ear:
@@ -74,7 +74,7 @@ class _Ear:
             raise
 
     def close(self) -> None:
-        """Hang up. Nobody may watch the socket then: its number will be that of another."""
+        """Hang up. The loop must not watch the socket any more: its number will belong to another."""
         if not self._loop.is_closed() and (watched := self._connection.fileno()) >= 0:
             self._loop.remove_reader(watched)
         self._connection.close()
@@ -99,12 +99,12 @@ class _Ear:
         self._asked = what
 
     async def _reply(self) -> tuple[Any, _Asked]:
-        """Return the next reply, and to what: nobody else waits for the rest of one that comes in parts."""
+        """Return the next reply and what it answers. A reply may come in several parts."""
         reader = self._connection.reader
         while True:
             asked, self._asked = self._asked, _Asked.UNKNOWN
             if asked is _Asked.UNKNOWN:
-                raise RedisConnectionError("a listener was cut short amid a reply")
+                raise RedisConnectionError("a signal handler interrupted a listener")
             if (reply := reader.gets()) is not NOT_YET:
                 break
             self._asked = asked

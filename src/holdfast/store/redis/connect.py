@@ -57,9 +57,9 @@ def _open(address: Address, place: Place, login: Login, timeout: float, *, db: i
 
 
 def _refuse_foreign_behind(error: RedisError, handled: BaseException | None) -> None:
-    """Raise the TimeoutError of a signal's handler which the library took for one of its socket.
+    """Raise the TimeoutError of a signal handler that the library took for one of its socket.
 
-    What was being `handled` before has nothing to do with it.
+    `handled` is the exception that was being handled before: it and those behind it are left out.
     """
     behind = error.__context__
     while behind is not None and behind is not handled:

@@ -1,8 +1,8 @@
 """All that one process has open: connections for jobs and for beats, of threads and of event loops.
 
-Beats have connections of their own, so that they wait for nobody. A call under which the connection broke is
-repeated once, on a fresh one and in the time that is left, if that changes nothing more: if it reads, or cannot
-have happened, or is of a verb that may be repeated. Otherwise who calls hears that it may have happened.
+Beats have connections of their own, so that they wait for nobody. When a connection breaks, its call is repeated
+once, on a fresh one and in the time that is left, if that changes nothing more: if the call only reads, cannot have
+been carried out, or belongs to a verb that may be repeated. Otherwise its error says that it may be stored.
 
 Async callers share connections that their event loop watches. With TLS, whose sockets do not tell what they hold,
 they have threads instead.
@@ -124,7 +124,7 @@ class Engine:
     def lose_if_gone(self, place: Place, error: RedisError, losses: int | None = None) -> None:
         """Look for the server anew if this error means that it is no longer at this place.
 
-        `losses` is how often it had been lost when the connection was taken: others may have seen this loss before.
+        `losses` is how often it had been lost when the connection was taken: another call may have noted this loss.
         """
         if code_of(error) in _ELSEWHERE or is_cut(error):
             self._locator.lose(place)
@@ -226,7 +226,7 @@ class Engine:
         return await self._ask(access, command, give_up_at, hurried=hurried)
 
     async def _ask(self, access: Access, words: tuple[Any, ...], give_up_at: float, *, hurried: bool) -> Any:
-        """Ask; once a connection had to be opened, or if that is `hurried`, only until then."""
+        """Ask. If a connection has to be opened, or the call is `hurried`, give up at that time."""
         pipes = self._loops.pipes(access)
         pipe = pipes.ready(self._losses)
         if pipe is not None and not hurried:
@@ -280,7 +280,7 @@ def _ask(access: Access, connection: Wire, words: tuple[Any, ...]) -> Any:
 
 
 def _leave_open(access: Access, words: tuple[Any, ...], error: RedisError) -> None:
-    """Note it on an error if the server may have run a script that writes; to load one does nothing."""
+    """Mark an error after which the server may have run a script that writes. Loading a script changes nothing."""
     may_be_run = words[0] == "EVALSHA" and not isinstance(error, NotSentError)
     if access is not Access.READ and may_be_run and is_cut(error):
         leave_open(error)

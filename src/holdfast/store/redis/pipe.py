@@ -3,8 +3,9 @@
 Nobody waits for anybody else: a call is sent as soon as it is made. So one connection is enough for all callers of
 a loop, unless one of them sends more than the network takes at once.
 
-A signal handler may raise between any two steps. Who changes what calls and replies share says so first, and says
-so no more when it is done. Whoever finds it half done hangs up: nobody could say whose the next reply would be.
+A signal handler may raise between any two steps. Code that changes what calls and replies share sets a mark
+(`_is_amid`) before and removes it after. The next code that finds the mark set closes the connection, because it is
+not known whose the next reply would be.
 """
 
 import asyncio
@@ -55,7 +56,7 @@ class Pipe:
         self._socket.setblocking(False)
 
     def watch(self) -> None:
-        """Let the loop watch it, before the first call. From now on it is to be lost, not dropped."""
+        """Let the loop watch it, before the first call. From then on `lose` has to be called at its end."""
         self._loop.add_reader(self._socket, self._readable)
 
     @property
@@ -110,8 +111,8 @@ class Pipe:
     def lose(self, error: RedisError) -> None:
         """Hang up; all who wait for a reply get the error, unless the loop is closed and they are no more.
 
-        Where that is cut short the loop takes it up again: it watches the socket to the end, and one that is shut
-        down has news.
+        If that is interrupted, the loop does the rest: it watches the socket to the end, and a socket that is shut
+        down is readable.
         """
         if self._is_over:
             return
@@ -194,7 +195,7 @@ class Pipe:
             self.close()
 
     def _is_broken(self) -> bool:
-        """Tell whether the last who was about it was cut short; if so, hang up in their place."""
+        """Tell whether the last call on it was interrupted, or it is closed. If so, finish the closing."""
         if self._is_amid or not self.is_open:
             self.lose(_interrupted())
             return True
@@ -218,7 +219,7 @@ class Pipe:
 
     def _watch(self) -> None:
         """Lose the connection if nothing has moved for too long; else look again when that would be so."""
-        self._look_after(self._timeout)  # whatever cuts the rest short
+        self._look_after(self._timeout)  # first, as the rest may be interrupted
         if self._left <= 0:
             self._readable()  # maybe it was this loop that stood still, and the reply is there
         if self._is_broken():
@@ -232,7 +233,7 @@ class Pipe:
             self._watchdog.cancel()
 
     def _look_after(self, seconds: float) -> None:
-        """Look so much later whether the server answers, and not at the time that was planned before."""
+        """Plan the next look whether the server answers, in place of the one that was planned before."""
         before = self._watchdog
         self._watchdog = self._loop.call_later(seconds, self._watch)
         self._looks_at = self._watchdog.when()
@@ -247,11 +248,11 @@ class Pipe:
 
 
 def _interrupted() -> RedisConnectionError:
-    return RedisConnectionError("a signal handler cut short who was at work on the connection")
+    return RedisConnectionError("a signal handler interrupted a call on this connection")
 
 
 def _own(error: RedisError) -> RedisError:
-    """Return an error for one of those who hear of it: what it leaves open is not the same for all."""
+    """Return a copy of an error for one caller: whether its call may be stored differs between callers."""
     own: RedisError = type(error)(*error.args)
     own.__cause__ = own.__context__ = error
     return own

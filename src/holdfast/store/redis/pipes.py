@@ -17,7 +17,7 @@ MOST = 4
 
 _TRIES = 3
 _OF_OPENING = (RedisError, OSError, HoldfastError, RuntimeError, asyncio.CancelledError)
-"""What may come of opening a connection. Anything else is of a signal handler, and for nobody who waits."""
+"""Errors of opening a connection. Any other comes from a signal handler, and is not raised to those who wait."""
 
 
 class Pipes:
@@ -68,7 +68,7 @@ class Pipes:
         raise RedisConnectionError("the connection was lost as soon as it was open")
 
     async def _one_more(self, losses: int) -> Pipe | None:
-        """Return another pipe; None if a signal handler cut short who opened it for all."""
+        """Return another pipe; None if a signal handler interrupted the task that opens it for all."""
         for pipe in self._pipes:
             if pipe.losses < losses:
                 pipe.close()
@@ -102,7 +102,7 @@ class Pipes:
             self._pipes.append(pipe)
         except BaseException:
             if pipe is not None:
-                pipe.lose(RedisConnectionError("a signal handler cut short who opened the connection"))
+                pipe.lose(RedisConnectionError("a signal handler interrupted the opening of the connection"))
             elif opened is not None:
                 hang_up(opened)
             raise
@@ -117,7 +117,7 @@ class Pipes:
             return
         error = opening.exception()  # whoever waits for it hears of it; all of them may be gone
         if error is not None and not _is_of_opening(error):
-            told = {"message": "who opened a connection to Redis was cut short", "exception": error}
+            told = {"message": "the opening of a connection to Redis was interrupted", "exception": error}
             asyncio.get_running_loop().call_exception_handler(told)
 
 

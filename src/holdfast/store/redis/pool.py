@@ -36,7 +36,7 @@ class Line:
     wire: Wire
     seat: Seat | None = None
     is_hurried: bool = False
-    """Whether its waits end sooner than those of a connection that is lent again."""
+    """Whether its waits are limited to the time left for the call that it was opened for."""
 
 
 class Pool:
@@ -56,8 +56,8 @@ class Pool:
     def take(self, place: Place, give_up_at: float | None = None, *, fresh: bool = False) -> Line:
         """Return a connection to this place that nobody else uses, to be given back or dropped.
 
-        To open it, and each wait on one that was opened for this caller, ends at a time of the monotonic clock; a
-        `fresh` one is. Raises ClosedError once the pool is closed.
+        `give_up_at` is a time of the monotonic clock. It limits the opening of a connection, and each wait on one
+        that is opened here. A `fresh` one is always opened. Raises ClosedError once the pool is closed.
         """
         try:
             seat = self._free.get(block=False)
@@ -104,7 +104,7 @@ class Pool:
         self.clear()
 
     def _left(self, give_up_at: float | None) -> float:
-        """Return how many seconds there are until then: none is too few to try."""
+        """Return the seconds until then, and always enough for a try."""
         return self._timeout if give_up_at is None else max(give_up_at - time.monotonic(), _LEAST)
 
     def _wait_for_seat(self, seconds: float) -> Seat:

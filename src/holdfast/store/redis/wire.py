@@ -23,7 +23,7 @@ _NUMBERS = (int, float)
 _AT_ONCE = 65_536
 
 _TIMED_OUT = frozenset({"timed out", "The read operation timed out", "The write operation timed out"})
-"""What Python says, without a number, where it sees to the limit of a wait itself."""
+"""The texts of Python's own TimeoutErrors of sockets, which have no `errno`."""
 
 NOT_YET: Any = object()
 """What a reader has for a reply that is not complete."""
@@ -34,7 +34,7 @@ class ClosedError(RedisError):
 
 
 class NotSentError(RedisConnectionError):
-    """The server has at most a part of the command, and does not run it."""
+    """The server has received at most a part of the command, and does not run it."""
 
 
 def packed(words: tuple[Any, ...]) -> bytes:
@@ -64,7 +64,7 @@ class Wire:
         )
 
     def send(self, words: tuple[Any, ...]) -> None:
-        """Send a command. Where that fails the server has at most a part of it, and does not run it."""
+        """Send a command. If that fails, the server has at most a part of it and does not run it."""
         command = packed(words)
         try:
             self.socket.sendall(command)
@@ -120,7 +120,7 @@ class Wire:
 
 
 def lost(error: OSError, opened: socket.socket) -> RedisConnectionError | RedisTimeoutError:
-    """Return what an error of the system means for the connection on which it happened. Raises one that is none."""
+    """Return the error of a connection for one of the system. Raises an OSError that comes from elsewhere."""
     if not isinstance(error, ssl.SSLError) and not (opened.gettimeout() and str(error) in _TIMED_OUT):
         refuse_foreign(error)
     if isinstance(error, TimeoutError | BlockingIOError):

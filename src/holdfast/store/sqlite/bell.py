@@ -118,7 +118,7 @@ class SqliteListener:
         return self._number("PRAGMA data_version")
 
     def _number(self, question: str) -> tuple[Connection, int]:
-        """Return the answer with its connection: each counts for itself, and what a new one says may be news."""
+        """Return the answer with its connection: each connection has its own count."""
         [(number,)] = self._connection.execute(question)
         return self._connection, int(number)
 
@@ -236,7 +236,7 @@ def _addresses(folder: Path) -> Iterator[Callable[[str], str]]:
         return
     opened: list[int] = []
     try:
-        # Opened and noted in one step: no signal is handled in between, and no descriptor forgotten.
+        # Opening and noting are one step of C: no signal handler runs in between, and no descriptor is forgotten.
         opened.extend(map(os.open, (folder,), (os.O_RDONLY | os.O_DIRECTORY,)))
         yield lambda name: f"/proc/self/fd/{opened[0]}/{name}"
     finally:

@@ -111,7 +111,7 @@ class Engine:
                 answer = run_steps(connection, verb.steps)
                 connection.execute("COMMIT")
             except BaseException:
-                # It is not used again: it may be in the middle of something.
+                # It is not used again: it may be in the middle of a transaction.
                 if connection is not None:
                     connection.close()
                 raise

@@ -8,9 +8,9 @@ commits. So who uses a connection does it inside the gate, and holds no lock in 
     fork:  shut the gate ─► wait until nobody is inside ─► close every connection ─► fork ─► open the gate
                                                                                       └─► a new gate in the child
 
-A signal's handler may raise in any function written in Python, also in `__enter__`, `__exit__` and in what a fork
-calls. So no such function counts here: each thread has a lock of the interpreter's own, which is taken while it is
-inside, and what shuts and opens the gate are functions of C alone.
+A signal handler may raise in any function written in Python, also in `__enter__`, in `__exit__` and in the handlers
+of a fork. So no such function counts who is inside: each thread holds a lock of its own while it is inside, and
+functions of C alone shut and open the gate.
 
 Whoever needs a connection later finds it closed and opens another (opening.py). `subprocess` does not run the
 handlers of forks and does not need them: it replaces the child's program at once.
@@ -100,7 +100,7 @@ class Gate:
 
     def refuse_crossed(self) -> None:
         """Raise StoreError if connections of a parent process came into this one."""
-        if self._pid != os.getpid():  # forked past all handlers, or what they call was interrupted
+        if self._pid != os.getpid():  # forked past all handlers, or a handler was interrupted
             self.after_in_child()
         if self._crossed:
             raise StoreError(
@@ -111,7 +111,7 @@ class Gate:
     def watch_forks(self) -> None:
         """Have this gate shut before each fork, and opened after it."""
         own = partial(setattr, self._own)
-        # What is registered last is called first. This twice: a signal's handler may raise in it, unheeded.
+        # Called in reverse order. Twice, as a signal handler may raise in the first call, which a fork ignores.
         os.register_at_fork(before=self.before_fork)
         os.register_at_fork(before=self.before_fork)
         os.register_at_fork(before=partial(own, "has_shut", False))

@@ -13,10 +13,10 @@ committed before any verb of the group reads (supervision_verbs.py builds on it)
 Of several verbs each has a savepoint: one that fails undoes itself and nothing else. If the commit fails, all fail.
 If the transaction cannot begin, those fail who stood in line when it was tried; who came later tries anew.
 
-A signal's handler may raise after any call in here, in the thread that leads or in one that waits. So the end of a
-transaction is one list that all its verbs share, and the commit itself fills it: all are over in one step. Whoever
-leads next finds it empty where a leader was interrupted, and gives up what that one had begun. Whoever leaves
-withdraws: no verb begins after its caller has left, and one that was begun is over before.
+A signal handler may raise after any call in here, in the thread that leads or in one that waits. So the end of a
+transaction is one list that all its verbs share, and the commit itself fills it: all of them end in one step. If a
+leader was interrupted, the next leader finds the list empty, and fails what had begun. A caller that leaves
+withdraws: its verb does not begin after that, and if it has begun, the caller waits for its end.
 """
 
 import sqlite3
@@ -58,7 +58,7 @@ _OF_A_VERB = (
     TypeError,
     ValueError,
 )
-"""What is taken for a verb's own error and not for that of a signal's handler, which raises other things."""
+"""Errors that are taken for a verb's own. Any other may have been raised by a signal handler."""
 
 
 class Entry(Generic[T]):
@@ -82,7 +82,7 @@ class Entry(Generic[T]):
 
     @property
     def succeeded(self) -> bool:
-        """Whether the verb ran without an error so far, be its caller there still or not."""
+        """Whether the verb ran without an error so far, even if its caller has left."""
         return self._error is None and self._has_run
 
     def note(self, answer: T) -> None:
@@ -122,7 +122,7 @@ class GroupWriter:
         self._turn = turn
         self._ring = ring
         self._line: list[Entry[Any]] = []
-        """A list, as others come and leave while it is copied."""
+        """A list and no deque: others come and leave while it is copied."""
         self._lead = threading.Lock()
         self._connection: Connection | None = None
         self._end: End = [True]
@@ -147,7 +147,7 @@ class GroupWriter:
         return entry
 
     def withdraw(self, entry: Entry[Any]) -> bool:
-        """Let nobody begin a verb any more; return False if it is begun, and what becomes of it is open."""
+        """Let nobody begin a verb any more. Return False if it has begun, and its outcome is still open."""
         entry.has_left = True
         if not entry.done and isinstance(entry.end, list):
             return False
@@ -184,7 +184,7 @@ class GroupWriter:
             self._abandon()
         end: End = []
         self._end, self._may_be_stored = end, False
-        group = list(self._line)  # they stand in line while it is tried to begin
+        group = list(self._line)  # those fail if the transaction cannot begin
         try:
             connection = self._connection = self._renew(self._connection)
             with self._turn or _NO_TURN:
@@ -194,7 +194,7 @@ class GroupWriter:
                 self._run_all(connection, group, own)
                 if connection.in_transaction:
                     self._may_be_stored = True
-                    # Committed and over in one step: no signal is handled in between, whose handler would raise.
+                    # The commit and its note are one step of C: no signal handler runs in between.
                     end.extend(map(bool, map(connection.execute, ("COMMIT",))))
                 else:
                     end.append(True)
@@ -218,7 +218,7 @@ class GroupWriter:
     def _run_all(self, connection: sqlite3.Connection, group: list[Entry[Any]], own: Entry[Any]) -> None:
         for entry in group:
             if entry.end:
-                continue  # somebody was interrupted who should have taken it out of the line
+                continue  # its leader was interrupted before it took the verb out of the line
             entry.end = self._end
             if entry.has_left:
                 continue
@@ -250,13 +250,13 @@ class GroupWriter:
         end.append(error)
 
     def _abandon(self) -> None:
-        """Fail whose verbs a leader had begun that was interrupted; the others still stand in line."""
+        """Fail the verbs that an interrupted leader had begun; the others still stand in line."""
         self._drop_connection()
         if not self._end:
             self._end.append(self._interruption())
 
     def _interruption(self, error: Exception | None = None) -> StoreError:
-        """Return what those hear whose leader was interrupted, by the error if it came out of their own verb."""
+        """Return the error for verbs whose leader was interrupted. `error` is the cause, if a verb raised it."""
         stored = "it may be stored or not" if self._may_be_stored else "nothing of it is stored"
         interruption = StoreUnavailableError(f"{self._path}: the write was interrupted, and {stored}: try again")
         interruption.__cause__ = error
@@ -271,7 +271,7 @@ class GroupWriter:
     def _drop_connection(self) -> None:
         if self._connection is not None:
             with suppress(sqlite3.Error):
-                self._connection.rollback()  # to close it would not do, if somebody has a cursor of it still
+                self._connection.rollback()  # a close would not roll back while a cursor is still open
             self._connection.close()
             self._connection = None
         if self._turn is not None:
@@ -279,7 +279,7 @@ class GroupWriter:
 
 
 def _may_be_of_a_signal(error: Exception) -> bool:
-    """Tell whether a signal's handler may have raised it, so that it is not of the verb but of this thread."""
+    """Tell whether a signal handler may have raised it in this thread, and not the verb."""
     if threading.current_thread() is not threading.main_thread():
         return False
     return not isinstance(error, _OF_A_VERB)

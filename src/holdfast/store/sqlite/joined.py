@@ -75,7 +75,7 @@ class Joined:
                 self._check_schema()
                 answer = run_steps(self._hand, verb.steps)
             if verb.wakes:
-                self._home.announce()  # before the end, behind which nothing may raise that would not be undone
+                self._home.announce()  # before the RELEASE: what raises after it would not be undone
             self._hand.execute(f"RELEASE {_VERB}")
             return answer  # noqa: TRY300 - at once: what raised behind this block would not be undone
         except BaseException as error:
@@ -145,8 +145,8 @@ class Joined:
     def _undo(self, error: BaseException, savepoint: str | None) -> None:
         """Leave the transaction as it was before a call that raises; one that the call began is rolled back.
 
-        Where the savepoint is gone, all is rolled back. Either SQLite did that, as for a full disk, or the call was
-        cut short while the RELEASE was under way.
+        If the savepoint is gone, all is rolled back: SQLite has done that, as for a full disk, or the call was
+        interrupted during its RELEASE.
         """
         try:
             if savepoint is None:

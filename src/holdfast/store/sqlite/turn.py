@@ -39,7 +39,7 @@ _LOOK_EVERY = 0.0002
 class Turn:
     """The turn of one writer, which has it as long as a `with` lasts. For one thread at a time.
 
-    A signal's handler may raise anywhere in it. `close`, or the next use, lets go of what is left behind then.
+    A signal handler may raise anywhere in it. `close`, or the next use, then lets go of what is left.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -115,7 +115,7 @@ class Turn:
             self._open_folder()
 
     def _open_folder(self) -> None:
-        # Opened and noted in one step: no signal is handled in between, and no descriptor forgotten.
+        # Opening and noting are one step of C: no signal handler runs in between, and no descriptor is forgotten.
         self._door.extend(map(os.open, (self._folder,), (os.O_RDONLY,)))
 
 
