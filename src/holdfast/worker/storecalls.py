@@ -1,7 +1,9 @@
 """Calls of the store by a worker or supervisor: bounded in time, repeated where that is right, watched.
 
 The store being away is said once when it goes and once when it is back, not at every try. It may be away for one
-kind of call and not for another: a long write of someone else holds up jobs and not beats.
+kind of call and not for another: a long write of someone else holds up jobs and not beats. An answer to any call shows
+that reads are answered too. A kind of call that failed and that nobody has made again for a while is not awaited:
+else the store would stay away for as long as nobody has a reason to make such a call.
 """
 
 import asyncio
@@ -20,6 +22,9 @@ from holdfast.store.verb import Access, Verb
 
 T = TypeVar("T")
 
+UNTRIED = 30.0
+"""Seconds after which a failed call that nobody repeats says nothing more about the store."""
+
 CATCH_UP = 0.1
 """Seconds that a loop which was blocked has to take in what came meanwhile, before it is said to have come late."""
 
@@ -34,6 +39,7 @@ class StoreCalls:
         self._random = random
         self._timeout = timeout
         self._away_since: dict[Access, float] = {}
+        self._failed_at: dict[Access, float] = {}
         self._back_at = -math.inf
         self._asked_at: dict[object, float] = {}
 
@@ -92,12 +98,18 @@ class StoreCalls:
         if not self._away_since:
             self._events.emit(StoreAway(str(error)))
         self._away_since.setdefault(access, since)
+        self._failed_at[access] = self._clock.boot()
 
     def _came_back(self, access: Access) -> None:
-        since = self._away_since.pop(access, None)
-        if since is not None and not self._away_since:
-            self._back_at = self._clock.boot()
-            self._events.emit(StoreBack(self._clock.boot() - since))
+        if not self._away_since:
+            return
+        now, first = self._clock.boot(), min(self._away_since.values())
+        for kind in tuple(self._away_since):
+            if kind is access or kind is Access.READ or now - self._failed_at[kind] > UNTRIED:
+                del self._away_since[kind]
+        if not self._away_since:
+            self._back_at = now
+            self._events.emit(StoreBack(now - first))
 
 
 async def _within(seconds: float, answer: Awaitable[T]) -> T:

@@ -16,7 +16,7 @@ from holdfast.store.memory.backend import MemoryBackend
 from holdfast.store.verb import Verb
 from holdfast.testing.simulator.loop import VirtualLoop
 from holdfast.testing.simulator.world import VirtualClock
-from holdfast.worker.storecalls import StoreCalls
+from holdfast.worker.storecalls import UNTRIED, StoreCalls
 
 
 class Scripted(MemoryBackend):
@@ -44,9 +44,9 @@ class Scene:
         events.subscribe(self.heard.append)
         self.calls = StoreCalls(self.store, clock, events, Random(1), timeout=60.0)
 
-    async def ask(self) -> "asyncio.Task[object]":
-        """Send a call; it waits for its answer."""
-        call = asyncio.ensure_future(self.calls.once(self.calls.verbs.pause("mail")))
+    async def ask(self, verb: Verb[Any] | None = None) -> "asyncio.Task[object]":
+        """Send a call, a write if none is given; it waits for its answer."""
+        call = asyncio.ensure_future(self.calls.once(verb or self.calls.verbs.pause("mail")))
         await asyncio.sleep(1)
         return call
 
@@ -96,6 +96,34 @@ async def _one_outage_after_the_other() -> list[type[Event]]:
 
 def test_each_outage_is_told() -> None:
     assert play(_one_outage_after_the_other()) == [StoreAway, StoreBack] * 2
+
+
+async def _only_a_read_fails() -> list[type[Event]]:
+    scene, away = Scene(), StoreUnavailableError("away")
+    await scene.answer(await scene.ask(scene.calls.verbs.count()), 0, away)
+    assert scene.calls.unanswered_for > 0
+    await scene.answer(await scene.ask(), 1)
+    assert scene.calls.unanswered_for == 0
+    return scene.said
+
+
+def test_an_answered_write_ends_the_outage_that_a_read_noticed() -> None:
+    """A worker that only writes from then on does not take the store to be away for ever, and is not taken to hang."""
+    assert play(_only_a_read_fails()) == [StoreAway, StoreBack]
+
+
+async def _only_one_write_fails() -> list[type[Event]]:
+    scene, away = Scene(), StoreUnavailableError("away")
+    await scene.answer(await scene.ask(), 0, away)
+    await scene.answer(await scene.ask(scene.calls.verbs.beat([])), 1)
+    assert scene.said == [StoreAway]
+    await asyncio.sleep(UNTRIED)
+    await scene.answer(await scene.ask(scene.calls.verbs.beat([])), 2)
+    return scene.said
+
+
+def test_a_write_that_failed_and_is_not_repeated_does_not_keep_the_store_away() -> None:
+    assert play(_only_one_write_fails()) == [StoreAway, StoreBack]
 
 
 def test_an_answer_that_came_while_the_loop_was_blocked_counts() -> None:
