@@ -39,6 +39,7 @@ STEP = sizes(short=7, full=1)
 ERRORS = sizes(short=(TimeIsUpError,), full=(TimeIsUpError, SystemExit, KeyboardInterrupt, MemoryError))
 
 pytestmark = [
+    pytest.mark.usefixtures("own_leavings"),
     pytest.mark.timeout(1800 if PROVE else 120),
     # Python says so where an exception came before a coroutine's first step, or a thread's.
     pytest.mark.filterwarnings("ignore:coroutine .* was never awaited"),
@@ -83,15 +84,6 @@ def interrupted(run, error, within=beside_the_store):
             assert told(outcome.error, error), outcome
         gc.collect()
         yield Interrupted(outcome.at, outcome.answer, None if outcome.error is None else error())
-
-
-@pytest.fixture(autouse=True)
-def quick_collections():
-    """Collect only what tests leave behind."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def told(raised, error):

@@ -32,7 +32,10 @@ from holdfast.store.verb import Access
 from interruptions import ALONG_THE_WAY, OURS, TimeIsUpError, at_every_place
 
 # What was being opened, begun or dropped when the handler raised is nobody's, and Python says so.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = [
+    pytest.mark.usefixtures("own_leavings"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 STEP = 1 if PROVE else 9
 SIGNALS = 5_000 if PROVE else 150
@@ -131,7 +134,6 @@ def books(request):
 def test_every_instruction_of_a_call(books, kind, is_warm, measured):
     """Wherever a thread is interrupted, it and others can call as before, and get what is theirs."""
     runs = Counter()
-    gc.freeze()  # what was there before is no part of any cycle to come, and takes long to look through each time
     with books.store() as warm:
         warm.run(warm.verbs.count())
 
@@ -153,7 +155,6 @@ def test_every_instruction_of_a_call(books, kind, is_warm, measured):
                 books.look(warm, number)
         gc.collect()  # an error may be part of a cycle, with the frames that it came through
         _lend_all(warm._engine(), warm._address)
-    gc.unfreeze()
     assert runs[True] > 10
     assert runs[False] == 1
     books.check()
@@ -177,13 +178,11 @@ def test_every_instruction_of_an_event_loop(books, kind, measured):
     """Calls that share a connection: who is interrupted hears that, all others get what is theirs or an error."""
     runs = Counter()
     first = 1 + list(KINDS).index(kind)
-    gc.freeze()
     with books.store() as backend:
         run = functools.partial(_crowd, books, backend)
         for outcome in at_every_place(run, in_reach, KINDS[kind], first=first, step=STEP * 4):
             runs[outcome.at is not None] += 1
             assert outcome.error is None, outcome
-    gc.unfreeze()
     assert runs[True] > 10
     assert runs[False] == 1
     books.check()

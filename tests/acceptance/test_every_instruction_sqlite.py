@@ -44,7 +44,7 @@ SIGNALS = sizes(short=300, full=10_000)
 STEP = sizes(short=7, full=1)
 """Every so manieth place is tried where a run takes long."""
 
-pytestmark = pytest.mark.timeout(3000 if PROVE else 120)
+pytestmark = [pytest.mark.usefixtures("own_leavings"), pytest.mark.timeout(3000 if PROVE else 120)]
 
 
 @pytest.fixture(params=KINDS, ids=lambda kinds: "+".join(kind.__name__ for kind in kinds))
@@ -126,21 +126,20 @@ def test_a_single_caller(shop: Shop, error: Callable[[], BaseException], tell: T
     shop.enqueue(shop.new_job())
     shop.check_free()
     seen, files = 0, open_files()
-    with quiet():
-        jobs: list[NewJob] = []
+    jobs: list[NewJob] = []
 
-        def run() -> None:
-            jobs.append(shop.new_job())
-            shop.enqueue(jobs[-1])
+    def run() -> None:
+        jobs.append(shop.new_job())
+        shop.enqueue(jobs[-1])
 
-        for outcome in at_every_place(run, error=error):
-            there = shop.holds(jobs[-1])
-            assert there or outcome.error is not None, outcome
-            shop.check_free()
-            shop.enqueue(next_one := shop.new_job())
-            assert shop.holds(next_one), outcome
-            assert shop.holds(jobs[-1]) == there, f"it ran later: {outcome}"
-            seen += 1
+    for outcome in at_every_place(run, error=error):
+        there = shop.holds(jobs[-1])
+        assert there or outcome.error is not None, outcome
+        shop.check_free()
+        shop.enqueue(next_one := shop.new_job())
+        assert shop.holds(next_one), outcome
+        assert shop.holds(jobs[-1]) == there, f"it ran later: {outcome}"
+        seen += 1
     gc.collect()
     assert open_files() <= files + 1
     assert seen > 80
@@ -151,32 +150,31 @@ def test_a_leader_with_others_in_line(shop: Shop, error: Callable[[], BaseExcept
     """Those whose verbs the leader runs hear how it ended, and nobody is told another's error."""
     shop.enqueue(shop.new_job())
     told = {True: 0, False: 0}
-    with quiet():
-        others: list[tuple[NewJob, Entry[Any]]] = []
+    others: list[tuple[NewJob, Entry[Any]]] = []
 
-        def run() -> NewJob:
-            shop.enqueue(job := shop.new_job())
-            return job
+    def run() -> NewJob:
+        shop.enqueue(job := shop.new_job())
+        return job
 
-        def put_in_line() -> None:
-            others.clear()
-            for job in (shop.new_job(), shop.new_job()):
-                entry = Entry(shop.backend.verbs.enqueue([job]))
-                others.append((job, shop.writer().put_in_line(entry)))
+    def put_in_line() -> None:
+        others.clear()
+        for job in (shop.new_job(), shop.new_job()):
+            entry = Entry(shop.backend.verbs.enqueue([job]))
+            others.append((job, shop.writer().put_in_line(entry)))
 
+    put_in_line()
+    for outcome in at_every_place(run, error=error):
+        finishing = [finish(shop.writer(), entry) for _, entry in others]
+        for (job, _), failure in zip(others, (wait() for wait in finishing), strict=True):
+            assert failure is not None or shop.holds(job), outcome
+            assert "nothing of it is stored" not in str(failure) or not shop.holds(job), outcome
+            told[failure is None] += 1
+        if outcome.error is None:
+            assert shop.holds(outcome.answer)
+        shop.check_free()
         put_in_line()
-        for outcome in at_every_place(run, error=error):
-            finishing = [finish(shop.writer(), entry) for _, entry in others]
-            for (job, _), failure in zip(others, (wait() for wait in finishing), strict=True):
-                assert failure is not None or shop.holds(job), outcome
-                assert "nothing of it is stored" not in str(failure) or not shop.holds(job), outcome
-                told[failure is None] += 1
-            if outcome.error is None:
-                assert shop.holds(outcome.answer)
-            shop.check_free()
-            put_in_line()
-        for _, entry in others:
-            shop.writer().withdraw(entry)
+    for _, entry in others:
+        shop.writer().withdraw(entry)
     assert min(told.values()) > 100, told
     tell(f"{sum(told.values())} others in line, {told[True]} of them told that they are stored")
 
@@ -205,20 +203,19 @@ def finish(writer: GroupWriter, entry: Entry[Any]) -> Callable[[], BaseException
 def test_the_first_call(quick_path: Path, error: Callable[[], BaseException], tell: Tell) -> None:
     """While files are made and opened; the same store works afterwards, and its file is sound."""
     seen = 0
-    with quiet():
-        shops = [Shop(quick_path / "0.db")]
-        for outcome in at_every_place(lambda: shops[-1].enqueue(NewJob("", "task", b"")), error=error, step=STEP):
-            shop = shops[-1]
-            shops.append(Shop(quick_path / f"{len(shops)}.db"))
-            shop.enqueue(job := shop.new_job())
-            assert shop.holds(job), outcome
-            shop.check_free()
-            assert shop.look("PRAGMA quick_check") == [("ok",)]
-            shop.close()
-            for file in quick_path.glob(f"{shop.path.name}*"):
-                if file.is_file():
-                    file.unlink()
-            seen += 1
+    shops = [Shop(quick_path / "0.db")]
+    for outcome in at_every_place(lambda: shops[-1].enqueue(NewJob("", "task", b"")), error=error, step=STEP):
+        shop = shops[-1]
+        shops.append(Shop(quick_path / f"{len(shops)}.db"))
+        shop.enqueue(job := shop.new_job())
+        assert shop.holds(job), outcome
+        shop.check_free()
+        assert shop.look("PRAGMA quick_check") == [("ok",)]
+        shop.close()
+        for file in quick_path.glob(f"{shop.path.name}*"):
+            if file.is_file():
+                file.unlink()
+        seen += 1
     assert seen > sizes(short=60, full=400)
     tell(f"{seen} places of a first call")
 
@@ -228,14 +225,13 @@ def test_reads(shop: Shop, error: Callable[[], BaseException], tell: Tell) -> No
     shop.enqueue(first := shop.new_job())
     shop.check_free()
     seen, files = 0, open_files()
-    with quiet():
-        for outcome in at_every_place(lambda: shop.backend.run(shop.backend.verbs.get(first.id)), error=error):
-            assert outcome.error is not None or outcome.answer.id == first.id
-            shop.enqueue(job := shop.new_job())
-            found = shop.backend.run(shop.backend.verbs.get(job.id))
-            assert found is not None, outcome
-            assert found.payload == job.payload, outcome
-            seen += 1
+    for outcome in at_every_place(lambda: shop.backend.run(shop.backend.verbs.get(first.id)), error=error):
+        assert outcome.error is not None or outcome.answer.id == first.id
+        shop.enqueue(job := shop.new_job())
+        found = shop.backend.run(shop.backend.verbs.get(job.id))
+        assert found is not None, outcome
+        assert found.payload == job.payload, outcome
+        seen += 1
     gc.collect()
     assert open_files() <= files + 8  # SQLite keeps some of a closed connection, to use them again
     assert seen > 50
@@ -324,7 +320,7 @@ def test_real_signals_while_others_write(shop: Shop, tell: Tell) -> None:
     shop.enqueue(shop.new_job())
     own = Signalled(shop)
     writers = [Writer(shop.backend, name) for name in "abcd"]
-    with quiet(), own.handler():
+    with own.handler():
         for number in range(SIGNALS):
             own.call(number)
             if number % 50 == 0:
@@ -447,17 +443,6 @@ class Writer:
         self._over = True
         self._thread.join(PATIENCE)
         assert not self._thread.is_alive()
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Collect no garbage meanwhile: what a test has left there takes long to look through each time."""
-    gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
 
 
 def is_taken(folder: Path) -> bool:

@@ -1,9 +1,9 @@
 """Calls of the store by a worker or supervisor: bounded in time, repeated where that is right, watched.
 
 The store being away is said once when it goes and once when it is back, not at every try. It may be away for one
-kind of call and not for another: a long write of someone else holds up jobs and not beats. An answer to any call shows
-that reads are answered too. A kind of call that failed and that nobody has made again for a while is not awaited:
-else the store would stay away for as long as nobody has a reason to make such a call.
+kind of call and not for another: a long write of someone else holds up jobs and not beats. Any answer shows that
+reads are answered too. A failed call that nobody repeats for a while is forgotten: else the store would seem away
+until somebody has a reason to make such a call.
 """
 
 import asyncio

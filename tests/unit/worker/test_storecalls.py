@@ -108,7 +108,7 @@ async def _only_a_read_fails() -> list[type[Event]]:
 
 
 def test_an_answered_write_ends_the_outage_that_a_read_noticed() -> None:
-    """A worker that only writes from then on does not take the store to be away for ever, and is not taken to hang."""
+    """A worker that only writes from then on does not take the store to be away for ever, or to hang."""
     assert play(_only_a_read_fails()) == [StoreAway, StoreBack]
 
 
