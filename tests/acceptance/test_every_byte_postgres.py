@@ -26,20 +26,6 @@ HARMED = "harmed"
 """By which name the server knows the connections that go through the proxy."""
 
 SOME = 60
-VERBS_AT_COMMIT = None
-VIEWS = {
-    "get",
-    "glance",
-    "list_jobs",
-    "history",
-    "memos",
-    "situation",
-    "unsettled",
-    "queues",
-    "workers",
-    "count",
-    "records",
-}
 BROKEN, SILENT = (Harm.CUT, Harm.SPLIT, Harm.ACT), (Harm.LATE, Harm.HOLE)
 
 REFUSING = """
