@@ -57,7 +57,8 @@ class Proxy:
         self._server = server
         self._end = end
         self._fault: Fault | None = None
-        self._changing = threading.Lock()
+        self._changing = threading.Condition()
+        self._acting = 0
         self._released = threading.Event()
         self._lines = set[_Line]()
         self.heard = dict.fromkeys(Way, 0)
@@ -68,8 +69,9 @@ class Proxy:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def arm(self, fault: Fault | None) -> None:
-        """Do this harm once, or none; count messages from here on."""
+        """Do this harm once, or none; count messages from here on. An act that has begun is over first."""
         with self._changing:
+            self._changing.wait_for(lambda: self._acting == 0)
             self._released.set()
             self._released = threading.Event()
             self._fault, self.struck = fault, False
@@ -118,7 +120,13 @@ class Proxy:
             if fault is None or self.struck or (fault.way, fault.message) != (way, number):
                 return None, self._released
             self.struck = True
+            self._acting += fault.harm is Harm.ACT
             return fault, self._released
+
+    def _done(self, fault: Fault) -> None:
+        with self._changing:
+            self._acting -= fault.harm is Harm.ACT
+            self._changing.notify_all()
 
 
 class _Line:
@@ -166,9 +174,12 @@ class _Line:
                 self._pass_on(sink, message)
                 continue
             share = round(len(message) * fault.share)
-            self._pass_on(sink, message[:share])
-            if self._harm(fault, released):
-                return
+            try:
+                self._pass_on(sink, message[:share])
+                if self._harm(fault, released):
+                    return
+            finally:
+                self._proxy._done(fault)
             pieces = 1 if fault.harm is Harm.SPLIT else len(message)
             for place in range(share, len(message), pieces):
                 self._pass_on(sink, message[place : place + pieces])
