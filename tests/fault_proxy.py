@@ -135,7 +135,7 @@ class _Line:
     def __init__(self, proxy: Proxy, client: socket.socket) -> None:
         self._proxy = proxy
         self._client = self._server = client
-        self._is_hole = False
+        self._is_hole = self._is_closed = False
         try:
             self._server = proxy._connect()
         except OSError:
@@ -150,7 +150,11 @@ class _Line:
             threading.Thread(target=self._pump, args=(way, source, sink), daemon=True).start()
 
     def close(self) -> None:
-        """Hang up. The descriptors stay until both threads are done: a number may be another's at once."""
+        """Hang up. The descriptors stay until both threads are done: a number may be another's at once.
+
+        What was on its way is dropped, and not counted.
+        """
+        self._is_closed = True
         for each in (self._client, self._server):
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
@@ -169,6 +173,8 @@ class _Line:
 
     def _carry(self, way: Way, source: socket.socket, sink: socket.socket) -> None:
         for message in self._messages(way, source):
+            if self._is_closed:
+                return
             fault, released = self._proxy._next(way)
             if fault is None:
                 self._pass_on(sink, message)
