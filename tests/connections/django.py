@@ -7,12 +7,15 @@ from connections.faces import Sync, for_libpq
 
 
 def set_up_django(url):
-    """Tell Django of the database, once in a process: it knows one set of settings."""
-    if settings.configured:
-        return
+    """Tell Django of the database. A process has one set of settings, whose database may be another each time."""
     said = for_libpq(url)
     names = {"NAME": "dbname", "USER": "user", "PASSWORD": "password", "HOST": "host", "PORT": "port"}
-    database = {name: said.get(theirs, "") for name, theirs in names.items()}
+    database = {name: said.pop(theirs, "") for name, theirs in names.items()} | {"OPTIONS": said}
+    if settings.configured:
+        from django.db import connections  # noqa: PLC0415 - it needs the settings
+
+        connections.settings["default"].update(database)
+        return
     settings.configure(
         DATABASES={
             "default": {"ENGINE": "django.db.backends.postgresql", **database},

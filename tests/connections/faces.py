@@ -19,6 +19,7 @@ def for_asyncpg(url: str) -> dict[str, str]:
     """Return the same in asyncpg's names."""
     said = for_libpq(url)
     names = {"host": "host", "port": "port", "user": "user", "password": "password", "dbname": "database"}
+    names["sslmode"] = "ssl"
     return {names[name]: value for name, value in said.items() if name in names}
 
 
