@@ -25,10 +25,10 @@ DOWN = {
     ("once", "queue_all"): ["5 missed", "caught_up"],
     ("once", "cancel_running"): ["5 missed", "caught_up"],
     ("all", "allow"): ["caught_up"] * 6,
-    ("all", "skip"): ["caught_up", "5 overlapped"],
-    ("all", "queue_one"): ["caught_up", "queued", "4 overlapped"],
+    ("all", "skip"): ["caught_up"] + ["queued"] * 5,
+    ("all", "queue_one"): ["caught_up"] + ["queued"] * 5,
     ("all", "queue_all"): ["caught_up"] + ["queued"] * 5,
-    ("all", "cancel_running"): ["caught_up", "overlapped", "overlapped", "overlapped", "overlapped", "queued"],
+    ("all", "cancel_running"): ["5 overlapped", "caught_up"],
 }
 
 
@@ -41,6 +41,24 @@ def test_down_for_six_hours(misfire: str, overlap: str) -> None:
     assert [word for _, word in stage.history()] == DOWN[misfire, overlap]
     assert all(fire.note for fire in stage.fires())
     assert stage.fires()[-1].decided_at == stage.now
+
+
+@pytest.mark.parametrize("overlap", ["skip", "queue_one", "queue_all"])
+def test_all_missed_times_run_one_after_the_other(overlap: str) -> None:
+    """With `misfire="all"`, unless runs may overlap: each in its turn, the oldest first, and then the schedule goes on."""
+    stage = PolicyStage(Every(HOUR, anchored=True, misfire="all", overlap=overlap))
+    stage.sleep_until(5 * HOUR + 600)
+    stage.look()
+    for hour in range(1, 6):
+        runs = stage.start_all()
+        assert [fire.planned for fire in stage.fires() if fire.job_id == runs[0].job_id] == [stage.at(hour * HOUR)]
+        stage.end(runs)
+        stage.live_until(5 * HOUR + 600 + 2 * hour)
+    assert stage.start_all() == []
+    caught_up = 5 if overlap == "skip" else 1
+    assert [word for _, word in stage.history()] == ["caught_up"] * caught_up + ["fired"] * (5 - caught_up)
+    stage.live_until(6 * HOUR)
+    assert len(stage.start_all()) == 1
 
 
 @pytest.mark.parametrize("misfire", ["skip", "once", "all"])

@@ -181,7 +181,9 @@ class _Judgement:
         """Fire what has waited for a run that is over by now."""
         if self.waiting and not self.runs:
             planned = self.waiting.pop(0)
-            self.fire(planned, Decision.FIRED, self.now, Phrase("fired.waited"))
+            # With "skip" a time waits only if it was missed.
+            decision = Decision.CAUGHT_UP if self.plan.rule.overlap is Overlap.SKIP else Decision.FIRED
+            self.fire(planned, decision, self.now, Phrase("fired.waited"))
 
     def cancel_running(self) -> None:
         """Cancel what a newer one waits for. A run that began with this look is cancelled by the next one."""
@@ -246,7 +248,7 @@ class _Judgement:
         return self.plan.rule.times_after(self.cursor, self.schedule.ground)
 
     def catch_up(self, missed: list[datetime]) -> None:
-        """Fire none, the last, or all of the missed times, as the rule says."""
+        """Fire none, the last, or all of the missed times, as the rule says: one after the other, or all at once."""
         if not missed:
             return
         rule = self.plan.rule
@@ -265,6 +267,10 @@ class _Judgement:
                 why = Phrase("fired.caught_up_within", limit=rule.catch_up_limit, window=str(window))
         for time in missed[: len(missed) - len(chosen)]:
             self.note_unfired(time, Decision.MISSED, why)
+        if rule.overlap is Overlap.CANCEL_RUNNING:  # each would be cancelled for the next
+            for time in chosen[:-1]:
+                self.note_unfired(time, Decision.OVERLAPPED, Phrase("fired.replaced"))
+            chosen = chosen[-1:]
         for time in chosen:
             self.come_to(time, Decision.CAUGHT_UP)
 
@@ -276,19 +282,19 @@ class _Judgement:
 
     def come_to(self, planned: datetime, decision: Decision) -> None:
         """Fire, or do what is to be done where a run before is not over."""
-        overlap = self.plan.rule.overlap
+        overlap, late = self.plan.rule.overlap, decision is Decision.CAUGHT_UP
         if overlap is Overlap.ALLOW or not (self.runs or self.waiting):
             run_at = self.plan.rule.run_at(planned, self.schedule.ground)
-            late = decision is Decision.CAUGHT_UP
             why = Phrase("fired.missed") if late else None
             self.fire(planned, decision, max(run_at, self.now) if late else run_at, why)
             return
-        if overlap is Overlap.SKIP:
+        if overlap is Overlap.SKIP and not late:
             self.note_unfired(planned, Decision.OVERLAPPED, self.in_the_way("fired.was_not_over"))
             return
         if overlap is Overlap.CANCEL_RUNNING:
             self.give_up_waiting()
-        most = MOST_WAITING if overlap is Overlap.QUEUE_ALL else 1
+        queues_all = overlap is Overlap.QUEUE_ALL or (late and overlap is not Overlap.CANCEL_RUNNING)
+        most = MOST_WAITING if queues_all else 1
         if len(self.waiting) >= most:
             says = self.in_the_way("fired.was_not_over")
             note = (
