@@ -300,6 +300,16 @@ class ScheduleForeign(ScheduleEvent, frozen=True):
     """Code declares a schedule whose name another has that was made at run time, or by another app."""
 
 
+class ScheduleShared(ScheduleEvent, frozen=True):
+    """Workers of another release that live declare it, and this one does not: it stays until they are gone.
+
+    `app` has no name of its own, so these workers may be of another service with the same MODULE:APP.
+    """
+
+    app: str
+    release: str
+
+
 class ReleaseOlder(Event, frozen=True):
     """This release is older than one whose workers live: what it declares is left as it is in the store."""
 

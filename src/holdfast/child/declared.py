@@ -7,7 +7,7 @@ from random import Random
 
 from holdfast.app import Holdfast
 from holdfast.errors import StoreError
-from holdfast.events import ReleaseOlder, ScheduleDeclared, ScheduleForeign, WindowDeclared
+from holdfast.events import ReleaseOlder, ScheduleDeclared, ScheduleForeign, ScheduleShared, WindowDeclared
 from holdfast.patience import Pauses
 from holdfast.schedule.declaring import Declarer, Synchronised, release_of, synchronise
 from holdfast.schedule.words import describe
@@ -17,6 +17,9 @@ from holdfast.store.errand import arun_errand
 from holdfast.worker.worker import Worker
 
 log = logging.getLogger(__name__)
+
+LOOK_AGAIN = 300.0
+"""Seconds until a worker looks again whether those have gone whose schedules it does not declare."""
 
 
 async def bring_in_declared(
@@ -29,8 +32,16 @@ async def bring_in_declared(
     await worker.renewed()
     declared = app.declarations, app.windows
     ahead = timedelta(seconds=settings.look_ahead)
-    who = Declarer(settings.name or target, settings.release or release_of(*declared), worker.id, ahead)
+    code = release_of(*declared)
+    who = Declarer(
+        settings.name or target,
+        settings.release or code,
+        worker.id,
+        ahead,
+        code=None if settings.name else code,
+    )
     pauses = Pauses(Random())  # noqa: S311 - jitter
+    kept = set[str]()
     while True:
         try:
             done = await arun_errand(backend.arun, synchronise(backend.verbs, who, *declared))
@@ -42,7 +53,12 @@ async def bring_in_declared(
         else:
             _tell(app, who.release, done)
             worker.ask_for_beat()  # a schedule that is new may be due before the next one
-            return
+            for name in done.kept.keys() - kept:
+                app.events.emit(ScheduleShared(name, who.app, done.kept[name]))
+            if not done.kept:
+                return
+            kept |= done.kept.keys()
+            await asyncio.sleep(LOOK_AGAIN)
 
 
 def _tell(app: Holdfast, release: str, done: Synchronised) -> None:

@@ -2,6 +2,9 @@
 
 They belong to an app and its release. A release that the store has not seen is newer than all it has; one that it
 has seen before the last may change nothing while a worker of the last lives.
+
+An app without a name of its own is known by the MODULE:APP of its workers, which another service may have too. So what
+the code of any living worker declares stays, whichever release is the newest.
 """
 
 import hashlib
@@ -47,7 +50,8 @@ class Declaration(msgspec.Struct, frozen=True):
 class Declarer:
     """Who declares: a worker of a release of an app, which may have jobs lie ready `ahead` of their time.
 
-    One who insists is a person, whose word counts whichever release is the newest.
+    One who insists is a person, whose word counts whichever release is the newest. `code`: for an app without a name of
+    its own, what tells its schedules and windows from those of others.
     """
 
     app: str
@@ -55,13 +59,31 @@ class Declarer:
     worker: str
     ahead: timedelta
     insists: bool = False
+    code: str | None = None
+
+    @property
+    def shares_its_name(self) -> bool:
+        """Whether another service may have the same name, and what that declares is not this one's to retire."""
+        return self.code is not None and not self.insists
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """The code of an app without a name of its own: its release, the workers that run it, the schedules it declares."""
+
+    release: str
+    workers: tuple[str, ...]
+    schedules: tuple[str, ...]
 
 
 class Releases(msgspec.Struct, frozen=True):
-    """The releases of an app that the store has seen, the last that counted last, and the workers of that one."""
+    """The releases of an app that the store has seen, the last that counted last, and the workers of that one.
+
+    `standing`: of an app without a name of its own, what its workers run.
+    """
 
     names: tuple[str, ...] = ()
     workers: tuple[str, ...] = ()
+    standing: Mapping[str, Standing] = {}
 
     def with_last(self, who: Declarer, living: Collection[str]) -> "Releases":
         """Return them with that of this one as the last, whose workers stand for it as long as they live.
@@ -70,11 +92,37 @@ class Releases(msgspec.Struct, frozen=True):
         """
         names = (*(each for each in self.names if each != who.release), who.release)[-MOST_RELEASES:]
         others = self.workers if who.insists or self.names[-1:] == (who.release,) else ()
-        return Releases(names, (*(each for each in others if each in living and each != who.worker), who.worker))
+        return replace(
+            self, names=names, workers=(*(each for each in others if each in living and each != who.worker), who.worker)
+        )
+
+    def with_standing(self, who: Declarer, declared: Sequence[str], living: Collection[str]) -> "Releases":
+        """Return them with this worker standing for its code, and without code whose workers are gone."""
+        standing = {
+            code: replace(each, workers=workers)
+            for code, each in self.standing.items()
+            if (workers := tuple(worker for worker in each.workers if worker in living and worker != who.worker))
+        }
+        beside = standing[who.code].workers if who.code in standing else ()
+        standing[str(who.code)] = Standing(who.release, (*beside, who.worker), tuple(declared))
+        return replace(self, standing=standing)
 
     def knows(self, who: Declarer) -> bool:
         """Tell whether nothing has to be written: its release is the last, and it stands for it."""
+        if who.shares_its_name:
+            return who.code in self.standing and who.worker in self.standing[who.code].workers
         return self.names[-1:] == (who.release,) and who.worker in self.workers
+
+    def kept_by_others(self, who: Declarer, living: Collection[str]) -> Mapping[str, str]:
+        """Return the schedules that other living workers declare, each with their release."""
+        if not who.shares_its_name:
+            return {}
+        return {
+            schedule: each.release
+            for code, each in self.standing.items()
+            if code != who.code and not living.isdisjoint(each.workers)
+            for schedule in each.schedules
+        }
 
     def is_older(self, name: str) -> bool:
         """Tell whether this one was seen before the last."""
@@ -91,6 +139,7 @@ class Synchronised:
     """What came of bringing declarations into the store.
 
     `foreign` are schedules of that name that somebody else has made; `newer` is the release that counts instead.
+    `kept` are schedules that this release does not declare, each with the living release that does.
     """
 
     added: list[Schedule] = field(default_factory=list)
@@ -99,6 +148,7 @@ class Synchronised:
     foreign: list[str] = field(default_factory=list)
     windows: list[WindowChange] = field(default_factory=list)
     newer: str | None = None
+    kept: dict[str, str] = field(default_factory=dict)
 
     def take_over(self, before: "Synchronised", written: Collection[Change]) -> None:
         """Add what was written at a try before, of all that it was about."""
@@ -126,7 +176,7 @@ def synchronise(
         tried = yield from _synchronise_once(verbs, who, declarations, windows)
         told.take_over(tried.done, tried.written)
         if tried.complete:
-            told.foreign, told.newer = tried.done.foreign, tried.done.newer
+            told.foreign, told.newer, told.kept = tried.done.foreign, tried.done.newer, tried.done.kept
             return told
     raise StoreError(
         f"the schedules of {who.app} were changed by others again and again: restart the worker to try again"
@@ -143,15 +193,24 @@ def _synchronise_once(
     if not declarations and not windows and not releases.names:
         return _Try(Synchronised())
     living = frozenset[str]()
-    if not releases.knows(who):
+    is_older = False
+    if not releases.knows(who) or (who.shares_its_name and releases.standing):
         living = _living((yield verbs.workers()), who.worker)
-        if releases.is_older(who.release) and not who.insists and not living.isdisjoint(releases.workers):
+        newest = living.intersection(releases.workers)
+        is_older = releases.is_older(who.release) and not who.insists and bool(newest)
+        if is_older and not who.shares_its_name:
             return _Try(Synchronised(newer=releases.names[-1]))
-    draft = yield from _compared(verbs, who, declarations)
+    kept = releases.kept_by_others(who, living)
+    draft = yield from _compared(verbs, who, declarations, kept, is_older=is_older)
     published = yield verbs.records(Kind.WINDOW)
-    draft.publish(window_changes(who.app, windows, published))
+    draft.publish(
+        [each for each in window_changes(who.app, windows, published) if not kept or each.what == "added"]
+    )
     if not releases.knows(who):
-        body = msgspec.json.encode(releases.with_last(who, living))
+        known = releases if is_older else releases.with_last(who, living)
+        if who.shares_its_name:
+            known = known.with_standing(who, [each.name for each in declarations], living)
+        body = msgspec.json.encode(known)
         draft.changes.insert(0, Change(Kind.RELEASE, who.app, version, str(uuid4()), body, after=after))
     if not draft.changes:
         return _Try(draft.done)
@@ -162,8 +221,13 @@ def _synchronise_once(
     return _Try(draft.done, tuple(compress(draft.changes, made)), all(made))
 
 
-def _compared(verbs: Store, who: Declarer, declarations: Sequence[Declaration]) -> "Verbs[_Draft]":
-    """Return what has to change for the store to hold what is declared."""
+def _compared(
+    verbs: Store, who: Declarer, declarations: Sequence[Declaration], kept: Mapping[str, str], *, is_older: bool
+) -> "Verbs[_Draft]":
+    """Return what has to change for the store to hold what is declared.
+
+    `kept` is what other releases declare; `is_older`: one of them is newer, and what both declare is as it says.
+    """
     found = yield verbs.records(Kind.SCHEDULE)
     schedules, _ = read_schedules(found)
     known = {schedule.name: schedule for schedule in schedules}
@@ -174,11 +238,13 @@ def _compared(verbs: Store, who: Declarer, declarations: Sequence[Declaration]) 
     for declaration in declarations:
         if declaration.name in unreadable:
             draft.done.foreign.append(declaration.name)
-        else:
+        elif not (is_older and declaration.name in kept):
             draft.declare(declaration, known.get(declaration.name))
     declared = {declaration.name for declaration in declarations}
     for name, schedule in known.items():
-        if name not in declared:
+        if name in kept and name not in declared:
+            draft.done.kept[name] = kept[name]
+        elif name not in declared:
             draft.leave_out(schedule)
     return draft
 

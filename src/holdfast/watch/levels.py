@@ -57,6 +57,7 @@ _LEVELS: Mapping[type[events.Event], Level] = MappingProxyType(
         events.ScheduleDeclared: Level.INFO,
         events.ScheduleMissed: Level.WARNING,
         events.ScheduleForeign: Level.WARNING,
+        events.ScheduleShared: Level.WARNING,
         events.ReleaseOlder: Level.WARNING,
         events.SchedulePaused: Level.ERROR,
         events.WindowNear: Level.INFO,

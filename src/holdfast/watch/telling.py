@@ -357,6 +357,16 @@ def _(_: events.ScheduleForeign) -> Telling:
 
 
 @tell.register
+def _(event: events.ScheduleShared) -> Telling:
+    return Telling(
+        "!",
+        LATER,
+        f"is not declared here, but by release {event.release} of {event.app}, whose workers live: it stays until they"
+        f" are gone; if they are another service, give each a name of its own: Holdfast(…, name=…)",
+    )
+
+
+@tell.register
 def _(event: events.ReleaseOlder) -> Telling:
     return Telling(
         "!",

@@ -37,8 +37,11 @@ class Shop:
         info = WorkerInfo(worker, supervisor, "host", 1, timedelta(seconds=15))
         self.backend.run(self.verbs.register(info))
 
-    def deploy(self, release: str, *declared: Declaration, worker: str = "w1", app: str = "shop") -> Synchronised:
-        return self.call(synchronise(self.verbs, Declarer(app, release, worker, AHEAD), declared, ()))
+    def deploy(
+        self, release: str, *declared: Declaration, worker: str = "w1", app: str = "shop", unnamed: bool = False
+    ) -> Synchronised:
+        code = release_of(declared, ()) if unnamed else None
+        return self.call(synchronise(self.verbs, Declarer(app, release, worker, AHEAD, code=code), declared, ()))
 
     def schedules(self) -> dict[str, Schedule]:
         return {schedule.name: schedule for schedule in self.call(self.errands.list())}
@@ -124,6 +127,51 @@ def test_each_worker_of_a_release_stands_for_it(shop: Shop) -> None:
     assert shop.deploy("1", nightly()).newer == "2", "w3 lives"
     shop.backend.run(shop.verbs.bury("w3", Death(DeathKind.STOPPED)))
     assert names(shop.deploy("1", nightly()).changed) == ["nightly"]
+
+
+def test_services_that_share_their_module_and_app_retire_nothing_of_each_other(shop: Shop) -> None:
+    """Without a name of their own, as long as workers of the other live; each can still change and retire its own."""
+    shop.register("w2", "p2")
+    shop.deploy("a", nightly(), nightly(name="weekly"), unnamed=True)
+    assert shop.deploy("b", nightly(name="count"), worker="w2", unnamed=True).kept == {"nightly": "a", "weekly": "a"}
+    done = shop.deploy("a", nightly(), nightly(name="weekly"), unnamed=True)
+    assert (names(done.changed), names(done.retired), done.newer) == ([], [], None)
+    done = shop.deploy("a2", nightly(Every(60)), unnamed=True)
+    assert (names(done.changed), names(done.retired), done.kept) == (["nightly"], ["weekly"], {"count": "b"})
+    assert {name: each.plan.active for name, each in shop.schedules().items()} == {
+        "nightly": True,
+        "weekly": False,
+        "count": True,
+    }
+
+
+def test_services_of_one_release_that_share_their_module_and_app_are_two(shop: Shop) -> None:
+    shop.register("w2", "p2")
+    shop.deploy("1", nightly(), unnamed=True)
+    assert shop.deploy("1", nightly(name="count"), worker="w2", unnamed=True).retired == []
+    assert shop.schedules()["nightly"].plan.active
+
+
+def test_a_rolling_deployment_without_a_name_retires_once_the_old_workers_are_gone(shop: Shop) -> None:
+    """What the old release alone declares stays while its workers live, and what both declare is as the new one says."""
+    shop.register("w2", "p2")
+    shop.deploy("1", nightly(), nightly(name="weekly"), unnamed=True)
+    new = nightly(Every(60))
+    assert names(shop.deploy("2", new, worker="w2", unnamed=True).changed) == ["nightly"]
+    assert shop.deploy("1", nightly(), nightly(name="weekly"), unnamed=True).changed == []
+    shop.backend.run(shop.verbs.bury("w1", Death(DeathKind.STOPPED)))
+    done = shop.deploy("2", new, worker="w2", unnamed=True)
+    assert (names(done.retired), done.kept) == (["weekly"], {})
+
+
+def test_what_a_service_lost_while_it_was_down_comes_back_with_it(shop: Shop) -> None:
+    shop.register("w2", "p2")
+    shop.deploy("a", nightly(), unnamed=True)
+    shop.backend.run(shop.verbs.bury("w1", Death(DeathKind.STOPPED)))
+    assert names(shop.deploy("b", nightly(name="count"), worker="w2", unnamed=True).retired) == ["nightly"]
+    shop.register("w3", "p3")
+    assert names(shop.deploy("a", nightly(), worker="w3", unnamed=True).changed) == ["nightly"]
+    assert shop.schedules()["nightly"].plan.active
 
 
 def test_what_a_person_insists_on_stands_while_the_fleet_lives(shop: Shop) -> None:
