@@ -45,7 +45,7 @@ def test_down_for_six_hours(misfire: str, overlap: str) -> None:
 
 @pytest.mark.parametrize("overlap", ["skip", "queue_one", "queue_all"])
 def test_all_missed_times_run_one_after_the_other(overlap: str) -> None:
-    """With `misfire="all"`, unless runs may overlap: each in its turn, the oldest first, and then the schedule goes on."""
+    """With `misfire="all"`, unless runs may overlap: the oldest first, and then the schedule goes on."""
     stage = PolicyStage(Every(HOUR, anchored=True, misfire="all", overlap=overlap))
     stage.sleep_until(5 * HOUR + 600)
     stage.look()

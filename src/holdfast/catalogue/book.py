@@ -50,6 +50,22 @@ def publish(verbs: Store, catalogue: Catalogue) -> Verbs[bool]:
 
 
 @errand
+def other_signatures(verbs: Store, catalogue: Catalogue) -> Verbs[dict[str, str]]:
+    """Return the tasks that others, published lately, declare with other parameters, each with who declares it."""
+    records: tuple[Record, ...] = yield verbs.records(Kind.CATALOGUE)
+    since = catalogue.published_at - FRESH_FOR
+    found = (read_body(record, Catalogue) for record in records if record.name != catalogue.key)
+    others = [each for each in found if each is not None and each.published_at >= since]
+    own = {task.name: (task.version, task.parameters) for task in catalogue.tasks}
+    return {
+        task.name: f"release {other.release} of {other.app}"
+        for other in others
+        for task in other.tasks
+        if task.name in own and own[task.name][0] == task.version and own[task.name][1] != task.parameters
+    }
+
+
+@errand
 def read_catalogue(verbs: Store) -> Verbs[CatalogueView]:
     """Return all that is published, put together."""
     records: tuple[Record, ...] = yield verbs.records(Kind.CATALOGUE)

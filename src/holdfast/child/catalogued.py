@@ -5,7 +5,7 @@ import logging
 import socket
 
 from holdfast.app import Holdfast
-from holdfast.catalogue.book import FRESH_FOR, publish
+from holdfast.catalogue.book import FRESH_FOR, other_signatures, publish
 from holdfast.catalogue.publishing import Publisher, catalogue_of
 from holdfast.errors import StoreError
 from holdfast.settings import Loaded
@@ -27,7 +27,16 @@ async def keep_published(app: Holdfast, target: str, loaded: Loaded, backend: Ba
     who = Publisher(target, socket.gethostname())
     while True:
         try:
-            await arun_errand(backend.arun, publish(backend.verbs, catalogue_of(app, loaded, who, worker.now())))
+            catalogue = catalogue_of(app, loaded, who, worker.now())
+            if await arun_errand(backend.arun, publish(backend.verbs, catalogue)):
+                others = await arun_errand(backend.arun, other_signatures(backend.verbs, catalogue))
+                for task, other in others.items():
+                    log.warning(
+                        "task %s has other parameters in %s: a worker of one may get jobs of the other; give one of"
+                        " them another name=, or raise its version= if it is newer",
+                        task,
+                        other,
+                    )
         except StoreError as error:
             log.warning("what this app consists of is not published yet, and is tried again: %s", error)
             await asyncio.sleep(TRY_AGAIN)

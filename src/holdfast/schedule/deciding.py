@@ -248,7 +248,7 @@ class _Judgement:
         return self.plan.rule.times_after(self.cursor, self.schedule.ground)
 
     def catch_up(self, missed: list[datetime]) -> None:
-        """Fire none, the last, or all of the missed times, as the rule says: one after the other, or all at once."""
+        """Fire none, the last, or all of the missed times, as the rule says: one after the other, or at once."""
         if not missed:
             return
         rule = self.plan.rule

@@ -3,8 +3,8 @@
 They belong to an app and its release. A release that the store has not seen is newer than all it has; one that it
 has seen before the last may change nothing while a worker of the last lives.
 
-An app without a name of its own is known by the MODULE:APP of its workers, which another service may have too. So what
-the code of any living worker declares stays, whichever release is the newest.
+An app without a name of its own is known by the MODULE:APP of its workers, which another service may have too. So
+what the code of any living worker declares stays, whichever release is the newest.
 """
 
 import hashlib
@@ -50,8 +50,8 @@ class Declaration(msgspec.Struct, frozen=True):
 class Declarer:
     """Who declares: a worker of a release of an app, which may have jobs lie ready `ahead` of their time.
 
-    One who insists is a person, whose word counts whichever release is the newest. `code`: for an app without a name of
-    its own, what tells its schedules and windows from those of others.
+    One who insists is a person, whose word counts whichever release is the newest. `code`: for an app without a
+    name of its own, what tells its schedules and windows from those of others.
     """
 
     app: str
@@ -68,7 +68,7 @@ class Declarer:
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """The code of an app without a name of its own: its release, the workers that run it, the schedules it declares."""
+    """The code of an app without a name of its own: its release, its workers, the schedules that it declares."""
 
     release: str
     workers: tuple[str, ...]
@@ -93,7 +93,9 @@ class Releases(msgspec.Struct, frozen=True):
         names = (*(each for each in self.names if each != who.release), who.release)[-MOST_RELEASES:]
         others = self.workers if who.insists or self.names[-1:] == (who.release,) else ()
         return replace(
-            self, names=names, workers=(*(each for each in others if each in living and each != who.worker), who.worker)
+            self,
+            names=names,
+            workers=(*(each for each in others if each in living and each != who.worker), who.worker),
         )
 
     def with_standing(self, who: Declarer, declared: Sequence[str], living: Collection[str]) -> "Releases":
@@ -103,17 +105,19 @@ class Releases(msgspec.Struct, frozen=True):
             for code, each in self.standing.items()
             if (workers := tuple(worker for worker in each.workers if worker in living and worker != who.worker))
         }
-        beside = standing[who.code].workers if who.code in standing else ()
-        standing[str(who.code)] = Standing(who.release, (*beside, who.worker), tuple(declared))
+        code = who.code or ""
+        beside = standing[code].workers if code in standing else ()
+        standing[code] = Standing(who.release, (*beside, who.worker), tuple(declared))
         return replace(self, standing=standing)
 
     def knows(self, who: Declarer) -> bool:
         """Tell whether nothing has to be written: its release is the last, and it stands for it."""
         if who.shares_its_name:
-            return who.code in self.standing and who.worker in self.standing[who.code].workers
+            own = self.standing.get(who.code or "")
+            return own is not None and who.worker in own.workers
         return self.names[-1:] == (who.release,) and who.worker in self.workers
 
-    def kept_by_others(self, who: Declarer, living: Collection[str]) -> Mapping[str, str]:
+    def kept_by_others(self, who: Declarer, living: frozenset[str]) -> Mapping[str, str]:
         """Return the schedules that other living workers declare, each with their release."""
         if not who.shares_its_name:
             return {}

@@ -23,7 +23,7 @@ class Misfire(StrEnum):
     ONCE = "once"
     """The last of them is fired."""
     ALL = "all"
-    """All are fired, within `catch_up_limit` and `catch_up_window`: one after the other, unless runs may overlap."""
+    """All are fired, within `catch_up_limit` and `catch_up_window`: one by one, unless runs may overlap."""
 
 
 class Overlap(StrEnum):

@@ -361,8 +361,8 @@ def _(event: events.ScheduleShared) -> Telling:
     return Telling(
         "!",
         LATER,
-        f"is not declared here, but by release {event.release} of {event.app}, whose workers live: it stays until they"
-        f" are gone; if they are another service, give each a name of its own: Holdfast(…, name=…)",
+        f"is not declared here, but by release {event.release} of {event.app}, whose workers live: it stays until"
+        " they are gone; if they are another service, give each a name of its own: Holdfast(…, name=…)",
     )
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holdfast.catalogue.book import FRESH_FOR, KEPT_FOR, publish, read_catalogue
-from holdfast.catalogue.entry import Bound, Catalogue, CatalogueView, GateEntry, QueueEntry, TaskEntry
+from holdfast.catalogue.book import FRESH_FOR, KEPT_FOR, other_signatures, publish, read_catalogue
+from holdfast.catalogue.entry import Bound, Catalogue, CatalogueView, GateEntry, Parameter, QueueEntry, TaskEntry
 from holdfast.core.record import Change, Kind
 from holdfast.store.errand import run_errand
 from holdfast.store.sqlite import SqliteBackend
@@ -128,3 +128,18 @@ def test_of_a_task_the_newest_word_counts(book: Book) -> None:
     assert [each.key for each in view.releases] == ["shop@2", "back@1", "shop@1"]
     assert view.task("mail") == view.tasks[2]
     assert view.task("mails") is None
+
+
+def test_a_task_that_another_service_declares_with_other_parameters_is_named(book: Book) -> None:
+    """Unless it has another version, or nobody has published that other one of late."""
+    book.publish(SHOP)
+
+    def others(task: TaskEntry, after: timedelta = timedelta()) -> dict[str, str]:
+        stock = later(SHOP, after, app="stock", tasks=(task, TaskEntry("count")))
+        return run_errand(book.run, other_signatures(book.backend.verbs, stock))
+
+    different = TaskEntry("mail", parameters=(Parameter("to", "str"),))
+    assert others(different) == {"mail": "release 1 of shop"}
+    assert others(TaskEntry("mail", doc="of another")) == {}
+    assert others(replace(different, version=2)) == {}
+    assert others(different, 2 * FRESH_FOR) == {}

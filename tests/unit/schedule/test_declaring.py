@@ -130,10 +130,13 @@ def test_each_worker_of_a_release_stands_for_it(shop: Shop) -> None:
 
 
 def test_services_that_share_their_module_and_app_retire_nothing_of_each_other(shop: Shop) -> None:
-    """Without a name of their own, as long as workers of the other live; each can still change and retire its own."""
+    """Without a name of their own, while workers of the other live; each can still change and retire its own."""
     shop.register("w2", "p2")
     shop.deploy("a", nightly(), nightly(name="weekly"), unnamed=True)
-    assert shop.deploy("b", nightly(name="count"), worker="w2", unnamed=True).kept == {"nightly": "a", "weekly": "a"}
+    assert shop.deploy("b", nightly(name="count"), worker="w2", unnamed=True).kept == {
+        "nightly": "a",
+        "weekly": "a",
+    }
     done = shop.deploy("a", nightly(), nightly(name="weekly"), unnamed=True)
     assert (names(done.changed), names(done.retired), done.newer) == ([], [], None)
     done = shop.deploy("a2", nightly(Every(60)), unnamed=True)
@@ -153,7 +156,7 @@ def test_services_of_one_release_that_share_their_module_and_app_are_two(shop: S
 
 
 def test_a_rolling_deployment_without_a_name_retires_once_the_old_workers_are_gone(shop: Shop) -> None:
-    """What the old release alone declares stays while its workers live, and what both declare is as the new one says."""
+    """What the old release alone declares stays while its workers live; the new one changes what both declare."""
     shop.register("w2", "p2")
     shop.deploy("1", nightly(), nightly(name="weekly"), unnamed=True)
     new = nightly(Every(60))
