@@ -20,6 +20,7 @@ from holdfast.store.protocol import JobFilter
 from servers import PostgresServer
 
 pytestmark = [
+    pytest.mark.usefixtures("own_leavings"),
     pytest.mark.timeout(1200 if PROVE else 120),
     # What a driver leaves behind of a connection that broke is its own affair.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),

@@ -102,5 +102,8 @@ class AsyncpgPool(Asyncpg):
         self.tx = await self._pool.acquire()
 
     async def _close(self):
-        await self._pool.release(self.tx)
-        await self._pool.close()
+        try:
+            await self._pool.release(self.tx)
+            await self._pool.close()
+        finally:
+            self._pool.terminate()

@@ -99,8 +99,10 @@ class Async:
         self.wait(self.tx.rollback())
 
     def close(self):
-        self.wait(self._close())
-        self._runner.close()
+        try:
+            self.wait(self._close())
+        finally:
+            self._runner.close()
 
     async def _close(self):
         await self.tx.close()

@@ -128,7 +128,8 @@ class AsyncJoined:
             raise ConfigurationError(_REFUSALS[standing])
 
     async def _look_around(self, hand: Hand, ask: Callable[[Query], Awaitable[Any]]) -> None:
-        if hand.driver in self._home.known:
+        driver = hand.driver  # before the question: a pool takes a connection back that breaks meanwhile
+        if driver in self._home.known:
             return
         [row] = await ask(Query(self._home.statements["surroundings"]))
         theirs: Place = tuple(row)
@@ -140,7 +141,7 @@ class AsyncJoined:
                 f" {self._home.address.schema} of {self._home.address.name}: only a connection to that database can"
                 " share a transaction with them"
             )
-        self._home.known.add(hand.driver)
+        self._home.known.add(driver)
 
     async def _undo(self, error: BaseException, hand: Hand | None, undo: Undo) -> None:
         """Undo because of an error, which is what counts whether this succeeds or not."""
