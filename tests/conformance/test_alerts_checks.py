@@ -44,6 +44,26 @@ def test_a_queue_whose_oldest_job_waits_is_old_unless_paused(harness: Harness) -
     }
 
 
+def test_a_job_whose_task_no_worker_knows_is_told_after_five_minutes(harness: Harness) -> None:
+    """A producer's typo: the rule counts from the start, and names the task that may have been meant."""
+    stage = Stage(harness, timeouts={"send_email": None})
+    placed = harness.place(State.BLOCKED, task="send_emial")
+    harness.clock.advance(299)
+    stage.round()
+    assert "task_unknown" not in stage.firing()
+    harness.clock.advance(2)
+    stage.round()
+    assert stage.firing().get("task_unknown") == (
+        "task send_emial (payload version 1): no running worker knows it, and its oldest job waits for 5 min 1 s;"
+        " did you mean send_email?"
+    )
+    [alert] = [each for each in stage.board().firing if each.rule == "task_unknown"]
+    assert (alert.subject, [example.id for example in alert.examples]) == ("send_emial", [placed.job_id])
+    harness.run(harness.verbs.cancel(placed.job_id))
+    stage.round()
+    assert "task_unknown" not in stage.firing()
+
+
 def test_a_thousand_failures_are_one_alert_with_counts_and_examples(harness: Harness) -> None:
     """As the figures tell, whoever has counted."""
     stage, counting = Stage(harness), Counting(harness.backend, harness.clock)

@@ -10,6 +10,7 @@ from holdfast.core.job import Job, OnLate
 from holdfast.core.memo import FOR_EVER
 from holdfast.core.provenance import SCHEDULE_KEY
 from holdfast.core.states import State
+from holdfast.core.vitals import Vitals
 from holdfast.schedule.closing import About, declare_hours
 from holdfast.schedule.window import Window
 from holdfast.store.protocol import Situation, Worker, WorkerInfo
@@ -55,8 +56,9 @@ WORKER = Worker(
 )
 
 
-def explained(*, workers=(WORKER,), paused_at=None, ahead=0, started_at=None, **job):
-    return explain(Situation(replace(JOB, **job), NOW, paused_at, tuple(workers), ahead), started_at)
+def explained(*, workers=(WORKER,), paused_at=None, ahead=0, started_at=None, tasks=None, **job):
+    situation = Situation(replace(JOB, **job), NOW, paused_at, tuple(workers), ahead)
+    return explain(situation, started_at, tasks=tasks or {})
 
 
 def why(**situation):
@@ -309,6 +311,12 @@ class TestBlocked:
             " Deploy or start a worker that registers it, and it will run."
         )
 
+    def test_a_known_task_that_is_spelled_nearly_so_is_named(self):
+        told = explained(state=State.BLOCKED, reason="no_worker", task="send_emial", tasks={"send_email": "none"})
+        assert str(told.remedy).startswith("did you mean task 'send_email'? then cancel this job")
+        other_version = explained(state=State.BLOCKED, reason="no_worker", tasks={"send_email": "none"})
+        assert str(other_version.remedy).startswith("deploy or start a worker")
+
     @pytest.mark.parametrize(
         ("obstacle", "cause"),
         [
@@ -331,6 +339,38 @@ class TestBlocked:
     def test_any_other_reason_is_told_with_its_end(self):
         text = why(state=State.BLOCKED, reason="waits for\x1b[31m payment")
         assert text == "It is blocked: waits for�[31m payment."
+
+
+class TestCancelling:
+    def told(self, seconds, **more):
+        """Its supervisor said with its last beat, a second ago, for how long the handler knew then."""
+        vitals = None if seconds is None else Vitals(told={JOB.id: seconds})
+        workers = [replace(WORKER, vitals=vitals)]
+        return explained(state=State.RUNNING, worker="w1", cancel_requested=True, workers=workers, **more)
+
+    def test_before_the_next_beat_it_is_about_to_be_told(self):
+        told = self.told(None)
+        assert told.text.endswith("Its cancellation was requested; the worker hears of it at its next beat.")
+        assert told.remedy is None
+
+    def test_a_handler_that_was_just_told_has_time_to_tidy_up(self):
+        told = self.told(3.0)
+        assert told.text.endswith("Its cancellation was requested, and its handler was told 4 s ago.")
+        assert told.remedy is None
+
+    def test_one_that_ignores_it_is_named_with_the_ways_out(self):
+        """A plain function cannot be interrupted: to ask it again would not help."""
+        told = self.told(39.0)
+        assert "its handler was told 40 s ago, and goes on" in told.text
+        assert "at its next beat" not in told.text
+        assert str(told.remedy) == (
+            f"`holdfast workers recycle --job {JOB.id}` replaces the process in which it runs; for the next time,"
+            " give its task a timeout, or isolation='process', in which a run can be killed"
+        )
+
+    def test_one_in_a_process_of_its_own_can_be_killed(self):
+        told = self.told(39.0, tasks={"send_email": "process"})
+        assert str(told.remedy) == f"`holdfast jobs cancel --kill {JOB.id}` kills the process in which it runs"
 
 
 class TestClaimed:

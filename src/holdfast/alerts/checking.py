@@ -49,6 +49,7 @@ NEEDS: Mapping[Check, Needs] = MappingProxyType(
     {
         Check.WORKER_SILENT: Needs(Unit.SECONDS, filters=("queue",)),
         Check.QUEUE_AGE: Needs(Unit.SECONDS, filters=("queue",)),
+        Check.TASK_UNKNOWN: Needs(Unit.SECONDS, filters=("queue", "task")),
         Check.START_LAG: Needs(Unit.SECONDS, filters=("queue", "task"), over=True, at_least=True),
         Check.FAILURE_RATE: Needs(Unit.SHARE, filters=("queue", "task"), over=True, at_least=True),
         Check.DEAD_LETTERS: Needs(Unit.NUMBER, filters=("queue", "task"), over=True),

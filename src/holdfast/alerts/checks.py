@@ -14,7 +14,9 @@ from holdfast.alerts.silent_workers import worker_silent
 from holdfast.core.alert import AlertRule, Check, Example
 from holdfast.core.incident import Incident, Trouble
 from holdfast.core.record import Decision, Fire, FireCause
+from holdfast.spelling import nearest
 from holdfast.store.examination import Severity as FindingSeverity
+from holdfast.store.protocol import UnknownAge
 from holdfast.words import counted, one_line, short_id, span
 
 _UNDURABLE = frozenset({"durability", "eviction"})
@@ -38,6 +40,7 @@ def looked_at(looks: Looks) -> frozenset[Check]:
     seen: Mapping[Check, object] = {
         Check.WORKER_SILENT: looks.workers,
         Check.QUEUE_AGE: looks.ages,
+        Check.TASK_UNKNOWN: looks.ages,
         Check.START_LAG: looks.figures,
         Check.FAILURE_RATE: looks.figures,
         Check.DEAD_LETTERS: looks.figures,
@@ -66,6 +69,23 @@ def _queue_age(rule: AlertRule, looks: Looks) -> Iterator[Breach]:
             lack = "" if looks.workers is None or age.name in living else "; no living worker serves it"
             says = f"queue {one_line(age.name)}: its oldest due job waits for {span(waits)}{lack}"
             yield Breach(rule, age.name, says, waits.total_seconds(), examples=(Example("queue", age.name),))
+
+
+def _task_unknown(rule: AlertRule, looks: Looks) -> Iterator[Breach]:
+    assert looks.ages is not None
+    tasks: dict[str, UnknownAge] = {}
+    for age in sorted(looks.ages.unknown, key=lambda each: each.oldest_due_at):
+        if is_about(rule, age.queue, age.task):
+            tasks.setdefault(age.task, age)
+    for task, age in tasks.items():
+        waits = looks.ages.now - age.oldest_due_at
+        if waits.total_seconds() > (rule.above or 0.0):
+            meant = None if task in looks.timeouts else nearest(task, looks.timeouts.keys())
+            says = (
+                f"task {one_line(task)} (payload version {age.version}): no running worker knows it, and its oldest"
+                f" job waits for {span(waits)}{f'; did you mean {meant}?' if meant else ''}"
+            )
+            yield Breach(rule, task, says, waits.total_seconds())
 
 
 def _schedule_missed(rule: AlertRule, looks: Looks) -> Iterator[Breach]:
@@ -193,6 +213,7 @@ def _disk_full(rule: AlertRule, looks: Looks) -> Iterator[Breach]:
 _CHECKS: Mapping[Check, Callable[[AlertRule, Looks], Iterator[Breach]]] = MappingProxyType(
     {
         Check.QUEUE_AGE: _queue_age,
+        Check.TASK_UNKNOWN: _task_unknown,
         Check.START_LAG: start_lag,
         Check.FAILURE_RATE: failure_rate,
         Check.DEAD_LETTERS: dead_letters,

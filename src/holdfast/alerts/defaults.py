@@ -10,6 +10,7 @@ SOON = 60.0
 DEFAULT_RULES: tuple[AlertRule, ...] = (
     AlertRule(name="worker_silent", check=Check.WORKER_SILENT, above=30.0, cool_down=SOON),
     AlertRule(name="queue_age", check=Check.QUEUE_AGE, above=300.0),
+    AlertRule(name="task_unknown", check=Check.TASK_UNKNOWN, above=300.0),
     AlertRule(name="failure_rate", check=Check.FAILURE_RATE, above=0.5, over=300.0, at_least=10),
     AlertRule(name="dead_letters", check=Check.DEAD_LETTERS, above=0.0, over=300.0),
     AlertRule(name="schedule_missed", check=Check.SCHEDULE_MISSED, above=0.0, over=900.0),

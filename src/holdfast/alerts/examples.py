@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from holdfast.alerts.breach import EXAMPLES, Breach, Key
 from holdfast.core.alert import Alert, AlertState, Check, Example
-from holdfast.core.states import State
+from holdfast.core.states import Reason, State
 from holdfast.store.errand import Verbs
 from holdfast.store.protocol import JobFilter, JobPage, Store
 from holdfast.words import one_line
@@ -21,13 +21,14 @@ SHORT = 200
 _STATES: Mapping[Check, tuple[State, ...]] = {
     Check.DEAD_LETTERS: (State.DEAD,),
     Check.FAILURE_RATE: (State.DEAD, State.SCHEDULED),
+    Check.TASK_UNKNOWN: (State.BLOCKED,),
 }
 
 
 def with_examples(
     verbs: Store, breaches: Iterable[Breach], alerts: Mapping[Key, Alert]
 ) -> Verbs[tuple[Breach, ...]]:
-    """Return breaches with examples: for those that begin, and are about failed jobs, some are searched."""
+    """Return breaches with examples: for those that begin, and are about jobs by their state, some are searched."""
     found, searches = [], 0
     for breach in breaches:
         alert = alerts.get(breach.key)
@@ -41,7 +42,7 @@ def with_examples(
 
 def _search(verbs: Store, breach: Breach) -> Verbs[tuple[Example, ...]]:
     rule = breach.rule
-    by_queue = rule.task is None and rule.queue is not None
+    by_queue = rule.task is None and rule.queue is not None and rule.check is not Check.TASK_UNKNOWN
     which = JobFilter(
         states=_STATES[rule.check],
         queue=rule.queue,
@@ -49,5 +50,5 @@ def _search(verbs: Store, breach: Breach) -> Verbs[tuple[Example, ...]]:
         limit=4 * EXAMPLES,
     )
     page: JobPage = yield verbs.search_jobs(which, SPAN)
-    failed = [job for job in page.jobs if job.error]
-    return tuple(Example("job", job.id, one_line(job.error or "", SHORT)) for job in failed[:EXAMPLES])
+    found = [job for job in page.jobs if job.error or job.reason == Reason.NO_WORKER]
+    return tuple(Example("job", job.id, one_line(job.error or "", SHORT)) for job in found[:EXAMPLES])

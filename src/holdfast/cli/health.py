@@ -38,9 +38,7 @@ T = TypeVar("T")
 )
 @target_argument
 @app_dir_option
-@click.option(
-    "--once", is_flag=True, help="Tell it once, and end: 0 if all is well, 1 if not, 3 without the store."
-)
+@click.option("--once", is_flag=True, help="Tell it once, and end: 0 if ready, 1 if not, 3 without the store.")
 @click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Where to listen.")
 @click.option("--port", type=click.IntRange(0, 65_535), default=8090, help="On which port; 0 for any that is free.")
 @token_file_option
@@ -143,13 +141,21 @@ def _tell(report: Report) -> None:
         say_table(list(report.queues.items()), _QUEUE_COLUMNS)
     beat = "no beat is known" if report.last_beat is None else f"the last beat {span(report.last_beat)} ago"
     style, word = ("green", "All is well") if report.ok else ("bold red", "Not ready")
+    if report.ok and report.warns:
+        style, word = "yellow", "Ready, with a warning"
     told = f"; {beat}, lag {span(report.lag)}" if report.at else ""
     say(Text(f"\n{word}{told}.", style=style))
 
 
+def _mark(check: Check) -> Text:
+    if check.warns:
+        return Text("warning", style="yellow")
+    return Text("ok", style="green") if check.ok else Text("failing", style="bold red")
+
+
 _CHECK_COLUMNS: list[Column[Check]] = [
     Column("CHECK", lambda check: check.name),
-    Column("", lambda check: Text("ok", style="green") if check.ok else Text("failing", style="bold red")),
+    Column("", _mark),
     Column("WHAT IS FOUND", lambda check: check.says, shrinks=True),
 ]
 _QUEUE_COLUMNS: list[Column[tuple[str, QueueHealth]]] = [

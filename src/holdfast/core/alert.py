@@ -28,6 +28,8 @@ class Check(StrEnum):
     """A worker, or its event loop, gives no sign of life [seconds]."""
     QUEUE_AGE = "queue_age"
     """The oldest due job of a queue waits [seconds]; paused queues are left out."""
+    TASK_UNKNOWN = "task_unknown"
+    """Jobs wait whose task no running worker knows, as that of a misspelt name [seconds]."""
     START_LAG = "start_lag"
     """Jobs start late: the 95th percentile of `over` [seconds]."""
     FAILURE_RATE = "failure_rate"

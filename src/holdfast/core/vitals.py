@@ -1,5 +1,7 @@
 """How a worker is, as it says with each beat. Stores keep its last word as a short text, and do not read it."""
 
+from collections.abc import Mapping
+
 import msgspec
 
 
@@ -11,6 +13,7 @@ class Vitals(msgspec.Struct, frozen=True):
     lag: how many seconds its event loop was late of late; None before it could tell.
     pulse_age: seconds since its process gave its last sign of life.
     done: how many attempts have ended in it since it began.
+    told: for how many seconds jobs that go on have been told to end because they were cancelled, by their ids.
     """
 
     memory: int | None = None
@@ -19,6 +22,7 @@ class Vitals(msgspec.Struct, frozen=True):
     lag: float | None = None
     pulse_age: float = 0.0
     done: int = 0
+    told: Mapping[str, float] = {}
 
 
 _encoder = msgspec.json.Encoder()

@@ -3,7 +3,7 @@
 Nothing in a report names a machine, a URL, a task or an argument.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -26,11 +26,12 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that has to be well."""
+    """One thing that has to be well. `warns`: it is worth a look, though work may be sent here all the same."""
 
     name: str
     ok: bool
     says: str
+    warns: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,11 @@ class Report:
         return all(check.ok for check in self.checks)
 
     @property
+    def warns(self) -> bool:
+        """Whether something is worth a look, though work may be sent here."""
+        return any(check.warns for check in self.checks)
+
+    @property
     def lag(self) -> timedelta:
         """How long the job waits that has been due longest, and should be running."""
         late = (queue.age for queue in self.queues.values() if queue.held_up is None)
@@ -76,7 +82,10 @@ class Report:
             "queues": {
                 name: {"age": _seconds(queue.age), "held_up": queue.held_up} for name, queue in self.queues.items()
             },
-            "checks": [{"check": check.name, "ok": check.ok, "says": check.says} for check in self.checks],
+            "checks": [
+                {"check": check.name, "ok": check.ok, "warns": check.warns, "says": check.says}
+                for check in self.checks
+            ],
         }
 
 
@@ -90,12 +99,21 @@ def judge(seen: Seen, *, warm: bool | None = None) -> Report:
     store = Check("store", ok=True, says=f"answered within {span(timedelta(seconds=seen.took))}")
     workers = _fleet(live) if warm is None else _of_this_process(warm=warm)
     return Report(
-        (store, workers),
+        (store, workers, *_unknown(seen.ages)),
         seen.ages.now,
         min((worker.beat_age for worker in counted), default=None),
         live,
         {queue.name: _queue(queue, seen.ages.now, seen.windows) for queue in seen.ages.queues},
     )
+
+
+def _unknown(ages: QueueAges) -> Iterator[Check]:
+    """Yield that jobs wait whose task no worker knows: to restart anything here would not help them."""
+    if ages.unknown:
+        tasks = {age.task for age in ages.unknown}
+        waits = ages.now - min(age.oldest_due_at for age in ages.unknown)
+        says = f"jobs of {counted(len(tasks), 'task')} wait that no worker knows, the oldest for {span(waits)}"
+        yield Check("tasks", ok=True, says=f"{says}: see `holdfast doctor`", warns=True)
 
 
 def _fleet(live: int) -> Check:

@@ -99,7 +99,7 @@ JOBS = Family("holdfast_jobs", Type.GAUGE, "Jobs in the store.", ("queue", "stat
 OLDEST_DUE = Family(
     "holdfast_queue_oldest_due_seconds",
     Type.GAUGE,
-    "For how long the oldest due job of a queue has waited, unclaimed.",
+    "For how long the oldest due job of a queue has waited, unclaimed; also for a worker that knows its task.",
     ("queue",),
     fleet=True,
 )

@@ -37,7 +37,9 @@ class Fleet:
         asked = self._asked
         queues, ages = self._queues.latest(), asked.call(asked.verbs.queue_ages())
         if queues is None:
-            told = _first(each.name for each in ages.queues)
+            told = _first(
+                dict.fromkeys([*(each.name for each in ages.queues), *(each.queue for each in ages.unknown)])
+            )
         else:
             told = _first(each.name for each in sorted(queues, key=_by_size))
             yield from _jobs(queues, told)
@@ -76,6 +78,9 @@ def _ages(ages: QueueAges, told: frozenset[str]) -> Iterator[Sample]:
     for queue in ages.queues:
         label = _label(queue.name, told)
         oldest[label] = max(oldest.get(label, 0.0), (ages.now - queue.oldest_due_at).total_seconds())
+    for unknown in ages.unknown:
+        label = _label(unknown.queue, told)
+        oldest[label] = max(oldest.get(label, 0.0), (ages.now - unknown.oldest_due_at).total_seconds())
     yield from (Sample(family.OLDEST_DUE.name, (label,), age) for label, age in oldest.items())
 
 

@@ -118,11 +118,25 @@ class QueueAge(msgspec.Struct, frozen=True):
     paused_at: datetime | None = None
 
 
+class UnknownAge(msgspec.Struct, frozen=True, order=True):
+    """Due jobs of one queue, task and payload version that wait as blocked(no_worker): the time of the oldest."""
+
+    queue: str
+    task: str
+    version: int
+    oldest_due_at: datetime
+
+
+UNKNOWN_LOOKED_AT = 100
+"""Of so many blocked jobs of one task and version the oldest is found, where an index cannot tell it."""
+
+
 class QueueAges(msgspec.Struct, frozen=True):
-    """How old queues are by the store's time `now`, by name."""
+    """How old queues are by the store's time `now`, by name; `unknown` are jobs whose task no worker knew."""
 
     now: datetime
     queues: tuple[QueueAge, ...] = ()
+    unknown: tuple[UnknownAge, ...] = ()
 
 
 class Situation(msgspec.Struct, frozen=True):

@@ -26,7 +26,17 @@ from holdfast.core.states import State
 from holdfast.core.vitals import Vitals
 from holdfast.store.beating import BURIED_KEPT, BeatAnswer, DueSuspects, LeaseClock, Turn, WorkerBeat, WorkerInfo
 from holdfast.store.claiming import ClaimAnswer, ClaimRequest, priorities_in_turn
-from holdfast.store.looking import DueRecords, JobFilter, JobPage, Queue, QueueAge, QueueAges, Situation, Worker
+from holdfast.store.looking import (
+    DueRecords,
+    JobFilter,
+    JobPage,
+    Queue,
+    QueueAge,
+    QueueAges,
+    Situation,
+    UnknownAge,
+    Worker,
+)
 from holdfast.store.verb import Verb
 
 __all__ = [
@@ -45,6 +55,7 @@ __all__ = [
     "Situation",
     "Store",
     "Turn",
+    "UnknownAge",
     "Vitals",
     "Worker",
     "WorkerBeat",
@@ -174,7 +185,11 @@ class Store(Protocol):
         ...
 
     def queue_ages(self) -> Verb[QueueAges]:
-        """Return each queue with due jobs that nobody has claimed. Costs no more with many jobs than with few."""
+        """Return each queue with due jobs that nobody has claimed, and those that wait as blocked(no_worker).
+
+        Costs no more with many jobs than with few: of many blocked jobs of one task and payload version, it is
+        enough to look at the first UNKNOWN_LOOKED_AT of an index.
+        """
         ...
 
     def count(self) -> Verb[Mapping[State, int]]:

@@ -1,10 +1,15 @@
 """All that a store knows of one job: history, situation, what it wrote down, and what went wrong near it."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import msgspec
 
 from holdfast.core.incident import Incident
 from holdfast.core.job import Attempt, Job
-from holdfast.core.record import Kind
+from holdfast.core.record import Kind, Record, read_body
+from holdfast.core.states import State
 from holdfast.durable.written import Written, view_of
 from holdfast.errors import JobNotFoundError
 from holdfast.incidents.book import read_incidents
@@ -33,6 +38,8 @@ class Story:
     """In which it was involved, the newest first."""
     forgotten: tuple[str, ...] = ()
     """The ends of the ids of incidents that its errors name, and that are not kept any more."""
+    tasks: Mapping[str, str] = field(default_factory=dict)
+    """The isolation of each task that apps have published, by name, where the answer depends on it."""
 
     @property
     def job(self) -> Job:
@@ -43,7 +50,7 @@ class Story:
     def why(self) -> Explanation:
         """Why the job is where it is."""
         present = next((each for each in self.attempts if each.fence == self.job.fence), None)
-        return explain(self.situation, present.started_at if present else None, self.windows)
+        return explain(self.situation, present.started_at if present else None, self.windows, self.tasks)
 
 
 @errand
@@ -60,4 +67,26 @@ def tell_story(verbs: Store, job_id: str) -> Verbs[Story]:
     forgotten = tuple(end for end in named if end not in {short_id(each.id) for each in incidents})
     written = view_of((yield verbs.memos(job_id)), values=not has_secrets(situation.job.payload))
     windows = read_windows((yield verbs.records(Kind.WINDOW)))
-    return Story(situation, history, windows, written, incidents, forgotten)
+    tasks = {}
+    if situation.job.state is State.BLOCKED or situation.job.cancel_requested:
+        tasks = _tasks_in((yield verbs.records(Kind.CATALOGUE)))
+    return Story(situation, history, windows, written, incidents, forgotten, tasks)
+
+
+class _Task(msgspec.Struct):
+    name: str
+    isolation: str = "none"
+
+
+class _Published(msgspec.Struct):
+    """What is of interest here of a catalogue (`catalogue/entry.py`)."""
+
+    published_at: datetime
+    tasks: tuple[_Task, ...] = ()
+
+
+def _tasks_in(records: Sequence[Record]) -> dict[str, str]:
+    """Return the isolation of each task that some app has published, as the newest has it."""
+    found = [each for record in records if (each := read_body(record, _Published)) is not None]
+    found.sort(key=lambda each: each.published_at)
+    return {task.name: task.isolation for each in found for task in each.tasks}

@@ -12,6 +12,7 @@ from holdfast.core.memo import is_for_ever, is_suspended, signal_name
 from holdfast.core.provenance import channel_of, planned_of, schedule_of
 from holdfast.core.states import WAITING, Reason, State
 from holdfast.phrases import Dated, Phrase, followed, ordinal
+from holdfast.spelling import nearest
 from holdfast.store.protocol import Situation, Worker
 from holdfast.watch.closed import Windows, job_closed
 from holdfast.watch.explanation import Cause, Explanation
@@ -26,6 +27,9 @@ from holdfast.watch.obstacle import (
 
 PUT_OFF = timedelta(seconds=1)
 """What a window puts off is due at its end or less than this after it."""
+
+IGNORED = timedelta(seconds=10)
+"""A handler that goes on for so long after it was told to end ignores that."""
 
 _MAY_BE_SHUT_OUT = frozenset({State.READY, State.SCHEDULED, State.HELD})
 """The states in which a window may keep a job from starting."""
@@ -42,15 +46,22 @@ _GIVEN_UP: Mapping[str, Cause] = MappingProxyType(
 )
 
 
-def explain(situation: Situation, started_at: datetime | None = None, windows: Windows = ()) -> Explanation:
+def explain(
+    situation: Situation,
+    started_at: datetime | None = None,
+    windows: Windows = (),
+    tasks: Mapping[str, str] = MappingProxyType({}),
+) -> Explanation:
     """Say why a job is where it is.
 
     `started_at` is when the present claim began to run, where it is known; `windows` are those that the store tells
-    of.
+    of, `tasks` the isolation of those that are known, by name.
     """
     job = situation.job
     if job.state is State.RUNNING:
-        told = _running(situation, started_at)
+        told = _running(situation, started_at, tasks)
+    elif job.state is State.BLOCKED:
+        told = _blocked(situation, tasks)
     else:
         told = _closed(situation, windows) or _EXPLANATIONS[job.state](situation)
     return dataclasses.replace(
@@ -155,10 +166,10 @@ def _ready(situation: Situation) -> Explanation:
     return Explanation(obstacle.cause, says, obstacle.remedy)
 
 
-def _blocked(situation: Situation) -> Explanation:
+def _blocked(situation: Situation, tasks: Mapping[str, str]) -> Explanation:
     job = situation.job
     if job.reason == Reason.NO_WORKER:
-        return _unknown(situation)
+        return _unknown(situation, tasks)
     if job.reason == Reason.REPLACING:
         says = Phrase("because.replacing", job=job.after)
         return Explanation(Cause.REPLACING, says, Phrase("remedy.ask_about", id=job.after))
@@ -166,14 +177,17 @@ def _blocked(situation: Situation) -> Explanation:
     return Explanation(Cause.BLOCKED, Phrase("because.blocked", reason=reason))
 
 
-def _unknown(situation: Situation) -> Explanation:
+def _unknown(situation: Situation, tasks: Mapping[str, str]) -> Explanation:
     """Tell of a job that a worker put aside: those that know its task may run by now, and be kept from it."""
-    task = Phrase("because.version_of_task", task=situation.job.task, version=situation.job.version)
+    name = situation.job.task
+    task = Phrase("because.version_of_task", task=name, version=situation.job.version)
     shut_out = shut_out_by(situation)
     if shut_out is not None:
         says = Phrase("because.put_aside", task=task, obstacle=shut_out.says)
         return Explanation(shut_out.cause, says, shut_out.remedy)
-    return Explanation(Cause.TASK_UNKNOWN, Phrase("because.task_unknown", task=task), Phrase("remedy.deploy"))
+    meant = None if name in tasks else nearest(name, tasks.keys())
+    remedy = Phrase("remedy.deploy") if meant is None else Phrase("remedy.misspelt", meant=meant)
+    return Explanation(Cause.TASK_UNKNOWN, Phrase("because.task_unknown", task=task), remedy)
 
 
 def _held(situation: Situation) -> Explanation:
@@ -189,13 +203,27 @@ def _held(situation: Situation) -> Explanation:
     return _with_its_worker(situation, told)
 
 
-def _running(situation: Situation, started_at: datetime | None) -> Explanation:
+def _running(situation: Situation, started_at: datetime | None, tasks: Mapping[str, str]) -> Explanation:
     job = situation.job
     known = {"owner": _owner(situation), "attempt": job.attempt + 1, "most": job.max_attempts}
     says = Phrase("because.runs", **known)
     if started_at is not None:
         says = Phrase("because.runs_since", since=Dated(started_at, situation.now), **known)
-    return _with_its_worker(situation, Explanation(Cause.RUNNING, says))
+    told = _with_its_worker(situation, Explanation(Cause.RUNNING, says))
+    silence = _told_for(situation)
+    if silence is None or silence < IGNORED or told.remedy is not None:
+        return told
+    isolated = tasks.get(job.task) == "process"
+    return dataclasses.replace(told, remedy=Phrase("remedy.kill" if isolated else "remedy.recycle", id=job.id))
+
+
+def _told_for(situation: Situation) -> timedelta | None:
+    """Return for how long the handler of a job has been told to end, as far as its worker has said."""
+    worker, job = _its_worker(situation), situation.job
+    if worker is None or worker.vitals is None or not job.cancel_requested:
+        return None
+    seconds = worker.vitals.told.get(job.id)
+    return None if seconds is None else timedelta(seconds=seconds) + worker.beat_age
 
 
 def _owner(situation: Situation) -> Phrase:
@@ -215,7 +243,9 @@ def _with_its_worker(situation: Situation, told: Explanation) -> Explanation:
     worker = _its_worker(situation)
     says = told.says
     if situation.job.cancel_requested:
-        says = followed(says, Phrase("because.cancelling"))
+        told_for = _told_for(situation)
+        code = "cancelling" if told_for is None else "told" if told_for < IGNORED else "ignored"
+        says = followed(says, Phrase(f"because.{code}", **({} if told_for is None else {"told": told_for})))
     if worker is None:
         return Explanation(Cause.WORKER_LOST, followed(says, Phrase("because.unregistered")))
     lease, silent = worker.info.lease, worker.beat_age
@@ -284,7 +314,6 @@ _EXPLANATIONS: Mapping[State, Callable[[Situation], Explanation]] = MappingProxy
     {
         State.SCHEDULED: _scheduled,
         State.READY: _ready,
-        State.BLOCKED: _blocked,
         State.HELD: _held,
         State.COMPLETED: _completed,
         State.DEAD: _dead,

@@ -7,6 +7,7 @@ import pytest
 from cli_world import WORKER, answer, assert_refused, bare
 
 from holdfast.core.crash import Death, DeathKind
+from holdfast.core.states import Move
 
 FAILED, USAGE, STORE = 1, 2, 3
 
@@ -24,7 +25,7 @@ def test_without_a_worker_it_is_not_ready(world, holdfast):
     world.do(world.verbs.bury(WORKER, Death(DeathKind.STOPPED)))
     result = holdfast("health", "--once", "--json")
     assert result.exit_code == FAILED
-    assert json.loads(result.stdout)["checks"][1] == {"check": "workers", "ok": False, "says": "no live worker"}
+    assert json.loads(result.stdout)["checks"][1]["says"] == "no live worker"
     assert "Not ready; no beat is known, lag 0 ms." in holdfast("health", "--once").stdout
 
 
@@ -32,6 +33,21 @@ def test_a_queue_that_is_paused_is_told_so(world, holdfast):
     world.enqueue(queue="mail")
     world.do(world.verbs.pause("mail"))
     assert "paused" in holdfast("health", "--once").stdout
+
+
+def test_not_all_is_well_while_jobs_wait_that_no_worker_knows(world, holdfast):
+    """A probe passes, for no restart would help; and the last word is not that all is well."""
+    world.end(world.enqueue(task="send_emial"), Move.BLOCK, reason="no_worker")
+    result = holdfast("health", "--once")
+    assert result.exit_code == 0
+    assert "jobs of 1 task wait that no worker knows" in " ".join(result.stdout.split())
+    assert "All is well" not in result.stdout
+    assert "Ready, with a warning; " in result.stdout
+    [tasks] = [
+        each for each in answer(holdfast("health", "--once", "--json"))["checks"] if each["check"] == "tasks"
+    ]
+    assert (tasks["ok"], tasks["warns"]) == (True, True)
+    assert "send_emial" not in str(tasks), "a report names no task: anybody may be allowed to read it"
 
 
 def test_a_store_that_is_not_there_is_told_and_not_made(tmp_path):

@@ -1,14 +1,17 @@
 """`queues`, `workers`, `stats`, `why`: the store at a glance."""
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
 from cli_world import WORKER, answer, bare
 
+from holdfast.catalogue.book import publish
+from holdfast.catalogue.entry import Catalogue, TaskEntry
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.states import Move, State
+from holdfast.store.errand import run_errand
 from holdfast.store.protocol import Vitals, WorkerBeat, WorkerInfo
 
 
@@ -180,6 +183,18 @@ class TestWorkersStatsWhy:
         assert (told["id"], told["state"], told["cause"]) == (job_id, "blocked", "task_unknown")
         assert told["why"].startswith("No running worker knows")
         assert told["remedy"] == "deploy or start a worker that registers it, and it will run"
+
+    def test_why_names_the_task_that_a_misspelt_one_is_like(self, world, holdfast):
+        """As a release of an app has published it; not where the name is right and only the version is unknown."""
+        published = Catalogue("shop", "1", datetime.now(UTC), "web-01", "1.0", (TaskEntry("send_email"),))
+        run_errand(world.do, publish(world.verbs, published))
+        job_id = world.end(world.enqueue(task="send_emial"), Move.BLOCK, reason="no_worker")
+        assert answer(holdfast("why", job_id, "--json"))["remedy"] == (
+            "did you mean task 'send_email'? then cancel this job and enqueue that one; else deploy or start a"
+            " worker that registers it, and it will run"
+        )
+        newer = world.end(world.enqueue(task="send_email", version=2), Move.BLOCK, reason="no_worker")
+        assert answer(holdfast("why", newer, "--json"))["remedy"].startswith("deploy or start")
 
     def test_where_there_is_nothing_to_do_there_is_no_remedy(self, world, holdfast):
         told = answer(holdfast("why", world.running(), "--json"))

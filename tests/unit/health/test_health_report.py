@@ -44,7 +44,9 @@ def test_in_a_host_only_its_own_worker_counts():
 def test_a_store_that_does_not_answer_leaves_the_rest_unknown():
     fields = judge(Seen(problem="does not answer")).fields()
     assert fields["status"] == "failing"
-    assert fields["checks"] == [{"check": "store", "ok": False, "says": "the store does not answer"}]
+    assert fields["checks"] == [
+        {"check": "store", "ok": False, "warns": False, "says": "the store does not answer"}
+    ]
     assert [fields[name] for name in ("time", "last_beat", "lag")] == [None, None, None]
 
 

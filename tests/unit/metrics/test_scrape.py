@@ -13,6 +13,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from holdfast import Every, Holdfast
+from holdfast.core.job import Ending
+from holdfast.core.states import Move, Reason
 from holdfast.core.vitals import Vitals
 from holdfast.errors import ConfigurationError, StoreUnavailableError
 from holdfast.events import Events, MetricsServed
@@ -22,7 +24,7 @@ from holdfast.metrics.scrape import StoreLook, page
 from holdfast.settings import Settings
 from holdfast.store.memory.backend import MemoryBackend
 from holdfast.store.open import open_backend
-from holdfast.store.protocol import WorkerBeat, WorkerInfo
+from holdfast.store.protocol import ClaimRequest, WorkerBeat, WorkerInfo
 from holdfast.supervisor.metering import Metering, metered
 from holdfast.supervisor.options import MetricsOptions
 from holdfast.testing.clock import FakeClock
@@ -77,6 +79,16 @@ def test_it_tells_how_the_store_stands(app, clock):
     ):
         assert line in told, line
     assert "host" not in "".join(line for line in told if not line.startswith("#"))
+
+
+def test_the_age_of_a_queue_counts_jobs_whose_task_no_worker_knows(app, clock):
+    """A typo of a producer shows in the very figure that people watch."""
+    app.task(send, name="send_emial", queue="mail").enqueue()
+    app.call(app.verbs.register(WorkerInfo("w1", "s", "host", 1, timedelta(hours=1))))
+    [claim] = app.call(app.verbs.claim(ClaimRequest("w1", 1, 1))).jobs
+    app.call(app.verbs.finish("w1", [Ending(claim.ref, Move.BLOCK, reason=Reason.NO_WORKER)]))
+    clock.advance(65)
+    assert 'holdfast_queue_oldest_due_seconds{queue="mail"} 65' in lines(app)
 
 
 def test_a_schedule_that_nobody_fires_is_overdue(app, clock):

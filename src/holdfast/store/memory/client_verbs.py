@@ -11,7 +11,7 @@ from holdfast.core.states import CLAIMED, FINAL, MOVES, WAITING, Move, Reason, S
 from holdfast.store.memory.reception import Reception, key_of
 from holdfast.store.memory.rows import JobRow, MemoRow
 from holdfast.store.memory.tables import Tables, in_one_step, verb
-from holdfast.store.protocol import JobFilter, JobPage, Queue, QueueAge, QueueAges, Situation, Worker
+from holdfast.store.protocol import JobFilter, JobPage, Queue, QueueAge, QueueAges, Situation, UnknownAge, Worker
 from holdfast.store.refusals import key_taken, not_discarded, not_requeued, not_rescheduled, too_many_signals
 from holdfast.store.verb import Access, Verb
 from holdfast.store.waking import enqueuing
@@ -189,11 +189,15 @@ class ClientVerbs(Tables):
         """Return each queue with due jobs that nobody has claimed."""
         now = self._clock.now()
         oldest: dict[str, datetime] = {}
+        unknown: dict[tuple[str, str, int], datetime] = {}
         for row in self._jobs.values():
             if row.state_at(now) is State.READY:
                 oldest[row.new.queue] = min(oldest.get(row.new.queue, row.run_at), row.run_at)
+            elif row.state is State.BLOCKED and row.reason == Reason.NO_WORKER and row.run_at <= now:
+                kind = row.new.queue, row.new.task, row.new.version
+                unknown[kind] = min(unknown.get(kind, row.run_at), row.run_at)
         ages = (QueueAge(name, oldest[name], self._paused_at.get(name)) for name in sorted(oldest))
-        return QueueAges(now, tuple(ages))
+        return QueueAges(now, tuple(ages), tuple(UnknownAge(*kind, unknown[kind]) for kind in sorted(unknown)))
 
     @verb(Access.READ)
     def count(self) -> Mapping[State, int]:

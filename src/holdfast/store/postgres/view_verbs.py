@@ -9,16 +9,26 @@ from msgspec.structs import replace
 from holdfast.core.job import Attempt, Glance, Job
 from holdfast.core.memo import SLEEPING, signal_reason
 from holdfast.core.states import Move, State
+from holdfast.store.looking import UNKNOWN_LOOKED_AT
 from holdfast.store.postgres.marks import as_json, note
 from holdfast.store.postgres.pages import LONGEST_PAGE, end_parameters_of, parameters_of, walk_of
 from holdfast.store.postgres.remembering import RememberingVerbs
 from holdfast.store.postgres.rows import to_glance, to_worker
 from holdfast.store.postgres.verbs import is_id
-from holdfast.store.protocol import JobFilter, JobPage, Queue, QueueAge, QueueAges, Situation, Worker
+from holdfast.store.protocol import (
+    JobFilter,
+    JobPage,
+    Queue,
+    QueueAge,
+    QueueAges,
+    Situation,
+    UnknownAge,
+    Worker,
+)
 from holdfast.store.searching import page_of, within
 from holdfast.store.sql_rows import Row, to_attempt, to_job
 from holdfast.store.times import from_micros, from_micros_or_none
-from holdfast.store.verb import Access, Last, Query, Steps, verb
+from holdfast.store.verb import Access, Last, Query, Steps, Together, verb
 
 
 class ViewVerbs(RememberingVerbs):
@@ -97,7 +107,9 @@ class ViewVerbs(RememberingVerbs):
     def queue_ages(self) -> Steps[QueueAges]:
         """Return each queue with due jobs that nobody has claimed."""
         noted = self._marks_of_looks.begin()
-        (now, xmin, *_), *levels = yield from self._look("queue_ages", as_json(noted, None))
+        look = Query(self._sql["queue_ages"], (self._given_now(), as_json(noted, None)))
+        aside = Query(self._sql["unknown_ages"], (self._given_now(), UNKNOWN_LOOKED_AT))
+        ((now, xmin, *_), *levels), unknown = yield Last(Together([look, aside]))
         if xmin is not None:
             firsts = [((queue, priority), first) for _, first, queue, priority, *_ in levels]
             taken = [(level, min(int(first), int(xmin))) for level, first in firsts if first is not None]
@@ -107,7 +119,11 @@ class ViewVerbs(RememberingVerbs):
         for _, _, name, _, due_at, paused_at in levels:
             if due_at is not None and (name not in ages or from_micros(due_at) < ages[name].oldest_due_at):
                 ages[name] = QueueAge(name, from_micros(due_at), from_micros_or_none(paused_at))
-        return QueueAges(from_micros(now), tuple(ages[name] for name in sorted(ages)))
+        return QueueAges(
+            from_micros(now),
+            tuple(ages[name] for name in sorted(ages)),
+            tuple(sorted(UnknownAge(name, task, version, from_micros(at)) for name, task, version, at in unknown)),
+        )
 
     @verb(Access.READ)
     def count(self) -> Steps[Mapping[State, int]]:

@@ -7,7 +7,7 @@ from operator import attrgetter
 from holdfast.core.job import Attempt, Glance, Job
 from holdfast.core.memo import Memo
 from holdfast.core.states import CLAIMED, State
-from holdfast.store.protocol import JobFilter, JobPage, Queue, QueueAge, QueueAges, Situation, Worker
+from holdfast.store.protocol import JobFilter, JobPage, Queue, QueueAge, QueueAges, Situation, UnknownAge, Worker
 from holdfast.store.redis.memo_texts import read_memo
 from holdfast.store.redis.packing import pack
 from holdfast.store.redis.rows import Row, pairs, to_attempt, to_glance, to_job, to_worker
@@ -101,12 +101,20 @@ class ViewVerbs:
     @verb(Access.READ)
     def queue_ages(self) -> Steps[QueueAges]:
         """Return each queue with due jobs that nobody has claimed."""
-        now, rows = yield Script("queue_ages")
+        now, rows, lanes = yield Script("queue_ages")
         ages = (
             QueueAge(name.decode(), from_micros(int(oldest)), from_micros_or_none(paused and int(paused)))
             for name, oldest, paused in rows
         )
-        return QueueAges(from_micros(int(now)), tuple(sorted(ages, key=attrgetter("name"))))
+        unknown: dict[tuple[str, str, int], int] = {}
+        for queue, task, version, oldest in lanes:  # a lane for each priority
+            kind = queue.decode(), task.decode(), int(version)
+            unknown[kind] = min(unknown.get(kind, int(oldest)), int(oldest))
+        return QueueAges(
+            from_micros(int(now)),
+            tuple(sorted(ages, key=attrgetter("name"))),
+            tuple(UnknownAge(*kind, from_micros(unknown[kind])) for kind in sorted(unknown)),
+        )
 
     @verb(Access.READ)
     def count(self) -> Steps[Mapping[State, int]]:

@@ -5,7 +5,17 @@ from collections.abc import Mapping, Sequence
 
 from holdfast.core.job import Attempt, Glance, Job
 from holdfast.core.states import Move, State
-from holdfast.store.protocol import JobFilter, JobPage, Queue, QueueAge, QueueAges, Situation, Worker
+from holdfast.store.looking import UNKNOWN_LOOKED_AT
+from holdfast.store.protocol import (
+    JobFilter,
+    JobPage,
+    Queue,
+    QueueAge,
+    QueueAges,
+    Situation,
+    UnknownAge,
+    Worker,
+)
 from holdfast.store.searching import page_of, within
 from holdfast.store.sql_rows import Row, to_attempt
 from holdfast.store.sqlite.pages import MOST_SORTED, end_parameters_of, parameters_of, walk_of
@@ -81,9 +91,11 @@ class ViewVerbs(SqliteVerbs):
         now = self._clock.now()
         paused_at = dict((yield Query(self._sql["paused_queues"])))
         rows = yield Query(self._sql["queue_ages"], (to_micros(now),))
+        unknown = yield Query(self._sql["unknown_ages"], (to_micros(now), UNKNOWN_LOOKED_AT))
         return QueueAges(
             now,
             tuple(QueueAge(name, from_micros(at), from_micros_or_none(paused_at.get(name))) for name, at in rows),
+            tuple(sorted(UnknownAge(name, task, version, from_micros(at)) for name, task, version, at in unknown)),
         )
 
     @verb(Access.READ)

@@ -5,7 +5,7 @@ from datetime import timedelta
 from holdfast.core.crash import DeathKind
 from holdfast.core.job import Job
 from holdfast.core.states import Move, State
-from holdfast.store.protocol import JobFilter, Queue, QueueAge, WorkerInfo
+from holdfast.store.protocol import JobFilter, Queue, QueueAge, UnknownAge, WorkerInfo
 from holdfast.testing.conformance.harness import LEASE, Harness
 
 
@@ -143,6 +143,23 @@ class Looking:
         harness.clock.advance(3)
         harness.enqueue(queue="q")
         assert harness.run(harness.verbs.queue_ages()).queues == (QueueAge("q", crashed_at),)
+
+    def test_jobs_that_no_worker_knew_have_an_age_of_their_own(self, harness: Harness) -> None:
+        """By queue, task and payload version: a misspelt task must not wait in silence."""
+        began = harness.clock.now()
+        for queue, task in (("b", "send_emial"), ("a", "send_emial"), ("a", "send_emial"), ("a", "gone")):
+            harness.place(State.BLOCKED, queue=queue, task=task)
+            harness.clock.advance(1)
+        harness.place(State.BLOCKED, queue="a", task="gone", version=3)
+        harness.enqueue(queue="a", task="known")
+        ages = harness.run(harness.verbs.queue_ages())
+        assert [age.name for age in ages.queues] == ["a"]
+        assert ages.unknown == (
+            UnknownAge("a", "gone", 1, began + timedelta(seconds=3)),
+            UnknownAge("a", "gone", 3, began + timedelta(seconds=4)),
+            UnknownAge("a", "send_emial", 1, began + timedelta(seconds=1)),
+            UnknownAge("b", "send_emial", 1, began),
+        )
 
     def test_workers_oldest_first(self, harness: Harness) -> None:
         """Workers are shown as they registered, with their beats and what they have."""

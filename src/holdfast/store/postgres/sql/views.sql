@@ -370,6 +370,29 @@ UNION ALL
 SELECT NULL, first.xid::text, first.queue, first.priority,
     CASE WHEN first.due_at <= (SELECT now FROM moment) THEN first.due_at END, paused.paused_at
 FROM first LEFT JOIN holdfast.queue AS paused ON paused.name = first.queue;
+
+-- name: unknown_ages
+-- takes: now bigint, most bigint
+-- Of each task and payload version that no worker knew, by queue, since when the oldest job is due. Jumps from one to the
+-- next in the index of blocked jobs, and looks at the first `most` of each.
+WITH RECURSIVE {moment},
+kind AS (
+    (
+        SELECT task, version FROM holdfast.waiting WHERE blocked AND reason = {no_worker} ORDER BY task, version LIMIT 1
+    )
+    UNION ALL
+    SELECT later.task, later.version FROM kind CROSS JOIN LATERAL (
+        SELECT task, version FROM holdfast.waiting
+        WHERE blocked AND reason = {no_worker} AND (task, version) > (kind.task, kind.version)
+        ORDER BY task, version LIMIT 1
+    ) AS later
+)
+SELECT job.queue, kind.task, kind.version, min(job.run_at) FROM kind CROSS JOIN LATERAL (
+    SELECT queue, run_at FROM holdfast.waiting
+    WHERE blocked AND reason = {no_worker} AND task = kind.task AND version = kind.version LIMIT :most
+) AS job
+WHERE job.run_at <= (SELECT now FROM moment) GROUP BY 1, 2, 3;
+
 -- name: workers
 -- takes: now bigint
 -- Every registered worker, oldest first.

@@ -231,6 +231,31 @@ SELECT queue, min(run_at) FROM (
     SELECT queue, min(run_at) FROM holdfast_job WHERE state = {scheduled} AND run_at <= :now GROUP BY queue
 ) WHERE run_at <= :now GROUP BY queue ORDER BY queue;
 
+-- name: unknown_ages
+-- takes: now, most
+-- Of each task and payload version that no worker knew, by queue, since when the oldest job is due. Jumps from one to the
+-- next in the index of blocked jobs, and looks at the first `most` of each.
+WITH RECURSIVE first (seq) AS (
+    SELECT (
+        SELECT seq FROM holdfast_job WHERE state = {blocked} AND reason = {no_worker} ORDER BY task, version LIMIT 1
+    )
+    UNION ALL
+    SELECT (
+        SELECT later.seq FROM holdfast_job AS later
+        WHERE later.state = {blocked} AND later.reason = {no_worker}
+            AND (later.task, later.version) > (job.task, job.version)
+        ORDER BY later.task, later.version LIMIT 1
+    )
+    FROM first JOIN holdfast_job AS job ON job.seq = first.seq
+)
+SELECT job.queue, job.task, job.version, min(job.run_at)
+FROM first CROSS JOIN holdfast_job AS kind ON kind.seq = first.seq
+CROSS JOIN holdfast_job AS job ON job.seq IN (
+    SELECT seq FROM holdfast_job
+    WHERE state = {blocked} AND reason = {no_worker} AND task = kind.task AND version = kind.version LIMIT :most
+)
+WHERE job.run_at <= :now GROUP BY 1, 2, 3;
+
 -- name: workers
 -- Every registered worker, oldest first.
 SELECT worker.id, worker.supervisor, worker.host, worker.pid, worker.lease, worker.queues, worker.concurrency,
