@@ -82,6 +82,7 @@ class Holdfast(Reach, Watched, Governed):
         store_timeout: Seconds | None = None,
         retry_for: Seconds | None = None,
         concurrency: int | None = None,
+        timeout: Seconds | None = None,
         max_wait: Seconds | UnsetType | None = UNSET,
         keep_finished: Seconds | UnsetType | None = UNSET,
         recycle_age: Seconds | None = None,
@@ -115,6 +116,7 @@ class Holdfast(Reach, Watched, Governed):
             "store_timeout": store_timeout,
             "retry_for": retry_for,
             "concurrency": concurrency,
+            "timeout": timeout,
             "max_wait": max_wait,
             "keep_finished": keep_finished,
             "recycle_age": recycle_age,
@@ -167,7 +169,7 @@ class Holdfast(Reach, Watched, Governed):
     @property
     def task(self) -> TaskDecorator:
         """Declare a function as a task: `@app.task`, or `@app.task(queue="mail", timeout=30)`."""
-        return TaskDecorator(self._register)
+        return TaskDecorator(self._register, timeout=self.settings.timeout)
 
     @property
     def declarations(self) -> Sequence[Declaration]:

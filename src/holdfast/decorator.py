@@ -9,6 +9,8 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
+from msgspec import UNSET, UnsetType
+
 from holdfast.context import Context
 from holdfast.core.backoff import Backoff
 from holdfast.gates.limit import Peaks
@@ -105,7 +107,7 @@ class TaskDecorator:
         priority: int = 0,
         max_attempts: int = 5,
         backoff: Backoff | Seconds | None = None,
-        timeout: Seconds | None = None,
+        timeout: Seconds | UnsetType | None = UNSET,
         retry_on: ExceptionTypes | None = None,
         discard_on: ExceptionTypes = (),
         version: int = 1,
@@ -124,8 +126,8 @@ class TaskDecorator:
     def __call__(self, fn: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
         """Make `fn` a task, or return a decorator that will, by the policy declared.
 
-        `name` is the function's own unless given. A task with a `schedule` runs as often as that rule says, without
-        arguments; the schedule has the task's name. Inside a `window`, or one of several, none of its jobs starts.
+        `name` is the function's own unless given, `timeout` that of the app. A task with a `schedule` runs as often
+        as that rule says, without arguments; the schedule has the task's name. Inside a `window`, or one of several, none of its jobs starts.
         In one process no more than `concurrency` of its jobs run at a time, fewer in a `peak`, and of all tasks
         that go through a `gate` no more than that lets in. See `holdfast.policy.Policy` for the rest.
         """

@@ -70,6 +70,5 @@ class Watched:
     @property
     def watching(self) -> Watching:
         """What is watched and who is told, with what the settings file says."""
-        spans = {name: task.policy.timeout for name, task in self._tasks.items()}
-        timeouts = {name: span for name, span in spans.items() if span is not None}
+        timeouts = {name: task.policy.timeout for name, task in self._tasks.items()}
         return replace(self._watching.all, timeouts=timeouts)

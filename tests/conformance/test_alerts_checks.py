@@ -295,6 +295,24 @@ def test_a_job_that_runs_for_longer_than_its_timeout_or_the_rule_says(harness: H
     assert "runs for 10 min" in stage.firing()["long"]
 
 
+def test_a_job_without_a_timeout_is_told_when_it_has_run_for_an_hour(harness: Harness) -> None:
+    """On from the start: a handler that hangs. Not a task that has a longer timeout, nor that of another app."""
+    stage = Stage(harness, timeouts={"endless": None, "import": 7200.0})
+    harness.clock.advance(1000)
+    for task in ("endless", "import", "foreign"):
+        worker = harness.register(lease=20_000)
+        harness.enqueue(task=task)
+        harness.start(worker, harness.claim_one(worker))
+    harness.clock.advance(3599)
+    stage.round()
+    assert "job_too_long" not in stage.firing()
+    harness.clock.advance(2)
+    stage.round()
+    [alert] = [each for each in stage.board().firing if each.rule == "job_too_long"]
+    assert (alert.subject, alert.count) == ("endless", 1)
+    assert alert.says.endswith("runs for 1 h, and its task has no timeout")
+
+
 def test_of_many_jobs_that_run_the_oldest_is_not_overlooked(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -343,3 +343,22 @@ def test_what_cannot_be_a_task_is_refused(app, fn, said):
     with pytest.raises(ConfigurationError, match=said):
         app.task(fn)
     assert app.tasks == {}
+
+
+def test_a_task_has_the_timeout_of_its_app_unless_it_says_so_itself():
+    """None is a word of its own: this one may run for as long as it likes."""
+    with Holdfast("memory://", timeout=timedelta(minutes=10)) as app:
+        usual = app.task(lambda: None, name="usual")
+        shorter = app.task(lambda: None, name="shorter", timeout=5)
+        endless = app.task(timeout=None)(named("endless"))
+        queued = app.task(queue="mail")(named("queued"))
+        timeouts = [task.policy.timeout for task in (usual, shorter, endless, queued)]
+        assert timeouts == [600.0, 5.0, None, 600.0]
+        assert app.watching.timeouts == {"usual": 600.0, "shorter": 5.0, "endless": None, "queued": 600.0}
+
+
+def named(name):
+    def task() -> None: ...
+
+    task.__name__ = name
+    return task

@@ -134,6 +134,8 @@ def _job_too_long(rule: AlertRule, looks: Looks) -> Iterator[Breach]:
         longest = looks.now - jobs[0].since
         many = f", and {counted(len(jobs) - 1, 'other')}" if len(jobs) > 1 else ""
         says = f"task {one_line(task)}: job {short_id(jobs[0].job.id)} runs for {span(longest)}{many}"
+        if looks.timeouts.get(task, 0.0) is None:
+            says += ", and its task has no timeout"
         examples = tuple(
             Example("job", each.job.id, f"for {span(looks.now - each.since)}") for each in jobs[:EXAMPLES]
         )

@@ -45,6 +45,10 @@ TIMEOUT_MARGIN = 10.0
 """Seconds by which a job may exceed its timeout: its worker may be about to stop it."""
 
 
+LONG_WITHOUT_TIMEOUT = 3600.0
+"""Seconds after which a job of a task without a timeout may hang."""
+
+
 @dataclass(frozen=True, slots=True)
 class Running:
     """A job that runs, and since when."""
@@ -80,7 +84,7 @@ class Looks:
     late: tuple[Late, ...] | None = None
     fires: tuple[Fire, ...] | None = None
     running: tuple[Running, ...] | None = None
-    timeouts: Mapping[str, float] = field(default_factory=dict)
+    timeouts: Mapping[str, float | None] = field(default_factory=dict)
     incidents: tuple[Incident, ...] | None = None
     burns: Burns | None = None
     store_seconds: float | None = None
@@ -170,7 +174,11 @@ def look_at_fires(verbs: Store) -> Verbs[tuple[Fire, ...]]:
 
 
 def look_at_running(
-    verbs: Store, rules: Iterable[AlertRule], timeouts: Mapping[str, float], beginnings: Beginnings, now: datetime
+    verbs: Store,
+    rules: Iterable[AlertRule],
+    timeouts: Mapping[str, float | None],
+    beginnings: Beginnings,
+    now: datetime,
 ) -> Verbs[tuple[Running, ...]]:
     """Return the jobs that run, of those that may have run for too long, and since when."""
     rules = [rule for rule in rules if rule.check is Check.JOB_TOO_LONG]
@@ -188,14 +196,19 @@ def look_at_running(
     return (yield from beginnings.look(verbs, suspects, now))
 
 
-def longest_run(rule: AlertRule, job: Job, timeouts: Mapping[str, float]) -> float | None:
-    """Return for how many seconds a job may run by a rule; None where the rule says nothing about it."""
+def longest_run(rule: AlertRule, job: Job, timeouts: Mapping[str, float | None]) -> float | None:
+    """Return for how many seconds a job may run by a rule; None where the rule says nothing about it.
+
+    Of tasks of other apps those know the timeouts that look for them.
+    """
     if not is_about(rule, job.queue, job.task):
         return None
     if rule.above is not None:
         return rule.above
-    timeout = timeouts.get(job.task)
-    return None if timeout is None else timeout + TIMEOUT_MARGIN
+    if job.task not in timeouts:
+        return None
+    timeout = timeouts[job.task]
+    return LONG_WITHOUT_TIMEOUT if timeout is None else timeout + TIMEOUT_MARGIN
 
 
 def look_at_incidents(verbs: Store) -> Verbs[tuple[Incident, ...]]:

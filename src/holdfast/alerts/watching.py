@@ -15,9 +15,9 @@ class Watching(msgspec.Struct, frozen=True, kw_only=True):
 
     app: its name, or where it is found; rules: all that count, defaults included; channels: who can be told;
     quiet_hours: when only what is critical is told, the rest when they are over; dead_man: who is pinged while all
-    is well; objectives: what is promised; timeouts: how many seconds a run of each task may take, of those that say
-    so; dashboard_url: where people find the dashboard. `enabled`: whether anything is looked at at all; `off_in`:
-    where it says that nothing is.
+    is well; objectives: what is promised; timeouts: how many seconds a run of each task of the app may take, None
+    where nothing is said; dashboard_url: where people find the dashboard. `enabled`: whether anything is looked at
+    at all; `off_in`: where it says that nothing is.
     """
 
     app: str = ""
@@ -26,7 +26,7 @@ class Watching(msgspec.Struct, frozen=True, kw_only=True):
     quiet_hours: tuple[Window, ...] = ()
     dead_man: DeadMan | None = None
     objectives: tuple[Objective, ...] = ()
-    timeouts: Mapping[str, float] = {}
+    timeouts: Mapping[str, float | None] = {}
     dashboard_url: str | None = None
     enabled: bool = True
     off_in: tuple[str, ...] = ()

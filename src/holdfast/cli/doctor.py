@@ -4,6 +4,7 @@ import platform
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any
@@ -24,7 +25,7 @@ from holdfast.store.examination import Census, Examination, Finding, Severity
 from holdfast.store.open import examine_store, public_name
 from holdfast.task import Task
 from holdfast.watch.health import judge_census
-from holdfast.words import counted
+from holdfast.words import counted, span
 
 _OLDEST_PYTHON = (3, 11)
 _DECLARE_ONE = "declare one in app.alerts or the settings file, as docs/howto/alert-channels.md says"
@@ -106,7 +107,9 @@ def _tasks(app: Holdfast) -> Finding:
     if not app.tasks:
         return Finding.warning("tasks", "the app declares none", "import the modules that declare them")
     queues = ", ".join(sorted({task.policy.queue for task in app.tasks.values()}))
-    return Finding.ok("tasks", f"{counted(len(app.tasks), 'task')} in these queues: {queues}")
+    endless = sum(task.policy.timeout is None for task in app.tasks.values())
+    says = f"{counted(len(app.tasks), 'task')} in these queues: {queues}"
+    return Finding.ok("tasks", f"{says}; {endless} of them without a timeout" if endless else says)
 
 
 def _alerts(app: Holdfast, census: Census | None) -> Iterator[Finding]:
@@ -188,8 +191,14 @@ def _task_fields(task: Task[..., Any]) -> dict[str, Any]:
         "queue": policy.queue,
         "priority": policy.priority,
         "max_attempts": policy.max_attempts,
+        "timeout": policy.timeout,
         "version": policy.version,
     }
+
+
+def _timeout(task: Task[..., Any]) -> str:
+    timeout = task.policy.timeout
+    return "none" if timeout is None else span(timedelta(seconds=timeout))
 
 
 def _tell(meant: Meant, findings: list[Finding]) -> None:
@@ -230,5 +239,6 @@ _TASK_COLUMNS: list[Column[Task[..., Any]]] = [
     Column("QUEUE", lambda task: cut(task.policy.queue), shrinks=True),
     Column("PRIORITY", lambda task: str(task.policy.priority), justify="right"),
     Column("ATTEMPTS", lambda task: str(task.policy.max_attempts), justify="right"),
+    Column("TIMEOUT", _timeout, justify="right"),
     Column("VERSION", lambda task: str(task.policy.version), justify="right"),
 ]

@@ -27,7 +27,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     lease: how long a worker's claims stay valid without a beat; beat: how often it beats (a third of the lease
     unless given); grace: how long a stop waits for running jobs; hang_limit: how long a child may give no sign of
     life; look_ahead: how far ahead jobs are claimed; store_timeout: when a store call is given up; retry_for: how
-    long an enqueue goes on trying while the store is away; max_wait: how long a due job may wait because others
+    long an enqueue goes on trying while the store is away; timeout: how long a run of a task may take that says
+    nothing of its own (None: for ever); max_wait: how long a due job may wait because others
     have a higher priority (None: for ever); keep_finished: how long completed and cancelled jobs are kept (None:
     for ever); recycle_age, recycle_jobs, recycle_memory: how old a worker process gets, how many attempts it ends
     and how many bytes it takes before another relieves it (None: no limit); drain_limit: how long it may then go on
@@ -55,6 +56,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     store_timeout: float = 10.0
     retry_for: float = 0.0
     concurrency: int = 20
+    timeout: float | None = None
     max_wait: float | None = 300.0
     keep_finished: float | None = 7 * 86_400.0
     recycle_age: float | None = None

@@ -204,6 +204,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "store_timeout": SpanRule(),
         "retry_for": SpanRule(from_zero=True),
         "concurrency": CountRule(MOST_AT_ONCE),
+        "timeout": SpanRule(optional=True),
         "max_wait": SpanRule(optional=True),
         "keep_finished": SpanRule(optional=True),
         "recycle_age": SpanRule(optional=True),

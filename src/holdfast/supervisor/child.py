@@ -6,10 +6,11 @@ starting ─► working ─► leaving ─► gone
 
 import asyncio
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
+from itertools import islice
 from typing import Protocol
 
 from holdfast.core.crash import Death, DeathKind
@@ -18,9 +19,12 @@ from holdfast.incidents.naming import naming
 from holdfast.store.protocol import Vitals, WorkerBeat
 from holdfast.supervisor.place import Place
 from holdfast.worker.messages import Buried, Channel, Picture, Stop
-from holdfast.worker.notes import LogReader, read_notes
+from holdfast.worker.notes import LogReader, Noted, read_notes
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+MOST_TOLD = 100
+"""Of so many cancelled jobs that go on its beat tells."""
 
 KILL_AFTER_GRACE = 8.0
 """Seconds beyond the grace after which a child that was told to leave is killed."""
@@ -179,6 +183,9 @@ class Child:
     portrait: Mapping[str, str] | None = None
     """How it was found when it hung: texts by name."""
     stuck: set[ClaimRef] = field(default_factory=set)
+    told: Mapping[ClaimRef, float] = field(default_factory=dict)
+    """Claims whose job was cancelled, and since which boot time it has been told so; they go on as long as they are
+    here."""
     unanswered_for: float = 0.0
     polled_at: datetime | None = None
     place: Place | None = None
@@ -213,12 +220,19 @@ class Child:
     def beat(self, memory: int | None = None, now: float | None = None) -> WorkerBeat:
         """Return its beat, from its notes: no help of the child is needed. Given the boot time, say how it is."""
         noted = read_notes(self.process.notes)
-        vitals = None if now is None else self._vitals(len(noted.running), memory, now)
+        vitals = None if now is None else self._vitals(noted, memory, now)
         return WorkerBeat(self.worker, noted.closed_call, noted.held, self.polled_at, vitals)
 
-    def _vitals(self, running: int, memory: int | None, now: float) -> Vitals:
+    def tell_cancelled(self, refs: Iterable[ClaimRef], now: float) -> None:
+        """Take note of the claims that it is told of, at this boot time, because their jobs were cancelled."""
+        self.told = {ref: self.told.get(ref, now) for ref in refs}
+
+    def _vitals(self, noted: Noted, memory: int | None, now: float) -> Vitals:
         pulse_age = round(max(now - self.pulse_at, 0.0), 3)
-        return Vitals(memory, running, self.slots, self.lag, pulse_age, self.ended_attempts)
+        going_on = ((ref.job_id, round(now - at, 1)) for ref, at in self.told.items() if ref in noted.held)
+        told = dict(islice(going_on, MOST_TOLD))
+        running = len(noted.running)
+        return Vitals(memory, running, self.slots, self.lag, pulse_age, self.ended_attempts, told)
 
     async def picture(self, within: float) -> str:
         """Return where its coroutines are, if its event loop can still tell. Raises TimeoutError if not."""

@@ -142,7 +142,9 @@ class Heart:
             self._events.emit(WorkerLost(child.worker, child.process.pid))
             return
         channel = child.process.channel
-        revoked = _said(answer.revoked.get(child.worker, ()))
+        cancelled = answer.revoked.get(child.worker, ())
+        child.tell_cancelled(cancelled, sent_at)
+        revoked = _said(cancelled)
         replaced = _said(answer.replaced.get(child.worker, ()))
         if revoked or replaced or answer.paused:
             channel.send(Revoke(revoked, tuple(sorted(answer.paused)), replaced))

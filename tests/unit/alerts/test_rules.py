@@ -199,4 +199,4 @@ def test_an_app_tells_how_long_its_tasks_may_run() -> None:
     @app.task
     def slow() -> None: ...
 
-    assert app.watching.timeouts == {"quick": 30.0}
+    assert app.watching.timeouts == {"quick": 30.0, "slow": None}

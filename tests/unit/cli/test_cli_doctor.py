@@ -52,6 +52,18 @@ def answer_of(result):
     return answer(result)
 
 
+def test_doctor_shows_the_timeout_of_the_app_and_of_each_task(tmp_path, monkeypatch):
+    """One that hangs is ended by it: what has none is counted."""
+    monkeypatch.chdir(tmp_path)
+    app = APP.replace("lease=30", "timeout=90") + "\n\n@app.task(timeout=None)\ndef watch() -> None: ...\n"
+    Path("shop.py").write_text(app)
+    report = answer_of(bare("doctor", "shop:app", "--app-dir", str(tmp_path), "--json"))
+    assert report["settings"]["timeout"] == {"value": 90.0, "from": "the code"}
+    assert {task["name"]: task["timeout"] for task in report["tasks"]} == {"send": 90.0, "watch": None}
+    [tasks] = [each["says"] for each in report["checks"] if each["check"] == "tasks"]
+    assert "1 of them without a timeout" in tasks
+
+
 def change(file, statement):
     with closing(sqlite3.connect(file)) as connection:
         connection.execute(statement)

@@ -29,6 +29,21 @@ async def test_a_revocation_is_heard_before_the_renewal() -> None:
     assert isinstance(renewed, Renewed)
 
 
+async def test_a_beat_says_for_how_long_cancelled_jobs_go_on_that_were_told_to_end() -> None:
+    """So that people hear that a handler ignores its cancellation, in place of when it will be told."""
+    house = Household()
+    house.beat()
+    house.claim_and_note("ours")
+    house.backend.run(house.verbs.cancel("job"))
+    await house.next_words()
+    await house.next_words()  # it is told with the second beat at the latest
+    for _ in range(4):
+        await house.next_words()
+    [worker] = house.backend.run(house.verbs.workers())
+    assert worker.vitals is not None
+    assert 3 * SETTINGS.beat_every <= worker.vitals.told["job"] <= 5 * SETTINGS.beat_every
+
+
 async def test_what_is_to_give_way_is_heard_before_the_renewal() -> None:
     """A claim whose job has a replacement is named apart from those whose cancellation was asked for."""
     house = Household()
