@@ -126,10 +126,11 @@ class TaskDecorator:
     def __call__(self, fn: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
         """Make `fn` a task, or return a decorator that will, by the policy declared.
 
-        `name` is the function's own unless given, `timeout` that of the app. A task with a `schedule` runs as often
-        as that rule says, without arguments; the schedule has the task's name. Inside a `window`, or one of several, none of its jobs starts.
-        In one process no more than `concurrency` of its jobs run at a time, fewer in a `peak`, and of all tasks
-        that go through a `gate` no more than that lets in. See `holdfast.policy.Policy` for the rest.
+        `name` is the function's own unless given, `timeout` that of the app. A task with a `schedule` runs as
+        often as that rule says, without arguments; the schedule has the task's name. Inside a `window`, or one of
+        several, none of its jobs starts. In one process no more than `concurrency` of its jobs run at a time, fewer
+        in a `peak`, and of all tasks that go through a `gate` no more than that lets in. See
+        `holdfast.policy.Policy` for the rest.
         """
         declaring = TaskDecorator(self._register, **{**self._declared, **declared}) if declared else self
         return declaring if fn is None else declaring._made_of(fn)  # noqa: SLF001 - one of its own kind

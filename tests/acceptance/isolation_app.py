@@ -53,6 +53,7 @@ def make_app(url: str | None = None) -> Holdfast:
     app.task(isolation="process")(snooze_once)
     app.task(isolation="process")(write_order)
     app.task(nap_beside)
+    app.task(name="ignore_beside")(ignore)
     app.task(go_elsewhere)
     app.middleware(for_tenant)
     app.lifespan(open_here)

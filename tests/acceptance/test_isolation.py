@@ -279,6 +279,24 @@ def test_cancel_ends_a_running_job(isolated, task):
     assert tree.process.poll() is None
 
 
+def test_a_job_that_ignores_its_cancellation_can_be_killed(isolated_here):
+    """At once, whatever the grace is. Who shares a process with others is refused, with what to do instead."""
+    tree = isolated_here.start(grace=300, lease=3)
+    job, beside = isolated_here.enqueue("ignore"), isolated_here.enqueue("ignore_beside")
+    for each in (job, beside):
+        isolated_here.wait_for_start(each)
+    [run] = isolated_here.ledger.runs_of(job)
+
+    assert isolated_here.holdfast_json("jobs", "cancel", "--kill", job) == [{"id": job, "answer": "killed"}]
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        isolated_here.holdfast("jobs", "cancel", "--kill", beside)
+    assert f"`holdfast workers recycle --job {beside}`" in refused.value.stderr
+
+    assert isolated_here.job(job).state is State.CANCELLED
+    wait_until(lambda: not is_alive(run.start.pid), what="the end of its process")
+    assert tree.process.poll() is None
+
+
 @EACH_STORE_ONCE
 def test_a_stop_gives_running_jobs_back(isolated, task):
     """A worker that stops gives the job back, charged nothing, once its process is gone; and no cell remains."""

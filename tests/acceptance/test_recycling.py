@@ -274,3 +274,20 @@ def test_a_supervisor_with_a_store_that_comes_back_goes_on_recycling(fleet_on):
     seen = len(heard(tree, "worker_recycling"))
     wait_until(lambda: len(heard(tree, "worker_recycling")) > seen + 1, what="further recycling")
     assert heard(tree, "worker_crashed", "worker_lost") == []
+
+
+def test_a_thread_that_ignores_its_cancellation_is_got_rid_of_by_its_job(fleet_on):
+    """`workers recycle --job`: another process works first, and the old one is not waited for beyond the grace."""
+    fleet = fleet_on()
+    tree = fleet.start(lease=3, grace=1)
+    job = fleet.enqueue("nap_in_thread", seconds=600.0)
+    fleet.wait_for_start(job)
+    old = fleet.worker_of(tree).info.id
+    fleet.app.handle(job).cancel()
+
+    [answer] = fleet.holdfast_json("workers", "recycle", "--job", job)
+
+    assert (answer["worker"], answer["gone"]) == (old, True)
+    assert fleet.wait_for(job, State.CANCELLED).reason == "requested"
+    assert fleet.app.tasks["nap"].enqueue(seconds=0.0).result(60) is None
+    assert tree.process.poll() is None

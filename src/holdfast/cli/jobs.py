@@ -12,13 +12,18 @@ from holdfast.cli.jobs_reschedule import reschedule
 from holdfast.cli.jobs_show import show
 from holdfast.cli.jobs_signal import signal
 from holdfast.cli.options import examples, page_options
+from holdfast.cli.ordering import have_done
 from holdfast.cli.typed import read_pairs
 from holdfast.core.job import Cancellation, Job
 from holdfast.core.provenance import SCHEDULE_KEY
-from holdfast.core.states import State
-from holdfast.errors import JobStateError
+from holdfast.core.states import FINAL, State
+from holdfast.errors import HoldfastError, JobStateError
 from holdfast.store.backend import Backend
 from holdfast.store.protocol import JobFilter
+from holdfast.supervisor.orders import KILL, Order
+
+KILLED_WITHIN = 60.0
+"""Seconds for the supervisor to hear of it with a beat, and for the process to be gone."""
 
 
 @click.group(
@@ -89,19 +94,53 @@ def list_command(
 
 
 @jobs.command(
-    epilog=examples("holdfast jobs cancel 0197b1c2-7d1e-7c3a-9f60-5a4b3c2d1e0f", "holdfast jobs cancel 3c2d1e0f")
+    epilog=examples(
+        "holdfast jobs cancel 0197b1c2-7d1e-7c3a-9f60-5a4b3c2d1e0f",
+        "holdfast jobs cancel 3c2d1e0f",
+        "holdfast jobs cancel --kill 3c2d1e0f",
+    )
+)
+@click.option(
+    "--kill", is_flag=True, help="End running ones at once, with the process of their own (isolation='process')."
 )
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @about_a_store
-def cancel(wanted: Wanted, ids: tuple[str, ...]) -> None:
+def cancel(wanted: Wanted, ids: tuple[str, ...], *, kill: bool) -> None:
     """Cancel jobs.
 
-    Waiting ones end at once; of running ones the worker is told, and their handlers may see it.
+    Waiting ones end at once; of running ones the worker is told, and their handlers may see it. With --kill,
+    running ones that have a process of their own are killed. What runs in the process of its worker is not: for
+    that there is `holdfast workers recycle --job ID`.
 
     ID is a job's id, or its last characters as the worker shows them.
     """
     with wanted.store() as backend:
-        act_on_each(wanted, backend, ids, _cancel)
+        act_on_each(wanted, backend, ids, _kill if kill else _cancel)
+
+
+def _kill(backend: Backend, job: Job) -> str:
+    answer = _cancel(backend, job)
+    latest = backend.run(backend.verbs.get(job.id)) or job
+    if latest.worker is None or latest.state in FINAL:
+        return answer
+
+    def ended(_: Order) -> bool:
+        seen = backend.run(backend.verbs.get(job.id))
+        return seen is None or seen.state in FINAL
+
+    try:
+        have_done(
+            backend,
+            KILL,
+            latest.worker,
+            KILLED_WITHIN,
+            {"job": job.id, "fence": str(latest.fence)},
+            done=ended,
+        )
+    except HoldfastError as error:
+        raise JobStateError(f"job {job.id} is cancelled, and not killed: {error}") from None
+    latest = backend.run(backend.verbs.get(job.id)) or job
+    return "killed" if latest.state is State.CANCELLED else latest.state.value
 
 
 def _cancel(backend: Backend, job: Job) -> str:

@@ -12,9 +12,12 @@ import msgspec
 from holdfast.cli.confirming import confirm
 from holdfast.cli.connection import Wanted
 from holdfast.cli.failures import ExitCode
+from holdfast.cli.lookup import find_job
 from holdfast.cli.ordering import find_worker
 from holdfast.cli.output import say, say_json
 from holdfast.cli.progress import wait_progress
+from holdfast.core.states import CLAIMED
+from holdfast.errors import JobStateError
 from holdfast.store.backend import Backend
 from holdfast.store.errand import run_errand
 from holdfast.store.protocol import Worker
@@ -115,15 +118,24 @@ def leaving_options(command: Command) -> Command:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Which workers are meant, and how long to wait for them; None for not at all. `yes`: nobody is asked."""
+    """Which workers are meant, or that of which job, and how long to wait for them; None for not at all.
+
+    `yes`: nobody is asked.
+    """
 
     worker_ids: tuple[str, ...]
     everyone: bool
     timeout: float | None
     yes: bool = False
+    job_id: str | None = None
 
-    def find(self, backend: Backend) -> list[Worker]:
+    def find(self, wanted: Wanted, backend: Backend) -> list[Worker]:
         """Return them."""
+        if self.job_id is not None:
+            job = find_job(wanted, backend, self.job_id)
+            if job.worker is None or job.state not in CLAIMED:
+                raise JobStateError(f"job {job.id} is {job.state}: no worker has it")
+            return [find_worker(backend, job.worker)]
         if self.everyone:
             return [worker for worker in backend.run(backend.verbs.workers()) if worker.is_live]
         named = [find_worker(backend, each) for each in self.worker_ids]
@@ -132,10 +144,10 @@ class Chosen:
 
 def have_leave(wanted: Wanted, chosen: Chosen, manner: Manner[A], details: Mapping[str, str] | None = None) -> None:
     """Have workers leave, wait for it, and say what became of them; exit with 1 where one of them stays."""
-    if bool(chosen.worker_ids) == chosen.everyone:
+    if sum(map(bool, (chosen.worker_ids, chosen.everyone, chosen.job_id))) != 1:
         raise click.UsageError("name the workers, or say --all: `holdfast workers` lists the ids")
     with wanted.store() as backend:
-        workers = chosen.find(backend)
+        workers = chosen.find(wanted, backend)
         question = manner.question(_named(workers)) if chosen.everyone and workers else None
         if question is not None and not chosen.yes:
             confirm(question)

@@ -45,7 +45,10 @@ def have_done(
     *,
     done: Callable[[Order], bool],
 ) -> Order:
-    """Give an order and wait until it is `done`. Raises HoldfastError, and takes it back, after the timeout."""
+    """Give an order and wait until it is `done`. Raises HoldfastError if it is refused, or after the timeout.
+
+    It is taken back then.
+    """
     give_up_at = time.monotonic() + timeout
     lasts = timedelta(seconds=timeout)
     order: Order = run_errand(backend.run, give_order(backend.verbs, what, worker, details, lasts))
@@ -56,6 +59,8 @@ def have_done(
             while not done(order):
                 seen = run_errand(backend.run, look_at_order(backend.verbs, order.id))
                 taken = taken or seen is None or seen.taken
+                if seen is not None and seen.refused:
+                    raise HoldfastError(seen.refused)
                 tell(
                     f"worker {worker}: {what} is under way"
                     if taken

@@ -26,23 +26,34 @@ class Replaced(Answer, kw_only=True):
     epilog=examples(
         "holdfast workers recycle 1f8a90c2",
         "holdfast workers recycle --all",
+        "holdfast workers recycle --job 3c2d1e0f",
         "holdfast workers recycle --all --no-wait",
         "holdfast workers recycle --all --force --json",
     )
 )
 @leaving_options
+@click.option("--job", "job_id", metavar="ID", help="The worker that has this job.")
 @click.option("--force", is_flag=True, help="Also inside a window in which the app forbids it.")
 @about_a_store
 def recycle(
-    wanted: Wanted, worker_ids: tuple[str, ...], *, everyone: bool, force: bool, no_wait: bool, timeout: float
+    wanted: Wanted,
+    worker_ids: tuple[str, ...],
+    *,
+    job_id: str | None,
+    everyone: bool,
+    force: bool,
+    no_wait: bool,
+    timeout: float,
 ) -> None:
     """Replace workers by fresh ones, which import the app anew.
 
     Each leaves only when the one in its place works, and its running jobs may finish first (setting drain_limit).
+    A job that was cancelled and goes on is not waited for: to be rid of one that ignores its cancellation, give it
+    with --job.
     One at a time on each machine, and one machine at a time. Places that were drained are filled again. WORKER is
     an id, or the beginning or end of one.
     """
-    chosen = Chosen(worker_ids, everyone, None if no_wait else timeout)
+    chosen = Chosen(worker_ids, everyone, None if no_wait else timeout, job_id=job_id)
     have_leave(wanted, chosen, _Recycling(), {"force": "yes"} if force else None)
 
 

@@ -18,7 +18,7 @@ from holdfast.core.job import ClaimRef
 from holdfast.incidents.naming import naming
 from holdfast.store.protocol import Vitals, WorkerBeat
 from holdfast.supervisor.place import Place
-from holdfast.worker.messages import Buried, Channel, Picture, Stop
+from holdfast.worker.messages import Buried, Channel, Kill, Killed, Picture, Pictured, Stop
 from holdfast.worker.notes import LogReader, Noted, read_notes
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
@@ -200,6 +200,7 @@ class Child:
     killed_to_stop: bool = False
     """Whether it was ended though there is nothing wrong with it."""
     _pictured: asyncio.Future[str] | None = None
+    _killings: dict[ClaimRef, asyncio.Future[Killed]] = field(default_factory=dict)
     _executioner: asyncio.TimerHandle | None = None
 
     @property
@@ -216,6 +217,12 @@ class Child:
     def has_claimed(self) -> bool:
         """Whether it has asked for jobs and been answered."""
         return read_notes(self.process.notes).closed_call > 0
+
+    @property
+    def runs_cancelled_only(self) -> bool:
+        """Whether all that it has left are jobs that were told to end because they were cancelled."""
+        held = read_notes(self.process.notes).held
+        return bool(held) and held <= self.told.keys()
 
     def beat(self, memory: int | None = None, now: float | None = None) -> WorkerBeat:
         """Return its beat, from its notes: no help of the child is needed. Given the boot time, say how it is."""
@@ -242,10 +249,21 @@ class Child:
         async with asyncio.timeout(within):
             return await asyncio.shield(self._pictured)
 
-    def pictured(self, tasks: str) -> None:
-        """Take its answer to that."""
-        if self._pictured is not None and not self._pictured.done():
-            self._pictured.set_result(tasks)
+    async def kill_job(self, ref: ClaimRef, within: float) -> bool:
+        """Have the process of a job killed; tell whether that can be. Raises TimeoutError if there is no answer."""
+        answer = self._killings.setdefault(ref, asyncio.get_running_loop().create_future())
+        self.process.channel.send(Kill(ref.job_id, ref.fence))
+        async with asyncio.timeout(within):
+            return not (await asyncio.shield(answer)).shares
+
+    def answered(self, word: Pictured | Killed) -> None:
+        """Take its answer to what it was asked."""
+        if isinstance(word, Killed):
+            asked = self._killings.pop(ClaimRef(word.job_id, word.fence), None)
+            if asked is not None:
+                asked.set_result(word)
+        elif self._pictured is not None and not self._pictured.done():
+            self._pictured.set_result(word.tasks)
 
     def ask_to_leave(self, grace: float, patience: float = 0.0) -> None:
         """Let it finish what runs, for a while undisturbed, then within the grace; another may take its place."""

@@ -30,6 +30,9 @@ from holdfast.worker.storecalls import StoreCalls
 
 log = logging.getLogger(__name__)
 
+KILL = "kill"
+"""What an order says by which a cancelled job is ended with the process of its own in which it runs."""
+
 LASTS = timedelta(minutes=1)
 """How long an order waits for somebody to take it."""
 

@@ -16,6 +16,7 @@ from holdfast.worker.messages import (
     Failed,
     Hello,
     Holds,
+    Killed,
     LetsGo,
     Message,
     Noticed,
@@ -71,8 +72,8 @@ class Reception:
                 self._take_no(child, message)
             case Retired(worked=worked):
                 child.retired, child.worked = True, worked
-            case Pictured(tasks=tasks):
-                child.pictured(tasks)
+            case Pictured() | Killed():
+                child.answered(message)
             case Holds() if self._crew.link is not None:
                 self._crew.link.wards.take(child.worker, message)
             case LetsGo(holder=holder) if self._crew.link is not None:

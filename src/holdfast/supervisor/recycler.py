@@ -93,6 +93,7 @@ class Recycler:
         self._try_again_at = 0.0
         self._ask_again_at = 0.0
         self._told = False
+        self._hurried = set[str]()
         self._why_not = ""
         self._wakeup = Wakeup()
 
@@ -138,7 +139,16 @@ class Recycler:
         while True:
             await self._wakeup.rest(LOOK_EVERY)
             if not self._crew.stopping:
+                self._hurry_on()
                 await self._look()
+
+    def _hurry_on(self) -> None:
+        """Wait no longer than the grace for children that leave, and only go on with jobs that were cancelled."""
+        for child in self._crew.children():
+            if child.phase is Phase.LEAVING and child.worker not in self._hurried and child.runs_cancelled_only:
+                self._hurried.add(child.worker)
+                told_for = self._clock.boot() - max(child.told.values())
+                child.ask_to_leave(max(0.0, self.limits.settings.grace - told_for))
 
     async def _look(self) -> None:
         for child, due in self._due():
@@ -149,6 +159,7 @@ class Recycler:
     def _due(self) -> list[tuple[Child, Due]]:
         children = {child.worker: child for child in self._crew.children()}
         self._wishes = {worker: wish for worker, wish in self._wishes.items() if worker in children}
+        self._hurried &= children.keys()
         vitals = self._wear_of([child for child in children.values() if _can_be_replaced(child)])
         due = self.limits.due(vitals, self._wishes, self._clock.now())
         return [(children[each.worker], each) for each in due]
@@ -212,6 +223,7 @@ class Recycler:
         """Wait until a child is gone; what cannot wait so long, goes on meanwhile."""
         while not (old.gone.is_set() or self._crew.stopping):
             await _first_of(old.gone, within=LOOK_EVERY)
+            self._hurry_on()
             if any(wish.urgency is Urgency.RELOAD for wish in self._wishes.values()):
                 return
             for child, due in self._due():

@@ -22,6 +22,7 @@ import asyncio
 import logging
 from functools import partial
 
+from holdfast.core.job import ClaimRef
 from holdfast.errors import HoldfastError
 from holdfast.events import Drained
 from holdfast.ids import new_worker_id
@@ -31,7 +32,7 @@ from holdfast.supervisor.drainer import ORDER as DRAIN
 from holdfast.supervisor.drainer import Drainer
 from holdfast.supervisor.hangs import HangWatch
 from holdfast.supervisor.link import Link
-from holdfast.supervisor.orders import Order
+from holdfast.supervisor.orders import KILL, Order, RefusedError
 from holdfast.supervisor.permit import Permit
 from holdfast.supervisor.plan import Plan, Ports
 from holdfast.supervisor.reception import Reception
@@ -45,6 +46,9 @@ log = logging.getLogger(__name__)
 
 LAST_DELIVERIES = 5.0
 """Seconds for notices that are being sent, once all children are gone."""
+
+KILLED_WITHIN = 10.0
+"""Seconds for a child to have the process of a job killed: its event loop may be busy."""
 
 LAST_FIGURES = 0.5
 """Seconds for the deaths that were counted last to reach the store."""
@@ -158,7 +162,12 @@ class Supervisor:
             supervisor=self._id,
             children=self._crew.children,
             suspects_wait=self._crew.run_suspects,
-            order_handlers={RECYCLE: self._recycle, DRAIN: self._drain_worker, "dump": self._dump},
+            order_handlers={
+                RECYCLE: self._recycle,
+                DRAIN: self._drain_worker,
+                KILL: self._kill_job,
+                "dump": self._dump,
+            },
         )
         permit = Permit(link.calls, self._ports.clock, self._id, hello.settings.lease)
         self._hangs.learn(link.calls, hello.settings.hang_limit)
@@ -215,6 +224,21 @@ class Supervisor:
     async def _drain_worker(self, order: Order) -> None:
         assert self._recycler is not None  # orders come over the link
         self._drainer.drain(order.worker, self._recycler.limits.settings.drain_limit)
+
+    async def _kill_job(self, order: Order) -> None:
+        """End a cancelled job with the process of its own in which it runs. Raises RefusedError."""
+        child, ref = self._crew.child(order.worker), ClaimRef(order.details["job"], int(order.details["fence"]))
+        if child is None:
+            return
+        try:
+            killed, why = (
+                await child.kill_job(ref, KILLED_WITHIN),
+                "runs in the process of its worker, beside others",
+            )
+        except TimeoutError:
+            killed, why = False, f"cannot be killed: its worker has not answered for {KILLED_WITHIN:g} s"
+        if not killed:
+            raise RefusedError(f"it {why}; `holdfast workers recycle --job {ref.job_id}` replaces that process")
 
     async def _dump(self, order: Order) -> None:
         """Take a picture of a living child, in an incident that has the id of the order."""

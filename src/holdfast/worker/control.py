@@ -64,6 +64,7 @@ class Control:
     `attempt` is the task that carries it; while a coroutine is in progress there, `cancellable` is true.
     `ending` is how a transaction of the handler ended the job; while that is under way, `concluding` is true.
     `opens_at` is when the window ends for which it was asked to finish. `opened` is its notebook, if it was used.
+    `kill` ends the process of its own in which it runs, if it does.
     `spoke`: it has said how far it is; `began_durable`: it has asked for a step or a wait.
     """
 
@@ -82,6 +83,7 @@ class Control:
         "claim",
         "concluding",
         "ending",
+        "kill",
         "log",
         "marked",
         "means",
@@ -114,6 +116,7 @@ class Control:
         self.attempt: asyncio.Task[Any] | None = None
         self.cancellable = False
         self.ending: Ending | None = None
+        self.kill: Callable[[], None] | None = None
         self.concluding = False
         self.opens_at: datetime | None = None
         self.outlived_by_thread = False

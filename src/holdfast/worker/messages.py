@@ -91,6 +91,13 @@ class Picture(msgspec.Struct, frozen=True, tag=True):
     """Tell where your coroutines are: `Pictured` is the answer."""
 
 
+class Kill(msgspec.Struct, frozen=True, tag=True):
+    """End the process in which this job runs, which is cancelled: `Killed` is the answer."""
+
+    job_id: str
+    fence: int
+
+
 class Hello(msgspec.Struct, frozen=True, tag=True):
     """The child's first word: its app is loaded; these are its settings, and the windows that it keeps to.
 
@@ -186,8 +193,16 @@ class Pictured(msgspec.Struct, frozen=True, tag=True):
     tasks: str
 
 
-ToChild = Configure | Renewed | Revoke | Adopt | Stop | Buried | Picture
-ToParent = Hello | Failed | Pulse | Stuck | Unfit | Retired | Noticed | Pictured | Holds | LetsGo
+class Killed(msgspec.Struct, frozen=True, tag=True):
+    """It is killed, or was not running any more; or it cannot be, as it `shares` its process with others."""
+
+    job_id: str
+    fence: int
+    shares: bool = False
+
+
+ToChild = Configure | Renewed | Revoke | Adopt | Stop | Buried | Picture | Kill
+ToParent = Hello | Failed | Pulse | Stuck | Unfit | Retired | Noticed | Pictured | Killed | Holds | LetsGo
 Message = ToChild | ToParent
 
 

@@ -26,6 +26,7 @@ from holdfast.events import StopStage
 from holdfast.figures.publishing import Publisher
 from holdfast.gates.limits import Limits
 from holdfast.hooks import Middleware
+from holdfast.policy import Isolation
 from holdfast.schedule.closing import ClosedHours
 from holdfast.settings import Settings
 from holdfast.store.files import shelf_of
@@ -48,6 +49,8 @@ from holdfast.worker.logtail import Logged
 from holdfast.worker.messages import (
     Adopt,
     Buried,
+    Kill,
+    Killed,
     Message,
     Picture,
     Pictured,
@@ -304,6 +307,8 @@ class Worker:
                 self.stop(grace, patience)
             case Buried():
                 self._buried()
+            case Kill():
+                self._kill(message)
             case Picture():
                 self._ports.channel.send(Pictured(picture(self._slots.running())))
             case _:
@@ -335,6 +340,18 @@ class Worker:
                 control.tell(StopReason.STOP)  # it is being marked, and would start after that
             if control.claim.ref in refs and control.goes_on:  # said at every beat, heard once: it may tidy up
                 control.interrupt(StopReason.CANCEL)
+
+    def _kill(self, kill: Kill) -> None:
+        """End the process of a cancelled job that has one of its own; what has not started yet is taken out."""
+        ref, shares = ClaimRef(kill.job_id, kill.fence), False
+        control = next((each for each in self._slots.running() if each.claim.ref == ref), None)
+        if control is not None and control.kill is not None:
+            control.kill()
+        else:
+            self._revoke(Revoke(((kill.job_id, kill.fence),), ()))
+            task = None if control is None else self._tasks.get(control.claim.task)
+            shares = task is not None and task.policy.isolation is not Isolation.PROCESS
+        self._ports.channel.send(Killed(kill.job_id, kill.fence, shares))
 
     def _adopt(self, waiting: Iterable[tuple[str, int]]) -> None:
         known = [

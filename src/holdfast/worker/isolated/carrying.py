@@ -3,6 +3,7 @@
 runs ─► concluded ───────────────────────────────► as the cell's judge says
  ├──► its timeout: told, SIGTERM … SIGKILL ──────► timed out
  ├──► told to stop or cancelled; ignored: killed ─► cancelled, released, or lost: nothing to say
+ ├──► somebody has it killed ─────────────────────► cancelled
  ├──► too much memory: killed ───────────────────► out of memory
  └──► the cell dies ─────────────────────────────► a crash, or out of memory; put off if it had not begun
 """
@@ -104,13 +105,13 @@ class Carrying:
         trace = {} if control.trace is None else dict(control.trace.carried())
         started_at, left_over = self._judge.started_at, self._left_over
         cell.send(Run(claim, started_at, policy.memory, self._capped, left_over, now, boot, trace))
-        control.cancellable = True
+        control.cancellable, control.kill = True, self._kill
         self._deadline = self._loop.call_later(BEGIN_WITHIN, cell.signal_group, signal.SIGKILL)
         self._look_later()
         try:
             concluded = await self._outlasted()
         finally:
-            control.cancellable = False
+            control.cancellable, control.kill = False, None
             self._deadline.cancel()
             self._looking.cancel()
             cell.gone.remove_done_callback(self._cell_gone)
@@ -196,6 +197,11 @@ class Carrying:
         after = LAST_WORDS if hurry else KILL_AFTER if why is StopReason.LOST else self._grace
         self._end(self._end_told(after))
 
+    def _kill(self) -> None:
+        """End it at once: somebody who has cancelled its job wants no more of it."""
+        self._control.tell(StopReason.CANCEL)
+        self._end(self._end_at_once())
+
     def _time_is_over(self) -> None:
         self._timed_out = True
         self._end(self._end_for_timeout())
@@ -211,6 +217,9 @@ class Carrying:
         await self._wait(after - KILL_AFTER)
         self._cell.signal_group(signal.SIGTERM)
         await self._wait(min(after, KILL_AFTER))
+        self._cell.signal_group(signal.SIGKILL)
+
+    async def _end_at_once(self) -> None:
         self._cell.signal_group(signal.SIGKILL)
 
     async def _end_for_timeout(self) -> None:
