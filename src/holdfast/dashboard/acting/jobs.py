@@ -8,12 +8,13 @@ from holdfast.dashboard.operation import acts
 from holdfast.dashboard.reading.finding import find_job
 from holdfast.dashboard.reading.moments import coming
 from holdfast.dashboard.refusals import WrongRequestError
-from holdfast.dashboard.shapes.job import JobDone, RescheduleAsked, SignalAsked, WhichJob
+from holdfast.dashboard.shapes.job import CancelAsked, JobDone, RescheduleAsked, SignalAsked, WhichJob
 from holdfast.errors import JobStateError
 from holdfast.ids import new_job_id
 from holdfast.phrases import Phrase
 from holdfast.signals import encode_signal, too_late
 from holdfast.store.protocol import ask_time
+from holdfast.supervisor.orders import KILL, give_order
 
 
 @acts("jobs.retry", "/jobs/{id}/retry", Role.OPERATOR)
@@ -27,8 +28,8 @@ async def retry_job(desk: Desk, asked: WhichJob) -> JobDone:
 
 
 @acts("jobs.cancel", "/jobs/{id}/cancel", Role.OPERATOR)
-async def cancel_job(desk: Desk, asked: WhichJob) -> JobDone:
-    """Cancel a job that waits; of one that runs, ask its worker to stop it."""
+async def cancel_job(desk: Desk, asked: CancelAsked) -> JobDone:
+    """Cancel a job that waits; of one that runs, ask its worker to stop it, or to kill the process of its own."""
     job = await find_job(desk, asked.id)
     desk.note(before=Phrase(f"state.{job.state}"))
     answer = await desk.ask(desk.verbs.cancel(job.id))
@@ -36,6 +37,11 @@ async def cancel_job(desk: Desk, asked: WhichJob) -> JobDone:
         latest = await find_job(desk, job.id)
         if latest.state is not State.CANCELLED:
             raise JobStateError(Phrase("refusal.too_late", job=job.id, state=Phrase(f"state.{latest.state}")))
+    if asked.kill and answer is Cancellation.REQUESTED:
+        latest = await find_job(desk, job.id)
+        if latest.worker is not None:
+            details = {"job": job.id, "fence": str(latest.fence)}
+            await desk.ask(give_order(desk.verbs, KILL, latest.worker, details))
     told = "requested" if answer is Cancellation.REQUESTED else State.CANCELLED.value
     desk.note(after=Phrase("noted.requested" if answer is Cancellation.REQUESTED else "state.cancelled"))
     return JobDone(id=job.id, answer=told)

@@ -19,6 +19,12 @@ class WhichJob(WithId, frozen=True, kw_only=True):
     """A job, by its id or by the last characters of it."""
 
 
+class CancelAsked(WhichJob, frozen=True, kw_only=True):
+    """Which job to cancel; with `kill` one that runs in a process of its own is ended with it."""
+
+    kill: bool = False
+
+
 class AttemptSeen(Told, frozen=True, kw_only=True):
     """One claim of a job. `took` is in seconds; `how` is null while it lasts."""
 

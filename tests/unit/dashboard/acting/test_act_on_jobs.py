@@ -10,6 +10,7 @@ from holdfast.core.states import Move, Reason, State
 from holdfast.dashboard.access.user import Role
 from holdfast.dashboard.refusals import NotAllowedError, WrongRequestError
 from holdfast.errors import ArgumentsError, JobNotFoundError, JobStateError
+from holdfast.supervisor.orders import orders_about
 
 
 def last(stage):
@@ -37,6 +38,18 @@ def test_a_job_is_cancelled_or_asked_to_stop(stage):
     assert stage.job(runs).cancel_requested
     with pytest.raises(JobStateError, match="too late"):
         stage.act("jobs.cancel", id=stage.dead())
+
+
+def test_a_running_job_is_killed_with_its_process_by_an_order(stage):
+    """It is cancelled first; who cannot be killed stays so, as the order says on the page of its worker."""
+    runs = stage.running()
+    assert stage.act("jobs.cancel", id=runs, kill=True).answer == "requested"
+    job = stage.job(runs)
+    assert job.cancel_requested
+    [order] = stage.do(orders_about(stage.verbs, job.worker))
+    assert (order.what, order.details) == ("kill", {"job": runs, "fence": str(job.fence)})
+    assert stage.act("jobs.cancel", id=stage.enqueue(), kill=True).answer == "cancelled"
+    assert len(stage.do(orders_about(stage.verbs, job.worker))) == 1
 
 
 def test_a_job_is_discarded_by_admins(stage):

@@ -369,7 +369,7 @@ READS: Mapping[str, type] = {
 }  # fmt: skip
 ACTS: dict[str, tuple[Role, type, Any]] = {
     "jobs.retry": (Role.OPERATOR, job.WhichJob, job.JobDone(id=ID, answer="requeued")),
-    "jobs.cancel": (Role.OPERATOR, job.WhichJob, job.JobDone(id=ID, answer="requested")),
+    "jobs.cancel": (Role.OPERATOR, job.CancelAsked, job.JobDone(id=ID, answer="requested")),
     "jobs.reschedule": (Role.OPERATOR, job.RescheduleAsked, job.JobDone(id=ID, answer="rescheduled")),
     "jobs.signal": (Role.OPERATOR, job.SignalAsked, job.JobDone(id=ID, answer="sent")),
     "jobs.clone": (Role.OPERATOR, job.CloneAsked, job.JobDone(id=ID, answer="cloned", job="new")),
