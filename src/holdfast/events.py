@@ -246,6 +246,18 @@ class LoopBlocked(Event, frozen=True):
     interpreter: bool = False
 
 
+class WorkerDeadlocked(Event, frozen=True):
+    """All `places` of a worker process are taken by jobs that wait for results which only it could bring about.
+
+    `task` and `job_id` are of one that waits, `waits_for` is the task of what is waited for. Told once.
+    """
+
+    task: str
+    job_id: str
+    waits_for: str
+    places: int
+
+
 class Drained(Event, frozen=True):
     """A drain has nothing left to do. `left` counts what waits for something else than a worker, by state."""
 

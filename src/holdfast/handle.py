@@ -13,6 +13,7 @@ from holdfast.codec import decode_result
 from holdfast.core.job import Attempt, Cancellation, Glance, Job, Progress
 from holdfast.core.states import FINAL, State
 from holdfast.durable.files import SavedFile
+from holdfast.durable.here import attempt_here
 from holdfast.errors import (
     ConfigurationError,
     JobCancelledError,
@@ -241,14 +242,22 @@ class JobHandle(msgspec.Struct, Generic[R], frozen=True, eq=False, weakref=True)
     async def _seen(self, way: _Way, until: Until, deadline: "_Deadline") -> Glance:
         """Return what is seen of the job once it is what is waited for. Raises ResultTimeoutError."""
         if deadline.left > 0:
-            waiter = self.caller.waiter
+            waiter, noted = self.caller.waiter, False
+            attempt = attempt_here.get()
             watch = waiter.watch(self.id, until)
             try:
                 while (left := deadline.left) > 0:
                     if await way.ended(watch, min(left, LONGEST_SLEEP)):
                         return watch.outcome()
+                    if (
+                        attempt is not None and not noted
+                    ):  # a handler waits: its own worker may have to run that job
+                        noted = True
+                        attempt.wait_begins(self.id)
             finally:
                 waiter.forget(watch)
+                if noted:
+                    attempt.wait_ends(self.id)
         return await self._last_look(way, until, deadline)
 
     async def _last_look(self, way: _Way, until: Until, deadline: "_Deadline") -> Glance:

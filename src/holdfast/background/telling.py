@@ -12,11 +12,11 @@ from holdfast.background.teller import House, Teller
 from holdfast.background.work import Work
 from holdfast.codec.redaction import redact_values
 from holdfast.core.incident import Evidence, Incident
+from holdfast.durable.here import attempt_here
 from holdfast.ids import new_job_id
 from holdfast.incidents.desk import Desk
 from holdfast.incidents.filing import Filing
 from holdfast.incidents.keeping import Keeping
-from holdfast.worker.logtail import attempt_here
 from holdfast.worker.messages import Noticed
 from holdfast.worker.storecalls import StoreCalls
 from holdfast.worker.stray import Strays

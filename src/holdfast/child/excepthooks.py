@@ -21,7 +21,8 @@ from functools import partial
 from types import FrameType, TracebackType
 from typing import Any, Protocol, TextIO
 
-from holdfast.worker.logtail import attempt_here, note_starters
+from holdfast.durable.here import attempt_here
+from holdfast.worker.logtail import note_starters
 from holdfast.worker.stray import Lines, Strays, lines_from
 from holdfast.worker.whose import Whose, attempt_behind, attempt_of, starter_of
 

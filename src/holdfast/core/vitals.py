@@ -13,6 +13,7 @@ class Vitals(msgspec.Struct, frozen=True):
     lag: how many seconds its event loop was late of late; None before it could tell.
     pulse_age: seconds since its process gave its last sign of life.
     done: how many attempts have ended in it since it began.
+    waiting: how many of its jobs wait for the results of others, where it has no place left.
     told: for how many seconds jobs that go on have been told to end because they were cancelled, by their ids.
     """
 
@@ -22,6 +23,7 @@ class Vitals(msgspec.Struct, frozen=True):
     lag: float | None = None
     pulse_age: float = 0.0
     done: int = 0
+    waiting: int = 0
     told: Mapping[str, float] = {}
 
 

@@ -1,8 +1,9 @@
-"""The step in which the code that asks runs."""
+"""The attempt, and the step, in which the code that asks runs."""
 
 import math
 import time
 from contextvars import ContextVar
+from typing import Any
 
 
 class StepHere:
@@ -25,6 +26,9 @@ class StepHere:
         """Whether its time is over."""
         return self._ends_at is not None and time.monotonic() >= self._ends_at
 
+
+attempt_here: ContextVar[Any] = ContextVar("attempt_here", default=None)
+"""The attempt that the present code belongs to (`worker/control.py`); None where it belongs to none."""
 
 step_here: ContextVar[StepHere | None] = ContextVar("holdfast_step", default=None)
 """Coroutines and threads of a step have it; a bare `threading.Thread` that a step starts has not."""

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from holdfast.app import Holdfast
+from holdfast.durable.here import attempt_here
 from holdfast.errors import ConfigurationError
 from holdfast.events import BeaterLost, HostReady, HostStopped
 from holdfast.host.life import Life
@@ -40,7 +41,7 @@ from holdfast.host.messages import (
 from holdfast.host.presence import Presence
 from holdfast.host.relay import write
 from holdfast.settings import URL_VARIABLE
-from holdfast.worker.logtail import OUR_THREADS, attempt_here
+from holdfast.worker.logtail import OUR_THREADS
 from holdfast.worker.worker import FLUSH_LIMIT, LAST_WORDS
 
 log = logging.getLogger(__name__)

@@ -159,6 +159,8 @@ class Child:
     failed: bool = False
     """Whether it could not start."""
     ended_attempts: int = 0
+    waiting: int = 0
+    """How many of its jobs wait for the results of others, where it has no place left."""
     lag: float | None = None
     """Seconds that its event loop was late when it last gave a sign of life; None before it could tell."""
     slots: int = 1
@@ -239,7 +241,7 @@ class Child:
         going_on = ((ref.job_id, round(now - at, 1)) for ref, at in self.told.items() if ref in noted.held)
         told = dict(islice(going_on, MOST_TOLD))
         running = len(noted.running)
-        return Vitals(memory, running, self.slots, self.lag, pulse_age, self.ended_attempts, told)
+        return Vitals(memory, running, self.slots, self.lag, pulse_age, self.ended_attempts, self.waiting, told)
 
     async def picture(self, within: float) -> str:
         """Return where its coroutines are, if its event loop can still tell. Raises TimeoutError if not."""

@@ -85,7 +85,7 @@ class Reception:
 
     def _feel(self, child: Child, pulse: Pulse) -> None:
         child.unanswered_for, child.polled_at = pulse.unanswered_for, pulse.polled_at
-        child.ended_attempts, child.lag = pulse.ended, pulse.lag
+        child.ended_attempts, child.lag, child.waiting = pulse.ended, pulse.lag, pulse.waiting
         if pulse.beat_now and self._crew.link is not None:
             self._crew.link.heart.beat_now()
 

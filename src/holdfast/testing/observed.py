@@ -8,6 +8,7 @@ from typing import Any
 
 from holdfast.context import Context
 from holdfast.core.job import Claim, Ending, Progress
+from holdfast.durable.here import attempt_here
 from holdfast.durable.notebook import OwnNotebook
 from holdfast.hooks import CallNext
 from holdfast.store.backend import Backend
@@ -16,7 +17,6 @@ from holdfast.testing.faults import Faults, Killed
 from holdfast.worker.attempt import AnyTask
 from holdfast.worker.control import Control, StopReason
 from holdfast.worker.lease import Lease
-from holdfast.worker.logtail import attempt_here
 
 
 class WatchedControl(Control):

@@ -6,11 +6,11 @@ from typing import Protocol, TypeVar
 
 from holdfast.core.job import Glance
 from holdfast.core.states import State
+from holdfast.durable.here import attempt_here
 from holdfast.errors import HoldfastError, ResultTimeoutError
 from holdfast.store.backend import Around, Backend
 from holdfast.store.verb import Verb
 from holdfast.waiter import Until, Waiter, Watch, job_not_found
-from holdfast.worker.logtail import attempt_here
 
 T = TypeVar("T")
 

@@ -36,6 +36,7 @@ _LEVELS: Mapping[type[events.Event], Level] = MappingProxyType(
         events.ClaimLost: Level.WARNING,
         events.JobDied: Level.ERROR,
         events.LoopBlocked: Level.WARNING,
+        events.WorkerDeadlocked: Level.WARNING,
         events.WorkerReady: Level.INFO,
         events.WorkerRecycling: Level.INFO,
         events.WorkerNotRecycled: Level.ERROR,

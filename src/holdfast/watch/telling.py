@@ -41,7 +41,11 @@ def subject_of(event: events.Event) -> tuple[str, str]:
     match event.event if isinstance(event, FirstCompletion) else event:
         case Folded(last=last):
             return f"{one_line(last.task)}:", ""
-        case events.JobEvent(task=task, job_id=job_id) | events.LoopBlocked(task=task, job_id=job_id) if task:
+        case (
+            events.JobEvent(task=task, job_id=job_id)
+            | events.LoopBlocked(task=task, job_id=job_id)
+            | events.WorkerDeadlocked(task=task, job_id=job_id)
+        ) if task:
             return one_line(task), short_id(job_id)
         case events.WorkerEvent(worker=worker, pid=pid):
             return "worker", f"{worker} pid {pid}" if pid else worker
@@ -262,6 +266,16 @@ def _(event: events.LoopBlocked) -> Telling:
     else:
         words = f"blocked the event loop for {lasted}{at}: use `await`, or write it as a plain `def`"
     return Telling("⚠", LATER, f"{who}{words}{count}")
+
+
+@tell.register
+def _(event: events.WorkerDeadlocked) -> Telling:
+    words = (
+        f"waits for the result of a job of task {one_line(event.waits_for)}, and all {event.places:,} places are"
+        " taken by jobs that wait so: what they wait for cannot start. Wait with ctx.wait_for or Snooze, which give"
+        " the place back, or have another worker serve the queue of those jobs"
+    )
+    return Telling("⚠", BAD, words)
 
 
 @tell.register

@@ -25,6 +25,7 @@ from holdfast.core.interruption import Suspended
 from holdfast.core.job import Ending, OnLate
 from holdfast.core.memo import signal_name
 from holdfast.core.states import Move, Reason
+from holdfast.durable.here import attempt_here
 from holdfast.durable.shelf import Shelf
 from holdfast.errors import PayloadError, StepError
 from holdfast.hooks import Middleware
@@ -36,7 +37,6 @@ from holdfast.worker.announce import Announcer
 from holdfast.worker.closures import Closures, would_expire
 from holdfast.worker.control import Control
 from holdfast.worker.judge import Judge, describe
-from holdfast.worker.logtail import attempt_here
 from holdfast.worker.means import AttemptMeans
 from holdfast.worker.notes import Notes
 from holdfast.worker.reporter import Reporter

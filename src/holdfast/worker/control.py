@@ -25,6 +25,9 @@ from holdfast.worker.logtail import LogTail
 
 _opening = threading.Lock()
 
+IN_BACKGROUND = "holdfast-background"
+"""How the names of the threads begin in which work in the background runs."""
+
 
 class StopReason(Enum):
     """Why an attempt is told to stop."""
@@ -72,6 +75,7 @@ class Control:
     """Whether the waits between two tries of a step are kept."""
 
     __slots__ = (
+        "_awaited",
         "_durable",
         "_lease",
         "_naps",
@@ -203,6 +207,30 @@ class Control:
         naps = self._sleeps()
         if not (self.cancelled or self.taken):
             await naps.anap(seconds)
+
+    @property
+    def awaited(self) -> tuple[str, ...]:
+        """The jobs for whose results its handler waits, for a second at least."""
+        awaited: tuple[str, ...] = getattr(self, "_awaited", ())  # only an attempt that waits has any
+        return awaited
+
+    @awaited.setter
+    def awaited(self, jobs: tuple[str, ...]) -> None:
+        self._awaited = jobs
+
+    def wait_begins(self, job_id: str) -> None:
+        """Note that the handler waits for a job, in whichever thread but those of work in the background."""
+        if not threading.current_thread().name.startswith(IN_BACKGROUND):
+            with _opening:
+                self._awaited = (*self.awaited, job_id)
+
+    def wait_ends(self, job_id: str) -> None:
+        """Note that it waits no more."""
+        with _opening:
+            left = list(self.awaited)
+            if job_id in left:
+                left.remove(job_id)
+            self._awaited = tuple(left)
 
     def wake(self) -> None:
         """End the sleeps of the handler: it should end."""

@@ -7,9 +7,9 @@ from collections import deque
 from functools import partial
 from pathlib import Path
 
+from holdfast.durable.here import attempt_here
 from holdfast.locks.holding import Holding, Kept
 from holdfast.worker.keptfile import SLOTS, KeptFile
-from holdfast.worker.logtail import attempt_here
 from holdfast.worker.messages import Channel, Holds, LetsGo, Message
 
 SAID_WITHIN = 1.0

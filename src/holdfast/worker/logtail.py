@@ -15,7 +15,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -24,6 +23,7 @@ from msgspec.structs import replace
 
 from holdfast.codec import Scrub, trace_of
 from holdfast.core.job import Claim
+from holdfast.durable.here import attempt_here
 from holdfast.tracing.port import AttemptTrace
 from holdfast.worker.legible import legible, text_of
 
@@ -86,10 +86,6 @@ class Logged(Protocol):
     trace: AttemptTrace | None
 
 
-attempt_here: ContextVar[Logged | None] = ContextVar("attempt_here", default=None)
-"""The attempt that the present code belongs to."""
-
-
 @dataclass(slots=True)
 class Starter:
     """An attempt as a thread that it has started knows it, also after its end: without its arguments."""
@@ -108,7 +104,8 @@ def starter_noted(thread: threading.Thread | None) -> Starter | None:
 
 def logged_here() -> Logged | None:
     """Return the attempt that the present code belongs to: its context tells, or else who started its thread."""
-    return attempt_here.get() or starter_noted(threading.current_thread())
+    here: Logged | None = attempt_here.get()
+    return here or starter_noted(threading.current_thread())
 
 
 def note_starters() -> Callable[[], None]:
@@ -135,7 +132,7 @@ def note_starters() -> Callable[[], None]:
 
 
 def _starter_here() -> Starter | None:
-    attempt = attempt_here.get()
+    attempt: Logged | None = attempt_here.get()
     if attempt is None:
         return starter_noted(threading.current_thread())
     if attempt.log is None:

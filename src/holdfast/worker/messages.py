@@ -123,7 +123,8 @@ class Pulse(msgspec.Struct, frozen=True, tag=True):
 
     `polled_at` is when, by the store's time, it last looked and left nothing within reach; with `beat_now` the
     others should hear of it at once. `ended` is how many attempts have ended in it so far, and `lag` how many
-    seconds its loop was late for the last of its regular signs of life.
+    seconds its loop was late for the last of its regular signs of life. `waiting` is how many of its jobs wait for
+    the results of others, where it has no place left.
     """
 
     unanswered_for: float
@@ -131,6 +132,7 @@ class Pulse(msgspec.Struct, frozen=True, tag=True):
     beat_now: bool = False
     ended: int = 0
     lag: float | None = None
+    waiting: int = 0
 
 
 class Stuck(msgspec.Struct, frozen=True, tag=True):

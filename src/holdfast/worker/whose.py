@@ -14,7 +14,8 @@ import msgspec
 
 from holdfast.codec import Scrub
 from holdfast.core.incident import InvolvedJob
-from holdfast.worker.logtail import Logged, attempt_here, starter_noted
+from holdfast.durable.here import attempt_here
+from holdfast.worker.logtail import Logged, starter_noted
 
 
 class Whose(msgspec.Struct, frozen=True):

@@ -77,6 +77,7 @@ from holdfast.worker.threads import ThreadExecutor
 from holdfast.worker.timekeeper import Timekeeper
 from holdfast.worker.timers import Timers
 from holdfast.worker.turns import Turns
+from holdfast.worker.waits import Waits
 
 log = logging.getLogger(__name__)
 
@@ -196,6 +197,14 @@ class Worker:
         self._closure_keeper = ClosureKeeper(self._closures, clock, events, self._slots.running, self._look_again)
         if gates is not None:
             gates.opened = self._look_again
+        self._waits = Waits(
+            worker,
+            self._slots,
+            self._calls,
+            events,
+            boot=clock.boot,
+            closed_queues=self._closures.closed_queues,
+        )
         self._gatekeeper = Gatekeeper(limits, gates, self._slots, clock, events=events, raised=self._more_may_start)
         self.strays = Strays(ports.channel.send, ports.clock, self._slots.running)
         """Where exceptions are told that nobody else could hear."""
@@ -215,6 +224,7 @@ class Worker:
                 "figures": self._publisher.run,
                 "pulse": self._pulse,
                 "timekeeper": self._timekeeper.run,
+                "watch over waits": self._waits.run,
             }
             loops |= (
                 {"claimer of suspects": self._work_suspects}
@@ -372,7 +382,8 @@ class Worker:
 
     def _say_alive(self, *, beat_now: bool = False) -> None:
         unanswered_for, ended = self._calls.unanswered_for, self._load.ended_so_far
-        self._ports.channel.send(Pulse(unanswered_for, self._turns.polled_at, beat_now, ended, self._lag))
+        polled_at, waiting = self._turns.polled_at, self._waits.count()
+        self._ports.channel.send(Pulse(unanswered_for, polled_at, beat_now, ended, self._lag, waiting))
 
     # -- the way of a claim ----------------------------------------------------------------------------------
 

@@ -10,12 +10,12 @@ from stand_in import Line
 from holdfast.clock import SystemClock
 from holdfast.codec import NO_SECRETS
 from holdfast.core.job import Claim, ClaimRef
+from holdfast.durable.here import attempt_here
 from holdfast.events import Events, JobCompleted, StoreAway, StoreBack
 from holdfast.host.life import AttemptLocks
 from holdfast.host.presence import Presence
 from holdfast.locks.holding import Holding
 from holdfast.watch.records import tell_in_records
-from holdfast.worker.logtail import attempt_here
 from holdfast.worker.messages import Holds
 
 NOW = datetime(2026, 5, 4, tzinfo=UTC)

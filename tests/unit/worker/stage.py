@@ -46,6 +46,10 @@ class Stage:
         span = timedelta(seconds=SETTINGS.lease)
         self.backend.run(self.backend.verbs.register(WorkerInfo("w", "s", "host", 1, span, None, 4)))
 
+    def heard(self) -> list[Any]:
+        """Return what the worker has said to its supervisor."""
+        return list(self._far._inbox)
+
     def renew(self) -> None:
         """Beat for the worker: what it holds may start."""
         self._far.send(Renewed(self.clock.boot()))

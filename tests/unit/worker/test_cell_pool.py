@@ -90,6 +90,13 @@ async def block_loop(folder: str) -> int:
     asyncio.get_running_loop().call_later(0.01, time.sleep, 600)
     return os.getpid()
 
+@app.task
+def part() -> None: ...
+
+@app.task(isolation="process")
+def whole(folder: str) -> None:
+    part.enqueue().result()
+
 left_behind = set()
 
 @app.task(isolation="process")
@@ -220,6 +227,22 @@ def test_as_many_cells_as_jobs_at_a_time_and_then_they_are_used_again(on_bench):
     assert len(set(first)) == 3
     assert set(then) <= set(first)
     assert all(map(is_gone, first)), "they went with the pool"
+
+
+def test_a_worker_knows_which_jobs_its_isolated_handlers_wait_for_and_may_kill_one(on_bench):
+    """They take its places, and so count for its deadlock; to kill one ends its cell, and the job as cancelled."""
+
+    async def trial(bench):
+        control = bench.control("whole")
+        ending = asyncio.ensure_future(bench.end_of_told(control))
+        while not control.awaited:  # noqa: ASYNC110 - a cell rings no bell
+            await asyncio.sleep(0.02)
+        control.kill()
+        return control, await ending
+
+    control, ending = on_bench(trial)
+    assert [job_id.count("-") for job_id in control.awaited] == [4]
+    assert (ending.move, control.kill) == (Move.CANCEL, None)
 
 
 def test_no_more_cells_than_slots(on_bench):

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.codec import Scrub
+from holdfast.durable.here import attempt_here
 from holdfast.worker.logring import MOST_LINES, ROOM, LogRing, keep_log_ring, read_ring
-from holdfast.worker.logtail import attempt_here
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from holdfast.worker.isolated.cell import Cell, End
 from holdfast.worker.isolated.memory import ALLOWANCE, taken_together
 from holdfast.worker.isolated.messages import (
     Asked,
+    Awaiting,
     Begun,
     Concluded,
     FromCell,
@@ -129,6 +130,8 @@ class Carrying:
             case Progressed(progress=progress):
                 self._findings.progress = progress
                 self._control.report(progress)
+            case Awaiting(jobs=jobs):
+                self._control.awaited = jobs
             case Logged(lines=lines):
                 if self._control.log is None:
                     self._control.log = LogTail(self._control.scrub)

@@ -34,6 +34,7 @@ from holdfast.worker.control import Control, StopReason
 from holdfast.worker.isolated.limits import MemoryLimit
 from holdfast.worker.isolated.memory import is_parent, out_of_memory
 from holdfast.worker.isolated.messages import (
+    Awaiting,
     Begun,
     Concluded,
     FromCell,
@@ -241,6 +242,16 @@ class CellControl(Control):
         self.started_at = run.started_at
         self.carried = run.trace
         self.memory = MemoryLimit(run.limit, capped=run.capped, left_over=run.left_over)
+
+    def wait_begins(self, job_id: str) -> None:
+        """Note that the handler waits for a job, here and there."""
+        super().wait_begins(job_id)
+        self.say(Awaiting(self.claim.ref, self.awaited))
+
+    def wait_ends(self, job_id: str) -> None:
+        """Note that it waits no more, here and there."""
+        super().wait_ends(job_id)
+        self.say(Awaiting(self.claim.ref, self.awaited))
 
     def _pass_on(self, _: Control, progress: Progress) -> None:
         self.pace(progress)

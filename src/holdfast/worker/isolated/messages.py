@@ -2,7 +2,7 @@
 
 What a cell says of an attempt names its claim: something that an earlier one has left behind may still talk.
 
-furnish ─► ready (or failed) ─► run ─► begun ─► progressed, logged, where … ─► concluded ─► run … ─► leave
+furnish ─► ready (or failed) ─► run ─► begun ─► progressed, awaiting, logged, where … ─► concluded ─► run … ─► leave
                                  ├──► tell: it was cancelled, lost, timed out, or its worker stops
                                  └──► asked, wrote ◄─► recalled, noted: the notebook of the attempt
 """
@@ -104,6 +104,13 @@ class Progressed(msgspec.Struct, frozen=True, tag=True):
     progress: Progress
 
 
+class Awaiting(msgspec.Struct, frozen=True, tag=True):
+    """The handler waits for the results of these jobs."""
+
+    ref: ClaimRef
+    jobs: tuple[str, ...]
+
+
 class Logged(msgspec.Struct, frozen=True, tag=True):
     """Lines that the attempt has logged, secrets already removed."""
 
@@ -150,7 +157,7 @@ class Concluded(msgspec.Struct, frozen=True, tag=True):
 
 
 ToCell = Furnish | Run | Tell | Noted | Recalled | Leave
-FromCell = Ready | Failed | Begun | Progressed | Logged | Asked | Wrote | Where | Concluded
+FromCell = Ready | Failed | Begun | Progressed | Awaiting | Logged | Asked | Wrote | Where | Concluded
 
 _encoder = msgspec.msgpack.Encoder()
 _to_cell: msgspec.msgpack.Decoder[ToCell] = msgspec.msgpack.Decoder(ToCell)
