@@ -63,7 +63,7 @@ def _findings(meant: Meant, examination: Examination) -> Iterator[Finding]:
     yield from examination.findings
     yield _boot_clock()
     if examination.census is not None:
-        yield from judge_census(examination.census)
+        yield from judge_census(examination.census, () if meant.app is None else meant.app.tasks.keys())
         yield judge_incidents(examination.census)
     yield _settings(meant.loaded)
     if meant.app is not None:

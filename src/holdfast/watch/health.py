@@ -1,10 +1,11 @@
 """What a census of a store means: is anybody there, does something wait in vain, is the clock right. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import timedelta
 
 from holdfast.phrases import Phrase
 from holdfast.schedule.published import read_windows
+from holdfast.spelling import nearest
 from holdfast.store.examination import Census, DueQueue, Finding
 from holdfast.store.protocol import Worker
 from holdfast.watch.closed import queue_closed
@@ -20,13 +21,13 @@ CLOCK_TOLERANCE = timedelta(seconds=10)
 _PLAUSIBLE_YEARS = range(2025, 2200)
 
 
-def judge_census(census: Census) -> Iterator[Finding]:
-    """Yield what is to be said about a store at work."""
+def judge_census(census: Census, tasks: Collection[str] = ()) -> Iterator[Finding]:
+    """Yield what is to be said about a store at work. `tasks` are those that an app knows."""
     yield _clock(census)
     live = [worker for worker in census.workers if worker.is_live and not worker.info.is_courier]
     yield _workers(census, live)
     yield from _queues(census, live)
-    yield _blocked(census)
+    yield _blocked(census, tasks)
     yield _dead(census)
 
 
@@ -83,11 +84,12 @@ def _queue(queue: DueQueue, census: Census, live: list[Worker]) -> Finding:
     return Finding.ok("queues", says)
 
 
-def _blocked(census: Census) -> Finding:
+def _blocked(census: Census, known: Collection[str]) -> Finding:
     if not census.unknown:
         return Finding.ok("blocked", "no job waits for a worker that knows its task")
     tasks = ", ".join(
-        f"'{one_line(task.name)}' (payload version {task.version}, {counted(task.jobs, 'job')})"
+        f"'{one_line(task.name)}' (payload version {task.version}, {counted(task.jobs, 'job')}"
+        f"{_meant(task.name, known)})"
         for task in census.unknown
     )
     return Finding.warning(
@@ -95,6 +97,12 @@ def _blocked(census: Census) -> Finding:
         f"workers that do not know them have put aside {tasks}",
         "deploy or start a worker that registers them; `holdfast jobs list --state blocked` shows the jobs",
     )
+
+
+def _meant(task: str, known: Collection[str]) -> str:
+    """Return which task a misspelt one may be."""
+    meant = None if task in known else nearest(task, known)
+    return "" if meant is None else f", did you mean '{meant}'?"
 
 
 def _dead(census: Census) -> Finding:

@@ -56,12 +56,24 @@ def test_doctor_shows_the_timeout_of_the_app_and_of_each_task(tmp_path, monkeypa
     """One that hangs is ended by it: what has none is counted."""
     monkeypatch.chdir(tmp_path)
     app = APP.replace("lease=30", "timeout=90") + "\n\n@app.task(timeout=None)\ndef watch() -> None: ...\n"
-    Path("shop.py").write_text(app)
-    report = answer_of(bare("doctor", "shop:app", "--app-dir", str(tmp_path), "--json"))
+    Path("timed_shop.py").write_text(app)
+    report = answer_of(bare("doctor", "timed_shop:app", "--app-dir", str(tmp_path), "--json"))
     assert report["settings"]["timeout"] == {"value": 90.0, "from": "the code"}
     assert {task["name"]: task["timeout"] for task in report["tasks"]} == {"send": 90.0, "watch": None}
     [tasks] = [each["says"] for each in report["checks"] if each["check"] == "tasks"]
     assert "1 of them without a timeout" in tasks
+
+
+def test_doctor_names_the_task_that_a_misspelt_one_is_like(tmp_path, monkeypatch):
+    """Of jobs that workers have put aside, by the tasks of the app that it was asked about."""
+    monkeypatch.chdir(tmp_path)
+    Path("misspelt_shop.py").write_text(APP)
+    world = World(tmp_path / "jobs.db")
+    world.end(world.enqueue(task="sned"), Move.BLOCK, reason="no_worker")
+    world.close()
+    result = bare("doctor", "misspelt_shop:app", "--app-dir", str(tmp_path), "--json")
+    [blocked] = [each for each in answer_of(result)["checks"] if each["check"] == "blocked"]
+    assert "'sned' (payload version 1, 1 job, did you mean 'send'?)" in blocked["says"]
 
 
 def change(file, statement):
