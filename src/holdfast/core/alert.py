@@ -41,7 +41,7 @@ class Check(StrEnum):
     SCHEDULE_LATE = "schedule_late"
     """A schedule is due and nobody has fired it [seconds]."""
     JOB_TOO_LONG = "job_too_long"
-    """A job runs [seconds]."""
+    """A job runs [seconds]; without a number longer than its timeout, or an hour where its task has none."""
     BUDGET_BURN = "budget_burn"
     """The error budget of an objective is spent so many times too fast [a factor], in a slow and a fast window."""
     INCIDENT = "incident"
