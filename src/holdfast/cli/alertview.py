@@ -97,7 +97,7 @@ def above_words(rule: AlertRule) -> str:
     """Return beyond which value a rule is broken, as people say it."""
     unit, above = NEEDS[rule.check].unit, rule.above
     if above is None:
-        return "its timeout, or 1 h" if NEEDS[rule.check].filters else ""
+        return "its timeout" if NEEDS[rule.check].filters else ""
     match unit:
         case Unit.SECONDS:
             return span(timedelta(seconds=above))
