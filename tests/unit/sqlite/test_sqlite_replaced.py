@@ -2,17 +2,23 @@
 
 import shutil
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from holdfast.clock import SystemClock
 from holdfast.core.job import NewJob
 from holdfast.errors import StoreUnavailableError
-from holdfast.store.protocol import WorkerBeat, WorkerInfo
+from holdfast.store.examination import Severity
+from holdfast.store.protocol import JobFilter, WorkerBeat, WorkerInfo
 from holdfast.store.sqlite import SqliteBackend, bell
 from holdfast.store.sqlite.connect import Files
+from holdfast.store.sqlite.examine import examine_file
+from holdfast.store.sqlite.existing import refuse_missing_tables
 
 
 @pytest.fixture
@@ -124,3 +130,117 @@ async def test_a_listener_watches_the_file_that_bears_the_name(
     heard += [await listener.wait(30), await listener.wait(0.05)]
     listener.close()
     assert heard == [False, True, False, True, False]
+
+
+CALLS = {
+    "write": lambda backend: backend.verbs.enqueue([NewJob("late", "task", b"")]),
+    "read": lambda backend: backend.verbs.count(),
+    "beat": lambda backend: backend.verbs.beat([WorkerBeat("worker")]),
+}
+
+
+def move_a_backup_over(path: Path) -> bytes:
+    """Do what many do: copy the file in good order, use the store further, and move the copy back. Return it."""
+    backup = path.with_name("backup.db")
+    with closing(sqlite3.connect(path)) as raw, closing(sqlite3.connect(backup)) as target:
+        raw.backup(target)
+        raw.execute("UPDATE holdfast_job SET payload = zeroblob(100000)")
+        raw.commit()
+    backup.rename(path)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_backup_moved_over_a_file_in_use_is_not_opened_beside_the_log_of_the_file_before(
+    path: Path, backend: SqliteBackend, call: str
+) -> None:
+    """SQLite would write that log into the backup. Once the log is deleted, all work again."""
+    with closing(SqliteBackend(path)) as other:
+        use_all(other, "other")
+        moved = move_a_backup_over(path)
+        for user in (backend, other, backend):
+            with pytest.raises(StoreUnavailableError, match=r"was replaced, and jobs\.db-wal and .*-shm .* delete"):
+                user.run(CALLS[call](user))
+    assert path.read_bytes() == moved
+    for end in ("-wal", "-shm"):
+        Path(f"{path}{end}").unlink()
+    backend.run(CALLS[call](backend))
+    assert {job.id for job in backend.run(backend.verbs.list_jobs(JobFilter()))} >= {"old", "other"}
+
+
+def test_who_only_closes_a_replaced_file_leaves_it_as_it_is(path: Path, backend: SqliteBackend) -> None:
+    """The last one tidies up: not with the log of another file."""
+    moved = move_a_backup_over(path)
+    backend.close()
+    assert path.read_bytes() == moved
+
+
+def use_and_die(path: Path) -> None:
+    """Use a store in a process that is killed: its log stays behind."""
+    program = (
+        "import os, sys; from holdfast.core.job import NewJob; from holdfast.store.sqlite import SqliteBackend;"
+        "backend = SqliteBackend(sys.argv[1]); job = NewJob('of-the-dead', 'task', b'');"
+        "backend.run(backend.verbs.enqueue([job]));"
+        "os.kill(os.getpid(), 9)"
+    )
+    subprocess.run([sys.executable, "-c", program, str(path)], check=False)
+
+
+@pytest.mark.parametrize("look", ["use", "look", "doctor"])
+def test_a_new_process_knows_the_log_that_a_killed_one_left_beside_a_replaced_file(path: Path, look: str) -> None:
+    """It was noted with which file the log was: no process has to have seen both."""
+    use_and_die(path)
+    with (
+        closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as raw,
+        closing(sqlite3.connect(path.with_name("backup.db"))) as target,
+    ):
+        raw.backup(target)
+    path.with_name("backup.db").rename(path)
+    moved = path.read_bytes()
+    if look == "doctor":
+        findings = examine_file(str(path), None, SystemClock(), deep=True).findings
+        assert [each for each in findings if each.severity is Severity.PROBLEM and "was replaced" in each.says]
+    else:
+        with pytest.raises(StoreUnavailableError, match="was replaced"), closing(SqliteBackend(path)) as backend:
+            refuse_missing_tables(str(path), None) if look == "look" else backend.run(backend.verbs.count())
+    assert path.read_bytes() == moved
+
+
+def test_a_log_that_a_killed_process_left_is_used_with_its_file(path: Path) -> None:
+    """Also where all of them were copied elsewhere together."""
+    use_and_die(path)
+    there = path.parent / "there"
+    there.mkdir()
+    for file in [each for each in path.parent.iterdir() if each != there]:
+        (shutil.copytree if file.is_dir() else shutil.copy)(file, there / file.name)
+    for each in (path, there / path.name):
+        with closing(SqliteBackend(each)) as backend:
+            assert backend.run(backend.verbs.get("of-the-dead")) is not None
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_nothing_more_is_accepted_once_the_log_was_deleted(path: Path, backend: SqliteBackend, call: str) -> None:
+    """What was accepted before is saved in the file. Once all have closed it, it works again."""
+    with closing(SqliteBackend(path)) as other:
+        use_all(other, "other")
+        Path(f"{path}-wal").unlink()
+        with pytest.raises(StoreUnavailableError, match=r"jobs\.db-wal was deleted while programs use"):
+            backend.run(CALLS[call](backend))
+        with closing(SqliteBackend(path)) as fresh, pytest.raises(StoreUnavailableError, match="was deleted"):
+            fresh.run(CALLS[call](fresh))
+        assert not Path(f"{path}-wal").exists()
+    backend.close()
+    with closing(SqliteBackend(path)) as again:
+        again.run(CALLS[call](again))
+        assert {job.id for job in again.run(again.verbs.list_jobs(JobFilter()))} >= {"old", "other"}
+
+
+def test_a_log_that_another_program_made_in_place_of_the_deleted_one_is_not_used(
+    path: Path, backend: SqliteBackend
+) -> None:
+    """It stands beside the index of the log before it: what is read through both is neither."""
+    Path(f"{path}-wal").unlink()
+    Path(f"{path}-wal").touch()
+    for _ in range(2):
+        with pytest.raises(StoreUnavailableError, match="was deleted"):
+            backend.run(CALLS["write"](backend))

@@ -13,6 +13,7 @@ from holdfast.store.sqlite.filesystem import refuse_network_file_system
 from holdfast.store.sqlite.forks import Connection
 from holdfast.store.sqlite.migrate import migrate
 from holdfast.store.sqlite.translate import BUSY_TIMEOUT, is_busy, translated
+from holdfast.store.sqlite.walfiles import forget_logs, refuse_foreign_logs
 
 WAL_LIMIT = 64 * 1024 * 1024
 """Bytes that a write-ahead log keeps on disk after a checkpoint; it is cut back to this."""
@@ -58,6 +59,7 @@ def prepare(files: Files, namespace: str | None, *, create: bool = True) -> None
             f"SQLite {sqlite3.sqlite_version} is too old: use a Python built with SQLite 3.35 or newer"
         )
     refuse_network_file_system(files.jobs)
+    refuse_foreign_logs(files)
     for kind, path, mode in (("jobs", files.jobs, "rwc" if create else "rw"), ("beats", files.beats, "rwc")):
         with translated(path), closing(_connect(path, mode)) as connection:
             _use_wal(connection)
@@ -69,10 +71,13 @@ def leave_tidy(files: Files) -> None:
 
     SQLite does that when the last connection closes, but not if that one is a read-only view, as ours may be.
     """
-    for path in (files.jobs, files.beats):
-        with suppress(sqlite3.Error), closing(_connect(path, "rw")) as connection:
-            connection.execute("PRAGMA busy_timeout = 0")
-            connection.execute("SELECT count(*) FROM sqlite_master")
+    with suppress(StoreError):
+        refuse_foreign_logs(files)
+        for path in (files.jobs, files.beats):
+            with suppress(sqlite3.Error), closing(_connect(path, "rw")) as connection:
+                connection.execute("PRAGMA busy_timeout = 0")
+                connection.execute("SELECT count(*) FROM sqlite_master")
+        forget_logs(files)
 
 
 def open_jobs(files: Files) -> Connection:
@@ -135,6 +140,8 @@ def _opened(path: Path, mode: str, settings: Sequence[str], beside: str | None) 
                 connection.execute(f"PRAGMA main.{setting}")
             if beside is not None:
                 connection.execute("ATTACH DATABASE ?1 AS beside", (beside,))
+                for name in ("main", "beside"):  # from its first read on the log is there, and stays
+                    connection.execute(f"PRAGMA {name}.schema_version").fetchone()
         except BaseException:
             connection.close()
             raise

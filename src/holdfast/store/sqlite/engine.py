@@ -34,9 +34,10 @@ class Engine:
         self._opener = Opener(files, namespace)
         self._readers: deque[Connection] = deque()
         lock_sql = load_statements(namespace)["take_write_lock"]
+        # The beats are closed first: the last connection has to be one that may write the jobs.
         self._writers = {
-            Access.WRITE: GroupWriter(files.jobs, self._renewer(open_jobs), lock_sql, Turn(files.bell), ring),
             Access.BEAT: GroupWriter(files.beats, self._renewer(open_beats), lock_sql, None, ring),
+            Access.WRITE: GroupWriter(files.jobs, self._renewer(open_jobs), lock_sql, Turn(files.bell), ring),
         }
         self._threads = {
             access: Threads(1, f"holdfast-sqlite-{access.value}", partial(_closed, files.jobs)) for access in Access
@@ -114,6 +115,8 @@ class Engine:
                 # It is not used again: it may be in the middle of a transaction.
                 if connection is not None:
                     connection.close()
+                while self._readers:  # nor are others, which may have the file open that was there before
+                    self._readers.pop().close()
                 raise
             self._readers.append(connection)
             return answer

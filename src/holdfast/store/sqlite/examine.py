@@ -28,6 +28,7 @@ from holdfast.store.sqlite.steps import run_steps
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.store.sqlite.surroundings import look_around
 from holdfast.store.sqlite.translate import translated
+from holdfast.store.sqlite.walfiles import refuse_foreign_logs
 from holdfast.store.times import from_micros, from_micros_or_none, to_micros
 
 PATIENCE = 2.0
@@ -49,6 +50,7 @@ def examine_file(path: str, namespace: str | None, clock: Clock, *, deep: bool) 
         findings.append(_missing(files.jobs))
     elif not is_hopeless(findings, _VITAL):  # a network file system is not even touched
         try:
+            refuse_foreign_logs(files)
             with translated(files.jobs):
                 findings += GATE.run(lambda: list(_look_inside(files, namespace, deep=deep)))
                 if all(finding.severity is Severity.OK for finding in findings if finding.check == "schema"):

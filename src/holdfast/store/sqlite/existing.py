@@ -6,8 +6,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 from holdfast.errors import StoreUnavailableError
+from holdfast.store.sqlite.connect import Files
 from holdfast.store.sqlite.sql_files import load_statements
 from holdfast.store.sqlite.translate import translated
+from holdfast.store.sqlite.walfiles import refuse_foreign_logs
 
 _REMEDY = "(it is made when a job is first enqueued or a worker starts)"
 
@@ -15,6 +17,7 @@ _REMEDY = "(it is made when a job is first enqueued or a worker starts)"
 def refuse_missing_tables(path: str, namespace: str | None) -> None:
     """Raise StoreUnavailableError unless the tables are there; whether they can be used is found out by opening."""
     file = _existing_file(Path(path).absolute())
+    refuse_foreign_logs(Files.of(path))
     # Not `mode=ro`: the last reader of a write-ahead log may not tidy up behind itself then.
     address = f"file:{quote(bytes(file))}?mode=rw"
     with translated(file), closing(sqlite3.connect(address, uri=True)) as connection:

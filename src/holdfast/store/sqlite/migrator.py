@@ -9,6 +9,7 @@ from holdfast.store.sqlite.forks import GATE
 from holdfast.store.sqlite.migrate import schema_version
 from holdfast.store.sqlite.sql_files import load_migrations, load_statements
 from holdfast.store.sqlite.translate import translated
+from holdfast.store.sqlite.walfiles import refuse_foreign_logs
 
 
 class SqliteMigrator:
@@ -20,6 +21,7 @@ class SqliteMigrator:
 
     def look(self) -> tuple[Tables, ...]:
         """Return the tables as they are, and change nothing."""
+        refuse_foreign_logs(self._files)
         return self._look("jobs", self._files.jobs), self._look("beats", self._files.beats)
 
     def apply(self) -> None:
