@@ -49,6 +49,8 @@ _COMMANDS = (
     "keepalive",
     "doctor",
     "migrate",
+    "backup",
+    "restore",
     "service",
     "bench",
 )

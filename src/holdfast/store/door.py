@@ -1,10 +1,12 @@
 """The door of a store: all that is asked about one by its URL alone, before it is open."""
 
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from holdfast.clock import Clock, SystemClock
+from holdfast.core.states import State
 from holdfast.errors import ConfigurationError
 from holdfast.settings import Settings
 from holdfast.store.backend import Backend
@@ -12,6 +14,29 @@ from holdfast.store.backend import Backend
 if TYPE_CHECKING:  # an app does not look at stores: it need not load the words for it
     from holdfast.store.examination import Examination
     from holdfast.store.migrator import Migrator
+
+
+Counts = Mapping[State, int]
+"""How many jobs there are in each state that has any."""
+
+Progress = Callable[[int, int], None]
+"""Hears how much is done, and of how much."""
+
+
+class Copies(Protocol):
+    """Makes copies of a store, and takes them back, while programs use it."""
+
+    def count(self, copy: Path | None = None) -> Counts:
+        """Return what is in the store, or in a copy. Raises an error for what is no copy of a store."""
+        ...
+
+    def backup(self, target: Path, progress: Progress) -> Counts:
+        """Copy the store into a new file; return what is in it."""
+        ...
+
+    def restore(self, copy: Path, progress: Progress) -> None:
+        """Put the content of a copy in the place of all that is in the store."""
+        ...
 
 
 class Door(Protocol):
@@ -47,6 +72,10 @@ class Door(Protocol):
 
     def migrator(self, settings: Settings) -> "Migrator | None":
         """Return what brings the store's tables to this release; None where it has no tables."""
+        ...
+
+    def copies(self, settings: Settings) -> Copies:
+        """Return what backs the store up. Raises ConfigurationError where other tools do that, and names them."""
         ...
 
 

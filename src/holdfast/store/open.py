@@ -9,7 +9,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.settings import Settings
 from holdfast.spelling import nearest
 from holdfast.store.backend import Backend
-from holdfast.store.door import Door
+from holdfast.store.door import Copies, Door
 
 if TYPE_CHECKING:  # an app does not look at stores: it need not load the words for it
     from holdfast.store.examination import Examination
@@ -47,6 +47,11 @@ def refuse_missing_store(settings: Settings) -> None:
 def examine_store(settings: Settings, clock: Clock | None = None, *, deep: bool = False) -> "Examination":
     """Look at the store that the settings name, and change nothing; `deep` reads all of it."""
     return door_of(settings.url).examine(settings, SystemClock() if clock is None else clock, deep=deep)
+
+
+def copies_of(settings: Settings) -> Copies:
+    """Return what backs the store up. Raises ConfigurationError where other tools do that, and names them."""
+    return door_of(settings.url).copies(settings)
 
 
 def check_url(url: str) -> None:

@@ -32,8 +32,8 @@ DATA_COMMANDS = [
         *NEEDED.get(path, ("some-id",) if any(isinstance(each, click.Argument) for each in command.params) else ()),
     )
     for path, command in leaf_commands()
-    # Those of an app, the one that makes stores, and those that go on without one have tests of their own.
-    if path not in {("bench", "game"), ("schedules", "sync"), ("alerts", "test")}
+    # Those of an app, those that make stores, and those that go on without one have tests of their own.
+    if path not in {("bench", "game"), ("schedules", "sync"), ("alerts", "test"), ("restore",)}
     and path[0] not in {"up", "worker", "dashboard", "check", "doctor", "migrate", "health", "keepalive", "service"}
 ]
 

@@ -13,6 +13,7 @@ from holdfast.store.open import door_of
 if TYPE_CHECKING:  # an app does not look at stores: it need not load the words for it
     from pathlib import Path
 
+    from holdfast.store.door import Copies
     from holdfast.store.examination import Examination
     from holdfast.store.migrator import Migrator
 
@@ -65,6 +66,11 @@ class CountedDoor:
         """Return what brings the tables of the store inside to this release."""
         inside = _inside(settings)
         return door_of(inside.url).migrator(inside)
+
+    def copies(self, settings: Settings) -> "Copies":
+        """Return what copies the store inside."""
+        inside = _inside(settings)
+        return door_of(inside.url).copies(inside)
 
 
 def _inside(settings: Settings) -> Settings:

@@ -5,6 +5,7 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import NoReturn
 
 from holdfast.clock import Clock
 from holdfast.errors import ConfigurationError
@@ -53,6 +54,13 @@ class MemoryDoor:
 
     def migrator(self, settings: Settings) -> None:
         """Return nothing: there are no tables."""
+
+    def copies(self, settings: Settings) -> NoReturn:  # noqa: ARG002 - the port's shape
+        """Refuse: it ends with its process."""
+        raise ConfigurationError(
+            "`holdfast backup` and `holdfast restore` are for SQLite files: jobs in memory live inside one process"
+            " and end with it"
+        )
 
 
 _FOLDERS: dict[int, Path] = {}

@@ -1,8 +1,9 @@
 """The door of the PostgreSQL store."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from holdfast.clock import Clock
+from holdfast.errors import ConfigurationError
 from holdfast.settings import Settings
 from holdfast.store.backend import Backend
 from holdfast.store.door import moved_clock, require
@@ -57,6 +58,13 @@ class PostgresDoor:
         from holdfast.store.postgres.migrator import PostgresMigrator  # noqa: PLC0415 - only who uses it loads it
 
         return PostgresMigrator(settings.url, settings.namespace, settings.store_timeout)
+
+    def copies(self, settings: Settings) -> NoReturn:  # noqa: ARG002 - the port's shape
+        """Refuse: the server has tools for that."""
+        raise ConfigurationError(
+            "`holdfast backup` and `holdfast restore` are for SQLite files: back up a PostgreSQL database with"
+            " pg_dump and pg_restore, or with continuous archiving"
+        )
 
 
 DOOR = PostgresDoor()

@@ -1,8 +1,9 @@
 """The door of the Redis store."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from holdfast.clock import Clock
+from holdfast.errors import ConfigurationError
 from holdfast.settings import Settings
 from holdfast.store.backend import Backend
 from holdfast.store.door import moved_clock, require
@@ -53,6 +54,13 @@ class RedisDoor:
 
     def migrator(self, settings: Settings) -> None:
         """Return nothing: there are no tables."""
+
+    def copies(self, settings: Settings) -> NoReturn:  # noqa: ARG002 - the port's shape
+        """Refuse: the server has tools for that."""
+        raise ConfigurationError(
+            "`holdfast backup` and `holdfast restore` are for SQLite files: back up the RDB file (BGSAVE) or the"
+            " append-only files (AOF) of a Redis server"
+        )
 
 
 DOOR = RedisDoor()

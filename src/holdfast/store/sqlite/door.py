@@ -3,13 +3,14 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.clock import Clock
+from holdfast.clock import Clock, SystemClock
 from holdfast.settings import Settings
 from holdfast.store.backend import Backend
 from holdfast.store.sqlite.address import sqlite_path
 
 if TYPE_CHECKING:  # an app does not look at stores: it need not load the words for it
     from holdfast.store.examination import Examination
+    from holdfast.store.sqlite.copies import SqliteCopies
     from holdfast.store.sqlite.migrator import SqliteMigrator
 
 
@@ -55,6 +56,12 @@ class SqliteDoor:
         from holdfast.store.sqlite.migrator import SqliteMigrator  # noqa: PLC0415 - only who uses it loads it
 
         return SqliteMigrator(sqlite_path(settings.url), settings.namespace)
+
+    def copies(self, settings: Settings) -> "SqliteCopies":
+        """Return what copies the file."""
+        from holdfast.store.sqlite.copies import SqliteCopies  # noqa: PLC0415 - only who uses it loads it
+
+        return SqliteCopies(sqlite_path(settings.url), settings.namespace, SystemClock())
 
 
 DOOR = SqliteDoor()
