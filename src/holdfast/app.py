@@ -40,6 +40,7 @@ from holdfast.spelling import options_of
 from holdfast.store.backend import Backend
 from holdfast.store.errand import Errand, arun_errand, run_errand
 from holdfast.store.files import shelf_of
+from holdfast.store.identity import know_identity
 from holdfast.store.open import check_url, open_backend
 from holdfast.store.protocol import Store
 from holdfast.store.verb import Verb
@@ -319,7 +320,8 @@ class Holdfast(Reach, Watched, Governed):
     @property
     def shelf(self) -> Shelf:
         """Where the files are that jobs save."""
-        return shelf_of(replace(self.settings, url="memory://", files=None) if self._stand_in else self.settings)
+        settings = replace(self.settings, url="memory://", files=None) if self._stand_in else self.settings
+        return shelf_of(settings, lambda: self.call(know_identity(self.verbs)))
 
     def prepare(self) -> None:
         """Open the store and make its tables ready, which the first use does otherwise.

@@ -4,6 +4,7 @@ import hashlib
 import os
 import subprocess
 import time
+from contextlib import closing
 
 import pytest
 import views_app
@@ -17,6 +18,8 @@ from holdfast.incidents.book import list_incidents, read_evidence
 from holdfast.settings import load_settings
 from holdfast.store.errand import run_errand
 from holdfast.store.files import shelf_of
+from holdfast.store.identity import identity_of
+from holdfast.store.open import open_backend
 
 pytestmark = pytest.mark.timeout(sizes(short=120, full=600))
 
@@ -159,7 +162,10 @@ def test_a_copy_of_a_file_is_given_out(fleet, tmp_path):
 def test_files_of_forgotten_jobs_go_and_others_stay(fleet):
     """The supervisor looks at what it finds when it starts."""
     kept_id, gone_id, young_id = fleet.enqueue("fall"), "forgotten", "young"
-    shelf = shelf_of(load_settings({}, url=fleet.url))
+    settings = load_settings({}, url=fleet.url)
+    with closing(open_backend(settings)) as backend:
+        identity = identity_of(backend)
+    shelf = shelf_of(settings, lambda: identity)
     paths = {}
     for job_id in (kept_id, gone_id, young_id):
         paths[job_id] = shelf.find(shelf.put(ClaimRef(job_id, 1), "f", b"x")).path

@@ -34,6 +34,8 @@ class Kind(StrEnum):
     """What a release of an app consists of: its tasks, queues and settings, as its workers publish it."""
     LOCK = "lock"
     """Who holds a lock or a place of a semaphore, who waits for it, and the last token; forgotten long after."""
+    STORE = "store"
+    """Which store this is: a random id, made once."""
     AUDIT = "audit"
     """Some of what was done by people through the dashboard, and by whom."""
     TALLY = "tally"

@@ -1,14 +1,16 @@
 """Where the bytes of saved files are: a folder for each job, and in it a file for each saving.
 
-    FOLDER/STORE/JOB/FENCE-TOKEN-NAME
+    FOLDER/STORE-ID/JOB/FENCE-TOKEN-NAME
 
 A file gets its name when all of it is on the disk. A saving never writes over another one: which of them counts is
 what the memo in the store says, which is fenced, so that an attempt which has lost its job changes nothing. Several
-stores may use one folder: each looks after its own part of it.
+stores may use one folder: each looks after its own part of it, which has the random id of the store in its name. So
+it leaves the files of another store of the same URL alone: of another machine, say, or from before it was emptied.
 """
 
 import hashlib
 import os
+import re
 import secrets
 import shutil
 import time
@@ -39,13 +41,26 @@ _UNSET = (
 class Shelf:
     """The files of the jobs of one store. `find_folder` is asked when it is needed; None is no folder.
 
-    `part` is the part of the folder that is this store's. A file has at most `limit` bytes.
+    Its part of the folder is called by `name`, and by the id that `identify` asks the store for.
+    A file has at most `limit` bytes.
     """
 
-    def __init__(self, find_folder: Callable[[], Path | None], part: str, limit: int) -> None:
+    def __init__(
+        self,
+        find_folder: Callable[[], Path | None],
+        name: str,
+        limit: int,
+        identify: Callable[[], str] | None = None,
+    ) -> None:
         self._find_folder = find_folder
-        self._part = part
+        self._name = name
         self._limit = limit
+        self._identify = identify
+        self._part = ""
+
+    def bind(self, identity: str) -> None:
+        """Look after the files of the store that has this id, from now on."""
+        self._part = f"{self._name}-{identity}"
 
     @property
     def folder(self) -> Path:
@@ -55,17 +70,36 @@ class Shelf:
             raise ConfigurationError(_UNSET)
         return folder
 
+    def is_there(self) -> bool:
+        """Tell whether there is such a folder yet."""
+        folder = self._find_folder()
+        return folder is not None and folder.is_dir()
+
     @property
     def own_part(self) -> Path | None:
-        """The part of the folder that is this store's, if there is such a folder yet."""
+        """The part of the folder that is this store's, if it is known which that is, and there is such a folder."""
         folder = self._find_folder()
-        part = None if folder is None else folder / self._part
+        part = None if folder is None or not self._part else folder / self._part
         return part if part is not None and part.is_dir() else None
+
+    def parts_of_others(self) -> list[Path]:
+        """Return the parts that bear the name of this store and are not its own."""
+        if not self.is_there():
+            return []
+        alike = re.compile(re.escape(self._name) + "(-[0-9a-f]{16})?")
+        return sorted(
+            each for each in self.folder.iterdir() if alike.fullmatch(each.name) and each.name != self._part
+        )
 
     def put(self, ref: ClaimRef, name: str, source: Source) -> Kept:
         """Write a file down for good; nobody knows of it yet. Raises ArgumentsError for what cannot be saved."""
+        folder = self.folder
+        if not self._part:
+            if self._identify is None:
+                raise ConfigurationError("files can be saved by a worker of the store alone")
+            self.bind(self._identify())
         place = Path(self._part, _as_name(ref.job_id), f"{ref.fence}-{secrets.token_hex(4)}-{name}")
-        target = self.folder / place
+        target = folder / place
         if isinstance(source, str) or not isinstance(source, bytes | bytearray | memoryview | os.PathLike):
             raise ArgumentsError(
                 f"file {name!r} must be bytes, or the pathlib.Path of a file, not {type(source).__name__}; of a"

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -18,9 +18,12 @@ _BESIDE = "jobs"
 """The part of a folder that no other store uses; each namespace has its own."""
 
 
-def shelf_of(settings: Settings) -> Shelf:
-    """Return the shelf of the store that the settings name; nothing is made before a file is saved."""
-    return Shelf(partial(_folder, settings), _part(settings), settings.files_limit)
+def shelf_of(settings: Settings, identify: Callable[[], str] | None = None) -> Shelf:
+    """Return the shelf of the store that the settings name; nothing is made before a file is saved.
+
+    `identify` tells which store that is, for who saves files.
+    """
+    return Shelf(partial(_folder, settings), _part(settings), settings.files_limit, identify)
 
 
 def lasting_shelf_of(settings: Settings) -> Shelf | None:

@@ -4,10 +4,13 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 
 from holdfast.clock import Clock
 from holdfast.durable.shelf import Shelf
 from holdfast.errors import HoldfastError
+from holdfast.store.identity import KnownStore
+from holdfast.words import counted
 from holdfast.worker.storecalls import StoreCalls
 
 log = logging.getLogger(__name__)
@@ -28,6 +31,8 @@ YOUNG = 60.0
 class FileSweep:
     """Every supervisor looks through the folder that it sees: machines may share one, or each have their own.
 
+    It looks at the files of its own store alone, known by the id in it: one that was emptied knows no job.
+
     It looks through it beside all else, in threads: a folder of another machine may keep whoever does so waiting.
     Without a shelf there is nothing to look through.
     """
@@ -37,6 +42,8 @@ class FileSweep:
         self._clock = clock
         self._shelf = shelf
         self._next_at = clock.boot()
+        self._store = KnownStore(calls.once, calls.verbs)
+        self._others = set[Path]()
         self._round: Iterator[str] | None = None
         self._at_work: asyncio.Task[None] | None = None
 
@@ -65,8 +72,10 @@ class FileSweep:
         """Look at the next jobs that have files; of those that the store does not know, remove them."""
         if self._shelf is None:
             return
-        if self._round is None:
-            self._round = self._shelf.jobs(older_than=YOUNG)
+        if self._round is None and not await self._begin(self._shelf):
+            self._rest()
+            return
+        assert self._round is not None  # it has begun
         try:
             jobs = await asyncio.to_thread(list, islice(self._round, BITE))
         except OSError as error:  # the next round begins anew
@@ -74,12 +83,35 @@ class FileSweep:
             jobs = []
         known = await self._calls.once(self._calls.verbs.glance(jobs)) if jobs else {}
         forgotten = [job for job in jobs if job not in known]
+        if forgotten and await self._store.is_another():  # so it does not know whose files these are
+            log.warning("no files of jobs are removed: the store is another one than before, or was emptied")
+            self._rest()
+            return
         await asyncio.to_thread(_forget, self._shelf, forgotten)
+        if forgotten:
+            gone = counted(len(forgotten), "job")
+            log.info("removed the saved files of %s that the store does not know any more", gone)
         if len(jobs) < BITE:
-            self._round = None
-            self._next_at = self._clock.boot() + ROUND_EVERY
+            self._rest()
         elif known:
             self._next_at = self._clock.boot() + BITE_EVERY
+
+    async def _begin(self, shelf: Shelf) -> bool:
+        """Begin a round through the files of this very store; tell whether there may be any."""
+        if not await asyncio.to_thread(shelf.is_there):
+            return False
+        shelf.bind(await self._store.meet())
+        others = await asyncio.to_thread(shelf.parts_of_others)
+        if set(others) - self._others:
+            names = ", ".join(map(str, others))
+            log.info("leaves alone what another store of this name has saved: %s", names)
+        self._others.update(others)
+        self._round = shelf.jobs(older_than=YOUNG)
+        return True
+
+    def _rest(self) -> None:
+        self._round = None
+        self._next_at = self._clock.boot() + ROUND_EVERY
 
 
 def _forget(shelf: Shelf, jobs: list[str]) -> None:

@@ -30,6 +30,7 @@ from holdfast.policy import Isolation
 from holdfast.schedule.closing import ClosedHours
 from holdfast.settings import Settings
 from holdfast.store.files import shelf_of
+from holdfast.store.identity import identity_of
 from holdfast.store.protocol import LeaseClock
 from holdfast.tracing.port import Tracing
 from holdfast.worker.announce import Announcer
@@ -169,7 +170,7 @@ class Worker:
             announcer=self._announcer,
             notes=self._notes,
             reporter=self._reporter,
-            shelf=shelf_of(settings),
+            shelf=shelf_of(settings, partial(identity_of, ports.backend)),
             closures=self._closures,
             threads=self._threads,
             stuck=self._stuck,

@@ -13,6 +13,7 @@ from holdfast.durable.files import file_memo
 from holdfast.ids import new_job_id
 from holdfast.settings import load_settings
 from holdfast.store.files import shelf_of
+from holdfast.store.identity import identity_of
 
 WRITTEN = {
     "cursor": b'{"version":2,"value":{"page":7}}',
@@ -39,7 +40,7 @@ def saved(world, name="report.csv", data=b"a,b\n", **how):
     """Have a job save a file."""
     job_id = world.enqueue(**how)
     ref = world.claim(job_id).ref
-    shelf = shelf_of(load_settings({}, url=world.url))
+    shelf = shelf_of(load_settings({}, url=world.url), lambda: identity_of(world.backend))
     kept = shelf.put(ref, name, data)
     world.do(world.verbs.save(WORKER, [Save(ref, 1, (file_memo(kept),))]))
     return job_id, shelf.find(kept)
@@ -193,8 +194,7 @@ class TestJobsFiles:
 
     def test_a_folder_that_is_set_is_where_it_looks(self, world, holdfast, tmp_path):
         job_id, file = saved(world)
-        (tmp_path / "moved").mkdir()
-        (tmp_path / "jobs.db-files" / "jobs").rename(tmp_path / "moved" / "jobs")
+        (tmp_path / "jobs.db-files").rename(tmp_path / "moved")
         moved = {"HOLDFAST_FILES": str(tmp_path / "moved")}
         result = holdfast("jobs", "files", job_id, "--get", "report.csv", env=moved)
         assert result.exit_code == 0, result.stderr

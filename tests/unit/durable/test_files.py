@@ -36,11 +36,12 @@ from holdfast.store.memory import door as memory_door
 from holdfast.testing import HoldfastKit
 
 REF = ClaimRef("0197b1c2-7d1e-7c3a-9f60-5a4b3c2d1e0f", 3)
+STORE = "0123456789abcdef"
 
 
 @pytest.fixture
 def shelf(tmp_path: Path) -> Shelf:
-    return Shelf(lambda: tmp_path / "files", "jobs", 1_000)
+    return Shelf(lambda: tmp_path / "files", "jobs", 1_000, lambda: STORE)
 
 
 def everything(folder: Path) -> list[str]:
@@ -116,7 +117,7 @@ def test_no_id_of_a_job_leads_out_of_the_folder(shelf: Shelf, tmp_path: Path, jo
     kept = shelf.put(ClaimRef(job_id, 1), "f", b"x")
     (place,) = everything(tmp_path)
     assert len(Path(place).parts) == 4
-    assert place.startswith("files/jobs/")
+    assert place.startswith(f"files/jobs-{STORE}/")
     assert list(shelf.jobs(older_than=0)) == [job_id]
     shelf.forget(job_id)
     assert not shelf.find(kept).path.exists()
@@ -146,11 +147,11 @@ def test_what_is_written_about_a_file_is_read_again(shelf: Shelf) -> None:
 def test_beside_a_sqlite_database_there_is_a_folder_and_each_namespace_has_its_part(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/jobs.db"
     for namespace, part in ((None, "jobs"), ("shop", "jobs-shop")):
-        shelf = shelf_of(Settings(url=url, namespace=namespace))
+        shelf = shelf_of(Settings(url=url, namespace=namespace), lambda: STORE)
         assert shelf.own_part is None
         place = shelf.find(shelf.put(REF, "f", b"x")).path
-        assert place.parent == tmp_path / "jobs.db-files" / part / REF.job_id
-        assert shelf.own_part == tmp_path / "jobs.db-files" / part
+        assert place.parent == tmp_path / "jobs.db-files" / f"{part}-{STORE}" / REF.job_id
+        assert shelf.own_part == tmp_path / "jobs.db-files" / f"{part}-{STORE}"
 
 
 @pytest.mark.parametrize("url", ["postgresql://db/shop", "redis://cache/3"])
@@ -158,7 +159,7 @@ def test_a_store_on_a_server_needs_a_folder_that_is_set(tmp_path: Path, url: str
     with pytest.raises(ConfigurationError, match=r"no folder .*set files, as in .* or HOLDFAST_FILES"):
         shelf_of(Settings(url=url)).put(REF, "f", b"x")
     assert shelf_of(Settings(url=url)).own_part is None
-    shelf = shelf_of(Settings(url=url, files=str(tmp_path)))
+    shelf = shelf_of(Settings(url=url, files=str(tmp_path)), lambda: STORE)
     assert shelf.find(shelf.put(REF, "f", b"x")).path.is_relative_to(tmp_path)
 
 
@@ -167,12 +168,14 @@ def test_stores_that_share_a_folder_have_a_part_each(tmp_path: Path) -> None:
     urls = ["sqlite:////a/jobs.db", "sqlite:////b/jobs.db", "redis://cache/3", "redis://cache/4"]
     for url in urls:
         for namespace in (None, "shop"):
-            shelf_of(Settings(url=url, namespace=namespace, files=str(tmp_path))).put(REF, "f", b"x")
+            shelf_of(Settings(url=url, namespace=namespace, files=str(tmp_path)), lambda: STORE).put(REF, "f", b"x")
     assert len(list(tmp_path.iterdir())) == 2 * len(urls)
 
 
 def test_a_password_is_no_part_of_a_folder(tmp_path: Path) -> None:
-    shelf_of(Settings(url="postgresql://me:hunter2@db/shop", files=str(tmp_path))).put(REF, "f", b"x")
+    shelf_of(Settings(url="postgresql://me:hunter2@db/shop", files=str(tmp_path)), lambda: STORE).put(
+        REF, "f", b"x"
+    )
     (part,) = tmp_path.iterdir()
     assert "hunter2" not in part.name
 

@@ -17,6 +17,7 @@ from holdfast.durable.shelf import Shelf
 from holdfast.events import Events
 from holdfast.settings import Settings
 from holdfast.store.files import lasting_shelf_of, shelf_of
+from holdfast.store.identity import identity_of
 from holdfast.store.memory.backend import MemoryBackend
 from holdfast.store.protocol import WorkerBeat, WorkerInfo
 from holdfast.store.verb import Verb
@@ -46,6 +47,10 @@ class Counting(MemoryBackend):
         self.asked.append(verb.name)
         return await super().arun(verb)
 
+    @property
+    def glances(self) -> int:
+        return self.asked.count("glance")
+
 
 class Ground:
     """A shelf, a store, and the sweep between them."""
@@ -53,7 +58,8 @@ class Ground:
     def __init__(self, folder: Path) -> None:
         self.clock = FakeClock()
         self.backend = Counting(self.clock)
-        self.shelf = shelf_of(Settings(url="redis://cache", files=str(folder)))
+        settings = Settings(url="redis://cache", files=str(folder))
+        self.shelf = shelf_of(settings, lambda: identity_of(self.backend))
         calls = StoreCalls(self.backend, self.clock, Events(), Random(1), timeout=5.0)
         self.sweep = FileSweep(calls, self.clock, self.shelf)
 
@@ -78,13 +84,52 @@ def test_only_files_of_forgotten_jobs_go(tmp_path: Path) -> None:
         ground = Ground(tmp_path)
         ground.enqueue("there")
         kept, gone, young = ground.file("there"), ground.file("gone"), ground.file("young", age=YOUNG - 10)
-        others = shelf_of(Settings(url="redis://elsewhere", files=str(tmp_path)))
+        others = shelf_of(Settings(url="redis://elsewhere", files=str(tmp_path)), lambda: "0123456789abcdef")
         other = others.find(others.put(ClaimRef("gone", 1), "f", b"x")).path
         os.utime(other.parent, (0, 0))
         assert ground.sweep.is_due
         await ground.sweep.bite()
         assert [each.exists() for each in (kept, gone, young, other)] == [True, False, True, True]
         assert not gone.parent.exists()
+
+    play(act)
+
+
+def test_files_of_another_store_of_the_same_url_stay(tmp_path: Path, caplog: Any) -> None:
+    """Two machines may each have a Redis at localhost, and share a folder. The log tells what goes."""
+    caplog.set_level("INFO")
+
+    async def act() -> None:
+        ours, others = Ground(tmp_path), Ground(tmp_path)
+        others.enqueue("theirs")
+        theirs, gone = others.file("theirs"), ours.file("gone")
+        await ours.sweep.bite()
+        assert [theirs.exists(), gone.exists()] == [True, False]
+        assert "removed the saved files of 1 job that the store does not know any more" in caplog.text
+        assert f"leaves alone what another store of this name has saved: {theirs.parents[1]}" in caplog.text
+
+    play(act)
+
+
+@pytest.mark.parametrize("when", ["between two rounds", "within one"])
+def test_files_stay_when_the_store_was_emptied(tmp_path: Path, when: str, caplog: Any) -> None:
+    """As after a fail-over to an empty server, which knows none of the jobs."""
+
+    async def act() -> None:
+        ground = Ground(tmp_path)
+        ground.enqueue("there")
+        kept, young = ground.file("there"), ground.file("young")
+        os.utime(young.parent)
+        await ground.sweep.bite()
+        os.utime(young.parent, (0, 0))
+        if when == "within one":
+            ground.sweep._round = ground.shelf.jobs(older_than=0)
+        ground.backend.verbs._jobs.clear()
+        ground.backend.verbs._records.clear()
+        ground.clock.advance(ROUND_EVERY)
+        await ground.sweep.bite()
+        assert [kept.exists(), young.exists()] == [True, True]
+        assert ("is another one than before" in caplog.text) == (when == "within one")
 
     play(act)
 
@@ -100,11 +145,11 @@ def test_all_folders_are_looked_through_in_bites(tmp_path: Path) -> None:
             ground.file(job)
         assert ground.sweep.is_due
         await ground.sweep.bite()
-        assert (ground.backend.asked, ground.sweep.is_due) == (["glance"], False)
+        assert (ground.backend.glances, ground.sweep.is_due) == (1, False)
         ground.clock.advance(BITE_EVERY)
         assert ground.sweep.is_due
         await ground.sweep.bite()
-        assert ground.backend.asked == ["glance"] * 2
+        assert ground.backend.glances == 2
         ground.clock.advance(ROUND_EVERY - 1)
         assert not ground.sweep.is_due
         gone = ground.file("gone")
@@ -167,7 +212,7 @@ def test_without_a_folder_nothing_is_asked_or_made(tmp_path: Path, files: str | 
 def test_files_that_go_with_their_process_are_not_looked_through() -> None:
     """Several stores in memory share the folder of their process, and none knows the jobs of another."""
     settings, clock = Settings(url="memory://"), FakeClock()
-    shelf_of(settings).put(ClaimRef("job", 1), "report", b"kept")
+    shelf_of(settings, lambda: "0123456789abcdef").put(ClaimRef("job", 1), "report", b"kept")
     calls = StoreCalls(Counting(clock), clock, Events(), Random(1), timeout=5.0)
     assert FileSweep(calls, clock, shelf_of(settings)).is_due
     assert not FileSweep(calls, clock, lasting_shelf_of(settings)).is_due

@@ -26,6 +26,7 @@ from holdfast.hooks import Middleware
 from holdfast.settings import Settings
 from holdfast.store.backend import Backend
 from holdfast.store.files import shelf_of
+from holdfast.store.identity import identity_of
 from holdfast.tracing.port import Tracing
 from holdfast.worker.announce import Announcer
 from holdfast.worker.attempt import AnyTask, Attempts
@@ -97,7 +98,7 @@ class Inside:
             announcer=announcer,
             notes=Notes(NoLog()),
             reporter=Reporter(calls, clock, worker, tuple, announcer.progressed),
-            shelf=shelf_of(settings),
+            shelf=shelf_of(settings, partial(identity_of, backend)),
             closures=Closures((), clock),
             threads=CellThreads(1),
             stuck=_killed_anyway,
