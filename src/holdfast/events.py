@@ -178,7 +178,7 @@ class WorkerHung(WorkerEvent, frozen=True):
 
 
 class WorkerLost(WorkerEvent, frozen=True):
-    """A worker of ours was buried by others; it starts nothing more."""
+    """The store does not know a worker of ours any more: others buried it, say. It starts nothing more."""
 
 
 class WorkerFound(WorkerEvent, frozen=True):

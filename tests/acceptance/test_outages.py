@@ -7,7 +7,7 @@ import asyncio
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 
 import psycopg
@@ -166,6 +166,30 @@ def test_the_server_killed_in_the_middle_of_many_jobs(fleet, server):
     assert_done_and_uncharged(fleet, jobs)
     # One that is back within moments nobody may have missed; and what is left of a killed one may answer once more.
     assert_told_once(trees, noticed=0, outages=4)
+
+
+@pytest.mark.parametrize("place", ["redis"], indirect=True)
+def test_a_server_that_comes_back_empty(fleet, server):
+    """People are told which jobs and tasks the worker had. Its end is no crash of its own, and others are done."""
+    [tree] = start(fleet)
+    gone = [fleet.enqueue("nap", seconds=60) for _ in range(3)]
+    for job in gone:
+        fleet.wait_for_start(job)
+    with closing(server.connect()) as own:
+        own.flushall()
+    wait_until(lambda: "the store was emptied" in tree.told, within=20, what="a word about it")
+    assert_done_and_uncharged(fleet, [fleet.enqueue("nap", seconds=0)])
+
+    def alerts():
+        return [each for each in fleet.holdfast_json("alerts", "list")["alerts"] if each["subject"] == "emptied"]
+
+    [incident] = wait_until(lambda: fleet.holdfast_json("incidents", "list"), what="the incident")
+    assert (incident["trouble"], {job["job_id"] for job in incident["jobs"]}) == ("emptied", set(gone))
+    assert {job["task"] for job in incident["jobs"]} == {"nap"}
+    [alert] = wait_until(alerts, what="the alert")
+    assert (alert["severity"], "3 jobs of nap" in alert["says"]) == ("critical", True)
+    assert "exited with status 0" not in tree.told
+    assert "no job running" not in tree.told
 
 
 def test_connections_cut(fleet, server):

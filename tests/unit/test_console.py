@@ -89,7 +89,10 @@ CASES = [
         "crashed: killed by signal 9; 1 job had started, 4 jobs given back",
     ),
     (events.WorkerHung(*WORKER, 120.4), "hangs: no sign of life for 120 s, it is killed"),
-    (events.WorkerLost(*WORKER), "was declared dead by others; it starts nothing more"),
+    (
+        events.WorkerLost(*WORKER),
+        "is not known to the store any more, or was declared dead by others; it starts nothing more",
+    ),
     (events.WorkerFound(*WORKER, 2), "vanished; 2 jobs given back"),
     (
         events.WindowNear("queue", "mail", AT, AT + timedelta(minutes=15), "recycle", 2),

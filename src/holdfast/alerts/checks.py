@@ -11,7 +11,7 @@ from holdfast.alerts.figured import dead_letters, failure_rate, start_lag
 from holdfast.alerts.looks import Looks, Running, longest_run
 from holdfast.alerts.serving import Serving
 from holdfast.alerts.silent_workers import worker_silent
-from holdfast.core.alert import AlertRule, Check, Example
+from holdfast.core.alert import AlertRule, Check, Example, Severity
 from holdfast.core.incident import Incident, Trouble
 from holdfast.core.record import Decision, Fire, FireCause
 from holdfast.spelling import nearest
@@ -189,7 +189,8 @@ def _incidents(rule: AlertRule, subject: str, incidents: list[Incident]) -> Brea
     examples = tuple(
         Example("incident", each.id, one_line(each.summary, SUMMARY_LENGTH)) for each in incidents[:EXAMPLES]
     )
-    return Breach(rule, subject, f"{many}{newest}", float(len(incidents)), len(incidents), examples)
+    severity = Severity.CRITICAL if incidents[0].trouble is Trouble.EMPTIED else None
+    return Breach(rule, subject, f"{many}{newest}", float(len(incidents)), len(incidents), examples, severity)
 
 
 def _store_slow(rule: AlertRule, looks: Looks) -> Iterator[Breach]:

@@ -22,6 +22,7 @@ _STYLES: Mapping[Trouble, str] = MappingProxyType(
         Trouble.HANG: "bold red",
         Trouble.OUT_OF_MEMORY: "bold red",
         Trouble.LOST: "red",
+        Trouble.EMPTIED: "bold red",
         Trouble.STUCK: "yellow",
         Trouble.TIMEOUT: "yellow",
         Trouble.EXCEPTION: "red",

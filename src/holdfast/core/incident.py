@@ -25,6 +25,8 @@ class Trouble(StrEnum):
     """A handler cannot be stopped, and its process has to be replaced."""
     LOST = "lost"
     """A worker was heard of no more: its machine, or its supervisor with it, is gone."""
+    EMPTIED = "emptied"
+    """The store was emptied, or another one has taken its place, while a worker had jobs of it."""
     EXCEPTION = "exception"
     """Something was raised where no attempt and no caller could hear of it."""
     UNREACHABLE = "unreachable"

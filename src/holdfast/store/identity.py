@@ -67,6 +67,7 @@ class KnownStore:
         self.id = await arun_errand(self._run, know_identity(self._verbs))
         return self.id
 
-    async def is_another(self) -> bool:
-        """Tell whether the store is not the one that was met."""
-        return self.id is not None and await arun_errand(self._run, find_identity(self._verbs)) != self.id
+    async def is_another(self, than: str | None = None) -> bool:
+        """Tell whether the store is not the one that was met, or the one of this id."""
+        known = than or self.id
+        return known is not None and await arun_errand(self._run, find_identity(self._verbs)) != known

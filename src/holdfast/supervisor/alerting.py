@@ -37,6 +37,7 @@ from holdfast.events import (
     WorkerCrashed,
     WorkerFound,
     WorkerHung,
+    WorkerLost,
 )
 from holdfast.settings import Settings
 from holdfast.store.errand import arun_errand
@@ -62,6 +63,7 @@ HEARD: dict[type[Event], tuple[Check, tuple[float, ...]]] = {
     WorkerCrashed: (Check.INCIDENT, (2.0, 8.0)),
     WorkerHung: (Check.INCIDENT, (2.0, 8.0)),
     WorkerFound: (Check.INCIDENT, (2.0, 8.0)),
+    WorkerLost: (Check.INCIDENT, (2.0, 8.0)),
 }
 """What is looked at after an event, and after how many seconds: an incident takes a while to be written."""
 

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Protocol
 
 from holdfast.core.crash import Death, DeathKind
+from holdfast.core.incident import InvolvedJob
 from holdfast.core.job import ClaimRef
 from holdfast.incidents.naming import naming
 from holdfast.store.protocol import Vitals, WorkerBeat
@@ -167,6 +168,11 @@ class Child:
     """How many jobs it may run at a time."""
     began_with: int | None = None
     """Bytes of memory that it took when it began to work, where that is watched."""
+    store_id: str | None = None
+    """Which store it was registered in, where that is known."""
+    disowned: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when it says that the store does not know it any more; `had` are the jobs that it had then."""
+    had: tuple[InvolvedJob, ...] = ()
     lost: bool = False
     """Whether others have buried it."""
     dropped: bool = False

@@ -50,6 +50,8 @@ class Drainer:
     def __init__(self, crew: Crew, events: Events) -> None:
         self._crew = crew
         self._events = events
+        self._ends = False
+        """Whether it has ended the supervisor: a child that ended at the same time may still be given back."""
 
     def drain(self, worker: str, within: float) -> None:
         """Let a child finish within this many seconds, and start none in its place. Raises RefusedError."""
@@ -78,13 +80,14 @@ class Drainer:
 
     def gone(self, child: Child) -> None:
         """Say that the place of a child that has ended stays empty, if it does; end where all of them do."""
-        if self._crew.stopping:
+        if self._crew.stopping and not self._ends:
             return
         place, kept = child.place, sum(not each.drained for each in self._crew.places)
         if place is not None and place.drained and not (place.told_empty or self._children_in(place)):
             place.told_empty = True
             self._events.emit(WorkerDrained(child.worker, child.process.pid, kept))
-        if not kept and not self._crew.children():
+        if not (kept or self._ends or self._crew.children()):
+            self._ends = True
             self._crew.begin_stop()
 
     def _children_in(self, place: Place) -> list[Child]:

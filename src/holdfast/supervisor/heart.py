@@ -35,7 +35,7 @@ AFTER_EXPIRY = 0.05
 class Heart:
     """The beat of one supervisor. `suspects_wait` hears which suspects are due; `heed` hears every answer.
 
-    `lost` hears of each worker that is about to be given up.
+    `lost` hears of each worker that is about to be given up, `disowned` of each child that the store does not know.
     `memory` tells the resident bytes of processes, and is asked at every beat.
     """
 
@@ -52,6 +52,7 @@ class Heart:
         lost: Callable[[Worker], Awaitable[None]] = nobody_minds,
         witness: Witness | None = None,
         memory: Callable[[Sequence[int]], Mapping[int, int]] = lambda _: {},
+        disowned: Callable[[Child], None] = lambda _: None,
     ) -> None:
         self._calls = calls
         self._clock = clock
@@ -61,6 +62,7 @@ class Heart:
         self._suspects_wait = suspects_wait
         self._heed = heed
         self._memory = memory
+        self._disowned = disowned
         self._chores = Chores(calls, clock, settings, events, came_back=self.look_soon, lost=lost, witness=witness)
         self._pauses = calls.pauses(longest=min(1.0, settings.beat_every))
         self._unbroken_since: float | None = None
@@ -77,6 +79,13 @@ class Heart:
     def look_soon(self) -> None:
         """Let one of the children look for jobs with the next beat: some may have come back."""
         self._look = True
+
+    def part_with(self, child: Child) -> None:
+        """Replace a child that the store does not know any more, if that was not done yet."""
+        if not child.lost:
+            child.part_with(self._settings.grace)
+            self._events.emit(WorkerLost(child.worker, child.process.pid))
+            self._disowned(child)
 
     async def run(self) -> None:
         """Beat for as long as the supervisor lives."""
@@ -138,8 +147,7 @@ class Heart:
 
     def _pass_on(self, child: Child, answer: BeatAnswer, sent_at: float) -> None:
         if child.worker not in answer.accepted:
-            child.part_with(self._settings.grace)
-            self._events.emit(WorkerLost(child.worker, child.process.pid))
+            self.part_with(child)
             return
         channel = child.process.channel
         cancelled = answer.revoked.get(child.worker, ())

@@ -1,19 +1,26 @@
 """The supervisor's connection to the store: what it writes there about its children, and what runs over it."""
 
+import asyncio
+import logging
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 
 from holdfast.core.crash import Death, DeathKind
+from holdfast.core.incident import InvolvedJob
+from holdfast.core.job import ClaimRef
 from holdfast.errors import StoreError
 from holdfast.events import JobDied, WorkerCrashed, WorkerStopped
 from holdfast.patience import PASSING
 from holdfast.settings import Settings
+from holdfast.store.identity import KnownStore
 from holdfast.store.protocol import BeatAnswer, DueSuspects, Worker, WorkerInfo
 from holdfast.supervisor.alerting import Alerting
 from holdfast.supervisor.child import Child
 from holdfast.supervisor.delivering import Courier
+from holdfast.supervisor.evidence.involved import words_of
 from holdfast.supervisor.figuring import FigureKeeper
 from holdfast.supervisor.firing import Firing
 from holdfast.supervisor.heart import Heart
@@ -21,7 +28,13 @@ from holdfast.supervisor.obituary import find_dead, tell_dead
 from holdfast.supervisor.orders import CarryOut, Orders
 from holdfast.supervisor.plan import Ports
 from holdfast.supervisor.wards import Wards
+from holdfast.worker.notes import read_notes
 from holdfast.worker.storecalls import StoreCalls
+
+log = logging.getLogger(__name__)
+
+SAID_WITHIN = 1.0
+"""Seconds for a child that the store does not know any more to say which jobs it had."""
 
 
 class Link:
@@ -60,7 +73,11 @@ class Link:
             lost=self._lost,
             witness=ports.witness,
             memory=ports.memory,
+            disowned=self._disowned,
         )
+        self._store = KnownStore(calls.once, calls.verbs)
+        self._witness = ports.witness
+        self._asking = set[asyncio.Task[None]]()
         self.wards = Wards(calls, clock)
         self.alerting = Alerting(
             calls,
@@ -100,6 +117,8 @@ class Link:
         # At first, what does not pass is a reason not to start; later, to try on.
         passing = (StoreError,) if self._any_registered else PASSING
         await self.calls.until_answered(partial(self.calls.verbs.register, info), passing)
+        with suppress(StoreError):  # then it cannot be told whether the store was emptied since
+            child.store_id = await self._store.meet()
         first, self._any_registered = not self._any_registered, True
         return first
 
@@ -125,9 +144,35 @@ class Link:
         self.figures.heed(answer)
         self.alerting.heed(answer)
 
+    def _disowned(self, child: Child) -> None:
+        """Find out, beside the beats, why the store does not know a child any more."""
+        held = read_notes(child.process.notes).held
+        task = asyncio.ensure_future(self._tell_emptied(child, held))
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
+
+    async def _tell_emptied(self, child: Child, held: Iterable[ClaimRef]) -> None:
+        """Say so if the store was emptied, and what the child had: nobody else knows of these jobs any more."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SAID_WITHIN):
+                await child.disowned.wait()
+        try:
+            emptied = child.store_id is not None and await self._store.is_another(child.store_id)
+        except StoreError as error:
+            log.warning("it is not known whether the store was emptied: %s", error)
+            return
+        if emptied:
+            jobs = child.had or tuple(InvolvedJob(ref.job_id, ref.fence) for ref in sorted(held))
+            had = words_of(jobs) if jobs else "no jobs"
+            log.error("the store was emptied, or is another one now: worker %s had %s", child.worker, had)
+            if self._witness is not None:
+                self._witness.saw_emptied(child, jobs, had)
+
     async def _lost(self, worker: Worker) -> None:
         await self.alerting.lost(worker)
 
     def close(self) -> None:
         """Let go of the store."""
+        for task in self._asking:
+            task.cancel()
         self._close_backend(self._backend)

@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Callable
 
+from holdfast.core.incident import InvolvedJob
 from holdfast.core.job import ClaimRef
 from holdfast.errors import ConfigurationError, HoldfastError, StoreError
 from holdfast.events import WorkerReady
@@ -12,7 +13,9 @@ from holdfast.supervisor.child import Child, Phase
 from holdfast.supervisor.crew import Crew
 from holdfast.supervisor.link import Link
 from holdfast.supervisor.plan import Plan, Ports
+from holdfast.supervisor.wards import Wards
 from holdfast.worker.messages import (
+    Disowned,
     Failed,
     Hello,
     Holds,
@@ -70,18 +73,24 @@ class Reception:
                 self._let_go(child, message)
             case Failed():
                 self._take_no(child, message)
+            case Disowned(jobs=jobs):
+                self._part_with(child, jobs)
             case Retired(worked=worked):
                 child.retired, child.worked = True, worked
             case Pictured() | Killed():
                 child.answered(message)
-            case Holds() if self._crew.link is not None:
-                self._crew.link.wards.take(child.worker, message)
-            case LetsGo(holder=holder) if self._crew.link is not None:
-                self._crew.link.wards.let_go(holder)
+            case Holds() | LetsGo() if self._crew.link is not None:
+                self._keep(self._crew.link.wards, child, message)
             case Noticed():
                 pass  # the witness has heard it
             case _:
                 log.warning("unexpected word from a child: %s", type(message).__name__)
+
+    def _keep(self, wards: Wards, child: Child, word: Holds | LetsGo) -> None:
+        if isinstance(word, Holds):
+            wards.take(child.worker, word)
+        else:
+            wards.let_go(word.holder)
 
     def _feel(self, child: Child, pulse: Pulse) -> None:
         child.unanswered_for, child.polled_at = pulse.unanswered_for, pulse.polled_at
@@ -95,6 +104,13 @@ class Reception:
             child.stuck.add(ClaimRef(word.job_id, word.fence))
         child.verdict = word.reason
         self._crew.ask_to_leave(child)
+
+    def _part_with(self, child: Child, jobs: tuple[InvolvedJob, ...]) -> None:
+        """Part with a child that the store does not know any more; it may hear so before its supervisor does."""
+        child.had = jobs
+        child.disowned.set()
+        if self._crew.link is not None:
+            self._crew.link.heart.part_with(child)
 
     def _take_no(self, child: Child, failed: Failed) -> None:
         """Heed that a child cannot start: before any other could, nor will the next one."""

@@ -115,6 +115,14 @@ class Witness:
         incident = self._incident(Trouble.LOST, summary, jobs, worker=info.id, pid=info.pid, host=info.host)
         self._begin(self._report(incident, {"worker": words}))
 
+    def saw_emptied(self, child: Child, jobs: tuple[InvolvedJob, ...], had: str) -> None:
+        """Make an incident of a store that was emptied while a child had jobs of it."""
+        summary = f"the store was emptied, or is another one now: worker {child.worker} had {had}"
+        lines = [f"{job.job_id} {job.task}".strip() for job in jobs]
+        who = {**_who(child), "fingerprint": f"emptied {child.store_id}"}
+        incident = self._incident(Trouble.EMPTIED, summary, jobs, **who)
+        self._begin(self._report(incident, {"jobs": "\n".join(lines)}))
+
     def loop_failed(self, name: str, error: Exception) -> None:
         """Make an incident of a loop of the supervisor itself that failed."""
         summary = f"a loop of the supervisor failed: {name}: {error!r}"

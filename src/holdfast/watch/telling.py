@@ -214,7 +214,9 @@ def _(event: events.WorkerHung) -> Telling:
 
 @tell.register
 def _(_event: events.WorkerLost) -> Telling:
-    return Telling("⚠", BAD, "was declared dead by others; it starts nothing more")
+    return Telling(
+        "⚠", BAD, "is not known to the store any more, or was declared dead by others; it starts nothing more"
+    )
 
 
 @tell.register

@@ -1,5 +1,6 @@
 """Turns what happens to claims into events, once each; how they ended, when the store has confirmed it."""
 
+from collections import deque
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
@@ -14,12 +15,18 @@ from holdfast.worker.completer import Ended
 _UNKNOWN_FAILURE = Failure("Unknown", "no failure was recorded")
 
 
+MOST_LOST = 500
+"""Jobs that a worker names when the store does not know it any more."""
+
+
 class Announcer:
     """Says what happens to claims."""
 
     def __init__(self, events: event.Events, tracing: Tracing | None = None) -> None:
         self._events = events
         self._tracing = tracing
+        self.lost = deque[Claim](maxlen=MOST_LOST)
+        """Claims that the store has refused since its last accepted beat."""
 
     def late(self, claim: Claim, start_by: datetime, started_at: datetime) -> None:
         """Say that a job comes too late to its first start."""
@@ -38,6 +45,7 @@ class Announcer:
     def settled(self, ended: Ended, verdict: Verdict) -> None:
         """Say what became of a claim, or that it was lost."""
         if verdict is Verdict.STALE:
+            self.lost.append(ended.claim)
             told: event.JobEvent = event.ClaimLost(*_whose(ended.claim))
         else:
             told = _SAY[ended.ending.move](ended.ending, ended.claim, ended.seconds)

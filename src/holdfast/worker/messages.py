@@ -157,6 +157,12 @@ class Retired(msgspec.Struct, frozen=True, tag=True):
     worked: bool = False
 
 
+class Disowned(msgspec.Struct, frozen=True, tag=True):
+    """The store does not know this worker any more, which leaves: these jobs it had, the running ones first."""
+
+    jobs: tuple[InvolvedJob, ...] = ()
+
+
 class Noticed(msgspec.Struct, frozen=True, tag=True):
     """Something went wrong in the child that ends no attempt of its own, or is more than the end of one.
 
@@ -204,7 +210,9 @@ class Killed(msgspec.Struct, frozen=True, tag=True):
 
 
 ToChild = Configure | Renewed | Revoke | Adopt | Stop | Buried | Picture | Kill
-ToParent = Hello | Failed | Pulse | Stuck | Unfit | Retired | Noticed | Pictured | Killed | Holds | LetsGo
+ToParent = (
+    Hello | Failed | Pulse | Stuck | Unfit | Retired | Disowned | Noticed | Pictured | Killed | Holds | LetsGo
+)
 Message = ToChild | ToParent
 
 

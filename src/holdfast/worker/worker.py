@@ -17,9 +17,11 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from datetime import datetime
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from holdfast.core.crash import group_limit
+from holdfast.core.incident import InvolvedJob
 from holdfast.core.job import Claim, ClaimRef, Ending
 from holdfast.core.states import RETURNS, Move, Reason
 from holdfast.events import StopStage
@@ -33,7 +35,7 @@ from holdfast.store.files import shelf_of
 from holdfast.store.identity import identity_of
 from holdfast.store.protocol import LeaseClock
 from holdfast.tracing.port import Tracing
-from holdfast.worker.announce import Announcer
+from holdfast.worker.announce import MOST_LOST, Announcer
 from holdfast.worker.attempt import AnyTask, Attempts
 from holdfast.worker.claimer import Claimer
 from holdfast.worker.closure_keeper import ClosureKeeper
@@ -50,6 +52,7 @@ from holdfast.worker.logtail import Logged
 from holdfast.worker.messages import (
     Adopt,
     Buried,
+    Disowned,
     Kill,
     Killed,
     Message,
@@ -330,6 +333,7 @@ class Worker:
         if told is not None:
             self._clock.learn(renewed.sent_at, told.now, told.answered_at)
         self._lease.renewed(renewed.sent_at)
+        self._announcer.lost.clear()
         self._timers.pump()
         if told is None:
             self._claimer.take_turns(None, self._clock.now(), at_once=False)
@@ -420,6 +424,7 @@ class Worker:
         lasted = self._clock.boot() - control.started_boot if control.started_boot else None
         self._load.ended(lasted)
         if ending is None:
+            self._announcer.lost.append(claim)
             self._notes.ended([claim.ref])
         else:
             self._completer.add(Ended(claim, control.with_log(ending), lasted or 0.0))
@@ -507,7 +512,10 @@ class Worker:
         if self._lease.buried:
             return
         self._lease.bury()
-        self._timers.take_out(lambda _: True)
+        running = [control.claim for control in self._slots.running()]
+        had = {each.ref: each for each in (*running, *self._announcer.lost, *self._timers.take_out(lambda _: True))}
+        told = (InvolvedJob(each.job_id, each.fence, each.task, each.attempt + 1) for each in had.values())
+        self._ports.channel.send(Disowned(tuple(islice(told, MOST_LOST))))
         for control in self._slots.running():
             control.interrupt(StopReason.LOST)
         self.stop(0.0)

@@ -6,11 +6,12 @@ from datetime import timedelta
 import pytest
 from household import SETTINGS, Household
 
+from holdfast.core.crash import DeathKind
 from holdfast.core.job import ClaimRef, NewJob, OnConflict
 from holdfast.core.vitals import Vitals
 from holdfast.events import WorkerLost
 from holdfast.store.protocol import DueSuspects
-from holdfast.supervisor.child import Phase
+from holdfast.supervisor.child import Exit, Phase
 from holdfast.worker.messages import Adopt, Buried, Renewed, Revoke
 
 pytestmark = pytest.mark.virtual_time
@@ -147,3 +148,18 @@ async def test_a_beat_tells_how_the_child_is() -> None:
     assert worker.vitals is not None
     assert worker.vitals.memory is None
     assert 0 < worker.vitals.pulse_age <= house.settings.beat_every
+
+
+@pytest.mark.parametrize("first", ["beat", "claim"])
+async def test_a_child_that_the_store_does_not_know_any_more_is_parted_with_once(first) -> None:
+    """Its supervisor may hear of it from the store or from the child. Either way its end is no crash."""
+    house = Household()
+    heart = house.beat()
+    await house.next_words()
+    house.backend.verbs._workers.clear()
+    if first == "claim":
+        heart.part_with(house.child)
+    await asyncio.sleep(2 * SETTINGS.beat_every)
+    heart.part_with(house.child)
+    assert [event for event in house.told_events if isinstance(event, WorkerLost)] == [WorkerLost("ours", 1)]
+    assert house.child.death(Exit(0)).kind is DeathKind.STOPPED
