@@ -164,7 +164,7 @@ class Link:
         if emptied:
             jobs = child.had or tuple(InvolvedJob(ref.job_id, ref.fence) for ref in sorted(held))
             had = words_of(jobs) if jobs else "no jobs"
-            log.error("the store was emptied, or is another one now: worker %s had %s", child.worker, had)
+            log.error("the store was emptied, or replaced by another one: worker %s had %s", child.worker, had)
             if self._witness is not None:
                 self._witness.saw_emptied(child, jobs, had)
 

@@ -117,7 +117,7 @@ class Witness:
 
     def saw_emptied(self, child: Child, jobs: tuple[InvolvedJob, ...], had: str) -> None:
         """Make an incident of a store that was emptied while a child had jobs of it."""
-        summary = f"the store was emptied, or is another one now: worker {child.worker} had {had}"
+        summary = f"the store was emptied, or replaced by another one: worker {child.worker} had {had}"
         lines = [f"{job.job_id} {job.task}".strip() for job in jobs]
         who = {**_who(child), "fingerprint": f"emptied {child.store_id}"}
         incident = self._incident(Trouble.EMPTIED, summary, jobs, **who)

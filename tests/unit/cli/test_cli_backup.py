@@ -14,6 +14,7 @@ from holdfast.clock import SystemClock
 from holdfast.core.job import NewJob
 from holdfast.core.states import State
 from holdfast.errors import StoreUnavailableError
+from holdfast.store.identity import identity_of
 from holdfast.store.sqlite import SqliteBackend, copies
 from holdfast.store.sqlite.copies import SqliteCopies
 
@@ -65,7 +66,7 @@ def test_a_backup_is_of_one_moment_and_comes_to_its_end_while_others_write(path,
     assert (made[State.READY], len(written) > 10, written[-1][0] == written[-1][1]) == (101, True, True)
     assert sorted(each.name for each in tmp_path.iterdir() if "copy" in each.name) == ["copy.db"]
     with closing(SqliteBackend(tmp_path / "copy.db")) as copy:
-        assert jobs_in(copy) == 101
+        assert (jobs_in(copy), identity_of(copy)) == (101, identity_of(store))
 
 
 def test_a_restored_backup_is_seen_by_who_has_the_store_open(path, store, tmp_path):

@@ -15,6 +15,8 @@ from holdfast.clock import Clock
 from holdfast.core.states import State
 from holdfast.errors import ConfigurationError, SchemaError, StoreError, StoreUnavailableError
 from holdfast.store.door import Counts, Progress
+from holdfast.store.identity import identity_of
+from holdfast.store.sqlite.backend import SqliteBackend
 from holdfast.store.sqlite.connect import Files, open_jobs, open_to_look, prepare
 from holdfast.store.sqlite.existing import refuse_missing_tables
 from holdfast.store.sqlite.forks import GATE, Connection
@@ -35,6 +37,7 @@ class SqliteCopies:
     def __init__(self, path: str, namespace: str | None, clock: Clock) -> None:
         self._files = Files.of(path)
         self._namespace = namespace
+        self._clock = clock
         self._verbs = SqliteStore(clock, namespace)
 
     def count(self, copy: Path | None = None) -> Counts:
@@ -80,8 +83,10 @@ class SqliteCopies:
         GATE.run(lambda: self._restore(copy, progress))
 
     def _make_ready(self) -> None:
+        """Migrate a store of an older release, and let it have an identity, which a backup takes along."""
         refuse_missing_tables(str(self._files.jobs), self._namespace)
-        GATE.run(lambda: prepare(self._files, self._namespace, create=False))
+        with closing(SqliteBackend(self._files.jobs, clock=self._clock, namespace=self._namespace)) as backend:
+            identity_of(backend)
 
     def _count(self, path: Path) -> Counts:
         with translated(path), closing(open_to_look(path)) as connection:
