@@ -8,6 +8,8 @@ import pytest
 
 from holdfast.core.record import Change, Kind, Record
 from holdfast.core.states import State
+from holdfast.store.errand import run_errand
+from holdfast.store.identity import find_identity, identity_of
 from holdfast.testing.conformance.harness import Harness
 
 OLD, NEW = "an old token", "a new token"
@@ -332,3 +334,15 @@ class RacingForRecords:
 def _at_once(harness: Harness, wishes: Sequence[list[Change]]) -> list[tuple[bool, ...]]:
     with ThreadPoolExecutor(len(wishes)) as threads:
         return list(threads.map(lambda changes: harness.run(harness.verbs.change_records(changes)), wishes))
+
+
+class HavingAnIdentity:
+    """Which store this is."""
+
+    def test_it_is_made_once_whoever_asks_first(self, harness: Harness) -> None:
+        """Of many who find none one makes it, and all are told the same."""
+        assert run_errand(harness.run, find_identity(harness.verbs)) is None
+        with ThreadPoolExecutor(4) as pool:
+            asked = [pool.submit(identity_of, harness.backend) for _ in range(4)]
+        [known] = {each.result() for each in asked}
+        assert run_errand(harness.run, find_identity(harness.verbs)) == known

@@ -22,7 +22,12 @@ from holdfast.testing.conformance.moves import Moves
 from holdfast.testing.conformance.one_at_a_time import OneAtATime
 from holdfast.testing.conformance.passing_over import PassingOver
 from holdfast.testing.conformance.reconciling import Reconciling
-from holdfast.testing.conformance.recording import ComparingVersions, KeepingRecords, RacingForRecords
+from holdfast.testing.conformance.recording import (
+    ComparingVersions,
+    HavingAnIdentity,
+    KeepingRecords,
+    RacingForRecords,
+)
 from holdfast.testing.conformance.replacing import GivingBack, ReplacingTheClaimed, ReplacingTheWaiting
 from holdfast.testing.conformance.rescheduling import Rescheduling
 from holdfast.testing.conformance.results import KeepingLogs, KeepingResults
@@ -79,6 +84,7 @@ class StoreConformance(
     Signalling,
     Forgetting,
     KeepingRecords,
+    HavingAnIdentity,
     ComparingVersions,
     RacingForRecords,
     WhatComesOfChanges,
