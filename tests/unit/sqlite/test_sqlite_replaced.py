@@ -244,3 +244,14 @@ def test_a_log_that_another_program_made_in_place_of_the_deleted_one_is_not_used
     for _ in range(2):
         with pytest.raises(StoreUnavailableError, match="was deleted"):
             backend.run(CALLS["write"](backend))
+
+
+def test_a_job_in_a_transaction_of_ones_own_is_refused_as_well(path: Path, backend: SqliteBackend) -> None:
+    """That connection may have the log open that was deleted, which others do not see."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as own:
+        own.execute("SELECT count(*) FROM holdfast_job").fetchone()
+        Path(f"{path}-wal").unlink()
+        own.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreUnavailableError, match="was deleted"):
+            backend.run_in(CALLS["write"](backend), own)
+        own.execute("ROLLBACK")

@@ -131,6 +131,8 @@ class Joined:
     def _begin(self, name: str) -> str | None:
         """Begin where nothing is open, and make a savepoint; return its name if an undo goes back to it."""
         if self.is_open:
+            if self._home.is_prepared():  # nothing has to be made, but the file or its log may be another by now
+                self._home.prepare()
             self._hand.execute(f"SAVEPOINT {name}")
             return name
         self._home.prepare()
