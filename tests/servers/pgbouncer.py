@@ -30,18 +30,22 @@ pool_mode = transaction
 default_pool_size = 5
 max_client_conn = 200
 logfile = {folder}/pgbouncer.log
+{more}
 """
 
 
 class PgBouncer(Server):
-    """A pooler that gives a connection to each transaction anew, and no session to anybody."""
+    """A pooler that gives a connection to each transaction anew, and no session to anybody.
+
+    It takes more settings of its own: `PgBouncer(url, default_pool_size="1")`.
+    """
 
     kind = "pgbouncer"
     stop_signal = signal.SIGINT
 
-    def __init__(self, behind: str) -> None:
+    def __init__(self, behind: str, **settings: str) -> None:
         self._behind = urlsplit(behind)
-        super().__init__({})
+        super().__init__(settings)
 
     def url(self, **query: str) -> str:
         """Return the URL of the pooled database."""
@@ -58,6 +62,7 @@ class PgBouncer(Server):
             password=unquote(self._behind.password or ""),
             own_port=self.port,
             folder=self.folder,
+            more="\n".join(f"{name} = {value}" for name, value in self.settings.items()),
         )
         (self.folder / "pgbouncer.ini").write_text(ini)
         give_away(self.folder)

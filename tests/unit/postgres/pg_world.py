@@ -90,4 +90,4 @@ def query(sql, *params, access=Access.WRITE, **how):
     def steps():
         return (yield Last(Query(sql, params)))
 
-    return of_steps(steps(), access, **how)
+    return of_steps(steps(), access, **{"again": steps, **how})

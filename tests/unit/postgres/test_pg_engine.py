@@ -3,6 +3,8 @@
 import asyncio
 import gc
 import signal
+import subprocess
+import sys
 import threading
 import time
 import traceback
@@ -15,7 +17,9 @@ from pg_world import LONG, World, of_steps, query
 from holdfast.errors import KeyTakenError, StoreError, StoreUnavailableError, ValueNotStoredError
 from holdfast.store.postgres import pool
 from holdfast.store.postgres.engine import POOL_SIZE, THREADS
+from holdfast.store.postgres.values import prepared
 from holdfast.store.verb import Access, Bulk, Command, Last, Query, Script, Together
+from servers.pgbouncer import PgBouncer
 
 ID = "018f0000-0000-7000-8000-000000000000"
 SECRET = "what nobody is to see"
@@ -270,7 +274,7 @@ def test_a_connection_that_is_cut_in_use_is_an_error_to_try_again_after(world):
     """What became of the call is not known; the marks of claims are forgotten, and the next call works."""
     with world.closed_gate() as waits, ThreadPoolExecutor(1) as other:
         marks = world.forgotten
-        hanging = other.submit(world.ask, waits)
+        hanging = other.submit(world.ask, waits, again=None)
         world.wait_for_waiters(1, waits)
         with world.user_connection as own:
             own.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = %s", (waits,))
@@ -295,6 +299,73 @@ def test_connections_that_rest_too_long_are_let_go(world, monkeypatch):
     monkeypatch.setattr(pool, "IDLE_FOR", 0.0)
     world.ask("SELECT 1")
     assert len(world.engine._jobs._idle) == 0
+
+
+# -- a server, or a pooler before it, that forgets what was prepared -----------------------------------------------
+
+
+def test_a_statement_that_the_server_forgot_is_sent_again(world):
+    """As after DISCARD ALL: the call that meets it succeeds, and so do all that come after on its connection."""
+    before = world.ask("SELECT pg_backend_pid()")
+    world.ask("SELECT $1::bigint", 1)
+    world.ask("DEALLOCATE ALL")
+    for number in range(3):
+        assert world.ask("SELECT $1::bigint", number, once=True) == [(number,)]
+    assert world.ask("SELECT pg_backend_pid()") == before
+
+
+@pytest.mark.parametrize("drives", ["thread", "loop"])
+def test_a_transaction_that_meets_a_forgotten_statement_is_made_again(world, drives):
+    """Whichever of its statements that is: all of it happens, and once."""
+    with world.table() as table:
+
+        def steps():
+            [(number,)] = yield Query(f"SELECT count(*) FROM {table}")
+            yield Command(f"INSERT INTO {table} VALUES ($1::bigint)", (number,))
+            yield Last(Command(f"UPDATE {table} SET word = 'kept'"))
+
+        for forgotten in ("SELECT 1", "DEALLOCATE ALL"):
+            world.ask(forgotten)
+            world.ask(f"SELECT count(*) FROM {table}")  # of what was prepared, this alone is known again
+            verb = of_steps(steps(), again=steps)
+            if drives == "loop":
+                asyncio.run(world.engine.arun(verb))
+            else:
+                world.engine.run(verb)
+        assert world.ask(f"SELECT number, word FROM {table} ORDER BY 1") == [(0, "kept"), (1, "kept")]
+
+
+def test_a_name_that_the_server_knows_already_is_no_error(world):
+    """A pooler gave this connection a session in which somebody had prepared the statement."""
+    asked = "SELECT 1 + 7"
+    world.ask(f'PREPARE "{prepared(asked).name.decode()}" AS {asked}')
+    assert world.ask(asked) == [(8,)]
+
+
+def test_a_table_that_changed_under_a_prepared_statement_is_no_error(world):
+    """Its rows have another form than when it was prepared: it is prepared anew."""
+    with world.table() as table:
+        asked = f"SELECT * FROM {table}"
+        world.ask(asked)
+        world.ask(f"ALTER TABLE {table} ADD COLUMN more bigint")
+        assert [world.ask(asked) for _ in range(2)] == [[], []]
+
+
+def test_a_statement_has_one_name_in_every_process():
+    """Where a pooler lends one session to several, no name may mean another statement there than here."""
+    sql = "SELECT $1::bigint + 8"
+    asked = f"from holdfast.store.postgres.values import prepared; print(prepared({sql!r}).name.decode())"
+    elsewhere = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True, text=True)
+    assert elsewhere.stdout.strip() == prepared(sql).name.decode() != prepared(f"{sql} ").name.decode()
+
+
+def test_a_pooler_of_which_the_url_does_not_tell(make_world, shared_postgres, postgres_schema):
+    """It lends its sessions to many, each of which knows only some of the statements: every call has its answer."""
+    with PgBouncer(shared_postgres, ignore_startup_parameters="options", server_reset_query_always="1") as pooler:
+        worlds = [make_world(pooler.url(schema=postgres_schema)) for _ in range(2)]
+        for number in range(10):
+            for world in worlds:
+                assert world.ask("SELECT $1::bigint", number) == [(number,)]
 
 
 @pytest.mark.parametrize("warm", [False, True])

@@ -24,7 +24,7 @@ from holdfast.store.postgres.steps import LongerError, arun_steps, run_steps
 from holdfast.store.postgres.tones import Sound
 from holdfast.store.postgres.translate import translated
 from holdfast.store.postgres.waiting import OverdueError
-from holdfast.store.postgres.wire import Call, LostError, Wire
+from holdfast.store.postgres.wire import Call, ForgottenError, LostError, Wire
 from holdfast.store.refusals import in_doubt
 from holdfast.store.threads import Threads, in_a_thread
 from holdfast.store.verb import Access, Statement, Tone, Verb
@@ -162,11 +162,13 @@ class Engine:
         wire = open_wire(self._address, self._timeout, until)
         if self._prepared:
             return wire
+        pooled, wire.pooled = wire.pooled, True  # what is asked once is not prepared
         try:
             self._make_ready(wire, until)
         except BaseException:
             wire.close()
             raise
+        wire.pooled = pooled
         return wire
 
     def close(self) -> None:
@@ -195,6 +197,10 @@ class Engine:
 
     def _try(self, verb: Verb[T], until: float, course: _Course) -> T:
         with self._crews[verb.access].pool.lend(until) as wire:
+            try:
+                return run_steps(wire, verb.steps, until, course.rings)
+            except ForgottenError as forgotten:
+                course.begin_again(forgotten)
             return run_steps(wire, verb.steps, until, course.rings)
 
     def _go_on(self, verb: Verb[T], until: float, begun: Statement, wire: Wire, loan: ExitStack) -> T:

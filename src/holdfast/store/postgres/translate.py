@@ -40,6 +40,8 @@ _AWAY = {
     "55P03": "another transaction holds a lock for too long: end it",
     "57014": "a statement took too long: see what else the server is doing",
     "0A000": "a table was changed while in use",
+    "26000": "a pooler in between forgets prepared statements: add ?pooler=transaction to the URL",
+    "42P05": "a pooler in between shares its sessions: add ?pooler=transaction to the URL",
     "25006": "it takes no writes, being a replica or in recovery: name the primary, or every host and"
     " target_session_attrs=read-write",
 }

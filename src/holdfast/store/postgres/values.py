@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import count
+from hashlib import blake2b
 from typing import Any
 
 from holdfast.errors import ValueNotStoredError
@@ -17,12 +17,15 @@ from holdfast.errors import ValueNotStoredError
 Dumped = bytes | None
 _PARAMETER = re.compile(r"\$(\d+)(?:::\"?([a-z0-9_]+(?: precision)?)\"?(\[\])?)?")
 _TEXT, _BINARY = 0, 1
-_NUMBERS = count(1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
-    """A statement as the server reads it: its name where it is prepared, and how its parameters are written."""
+    """A statement as the server reads it: its name where it is prepared, and how its parameters are written.
+
+    The name is made of the text. A pooler may lend one session to several processes, and there no name may mean one
+    statement to one of them and another to the next.
+    """
 
     name: bytes
     sql: bytes
@@ -59,7 +62,7 @@ def prepared(sql: str) -> Prepared:
         raise ValueError(f"the type of parameter ${missing[0]} is said nowhere, as in ${missing[0]}::bigint: {sql}")
     ways = [_way(*types[number]) for number in range(1, highest + 1)]
     return Prepared(
-        name=b"holdfast_%d" % next(_NUMBERS),
+        name=b"holdfast_" + blake2b(sql.encode(), digest_size=16).hexdigest().encode(),
         sql=sql.encode(),
         dumpers=tuple(dump for dump, _ in ways),
         formats=tuple(format_ for _, format_ in ways),

@@ -49,6 +49,16 @@ class LostError(psycopg.OperationalError):
         """Whether the server may have committed the calls: not if it had answered with an error before."""
 
 
+class ForgottenError(LostError):
+    """The server has refused a statement because it does not know it as it was prepared on this connection.
+
+    Nothing of the call is committed. The connection serves on, and prepares no statement any more.
+    """
+
+    def __init__(self, reason: psycopg.Error) -> None:
+        super().__init__(reason, refused=True)
+
+
 def call(sql: str, params: Sequence[Any] = ()) -> Call:
     """Return a statement and its parameters as they are sent."""
     statement = prepared(sql)
@@ -75,7 +85,8 @@ class Wire:
         self._awaited = deque[_Awaited]()
         self._groups = 0
         self.pooled = pooled
-        """Whether a pooler stands in between: nothing of a session lasts longer than a transaction."""
+        """Whether a pooler stands in between, as the URL says or an error shows: nothing of a session lasts longer
+        than a transaction."""
         self.settled = True
         """Whether every call was read to its end, so that the next may follow."""
         self.used_at = time.monotonic()
@@ -133,18 +144,19 @@ class Wire:
         self.settled = True
         self.used_at = time.monotonic()
         if error is not None:
-            raise error
+            raise ForgottenError(error) if _is_of_preparation(error) else error
         return results
 
     def _asking(
         self, calls: Sequence[Call], after: Sequence[Call]
     ) -> Waits[tuple[list[Result], psycopg.Error | None]]:
-        if self.pooled:
+        pooled = self.pooled
+        if pooled:
             # A pooler may take the first answer for the end of all that was sent: one group at a time.
             yield from self._read_groups()
         self._send(calls)
         last = self._groups
-        if after and not self.pooled:
+        if after and not pooled:
             self._send(after)
         yield from self._flush()
         try:
@@ -153,7 +165,7 @@ class Wire:
             lost.may_be_done = True  # a refusal in there was of earlier calls, not of these
             raise
         answer = yield from self._read_group()
-        if after and self.pooled:
+        if after and pooled:
             self._send(after)
             yield from self._flush()
         return answer
@@ -301,12 +313,26 @@ class Wire:
         failed = status in _FAILED
         if isinstance(kind, Prepared) and (failed or status == _ABORTED):
             self._known.discard(kind.name)
-        return result, _error(result) if failed else None
+        if not failed:
+            return result, None
+        error = _error(result)
+        if _is_of_preparation(error):
+            self.pooled = True
+            self._known.clear()
+        return result, error
 
 
 def _is_refusal(error: psycopg.Error | None) -> bool:
     """Tell whether this error means that nothing is committed: an ERROR does, the FATAL end of a connection not."""
     return error is not None and error.diag.severity_nonlocalized == "ERROR"
+
+
+def _is_of_preparation(error: psycopg.Error) -> bool:
+    """Tell whether the server does not know a statement as it was prepared.
+
+    A pooler has given this connection another session, or has reset it; or a table has changed since.
+    """
+    return error.sqlstate in {"26000", "42P05"} or error.diag.source_function == "RevalidateCachedQuery"
 
 
 def _error(result: Result) -> psycopg.Error:
