@@ -47,12 +47,32 @@ def begin_move(source: RedisServer, target: RedisServer) -> None:
         _ask(giver, "CLUSTER", "SETSLOT", SLOT, "MIGRATING", _ask(taker, "CLUSTER", "MYID"))
 
 
+def move_keys(source: RedisServer, target: RedisServer, most: int) -> int:
+    """Move so many keys of the slot at most; return how many."""
+    with source.connect() as giver:
+        keys = _ask(giver, "CLUSTER", "GETKEYSINSLOT", SLOT, most)
+        if keys:
+            _ask(giver, "MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "AUTH", target.password, "KEYS", *keys)
+        return len(keys)
+
+
+def refusals(node: RedisServer) -> int:
+    """Return how many scripts this node has refused."""
+    with node.connect() as own:
+        return int(own.info("commandstats").get("cmdstat_evalsha", {}).get("rejected_calls", 0))
+
+
+def keys_at(node: RedisServer) -> set[str]:
+    """Return the keys of the slot that a node has."""
+    with node.connect() as own:
+        return {bytes(key).decode() for key in _ask(own, "CLUSTER", "GETKEYSINSLOT", SLOT, 1000)}
+
+
 def end_move(source: RedisServer, target: RedisServer, cluster: RedisCluster) -> None:
     """Move the keys, and tell everybody."""
-    with source.connect() as giver, target.connect() as taker:
-        while keys := _ask(giver, "CLUSTER", "GETKEYSINSLOT", SLOT, 100):
-            words = ["MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "AUTH", target.password, "KEYS", *keys]
-            _ask(giver, *words)
+    while move_keys(source, target, 100):
+        pass
+    with target.connect() as taker:
         name = _ask(taker, "CLUSTER", "MYID")
         for node in (target, source, *cluster.nodes):
             with node.connect() as own:
@@ -109,7 +129,7 @@ def test_namespaces_may_be_on_different_nodes(cluster: RedisCluster, open_store:
 
 async def test_a_slot_that_moves(cluster: RedisCluster, open_store: Open) -> None:
     """On its way nothing is written to either end; afterwards calls and listeners go on at the other node."""
-    backend = open_store(cluster.url(), timeout=5)
+    backend = open_store(cluster.url(), timeout=0.5)
     backend.run(backend.verbs.enqueue([NewJob("first", "task", b"")]))
     source = holder(cluster)
     target = other_than(source, cluster)
@@ -132,6 +152,35 @@ async def test_a_slot_that_moves(cluster: RedisCluster, open_store: Open) -> Non
     assert [job.id for job in found if job] == ["first", "second"]
     with source.connect() as own:
         assert own.dbsize() == 0
+
+
+async def test_calls_wait_for_the_end_of_a_move(cluster: RedisCluster, open_store: Open) -> None:
+    """With half of the keys on either node, and with all on the new one: all succeed once the slot is there.
+
+    A script that was sent to the new node before would not see, or not write, all that it should.
+    """
+    backend = open_store(cluster.url(), timeout=LONG)
+    source = holder(cluster)
+    target = other_than(source, cluster)
+    backend.run(backend.verbs.enqueue([NewJob(name, "task", b"") for name in ("first", "second")]))
+    await asyncio.to_thread(begin_move, source, target)
+    asked = [[NewJob(f"{way}{number}", "task", b"") for number in range(3)] for way in ("loop", "thread")]
+    calls = [
+        asyncio.create_task(backend.arun(backend.verbs.enqueue(asked[0]))),
+        asyncio.create_task(asyncio.to_thread(backend.run, backend.verbs.enqueue(asked[1]))),
+    ]
+    for moved in (3, 100):
+        before = refusals(source)
+        await asyncio.to_thread(move_keys, source, target, moved)
+        while refusals(source) < before + 4:  # each has tried again since
+            assert [call.exception() for call in calls if call.done()] == []
+            await asyncio.sleep(0.01)
+        assert keys_at(target) & {f"{{holdfast}}:job:{job.id}" for jobs in asked for job in jobs} == set()
+    await asyncio.to_thread(end_move, source, target, cluster)
+    await asyncio.gather(*calls)
+    names = ["first", "second", *(job.id for jobs in asked for job in jobs)]
+    found = [backend.run(backend.verbs.get(name)) for name in names]
+    assert [job.id for job in found if job] == names
 
 
 async def test_a_node_that_restarts(cluster: RedisCluster, open_store: Open) -> None:

@@ -46,6 +46,9 @@ _ELSEWHERE = frozenset({"MOVED", "READONLY", "MASTERDOWN", "CLUSTERDOWN"})
 _NOT_DONE = frozenset({"MOVED", "READONLY"})
 """Nothing happened, and another server may do it."""
 
+_MOVE_PAUSE = 0.1
+"""Seconds between two tries while a cluster moves the slot of the keys."""
+
 _LEAST = 0.001
 """Seconds that must be left for another try."""
 
@@ -162,13 +165,23 @@ class Engine:
     def _call(self, access: Access, once: bool, statement: Statement) -> Any:
         script = statement if isinstance(statement, Script) else _refuse(statement)
         give_up_at = time.monotonic() + self._timeout
-        try:
-            return self._try(access, script, give_up_at)
-        except RedisError as error:
-            if not self._is_to_repeat(once, error, give_up_at - time.monotonic()):
-                raise
-            with _still_open(error):
-                return self._try(access, script, give_up_at, fresh=True)
+        has_waited = False
+        while True:
+            try:
+                return self._try(access, script, give_up_at, fresh=has_waited)
+            except RedisError as error:
+                left = give_up_at - time.monotonic()
+                if not self._is_moving(error, left):
+                    if not self._is_to_repeat(once, error, left):
+                        raise
+                    with _still_open(error):
+                        return self._try(access, script, give_up_at, fresh=True)
+            time.sleep(_MOVE_PAUSE)
+            has_waited = True
+
+    def _is_moving(self, error: RedisError, left: float) -> bool:
+        """Tell whether a later try may find the slot of the keys at its new node; this one has done nothing."""
+        return left > _MOVE_PAUSE and self._locator.may_move and code_of(error) == "ASK"
 
     def _is_to_repeat(self, once: bool, error: RedisError, left: float) -> bool:
         code = code_of(error)
@@ -208,13 +221,19 @@ class Engine:
         script = statement if isinstance(statement, Script) else _refuse(statement)
         now = asyncio.get_running_loop().time
         give_up_at = now() + self._timeout
-        try:
-            return await self._atry(access, script, give_up_at)
-        except RedisError as error:
-            if not self._is_to_repeat(once, error, give_up_at - now()):
-                raise
-            with _still_open(error):
-                return await self._atry(access, script, give_up_at, hurried=True)
+        has_waited = False
+        while True:
+            try:
+                return await self._atry(access, script, give_up_at, hurried=has_waited)
+            except RedisError as error:
+                left = give_up_at - now()
+                if not self._is_moving(error, left):
+                    if not self._is_to_repeat(once, error, left):
+                        raise
+                    with _still_open(error):
+                        return await self._atry(access, script, give_up_at, hurried=True)
+            await asyncio.sleep(_MOVE_PAUSE)
+            has_waited = True
 
     async def _atry(self, access: Access, script: Script, give_up_at: float, *, hurried: bool = False) -> Any:
         command = self._command(script)

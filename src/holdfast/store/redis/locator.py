@@ -2,7 +2,9 @@
 
 All keys of a namespace have one hash tag, so that a cluster keeps them in one slot on one master: it is enough to
 know that one. A slot that is being moved to another node is not followed half-way (ASK): a script sees the keys of
-one node only, and would take those that are still on the other for missing.
+one node only, and would take those that are still on the other for missing. Even when all keys have moved, the new
+node refuses each command with several keys of which one is new, in the middle of a script, until the slot is its
+own. So calls wait for the end of the move (engine.py).
 """
 
 import time
