@@ -223,6 +223,17 @@ class TestStores:
         assert (examination.usable, examination.census) == (False, None)
         assert "version 99 of a newer Holdfast" in found["schema"][1]
 
+    def test_many_levels_are_told_of(self, postgres_url, postgres_schema, own):
+        """Each claim looks at all of them."""
+        fill(postgres_url)
+        assert examined(postgres_url)[1]["levels"][0] is Severity.OK
+        more = "INSERT INTO {}.level (queue, priority) SELECT 'queue', generate_series(1, 1000)"
+        own.execute(sql.SQL(more).format(sql.Identifier(postgres_schema)))
+        level, says = examined(postgres_url)[1]["levels"]
+        assert level is Severity.WARNING
+        assert "1001 pairs of queue and priority" in says
+        assert "use fewer queues" in says
+
     def test_a_deep_look_finds_what_was_changed_by_hand(self, postgres_url, postgres_schema, own):
         fill(postgres_url)
         assert "integrity" not in examined(postgres_url)[1]

@@ -21,6 +21,7 @@ from holdfast.store.examination import (
 )
 from holdfast.store.postgres.address import Address, parse_address
 from holdfast.store.postgres.connect import open_wire
+from holdfast.store.postgres.levels import MANY_LEVELS
 from holdfast.store.postgres.migrate import Schema, look_at
 from holdfast.store.postgres.rights import Rights
 from holdfast.store.postgres.sql_files import load_statements
@@ -100,6 +101,8 @@ class _Look:
         if rights.can_look:
             schema = look_at(self._wire, self._address.schema, self._until)
             yield judge_schema(schema)
+            if not schema.lacks:
+                yield _levels(*self._ask("level_count")[0])
             if not schema.lacks and deep:
                 yield _integrity(*self._ask("misplaced")[0])
 
@@ -184,6 +187,18 @@ def judge_schema(schema: Schema) -> Finding:
             "run `holdfast migrate`; else the first use by this release does it",
         )
     return Finding.ok("schema", f"version {schema.version}, as this release has it")
+
+
+def _levels(count: int) -> Finding:
+    if count > MANY_LEVELS:
+        return Finding.warning(
+            "levels",
+            f"jobs of the last minutes are spread over {count} pairs of queue and priority, and each claim looks at"
+            " all of them",
+            "use fewer queues (a key, a tag or an argument tells customers apart as well), or let workers serve"
+            " queues by name",
+        )
+    return Finding.ok("levels", f"{count} pairs of queue and priority to look at")
 
 
 def _integrity(nowhere: int, twice: int, unknown: int) -> Finding:

@@ -56,6 +56,7 @@ from typing import NamedTuple
 from holdfast.core.job import KnownTask
 from holdfast.core.vitals import write_vitals
 from holdfast.store.held import HeldRow, claims_held
+from holdfast.store.postgres.levels import MARKED_FOR, MOST_LEVELS
 from holdfast.store.postgres.verbs import PostgresVerbs
 from holdfast.store.protocol import BURIED_KEPT, BeatAnswer, DueSuspects, WorkerBeat, WorkerInfo
 from holdfast.store.roster import Member, turns
@@ -172,11 +173,12 @@ class SupervisionVerbs(PostgresVerbs):
     def forget_results(self, limit: int) -> Steps[int]:
         """Forget at most `limit` results whose time is over, for good; return how many. Tidy up besides."""
         forgotten: int
-        forgotten, _ = yield Last(
+        forgotten, *_ = yield Last(
             Together(
                 (
                     Command(self._sql["sweep_results"], (self._given_now(), limit)),
                     Command(self._sql["fold_tally"], (TALLY_ROWS,)),
+                    Command(self._sql["forget_levels"], (self._given_now(), MOST_LEVELS, MARKED_FOR * 1_000_000)),
                 )
             )
         )

@@ -72,10 +72,11 @@
 -- fading: one row per result that is kept for a time, until a sweep forgets it.
 -- tag: one row per tag of a job.
 -- key: which job was last accepted with a key of a task. Whether the key is taken is read from where that job is.
--- level: every pair of queue and priority that jobs ever had. Claims visit these; enqueuers see to it that they exist.
+-- level: every pair of queue and priority that jobs have or had lately. Claims visit these; enqueuers see to it that they exist.
 --   A pair may be there twice, from two who were the first with it: a unique index would let one wait for the other's
 --   commit, which may be a user's, and long.
---   xid                the transaction that inserted it: only what another one inserted is known to be committed
+--   xid                the transaction that inserted it: only what another one inserted is known to be committed. Or a
+--                      mark, see levels.sql
 -- queue: one row per paused queue.
 -- tally: how many jobs of a queue have ended in a state, as deltas that are appended and now and then folded into one.
 -- worker: the living. A beat changes beat_at and nothing else, so that it does not wait for claims, which hold their

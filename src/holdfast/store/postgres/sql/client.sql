@@ -8,13 +8,21 @@ UPDATE holdfast.claim SET cancel_requested = true WHERE id = :job;
 
 -- name: revive
 -- takes: now bigint, job uuid
--- Make a dead job ready as if it were new; only its fence, its suspicion and its place in the order stay.
+-- Make a dead job ready as if it were new; only its fence, its suspicion and its place in the order stay. Its level may
+-- have been forgotten meanwhile.
 WITH {moment},
 was_dead AS (
     DELETE FROM holdfast.outcome WHERE id = :job AND state = {dead} RETURNING id, queue, fence, alone
 ),
 counted AS (
     INSERT INTO holdfast.tally (queue, state, jobs) SELECT queue, {dead}, -1 FROM was_dead
+),
+its_level AS (
+    INSERT INTO holdfast.level (queue, priority)
+    SELECT job.queue, job.priority FROM was_dead JOIN holdfast.job AS job ON job.id = was_dead.id
+    WHERE NOT EXISTS (
+        SELECT FROM holdfast.level WHERE level.queue = job.queue AND level.priority = job.priority AND {is_unmarked}
+    )
 )
 INSERT INTO holdfast.waiting (queue, priority, run_at, seq, id, task, version, fence, alone)
 SELECT job.queue, job.priority, moment.now, job.seq, job.id, job.task, job.version, was_dead.fence, was_dead.alone

@@ -84,6 +84,10 @@ SELECT task, version, count(*) FROM holdfast.waiting WHERE blocked AND reason = 
 -- How many jobs are dead.
 SELECT count(*) FROM holdfast.outcome WHERE state = {dead};
 
+-- name: level_count
+-- How many levels claims look at.
+SELECT count(*) FROM (SELECT DISTINCT queue, priority FROM holdfast.level) AS seen;
+
 -- name: latest_time
 -- The latest time that was ever the present here: of the job with the newest id, of workers and of pauses.
 SELECT greatest(

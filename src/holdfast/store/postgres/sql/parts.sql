@@ -20,6 +20,10 @@ concat(
     (SELECT sum(hashtextextended(paused.name, 0)) FROM holdfast.queue AS paused)
 )
 
+-- part: is_unmarked
+-- The row of a level counts for those who enqueue (levels.sql).
+level.xid < (1::bigint << 61)::text::xid8
+
 -- part: group
 -- The group of a suspect that waits.
 coalesce((SELECT suspect.size FROM holdfast.suspect AS suspect WHERE suspect.id = waiting.id), 1)
