@@ -157,6 +157,8 @@ class Child:
     started_at: datetime = _LONG_AGO
     warm: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when it has heard of an accepted beat, and with it of what it is to adopt: it works now."""
+    greeted: bool = False
+    """Whether it has said hello: if it is starting still, it waits for the store to register it."""
     failed: bool = False
     """Whether it could not start."""
     ended_attempts: int = 0

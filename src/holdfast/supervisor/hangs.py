@@ -67,11 +67,16 @@ class HangWatch:
                         group.create_task(self._end(child, max(looked_at - child.pulse_at, child.unanswered_for)))
 
     async def _hangs(self, child: Child, now: float) -> bool:
-        """Tell whether a child gives no sign of life, or gets no answer from a store that does answer us."""
+        """Tell whether a child gives no sign of life, or gets no answer from a store that does answer us.
+
+        One that waits to be registered is not listened to, and has nothing to do.
+        """
         silent, limit = now - child.pulse_at, self._limit
         if child.phase is Phase.STARTING:
             limit = max(limit, START_LIMIT)
             self._tell_if_slow(child, silent, limit)
+            if child.greeted:
+                return False
         if silent > limit:
             return True
         if self._calls is None or child.unanswered_for <= self._limit:
@@ -84,7 +89,18 @@ class HangWatch:
         return child.unanswered_for > self._limit
 
     def _tell_if_slow(self, child: Child, silent: float, limit: float) -> None:
-        if START_LIMIT < silent <= limit and child.worker not in self._told:
+        if silent <= START_LIMIT or child.worker in self._told:
+            return
+        if child.greeted:
+            self._told.add(child.worker)
+            why = self._calls.trouble if self._calls is not None else ""
+            log.warning(
+                "child %d is ready, and has waited %.0f s for the store to register it: %s",
+                child.process.pid,
+                silent,
+                why or "no answer yet",
+            )
+        elif silent <= limit:
             self._told.add(child.worker)
             log.warning(
                 "child %d has imported the app for %.0f s, or hangs there: it is ended after %.0f s",

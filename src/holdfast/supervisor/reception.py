@@ -126,6 +126,7 @@ class Reception:
     async def _greet(self, child: Child, hello: Hello) -> None:
         """Make a child known to the store, which the first of them brings us to, and begin to beat for it."""
         settings, queues = hello.settings, self._plan.queue_names
+        child.greeted = True
         try:
             link = self._crew.link
             if link is None:
@@ -140,6 +141,7 @@ class Reception:
         except (StoreError, ConfigurationError) as error:  # some of what is wrong with a URL only the server knows
             self._give_up(error)
             return
+        child.pulse_at = self._ports.clock.boot()  # what it said meanwhile is heard from now on
         self._crew.windows, self._crew.early_deaths = hello.windows, 0
         if child.phase is Phase.STARTING:
             child.phase = Phase.WORKING

@@ -41,6 +41,8 @@ class StoreCalls:
         self._away_since: dict[Access, float] = {}
         self._failed_at: dict[Access, float] = {}
         self._back_at = -math.inf
+        self.trouble = ""
+        """What was wrong with the last call that failed, in words."""
         self._asked_at: dict[object, float] = {}
 
     @property
@@ -95,8 +97,9 @@ class StoreCalls:
     def _went_away(self, access: Access, error: Exception, since: float) -> None:
         if isinstance(error, ValueNotStoredError) or since < self._back_at:
             return  # of no word about the store, or only about an outage that is over
+        self.trouble = str(error)
         if not self._away_since:
-            self._events.emit(StoreAway(str(error)))
+            self._events.emit(StoreAway(self.trouble))
         self._away_since.setdefault(access, since)
         self._failed_at[access] = self._clock.boot()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from holdfast.errors import StoreUnavailableError
 from holdfast.supervisor.crew import EARLY_DEATHS_LIMIT, LONGEST_RESPAWN_PAUSE
 from holdfast.supervisor.hangs import HangWatch
 from holdfast.supervisor.heart import Heart
@@ -166,6 +167,30 @@ def test_children_that_hang_before_any_has_worked_are_ended_and_told_of() -> Non
         assert f"{EARLY_DEATHS_LIMIT} children in a row ended before they could work: it gave no sign of" in broken
         assert tree.alive() == []
         await tree.cleared_away()
+
+    play(story)
+
+
+def test_children_that_the_store_does_not_register_are_not_said_to_hang(monkeypatch, caplog) -> None:
+    """As where it has no connection to spare: that is told, nobody is ended, and they work once it takes them."""
+
+    async def refuse(_: object) -> None:
+        raise StoreUnavailableError("it has no connection to spare")
+
+    async def story() -> None:
+        world = World(1)
+        with monkeypatch.context() as patched:
+            patched.setattr(world, "call", refuse)
+            tree = Fragile(world, SETTINGS, 2)
+            await asyncio.sleep(3 * Plan().hang_limit)
+        assert [process.alive for process in tree.children] == [True, True]
+        assert caplog.text.count("for the store to register it: it has no connection to spare") == 2
+        assert "imported the app" not in caplog.text
+        await asyncio.sleep(30)
+        tree.stop()
+        await asyncio.sleep(30)
+        assert [process.exit.result() for process in tree.children] == [0, 0]
+        assert world.trace.violations == []
 
     play(story)
 
