@@ -24,8 +24,8 @@ from holdfast.core.job import NewJob
 from holdfast.core.states import State
 from holdfast.errors import StoreError, StoreUnavailableError
 from holdfast.ids import new_job_id
+from holdfast.store.postgres.address import POOL_SIZE
 from holdfast.store.postgres.backend import PostgresBackend
-from holdfast.store.postgres.engine import POOL_SIZE
 from holdfast.store.redis.address import Address as RedisAddress
 from holdfast.store.redis.backend import RedisBackend
 from holdfast.store.verb import Access

@@ -16,7 +16,7 @@ SECRET = "s3cr3t"
     ("url", "conninfo"),
     [
         ("postgresql://u:p@h:5432/db", "postgresql://u:p@h:5432/db"),
-        ("postgres://h/db?schema=jobs", "postgres://h/db"),
+        ("postgres://h/db?schema=jobs&pool_size=3", "postgres://h/db"),
         ("POSTGRESQL://h/db?pooler=transaction&sslmode=require", "postgresql://h/db?sslmode=require"),
         ("postgresql:///db?host=/run/pg&schema=a&port=1", "postgresql:///db?host=/run/pg&port=1"),
         ("postgresql://h1:1,h2:2/db?target_session_attrs=read-write&schema=a",
@@ -79,6 +79,8 @@ def test_people_see_where_it_is_and_no_password(rest, named):
         ("h/db?schema=pg_catalog", "schema"),
         ("h/db?schema=a&schema=b", "twice"),
         ("h/db?pooler=session", "transaction"),
+        ("h/db?pool_size=0", "from 1 to 9999"),
+        ("h/db?pool_size=many", "from 1 to 9999"),
         ("h:65536/db", "port"),
         ("h:port/db", "host"),
         ("h/db/more", "read"),

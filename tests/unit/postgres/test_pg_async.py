@@ -15,7 +15,8 @@ from pg_world import LONG, of_steps, query
 
 from holdfast.errors import KeyTakenError, StoreError, StoreUnavailableError
 from holdfast.store.postgres import engine, pool, waiting
-from holdfast.store.postgres.engine import POOL_SIZE, THREADS
+from holdfast.store.postgres.address import POOL_SIZE
+from holdfast.store.postgres.engine import THREADS
 from holdfast.store.postgres.wire import LostError
 from holdfast.store.verb import Access, Command, Last, Query, Together, Tone, Try
 

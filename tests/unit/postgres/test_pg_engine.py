@@ -16,7 +16,8 @@ from pg_world import LONG, World, of_steps, query
 
 from holdfast.errors import KeyTakenError, StoreError, StoreUnavailableError, ValueNotStoredError
 from holdfast.store.postgres import pool
-from holdfast.store.postgres.engine import POOL_SIZE, THREADS
+from holdfast.store.postgres.address import POOL_SIZE
+from holdfast.store.postgres.engine import THREADS
 from holdfast.store.postgres.values import prepared
 from holdfast.store.verb import Access, Bulk, Command, Last, Query, Script, Together
 from servers.pgbouncer import PgBouncer
@@ -298,7 +299,53 @@ def test_connections_that_rest_too_long_are_let_go(world, monkeypatch):
     assert len(world.engine._jobs._idle) > 1
     monkeypatch.setattr(pool, "IDLE_FOR", 0.0)
     world.ask("SELECT 1")
+    assert len(world.engine._jobs._idle) == 1
+    monkeypatch.setattr(pool, "LAST_IDLE_FOR", 0.0)
+    world.ask("SELECT 1")
     assert len(world.engine._jobs._idle) == 0
+
+
+def test_connections_are_let_go_where_nobody_calls_any_more(world, monkeypatch):
+    """All but one, which the next call will find; again and again."""
+    monkeypatch.setattr(pool, "IDLE_FOR", 0.1)
+    barrier = threading.Barrier(4)
+    for _ in range(2):
+        with ThreadPoolExecutor(4) as crowd:
+            list(crowd.map(lambda _: world.engine.run(_meeting(barrier)), range(4)))
+        give_up_at = time.monotonic() + LONG
+        while len(world.engine._jobs._idle) > 1:
+            assert time.monotonic() < give_up_at
+            time.sleep(0.005)
+
+
+def _meeting(barrier):
+    """Return a verb that is under way with as many others as the barrier is for."""
+
+    def steps():
+        yield Query("SELECT 1")
+        barrier.wait(LONG)
+
+    return of_steps(steps())
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_the_url_says_how_many_connections_a_process_opens(make_world, postgres_url, size):
+    """However many threads and coroutines call, at most so many work at the same time; the others wait for one."""
+    world = make_world(f"{postgres_url}&pool_size={size}", timeout=LONG)
+    processes = []
+
+    async def call(number):
+        if number % 2:
+            processes.extend(await world.engine.arun(query("SELECT pg_backend_pid(), $1::bigint", number)))
+        else:
+            processes.extend(await asyncio.to_thread(world.ask, "SELECT pg_backend_pid(), $1::bigint", number))
+
+    async def scene():
+        await asyncio.gather(*map(call, range(40)))
+
+    asyncio.run(scene())
+    assert sorted(number for _, number in processes) == list(range(40))
+    assert len({process for process, _ in processes}) <= size
 
 
 # -- a server, or a pooler before it, that forgets what was prepared -----------------------------------------------

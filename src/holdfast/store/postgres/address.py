@@ -2,7 +2,8 @@
 
     postgresql://user:password@host:port/database?schema=name&pooler=transaction&…
 
-`schema` and `pooler` are ours; everything else is libpq's own and reaches it untouched, several hosts included.
+`schema`, `pooler` and `pool_size` are ours; everything else is libpq's own and reaches it untouched, several hosts
+included.
 """
 
 import re
@@ -12,6 +13,10 @@ from urllib.parse import parse_qsl, unquote
 from holdfast.errors import ConfigurationError
 
 DEFAULT_SCHEMA = "holdfast"
+
+POOL_SIZE = 10
+"""Connections for jobs that one process opens at most, unless the URL says otherwise."""
+
 _LONGEST_NAME = 63
 """Bytes of a name that the server keeps; it cuts longer ones."""
 
@@ -21,6 +26,8 @@ _URL = re.compile(
 )
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.%]+\]|[^\[\]:\s]*)(?::(?P<port>\d*))?")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,40}")
+_POOL_SIZE = re.compile(r"[1-9][0-9]{0,3}")
+_OURS = frozenset({"schema", "pooler", "pool_size"})
 _NOT_OURS = frozenset({"public", "information_schema"})
 _PORTS = range(1, 65536)
 
@@ -37,6 +44,8 @@ class Address:
     pooled: bool
     hosts: int
     """How many servers are named."""
+    pool_size: int = POOL_SIZE
+    """How many connections for jobs one process opens at most."""
 
 
 def parse_address(url: str, namespace: str | None = None) -> Address:
@@ -67,6 +76,12 @@ def parse_address(url: str, namespace: str | None = None) -> Address:
             "the pooler in the PostgreSQL URL can only be transaction: write ?pooler=transaction where PgBouncer"
             " gives connections for a transaction each, and leave it out anywhere else"
         )
+    pool_size = options.ours("pool_size", str(POOL_SIZE))
+    if not _POOL_SIZE.fullmatch(pool_size):
+        raise ConfigurationError(
+            "the pool_size in the PostgreSQL URL must be a number from 1 to 9999, the connections for jobs that one"
+            " process opens at most: write e.g. ?pool_size=4"
+        )
     start = url.strip().partition("?")[0]
     scheme, _, rest = start.partition("://")
     return Address(
@@ -75,6 +90,7 @@ def parse_address(url: str, namespace: str | None = None) -> Address:
         schema=_full_schema(schema, namespace),
         pooled=bool(pooler),
         hosts=max(len(hosts), len(options.value("host").split(","))),
+        pool_size=int(pool_size),
     )
 
 
@@ -89,7 +105,7 @@ class _Options:
     def __init__(self, text: str) -> None:
         pairs = [pair for pair in text.split("&") if pair]
         self._values = [(name, value, pair) for pair in pairs for name, value in parse_qsl(pair, True)]
-        self.theirs = "&".join(pair for name, _, pair in self._values if name not in {"schema", "pooler"})
+        self.theirs = "&".join(pair for name, _, pair in self._values if name not in _OURS)
 
     def value(self, wanted: str) -> str:
         """Return the value of an option, "" where it is not given."""

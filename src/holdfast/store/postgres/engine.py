@@ -31,11 +31,8 @@ from holdfast.store.verb import Access, Statement, Tone, Verb
 
 T = TypeVar("T")
 
-POOL_SIZE = 10
-"""Connections for jobs that one process opens at most."""
-
 KEPT = 2
-"""So many of them are never in the hands of an event loop, which gives nothing back while somebody blocks it."""
+"""So many connections for jobs no event loop gets, as it gives nothing back while somebody blocks it."""
 
 THREADS = 8
 """Calls of async code that wait for a connection at once."""
@@ -94,7 +91,7 @@ class Engine:
         self._rings = {tones: [sounds[tone].ring for tone in tones] for tones in _COMBINATIONS}
         self._preparing = threading.RLock()
         self._prepared = False
-        self._jobs = self._pool(POOL_SIZE, KEPT)
+        self._jobs = self._pool(address.pool_size, KEPT)
         jobs = _Crew(self._jobs, self._threads(THREADS, "jobs"))
         beats = _Crew(self._pool(1), self._threads(1, "beats"))
         self._errands = self._threads(1, "bell")

@@ -1,12 +1,14 @@
 """A few connections, lent to one caller at a time."""
 
+import _thread
+import math
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 import psycopg
 
@@ -17,8 +19,11 @@ from holdfast.store.postgres.wire import Wire, call
 CHECK_AFTER = 30.0
 """Seconds of rest after which a connection is asked whether it is still there: firewalls forget idle ones."""
 
-IDLE_FOR = 300.0
-"""Seconds of rest after which a connection is let go."""
+IDLE_FOR = 20.0
+"""Seconds of rest after which a connection is let go, unless it is the only one."""
+
+LAST_IDLE_FOR = 300.0
+"""The same of the only one."""
 
 CHECK_FOR = 2.0
 """Seconds that it has to answer."""
@@ -51,6 +56,8 @@ class Pool:
         self._lent_at_once = WeakSet[_Place]()
         self._free = SimpleQueue[_Place]()
         self._idle = deque[Wire]()
+        self._looked_at = -math.inf
+        self._end = SimpleQueue[None]()
         self._closed = False
 
     @contextmanager
@@ -61,7 +68,8 @@ class Pool:
         if place is None:
             raise StoreUnavailableError(
                 f"all {self._size} connections of this process to {self._name} were in use for"
-                f" {time.monotonic() - asked_at:.1f} s: call it from fewer threads at once, or try again"
+                f" {time.monotonic() - asked_at:.1f} s: call it from fewer threads at once, raise"
+                " ?pool_size= in the URL, or try again"
             )
         try:
             wire = self._idle_wire(until) or self._connect(until)
@@ -97,7 +105,8 @@ class Pool:
     def close(self) -> None:
         """Hang up whatever is idle; what is lent is hung up when it comes back."""
         self._closed = True
-        self._let_go(0.0)
+        self._end.put(None)
+        self._let_go()
 
     def _take_place(self, until: float) -> _Place | None:
         """Return a place that is free, and None where none became so until then."""
@@ -142,13 +151,30 @@ class Pool:
         except BaseException:
             wire.close()
             raise
-        self._let_go(0.0 if self._closed else IDLE_FOR)
+        self._let_go()
+        if len(self._idle) > 1 and self._looked_at < time.monotonic() - IDLE_FOR:
+            self._looked_at = time.monotonic()
+            with suppress(RuntimeError):  # the system has no thread left: they go with a later call
+                _thread.start_new_thread(_look_after_idle, (ref(self), self._end))
 
-    def _let_go(self, rested: float) -> None:
-        """Hang up what has not been used for so long; the longest unused is the first in line."""
+    def _let_go(self) -> None:
+        """Hang up what has not been used for long; the longest unused is the first in line."""
         with suppress(IndexError):
-            while self._idle[0].used_at <= time.monotonic() - rested:
+            while self._closed or self._idle[0].used_at <= time.monotonic() - self._patience:
                 self._idle.popleft().close()
+
+    @property
+    def _patience(self) -> float:
+        return IDLE_FOR if len(self._idle) > 1 else LAST_IDLE_FOR
+
+    def look_after_idle(self) -> bool:
+        """Hang up what has not been used for long; tell whether there is more to look after."""
+        self._looked_at = -math.inf  # before the look: who gives one back after it has another thread look
+        self._let_go()
+        if len(self._idle) > 1:
+            self._looked_at = time.monotonic()
+            return True
+        return False
 
     def _idle_wire(self, until: float) -> Wire | None:
         while (wire := self._pop()) is not None:
@@ -172,6 +198,18 @@ class Pool:
             return self._idle.pop()
         except IndexError:
             return None
+
+
+def _look_after_idle(of: "ref[Pool]", end: SimpleQueue[None]) -> None:
+    """Hang up connections that nobody uses, in a thread, where nobody gives one back any more."""
+    while True:
+        with suppress(Empty):
+            end.get(timeout=IDLE_FOR / 4)
+            return
+        pool = of()
+        if pool is None or not pool.look_after_idle():
+            return
+        pool = None
 
 
 def _is_in_doubt(wire: Wire) -> bool:

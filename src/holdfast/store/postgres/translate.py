@@ -32,8 +32,8 @@ _AWAY = {
     "57P03": "it is starting up or shutting down",
     "57P05": "the connection was idle for too long",
     "25P03": "the connection was idle inside a transaction for too long",
-    "53300": "it has no connection to spare: raise max_connections, use fewer processes, or put PgBouncer before it"
-    " with ?pooler=transaction",
+    "53300": "it has no connection to spare: raise max_connections, use fewer processes, lower ?pool_size= in the"
+    " URL, or put PgBouncer before it with ?pooler=transaction",
     "53400": "a limit of its configuration is reached",
     "40P01": "two transactions waited for each other and this one gave way",
     "40001": "another transaction changed the same rows at the same time",
