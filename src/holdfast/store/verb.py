@@ -80,9 +80,13 @@ class Last(msgspec.Struct, frozen=True):
 
 
 class Try(msgspec.Struct, frozen=True):
-    """A first statement that is a transaction by itself: committed when answered. Its verb may go on in another."""
+    """A first statement that is a transaction by itself: committed when answered. Its verb may go on in another.
+
+    Where the verb runs in a transaction of the user's own, it is a part of that, unless it is to be `apart`.
+    """
 
     statement: Query
+    apart: bool = False
 
 
 Statement = Query | Command | Bulk | Script | Together | Last | Try

@@ -1,23 +1,30 @@
 """Keys while others act: of two with one key one is first; a holder that moves meanwhile is looked for again."""
 
+from datetime import timedelta
+from itertools import count
+
 import psycopg
 import pytest
 from pg_underway import LONG
 
 from holdfast.core.job import Ending, OnConflict
+from holdfast.core.record import Change, Kind
 from holdfast.core.states import Move, Reason, State
-from holdfast.errors import ConfigurationError, KeyTakenError
+from holdfast.errors import ConfigurationError, JobStateError, KeyTakenError
+from holdfast.store.postgres.marks import Marks
 from holdfast.store.verb import Verb
 
+HOUR = timedelta(hours=1)
 
-def overtaken(crossing, verb, act):
-    """Return the verb, with something else happening after its look at who has the key."""
+
+def overtaken(crossing, verb, act, after="asked (task, key)"):
+    """Run the verb, with something else happening after its look at who has the key, or after another statement."""
 
     def steps():
         todo, statement = [act], next(verb.steps)
         while True:
             answer = yield statement
-            if todo and "asked (task, key)" in getattr(statement, "sql", "") and "JOIN" in statement.sql:
+            if todo and after in getattr(statement, "sql", "") and "JOIN" in statement.sql:
                 todo.pop()()
             try:
                 statement = verb.steps.send(answer)
@@ -143,3 +150,62 @@ class TestIsolation:
         with pytest.raises(KeyTakenError):
             crossing.run(crossing.verbs.enqueue(jobs))
         assert crossing.snapshot() == before
+
+
+class TestWhatIsLeft:
+    """A replacement that comes to nothing leaves the job that has the key where every claim finds it at once."""
+
+    @pytest.fixture
+    def claims(self, crossing):
+        """Give what claims all that is due, as a process does that is far from walking everything again."""
+        crossing.backend.verbs._marks = Marks(float("inf"))
+        worker, calls = crossing.register(), count(100)
+
+        def claim():
+            return set(crossing.claimed_ids(worker, call=next(calls)))
+
+        crossing.enqueue()
+        claim()
+        return claim
+
+    def test_where_another_key_of_the_call_is_taken(self, crossing, claims):
+        holders = [crossing.enqueue(key=key) for key in "ab"]
+        taken, other = crossing.enqueue(key="c", delay=HOUR), crossing.enqueue()
+        jobs = [crossing.new_job(key=key, on_conflict=OnConflict.REPLACE) for key in "ab"]
+        jobs.append(crossing.new_job(key="c", on_conflict=OnConflict.RAISE))
+        found = []
+        with pytest.raises(KeyTakenError):
+            overtaken(crossing, crossing.verbs.enqueue(jobs), lambda: found.extend(claims()))
+        assert found == [other]
+        assert claims() == set(holders)
+        assert crossing.job(taken).state is State.SCHEDULED
+
+    def test_where_the_user_rolls_back(self, crossing, claims):
+        holder, other = crossing.enqueue(key="k"), crossing.enqueue()
+        with crossing.user_connection() as user:
+            job = crossing.new_job(key="k", on_conflict=OnConflict.REPLACE)
+            crossing.backend.run_in(crossing.verbs.enqueue([job]), user)
+            assert claims() == {other}
+            user.rollback()
+        assert claims() == {holder}
+
+    def test_where_the_replaced_job_is_of_the_same_transaction(self, crossing, claims):
+        """Nobody else sees it yet, and nobody waits for anybody."""
+        with crossing.user_connection() as user:
+            jobs = [crossing.new_job(key="k", on_conflict=OnConflict.REPLACE) for _ in range(3)]
+            for job in jobs:
+                crossing.backend.run_in(crossing.verbs.enqueue([job]), user)
+            user.commit()
+        assert claims() == {jobs[-1].id}
+
+    def test_where_a_change_of_records_is_refused(self, crossing, claims):
+        """Of the runs that it withdraws one has started: the others are ready as before."""
+        started = crossing.place(State.RUNNING)
+        ready, other = crossing.enqueue(), crossing.enqueue()
+        change = Change(Kind.SCHEDULE, "s", 0, "token", b"{}", withdraws=(ready, started.job_id))
+        refused = crossing.verbs.change_records([change])
+        found = []
+        with pytest.raises(JobStateError, match="a worker has it"):
+            overtaken(crossing, refused, lambda: found.extend(claims()), "place.state")
+        assert found == [other]
+        assert claims() == {ready}

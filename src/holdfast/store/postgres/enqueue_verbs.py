@@ -12,7 +12,7 @@ from functools import partial
 from operator import attrgetter
 
 from holdfast.core.job import NewJob, OnConflict
-from holdfast.store.postgres.keys import Key, holders_of, lock_holders, lock_keys
+from holdfast.store.postgres.keys import Key, holders_of, lock_holders, lock_keys, set_apart
 from holdfast.store.postgres.levels import Level
 from holdfast.store.postgres.reception import Reception
 from holdfast.store.postgres.remembering import RememberingVerbs
@@ -32,13 +32,17 @@ class EnqueueVerbs(RememberingVerbs):
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Verb[Mapping[str, str]]:
         """Accept jobs. A job whose id is known already is left as it is, whatever its key."""
-        return enqueuing(jobs, partial(self._enqueue, jobs))
+        return enqueuing(jobs, partial(self._enqueue, jobs, is_first=True))
 
-    def _enqueue(self, jobs: Sequence[NewJob], *, is_last: bool = True) -> Steps[Mapping[str, str]]:
-        """Accept jobs; `is_last` says that nothing else comes after in this transaction."""
+    def _enqueue(
+        self, jobs: Sequence[NewJob], *, is_first: bool = False, is_last: bool = True
+    ) -> Steps[Mapping[str, str]]:
+        """Accept jobs; that nothing else comes before in this transaction, or after, say `is_first`, `is_last`."""
         if not jobs:
             return {}
         if any(job.key is not None for job in jobs):
+            if is_first:
+                yield from set_apart(self._sql, replaced_by(jobs))
             return (yield from self._receive(jobs))
         now = self._given_now()
         is_due = jobs[0].run_at is None and not jobs[0].delay
@@ -74,7 +78,7 @@ class EnqueueVerbs(RememberingVerbs):
         keyed = [job for job in jobs if job.key is not None]
         keys = keys_of(keyed)
         now = yield from lock_keys(self._sql, keys, self._given_now())
-        replaced = keys_of(job for job in keyed if job.on_conflict is OnConflict.REPLACE)
+        replaced = replaced_by(keyed)
         ids = [job.id for job in jobs]
         if len(replaced) > 1:
             yield from lock_holders(self._sql, replaced, ids)
@@ -99,6 +103,11 @@ class EnqueueVerbs(RememberingVerbs):
 def keys_of(jobs: Iterable[NewJob]) -> list[Key]:
     """Return the keys of jobs, each once."""
     return list(dict.fromkeys((job.task, job.key) for job in jobs if job.key is not None))
+
+
+def replaced_by(jobs: Iterable[NewJob]) -> list[Key]:
+    """Return the keys that jobs take from those that have them, each once."""
+    return keys_of(job for job in jobs if job.on_conflict is OnConflict.REPLACE)
 
 
 def _full_row(job: NewJob) -> tuple[object, ...]:

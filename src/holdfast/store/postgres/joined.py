@@ -22,7 +22,7 @@ from holdfast.store.postgres.foreign import Foreign, Hand, Standing, foreign
 from holdfast.store.postgres.home import Home, Place
 from holdfast.store.postgres.user_errors import CLOSED, FAILED, NO_TRANSACTION, code_of, translated
 from holdfast.store.postgres.user_steps import SavedSteps
-from holdfast.store.verb import Command, Query, Verb
+from holdfast.store.verb import Access, Command, Query, Steps, Try, Verb
 
 T = TypeVar("T")
 
@@ -62,7 +62,7 @@ class AsyncJoined:
             hand = await self._to_its_end(self._foreign.enter())
             await self._check(hand)
         begins, apart = hand.standing is Standing.IDLE, self._foreign.is_async
-        steps = SavedSteps(hand, self._to_its_end, verb, self._home.channels, release_apart=apart)
+        steps = SavedSteps(hand, self._to_its_end, verb, self._home.channels, self._ask_apart, release_apart=apart)
         try:
             await self._look_around(hand, steps.ask)
             answer: T = await steps.run()
@@ -180,6 +180,14 @@ class AsyncJoined:
     async def _in_time(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Await a short call, with a time limit for async drivers: sync drivers offer none."""
         return await (asyncio.wait_for(coroutine, _PATIENCE) if self._foreign.is_async else coroutine)
+
+    async def _ask_apart(self, statement: Try) -> Any:
+        """Run a statement on a connection of our own, where it is committed whatever becomes of the transaction."""
+
+        def steps() -> Steps[Any]:
+            return (yield statement)
+
+        return await self._aside(lambda: self._home.run(Verb("apart", Access.WRITE, steps(), again=steps)))
 
     async def _aside(self, work: Callable[[], T]) -> T:
         """Do what blocks; the others of an event loop go on meanwhile."""

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from holdfast.errors import ConfigurationError
 from holdfast.store.postgres.whereabouts import Whereabouts, to_whereabouts
-from holdfast.store.verb import Command, Query, Steps, Together
+from holdfast.store.verb import Command, Query, Steps, Together, Try
 
 Key: TypeAlias = tuple[str, str]
 """A task and a key of it."""
@@ -30,6 +30,17 @@ def lock_keys(sql: Mapping[str, str], keys: Iterable[Key], now: int | None) -> S
             " READ COMMITTED, or enqueue the job without tx="
         )
     return max(moment for (moment,) in rows)
+
+
+def set_apart(sql: Mapping[str, str], keys: Sequence[Key], others: Sequence[str] = ()) -> Steps[None]:
+    """Let the jobs that have these keys, and the `others`, be fresh no longer, before they are locked or withdrawn.
+
+    If the transaction that does so comes to nothing, they are where every claim finds them at once. A fresh job may
+    be behind the marks of claims by then, and would be found only by one that walks everything (marks.py).
+    """
+    if keys or others:
+        tasks, names = [task for task, _ in keys], [name for _, name in keys]
+        yield Try(Query(sql["set_apart"], (tasks, names, others)), apart=True)
 
 
 def lock_holders(

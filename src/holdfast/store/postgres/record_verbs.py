@@ -11,15 +11,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import chain
 from typing import NamedTuple
 
-from holdfast.core.job import Cancellation, NewJob, OnConflict
+from holdfast.core.job import Cancellation, NewJob
 from holdfast.core.record import FIRES_KEPT, Change, Fire, Kind, Record
 from holdfast.core.states import CLAIMED
 from holdfast.errors import JobNotFoundError
 from holdfast.store.postgres.client_verbs import ClientVerbs
-from holdfast.store.postgres.enqueue_verbs import keys_of
-from holdfast.store.postgres.keys import lock_holders, lock_keys
+from holdfast.store.postgres.enqueue_verbs import keys_of, replaced_by
+from holdfast.store.postgres.keys import lock_holders, lock_keys, set_apart
 from holdfast.store.postgres.record_rows import change_columns
 from holdfast.store.postgres.verbs import is_id
 from holdfast.store.postgres.whereabouts import Whereabouts
@@ -79,6 +80,8 @@ class RecordVerbs(ClientVerbs):
         check_changes(changes)
         if not changes:
             return ()
+        replaced = replaced_by(job for change in changes for job in change.jobs)
+        yield from set_apart(self._sql, replaced, list(filter(is_id, chain.from_iterable(map(_ended_by, changes)))))
         outcomes = yield from self._compare(changes)
         yield from self._carry_out(
             [change for change, outcome in zip(changes, outcomes, strict=True) if outcome.is_new]
@@ -147,8 +150,7 @@ class RecordVerbs(ClientVerbs):
         keys = list(dict.fromkeys([*keys, *given_back]))
         if keys:
             yield from lock_keys(self._sql, keys, self._given_now())
-        replaced = keys_of(job for job in jobs if job.on_conflict is OnConflict.REPLACE)
-        yield from lock_holders(self._sql, replaced, [job.id for job in jobs], ended)
+        yield from lock_holders(self._sql, replaced_by(jobs), [job.id for job in jobs], ended)
 
 
 def _ended_by(change: Change) -> tuple[str, ...]:

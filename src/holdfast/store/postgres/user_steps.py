@@ -10,7 +10,7 @@ undo. In sync code a signal handler may raise at any time too. A call that raise
 transaction and cannot be undone. Then the commit is made to fail, by a cursor whose rows it has to fetch.
 """
 
-from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
 from holdfast.store.postgres.foreign import Hand, Standing
@@ -45,6 +45,7 @@ class SavedSteps:
         guard: Guard,
         verb: Verb[Any],
         channels: Mapping[Tone, str],
+        ask_apart: Callable[[Try], Awaitable[Any]],
         *,
         release_apart: bool,
     ) -> None:
@@ -52,6 +53,7 @@ class SavedSteps:
         self._guard = guard
         self._verb = verb
         self._channels = channels
+        self._ask_apart = ask_apart
         self._release_apart = release_apart
         self._told: set[Tone] = set()
         self._begun = False
@@ -68,6 +70,8 @@ class SavedSteps:
         if isinstance(statement, Last):
             answers = await self._guard(self._ask_last(_listed(statement.statement)))
             return answers if isinstance(statement.statement, Together) else answers[0]
+        if isinstance(statement, Try) and statement.apart:
+            return await self._ask_apart(statement)
         if not self._begun:
             await self._guard(self._save())
         if isinstance(statement, Bulk):

@@ -78,6 +78,27 @@ ORDER BY asked.task COLLATE "C", asked.key COLLATE "C"
 ON CONFLICT (task, key) DO UPDATE SET id = taken.id
 RETURNING holdfast.present(:now);
 
+-- name: set_apart
+-- takes: tasks text[], keys text[], others uuid[]
+-- Let the jobs that have the keys, and the others, wait among those that are not fresh, as far as nobody has locked
+-- them. Who locks them then may leave them: no mark passes what waits.
+WITH holder AS MATERIALIZED (
+    {holders}
+    UNION
+    SELECT unnest(:others)
+),
+was_fresh AS (
+    DELETE FROM holdfast.fresh AS fresh USING (
+        SELECT fresh.ctid AS row, job.task, job.version FROM holder JOIN holdfast.job AS job ON job.id = holder.id
+        JOIN holdfast.fresh AS fresh ON fresh.queue = job.queue AND fresh.priority = job.priority
+            AND fresh.xid = job.xid AND fresh.seq = job.seq
+        ORDER BY fresh.id FOR UPDATE OF fresh SKIP LOCKED
+    ) AS found
+    WHERE fresh.ctid = found.row
+    RETURNING fresh.queue, fresh.priority, fresh.run_at, fresh.seq, fresh.id, found.task, found.version
+)
+INSERT INTO holdfast.waiting (queue, priority, run_at, seq, id, task, version) SELECT * FROM was_fresh;
+
 -- name: lock_claimable
 -- takes: tasks text[], keys text[], own uuid[], others uuid[]
 -- Keep the jobs that have the keys, and the others, from being claimed, as far as they could be. But not the
