@@ -1,7 +1,7 @@
 """What an app may put around its jobs and its workers: middleware and lifespans."""
 
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from holdfast.context import Context
@@ -13,7 +13,7 @@ CallNext = Callable[[], Awaitable[Any]]
 Middleware = Callable[[Context, CallNext], Awaitable[Any]]
 """Runs around each attempt: `async def around(ctx, call_next)`."""
 
-Lifespan = Callable[[Any], AsyncGenerator[None, None]]
+Lifespan = Callable[[Any], AsyncIterator[None]]
 """Sets up before a worker's first job, yields once, and tears down after its last: `async def lifespan(app)`."""
 
 

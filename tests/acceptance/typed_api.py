@@ -4,6 +4,7 @@ A mark names what mypy calls the mistake, then what pyright calls it.
 """
 
 import sqlite3
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any, assert_type
@@ -117,6 +118,20 @@ async def right_options(connection: sqlite3.Connection) -> None:
     assert_type(await add.options(tags=("a", "b"), metadata={"who": "ada"}).aenqueue(1), JobHandle[int])
     assert_type(add.options(start_within=1.5, on_late="expire").enqueue(1), JobHandle[int])
     assert_type(add.options(tx=connection, job_id=None).enqueue_many([{"a": 1}]), list[JobHandle[int]])
+
+
+@app.lifespan
+async def connections(_: Holdfast) -> AsyncIterator[None]:
+    yield
+
+
+@app.lifespan
+async def generated(_: Holdfast) -> AsyncGenerator[None, None]:
+    yield
+
+
+@app.lifespan  # error: type-var, reportArgumentType
+async def no_lifespan(_: Holdfast) -> None: ...
 
 
 def right_rules(now: datetime) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import traceback
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncIterator
 from contextlib import suppress
 
 from holdfast.app import Holdfast
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 LEFT_WITHIN = 5.0
 """Seconds for all lifespans together to tear down: whatever has not ended then ends with the process."""
 
-Entered = tuple[str, AsyncGenerator[None, None]]
+Entered = tuple[str, AsyncIterator[None]]
 
 
 async def enter_lifespans(app: Holdfast) -> list[Entered]:

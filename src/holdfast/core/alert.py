@@ -7,11 +7,11 @@ A rule is broken by a *subject*: a queue, a task, a worker, a schedule. Each (ru
 time, and each firing of it is an episode of its own.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import product
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -88,6 +88,27 @@ class AlertRule(DeclaredStruct, frozen=True, kw_only=True):
     cool_down: float = 300.0
     repeat: float | None = 4 * 3600.0
     enabled: bool = True
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            name: str,
+            check: Check,
+            above: timedelta | float | None = None,
+            over: timedelta | float = ...,
+            at_least: int = 1,
+            queue: str | None = None,
+            task: str | None = None,
+            schedule: str | None = None,
+            hold: timedelta | float = ...,
+            severity: Severity | Literal["warning", "critical"] = ...,
+            channels: Sequence[str] | None = None,
+            cool_down: timedelta | float = ...,
+            repeat: timedelta | float | None = ...,
+            enabled: bool = True,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         for name in ("above", "over", "hold", "cool_down", "repeat"):

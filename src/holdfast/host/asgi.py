@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from typing import Any
 
 from holdfast.app import Holdfast
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, StoreError
 from holdfast.host.given import host_for, refuse_wsgi
 from holdfast.host.host import Host
 from holdfast.host.serving import Verdict, decide_for_server, scene_here
@@ -59,9 +59,18 @@ async def _start(host: Host) -> None:
     if decision.verdict is Verdict.SERVES:
         if (adaptive := host.app.limits.adaptive) is not None:
             adaptive.watch_loop(asyncio.get_running_loop())
+        await _prepare(host.app)
         await host.astart()
     else:
         log.debug("no job runs in this process: %s", decision.reason)
+
+
+async def _prepare(app: Holdfast) -> None:
+    """Make the store ready: the first request may enqueue with `tx=`, in which no tables can be made."""
+    try:
+        await asyncio.to_thread(app.prepare)
+    except StoreError as error:
+        log.warning("the store is not ready yet: %s", error)
 
 
 class Bound:

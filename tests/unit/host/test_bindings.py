@@ -1,8 +1,9 @@
 """One line binds a worker to a web app: it starts after what that sets up, and stops before it is torn down."""
 
 import asyncio
+import sqlite3
 import threading
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from functools import partial
 from types import FunctionType, SimpleNamespace
 
@@ -125,6 +126,45 @@ async def test_a_start_that_failed_is_the_servers_to_hear(app, told, monkeypatch
     server = Server(asgi.bind(silent, app, required=True))
     assert await server.say("startup") == {"type": "lifespan.startup.failed", "message": "no such store"}
     await server.life
+
+
+@pytest.mark.usefixtures("told")
+@pytest.mark.parametrize("way", ["lifespan", "bind"])
+async def test_the_store_is_ready_for_the_first_request(quick_path, way):
+    """It may enqueue in a transaction of its own, in which no tables can be made."""
+    path = quick_path / "shop.db"
+    app = Holdfast(f"sqlite:///{path}")
+
+    @app.task
+    def greet(name: str) -> None: ...
+
+    def request():
+        with closing(sqlite3.connect(path, isolation_level=None)) as shop:
+            shop.execute("BEGIN IMMEDIATE")
+            handle = greet.options(tx=shop).enqueue("Ada")
+            shop.execute("COMMIT")
+        return handle.status()
+
+    async def web(scope, receive, send): ...
+
+    if way == "lifespan":
+        async with asgi.lifespan(app)("web"):
+            assert request() == "ready"
+    else:
+        server = Server(asgi.bind(web, app))
+        assert await server.say("startup") == {"type": "lifespan.startup.complete"}
+        assert request() == "ready"
+        await server.say("shutdown")
+        await server.life
+    await app.aclose()
+
+
+async def test_a_store_that_is_away_does_not_keep_the_web_app_from_coming_up(told, caplog):
+    app = Holdfast("postgresql://127.0.0.1:1/none", store_timeout=1)
+    async with asgi.lifespan(app)("web"):
+        assert told == ["start"]
+    assert ["not ready yet" in record.getMessage() for record in caplog.records] == [True]
+    await app.aclose()
 
 
 async def test_in_a_test_nothing_starts(app, told, monkeypatch):
