@@ -28,20 +28,20 @@ from holdfast.events import Events
 from holdfast.governed import Governed
 from holdfast.hooks import Lifespan, Middleware, check_lifespan, check_middleware
 from holdfast.locks.keeper import Deputy, Keepers
-from holdfast.opening import OPENING
+from holdfast.opening import OPENING, made_by_an_import, refuse_in_test, warn_of_enqueue_at_import
 from holdfast.policy import Policy, Seconds
 from holdfast.reach import Reach
 from holdfast.schedule.closing import About, declare_hours
 from holdfast.schedule.declaring import Declaration
 from holdfast.schedule.rules import AnyRule
 from holdfast.schedule.schedules import Schedules, declare, declare_own
-from holdfast.settings import read_settings
+from holdfast.settings import URL_VARIABLE, read_settings
 from holdfast.spelling import options_of
 from holdfast.store.backend import Backend
 from holdfast.store.errand import Errand, arun_errand, run_errand
 from holdfast.store.files import shelf_of
 from holdfast.store.identity import know_identity
-from holdfast.store.open import check_url, open_backend
+from holdfast.store.open import check_url, open_backend, public_name
 from holdfast.store.protocol import Store
 from holdfast.store.verb import Verb
 from holdfast.task import BoundTask, Task, declare_task
@@ -149,6 +149,7 @@ class Holdfast(Reach, Watched, Governed):
         self._declarations: dict[str, Declaration] = {}
         self._middlewares: list[Middleware] = []
         self._lifespans: list[Lifespan] = []
+        self._of_project = made_by_an_import()
         self._backend: Backend | None = None
         self._inside: Callable[[Backend], Backend] = lambda backend: backend
         self._waiter: Waiter | None = None
@@ -200,9 +201,15 @@ class Holdfast(Reach, Watched, Governed):
             return backend
         with OPENING.lock:
             if self._backend is None:
-                opened = self._stand_in[0] if self._stand_in else open_backend(self.settings, self.clock)
-                self._backend = self._inside(opened)
+                self._backend = self._inside(self._stand_in[0] if self._stand_in else self._open_own())
             return self._backend
+
+    def _open_own(self) -> Backend:
+        warn_of_enqueue_at_import()
+        url = self.settings.url
+        if self._of_project and self.settings_from["url"] != URL_VARIABLE and not url.startswith("memory:"):
+            refuse_in_test(public_name(url))
+        return open_backend(self.settings, self.clock)
 
     def open_inside(self, around: Callable[[Backend], Backend]) -> None:
         """Have the store, open or not yet, inside another that does something around its calls."""

@@ -140,6 +140,57 @@ EXAMPLE = """
         return app
 """
 
+UNGUARDED = """
+import asyncio
+
+import jobs
+import pytest
+from holdfast import ConfigurationError, Holdfast
+
+
+@pytest.fixture(scope="session")
+def shared():
+    with pytest.raises(ConfigurationError):
+        jobs.app.prepare()
+
+
+def test_enqueue():
+    with pytest.raises(ConfigurationError) as raised:
+        jobs.send_email.enqueue("a@example.com", subject="oh")
+    for words in ("production.db", "holdfast_kit", "HOLDFAST_URL="):
+        assert words in str(raised.value)
+
+
+def test_other_ways(shared):
+    import jobs_imported_late
+
+    with pytest.raises(ConfigurationError):
+        asyncio.run(jobs.charge.aenqueue(7))
+    with pytest.raises(ConfigurationError):
+        jobs_imported_late.app.prepare()
+
+
+def test_with_the_kit_it_works(holdfast_kit):
+    jobs.send_email.enqueue("a@example.com", subject="oh")
+    assert len(holdfast_kit.drain()) == 1
+
+
+def test_an_app_of_the_tests_is_theirs(tmp_path):
+    with Holdfast(f"sqlite:///{tmp_path}/own.db") as app:
+        app.prepare()
+    with jobs.make(f"sqlite:///{tmp_path}/made.db") as app:
+        app.prepare()
+    assert sorted(path.name for path in tmp_path.glob("*.db")) == ["made.db", "own.db"]
+"""
+
+TOLD = """
+import jobs
+
+
+def test_integration():
+    assert jobs.send_email.enqueue("a@example.com", subject="oh").job().task == "send_email"
+"""
+
 UNUSED = """
 import sys
 
@@ -160,14 +211,15 @@ WORDS = [
 def project(tmp_path):
     """Give a way to make a project and run its tests."""
 
-    def run(**files):
+    def run(environment=None, **files):
+        (tmp_path / "tmp").mkdir(exist_ok=True)  # or else the whole project would lie in a temporary folder
         for name, text in files.items():
             (tmp_path / f"{name}.py").write_text(text)
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("HOLDFAST", "PYTEST"))}
         return subprocess.run(
             [sys.executable, "-m", "pytest", "-v", "-W", "error", "-p", "no:randomly", "-p", "no:cacheprovider"],
             cwd=tmp_path,
-            env={**kept, "COLUMNS": "150"},
+            env={**kept, "TMPDIR": str(tmp_path / "tmp"), **(environment or {}), "COLUMNS": "150"},
             capture_output=True,
             text=True,
             timeout=60,
@@ -209,6 +261,22 @@ def test_a_fixture_that_returns_no_app_is_told_so(project, tmp_path):
     assert "the fixture `holdfast_app` returned the module 'jobs', not an app" in ran.stdout, ran.stdout
     assert EXAMPLE in ran.stdout
     assert not (tmp_path / "production.db").exists()
+
+
+def test_a_test_without_the_kit_does_not_write_to_the_store_of_the_app(project, tmp_path):
+    """It is told what to do, in whatever way it comes to open it; apps of the tests' own are left alone."""
+    late = JOBS.replace("production", "late")
+    factory = "\n\ndef make(url):\n    return Holdfast(url)\n"
+    ran = project(jobs=JOBS + factory, jobs_imported_late=late, conftest=CONFTEST, test_jobs=UNGUARDED)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert sorted(path.name for path in tmp_path.glob("*.db")) == []
+
+
+def test_a_test_that_names_a_store_by_the_variable_uses_it(project, tmp_path):
+    """So integration tests go on: they say which database is theirs."""
+    ran = project({"HOLDFAST_URL": f"sqlite:///{tmp_path}/tests.db"}, jobs=JOBS, test_jobs=TOLD)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert sorted(path.name for path in tmp_path.glob("*.db")) == ["tests.db"]
 
 
 def test_the_plugin_costs_nothing_where_it_is_not_used(project):

@@ -1,6 +1,9 @@
 """What ends an attempt from within. Neither is an `Exception`: no handler's `except Exception` can swallow it."""
 
 from datetime import timedelta
+from typing import TypeVar
+
+E = TypeVar("E", bound=BaseException)
 
 
 class Interrupted(BaseException):
@@ -22,10 +25,10 @@ class Suspended(BaseException):
         self.reason = reason
 
 
-def suspension_in(error: BaseException) -> Suspended | None:
-    """Return the suspension that an exception is, or that a group of tasks has made of it; None for any other."""
-    if isinstance(error, Suspended):
+def meant_by(error: BaseException, kind: type[E]) -> E | None:
+    """Return the exception of a kind that this is, or of which a group of tasks has made this; else None."""
+    if isinstance(error, kind):
         return error
-    if not isinstance(error, BaseExceptionGroup) or error.split(Suspended)[1] is not None:
+    if not isinstance(error, BaseExceptionGroup) or error.split(kind)[1] is not None:
         return None
-    return suspension_in(error.exceptions[0])
+    return meant_by(error.exceptions[0], kind)

@@ -1,7 +1,8 @@
-"""What a handler may return or raise to say how its attempt ended.
+"""What a handler may return or raise to say how its attempt ended; no `except Exception` catches what it raises.
 
 Each is an exception, so that `raise Snooze(60)` works from any depth, and a plain value, so that
-`return Snooze(60)` works too. Returning anything else is success with that result.
+`return Snooze(60)` works too. Returning anything else is success with that result. None is an `Exception`: code in
+between that catches those, to log them or to try again, would make a success of a `Retry`.
 """
 
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 
-class Outcome(Exception):  # noqa: N818 - an outcome is a decision, not an error
+class Outcome(BaseException):
     """How an attempt ended, said by the handler itself."""
 
 

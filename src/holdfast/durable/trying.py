@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable
 from itertools import count
 
 from holdfast.core.interruption import Interrupted
-from holdfast.core.outcome import Outcome
 from holdfast.durable.plan import Plan, note_misspelt
 from holdfast.durable.port import Port
 from holdfast.durable.ways import Way
@@ -13,8 +12,8 @@ from holdfast.errors import ConfigurationError, LostClaimError, StepError
 NAP = 0.05
 """Seconds until a wait between two tries looks again whether the attempt is to end."""
 
-FOR_GOOD = (Outcome, StepError, LostClaimError, ConfigurationError)
-"""What is said by the handler itself, or would be the same the next time."""
+FOR_GOOD = (StepError, LostClaimError, ConfigurationError)
+"""What would be the same the next time."""
 
 
 async def tried(

@@ -17,6 +17,7 @@ import msgspec
 
 from holdfast.app import Holdfast
 from holdfast.core.job import Job
+from holdfast.core.outcome import Outcome
 from holdfast.core.record import Fire
 from holdfast.errors import UnknownTaskError
 from holdfast.events import Event, Events
@@ -89,8 +90,9 @@ class HoldfastKit:
 
         Jobs that handlers enqueue run too. What fails is tried again by its policy, at a later time: `advance` the
         clock, or use `drain_all`. With `raising`, the first failure ends the drain, and the handler's own exception
-        is raised. A crash (`crash_after`) ends it too, as it would end a worker. More than `limit` runs are an
-        AssertionError: a handler seems to enqueue or snooze for ever.
+        is raised, also one that came after its `ctx.transaction` had completed the job and is ignored in life. A
+        crash (`crash_after`) ends it too, as it would end a worker. More than `limit` runs are an AssertionError: a
+        handler seems to enqueue or snooze for ever.
         """
         __tracebackhide__ = True
         return run_here(lambda: self.adrain(raising=raising, limit=limit))
@@ -195,7 +197,7 @@ class HoldfastKit:
         """
         return self._faults.arm(point, times, Killed())
 
-    def fail_at(self, point: str, error: Exception, *, times: int = 1) -> Fault:
+    def fail_at(self, point: str, error: Exception | Outcome, *, times: int = 1) -> Fault:
         """Raise `error` from `ctx.fault_point(point)` in the next `times` attempts that come to it."""
         return self._faults.arm(point, times, error)
 

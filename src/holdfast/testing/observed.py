@@ -8,6 +8,7 @@ from typing import Any
 
 from holdfast.context import Context
 from holdfast.core.job import Claim, Ending, Progress
+from holdfast.core.outcome import Outcome
 from holdfast.durable.here import attempt_here
 from holdfast.durable.notebook import OwnNotebook
 from holdfast.hooks import CallNext
@@ -22,7 +23,7 @@ from holdfast.worker.lease import Lease
 class WatchedControl(Control):
     """An attempt that stops at fault points, sees a cancellation at once, and keeps what its handler raised.
 
-    `evidence` says what killed it.
+    `evidence` says what killed it, and `ignored` what its handler came to after its transaction had completed it.
     """
 
     takes_pauses = False
@@ -41,6 +42,7 @@ class WatchedControl(Control):
     ) -> None:
         super().__init__(claim, lease, report, open_notebook)
         self.evidence: str | None = None
+        self.ignored: str | None = None
         self.raised: BaseException | None = None
         self._backend = backend
         self._clock = clock
@@ -53,7 +55,7 @@ class WatchedControl(Control):
             job = self._backend.run(self._backend.verbs.get(self.claim.job_id))
             if job is not None and job.cancel_requested:
                 self.tell(StopReason.CANCEL)
-        return self.why is not None
+        return super().cancelled
 
     def nap(self, seconds: float) -> None:
         """Move the clock on by so much, unless the handler should end: nobody else would."""
@@ -80,13 +82,22 @@ class WatchedControl(Control):
             self.tell(StopReason.STOP)  # what the handler comes to now is of no interest to anybody
             raise
 
-    def failure(self, ending: Ending) -> Exception:
+    def overruled(self, said: str) -> None:
+        """Take note of what is ignored."""
+        self.ignored = said
+
+    def failure(self, ending: Ending) -> BaseException:
         """Return what the handler raised or, if it failed without, an error that says how."""
         whose = f"job {self.claim.job_id} ({self.claim.task}), attempt {self.claim.attempt + 1}"
-        if isinstance(self.raised, Exception):
-            self.raised.add_note(f"raised by {whose}")
+        if self.ignored is None:
+            kinds, after, said = Exception | Outcome, "", f"failed: {ending.failure}"
+        else:
+            kinds, after = Exception, ", after its transaction had completed the job"
+            said = f"was completed by its transaction, and what its handler came to then is ignored: {self.ignored}"
+        if isinstance(self.raised, kinds):
+            self.raised.add_note(f"raised by {whose}{after}")
             return self.raised
-        return AssertionError(f"{whose} failed: {ending.failure}")
+        return AssertionError(f"{whose} {said}")
 
 
 class Recorded(Mapping[str, AnyTask]):

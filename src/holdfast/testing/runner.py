@@ -232,7 +232,7 @@ class InProcessWorker:
             ending = control.with_log(ending)
             verdict = await self._end(Ended(claim, ending, self._clock.boot() - control.started_boot))
         self._ran(await self._told(claim, ending if verdict is Verdict.ACCEPTED else None))
-        if self._raising and ending is not None and MOVES[ending.move].charges:
+        if self._raising and ending is not None and (MOVES[ending.move].charges or control.ignored is not None):
             raise control.failure(ending)
 
     async def _end(self, ended: Ended) -> Verdict:

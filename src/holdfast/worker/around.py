@@ -8,7 +8,7 @@ from typing import Any
 from holdfast.context import Context
 from holdfast.hooks import CallNext, Middleware
 from holdfast.worker.control import Control, StopReason
-from holdfast.worker.threads import ThreadCall, ThreadExecutor
+from holdfast.worker.threads import Returned, ThreadCall, ThreadExecutor
 
 
 def wrap(middleware: Sequence[Middleware], context: Context, handler: CallNext) -> CallNext:
@@ -22,13 +22,20 @@ class Threaded:
     """A plain function as something that middleware can await.
 
     A thread cannot be cancelled, so neither is who waits for it: while the function runs it is only told to stop,
-    and the timeout takes effect when it has returned.
+    and the timeout takes effect when it has returned, unless it has succeeded all the same (`succeeded_late`).
     """
 
-    def __init__(self, control: Control, threads: ThreadExecutor, handler: Callable[[], Any]) -> None:
+    def __init__(
+        self,
+        control: Control,
+        threads: ThreadExecutor,
+        handler: Callable[[], Any],
+        succeeded_late: Callable[[Returned], bool],
+    ) -> None:
         self._control = control
         self._threads = threads
         self._handler = handler
+        self._succeeded_late = succeeded_late
         self._call: ThreadCall | None = None
         self.limit: asyncio.Timeout
 
@@ -51,11 +58,13 @@ class Threaded:
         cancelled = await _outlasted(self._call.done)
         returned, self._call = self._call.done.result(), None
         self._control.cancellable = True
-        self.limit.reschedule(ends_at)
         if overdue is not None:
             overdue.cancel()
-        if ends_at is not None and loop.time() >= ends_at:
-            await loop.create_future()  # until the timeout, now due, takes effect
+        timed_out = ends_at is not None and loop.time() >= ends_at
+        if not (timed_out and self._succeeded_late(returned)):
+            self.limit.reschedule(ends_at)
+            if timed_out:
+                await loop.create_future()  # until the timeout, now due, takes effect
         if cancelled is not None:
             raise cancelled
         if returned.error is not None:

@@ -264,7 +264,8 @@ class Attempts:
 def _fixed(control: Control, ending: Ending, judged: Ending | None) -> Ending:
     """Return how a transaction ended the job, with a warning where the handler said something else afterwards."""
     if judged is not None and control.why is None and not _agrees(ending, judged):
-        said = judged.failure or ("another result" if judged.move is ending.move else f"a {judged.move}")
+        said = str(judged.failure or ("another result" if judged.move is ending.move else f"a {judged.move}"))
+        control.overruled(said)
         Context(control.claim, control).log.warning(
             "job %s was completed by its transaction; what its handler came to after that is ignored: %s",
             ending.ref.job_id,

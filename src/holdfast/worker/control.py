@@ -68,7 +68,8 @@ class Control:
     `ending` is how a transaction of the handler ended the job; while that is under way, `concluding` is true.
     `opens_at` is when the window ends for which it was asked to finish. `opened` is its notebook, if it was used.
     `kill` ends the process of its own in which it runs, if it does.
-    `spoke`: it has said how far it is; `began_durable`: it has asked for a step or a wait.
+    `spoke`: it has said how far it is; `began_durable`: it has asked for a step or a wait; `knew`: it has asked
+    whether it should end, and it should.
     """
 
     takes_pauses = True
@@ -88,6 +89,7 @@ class Control:
         "concluding",
         "ending",
         "kill",
+        "knew",
         "log",
         "marked",
         "means",
@@ -115,6 +117,7 @@ class Control:
         self.log: LogTail | None = None
         self.scrub: Scrub = NO_SECRETS
         self.spoke = False
+        self.knew = False
         self.trace: AttemptTrace | None = None
         self.why: StopReason | None = None
         self.attempt: asyncio.Task[Any] | None = None
@@ -136,7 +139,10 @@ class Control:
     @property
     def cancelled(self) -> bool:
         """Whether the handler should end soon."""
-        return self.why is not None
+        if self.why is None:
+            return False
+        self.knew = True
+        return True
 
     @property
     def may_start(self) -> bool:
@@ -262,6 +268,9 @@ class Control:
 
     def fault_point(self, name: str) -> None:
         """Do nothing: this place in a handler has a name for tests alone."""
+
+    def overruled(self, said: str) -> None:
+        """Do nothing: what a handler came to after its transaction is ignored, and tests alone mind."""
 
     def report(self, progress: Progress) -> None:
         """Pass on how far the handler is, its note without secrets and as one line that is not too long."""

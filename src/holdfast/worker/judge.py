@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from holdfast.codec import NO_SECRETS, Scrub, encode_result
 from holdfast.core.backoff import Exponential
-from holdfast.core.interruption import Suspended
+from holdfast.core.interruption import Suspended, meant_by
 from holdfast.core.job import Claim, Ending, Failure
 from holdfast.core.outcome import Cancel, Discard, Fail, Outcome, Retry, Snooze, Success
 from holdfast.core.states import STARTED_ITS_LAST, Move, Reason
@@ -46,10 +46,8 @@ class Judge(msgspec.Struct, frozen=True, gc=False):
 
     def raised(self, error: BaseException) -> Ending:
         """Judge what the handler raised."""
-        if isinstance(error, Success):
-            return self.returned(error.result)
-        if isinstance(error, Outcome):
-            return self.said(error)
+        if (outcome := meant_by(error, Outcome)) is not None:
+            return self.returned(outcome)
         failure = describe(error, self.scrub)
         if isinstance(error, StepError):
             return self.dead(failure)

@@ -2,6 +2,7 @@
 
 runs ─► returns or raises ───────────────────────────► as the judge says
 ├──► its timeout: cancelled, or told in a thread ──► timed out    (ignored for long: stuck, a new process)
+│         └─► a function succeeds after it ────────► succeeded
 └──► told to stop, and ends ───────────────────────► cancelled, released, or lost: nothing to say
 """
 
@@ -13,8 +14,9 @@ import msgspec
 
 from holdfast.clock import Clock
 from holdfast.context import Context, Interrupted
-from holdfast.core.interruption import suspension_in
+from holdfast.core.interruption import Suspended, meant_by
 from holdfast.core.job import Ending
+from holdfast.core.outcome import Outcome, Success
 from holdfast.errors import LostClaimError
 from holdfast.hooks import Middleware
 from holdfast.worker.around import Threaded, wrap
@@ -22,7 +24,7 @@ from holdfast.worker.control import Control, StopReason
 from holdfast.worker.judge import Judge
 from holdfast.worker.picture import stack_of
 from holdfast.worker.places import users_line
-from holdfast.worker.threads import ThreadCall, ThreadExecutor
+from holdfast.worker.threads import Returned, ThreadCall, ThreadExecutor
 
 STUCK_AFTER = 10.0
 """Seconds that a handler is given to heed its timeout before its process is replaced."""
@@ -80,18 +82,37 @@ class Running(msgspec.Struct):
         call = self.threads.submit(self.handler)
         timed_out = await self._outlived(call)
         returned = await call.done
-        if timed_out:
+        if timed_out and not self.succeeded_late(returned):
             return self.judge.timed_out()
         if returned.error is not None:
             return self._raised(returned.error)
         return self.judge.returned(returned.value)
+
+    def succeeded_late(self, returned: Returned) -> bool:
+        """Tell whether a function has done its work after its timeout: its claim is valid, so that it counts.
+
+        One that has seen that it was to end may have stopped halfway: then it has to say that it succeeded.
+        """
+        if returned.error is not None or isinstance(returned.value, Outcome):
+            succeeded = isinstance(returned.error or returned.value, Success)
+        else:
+            succeeded = not self.control.knew
+        if not succeeded:
+            return False
+        Context(self.control.claim, self.control).log.warning(
+            "job %s succeeded, which counts, and ran longer than its timeout of %g s: give it more time, or let it"
+            " look at ctx.cancelled",
+            self.control.claim.job_id,
+            self.judge.policy.timeout,
+        )
+        return True
 
     def within(
         self, middleware: Sequence[Middleware], context: Context, *, is_async: bool
     ) -> Awaitable[Ending | None]:
         """Run the handler, coroutine or not, within middleware."""
         if not is_async:
-            self.handler = self.inside = Threaded(self.control, self.threads, self.handler)
+            self.handler = self.inside = Threaded(self.control, self.threads, self.handler, self.succeeded_late)
         self.handler = wrap(middleware, context, self.handler)
         return self.on_loop()
 
@@ -125,7 +146,7 @@ class Running(msgspec.Struct):
 
     def _raised(self, error: BaseException) -> Ending | None:
         """Judge what was raised; a handler that ends because it was told to is not to blame."""
-        if (suspended := suspension_in(error)) is not None:
+        if (suspended := meant_by(error, Suspended)) is not None:
             return self.judge.suspended(suspended)
         told = isinstance(error, Interrupted | LostClaimError)
         return self._stopped() if told else self.judge.raised(error)

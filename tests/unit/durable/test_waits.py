@@ -8,8 +8,7 @@ import pytest
 from desk import START, Desk
 
 from holdfast import StepError, WaitTimeoutError
-from holdfast.context import Suspended
-from holdfast.core.interruption import suspension_in
+from holdfast.core.interruption import Suspended, meant_by
 from holdfast.core.memo import FOR_EVER
 
 EAST = timezone(timedelta(hours=1))
@@ -148,9 +147,9 @@ async def test_a_suspension_goes_through_groups_of_tasks(desk):
     with pytest.raises(BaseExceptionGroup) as raised:
         async with asyncio.TaskGroup() as group:
             group.create_task(ctx.await_for("approved"))
-    assert suspension_in(raised.value).reason == "signal:approved"
-    assert suspension_in(BaseExceptionGroup("", [Suspended(timedelta(), ""), OSError()])) is None
-    assert suspension_in(OSError()) is None
+    assert meant_by(raised.value, Suspended).reason == "signal:approved"
+    assert meant_by(BaseExceptionGroup("", [Suspended(timedelta(), ""), OSError()]), Suspended) is None
+    assert meant_by(OSError(), Suspended) is None
 
 
 def test_no_handler_swallows_a_suspension_by_accident(desk):

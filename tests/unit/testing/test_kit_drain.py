@@ -2,13 +2,25 @@
 
 import asyncio
 import logging
+import sqlite3
 import threading
+from contextlib import closing, suppress
 from typing import Annotated
 
 import pytest
 
-from holdfast import Context, Retry, Secret, Snooze, State
+from holdfast import (
+    Context,
+    Discard,
+    Fail,
+    JobStateError,
+    Retry,
+    Secret,
+    Snooze,
+    State,
+)
 from holdfast.events import JobProgressed
+from holdfast.testing import HoldfastKit
 from holdfast.worker import running
 
 
@@ -181,6 +193,77 @@ def test_raising_tells_of_failures_that_are_no_exceptions(app, kit):
     unsure.enqueue()
     with pytest.raises(AssertionError, match=r"unsure.*not now"):
         kit.drain(raising=True)
+
+
+@pytest.mark.parametrize("kind", ["on_loop", "in_thread", "within"])
+def test_raising_raises_what_is_ignored_after_a_transaction(app, quick_path, kind):
+    """The job is completed with the first rows alone, so a test that goes on would not notice that others lack."""
+    path = quick_path / "shop.db"
+
+    def write(ctx: Context) -> None:
+        with closing(sqlite3.connect(path)) as shop:
+            for account in (1, 2):
+                with ctx.transaction(shop):
+                    shop.execute("INSERT INTO booking VALUES (?)", (account,))
+
+    async def awrite(ctx: Context) -> None:
+        write(ctx)
+
+    @app.task
+    async def changes_its_mind(ctx: Context) -> None:
+        with closing(sqlite3.connect(path)) as shop, ctx.transaction(shop):
+            shop.execute("INSERT INTO booking VALUES (3)")
+        raise Snooze(60)
+
+    if kind == "within":
+
+        @app.middleware
+        async def around(_: Context, call_next):
+            return await call_next()
+
+    book = app.task(awrite if kind == "on_loop" else write, name="book")
+    with HoldfastKit(app, url=f"sqlite:///{path}") as kit, closing(sqlite3.connect(path)) as shop:
+        shop.execute("CREATE TABLE booking (account)")
+        first, second = book.enqueue(), book.enqueue()
+        with pytest.raises(JobStateError, match="completed by an earlier transaction") as raised:
+            kit.drain(raising=True)
+        assert any(first.id in note and "transaction" in note for note in raised.value.__notes__)
+        assert [run.outcome for run in kit.drain()] == ["complete"]
+        assert {first.status(), second.status()} == {State.COMPLETED}
+        changes_its_mind.enqueue()
+        with pytest.raises(AssertionError, match=r"changes_its_mind.*completed by its transaction.*snooze"):
+            kit.drain(raising=True)
+        assert shop.execute("SELECT account FROM booking ORDER BY 1").fetchall() == [(1,), (1,), (3,)]
+
+
+@pytest.mark.parametrize("kind", ["on_loop", "in_thread", "in_a_group"])
+@pytest.mark.parametrize(
+    ("outcome", "ends"), [(Snooze(60), "snooze"), (Discard("gone"), "cancel"), (Fail(), "die")]
+)
+def test_an_outcome_passes_whatever_catches_exceptions(app, kit, kind, outcome, ends):
+    """`except Exception` is about what went wrong, and an outcome is what the handler says."""
+
+    @app.middleware
+    async def counting(_: Context, call_next):
+        with suppress(Exception):
+            return await call_next()
+
+    def work() -> str:
+        try:
+            raise outcome  # noqa: TRY301 - as people write it
+        except Exception:  # noqa: BLE001 - as people write it
+            return "swallowed"
+
+    async def on_loop() -> str:
+        return work()
+
+    async def in_a_group() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(on_loop())
+            group.create_task(asyncio.sleep(60))
+
+    app.task({"on_loop": on_loop, "in_thread": work, "in_a_group": in_a_group}[kind], name="work").enqueue()
+    assert [run.outcome for run in kit.drain()] == [ends]
 
 
 def test_plain_functions_run_in_threads(app, kit):

@@ -9,9 +9,10 @@ from contextvars import ContextVar
 import pytest
 from stage import Stage, play, working
 
-from holdfast import ConfigurationError, Context, Holdfast, Retry
+from holdfast import ConfigurationError, Context, Holdfast, Retry, Snooze, Success
 from holdfast.core.states import State
 from holdfast.worker import running
+from holdfast.worker.logtail import attempt_here
 
 TENANT: ContextVar[str] = ContextVar("tenant", default="nobody")
 
@@ -206,6 +207,51 @@ def test_the_timeout_covers_it(where: str) -> None:
     assert job.state is State.DEAD
     assert job.error == "TimeoutError: ran longer than its timeout of 0.2 s"
     assert ended.is_set() is (where == "in_thread"), "a thread is waited for"
+
+
+@pytest.mark.parametrize("within", [False, True], ids=["alone", "within middleware"])
+@pytest.mark.parametrize(
+    ("ends", "counts"),
+    [
+        ("returns", True),
+        ("returns, told", False),
+        ("returns Success, told", True),
+        ("raises Success", True),
+        ("raises", False),
+        ("snoozes", False),
+    ],
+)
+def test_a_function_that_succeeds_just_after_its_timeout_has_done_its_work(ends, counts, within, caplog) -> None:
+    """Its claim is still valid, and to run it again would do it twice; unless it was told, and may have stopped."""
+    app = Holdfast("memory://")
+
+    @app.task(timeout=0.05, max_attempts=1)
+    def in_thread(ctx: Context, word: str) -> str | Snooze | Success:
+        while attempt_here.get().why is None:  # which no handler can see: it is told by ctx.cancelled alone
+            time.sleep(0.002)
+        assert "told" not in ends or ctx.cancelled
+        if ends == "raises":
+            raise LookupError(word)
+        if ends == "raises Success":
+            raise Success(word)
+        return {"snoozes": Snooze(60), "returns Success, told": Success(word)}.get(ends, word)
+
+    if within:
+
+        @app.middleware
+        async def around(_ctx: Context, call_next):
+            value = await call_next()
+            await asyncio.sleep(0)
+            return value
+
+    job, history = run_one(app, "in_thread")
+    assert len(history) == 1
+    late = "longer than its timeout of 0.05 s"
+    if counts:
+        assert (job.state, job.result, job.attempt) == (State.COMPLETED, b'"hello"', 0)
+        assert sum(late in record.getMessage() for record in caplog.records) == 1
+    else:
+        assert (job.state, job.error) == (State.DEAD, f"TimeoutError: ran {late}")
 
 
 def test_a_thread_that_ends_in_time_leaves_the_rest_of_its_time_to_the_middleware() -> None:
