@@ -216,6 +216,19 @@ class JobHandle(msgspec.Struct, Generic[R], frozen=True, eq=False, weakref=True)
         while (last := await self._next_progress(way, last, deadline)) is not None:
             yield last
 
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        """Yield its id and its state now, as pairs: what `dict(handle)` has, and an endpoint of FastAPI answers."""
+        yield "id", self.id
+        yield "state", str(self.status())
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: Any, _handler: Any) -> dict[str, Any]:
+        """Let pydantic take a handle as it is, and write it as its id and its state now."""
+        text = {"type": "typed-dict-field", "schema": {"type": "str"}}
+        written = {"type": "typed-dict", "fields": {"id": text, "state": text}}
+        write = {"type": "function-plain", "function": dict, "return_schema": written}
+        return {"type": "is-instance", "cls": cls, "serialization": write}
+
     async def _job(self, way: _Way) -> Job:
         job = await way.run(self.caller.verbs.get(self.id))
         if job is None:

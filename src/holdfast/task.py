@@ -335,14 +335,37 @@ class BoundTask(Generic[P, R]):
 
 def declare_task(fn: Callable[..., Any], name: str | None, policy: Policy, caller: Caller) -> Task[..., Any]:
     """Return the task that a function is declared as. Raises ConfigurationError where it cannot be one."""
-    if not inspect.isroutine(fn):
+    fn = fn.__func__ if isinstance(fn, staticmethod) else fn
+    if not (inspect.isroutine(fn) and callable(fn)):
         raise ConfigurationError(f"a task must be a function, not {fn!r}; decorate a def or an async def")
-    if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
-        raise ConfigurationError(f"{fn.__qualname__} yields, and a task must return; collect its values instead")
+    _refuse_mistaken(fn)
     chosen = fn.__name__ if name is None else name
     refuse_any(f"{problem}; give name=" for problem in name_problems("task", chosen))
     kind: type[Task[..., Any]] = AsyncTask if inspect.iscoroutinefunction(fn) else SyncTask
     return kind(fn, chosen, policy, caller)
+
+
+def _refuse_mistaken(fn: Callable[..., Any]) -> None:
+    """Raise ConfigurationError for a function that would run, and not do what is meant."""
+    if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+        raise ConfigurationError(f"{fn.__qualname__} yields, and a task must return; collect its values instead")
+    if inspect.iscoroutinefunction(inspect.unwrap(fn)) and not inspect.iscoroutinefunction(fn):
+        raise ConfigurationError(
+            f"{fn.__qualname__} is a plain function around an `async def`, whose coroutine nobody would await: make"
+            " the wrapper an `async def` that awaits it, or put @app.task right above the `async def`"
+        )
+    parameters = inspect.signature(fn).parameters
+    if "ctx" in parameters and parameters["ctx"].annotation is inspect.Parameter.empty:
+        raise ConfigurationError(
+            f"{fn.__qualname__} has a parameter ctx without a type, which callers would have to give: write"
+            " `ctx: Context` to receive the context of the job, or the type of the argument that is meant"
+        )
+    first = next(iter(parameters.values()), None)
+    if first is not None and first.name in {"self", "cls"} and first.annotation is first.empty:
+        raise ConfigurationError(
+            f"{fn.__qualname__} is a method, and a worker has no object to call it on: put @staticmethod above"
+            " @app.task, or write a function, and pass what it needs as arguments"
+        )
 
 
 def _chunks(jobs: Sequence[NewJob]) -> Iterator[tuple[int, Sequence[NewJob]]]:

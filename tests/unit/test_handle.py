@@ -1,6 +1,7 @@
 """A handle tells what became of its job: the typed result, or an error that says why there is none."""
 
 import asyncio
+import json
 import threading
 import time
 import traceback
@@ -9,8 +10,11 @@ from copy import copy
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
+from typing import Any
 
+import httpx
 import pytest
+from fastapi import FastAPI
 
 from holdfast import (
     Cancellation,
@@ -386,3 +390,34 @@ def test_handles_are_values_that_show_no_store(app, pay):
     assert repr(handle) == f"JobHandle(id='{handle.id}', task='pay', created=True)"
     with pytest.raises(AttributeError):
         handle.id = "other"
+
+
+@pytest.mark.parametrize("path", ["plain", "typed", "awaited", "listed"])
+async def test_an_endpoint_of_fastapi_may_return_a_handle(app, pay, path):
+    """Its id and its state now, whether the endpoint says what it returns or not."""
+    web = FastAPI()
+
+    @web.get("/plain")
+    def plain():
+        return pay.enqueue(1)
+
+    @web.get("/typed")
+    def typed() -> JobHandle[Receipt]:
+        return pay.options(delay=60).enqueue(2)
+
+    @web.get("/awaited")
+    async def awaited() -> JobHandle[Any]:
+        return await pay.aenqueue(3)
+
+    @web.get("/listed")
+    async def listed() -> dict[str, list[JobHandle[Receipt]]]:
+        return {"jobs": await pay.aenqueue_many([{"amount": 4}])}
+
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(web), base_url="http://web") as client:
+        answer = (await client.get(f"/{path}")).json()
+        described = (await client.get("/openapi.json")).json()
+    told = answer["jobs"][0] if path == "listed" else answer
+    assert told == {"id": told["id"], "state": "scheduled" if path == "typed" else "ready"}
+    assert app.handle(told["id"]).job().task == "pay"
+    if path != "plain":
+        assert '"state"' in json.dumps(described["paths"][f"/{path}"]["get"]["responses"]["200"])

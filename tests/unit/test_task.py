@@ -1,6 +1,7 @@
 """A declaration or an enqueue that cannot be honoured is refused at once, by name, and writes nothing."""
 
 import asyncio
+import functools
 import math
 from datetime import UTC, datetime, timedelta, timezone
 from random import Random
@@ -329,9 +330,43 @@ class NotAFunction:
     def __call__(self) -> None: ...
 
 
+def wrapped(fn):
+    @functools.wraps(fn)
+    def call(*args, **kwargs):
+        return fn(*args, **kwargs)
+
+    return call
+
+
+@wrapped
+@wrapped
+async def send_wrapped(to: str) -> None: ...
+
+
+def takes_ctx(ctx, to: str) -> None: ...
+
+
+def takes_ctx_last(to: str, *, ctx=None) -> None: ...
+
+
+class Mailer:
+    def send(self, to: str) -> None: ...
+
+    @classmethod
+    def build(cls, to: str) -> None: ...
+
+    @staticmethod
+    def post(to: str) -> None: ...
+
+
 @pytest.mark.parametrize(
     ("fn", "said"),
     [
+        (send_wrapped, r"send_wrapped is a plain function around an `async def`.*`async def`.*await"),
+        (takes_ctx, r"takes_ctx has a parameter ctx without a type.*write `ctx: Context`"),
+        (takes_ctx_last, r"takes_ctx_last has a parameter ctx without a type"),
+        (Mailer.send, r"Mailer.send is a method.*no object.*@staticmethod"),
+        (vars(Mailer)["build"], r"a task must be a function, not .*classmethod"),
         (yields, "yields yields, and a task must return"),
         (yields_async, "yields_async yields, and a task must return"),
         (NotAFunction(), "a task must be a function, not .*NotAFunction"),
@@ -362,3 +397,44 @@ def named(name):
 
     task.__name__ = name
     return task
+
+
+def test_what_is_like_it_and_can_be_a_task_is_none_the_less(app):
+    """The remedies that the errors name, and what only looks alike."""
+
+    class Post:
+        @staticmethod
+        @app.task
+        def letter(to: str) -> str:
+            return to
+
+        def bound(self, to: str) -> str:
+            return to
+
+    def logged(fn):
+        @functools.wraps(fn)
+        async def call(*args, **kwargs):
+            return await fn(*args, **kwargs)
+
+        return call
+
+    @app.task
+    @logged
+    async def twice(n: int) -> int:
+        return 2 * n
+
+    class Sms:
+        @app.task
+        @staticmethod
+        async def text(to: str) -> str:
+            return to
+
+    @app.task
+    def with_type(ctx: dict[str, int], self: int) -> int:
+        return ctx["a"] + self
+
+    assert Post.letter.enqueue("a").task == "letter"
+    assert app.task(Post().bound).enqueue("b").task == "bound"
+    assert twice.is_async
+    assert Sms.text.is_async
+    assert with_type.enqueue({"a": 1}, 2).task == "with_type"
