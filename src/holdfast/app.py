@@ -21,7 +21,7 @@ from holdfast.background.handle import Background
 from holdfast.background.launcher import Launcher
 from holdfast.background.works import Works
 from holdfast.clock import Clock, SystemClock
-from holdfast.decorator import Beside, TaskDecorator
+from holdfast.decorator import Beside, DeclaredAt, TaskDecorator, refuse_alike
 from holdfast.durable.shelf import Shelf
 from holdfast.errors import ConfigurationError
 from holdfast.events import Events
@@ -36,7 +36,7 @@ from holdfast.schedule.declaring import Declaration
 from holdfast.schedule.rules import AnyRule
 from holdfast.schedule.schedules import Schedules, declare, declare_own
 from holdfast.settings import URL_VARIABLE, read_settings
-from holdfast.spelling import options_of
+from holdfast.spelling import missing, options_of
 from holdfast.store.backend import Backend
 from holdfast.store.errand import Errand, arun_errand, run_errand
 from holdfast.store.files import shelf_of
@@ -58,6 +58,15 @@ P = ParamSpec("P")
 T = TypeVar("T")
 M = TypeVar("M", bound=Middleware)
 L = TypeVar("L", bound=Lifespan)
+
+
+_ELSEWHERE = {
+    "send_task": "write app.tasks[NAME].enqueue(...); a program without the code of a task declares one of its name"
+    " and parameters",
+    "periodic_task": "write @app.task(schedule=...)",
+    "autodiscover_tasks": "import the modules of your tasks where the app is made, or in one that workers name",
+}
+"""What people write who come from other systems, and how it is written here."""
 
 
 class Holdfast(Reach, Watched, Governed):
@@ -147,6 +156,8 @@ class Holdfast(Reach, Watched, Governed):
         self.events = Events()
         self._tasks: dict[str, Task[..., Any]] = {}
         self._declarations: dict[str, Declaration] = {}
+        self._tasks_at: dict[str, DeclaredAt] = {}
+        self._declarations_at: dict[str, DeclaredAt] = {}
         self._middlewares: list[Middleware] = []
         self._lifespans: list[Lifespan] = []
         self._of_project = made_by_an_import()
@@ -191,7 +202,7 @@ class Holdfast(Reach, Watched, Governed):
         Workers bring what is declared into the store when they start, and retire what is declared no more. For a
         schedule that is made at run time, see `schedules`.
         """
-        self._declare(declare(name, task, rule, args, kwargs))
+        self._declare(declare(name, task, rule, args, kwargs), DeclaredAt.here())
 
     @property
     def backend(self) -> Backend:
@@ -395,19 +406,36 @@ class Holdfast(Reach, Watched, Governed):
         self.close()
 
     def _register(self, fn: Callable[..., Any], policy: Policy, beside: Beside) -> Task[..., Any]:
-        task = declare_task(fn, beside.name, policy, self)
-        if task.name in self._tasks:
-            raise ConfigurationError(f"two tasks are named {task.name!r}; give one of them another name=")
+        task, at = declare_task(fn, beside.name, policy, self), DeclaredAt.here()
         hours = None if beside.window is None else declare_hours(About.TASK, task.name, beside.window)
+        before = self._tasks.get(task.name)
+        if before is not None:
+            self._forget(before, task, at)
         self._limits.task(task.name, beside.concurrency, beside.peak, beside.gate)
         if beside.schedule is not None:
-            self._declare(declare_own(task, beside.schedule))
+            self._declare(declare_own(task, beside.schedule), at)
         if hours is not None:
             self._windows[hours.about, hours.name] = hours
-        self._tasks[task.name] = task
+        self._tasks[task.name], self._tasks_at[task.name] = task, at
         return task
 
-    def _declare(self, declaration: Declaration) -> None:
-        if declaration.name in self._declarations:
-            raise ConfigurationError(f"two schedules are named {declaration.name!r}; give one of them another name")
-        self._declarations[declaration.name] = declaration
+    def _forget(self, before: Task[..., Any], task: Task[..., Any], at: DeclaredAt) -> None:
+        """Make room for a task whose module was run again. Raises ConfigurationError where it is another."""
+        name, before_at = task.name, self._tasks_at[task.name]
+        if not at.repeats(before_at):
+            raise refuse_alike(name, before.fn.__qualname__, before_at, task.fn.__qualname__, at)
+        self._limits.forget_task(name)
+        self._windows.pop((About.TASK, name), None)
+        if self._declarations_at.get(name) is before_at:  # its own schedule
+            del self._declarations[name], self._declarations_at[name]
+
+    def _declare(self, declaration: Declaration, at: DeclaredAt) -> None:
+        name = declaration.name
+        if name in self._declarations and not at.repeats(self._declarations_at[name]):
+            raise ConfigurationError(f"two schedules are named {name!r}; give one of them another name")
+        self._declarations[name], self._declarations_at[name] = declaration, at
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing(self, name, _ELSEWHERE.get(name))

@@ -22,14 +22,14 @@ from holdfast.durable.cursor import Cursor
 from holdfast.durable.files import SavedFile
 from holdfast.durable.filing import Filing
 from holdfast.durable.handler import LongHandler
-from holdfast.durable.here import step_here
+from holdfast.durable.here import attempt_here, step_here
 from holdfast.durable.notebook import Notebook
 from holdfast.durable.positions import OnVersionWord
 from holdfast.durable.recall import Recall
 from holdfast.durable.resuming import Resume
 from holdfast.durable.shelf import Shelf, Source
 from holdfast.durable.waiting import Waiting
-from holdfast.errors import ArgumentsError, LostClaimError
+from holdfast.errors import ArgumentsError, ConfigurationError, LostClaimError
 from holdfast.life import Life
 from holdfast.spelling import options_of
 
@@ -42,6 +42,7 @@ __all__ = [
     "Scrub",
     "Suspended",
     "Transaction",
+    "current_context",
 ]
 
 JOB_LOGGER = "holdfast.job"
@@ -362,6 +363,21 @@ class Context(Life, LongHandler):
     def fault_point(self, name: str) -> None:
         """Name this place, so that a test can let the handler fail here; does nothing otherwise."""
         self._control.fault_point(name)
+
+
+def current_context() -> Context:
+    """Return the Context of the job that the present code belongs to, from any depth of its handler.
+
+    It is the one that a parameter `ctx: Context` receives. Raises ConfigurationError where no job runs.
+    """
+    attempt = attempt_here.get()
+    if attempt is None:
+        raise ConfigurationError(
+            "current_context() is called where no job runs here: call it in a handler, or in what that calls; to a"
+            " thread of your own pass the context"
+        )
+    context: Context = attempt.context
+    return context
 
 
 def _in_step(seconds: float) -> float:

@@ -5,6 +5,8 @@ is. A Context in first position is not among the arguments; elsewhere it works, 
 """
 
 import inspect
+import os
+import sys
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypedDict, TypeVar, Unpack, overload
@@ -13,8 +15,10 @@ from msgspec import UNSET, UnsetType
 
 from holdfast.context import Context
 from holdfast.core.backoff import Backoff
+from holdfast.errors import ConfigurationError
 from holdfast.gates.limit import Peaks
 from holdfast.gates.limits import Gates
+from holdfast.opening import callers
 from holdfast.policy import ExceptionTypes, IsolationWord, OnLateWord, Policy, Seconds, declare_policy
 from holdfast.schedule.closing import Windows
 from holdfast.schedule.rules import AnyRule
@@ -39,6 +43,52 @@ class Beside:
     concurrency: int | None
     peak: Peaks | None
     gate: Gates | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredAt:
+    """Where something is declared, and by which run of which module: its spec is another each time it is loaded.
+
+    A script, a notebook and a shell have no spec; what is `typed` there is of no file.
+    """
+
+    module: str
+    file: str
+    line: int
+    running: str
+    spec: object
+    typed: bool
+
+    @classmethod
+    def here(cls) -> "DeclaredAt":
+        """Return where this is called from, outside of Holdfast."""
+        frames = [*callers()] or [sys._getframe()]  # noqa: SLF001 - the documented way
+        at, run = frames[0], next((each for each in frames if each.f_code.co_name == "<module>"), frames[0])
+        module, running = (str(each.f_globals.get("__name__", "")) for each in (at, run))
+        spec, file = run.f_globals.get("__spec__"), run.f_code.co_filename
+        typed = spec is None and run.f_globals.get("__file__") != file
+        return cls(module, at.f_code.co_filename, at.f_lineno, running, spec, typed)
+
+    def repeats(self, before: "DeclaredAt") -> bool:
+        """Tell whether it is declared again, as its module, or a cell of a notebook, was run again."""
+        return self.running == before.running and (self.spec is not before.spec or self.typed)
+
+    def told(self, name: str) -> str:
+        """Return it in words."""
+        return f"{self.module}.{name} ({os.path.basename(self.file)}, line {self.line})"  # noqa: PTH119 - any text
+
+
+def refuse_alike(name: str, first: str, at: DeclaredAt, second: str, again: DeclaredAt) -> ConfigurationError:
+    """Return the error of two tasks of one name: were it given to one by itself, imports would decide which."""
+    if at.module != again.module and (at.file, at.line) == (again.file, again.line):
+        return ConfigurationError(
+            f"two tasks are named {name!r}: {at.told(first)} and {again.told(second)} are one file that is imported"
+            " under two names; import it by one of them"
+        )
+    return ConfigurationError(
+        f"two tasks are named {name!r}: {at.told(first)} and {again.told(second)}; give one of them another name,"
+        f" as in name='{again.module}.{name}'"
+    )
 
 
 Register = Callable[[Callable[..., Any], Policy, Beside], Task[..., Any]]

@@ -3,7 +3,7 @@
 import math
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -25,6 +25,7 @@ from holdfast.errors import (
 )
 from holdfast.policy.reading import is_number
 from holdfast.signals import send
+from holdfast.spelling import missing
 from holdfast.store.protocol import Store
 from holdfast.store.verb import Verb
 from holdfast.tracing.port import Tracing
@@ -81,6 +82,16 @@ class Caller(Protocol):
     async def afiles(self, job: str, /) -> Mapping[str, SavedFile]:
         """Return them without blocking the event loop."""
         ...
+
+
+_ELSEWHERE = {
+    "get": "write handle.result(timeout=...)",
+    "wait": "write handle.result(timeout=...)",
+    "ready": "write handle.status()",
+    "state": "write handle.status()",
+    "revoke": "write handle.cancel()",
+}
+"""What people write who come from other systems, and how it is written here."""
 
 
 class _Way(Protocol):
@@ -215,6 +226,11 @@ class JobHandle(msgspec.Struct, Generic[R], frozen=True, eq=False, weakref=True)
         way, deadline, last = _Awaiting(self.caller), self._deadline(timeout), None
         while (last := await self._next_progress(way, last, deadline)) is not None:
             yield last
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing(self, name, _ELSEWHERE.get(name))
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         """Yield its id and its state now, as pairs: what `dict(handle)` has, and an endpoint of FastAPI answers."""

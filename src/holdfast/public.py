@@ -4,7 +4,7 @@ from holdfast.alerts.channel import AppriseChannel, CommandChannel, DeadMan, Web
 from holdfast.app import Holdfast
 from holdfast.background import Background, BackgroundState
 from holdfast.codec import Secret
-from holdfast.context import Context, Interrupted
+from holdfast.context import Context, Interrupted, current_context
 from holdfast.core.alert import AlertRule, Check, Severity
 from holdfast.core.backoff import Constant, Custom, Exponential, Linear
 from holdfast.core.job import Cancellation, Job, Progress
@@ -121,5 +121,6 @@ __all__ = [
     "WaitTimeoutError",
     "WebhookChannel",
     "Window",
+    "current_context",
     "new_job_id",
 ]

@@ -26,6 +26,11 @@ _OTHER_WORDS = {
     "eta": "at",
     "run_at": "at",
     "expires": "start_within",
+    "task_id": "job_id",
+    "time_limit": "timeout",
+    "soft_time_limit": "timeout",
+    "autoretry_for": "retry_on",
+    "default_retry_delay": "backoff",
     "cron": "schedule",
     "unique": "key",
     "zone": "tz",
@@ -35,11 +40,22 @@ _OTHER_WORDS = {
 """What is called so elsewhere, and how here."""
 
 
+_OTHER_WAYS = {"bind": "a handler with a parameter `ctx: Context` receives the context of its job"}
+"""Options elsewhere for what needs none here."""
+
+
 def refuse_unknown(where: str, given: Iterable[str], known: Collection[str]) -> None:
     """Raise ConfigurationError for the first name that is not known."""
     for name in given:
         if name not in known:
-            raise ConfigurationError(f"{where} has no option {name!r}; {hint(name, known)}")
+            way = _OTHER_WAYS.get(name) or hint(name, known)
+            raise ConfigurationError(f"{where} has no option {name!r}; {way}")
+
+
+def missing(thing: object, name: str, instead: str | None) -> AttributeError:
+    """Return the error of an attribute that is not there, with what to write instead of one that others have."""
+    said = f"{type(thing).__name__!r} object has no attribute {name!r}"
+    return AttributeError(said if instead is None else f"{said}; {instead}")
 
 
 def hint(name: str, known: Collection[str], written: Callable[[str], str] = str) -> str:

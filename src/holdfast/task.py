@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any, ClassVar, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar
 
 from msgspec.structs import replace
 
@@ -24,7 +24,7 @@ from holdfast.ids import new_job_id
 from holdfast.patience import PASSING, Patience
 from holdfast.policy import OnConflictWord, OnLateWord, Options, Policy, Seconds, declare_options
 from holdfast.policy.problems import name_problems, refuse_any
-from holdfast.spelling import options_of
+from holdfast.spelling import missing, options_of
 from holdfast.tracing.port import Tracing
 
 __all__ = ["AsyncTask", "BoundTask", "Policy", "SyncTask", "Task", "declare_task"]
@@ -37,6 +37,27 @@ JOBS_PER_CALL = 1000
 
 BYTES_PER_CALL = 8_000_000
 """How many bytes of arguments are written in one transaction, more or less: a call has to end in time."""
+
+
+_ENQUEUE = "write {}.enqueue(...), or in async code await {}.aenqueue(...)"
+_OPTIONS = "write {}.options(delay=..., queue=...).enqueue(...)"
+_NO_SIGNATURES = "a task has no signatures: enqueue the next job in the handler of the one before, or use ctx.step"
+_ELSEWHERE = {
+    "delay": _ENQUEUE,
+    "send": _ENQUEUE,
+    "defer": _ENQUEUE,
+    "kiq": _ENQUEUE,
+    "apply_async": _OPTIONS,
+    "send_with_options": _OPTIONS,
+    "configure": _OPTIONS,
+    "enqueue_in": _OPTIONS,
+    "enqueue_at": "write {}.options(at=...).enqueue(...)",
+    "apply": "write {}(...), which calls the function here",
+    "retry": "write `raise holdfast.Retry(...)` in the handler",
+    "request": "write holdfast.current_context() in the handler, or give it a parameter `ctx: Context`",
+    **dict.fromkeys(("s", "si", "signature", "subtask", "chunks", "starmap"), _NO_SIGNATURES),
+}
+"""What people write who come from other systems, and how it is written here."""
 
 
 class Task(Generic[P, R]):
@@ -150,8 +171,15 @@ class Task(Generic[P, R]):
         """Enqueue a job from async code."""
         return await self._plain.aenqueue(*args, **kwargs)
 
+    def args(self, *args: P.args, **kwargs: P.kwargs) -> dict[str, Any]:
+        """Return arguments by name, for `enqueue_many`: a type checker checks them as those of `enqueue`."""
+        return self.arguments.bind(args, kwargs)
+
     def enqueue_many(self, jobs: Iterable[Mapping[str, Any]]) -> list[JobHandle[R]]:
-        """Enqueue a job for each mapping of arguments, a thousand per transaction; all are checked first."""
+        """Enqueue a job for each mapping of arguments, a thousand per transaction; all are checked first.
+
+        `add.enqueue_many(add.args(n, b=2) for n in range(10))`
+        """
         return self._plain.enqueue_many(jobs)
 
     async def aenqueue_many(self, jobs: Iterable[Mapping[str, Any]]) -> list[JobHandle[R]]:
@@ -161,6 +189,11 @@ class Task(Generic[P, R]):
     def handle(self, job_id: str) -> JobHandle[R]:
         """Return a handle for a job of this task whose id was kept; the store is asked nothing yet."""
         return JobHandle(job_id, self.name, self._caller, self.result_type)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing(self, name, _instead(self, name))
 
 
 class SyncTask(Task[P, R]):
@@ -274,6 +307,15 @@ class BoundTask(Generic[P, R]):
         seconds = self.caller.retry_for if self.given.retry_for is None else self.given.retry_for
         return Patience(seconds) if seconds and self.given.tx is None else None
 
+    def args(self, *args: P.args, **kwargs: P.kwargs) -> dict[str, Any]:
+        """Return arguments by name, for `enqueue_many`."""
+        return self.task.args(*args, **kwargs)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing(self, name, _instead(self, name))
+
     def request(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NewJob:
         """Return the job that an enqueue would store, complete and validated."""
         return self._new_job(self.task.arguments.encode(args, kwargs))
@@ -331,6 +373,12 @@ class BoundTask(Generic[P, R]):
     @cached_property
     def _result_type(self) -> Any:
         return self.task.result_type
+
+
+def _instead(task: Any, name: str) -> str | None:
+    """Return what to write for a word of another system; a copy that is being made has no name yet."""
+    way = _ELSEWHERE.get(name)
+    return None if way is None else way.replace("{}", getattr(task, "task", task).__name__)
 
 
 def declare_task(fn: Callable[..., Any], name: str | None, policy: Policy, caller: Caller) -> Task[..., Any]:

@@ -25,6 +25,7 @@ from holdfast import (
     Secret,
     Snooze,
     Window,
+    current_context,
 )
 
 app = Holdfast("memory://", lease=timedelta(seconds=15))
@@ -101,6 +102,9 @@ async def right() -> None:
     assert_type(send.enqueue("a", subject="b").result(timeout=10), str)
     assert_type(await add.options(delay=timedelta(hours=1), priority=5).aenqueue(1), JobHandle[int])
     assert_type(add.enqueue_many([{"a": 1}, {"a": 2, "b": 3}]), list[JobHandle[int]])
+    assert_type(add.enqueue_many([add.args(1), add.args(2, b=3)]), list[JobHandle[int]])
+    add.options(priority=1).enqueue_many(send.args(to, subject="b") for to in "ab")
+    assert_type(current_context(), Context)
     assert_type(import_rows.enqueue("rows.csv"), JobHandle[int | Snooze])
     assert_type(nightly.enqueue(), JobHandle[None])
     assert_type(send.handle("id"), JobHandle[str])
@@ -160,6 +164,11 @@ async def wrong() -> None:
     add.enqueue()  # error: call-arg, reportCallIssue
     await send.aenqueue("a", subject=5)  # error: arg-type, reportArgumentType
     send.enqueue("a", "b")  # error: call-arg, reportCallIssue
+    add.enqueue_many([add.args("1")])  # error: arg-type, reportArgumentType
+    send.args("a")  # error: call-arg, reportCallIssue
+    add.delay(1)  # error: attr-defined, reportAttributeAccessIssue
+    add.enqueue(1).get()  # error: attr-defined, reportAttributeAccessIssue
+    app.send_task("add")  # error: attr-defined, reportAttributeAccessIssue
     ship.enqueue(1, "High")  # error: arg-type, reportArgumentType
     ship.enqueue(1, Address("High"), token=5)  # error: arg-type, reportArgumentType
     add.options(delay=1).enqueue("1")  # error: arg-type, reportArgumentType

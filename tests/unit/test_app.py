@@ -1,11 +1,15 @@
 """An app declares tasks and opens its store when it is first needed, and never tells a password."""
 
 import asyncio
+import importlib
 import os
 import subprocess
 import sys
+import textwrap
 import threading
 from importlib.metadata import version
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -34,6 +38,28 @@ def app():
         yield app
 
 
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """Give a way to import a module, for the first time or again."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setitem(sys.modules, "test_app_shared", ModuleType("test_app_shared"))
+    before = {*sys.modules}
+
+    def bring(name, source, again=None):
+        (tmp_path / f"{name}.py").write_text(textwrap.dedent(source).lstrip())
+        importlib.invalidate_caches()
+        if again == "reloaded":
+            return importlib.reload(sys.modules[name])
+        sys.modules.pop(name, None)
+        return importlib.import_module(name)
+
+    yield bring
+    for name in {*sys.modules} - before:
+        if name.startswith("shop_"):
+            del sys.modules[name]
+
+
 def test_tasks_are_declared_bare_or_with_arguments_under_their_names(app):
     @app.task
     def plain() -> None: ...
@@ -53,9 +79,115 @@ def test_the_tasks_cannot_be_changed_from_outside(app):
         app.tasks["x"] = None
 
 
+def test_two_tasks_of_one_name_are_told_apart_by_where_they_are(app, module):
+    """Which of them has the name must not depend on which is imported first: stored jobs go by it."""
+    source = """
+    from test_app_shared import app
+
+    @app.task
+    def send(to: str) -> None: ...
+    """
+    sys.modules["test_app_shared"].app = app
+    first = module("shop_mails", source)
+    with pytest.raises(ConfigurationError) as refused:
+        module("shop_texts", source)
+    for words in (
+        "two tasks are named 'send'",
+        "shop_mails.send (shop_mails.py, line 3)",
+        "shop_texts.send (shop_texts.py, line 3)",
+        "name='shop_texts.send'",
+    ):
+        assert words in str(refused.value)
+    assert app.tasks["send"] is first.send
+    spec = importlib.util.spec_from_file_location("other_name", first.__file__)
+    with pytest.raises(ConfigurationError, match="are one file that is imported under two names"):
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+
+@pytest.mark.parametrize("how", ["reloaded", "imported anew"])
+def test_a_module_that_runs_again_replaces_its_tasks(app, module, how):
+    """As it is now: with its schedule, windows and limits, in a worker that runs too."""
+    sys.modules["test_app_shared"].app = app
+    sys.modules["test_app_shared"].declare = lambda: app.task(name="by-a-helper")(lambda: None)
+    source = """
+    from test_app_shared import app, declare
+    from holdfast import Every, Window
+
+    declare()
+
+    app.task(lambda: None, name="other", schedule=Every(5))
+
+    @app.task(schedule=Every({}), window=Window("03:00", "04:00"), concurrency={})
+    def tick() -> int:
+        return {}
+
+    app.schedule("by-hand", tick, Every({}))
+    """
+    shop = module("shop_reloaded", source.replace("{}", "3"))
+    before = shop.tick
+    shop = module("shop_reloaded", source.replace("{}", "4444"), again=how)
+    assert app.tasks["tick"] is shop.tick is not before
+    assert shop.tick.fn() == 4444
+    assert {(each.name, each.rule.interval) for each in app.declarations} == {
+        ("other", 5),
+        ("tick", 4444),
+        ("by-hand", 4444),
+    }
+    assert app.limits.tasks["tick"].most == 4444
+    shop = module("shop_reloaded", "from test_app_shared import app\napp.task(name='tick')(lambda: 1)", again=how)
+    assert {each.name for each in app.declarations} == {"other", "by-hand"}
+    assert (app.limits.tasks, app.windows) == ({}, ())
+    with pytest.raises(ConfigurationError, match="two tasks are named 'tick'"):
+        module("shop_twice", "from test_app_shared import app\n" + 2 * "app.task(name='tick')(lambda: 1)\n")
+
+
+def test_a_cell_of_a_notebook_may_run_again(app):
+    """Code without a file, in the module that is run: what is declared last counts."""
+    cell = "@app.task\ndef send(to: str) -> int:\n    return {}\n"
+    space = {"__name__": "__main__", "app": app}
+    for value in (1, 2):
+        exec(compile(cell.format(value), f"<ipython-input-{value}>", "exec"), space)
+        assert app.tasks["send"].fn("a") == value
+    exec(compile(cell.format(3), "/tmp/ipykernel_7/123.py", "exec"), space)
+    assert app.tasks["send"].fn("a") == 3
+
+
+@pytest.mark.parametrize(
+    "enqueue", ["send.enqueue('a')", "asyncio.run(send.aenqueue('a'))", "send.enqueue_many([])"]
+)
+def test_an_enqueue_while_a_module_is_imported_is_warned_of(module, enqueue):
+    """Each worker imports it too, so each start would enqueue another job."""
+    source = f"""
+    import asyncio
+    from holdfast import Holdfast
+
+    app = Holdfast("memory://")
+
+    @app.task
+    def send(to: str) -> None: ...
+
+    def main():
+        {enqueue}
+
+    if CALL:
+        main()
+    """
+    quiet = module("shop_quiet", source.replace("CALL", "False"))
+    quiet.main()
+    if enqueue.endswith("[])"):
+        module("shop_loud", source.replace("CALL", "True"))  # nothing is enqueued
+        return
+    with pytest.warns(RuntimeWarning, match=r"shop_loud enqueues a job while it is imported.*__main__") as warned:
+        module("shop_loud", source.replace("CALL", "True"))
+    assert [(Path(each.filename).name, each.lineno) for each in warned] == [("shop_loud.py", 13)]
+
+
 def test_two_tasks_of_one_name_are_refused_and_the_first_stays(app):
     first = app.task(name="same")(lambda: None)
-    with pytest.raises(ConfigurationError, match="two tasks are named 'same'; give one of them another name="):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"two tasks are named 'same': .*; give one of them another name, as in name='test_app.same'",
+    ):
         app.task(name="same")(lambda: None)
     assert app.tasks["same"] is first
 

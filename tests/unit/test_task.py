@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import math
+from copy import copy
 from datetime import UTC, datetime, timedelta, timezone
 from random import Random
 
@@ -438,3 +439,50 @@ def test_what_is_like_it_and_can_be_a_task_is_none_the_less(app):
     assert twice.is_async
     assert Sms.text.is_async
     assert with_type.enqueue({"a": 1}, 2).task == "with_type"
+
+
+@pytest.mark.parametrize("bound", [False, True])
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("delay", "add.enqueue(...)"),
+        ("apply_async", "add.options(delay=..., queue=...).enqueue(...)"),
+        ("send", "add.enqueue(...)"),
+        ("send_with_options", "add.options(delay=..., queue=...).enqueue(...)"),
+        ("s", "has no signatures"),
+        ("retry", "raise holdfast.Retry"),
+    ],
+)
+def test_what_is_called_so_elsewhere_is_told_by_its_name_here(add, wrong, right, bound):
+    task = add.options(priority=1) if bound else add
+    with pytest.raises(AttributeError) as raised:
+        getattr(task, wrong)(1)
+    assert f"has no attribute {wrong!r}" in str(raised.value)
+    assert right in str(raised.value)
+
+
+def test_an_attribute_that_is_nothing_anywhere_is_missing_as_ever(add):
+    assert not hasattr(add, "colour")
+    with pytest.raises(AttributeError, match=r"'SyncTask' object has no attribute 'colour'$"):
+        _ = add.colour
+    assert copy(add).name == copy(add.options(priority=1)).task.name == "add"
+
+
+def test_what_an_app_and_a_handle_are_asked_for_elsewhere_is_told_too(app, add):
+    with pytest.raises(AttributeError, match=r"app\.tasks\[NAME\]\.enqueue\(\.\.\.\)"):
+        app.send_task("add", args=[1])
+    with pytest.raises(AttributeError, match=r"handle\.result\(timeout=\.\.\.\)"):
+        add.enqueue(1).get(timeout=1)
+    with pytest.raises(ConfigurationError, match="no option 'bind'; a handler with a parameter `ctx: Context`"):
+        app.task(bind=True)
+    with pytest.raises(ConfigurationError, match="no option 'soft_time_limit'; did you mean timeout"):
+        app.task(soft_time_limit=3)
+
+
+def test_many_jobs_may_be_given_as_their_arguments_are_called(app, add):
+    """What a type checker can check: `args` takes what `enqueue` takes."""
+    handles = add.enqueue_many([add.args(1), add.args(2, b=3), add.options(priority=2).args(4, b=5)])
+    jobs = {job.id: add.arguments.decode(job.payload) for job in stored(app)}
+    assert [jobs[handle.id] for handle in handles] == [{"a": 1}, {"a": 2, "b": 3}, {"a": 4, "b": 5}]
+    with pytest.raises(ArgumentsError, match="add has no parameter 'c'"):
+        add.args(1, c=2)

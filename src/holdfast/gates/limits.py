@@ -80,6 +80,11 @@ class DeclaredLimits:
         if gates:
             self._gates_of[name] = gates
 
+    def forget_task(self, name: str) -> None:
+        """Take back what was declared of a task."""
+        self._tasks.pop(name, None)
+        self._gates_of.pop(name, None)
+
     def peak(self, peak: Peaks) -> None:
         """Declare how many jobs a worker process runs at a time in its peak hours."""
         if self._worker is not _NOTHING:

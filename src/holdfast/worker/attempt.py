@@ -111,6 +111,7 @@ class Attempts:
         self._middleware = tuple(middleware)
         self._cells = cells
         self._tracing = tracing
+        self._opener = self._open
 
     async def run(self, control: Control) -> Ending | None:
         """Carry one attempt through all its steps."""
@@ -231,10 +232,9 @@ class Attempts:
     ) -> Awaitable[Ending | None]:
         """Let the handler begin; return what waits for its end."""
         claim, context, parameter = control.claim, None, task.arguments.context_parameter
+        control.judge, control.opener = judge, self._opener
         if self._middleware or parameter is not None:
-            control.shelved = self._shelf
-            control.means = AttemptMeans(self._backend, self._worker, self._clock, control, judge)
-            context = Context(claim, control, judge.scrub.record if judge.scrub else None)
+            context = control.context
         if parameter is not None:
             arguments[parameter] = context
         control.started_boot = self._clock.boot()
@@ -247,6 +247,12 @@ class Attempts:
         if self._middleware and context is not None:
             return running.within(self._middleware, context, is_async=task.is_async)
         return running.on_loop() if task.is_async else running.in_thread()
+
+    def _open(self, control: Control, judge: Judge) -> Context:
+        """Make the context of an attempt: only one that asks for it has any."""
+        control.shelved = self._shelf
+        control.means = AttemptMeans(self._backend, self._worker, self._clock, control, judge)
+        return Context(control.claim, control, judge.scrub.record if judge.scrub else None)
 
     def _started(self, control: Control, judge: Judge) -> None:
         """Take note that an attempt begins elsewhere; `_run` has it in line, for a call more costs every job."""

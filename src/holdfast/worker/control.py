@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from holdfast.codec import NO_SECRETS, Scrub
-from holdfast.context import Transaction
+from holdfast.context import Context, Transaction
 from holdfast.core.job import NOTE_LENGTH, Claim, Ending, Progress
 from holdfast.durable.attempt import Durable
 from holdfast.durable.notebook import Notebook, OwnNotebook
@@ -68,6 +68,7 @@ class Control:
     `ending` is how a transaction of the handler ended the job; while that is under way, `concluding` is true.
     `opens_at` is when the window ends for which it was asked to finish. `opened` is its notebook, if it was used.
     `kill` ends the process of its own in which it runs, if it does.
+    `opener` makes its context, of it and of its `judge`, once anybody asks for that.
     `spoke`: it has said how far it is; `began_durable`: it has asked for a step or a wait; `knew`: it has asked
     whether it should end, and it should.
     """
@@ -77,6 +78,7 @@ class Control:
 
     __slots__ = (
         "_awaited",
+        "_context",
         "_durable",
         "_lease",
         "_naps",
@@ -88,12 +90,14 @@ class Control:
         "claim",
         "concluding",
         "ending",
+        "judge",
         "kill",
         "knew",
         "log",
         "marked",
         "means",
         "opened",
+        "opener",
         "opens_at",
         "outlived_by_thread",
         "scrub",
@@ -113,6 +117,8 @@ class Control:
     ) -> None:
         self.claim = claim
         self.started_boot: float = 0.0
+        self.judge: Any
+        self.opener: Callable[[Control, Any], Context]
         self.marked = False
         self.log: LogTail | None = None
         self.scrub: Scrub = NO_SECRETS
@@ -143,6 +149,16 @@ class Control:
             return False
         self.knew = True
         return True
+
+    @property
+    def context(self) -> Context:
+        """What its handler holds of it: one, however it comes by it."""
+        context: Context | None = getattr(self, "_context", None)
+        if context is None:
+            with _opening:  # a handler may have threads
+                context = getattr(self, "_context", None) or self.opener(self, self.judge)
+                self._context = context
+        return context
 
     @property
     def may_start(self) -> bool:

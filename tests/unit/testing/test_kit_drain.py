@@ -10,6 +10,7 @@ from typing import Annotated
 import pytest
 
 from holdfast import (
+    ConfigurationError,
     Context,
     Discard,
     Fail,
@@ -18,6 +19,7 @@ from holdfast import (
     Secret,
     Snooze,
     State,
+    current_context,
 )
 from holdfast.events import JobProgressed
 from holdfast.testing import HoldfastKit
@@ -440,3 +442,57 @@ def test_the_thread_keeps_the_event_loop_that_it_had(kit):
     finally:
         asyncio.set_event_loop(None)
         loop.close()
+
+
+@pytest.mark.parametrize("kind", ["on_loop", "in_thread"])
+@pytest.mark.parametrize("within", [False, True], ids=["alone", "within middleware"])
+def test_the_context_is_to_be_had_from_any_depth(app, quick_path, kind, within):
+    """The same object that a parameter receives, so a cursor is one thing; outside a job there is none."""
+    seen = []
+
+    if within:
+
+        @app.middleware
+        async def around(ctx: Context, call_next):
+            seen.append(ctx)
+            return await call_next()
+
+    def deep() -> str:
+        ctx = current_context()
+        assert ctx is current_context()
+        seen.append(ctx)
+        ctx.progress(1, 2)
+        ctx.cursor.save(7)
+        ctx.save_file("a.txt", b"a")
+        return f"{ctx.task} {ctx.attempt} {ctx.job_id}"
+
+    def bare() -> str:
+        return deep()
+
+    def given(ctx: Context) -> str:
+        seen.append(ctx)
+        assert ctx.step("only", lambda: 5) == 5
+        return deep()
+
+    async def abare() -> str:
+        await asyncio.sleep(0)
+        ctx = current_context()
+        seen.append(ctx)
+        await ctx.asave_file("a.txt", b"a")
+        ctx.cursor.save(7)
+        return f"{ctx.task} {ctx.attempt} {ctx.job_id}"
+
+    async def agiven(ctx: Context) -> str:
+        seen.append(ctx)
+        return await abare()
+
+    path = quick_path / "jobs.db"
+    with HoldfastKit(app, url=f"sqlite:///{path}") as kit:
+        for function in (abare, agiven) if kind == "on_loop" else (bare, given):
+            seen.clear()
+            handle = app.task(function).enqueue()
+            assert [run.result for run in kit.drain(raising=True)] == [f"{function.__name__} 1 {handle.id}"]
+            assert len({id(ctx) for ctx in seen}) == 1
+            assert set(handle.files()) == {"a.txt"}
+        with pytest.raises(ConfigurationError, match=r"current_context\(\).*no job runs here"):
+            current_context()

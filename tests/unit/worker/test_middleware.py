@@ -11,8 +11,8 @@ from stage import Stage, play, working
 
 from holdfast import ConfigurationError, Context, Holdfast, Retry, Snooze, Success
 from holdfast.core.states import State
+from holdfast.durable.here import attempt_here
 from holdfast.worker import running
-from holdfast.worker.logtail import attempt_here
 
 TENANT: ContextVar[str] = ContextVar("tenant", default="nobody")
 
