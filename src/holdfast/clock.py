@@ -10,6 +10,10 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Protocol
 
+EARLIEST = datetime.min.replace(tzinfo=UTC)
+LATEST = datetime(9999, 12, 31, tzinfo=UTC)
+"""No time of a job is beyond these. One day before the end of the calendar every zone still has a local time."""
+
 _BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 

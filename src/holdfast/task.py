@@ -23,7 +23,7 @@ from holdfast.handle import Caller, JobHandle
 from holdfast.ids import new_job_id
 from holdfast.patience import PASSING, Patience
 from holdfast.policy import OnConflictWord, OnLateWord, Options, Policy, Seconds, declare_options
-from holdfast.policy.problems import name_problems, refuse_any
+from holdfast.policy.problems import name_problems, refuse_any, sum_problems
 from holdfast.spelling import missing, options_of
 from holdfast.tracing.port import Tracing
 
@@ -327,6 +327,8 @@ class BoundTask(Generic[P, R]):
     def _pattern(self) -> NewJob:
         """A job of this task with these options, but for what each has of its own."""
         policy, given = self.task.policy, self.given
+        start_within = given.start_within or policy.start_within
+        refuse_any(sum_problems(given.run_at, start_within))
         return NewJob(
             id="",
             task=self.task.name,
@@ -340,7 +342,7 @@ class BoundTask(Generic[P, R]):
             key=given.key,
             on_conflict=given.on_conflict,
             keep_key=given.keep_key,
-            start_within=given.start_within or policy.start_within,
+            start_within=start_within,
             on_late=given.on_late or policy.on_late,
             tags=tuple(dict.fromkeys((*policy.tags, *given.tags))) if given.tags else policy.tags,
             metadata=given.metadata,

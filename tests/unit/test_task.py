@@ -159,6 +159,7 @@ def test_repeating_a_job_id_changes_nothing(app, add):
         ({"at": datetime(2030, 1, 1)}, r"at must have a time zone, .* at.replace\(tzinfo=UTC\)"),  # noqa: DTZ001
         ({"at": "tomorrow"}, "at must be a datetime with a time zone, not 'tomorrow'"),
         ({"at": datetime.min.replace(tzinfo=timezone(timedelta(hours=1)))}, "at must lie within"),
+        ({"at": datetime.max.replace(tzinfo=UTC)}, "at must lie within"),
         ({"delay": 1, "at": NOW}, "delay and at are both given; keep one"),
         ({"priority": 32768}, "priority must be .* not 32768"),
         ({"priority": True}, "priority must be .* not True"),
@@ -175,6 +176,18 @@ def test_bad_options_are_refused_by_name(app, add, options, said):
     with pytest.raises(ConfigurationError, match=said):
         add.options(**options)
     assert stored(app) == ()
+
+
+def test_a_time_and_its_limit_that_no_calendar_has_are_refused_at_enqueue(app, add):
+    """The sum is what cannot be told, so both fields are named; a limit of the task counts as well."""
+    at = datetime(9999, 12, 1, tzinfo=UTC)
+    limited = app.task(name="limited", start_within=timedelta(days=60))(lambda a: None)
+    for refused in (add.options(at=at, start_within=timedelta(days=60)), limited.options(at=at)):
+        with pytest.raises(ConfigurationError, match=r"at \+ start_within must not lie after 9999-12-31"):
+            refused.enqueue(1)
+    assert stored(app) == ()
+    add.options(at=at, start_within=timedelta(days=29)).enqueue(1)
+    assert len(stored(app)) == 1
 
 
 def test_all_that_is_wrong_with_options_is_said_at_once(add):
@@ -262,6 +275,7 @@ def test_one_id_does_not_name_many_jobs(app, add):
         ({"timeout": -1.5}, "timeout must be .* not -1.5"),
         ({"timeout": math.inf}, "timeout must be .* or None for no limit, not inf"),
         ({"timeout": timedelta()}, "timeout must be"),
+        ({"timeout": 1e300}, "timeout must be at most a hundred years"),
         ({"backoff": "slow"}, "backoff must be a number of seconds or such as Exponential.*, not 'slow'"),
         ({"backoff": Linear}, "backoff must be a number of seconds or such as Exponential.*, not <class .*Linear"),
         ({"retry": 5}, "has no option 'retry'; did you mean backoff"),

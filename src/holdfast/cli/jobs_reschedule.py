@@ -10,6 +10,7 @@ from holdfast.cli.failures import wrong_usage
 from holdfast.cli.options import examples, tz_option
 from holdfast.cli.typed import as_span, read_moment
 from holdfast.core.job import Job
+from holdfast.policy.problems import calendar_problems
 from holdfast.schedule.zones import find_zone
 from holdfast.store.backend import Backend
 from holdfast.store.protocol import ask_time
@@ -48,6 +49,8 @@ def reschedule(
     if (at is None) == (span is None):
         raise wrong_usage("say when: --at 2026-03-01T09:00+08:00 or --in 2h, one of both")
     moment = None if at is None else read_moment("--at", at, None if tz is None else find_zone(tz))
+    for problem in () if moment is None else calendar_problems("--at", moment):
+        raise wrong_usage(problem)
     with wanted.store() as backend:
         run_at = moment or backend.run(ask_time(backend.verbs)).now + (span or timedelta())
         act_on_each(wanted, backend, ids, lambda backend, job: _reschedule(backend, job, run_at))

@@ -7,7 +7,14 @@ from datetime import timedelta
 from holdfast.core.backoff import Backoff, Exponential
 from holdfast.core.job import OnLate
 from holdfast.policy.isolation import Isolation, isolation_problems
-from holdfast.policy.problems import late_problems, refuse_any, routing_problems, span_problems, tag_problems
+from holdfast.policy.problems import (
+    MAX_DELAY,
+    late_problems,
+    refuse_any,
+    routing_problems,
+    span_problems,
+    tag_problems,
+)
 from holdfast.policy.reading import (
     ExceptionTypes,
     IsolationWord,
@@ -60,6 +67,8 @@ class Policy:
             yield f"backoff must be a number of seconds or such as Exponential(base=1), not {self.backoff!r}"
         if self.timeout is not None and not (is_finite(self.timeout) and self.timeout > 0):
             yield f"timeout must be a number of seconds above 0, or None for no limit, not {self.timeout!r}"
+        elif self.timeout is not None and self.timeout > MAX_DELAY.total_seconds():
+            yield f"timeout must be at most a hundred years, or None for no limit, not {self.timeout!r}"
         for name, types in (("retry_on", self.retry_on or ()), ("discard_on", self.discard_on)):
             if not all(isinstance(each, type) and issubclass(each, BaseException) for each in types):
                 yield f"{name} must be an exception type or a tuple of them, not {types!r}"

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from holdfast.clock import EARLIEST, LATEST
 from holdfast.core.job import OnConflict, OnLate
 from holdfast.errors import ConfigurationError
 from holdfast.policy.reading import as_seconds, as_span, is_finite, is_int, is_word
@@ -68,8 +69,24 @@ def time_problems(delay: Any, at: Any) -> Iterator[str]:
         yield f"at must be a datetime with a time zone, not {at!r}"
     elif at.utcoffset() is None:
         yield f"at must have a time zone, and {at.isoformat()} has none; add one, e.g. at.replace(tzinfo=UTC)"
-    elif not datetime.min.replace(tzinfo=UTC) <= at <= datetime.max.replace(tzinfo=UTC):
-        yield f"at must lie within the years 1 to 9999 in UTC, not {at.isoformat()}; choose another time"
+    else:
+        yield from calendar_problems("at", at)
+
+
+def calendar_problems(name: str, moment: datetime) -> Iterator[str]:
+    """Yield what is wrong with a moment at the ends of the calendar."""
+    if not EARLIEST <= moment <= LATEST:
+        said = f"not {moment.isoformat()}; choose another time"
+        yield f"{name} must lie within the years 1 to 9999 in UTC, the last day excepted, {said}"
+
+
+def sum_problems(at: datetime | None, start_within: timedelta | None) -> Iterator[str]:
+    """Yield what is wrong with the last moment at which a job should start."""
+    if at is not None and start_within is not None and start_within > LATEST - at:
+        yield (
+            f"at + start_within must not lie after {LATEST:%Y-%m-%d} in UTC, and is {_said(start_within)} after"
+            f" {at.isoformat()}; choose an earlier at or a shorter start_within"
+        )
 
 
 def id_problems(job_id: Any) -> Iterator[str]:

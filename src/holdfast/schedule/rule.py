@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 from msgspec.structs import force_setattr
 
+from holdfast.clock import LATEST
 from holdfast.phrases import Phrase
 from holdfast.policy.problems import refuse_any
 from holdfast.policy.reading import as_seconds, as_word, is_finite, is_int
@@ -95,7 +96,7 @@ class Rule(DeclaredStruct, frozen=True, kw_only=True, tag_field="rule"):
         """Return when the run of a planned time starts: put off within `jitter`, always by the same."""
         most = round(self.jitter / _MICROSECOND.total_seconds())
         own = share(most, "jitter", ground.name, planned.astimezone(UTC).isoformat()) if most else 0
-        return planned + own * _MICROSECOND
+        return planned + min(own * _MICROSECOND, max(LATEST - planned, timedelta()))
 
     def note(self, planned: datetime, ground: Ground) -> Phrase | None:  # noqa: ARG002 - most have nothing to say
         """Return what changed clocks have to do with a planned time, in plain words, if anything."""

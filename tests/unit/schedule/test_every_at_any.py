@@ -6,6 +6,7 @@ from itertools import islice
 import pytest
 
 from holdfast import AnyOf, At, Cron, Every
+from holdfast.clock import LATEST
 from holdfast.errors import ConfigurationError
 from holdfast.schedule.rules import Ground, Rule
 
@@ -144,3 +145,10 @@ class TestAnyOf:
         with pytest.raises(ConfigurationError, match=r"different clocks \(Asia/Taipei and UTC\).*Calendar\("):
             AnyOf(*members, exclude="sat")
         assert AnyOf(*members)
+
+
+def test_a_run_is_not_put_off_beyond_the_calendar():
+    """A time near its end with jitter has a run that can be told."""
+    rule, planned = At(LATEST, jitter=86_400.0 * 365), LATEST
+    assert rule.run_at(planned, GROUND) == LATEST
+    assert At(datetime.max.replace(tzinfo=UTC), jitter=60).run_at(datetime.max.replace(tzinfo=UTC), GROUND).year == 9999

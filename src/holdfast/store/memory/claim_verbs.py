@@ -13,6 +13,7 @@ from holdfast.store.memory.rows import JobRow
 from holdfast.store.memory.tables import Tables, in_one_step, verb
 from holdfast.store.protocol import ClaimAnswer, ClaimRequest
 from holdfast.store.refusals import buried_worker
+from holdfast.store.times import later
 from holdfast.store.verb import Access, Verb
 from holdfast.store.waking import Finished, finishing
 
@@ -149,7 +150,7 @@ def _end(row: JobRow, ending: Ending, now: datetime) -> None:
         row.end(rule.target, now, ending.reason)
         row.result = ending.result
         if move is Move.COMPLETE and ending.keep_result is not None:
-            row.result_until = now + ending.keep_result
+            row.result_until = later(now, ending.keep_result)
     elif rule.target is State.BLOCKED:
         row.block(ending.reason)
     elif rule.target is State.SCHEDULED:
@@ -164,7 +165,7 @@ def _suspend(row: JobRow, ending: Ending, now: datetime) -> None:
     if wanted is not None and row.has_signal(wanted):
         row.wait(now)
     else:
-        row.wait(now + ending.delay, ending.reason)
+        row.wait(later(now, ending.delay), ending.reason)
 
 
 def _record(row: JobRow, ending: Ending, move: Move, now: datetime) -> None:

@@ -9,6 +9,7 @@ from holdfast.core.memo import Save, signal_prefix
 from holdfast.core.states import CLAIMED, FINAL, Move, Reason, State, settle
 from holdfast.core.vitals import Vitals
 from holdfast.store.protocol import Worker, WorkerInfo
+from holdfast.store.times import later
 
 
 @dataclass(slots=True)
@@ -74,8 +75,8 @@ class JobRow:
     @classmethod
     def accepted(cls, new: NewJob, arrival: int, now: datetime) -> "JobRow":
         """Return a new job as it waits for its time."""
-        run_at = now + new.delay if new.run_at is None else new.run_at
-        start_by = None if new.start_within is None else run_at + new.start_within
+        run_at = later(now, new.delay) if new.run_at is None else new.run_at
+        start_by = None if new.start_within is None else later(run_at, new.start_within)
         return cls(new, arrival, now, run_at, start_by)
 
     @property
@@ -101,7 +102,7 @@ class JobRow:
     def has_key(self, now: datetime) -> bool:
         """Tell whether its key, if it was the last to get it, is taken."""
         if self.state is State.COMPLETED and self.finished_at is not None:
-            return self.finished_at + self.new.keep_key > now
+            return later(self.finished_at, self.new.keep_key) > now
         return self.state not in FINAL
 
     def has_stale_result(self, now: datetime) -> bool:

@@ -1,7 +1,7 @@
 """From the replies of scripts to the values that others see."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -13,11 +13,9 @@ from holdfast.core.vitals import read_vitals
 from holdfast.store.protocol import Turn, Worker, WorkerInfo
 from holdfast.store.redis.job_texts import read_job
 from holdfast.store.redis.packing import pack
-from holdfast.store.times import from_micros, from_micros_or_none, span_from_micros, to_micros
+from holdfast.store.times import from_micros, from_micros_or_none, span_from_micros
 
 Row = Sequence[Any]
-
-_LATEST = to_micros(datetime.max.replace(tzinfo=UTC))
 
 
 class _Reported(msgspec.Struct, array_like=True, frozen=True):
@@ -68,7 +66,7 @@ def to_turn(rank: int, of: int, polled_at: bytes | None) -> Turn:
 
 def to_time(score: bytes) -> datetime:
     """Return the time that a score stands for. One beyond the year 2255 is not exact, as doubles are not."""
-    return from_micros(min(int(float(score)), _LATEST))
+    return from_micros(int(float(score)))
 
 
 _FRESH = (1, 0, 0, b"")

@@ -1,11 +1,13 @@
 """Jobs that should start for the first time within some time: the store tells, the worker decides."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from holdfast.clock import LATEST
 from holdfast.core.job import OnLate
 from holdfast.core.states import Move, Reason, State
+from holdfast.store.protocol import JobFilter
 from holdfast.testing.conformance.harness import Harness
 
 
@@ -33,6 +35,31 @@ class LateStarts:
         job_id = harness.enqueue(run_at=run_at, start_within=_in(60), on_late=OnLate.EXPIRE)
         assert harness.job(job_id).start_by == run_at + _in(60)
         assert harness.claim(harness.register())[0].start_by == run_at + _in(60)
+
+    def test_a_limit_beyond_the_calendar_is_its_end(self, harness: Harness) -> None:
+        """A sum that no datetime can tell is shown as the last one that it can: no look and no claim fails of it."""
+        ages = timedelta(days=36_525)
+        job_id = harness.enqueue(run_at=LATEST, start_within=ages)
+        assert (harness.job(job_id).run_at, harness.job(job_id).start_by) == (LATEST, LATEST)
+        assert harness.run(harness.verbs.situation(job_id)) is not None
+        assert [job.id for job in harness.run(harness.verbs.list_jobs(JobFilter()))] == [job_id]
+        worker = harness.register()
+        assert harness.claimed_ids(worker) == []
+        harness.clock.advance((LATEST - harness.clock.now()).total_seconds())
+        (claim,) = harness.claim(worker)
+        assert (claim.job_id, claim.start_by) == (job_id, LATEST)
+
+    @pytest.mark.parametrize("when", [datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)])
+    def test_a_job_at_the_end_of_the_calendar_disturbs_no_look(self, harness: Harness, when: datetime) -> None:
+        """One that was moved there is shown, and others are claimed beside it."""
+        job_id, worker = harness.enqueue(delay=_in(60)), harness.register()
+        harness.run(harness.verbs.reschedule(job_id, when))
+        assert abs(harness.job(job_id).run_at - when) < _in(86_401)
+        assert harness.run(harness.verbs.situation(job_id)) is not None
+        assert [job.id for job in harness.run(harness.verbs.list_jobs(JobFilter()))] == [job_id]
+        assert [age.name for age in harness.run(harness.verbs.queue_ages()).queues] in ([], ["default"])
+        other = harness.enqueue()
+        assert other in harness.claimed_ids(worker)
 
     def test_without_a_limit(self, harness: Harness) -> None:
         """A job may start at any time unless something else was said."""
