@@ -181,7 +181,7 @@ def test_bad_options_are_refused_by_name(app, add, options, said):
 def test_a_time_and_its_limit_that_no_calendar_has_are_refused_at_enqueue(app, add):
     """The sum is what cannot be told, so both fields are named; a limit of the task counts as well."""
     at = datetime(9999, 12, 1, tzinfo=UTC)
-    limited = app.task(name="limited", start_within=timedelta(days=60))(lambda a: None)
+    limited = app.task(name="limited", start_within=timedelta(days=60))(add.fn)
     for refused in (add.options(at=at, start_within=timedelta(days=60)), limited.options(at=at)):
         with pytest.raises(ConfigurationError, match=r"at \+ start_within must not lie after 9999-12-31"):
             refused.enqueue(1)

@@ -109,6 +109,18 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
         return f"<Claim {self.ref.job_id}:{self.ref.fence} of {self.task}>"
 
 
+UNREADABLE = "the stored job cannot be read"
+
+NO_TASK = "?"
+"""Stands for the name of a task, or of a queue, that cannot be read: no task and no queue has it."""
+
+
+class UnreadableClaim(Claim, frozen=True, gc=False):
+    """The claim of a job of which no more could be read than its id and its fence."""
+
+    problem: str = ""
+
+
 class Failure(msgspec.Struct, frozen=True):
     """What went wrong in an attempt, as text: the remote exception is never unpickled."""
 

@@ -11,6 +11,7 @@ from holdfast.core.record import Decision, Fire, FireCause, Kind, Record
 from holdfast.core.states import State
 from holdfast.store.protocol import WorkerInfo
 from holdfast.store.times import from_micros, from_micros_or_none, span_from_micros
+from holdfast.store.unreadable import DAMAGES, unreadable_job
 
 Row = Sequence[Any]
 
@@ -18,11 +19,61 @@ NO_METADATA: Mapping[str, str] = MappingProxyType({})
 """Shared by all that have none."""
 
 
+def read_metadata(text: str) -> Mapping[str, str]:
+    """Return metadata as they were written."""
+    metadata: Mapping[str, str] = json.loads(text)
+    if not isinstance(metadata, dict):
+        raise ValueError("its metadata are no JSON object")  # noqa: TRY004 - as JSON that is none
+    return metadata
+
+
 def to_job(row: Row, read_tags: Callable[[Any], Iterable[str]] = tuple) -> Job:
     """Return the job that `job_columns` tell of; `read_tags` is for tags that are not stored as a list."""
+    try:
+        return _to_job(row, read_tags)
+    except DAMAGES as error:
+        return _unreadable_job(row, error)
+
+
+_SAID = (
+    "task",
+    "version",
+    "queue",
+    "priority",
+    "state",
+    "reason",
+    "run_at",
+    "created_at",
+    "finished_at",
+    "fence",
+    "attempt",
+    "crashes",
+    "max_attempts",
+    "group",
+    "cancel_requested",
+    "worker",
+    "payload",
+    "result",
+    "error",
+)
+"""What the columns of a job tell first, after its id."""
+
+
+def _unreadable_job(row: Row, error: Exception) -> Job:
+    id_, *values = row
+    said = dict(zip(_SAID, values, strict=False))
+    said["state"] = State(said["state"]) if said["state"] in set(State) else None
+    for name in ("run_at", "created_at", "finished_at"):
+        said[name] = from_micros(said[name]) if isinstance(said[name], int) else None
+    return unreadable_job(id_, said, error)
+
+
+def _to_job(row: Row, read_tags: Callable[[Any], Iterable[str]]) -> Job:
     id_, task, version, queue, priority, state, reason, run_at, created_at, finished_at, *rest = row
     fence, attempt, crashes, max_attempts, group, cancel_requested, worker, payload, result, error, *rest = rest
     done, total, note, key, tags, metadata, start_by, on_late, after, result_until = rest
+    if bytes in set(map(type, (id_, task, queue, reason, worker, error, note, key))):
+        raise ValueError("a text of it is none")
     return Job(
         id=id_,
         task=task,
@@ -47,7 +98,7 @@ def to_job(row: Row, read_tags: Callable[[Any], Iterable[str]] = tuple) -> Job:
         progress=to_progress(done, total, note),
         key=key,
         tags=() if tags is None else tuple(read_tags(tags)),
-        metadata=NO_METADATA if metadata is None else json.loads(metadata),
+        metadata=NO_METADATA if metadata is None else read_metadata(metadata),
         start_by=from_micros_or_none(start_by),
         on_late=OnLate.RUN if on_late is None else OnLate(on_late),
         after=after,

@@ -3,6 +3,7 @@
     know the task ─► read the arguments ─► too late? ─► mark (last chance only) ─► may it still start? ─► run
           │                  │                 │                    │                       │
     blocked(no_worker)      dead      cancelled(expired)   lost: nothing to say          put off
+    or dead: its row cannot be read
 
 Of an isolated task the arguments are read in the process in which it runs, right before that, and it is marked once
 there is such a process. Each step either goes on or returns the ending. None means that the claim is not ours any
@@ -22,7 +23,7 @@ from holdfast.clock import Clock
 from holdfast.codec import NO_SECRETS
 from holdfast.context import Context
 from holdfast.core.interruption import Suspended
-from holdfast.core.job import Ending, OnLate
+from holdfast.core.job import Claim, Ending, OnLate
 from holdfast.core.memo import signal_name
 from holdfast.core.states import Move, Reason
 from holdfast.durable.here import attempt_here
@@ -36,7 +37,7 @@ from holdfast.tracing.port import Tracing
 from holdfast.worker.announce import Announcer
 from holdfast.worker.closures import Closures, would_expire
 from holdfast.worker.control import Control
-from holdfast.worker.judge import Judge, describe
+from holdfast.worker.judge import Judge, describe, problem_of, unreadable
 from holdfast.worker.means import AttemptMeans
 from holdfast.worker.notes import Notes
 from holdfast.worker.reporter import Reporter
@@ -58,6 +59,10 @@ Marked = Callable[[], Awaitable[bool]]
 
 Closed = Callable[[], timedelta | None]
 """Tells for how long yet a job must not start, for a window of its queue or task; None if it may."""
+
+
+Unreadable = Callable[[Claim, str], None]
+"""Hears of a claim whose job cannot be read, and what is wrong with it."""
 
 
 _TELLING = frozenset({Move.COMPLETE, Move.RETRY, Move.DIE})
@@ -95,6 +100,7 @@ class Attempts:
         middleware: Sequence[Middleware],
         cells: Callable[[], Cells] | None = None,
         tracing: Tracing | None = None,
+        unreadable: Unreadable = lambda *_: None,
     ) -> None:
         self._tasks = tasks
         self._backend = backend
@@ -112,13 +118,18 @@ class Attempts:
         self._cells = cells
         self._tracing = tracing
         self._opener = self._open
+        self._unreadable = unreadable
 
     async def run(self, control: Control) -> Ending | None:
         """Carry one attempt through all its steps."""
         claim = control.claim
         task = self._tasks.get(claim.task)
         if task is None or claim.version > task.policy.version:
-            return Ending(claim.ref, Move.BLOCK, reason=Reason.NO_WORKER)
+            problem = problem_of(claim)
+            if problem is None:
+                return Ending(claim.ref, Move.BLOCK, reason=Reason.NO_WORKER)
+            self._unreadable(claim, problem)
+            return unreadable(claim, problem)
         # From here on code of the user's runs: models and upgrades read the arguments. Should it take the process
         # down, this job is to blame; and so it is until what it returned is written as JSON.
         self._notes.started(claim.ref)

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from holdfast.codec import NO_SECRETS, Scrub, encode_result
 from holdfast.core.backoff import Exponential
 from holdfast.core.interruption import Suspended, meant_by
-from holdfast.core.job import Claim, Ending, Failure
+from holdfast.core.job import UNREADABLE, Claim, Ending, Failure, UnreadableClaim
 from holdfast.core.outcome import Cancel, Discard, Fail, Outcome, Retry, Snooze, Success
 from holdfast.core.states import STARTED_ITS_LAST, Move, Reason
-from holdfast.errors import HoldfastError, StepError
+from holdfast.errors import HoldfastError, PayloadError, StepError
 from holdfast.policy import MAX_DELAY, Policy
 from holdfast.worker.legible import legible, text_of
 
@@ -143,6 +143,19 @@ def broken(claim: Claim, error: Exception, random: Random, scrub: Scrub) -> Endi
     if charged >= claim.max_attempts:
         return Ending(claim.ref, Move.DIE, failure=failure)
     return Ending(claim.ref, Move.RETRY, delay=Exponential().delay(charged, random), failure=failure)
+
+
+def unreadable(claim: Claim, problem: str) -> Ending:
+    """End a job that the store cannot read: no attempt would help."""
+    failure = Failure(_name(PayloadError), f"{UNREADABLE}: {problem}")
+    return Ending(claim.ref, Move.DIE, failure=failure)
+
+
+def problem_of(claim: Claim) -> str | None:
+    """Return why the job of a claim cannot be read, if it cannot; asked only of a task that is not known."""
+    if isinstance(claim, UnreadableClaim):
+        return claim.problem
+    return None if isinstance(claim.task, str) else "the name of its task is no text"
 
 
 def describe(error: BaseException, scrub: Scrub = NO_SECRETS) -> Failure:

@@ -20,10 +20,12 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from holdfast.codec import NO_SECRETS
 from holdfast.core.crash import group_limit
 from holdfast.core.incident import InvolvedJob
-from holdfast.core.job import Claim, ClaimRef, Ending
+from holdfast.core.job import UNREADABLE, Claim, ClaimRef, Ending
 from holdfast.core.states import RETURNS, Move, Reason
+from holdfast.errors import PayloadError
 from holdfast.events import StopStage
 from holdfast.figures.publishing import Publisher
 from holdfast.gates.limits import Limits
@@ -82,6 +84,7 @@ from holdfast.worker.timekeeper import Timekeeper
 from holdfast.worker.timers import Timers
 from holdfast.worker.turns import Turns
 from holdfast.worker.waits import Waits
+from holdfast.worker.whose import Whose
 
 log = logging.getLogger(__name__)
 
@@ -180,6 +183,7 @@ class Worker:
             middleware=middleware,
             cells=ports.cells,
             tracing=tracing,
+            unreadable=self._unreadable,
         )
         self._claimer = Claimer(
             calls=self._calls,
@@ -431,6 +435,12 @@ class Worker:
         self._timers.slot_free()
         if self._timers.due <= self._load.enough:
             self._claimer.slot_free()
+
+    def _unreadable(self, claim: Claim, problem: str) -> None:
+        """Have an incident made of a job that the store cannot read."""
+        error = PayloadError(f"{UNREADABLE}: {problem}; it is dead, others go on")
+        job = InvolvedJob(claim.job_id, claim.fence, claim.task)
+        self.strays.heard(error, lambda: {"where": "a claim of the store"}, lambda: Whose(job, NO_SECRETS))
 
     def _release(self, claim: Claim) -> None:
         self._completer.add(Ended(claim, Ending(claim.ref, Move.RELEASE)))

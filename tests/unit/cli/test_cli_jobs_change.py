@@ -86,10 +86,13 @@ class TestJobsReschedule:
         job = world.do(world.verbs.get(job_id))
         assert timedelta(hours=1, minutes=50) < job.run_at - job.created_at < timedelta(hours=2, minutes=10)
 
-    @pytest.mark.parametrize("at", ["9999-12-31T23:59:59.999999Z", "9999-12-31T23:59-14:00", "0001-01-01T00:00+14:00"])
+    @pytest.mark.parametrize(
+        "at", ["9999-12-31T23:59:59.999999Z", "9999-12-31T23:59-14:00", "0001-01-01T00:00+01:00"]
+    )
     def test_a_time_at_the_ends_of_the_calendar_is_refused(self, world, holdfast, at):
         job_id = world.enqueue()
-        assert_refused(holdfast("jobs", "reschedule", job_id, "--at", at), 2, "--at must lie within the years 1 to 9999")
+        result = holdfast("jobs", "reschedule", job_id, "--at", at)
+        assert_refused(result, 2, "--at must lie within the years 1 to 9999")
         assert world.state(job_id) is State.READY
 
     def test_who_says_it_as_in_code_is_told_how_it_is_said_here(self, world, holdfast):

@@ -11,6 +11,7 @@ from holdfast.core.states import State
 from holdfast.events import JobRetrying
 from holdfast.handle import JobHandle
 from holdfast.ids import new_job_id
+from holdfast.worker.messages import Noticed
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -43,3 +44,31 @@ def test_an_attempt_that_breaks_comes_back_after_the_default_backoff(caplog) -> 
 
     play(scenario)
     assert caplog.text.count("its attempt broke outside its handler") == ATTEMPTS
+
+
+def test_a_job_that_cannot_be_read_is_dead_at_once_and_an_incident() -> None:
+    """Others run; the supervisor is told which job it is and what is wrong with it, once for many."""
+
+    async def scenario() -> None:
+        app = Holdfast("memory://")
+
+        @app.task
+        async def work() -> None: ...
+
+        stage = Stage(app)
+        damaged, sound = [work.options(start_within=60).enqueue() for _ in range(3)], work.enqueue()
+        for handle in damaged:
+            stage.backend.verbs._jobs[handle.id].start_by = "soon"  # type: ignore[assignment]
+        async with working(stage):
+            await stage.settled(sound)
+            for handle in damaged:
+                await stage.settled(handle)
+            noticed = await stage.until(lambda: [told for told in stage._far._inbox if isinstance(told, Noticed)])
+        assert stage.job(sound).state is State.COMPLETED
+        for handle in damaged:
+            assert (stage.job(handle).state, stage.job(handle).attempt) == (State.DEAD, 1)
+            assert "cannot be read" in stage.why(handle)
+        assert "cannot be read" in noticed[0].summary
+        assert {job.job_id for told in noticed for job in told.jobs} <= {handle.id for handle in damaged}
+
+    play(scenario)

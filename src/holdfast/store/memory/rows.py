@@ -10,6 +10,7 @@ from holdfast.core.states import CLAIMED, FINAL, Move, Reason, State, settle
 from holdfast.core.vitals import Vitals
 from holdfast.store.protocol import Worker, WorkerInfo
 from holdfast.store.times import later
+from holdfast.store.unreadable import DAMAGES, unreadable_claim, unreadable_job
 
 
 @dataclass(slots=True)
@@ -133,6 +134,12 @@ class JobRow:
         self.fence += 1
         self.worker, self.call = worker, call
         self.claims.append(ClaimRow(self.fence, worker))
+        try:
+            return self._claim()
+        except DAMAGES as error:
+            return unreadable_claim(self.new.id, self.fence, self.new.queue, error)
+
+    def _claim(self) -> Claim:
         new = self.new
         # A job whose time was moved past its limit, by a snooze or a requeue, was decided to start later.
         can_be_late = self.attempt == 0 and self.start_by is not None and self.run_at <= self.start_by
@@ -208,6 +215,13 @@ class JobRow:
 
     def view(self, now: datetime) -> Job:
         """Return what others may see: what has become of it, and else what was asked for."""
+        try:
+            return self._view(now)
+        except DAMAGES as error:
+            said = {name: getattr(self, name) for name in ("state", "reason", "created_at", "finished_at", "fence")}
+            return unreadable_job(self.new.id, {**said, "error": self.error, "task": self.new.task}, error)
+
+    def _view(self, now: datetime) -> Job:
         shown = {name: getattr(self if hasattr(self, name) else self.new, name) for name in Job.__struct_fields__}
         result = None if self.has_stale_result(now) else self.result
         shown |= {"state": self.state_at(now), "result": result, "group": group_limit(self.group)}

@@ -1,6 +1,5 @@
 """From the rows of a claim to what the worker gets, and what the next claim is to know."""
 
-import json
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
 
@@ -9,13 +8,14 @@ import msgspec
 from holdfast.core.job import Claim, ClaimRef, OnLate
 from holdfast.store.choosing import Candidate
 from holdfast.store.postgres.levels import Level
-from holdfast.store.sql_rows import NO_METADATA, Row
+from holdfast.store.sql_rows import NO_METADATA, Row, read_metadata
 from holdfast.store.times import from_micros
+from holdfast.store.unreadable import DAMAGES, read_each, unreadable_claim
 
 # Claims are made in the hot path, and an enum's members are slow to get.
 _RUN = OnLate.RUN
 
-_SEQ, _QUEUE, _PRIORITY, _RUN_AT, _MARK = 4, 10, 11, 12, 19
+_SEQ, _ID, _QUEUE, _PRIORITY, _RUN_AT, _MARK = 4, 5, 10, 11, 12, 19
 
 
 class Walked(msgspec.Struct, frozen=True):
@@ -105,8 +105,17 @@ def fresh_marks(rows: Iterable[Row], xmin: int) -> Iterable[tuple[Level, int]]:
     return [((queue, priority), min(int(xid), xmin)) for queue, priority, xid in taken]
 
 
-def to_fresh_claims(rows: Iterable[Row]) -> tuple[Claim, ...]:
+def to_fresh_claims(rows: Sequence[Row]) -> tuple[Claim, ...]:
     """Return the claims that the rows of `claim_fresh` tell of, in their order."""
+    try:
+        return _to_fresh_claims(rows)
+    except DAMAGES:
+        return tuple(
+            read_each(_to_fresh_claims, rows, lambda row, error: unreadable_claim(row[-1], 1, row[1], error))
+        )
+
+
+def _to_fresh_claims(rows: Sequence[Row]) -> tuple[Claim, ...]:
     return tuple(
         Claim(
             ClaimRef(id_, 1),
@@ -121,7 +130,7 @@ def to_fresh_claims(rows: Iterable[Row]) -> tuple[Claim, ...]:
             max_attempts,
             None if start_by is None else from_micros(start_by),
             _RUN if on_late is None else OnLate(on_late),
-            NO_METADATA if metadata is None else json.loads(metadata),
+            NO_METADATA if metadata is None else read_metadata(metadata),
         )
         for (
             _,
@@ -142,8 +151,19 @@ def to_fresh_claims(rows: Iterable[Row]) -> tuple[Claim, ...]:
     )
 
 
-def to_claims(rows: Iterable[Row]) -> tuple[Claim, ...]:
+def to_claims(rows: Sequence[Row]) -> tuple[Claim, ...]:
     """Return the claims that `claims` tell of, in the order of the rows."""
+    try:
+        return _to_claims(rows)
+    except DAMAGES:
+        return tuple(read_each(_to_claims, rows, _unreadable))
+
+
+def _unreadable(row: Row, error: Exception) -> Claim:
+    return unreadable_claim(row[_ID], row[_ID + 1], row[_QUEUE], error)
+
+
+def _to_claims(rows: Sequence[Row]) -> tuple[Claim, ...]:
     return tuple(
         Claim(
             ClaimRef(id_, fence),
@@ -158,7 +178,7 @@ def to_claims(rows: Iterable[Row]) -> tuple[Claim, ...]:
             max_attempts,
             None if start_by is None else from_micros(start_by),
             _RUN if on_late is None else OnLate(on_late),
-            NO_METADATA if metadata is None else json.loads(metadata),
+            NO_METADATA if metadata is None else read_metadata(metadata),
         )
         for (
             _,

@@ -11,7 +11,7 @@ from holdfast.store.times import from_micros, span_from_micros
 def to_glance(row: Row) -> Glance:
     """Return the glance at the state and progress that `glance` selects."""
     state, *progress = row
-    return Glance(State(state), to_progress(*progress))
+    return Glance(State(state) if state in set(State) else State.DEAD, to_progress(*progress))
 
 
 def to_worker(row: Row) -> Worker:

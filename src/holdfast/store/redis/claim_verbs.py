@@ -1,6 +1,6 @@
 """How a worker comes by jobs: a script that chooses as `ClaimRequest` says; several where many are passed over."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -9,9 +9,10 @@ from holdfast.core.job import Claim, KnownTask
 from holdfast.store.protocol import ClaimAnswer, ClaimRequest
 from holdfast.store.redis.packing import pack
 from holdfast.store.redis.passing import AT_ONCE, Marks, Passing
-from holdfast.store.redis.rows import to_claims, to_time
+from holdfast.store.redis.rows import to_claims, to_claims_apart, to_time
 from holdfast.store.refusals import buried_worker
 from holdfast.store.times import from_micros, span_to_micros, to_micros
+from holdfast.store.unreadable import DAMAGES
 from holdfast.store.verb import Access, Script, Steps, verb
 
 
@@ -25,7 +26,11 @@ class ClaimVerbs:
     @verb(Access.WRITE, once=True)
     def claim(self, request: ClaimRequest) -> Steps[ClaimAnswer]:
         """Give jobs to a registered, living worker: fence + 1, state held."""
-        answer, more = _read(request, (yield _script(request)))
+        reply = yield _script(request)
+        try:
+            answer, more = _read(request, reply)
+        except DAMAGES:
+            answer, more = yield from _read_apart(request, reply, ())
         if not more:
             return answer
         with self._passing.behind():
@@ -39,7 +44,11 @@ class ClaimVerbs:
             rest = _rest(request, jobs, answer)
             if rest is None or not more:
                 break
-            answer, more = _read(rest, (yield _script(rest, places)))
+            reply = yield _script(rest, places)
+            try:
+                answer, more = _read(rest, reply)
+            except DAMAGES:
+                answer, more = yield from _read_apart(rest, reply, jobs)
             jobs += answer.jobs
             times.append(answer.next_due_at)
             places |= more
@@ -75,15 +84,29 @@ def _script(request: ClaimRequest, places: Marks | None = None) -> Script:
     )
 
 
-def _read(request: ClaimRequest, reply: Any) -> tuple[ClaimAnswer, Marks]:
+def _read(
+    request: ClaimRequest, reply: Any, claims: Callable[..., tuple[Claim, ...]] = to_claims
+) -> tuple[ClaimAnswer, Marks]:
     """Return what a script gave, and where to go on in lanes of which it saw only jobs of closed tasks."""
     if reply is None:
         raise buried_worker(request.worker)
     now, next_due_at, texts, lives, *rest = reply
     answer = ClaimAnswer(
-        to_claims(texts, lives), from_micros(int(now)), None if next_due_at is None else to_time(next_due_at)
+        claims(texts, lives), from_micros(int(now)), None if next_due_at is None else to_time(next_due_at)
     )
     return answer, _marks(rest[0]) if rest and rest[0] else {}
+
+
+def _read_apart(request: ClaimRequest, reply: Any, before: Sequence[Claim]) -> Steps[tuple[ClaimAnswer, Marks]]:
+    """Return the same where some jobs cannot be read: which they are, the claims of this call tell.
+
+    `before` are those that earlier scripts of the call gave.
+    """
+    rows = yield Script("claims_of_call", (request.worker, request.call))
+    known = {claim.job_id for claim in before}
+    held = [(job_id.decode(), fence, queue.decode(errors="replace")) for job_id, fence, queue in rows]
+    others = [each for each in held if each[0] not in known]
+    return _read(request, reply, lambda texts, lives: to_claims_apart(texts, lives, others))
 
 
 def _marks(more: Sequence[Any]) -> Marks:

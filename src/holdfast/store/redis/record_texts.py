@@ -7,6 +7,7 @@ import msgspec
 from holdfast.core.record import Change, Decision, Fire, FireCause, Kind, Record
 from holdfast.store.redis.packing import pack
 from holdfast.store.times import from_micros, from_micros_or_none, to_micros, to_micros_or_none
+from holdfast.store.unreadable import DAMAGES
 
 _VERSION = 15
 _SAID = 19
@@ -41,7 +42,15 @@ def write_fire(fire: Fire) -> bytes:
 
 
 def read_record(kind: Kind, name: bytes, text: bytes) -> Record:
-    """Return the record that the hash of its kind holds."""
+    """Return the record that the hash of its kind holds; of one that cannot be read the name, and no body."""
+    try:
+        return _read_record(kind, name, text)
+    except DAMAGES:
+        version = text[:_VERSION].decode(errors="replace")
+        return Record(kind, name.decode(), int(version) if version.isdecimal() else 1, None, b"", "")
+
+
+def _read_record(kind: Kind, name: bytes, text: bytes) -> Record:
     end = _SAID + int.from_bytes(text[_VERSION:_SAID])
     token, due_at = _decode_record(text[_SAID:end])
     return Record(kind, name.decode(), int(text[:_VERSION]), from_micros_or_none(due_at), text[end:], token)

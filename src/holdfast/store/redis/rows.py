@@ -7,13 +7,14 @@ from typing import Any
 import msgspec
 
 from holdfast.core.crash import group_limit
-from holdfast.core.job import Attempt, Claim, ClaimRef, Glance, Job, KnownTask, Progress
+from holdfast.core.job import NO_TASK, Attempt, Claim, ClaimRef, Glance, Job, KnownTask, Progress
 from holdfast.core.states import State
 from holdfast.core.vitals import read_vitals
 from holdfast.store.protocol import Turn, Worker, WorkerInfo
 from holdfast.store.redis.job_texts import read_job
 from holdfast.store.redis.packing import pack
 from holdfast.store.times import from_micros, from_micros_or_none, span_from_micros
+from holdfast.store.unreadable import DAMAGES, unreadable_claim, unreadable_job
 
 Row = Sequence[Any]
 
@@ -73,7 +74,10 @@ _FRESH = (1, 0, 0, b"")
 
 
 def to_claims(texts: Sequence[bytes], lives: Sequence[Any]) -> tuple[Claim, ...]:
-    """Return the claims of jobs; `lives` are the numbers of those that are not fresh, each after its place."""
+    """Return the claims of jobs; `lives` are the numbers of those that are not fresh, each after its place.
+
+    Raises one of DAMAGES where a job cannot be read.
+    """
     changed = {lives[at]: lives[at + 1 : at + 5] for at in range(0, len(lives), 5)}
     times: dict[int, datetime] = {}  # most jobs of one enqueue have one time
     claims: list[Claim] = []
@@ -111,10 +115,57 @@ _AS_ACCEPTED = ("id", "task", "version", "queue", "priority", "max_attempts", "k
 """What nothing ever changes of a job."""
 
 
+def to_claims_apart(
+    texts: Sequence[bytes], lives: Sequence[Any], held: Iterable[tuple[str, int, str]]
+) -> tuple[Claim, ...]:
+    """Return the claims of jobs of which some cannot be read; `held` are the id, fence and queue of all of them."""
+    changed = {lives[at]: lives[at + 1 : at + 5] for at in range(0, len(lives), 5)}
+    claims: list[Claim] = []
+    problems: list[Exception] = []
+    for place, text in enumerate(texts, 1):
+        try:
+            claims += to_claims((text,), (1, *changed[place]) if place in changed else ())
+        except DAMAGES as error:
+            problems.append(error)
+    known = {claim.ref for claim in claims}
+    others = [each for each in held if ClaimRef(*each[:2]) not in known]
+    return (
+        *claims,
+        *(unreadable_claim(*each, error) for each, error in zip(others, problems, strict=False)),
+    )
+
+
 def to_job(row: Row) -> Job:
     """Return the job that `shown` tells of."""
+    try:
+        return _to_job(row)
+    except DAMAGES as error:
+        return _unreadable_job(row, error)
+
+
+def _unreadable_job(row: Row, error: Exception) -> Job:
+    _, state, reason, _, finished_at, fence, attempt, crashes, group, cancel, worker, result, failed, *rest = row
+    *_, job_id, queue = rest
+    said = {
+        "state": State(state.decode()) if state.decode() in set(State) else None,
+        "queue": queue.decode(errors="replace"),
+        "reason": _text(reason),
+        "finished_at": _time(finished_at),
+        "fence": fence,
+        "attempt": attempt,
+        "crashes": crashes,
+        "group": group_limit(group),
+        "cancel_requested": bool(cancel),
+        "worker": _text(worker),
+        "result": result,
+        "error": _text(failed),
+    }
+    return unreadable_job(job_id.decode(), said, error)
+
+
+def _to_job(row: Row) -> Job:
     text, state, reason, moved_to, finished_at, fence, attempt, crashes, group, cancel, *rest = row
-    worker, result, error, progress, after, until = rest
+    worker, result, error, progress, after, until, *_ = rest
     accepted, payload, created_at = read_job(text)
     return Job(
         **{name: getattr(accepted, name) for name in _AS_ACCEPTED},
@@ -143,13 +194,17 @@ def to_progress(text: bytes | None) -> Progress | None:
     """Return progress as it was reported."""
     if text is None:
         return None
-    reported = _decode_progress(text)
+    try:
+        reported = _decode_progress(text)
+    except msgspec.DecodeError:
+        return None  # it is a word to people, and no reason to show nothing
     return Progress(reported.done, reported.total, reported.note)
 
 
 def to_glance(state: bytes, progress: bytes | None) -> Glance:
     """Return the glance at a state and progress."""
-    return Glance(State(state.decode()), to_progress(progress))
+    known = state.decode()
+    return Glance(State(known) if known in set(State) else State.DEAD, to_progress(progress))
 
 
 def to_attempt(row: Row) -> Attempt:
@@ -161,8 +216,11 @@ def to_attempt(row: Row) -> Attempt:
 
 def to_worker(row: Row) -> Worker:
     """Return the worker that `workers` tells of."""
-    _, registration, lease, started_at, age, condemned, held, running, vitals = row
-    said = _decode_registration(registration)
+    _, registration, lease, started_at, age, condemned, held, running, vitals, name = row
+    try:
+        said = _decode_registration(registration)
+    except msgspec.DecodeError:
+        said = _Registration(name.decode(), NO_TASK, NO_TASK, 0, None, 0)
     info = WorkerInfo(lease=span_from_micros(int(lease)), **msgspec.structs.asdict(said))
     times = (from_micros(int(started_at)), span_from_micros(int(age)))
     return Worker(info, *times, bool(condemned), held, running, read_vitals(vitals))

@@ -168,7 +168,8 @@ def _counts(counted: Row, waiting: Sequence[Row]) -> Iterator[tuple[str, State, 
     """Yield how many jobs of a queue are in a state, where there are any."""
     for field, number in pairs(counted):
         state, _, name = field.decode().partition(":")
-        yield name, State(state), int(number)
+        if int(number) > 0:
+            yield name, State(state), int(number)
     for name, ready, scheduled in waiting:
         if ready:
             yield name.decode(), State.READY, ready

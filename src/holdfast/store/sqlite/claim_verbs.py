@@ -53,6 +53,9 @@ class ClaimVerbs(SqliteVerbs):
     def _open_queues(self, request: ClaimRequest) -> Steps[list[str]]:
         if request.queues is None:
             rows = yield Query(self._sql["every_queue"], (_adoptable(request),))
+            if bytes in {type(queue) for (queue,) in rows}:
+                yield from self._unearth()
+                rows = yield Query(self._sql["every_queue"], (_adoptable(request),))
         else:
             rows = yield Query(self._sql["asked_queues"], (to_json(dict.fromkeys(request.queues)),))
         return request.in_turn([queue for (queue,) in rows if queue not in request.closed])
@@ -133,7 +136,16 @@ class ClaimVerbs(SqliteVerbs):
         where = (to_json(request.queues), group, to_json(request.closed))
         scheduled = yield self._of_open_tasks("next_scheduled", request, where)
         times = [time for (time,) in [(ready,), *scheduled] if time is not None]
+        if str in map(type, times) or bytes in map(type, times):
+            yield from self._unearth()
+            return self._now()
         return min(times, default=None)
+
+    def _unearth(self) -> Steps[None]:
+        """Let jobs be claimed whose place in the line somebody damaged: nobody would ever come by them."""
+        queues = yield Query(self._sql["odd_queues"])
+        odd = [queue.hex().upper() for (queue,) in queues if queue.decode(errors="ignore").encode() != queue]
+        yield Command(self._sql["unearth"], (to_json(odd), self._now()))
 
 
 def _by_time(row: Row) -> tuple[int, int, int]:

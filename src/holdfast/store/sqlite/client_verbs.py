@@ -9,8 +9,8 @@ from holdfast.core.states import CLAIMED, FINAL, MOVES, Move, Reason, State
 from holdfast.store.refusals import key_taken, no_such_job, not_discarded, not_requeued, not_rescheduled
 from holdfast.store.sqlite.enqueue_verbs import EnqueueVerbs
 from holdfast.store.sqlite.keys import holder_of
-from holdfast.store.sqlite.rows import shown_state
-from holdfast.store.times import from_micros, to_micros
+from holdfast.store.sqlite.rows import state_of
+from holdfast.store.times import to_micros
 from holdfast.store.verb import Access, Command, Query, Steps, verb
 
 
@@ -112,5 +112,5 @@ class ClientVerbs(EnqueueVerbs):
         if not rows:
             return None
         [(seq, task, key, state, reason, run_at, after)] = rows
-        shown = shown_state(state, from_micros(run_at), self._clock.now())
+        shown = state_of(state, run_at, self._clock.now())
         return _Found(seq, job_id, task, key, shown, reason, after)

@@ -17,7 +17,7 @@ from holdfast.store.sqlite.forks import GATE, Connection
 from holdfast.store.sqlite.group import Entry, GroupWriter
 from holdfast.store.sqlite.opening import Opener
 from holdfast.store.sqlite.sql_files import load_statements
-from holdfast.store.sqlite.steps import run_steps
+from holdfast.store.sqlite.steps import UndecodableTextError, run_steps
 from holdfast.store.sqlite.translate import translated
 from holdfast.store.sqlite.turn import Turn
 from holdfast.store.threads import Threads, in_a_thread
@@ -47,10 +47,20 @@ class Engine:
         """Run the verb in the caller's own thread."""
         if verb.access is Access.READ:
             return self._read(verb)
-        return self._writers[verb.access].run(verb)
+        writer = self._writers[verb.access]
+        try:
+            return writer.run(verb)
+        except UndecodableTextError:
+            return writer.run(_anew(verb))
 
     async def arun(self, verb: Verb[T]) -> T:
         """Run the verb in the thread of its lane. It stands in line at once, so that a crowd shares a commit."""
+        try:
+            return await self._arun(verb)
+        except UndecodableTextError:
+            return await self._arun(_anew(verb))
+
+    async def _arun(self, verb: Verb[T]) -> T:
         thread = self._threads[verb.access]
         if verb.access is Access.READ:
             return await in_a_thread(thread, partial(self._read, verb))
@@ -109,7 +119,10 @@ class Engine:
                 connection = self._idle_reader()
                 connection = self.renew_reader(connection)
                 connection.execute("BEGIN")
-                answer = run_steps(connection, verb.steps)
+                try:
+                    answer = run_steps(connection, verb.steps)
+                except UndecodableTextError:
+                    answer = run_steps(connection, _anew(verb).steps)
                 connection.execute("COMMIT")
             except BaseException:
                 # It is not used again: it may be in the middle of a transaction.
@@ -126,6 +139,13 @@ class Engine:
             return self._readers.pop()
         except IndexError:
             return None
+
+
+def _anew(verb: Verb[T]) -> Verb[T]:
+    """Let the steps of a verb begin again."""
+    if verb.again is not None:
+        verb.steps = verb.again()
+    return verb
 
 
 def _closed(path: Path) -> StoreError:

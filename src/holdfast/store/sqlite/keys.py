@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from holdfast.core.states import FINAL, State
-from holdfast.store.sqlite.rows import shown_state
+from holdfast.store.sqlite.rows import state_of
 from holdfast.store.times import from_micros
 from holdfast.store.verb import Query, Steps
 
@@ -27,6 +27,6 @@ def holder_of(sql: Mapping[str, str], task: str, key: str | None, now: int) -> S
     if key is None or not rows:
         return None
     [(seq, job_id, stored, run_at, finished_at, keep_key, after)] = rows
-    state = shown_state(stored, from_micros(run_at), from_micros(now))
+    state = state_of(stored, run_at, from_micros(now))
     is_kept = state is State.COMPLETED and now < finished_at + keep_key
     return Holder(task, key, seq, job_id, state, after) if is_kept or state not in FINAL else None

@@ -5,10 +5,14 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from holdfast.errors import ValueNotStoredError
+from holdfast.errors import StoreError, ValueNotStoredError
 from holdfast.store.verb import Bulk, Command, Query, Statement, Steps, follow
 
 T = TypeVar("T")
+
+
+class UndecodableTextError(StoreError):
+    """A text in the file is no UTF-8. The connection reads it as bytes from now on: repeat the verb."""
 
 
 class Executed(Protocol):
@@ -55,8 +59,19 @@ def _answer(connection: Executor, statement: Statement) -> Any:
     except sqlite3.Error as error:
         if _is_unbindable(error):
             raise _not_stored(error) from error
+        if "decode to UTF-8" in str(error) and isinstance(connection, sqlite3.Connection):
+            connection.text_factory = _text_or_bytes  # from now on, as such a row stays
+            raise UndecodableTextError(str(error)) from error
         raise
     raise TypeError(f"SQLite cannot run {statement!r}: it is of another store")
+
+
+def _text_or_bytes(raw: bytes) -> str | bytes:
+    """Return a text; one that somebody damaged stays bytes, and fails its own row alone."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw
 
 
 def _not_stored(error: Exception) -> ValueNotStoredError:

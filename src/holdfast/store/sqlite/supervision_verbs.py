@@ -37,7 +37,6 @@ Interleavings:
     another boot    Signs of life of another boot are as good as none (lease.py).
 """
 
-import json
 from collections.abc import Sequence
 from itertools import starmap
 
@@ -47,6 +46,7 @@ from holdfast.store.held import HeldRow, claims_held
 from holdfast.store.protocol import BURIED_KEPT, BeatAnswer, DueSuspects, WorkerBeat, WorkerInfo
 from holdfast.store.roster import Member, turns
 from holdfast.store.sqlite.lease import Lease
+from holdfast.store.sqlite.rows import read_list
 from holdfast.store.sqlite.verbs import SqliteVerbs, to_json
 from holdfast.store.times import (
     from_micros_or_none,
@@ -128,5 +128,5 @@ class SupervisionVerbs(SqliteVerbs):
 
 
 def _member(lease: Lease) -> Member:
-    queues = None if lease.queues is None else json.loads(lease.queues)
+    queues = None if lease.queues is None else read_list(lease.queues)
     return Member(lease.worker, queues, from_micros_or_none(lease.polled_at))

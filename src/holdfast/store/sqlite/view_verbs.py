@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
-from holdfast.core.job import Attempt, Glance, Job
+from holdfast.core.job import NO_TASK, Attempt, Glance, Job
 from holdfast.core.states import Move, State
 from holdfast.store.looking import UNKNOWN_LOOKED_AT
 from holdfast.store.protocol import (
@@ -73,7 +73,7 @@ class ViewVerbs(SqliteVerbs):
         paused_at = dict((yield Query(self._sql["paused_queues"])))
         states: dict[str, dict[State, int]] = {name: {} for name in paused_at}
         for name, counts in (yield from self._counts()).items():
-            states[name] = {state: number for state, number in counts.items() if number}
+            states[name] = {state: number for state, number in counts.items() if number > 0}
         return tuple(
             Queue(name, from_micros_or_none(paused_at.get(name)), states[name])
             for name in sorted(states)
@@ -94,7 +94,11 @@ class ViewVerbs(SqliteVerbs):
         unknown = yield Query(self._sql["unknown_ages"], (to_micros(now), UNKNOWN_LOOKED_AT))
         return QueueAges(
             now,
-            tuple(QueueAge(name, from_micros(at), from_micros_or_none(paused_at.get(name))) for name, at in rows),
+            tuple(
+                QueueAge(name, from_micros(at), from_micros_or_none(paused_at.get(name)))
+                for name, at in rows
+                if isinstance(name, str)
+            ),
             tuple(sorted(UnknownAge(name, task, version, from_micros(at)) for name, task, version, at in unknown)),
         )
 
@@ -138,7 +142,8 @@ class ViewVerbs(SqliteVerbs):
     def _counts(self) -> Steps[dict[str, Counter[State]]]:
         """Return how many jobs of each queue are in each state."""
         counts: defaultdict[str, Counter[State]] = defaultdict(Counter)
-        for queue, state, number in (yield Query(self._sql["queue_states"], (self._now(),))):
+        for name, state, number in (yield Query(self._sql["queue_states"], (self._now(),))):
+            queue = name if isinstance(name, str) else NO_TASK
             if state is None:
                 counts[queue][State.COMPLETED] += number
             else:

@@ -37,7 +37,7 @@ class LateStarts:
         assert harness.claim(harness.register())[0].start_by == run_at + _in(60)
 
     def test_a_limit_beyond_the_calendar_is_its_end(self, harness: Harness) -> None:
-        """A sum that no datetime can tell is shown as the last one that it can: no look and no claim fails of it."""
+        """A sum that no datetime can tell is shown as the last one that it can: no look and no claim fails."""
         ages = timedelta(days=36_525)
         job_id = harness.enqueue(run_at=LATEST, start_within=ages)
         assert (harness.job(job_id).run_at, harness.job(job_id).start_by) == (LATEST, LATEST)

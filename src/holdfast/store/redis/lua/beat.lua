@@ -65,7 +65,7 @@ end
 
 -- A beat that seems to come from the future, as the server's clock was set back, counts as one of now.
 for _, worker in ipairs(call('ZRANGEBYSCORE', prefix .. 'leases', '(' .. micros(now + own_lease), '+inf')) do
-    local latest = now + registration_of(worker)
+    local latest = now + (registration_of(worker) or 0)
     if tonumber(call('ZSCORE', prefix .. 'leases', worker)) > latest then
         call('ZREM', prefix .. 'leases', worker)
         call('ZADD', prefix .. 'leases', latest, worker)

@@ -84,8 +84,8 @@ if wish.group == 0 and ahead_limit > 0 and horizon > now then
     for _, entry in ipairs(entries) do
         -- What waits for a signal stays: in a worker's hand it would not hear it.
         local has_life = string.sub(entry.member, FLAG_AT, FLAG_AT) >= LIFE_FLAG
-        local reason = has_life and call('HGET', prefix .. 'life:' .. string.sub(entry.member, ID_AT), 'y')
-        if left > 0 and not (reason and string.sub(reason, 1, 7) == 'signal:') then
+        local reason = has_life and redis.pcall('HGET', prefix .. 'life:' .. string.sub(entry.member, ID_AT), 'y')
+        if left > 0 and not (type(reason) == 'string' and string.sub(reason, 1, 7) == 'signal:') then
             choose(entry.member, entry.lane)
             left = left - 1
         end
@@ -109,7 +109,10 @@ end
 
 -- Return the claim of a job that is not fresh, and note its numbers.
 local function claim_again(id, lane, flag)
-    local life = call('HMGET', prefix .. 'life:' .. id, 'f', 'a', 'c', 't')
+    local life = redis.pcall('HMGET', prefix .. 'life:' .. id, 'f', 'a', 'c', 't')
+    if life.err or (life[1] and not tonumber(life[1])) or (life[2] and not tonumber(life[2])) then
+        life = { false, false, false, 'no life that can be read' }
+    end
     local fence = (tonumber(life[1]) or 0) + 1
     for _, value in ipairs({ size, fence, tonumber(life[2]) or 0, tonumber(life[3]) or 0, life[4] or '' }) do
         lives[#lives + 1] = value
@@ -121,6 +124,7 @@ end
 
 for place = 1, #chosen do
     local text, member, lane = texts[place], chosen[place], chosen_lanes[place]
+    text = text or (call('EXISTS', keys[place]) == 1 and '') -- what is there and no text cannot be read
     if text then -- else someone has taken the job away by hand
         local flag, id = sub(member, FLAG_AT, FLAG_AT), sub(member, ID_AT)
         local claim = lane[flag]

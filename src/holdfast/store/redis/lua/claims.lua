@@ -3,6 +3,8 @@
 -- it is made and read once for all of them. What was read must not be changed: a change is a new text.
 
 local known_claims = {}
+local BUSY = { held = true, running = true }
+local BEYOND = 1000000 -- the fence of a claim that cannot be read: it is nobody's, and later ones are greater than its own
 
 local function claim_text(claim)
     return cmsgpack.pack(
@@ -18,7 +20,11 @@ local function read_claim(text)
     end
     local claim = known_claims[text]
     if not claim then
-        local worker, fence, number, queue, flag, state, cancel, started_at, progress = cmsgpack.unpack(text)
+        local is_sound, worker, fence, number, queue, flag, state, cancel, started_at, progress =
+            pcall(cmsgpack.unpack, text)
+        if not is_sound or type(fence) ~= 'number' or type(number) ~= 'number' or not (queue and BUSY[state]) then
+            worker, fence, number, queue, flag, state, cancel, started_at = '', BEYOND, 0, '?', '1', 'held', false, nil
+        end
         claim = {
             worker = worker, fence = fence, call = number, queue = queue, flag = flag, state = state,
             cancel = cancel, started_at = started_at, progress = progress,

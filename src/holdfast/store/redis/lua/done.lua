@@ -10,8 +10,11 @@ local function bytes_after(text, offset)
 end
 
 local function read_done(text)
-    local rest, fence, worker, finished_at, cancel, progress, started_at, keep, has_result =
-        cmsgpack.unpack_limit(text, DONE_VALUES)
+    local is_whole, rest, fence, worker, finished_at, cancel, progress, started_at, keep, has_result =
+        pcall(cmsgpack.unpack_limit, text, DONE_VALUES)
+    if not is_whole or type(fence) ~= 'number' or type(finished_at) ~= 'number' then
+        return { fence = 0, worker = '', finished_at = 0, cancel = false, result = text } -- which nobody can read as a result
+    end
     return {
         fence = fence, worker = worker, finished_at = finished_at, cancel = cancel, progress = progress,
         started_at = started_at, until_at = keep and finished_at + keep,

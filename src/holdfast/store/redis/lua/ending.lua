@@ -32,7 +32,7 @@ local function close_claim(job, how, by, story)
     local entry = cmsgpack.pack(job.worker, started_at, now, how, story.error, story.traceback, story.log, by)
     call('HDEL', prefix .. 'claims', job.id)
     call('SREM', prefix .. 'held:' .. job.worker, job.id)
-    call('HSET', prefix .. 'life:' .. job.id, 'h' .. job.fence, entry)
+    write_life(job, { ['h' .. job.fence] = entry })
     job.has_life = true
     count(job.claim.state, job.queue, -1)
 end

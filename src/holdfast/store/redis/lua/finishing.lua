@@ -29,12 +29,12 @@ local function was_finished(worker, ending)
         done = read_done(done)
         return done.fence == ending.fence and done.worker == worker
     end
-    local entry = call('HGET', prefix .. 'life:' .. ending.id, 'h' .. ending.fence)
-    if not entry then
+    local entry = redis.pcall('HGET', prefix .. 'life:' .. ending.id, 'h' .. ending.fence)
+    if type(entry) ~= 'string' then
         return false
     end
-    local by_worker, _, _, _, _, _, _, by = cmsgpack.unpack(entry)
-    return by_worker == worker and by == 'finish'
+    local parts = parts_of(entry)
+    return type(parts) == 'table' and parts[1] == worker and parts[8] == 'finish'
 end
 
 -- Let a job wait for its time, or not at all where the signal that it wants has come.

@@ -14,11 +14,12 @@ local function row(fence, worker, started_at, ended_at, how, error, traceback, l
 end
 
 local claims = {}
-local life = call('HGETALL', prefix .. 'life:' .. job.id)
+local life = redis.pcall('HGETALL', prefix .. 'life:' .. job.id)
 for place = 1, #life, 2 do
     local fence = string.match(life[place], '^h(%d+)$')
-    if fence then
-        claims[#claims + 1] = row(tonumber(fence), cmsgpack.unpack(life[place + 1]))
+    local parts = fence and parts_of(life[place + 1])
+    if fence and type(parts) == 'table' and type(parts[1]) == 'string' then
+        claims[#claims + 1] = row(tonumber(fence), unpack(parts, 1, 8))
     end
 end
 if job.claim then

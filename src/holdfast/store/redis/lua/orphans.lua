@@ -11,12 +11,10 @@ if not is_to_be_buried(worker, must_be_condemned) then
 end
 
 local function crashes_alone(id)
-    local crashes, life = 0, call('HGETALL', prefix .. 'life:' .. id)
+    local crashes, life = 0, redis.pcall('HGETALL', prefix .. 'life:' .. id)
     for place = 1, #life, 2 do
-        if string.sub(life[place], 1, 1) == 'h' then
-            local _, _, _, how = cmsgpack.unpack(life[place + 1])
-            crashes = crashes + (how == 'crashed' and 1 or 0)
-        end
+        local parts = string.sub(life[place], 1, 1) == 'h' and parts_of(life[place + 1])
+        crashes = crashes + (type(parts) == 'table' and parts[4] == 'crashed' and 1 or 0)
     end
     return crashes
 end

@@ -11,8 +11,8 @@ end
 
 -- The lease and the group of a registered worker. Those that an older release registered are of one without a name.
 local function registration_of(worker)
-    local _, _, lease, _, group = cmsgpack.unpack(call('HGET', prefix .. 'workers', worker) or '')
-    return lease, group or ''
+    local is_whole, _, _, lease, _, group = pcall(cmsgpack.unpack, call('HGET', prefix .. 'workers', worker) or '')
+    return is_whole and lease, is_whole and group or ''
 end
 
 local function is_registered(worker)

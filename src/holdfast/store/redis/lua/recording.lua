@@ -22,8 +22,8 @@ local function version_of(kind, name)
     if not text then
         return 0, nil
     end
-    local _, said = cmsgpack.unpack_one(text, SAID)
-    return tonumber(string.sub(text, 1, VERSION_DIGITS)), said[1]
+    local is_whole, _, said = pcall(cmsgpack.unpack_one, text, SAID)
+    return tonumber(string.sub(text, 1, VERSION_DIGITS)) or 1, is_whole and type(said) == 'table' and said[1] or ''
 end
 
 -- Those of the named records that exist: name, what is stored of it, one after the other.

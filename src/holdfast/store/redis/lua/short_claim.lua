@@ -51,10 +51,11 @@ local function give_of(queue, lane)
     local texts = #names > 0 and call('MGET', unpack(names))
     local jobs, claims, held, size = {}, {}, {}, 0
     for place = 1, #members do
-        if texts[place] then -- else someone has taken the job away by hand
+        local text = texts[place] or (call('EXISTS', names[place]) == 1 and '')
+        if text then -- else someone has taken the job away by hand
             local id = sub(members[place], ID_AT)
             size = size + 1
-            jobs[size], held[size] = texts[place], id
+            jobs[size], held[size] = text, id
             claims[2 * size - 1], claims[2 * size] = id, claim_by_flag[sub(members[place], FLAG_AT, FLAG_AT)]
         end
     end

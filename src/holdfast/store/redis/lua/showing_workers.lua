@@ -8,7 +8,10 @@ local function shown_workers()
     end
     local registered = call('HGETALL', prefix .. 'workers')
     for place = 1, #registered, 2 do
-        local worker, number, started_at, lease, said = registered[place], cmsgpack.unpack(registered[place + 1])
+        local worker, is_whole, number, started_at, lease, said = registered[place], pcall(cmsgpack.unpack, registered[place + 1])
+        if not is_whole then
+            number, started_at, lease, said = 0, 0, 0, ''
+        end
         local busy = { held = 0, running = 0 }
         local ids = call('SMEMBERS', prefix .. 'held:' .. worker)
         for _, text in ipairs(each_of('HMGET', prefix .. 'claims', ids)) do
@@ -17,10 +20,10 @@ local function shown_workers()
                 busy[claim.state] = busy[claim.state] + 1
             end
         end
-        local age = now - (tonumber(call('ZSCORE', prefix .. 'leases', worker)) - lease)
+        local age = now - (tonumber(call('ZSCORE', prefix .. 'leases', worker) or 0) - lease)
         workers[#workers + 1] = {
             number, said, micros(lease), micros(started_at), micros(age), condemned[worker] and 1 or 0, busy.held,
-            busy.running, call('HGET', prefix .. 'vitals', worker),
+            busy.running, call('HGET', prefix .. 'vitals', worker), worker,
         }
     end
     table.sort(workers, function(one, other) return one[1] < other[1] end)

@@ -1,4 +1,4 @@
--- uses: lanes, lives, tally
+-- uses: lanes, lives, members, tally
 -- Part: how a single job comes to wait, for its time or for a worker that knows its task, and how it waits no more.
 
 local function has_key(job)
@@ -6,7 +6,7 @@ local function has_key(job)
 end
 
 local function lane_member(job)
-    return job.arrival .. (job.has_life and 2 or 0) + (has_key(job) and 1 or 0) .. job.id
+    return job.member or job.arrival .. (job.has_life and 2 or 0) + (has_key(job) and 1 or 0) .. job.id
 end
 
 local function lane_of(job)
@@ -31,6 +31,33 @@ local function is_suspended(job)
     return job.reason == 'sleep' or wants_signal(job.reason)
 end
 
+-- Find where a job waits that cannot be read, so that it cannot say so itself.
+local function find_place(job)
+    for _, queue in ipairs(call('ZRANGE', prefix .. 'queues', 0, -1)) do
+        for _, lane in ipairs(call('SMEMBERS', prefix .. 'lanes:' .. queue)) do
+            for _, member in ipairs(call('ZRANGE', lane_key(queue, lane), 0, -1)) do
+                if string.sub(member, ID_AT) == job.id then
+                    local group, priority, version, task = lane_parts(lane)
+                    job.queue, job.group, job.priority, job.member = queue, group, priority, member
+                    job.version, job.task = version or job.version, task or job.task
+                    return
+                end
+            end
+        end
+    end
+end
+
+-- Write a record that scripts can read of a job whose own they cannot. What it says of lateness nobody else can read, so
+-- that the job stays one that cannot be read; what was there is its payload.
+local function mend(job)
+    local run_at, none = math.max(job.run_at, 0), cmsgpack.pack(nil)
+    local said = cmsgpack.pack(job.id, job.task, job.version, job.queue, job.priority, job.max_attempts, run_at, 0)
+    said = string.char(0x9c) .. said .. none .. cmsgpack.pack(0) .. none .. cmsgpack.pack('its record is damaged')
+    local head = job.arrival .. string.format('%016.0f', job.created_at) .. struct.pack('>I4', #said)
+    call('SET', prefix .. 'job:' .. job.id, head .. said .. string.sub(job.text, CREATED + 1))
+    job.is_damaged = false
+end
+
 -- Put a job that is scheduled or blocked where it belongs.
 local function enter(job)
     if job.state == 'blocked' then
@@ -50,6 +77,9 @@ end
 
 -- Take a job that is scheduled or blocked from where it is.
 local function leave(job)
+    if job.is_damaged or job.has_no_hash then
+        find_place(job)
+    end
     if job.state == 'blocked' then
         count('blocked', job.queue, -1)
     end
@@ -60,6 +90,7 @@ local function leave(job)
         if call('EXISTS', key) == 0 then
             close_lane(job.queue, lane)
         end
+        job.member = nil
     end
     if is_unknown(job) then
         count_unknown(job.version, job.task, -1)
@@ -71,6 +102,13 @@ end
 -- Write what of a life is as in `changes`; what is `false` there is no more.
 local function write_life(job, changes)
     local set, gone = {}, {}
+    if job.is_damaged then
+        mend(job)
+    end
+    if job.has_no_hash then
+        call('DEL', prefix .. 'life:' .. job.id)
+        job.has_no_hash = nil
+    end
     for field, value in pairs(changes) do
         if value then
             set[#set + 1], set[#set + 2] = field, value

@@ -74,7 +74,8 @@ SET state = {held}, fence = fence + 1, worker = :worker, call = :call, started_a
 -- part: claim_columns
 -- What a worker learns of a job; first of all what decides who goes first, as rows come in no particular order. A
 -- job that was tried, or whose time was moved past its limit, cannot be late any more.
--priority, run_at, seq, id, fence, task, version, CAST(payload AS BLOB), queue, attempt, crashes, max_attempts,
+-priority, run_at, seq, id, fence, task, CAST(version AS INTEGER), CAST(payload AS BLOB), queue,
+    CAST(attempt AS INTEGER), CAST(crashes AS INTEGER), CAST(max_attempts AS INTEGER),
     iif(attempt = 0 AND run_at <= start_by, start_by, NULL), on_late, metadata
 
 -- name: promote
@@ -206,3 +207,19 @@ ORDER BY run_at LIMIT 1;
 -- name: last_arrival
 -- Which job came last: who waits for work looks at it after a commit for which nobody rang.
 SELECT coalesce(max(seq), 0) FROM holdfast_job;
+
+-- name: odd_queues
+-- The names of queues in which jobs wait, as bytes.
+SELECT DISTINCT CAST(queue AS BLOB) FROM holdfast_job WHERE state IN ({ready}, {scheduled});
+
+-- name: unearth
+-- takes: queues, now
+-- Let waiting jobs be claimed whose time or queue is none: those of the queues (JSON of hexadecimal texts) as well. That
+-- they cannot be read is seen by `on_late`, and costs them their life.
+UPDATE holdfast_job
+SET on_late = 'its queue or its time is damaged', alone = 0, run_at = :now, state = {ready},
+    queue = iif(typeof(queue) = 'text' AND hex(queue) NOT IN (SELECT value FROM json_each(:queues)), queue, 'default')
+WHERE state IN ({ready}, {scheduled}) AND (
+    typeof(run_at) IN ('text', 'blob') OR typeof(queue) <> 'text'
+    OR hex(queue) IN (SELECT value FROM json_each(:queues))
+);

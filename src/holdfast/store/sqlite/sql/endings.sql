@@ -5,8 +5,9 @@
 id = :job AND fence = :fence AND worker = :worker AND state IN {claimed}
 
 -- part: claimed_columns
--- A claim with all that decides how it ends, as ClaimedRow has it.
-seq, id, fence, worker, call, state, run_at, attempt, crashes, max_attempts, alone, cancel_requested, started_at, error,
+-- A claim with all that decides how it ends, as ClaimedRow has it. The casts are for what someone changed by hand.
+seq, id, fence, worker, CAST(call AS INTEGER), state, CAST(run_at AS INTEGER), CAST(attempt AS INTEGER),
+    CAST(crashes AS INTEGER), CAST(max_attempts AS INTEGER), CAST(alone AS INTEGER), cancel_requested, started_at, error,
     queue, task, key, replaced
 
 -- name: start

@@ -1,10 +1,11 @@
 -- What people look at. A job that is stored as ready or scheduled is shown by its time: READY once that has come.
--- The casts are for what someone changed by hand: whatever the column holds, readers get bytes.
+-- The casts are for what someone changed by hand: whatever the column holds, readers get bytes, and numbers.
 
 -- part: job_columns
 -- All that is shown of a job.
-job.id, job.task, job.version, job.queue, job.priority, job.state, job.reason, job.run_at, job.created_at,
-    job.finished_at, job.fence, job.attempt, job.crashes, job.max_attempts, job.alone, job.cancel_requested, job.worker,
+job.id, job.task, CAST(job.version AS INTEGER), job.queue, CAST(job.priority AS INTEGER), job.state, job.reason,
+    job.run_at, job.created_at, job.finished_at, job.fence, CAST(job.attempt AS INTEGER), CAST(job.crashes AS INTEGER),
+    CAST(job.max_attempts AS INTEGER), job.alone, job.cancel_requested, job.worker,
     CAST(job.payload AS BLOB), CAST(job.result AS BLOB), job.error, job.progress_done, job.progress_total,
     job.progress_note, job.key, job.tags, job.metadata, job.start_by, job.on_late, job.after, job.result_until
 
