@@ -54,3 +54,40 @@ def test_corrupted_payload(tmp_path, task):
             assert "payload" in shop.why(handle)
         assert len(shop.asked("dead", "list")) == len(DAMAGES)
         assert shop.holdfast("jobs", "list").returncode == 0
+
+
+ROWS = {
+    "a limit beyond the calendar": "start_by = 9000000000000000000",
+    "a time beyond the calendar": "run_at = -9000000000000000000",
+    "metadata that are no JSON": "metadata = '{\"half'",
+    "a word that nobody knows": "on_late = 'whatever'",
+    "a time that is none": "run_at = 'soon'",
+    "a task that is no UTF-8": "task = CAST(x'ff' AS TEXT)",
+}
+READABLE = {"a limit beyond the calendar", "a time beyond the calendar"}
+
+
+def test_corrupted_row(tmp_path):
+    """A row that cannot be read ends dead with an incident; the drain runs all others, and comes to its end."""
+    with Shop(tmp_path) as shop:
+        damaged = {name: shop.tasks.pack.options(start_within=3600).enqueue(order=1) for name in ROWS}
+        sound = shop.tasks.pack.enqueue_many({"order": number} for number in range(20))
+        for name, handle in damaged.items():
+            shop.sql(f"UPDATE holdfast_job SET {ROWS[name]} WHERE id = ?", handle.id)
+        assert shop.holdfast("jobs", "list").returncode == 0
+
+        shop.drain()
+
+        assert [handle.result(timeout=0) for handle in sound] == list(range(20))
+        for name, handle in damaged.items():
+            job = handle.job()
+            if name in READABLE:
+                assert job.state == "completed", (name, job)
+                continue
+            assert (job.state, job.attempt, job.fence) == ("dead", 1, 1), (name, job)
+            assert "cannot be read" in job.error, (name, job.error)
+            assert "cannot be read" in shop.why(handle)
+            assert shop.holdfast("jobs", "show", handle.id).returncode == 0
+        assert shop.holdfast("jobs", "list").returncode == 0
+        incidents = shop.asked("incidents", "list")
+        assert ["cannot be read" in incident["summary"] for incident in incidents] == [True]
