@@ -136,7 +136,7 @@ class JobHandle(msgspec.Struct, Generic[R], frozen=True, eq=False, weakref=True)
     """A job that was enqueued. `R` is what its task returns.
 
     `task` is empty where only the id is known. `created` is False where the key was taken, and this is the job
-    that has it.
+    that has it; and where a job of the given `job_id` was there already.
     """
 
     id: str

@@ -368,9 +368,11 @@ class BoundTask(Generic[P, R]):
                 raise ArgumentsError(f"jobs[{index}]: {error}") from error
 
     def _handle(self, job: NewJob, taken: Mapping[str, str]) -> JobHandle[R]:
-        """Return the handle of the job, or of the one that had its key before."""
+        """Return the handle of the job, or of the one that had its key or its id before."""
         existing = taken.get(job.id)
-        return JobHandle(existing or job.id, job.task, self.caller, self._result_type, existing is None)
+        # An id that was made here is known already only where the answer to an earlier try was lost.
+        created = existing is None or (existing == job.id and self.given.job_id is None)
+        return JobHandle(existing or job.id, job.task, self.caller, self._result_type, created)
 
     @cached_property
     def _result_type(self) -> Any:

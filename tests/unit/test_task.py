@@ -500,3 +500,16 @@ def test_many_jobs_may_be_given_as_their_arguments_are_called(app, add):
     assert [jobs[handle.id] for handle in handles] == [{"a": 1}, {"a": 2, "b": 3}, {"a": 4, "b": 5}]
     with pytest.raises(ArgumentsError, match="add has no parameter 'c'"):
         add.args(1, c=2)
+
+
+def test_a_handle_tells_whether_its_job_was_made(app, add):
+    """A second enqueue under one job_id is the same job, and was not created; an id made here always is."""
+    job_id = new_job_id()
+    first, second = (add.options(job_id=job_id).enqueue(1) for _ in range(2))
+    assert (first.id, first.created) == (job_id, True)
+    assert (second.id, second.created) == (job_id, False)
+    [third] = add.options(job_id=job_id).enqueue_many([{"a": 1}])
+    assert not third.created
+    assert asyncio.run(add.options(job_id=job_id).aenqueue(1)).created is False
+    assert add.enqueue(1).created
+    assert len(stored(app)) == 2

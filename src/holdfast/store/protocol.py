@@ -90,7 +90,8 @@ class Store(Protocol):
         RAISE: KeyTakenError, and nothing of this call is stored.
 
         Several jobs of one call with one key meet each other in their order. Returns the ids of those that were
-        not stored, each with the id of the job that has its key.
+        not stored, each with the id of the job that has its key; and of a call with one job whose id is known
+        already this id, with itself.
         """
         ...
 

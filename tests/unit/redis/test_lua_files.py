@@ -14,7 +14,7 @@ FILES = {
 }
 LUA = """
 and break do else elseif end false for function if in local nil not or return then true while
-ARGV KEYS cmsgpack ipairs math pairs redis string table tonumber unpack
+ARGV KEYS cmsgpack ipairs math pairs pcall redis select string struct table tonumber type unpack
 """
 MOVES = "local MOVES, SETTLED, STARTED_ITS_LAST"
 """What the one part declares that is not a file."""

@@ -14,7 +14,7 @@ from holdfast.store.memory.tables import Tables, in_one_step, verb
 from holdfast.store.protocol import JobFilter, JobPage, Queue, QueueAge, QueueAges, Situation, UnknownAge, Worker
 from holdfast.store.refusals import key_taken, not_discarded, not_requeued, not_rescheduled, too_many_signals
 from holdfast.store.verb import Access, Verb
-from holdfast.store.waking import enqueuing
+from holdfast.store.waking import enqueuing, known_before
 
 
 class ClientVerbs(Tables):
@@ -30,7 +30,7 @@ class ClientVerbs(Tables):
             reception.receive(job, next(self._arrivals))
         self._jobs.update(reception.jobs.maps[0])
         self._holders.update(reception.holders.maps[0])
-        return reception.taken
+        return reception.taken or known_before(jobs, len(reception.jobs.maps[0]))
 
     @verb(Access.READ)
     def glance(self, job_ids: Sequence[str]) -> Mapping[str, Glance]:

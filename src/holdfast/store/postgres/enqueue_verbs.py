@@ -18,7 +18,7 @@ from holdfast.store.postgres.reception import Reception
 from holdfast.store.postgres.remembering import RememberingVerbs
 from holdfast.store.times import span_to_micros, to_micros_or_none
 from holdfast.store.verb import Command, Last, Query, Steps, Together, Verb
-from holdfast.store.waking import enqueuing
+from holdfast.store.waking import enqueuing, known_before
 
 _IS_PLAIN = attrgetter("is_plain")
 _COMMON = ("task", "version", "queue", "priority", "max_attempts")
@@ -51,11 +51,11 @@ class EnqueueVerbs(RememberingVerbs):
         doubtful = self._levels.doubtful(map(_LEVEL, jobs[:1] if is_plain else jobs))
         if doubtful:
             together = Together([statement, self._note(doubtful)])
-            _, there = yield Last(together) if is_last else together
+            accepted, there = yield Last(together) if is_last else together
             self._levels.learn(there)
         else:
-            yield Last(statement) if is_last else statement
-        return {}
+            accepted = yield Last(statement) if is_last else statement
+        return known_before(jobs, accepted)
 
     def _plain(self, jobs: Sequence[NewJob], now: int | None) -> Command:
         first = jobs[0]
@@ -88,7 +88,7 @@ class EnqueueVerbs(RememberingVerbs):
         for job in jobs:
             yield from reception.receive(job)
         yield from reception.close()
-        return reception.taken
+        return reception.taken or known_before(jobs, not rows)
 
     def _keep(self, jobs: Sequence[NewJob], now: int, after: str | None) -> Steps[None]:
         doubtful = self._levels.doubtful(map(_LEVEL, jobs))

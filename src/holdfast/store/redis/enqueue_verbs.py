@@ -11,7 +11,7 @@ from holdfast.store.redis.rows import pairs
 from holdfast.store.refusals import key_taken
 from holdfast.store.times import span_to_micros, to_micros
 from holdfast.store.verb import Access, Script, Steps, Verb
-from holdfast.store.waking import enqueuing
+from holdfast.store.waking import enqueuing, known_before
 
 
 class EnqueueVerbs:
@@ -36,8 +36,8 @@ def _enqueue(jobs: Sequence[NewJob]) -> Steps[Mapping[str, str]]:
 
 def _enqueue_one(job: NewJob) -> Steps[Mapping[str, str]]:
     """Accept one plain job: most calls are for one."""
-    yield Script("enqueue_one", (job.id, write_short_job(job), job.queue, f"0:{job.priority}"))
-    return {}
+    known = yield Script("enqueue_one", (job.id, write_short_job(job), job.queue, f"0:{job.priority}"))
+    return known_before((job,), not known)
 
 
 def in_columns(jobs: Sequence[NewJob]) -> tuple[Sequence[Any], bytes]:

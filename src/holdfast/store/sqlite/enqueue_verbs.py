@@ -18,7 +18,7 @@ from holdfast.store.sqlite.keys import Holder, holder_of
 from holdfast.store.sqlite.verbs import SqliteVerbs, to_json
 from holdfast.store.times import span_to_micros, to_micros
 from holdfast.store.verb import Bulk, Command, Query, Steps, Verb
-from holdfast.store.waking import enqueuing
+from holdfast.store.waking import enqueuing, known_before
 
 _IS_PLAIN = attrgetter("is_plain")
 _QUEUE = attrgetter("queue")
@@ -49,7 +49,7 @@ class EnqueueVerbs(SqliteVerbs):
                 yield Command(self._sql["grow"], (queue, number))
         elif accepted:
             yield Command(self._sql["grow_by_the_last"], (accepted,))
-        return taken
+        return taken or known_before(jobs, accepted)
 
     def _accept(self, jobs: Sequence[NewJob], now: int, after: str | None = None) -> Steps[int]:
         """Accept jobs without looking at keys; return how many were not known before."""

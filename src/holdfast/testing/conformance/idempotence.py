@@ -161,6 +161,22 @@ class Idempotence:
         assert harness.run(make()) == answer
         assert harness.snapshot() == before
 
+    @pytest.mark.parametrize(
+        "fields",
+        [{}, {"delay": timedelta(minutes=1)}, {"tags": ("t",)}, {"key": "k"}, {"start_within": timedelta(minutes=1)}],
+    )
+    def test_a_repeated_enqueue_of_one_job_says_that_it_was_there(
+        self, harness: Harness, fields: dict[str, Any]
+    ) -> None:
+        """Who enqueues under an id of its own learns whether that made the job, whatever became of it since."""
+        job = harness.new_job(**fields)
+        assert harness.run(harness.verbs.enqueue([job])) == {}
+        for _ in range(2):
+            before = harness.snapshot()
+            assert harness.run(harness.verbs.enqueue([job])) == {job.id: job.id}
+            assert harness.snapshot() == before
+            harness.run(harness.verbs.cancel(job.id))
+
     @pytest.mark.parametrize("asked_to_cancel", [False, True])
     @pytest.mark.parametrize("move", sorted(ENDINGS))
     def test_a_repeated_finish_is_accepted(self, harness: Harness, move: Move, *, asked_to_cancel: bool) -> None:

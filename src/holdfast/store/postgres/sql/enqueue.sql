@@ -86,7 +86,7 @@ given AS (
     INSERT INTO holdfast.key (task, key, id) SELECT task, key, id FROM stored WHERE key IS NOT NULL
     ON CONFLICT (task, key) DO UPDATE SET id = excluded.id
 )
-SELECT;
+SELECT FROM stored;
 
 -- name: known_jobs
 -- takes: jobs uuid[]

@@ -3,7 +3,8 @@
 -- Accept jobs. First everything is looked at, so that a refusal leaves all as it was; then it is written.
 --
 -- ARGV: time, columns (MessagePack; accepting.lua), what is stored of the jobs, one after the other
--- Returns the ids that were not stored, each with the job that has its key; and, where all is refused because of
+-- Returns the ids that were not stored, each with the job that has its key, or with itself if it is the only one and
+--   known already; and, where all is refused because of
 --   one, task, key, id and state of the job that has it.
 
 local jobs = in_columns(cmsgpack.unpack(ARGV[2]), ARGV[3])
@@ -39,6 +40,9 @@ if is_plain and accept_plain(jobs.places[1][1], '0:' .. jobs.places[1][2]) then
 end
 local rare = jobs.more and cancelling()
 leave_out_known(jobs)
+if jobs.number == 1 and jobs.left_out[1] then
+    return { { jobs.ids[1], jobs.ids[1] }, false }
+end
 local holder = meet(jobs, rare)
 if holder then
     return { {}, holder }

@@ -6,6 +6,7 @@
 -- twice counts twice.
 --
 -- ARGV: time, id, what is stored of the job, queue, the name of its lane
+-- Returns 1 if its id is known already, else 0.
 
 local id, said, queue, lane = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local arrival = string.format('%015d', call('INCR', prefix .. 'arrivals'))
@@ -20,4 +21,6 @@ if call('SET', prefix .. 'job:' .. id, arrival .. string.format('%016d', now) ..
     if found % 2 == 1 then
         bell().wake('work')
     end
+    return 0
 end
+return 1
