@@ -204,6 +204,8 @@ def forms(secret: str) -> dict[str, str]:
         "json of json": json.dumps(json.dumps(secret)),
         "utf-8 json": json.dumps(secret, ensure_ascii=False),
         "bytes": repr(secret.encode()),
+        "hex": f"x{secret.encode().hex()}",
+        "HEX": secret.encode().hex().upper(),
         "key error": str(KeyError(secret)),
         "twice": f"{secret}{secret}",
     }
@@ -215,6 +217,7 @@ def test_a_secret_is_found_however_it_is_written(form):
     assert MASK in cleaned
     assert "tok-" not in cleaned
     assert "45" not in cleaned
+    assert "746f6b" not in cleaned.lower()
 
 
 def test_a_secret_is_found_in_a_url():
@@ -226,6 +229,7 @@ def test_a_secret_is_found_in_a_url():
     [
         (b"\xffbytes\x00", repr(b"\xffbytes\x00")),
         (b"readable", "readable"),
+        (b"readable", b"readable".hex()),
         (123456, "123456"),
         (Decimal("12.345"), "12.345"),
         (UUID(int=2**100), UUID(int=2**100).hex),
@@ -247,6 +251,7 @@ def test_each_text_of_which_a_value_consists_is_a_secret(value, text):
     for word in (
         "bytes",
         "readable",
+        b"readable".hex(),
         "123456",
         "12.345",
         UUID(int=2**100).hex,

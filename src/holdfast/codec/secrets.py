@@ -134,6 +134,7 @@ def _leaves(value: Any) -> Iterator[str]:
             yield value
         case bytes() | bytearray():
             yield from (b64encode(value).decode(), repr(bytes(value))[2:-1], value.decode(errors="ignore"))
+            yield from _in_hex(bytes(value))
         case Mapping():
             yield from _leaves([*value.keys(), *value.values()])
         case list() | tuple() | set() | frozenset():
@@ -163,8 +164,14 @@ def _slots(kind: type) -> Iterator[str]:
             yield from (name for name, slot in vars(each).items() if isinstance(slot, MemberDescriptorType))
 
 
+def _in_hex(raw: bytes) -> Iterator[str]:
+    yield from (raw.hex(), raw.hex().upper())
+
+
 def _forms(leaf: str) -> Iterator[str]:
-    """Yield how a text is written in messages, tracebacks, JSON and URLs, and its lines, which may be indented."""
+    """Yield how a text is written in messages, tracebacks, JSON, URLs and hex, and its lines, which may be indented."""
+    if len(leaf) >= SHORTEST:
+        yield from _in_hex(leaf.encode(errors="replace"))
     for piece in {leaf, *map(str.strip, leaf.splitlines())}:
         for once in _written(piece):
             yield from (form for form in (once, *_written(once)) if len(form) >= SHORTEST)

@@ -205,6 +205,7 @@ class Job(msgspec.Struct, frozen=True):
     on_late: OnLate = OnLate.RUN
     after: str | None = None
     result_until: datetime | None = None
+    keep_key: timedelta = timedelta()
 
     def __repr__(self) -> str:  # without the payload, which may hold secrets
         return f"<Job {self.id} of {self.task}, {self.state}>"

@@ -3,10 +3,12 @@
 Weakest first: default, file, argument in code, environment, command line. Only the value that counts is checked.
 """
 
+import logging
 import os
 from collections.abc import Callable, Mapping
+from functools import cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -14,6 +16,8 @@ from holdfast.errors import ConfigurationError
 from holdfast.settings.model import DEFAULTS, Settings
 from holdfast.settings.rules import NONE_WORD, RULES, UnfitError
 from holdfast.settings.sources import IN_CODE, Found, Given, Section, maybe_url, read_environment, read_file
+
+log = logging.getLogger(__name__)
 
 BY_DEFAULT = "default"
 """The origin of what nobody has set."""
@@ -99,7 +103,10 @@ def _settle(found: Found, url_check: UrlCheck | None) -> Loaded:
             where["beat"],
             where["lease"],
         )
-    _refuse(found.problems, in_code=found.in_code)
+    if found.problems:
+        _refuse([*found.unknown, *found.problems], in_code=found.in_code)
+    for unknown in found.unknown:
+        _warn_once(unknown)
     return Loaded(settings, MappingProxyType(where), MappingProxyType(found.sections))
 
 
@@ -120,9 +127,12 @@ def _shown(name: str, given: Given) -> str:
     return f"{name}={short} (from {given.origin})"
 
 
-def _refuse(problems: list[str], *, in_code: bool) -> None:
-    if not problems:
-        return
+@cache
+def _warn_once(words: str) -> None:
+    log.warning("%s; it is ignored", words)
+
+
+def _refuse(problems: list[str], *, in_code: bool) -> NoReturn:
     listed = "; ".join(f"({number}) {problem}" for number, problem in enumerate(problems, 1))
     several = f"the settings have {len(problems)} problems: {listed}"
     error = ConfigurationError(problems[0] if len(problems) == 1 else several)

@@ -57,6 +57,8 @@ class Found(msgspec.Struct):
     values: dict[str, Given] = msgspec.field(default_factory=dict)
     sections: dict[str, Section] = msgspec.field(default_factory=dict)
     problems: list[str] = msgspec.field(default_factory=list)
+    unknown: list[str] = msgspec.field(default_factory=list)
+    """Variables that mean nothing here: another program's perhaps, or of another release; they stop nobody."""
     in_code: bool = False
 
     def add(self, name: str, given: Given) -> None:
@@ -101,7 +103,7 @@ def read_file(environment: Mapping[str, str], found: Found) -> None:
 
 
 def read_environment(environment: Mapping[str, str], found: Found) -> None:
-    """Read HOLDFAST_<NAME> for every setting; an empty variable counts as none."""
+    """Read HOLDFAST_<NAME> for every setting; an empty variable counts as none. An unknown one is told of."""
     for variable in sorted(environment):
         if not variable.startswith(PREFIX) or not environment[variable]:
             continue
@@ -109,9 +111,9 @@ def read_environment(environment: Mapping[str, str], found: Found) -> None:
         if name in RULES and variable == _variable(name):
             found.add(name, Given(environment[variable], variable, written=True))
         elif name in SECTIONS:
-            found.problems.append(f"unknown variable {variable}; [{name}] is a table of the settings file")
+            found.unknown.append(f"unknown variable {variable}; [{name}] is a table of the settings file")
         elif not _is_of_others(variable):
-            found.problems.append(f"unknown variable {variable}; {hint(name, _VARIABLES, _variable)}")
+            found.unknown.append(f"unknown variable {variable}; {hint(name, _VARIABLES, _variable)}")
 
 
 def _variable(name: str) -> str:

@@ -71,7 +71,7 @@ def _unreadable_job(row: Row, error: Exception) -> Job:
 def _to_job(row: Row, read_tags: Callable[[Any], Iterable[str]]) -> Job:
     id_, task, version, queue, priority, state, reason, run_at, created_at, finished_at, *rest = row
     fence, attempt, crashes, max_attempts, group, cancel_requested, worker, payload, result, error, *rest = rest
-    done, total, note, key, tags, metadata, start_by, on_late, after, result_until = rest
+    done, total, note, key, tags, metadata, start_by, on_late, after, result_until, keep_key = rest
     if bytes in set(map(type, (id_, task, queue, reason, worker, error, note, key))):
         raise ValueError("a text of it is none")
     return Job(
@@ -103,6 +103,7 @@ def _to_job(row: Row, read_tags: Callable[[Any], Iterable[str]]) -> Job:
         on_late=OnLate.RUN if on_late is None else OnLate(on_late),
         after=after,
         result_until=from_micros_or_none(result_until),
+        keep_key=span_from_micros(keep_key),
     )
 
 

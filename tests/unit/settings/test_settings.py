@@ -10,6 +10,7 @@ import pytest
 from holdfast import Holdfast
 from holdfast.errors import ConfigurationError
 from holdfast.settings import DEFAULT_URL, URL_VARIABLE, Settings, load_settings, read_settings
+from holdfast.settings.loading import _warn_once
 from holdfast.settings.rules import RULES
 
 
@@ -251,11 +252,22 @@ class TestEnvironment:
             ("HOLDFAST_ZZZZ", "there are: HOLDFAST_CONFIG, HOLDFAST_URL, HOLDFAST_NAMESPACE"),
         ],
     )
-    def test_a_mistyped_variable_is_not_silent(self, variable: str, hint: str) -> None:
-        """It is a problem, and the nearest name is told; what it holds is not, for it may be a secret."""
-        said = problems_of({variable: "geheim"})
-        assert f"unknown variable {variable}; {hint}" in said
-        assert "geheim" not in said
+    def test_a_mistyped_variable_is_told_and_stops_nothing(
+        self, variable: str, hint: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """A warning, once, with the nearest name; what it holds is not told, for it may be a secret."""
+        _warn_once.cache_clear()
+        for _ in range(2):
+            assert load_settings({variable: "geheim"}) == Settings()
+        [record] = caplog.records
+        assert record.levelname == "WARNING"
+        assert f"unknown variable {variable}; {hint}" in record.getMessage()
+        assert "geheim" not in caplog.text
+
+    def test_a_mistyped_variable_is_told_with_what_is_wrong(self) -> None:
+        """Where something else stops the program, it is part of the story."""
+        said = problems_of({"HOLDFAST_LEESE": "1", "HOLDFAST_LEASE": "0"})
+        assert "(1) unknown variable HOLDFAST_LEESE; did you mean HOLDFAST_LEASE?" in said
 
     @pytest.mark.parametrize(
         "variable",

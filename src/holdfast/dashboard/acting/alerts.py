@@ -93,6 +93,8 @@ async def unsilence_alerts(desk: Desk, asked: WithId) -> SilenceDone:
 async def test_channel(desk: Desk, asked: Named) -> ChannelDone:
     """Have a test sent by a channel, by whichever worker has it, as a job that is tried again like any alert."""
     known = (await desk.ask(read_board(desk.verbs))).channels
+    if not known:
+        raise NotThereError(Phrase("refusal.no_channels", channel=asked.name))
     if asked.name not in known:
         raise NotThereError(Phrase("refusal.no_channel", channel=asked.name, known=listed(known)))
     now = (await desk.ask(ask_time(desk.verbs))).now

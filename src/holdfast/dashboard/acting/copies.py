@@ -5,7 +5,7 @@ of the parameters of the task, names are checked against these. What is secret n
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from typing import Any
 from uuid import UUID
@@ -52,6 +52,8 @@ async def clone_job(desk: Desk, asked: CloneAsked) -> JobDone:
         priority=job.priority if asked.priority is None else asked.priority,
         run_at=coming("at", asked.at, (await desk.ask(ask_time(desk.verbs))).now),
         max_attempts=job.max_attempts,
+        start_within=_start_within(job),
+        on_late=job.on_late,
         tags=job.tags,
         metadata=_metadata(job, CLONED_FROM),
     )
@@ -79,6 +81,9 @@ async def edit_and_retry(desk: Desk, asked: EditAsked) -> JobDone:
         max_attempts=job.max_attempts,
         key=job.key,
         on_conflict=OnConflict.RAISE,
+        keep_key=job.keep_key,
+        start_within=_start_within(job),
+        on_late=job.on_late,
         tags=job.tags,
         metadata=_metadata(job, EDITED_FROM),
     )
@@ -95,7 +100,15 @@ async def _supersede(desk: Desk, job: Job, copy: NewJob) -> None:
     try:
         await desk.ask(desk.verbs.supersede(job.id, copy))
     except KeyTakenError:
-        await desk.ask(desk.verbs.supersede(job.id, msgspec.structs.replace(copy, key=None)))
+        await desk.ask(desk.verbs.supersede(job.id, msgspec.structs.replace(copy, key=None, keep_key=timedelta())))
+
+
+def _start_within(job: Job) -> timedelta | None:
+    """Return how soon after its time a job should have started; its time may have been moved since, by a retry."""
+    if job.start_by is None:
+        return None
+    since = job.run_at if job.run_at <= job.start_by and job.attempt <= 1 else job.created_at
+    return max(job.start_by - since, timedelta.resolution)
 
 
 async def _refuse_unless_done(desk: Desk, job: Job, copy: NewJob) -> None:

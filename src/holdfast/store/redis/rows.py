@@ -187,6 +187,7 @@ def _to_job(row: Row) -> Job:
         start_by=from_micros_or_none(accepted.start_by(created_at)),
         after=_text(after),
         result_until=_time(until),
+        keep_key=span_from_micros(accepted.keep_key),
     )
 
 

@@ -27,13 +27,14 @@ def _asked(now: datetime) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
     return {
         **{field: ({field: value}, {field: value}) for field, value in same.items()},
         "delay": ({"delay": _SPAN}, {"run_at": now + _SPAN}),
+        "keep_key": ({"keep_key": _SPAN}, {"keep_key": _SPAN}),
         "start_within": ({"start_within": _SPAN}, {"start_by": now + _SPAN}),
         "on_late": ({"start_within": _SPAN, "on_late": OnLate.EXPIRE}, {"on_late": OnLate.EXPIRE}),
     }
 
 
-_SEEN_ELSEWHERE = {"id", "on_conflict", "keep_key"}
-"""The id is how a job is found. The other two show when another job comes with the same key: see keys.py."""
+_SEEN_ELSEWHERE = {"id", "on_conflict"}
+"""The id is how a job is found. The other shows when another job comes with the same key: see keys.py."""
 
 
 class Accepting:

@@ -176,6 +176,12 @@ def test_a_channel_is_tried_by_a_job(stage):
         stage.act("channels.test", name="nix")
 
 
+def test_without_any_channel_there_is_none_to_try(stage):
+    """It is not found, as another name is not, and the answer says what to do."""
+    with pytest.raises(NotThereError, match="there is no channel 'ops', nor any other .* declare one"):
+        stage.act("channels.test", name="ops")
+
+
 def test_rules_are_changed_by_admins_and_alerts_looked_after_by_operators(stage):
     """Viewers do neither."""
     publish_watching(stage)

@@ -4,6 +4,7 @@ import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import timedelta
 from threading import Barrier
 
 import pytest
@@ -12,6 +13,7 @@ from dashboard_stage import SECRET, SMTP, open_stage
 from holdfast.catalogue.book import publish
 from holdfast.catalogue.entry import Catalogue, Parameter, TaskEntry
 from holdfast.codec import MASK
+from holdfast.core.job import OnLate
 from holdfast.core.states import Move, State
 from holdfast.dashboard.acting import copies
 from holdfast.dashboard.operations import BY_NAME
@@ -37,6 +39,19 @@ def test_a_clone_is_like_its_original(stage):
     assert json.loads(other.payload) == {"v": 1, "args": {"to": "bob"}, "secret": {"token": "hunter2-hunter2"}}
     assert (other.queue, other.priority, other.state) == ("web", 0, State.SCHEDULED)
     assert stage.job(job).state is State.DEAD
+
+
+@pytest.mark.parametrize("name", ["jobs.clone", "jobs.edit_and_retry"])
+def test_a_copy_keeps_when_its_original_should_have_started(stage, name):
+    """And what becomes of it otherwise; one that is edited keeps its key for as long, too."""
+    span = timedelta(minutes=7)
+    job = stage.dead(key="k", keep_key=timedelta(hours=2), start_within=span, on_late=OnLate.EXPIRE)
+    asked = {} if name == "jobs.clone" else {"args": {"to": "bob"}}
+    made = stage.job(stage.act(name, id=job, **asked).job)
+    assert made.start_by is not None
+    assert (made.start_by - made.run_at, made.on_late) == (span, OnLate.EXPIRE)
+    expected = (None, timedelta()) if name == "jobs.clone" else ("k", timedelta(hours=2))
+    assert (made.key, made.keep_key) == expected
 
 
 def test_a_clone_with_an_id_is_made_once(stage):

@@ -84,7 +84,7 @@ job.id::text, job.task, job.version, job.queue, job.priority, coalesce(place.sta
     coalesce(place.attempt, 0), coalesce(place.crashes, 0), job.max_attempts, {group_of_job},
     coalesce(place.cancel_requested, false), place.worker, job.payload, place.result, place.error,
     place.progress_done, place.progress_total, {note}, job.key, job.tags, job.metadata, job.start_by, job.on_late,
-    place.after::text, place.result_until
+    place.after::text, place.result_until, job.keep_key
 
 -- part: wanted
 -- A job that a page is about. Said in this way, the planner expects nearly every job to be wanted, and walks; by

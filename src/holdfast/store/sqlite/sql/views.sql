@@ -7,7 +7,8 @@ job.id, job.task, CAST(job.version AS INTEGER), job.queue, CAST(job.priority AS 
     job.run_at, job.created_at, job.finished_at, job.fence, CAST(job.attempt AS INTEGER), CAST(job.crashes AS INTEGER),
     CAST(job.max_attempts AS INTEGER), job.alone, job.cancel_requested, job.worker,
     CAST(job.payload AS BLOB), CAST(job.result AS BLOB), job.error, job.progress_done, job.progress_total,
-    job.progress_note, job.key, job.tags, job.metadata, job.start_by, job.on_late, job.after, job.result_until
+    job.progress_note, job.key, job.tags, job.metadata, job.start_by, job.on_late, job.after, job.result_until,
+    CAST(job.keep_key AS INTEGER)
 
 -- part: shown
 -- The state in which a job is shown.
