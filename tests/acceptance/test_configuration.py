@@ -83,8 +83,11 @@ def test_configuration_errors_are_told_at_once(shop, tmp_path):
 def test_configuration_errors_never_repeat_a_password(shop):
     """Wherever the URL of a store stands by mistake, its password stays where it is."""
     url = "postgres://shop:geheim@db/jobs"
-    for name in ("HOLDFAST_NAMESPACE", "HOLDFAST_LEASE", "HOLDFAST_DATABASE_URL", "HOLDFAST_CONCURRENCY"):
+    for name in ("HOLDFAST_NAMESPACE", "HOLDFAST_LEASE", "HOLDFAST_CONCURRENCY"):
         ended = run("worker", "shop:app", "--app-dir", str(shop.folder), **{name: url})
         assert ended.returncode == USAGE
         assert_one_line(ended.stderr, name)
         assert "geheim" not in ended.stderr
+    told = shop.drain(HOLDFAST_DATABASE_URL=url).words  # what is unknown stops no program
+    assert "unknown variable HOLDFAST_DATABASE_URL" in told
+    assert "geheim" not in told

@@ -10,7 +10,9 @@ from typing import Any
 import msgspec
 
 from holdfast.codec import MASK
+from holdfast.codec.redaction import is_secret_name
 from holdfast.errors import ArgumentsError
+from holdfast.phrases import Phrase
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding raises for bytes that are no JSON, or not what was expected."""
@@ -39,9 +41,56 @@ def decoded_args(payload: bytes) -> dict[str, Any]:
     """Return the arguments as they are stored; of a secret one, its name."""
     try:
         envelope = read_envelope(payload)
-        return {"args": envelope.args | dict.fromkeys(envelope.secret, MASKED)}
+        return {"args": {name: shown(each) for name, each in envelope.args.items()} | secret_ones(envelope)}
     except UNREADABLE as error:
         return {"args": None, "payload_error": f"the payload cannot be read: {error}"}
+
+
+def secret_ones(envelope: Envelope) -> dict[str, msgspec.Raw]:
+    """Return what is shown of the arguments that are marked as secret: their names."""
+    return dict.fromkeys(envelope.secret, MASKED)
+
+
+def shown(value: msgspec.Raw) -> msgspec.Raw:
+    """Return an argument without what names inside it, such as `password`, call secret, as incidents leave it out."""
+    decoded = msgspec.json.decode(value)
+    try:
+        hidden = _without_secrets(decoded)
+    except RecursionError:
+        return MASKED
+    return value if hidden == decoded else msgspec.Raw(msgspec.json.encode(hidden))
+
+
+def _without_secrets(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_secrets(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {name: MASK if _is_hidden(name, each) else _without_secrets(each) for name, each in value.items()}
+
+
+def _is_hidden(name: str, value: Any) -> bool:
+    return value not in (None, "") and not isinstance(value, bool) and is_secret_name(name)
+
+
+def _put_back(given: Any, stored: Any) -> Any:
+    """Return a value with what was hidden in it when it was shown. Raises ArgumentsError where that is not known."""
+    if isinstance(given, list):
+        if not isinstance(stored, list) or len(stored) != len(given):
+            stored = [None] * len(given)
+        return [_put_back(one, other) for one, other in zip(given, stored, strict=True)]
+    if not isinstance(given, dict):
+        return given
+    known = stored if isinstance(stored, dict) else {}
+    put_back = {}
+    for name, each in given.items():
+        if each == MASK and is_secret_name(name):
+            if name not in known:
+                raise ArgumentsError(Phrase("refusal.mask", names=repr(name)))
+            put_back[name] = known[name]
+        else:
+            put_back[name] = _put_back(each, known.get(name))
+    return put_back
 
 
 def has_secrets(payload: bytes) -> bool:
@@ -70,14 +119,21 @@ def changed_payload(payload: bytes, given: Encoded, *, whole: bool, secrets: Col
         raise ArgumentsError(f"the stored arguments cannot be read, and so not be changed: {error}") from error
     said = {name: value for name, value in given.items() if not (name in stored.secret and _is_mask(value))}
     secret = stored.secret | {name: value for name, value in said.items() if name in {*stored.secret, *secrets}}
-    shown = {name: value for name, value in said.items() if name not in secret}
-    args = shown if whole else {**stored.args, **shown}
+    open_ones = {name: _given(value, stored.args.get(name)) for name, value in said.items() if name not in secret}
+    args = open_ones if whole else {**stored.args, **open_ones}
     return msgspec.json.encode(Envelope(v=stored.v, args=args, secret=secret, trace=stored.trace))
 
 
 def encode_envelope(version: int, shown: Encoded) -> bytes:
     """Return arguments as they are stored, unchecked."""
     return msgspec.json.encode(Envelope(v=version, args=dict(shown)))
+
+
+def _given(value: msgspec.Raw, stored: msgspec.Raw | None) -> msgspec.Raw:
+    if msgspec.json.encode(MASK) not in bytes(value):
+        return value
+    known = None if stored is None else msgspec.json.decode(stored)
+    return msgspec.Raw(msgspec.json.encode(_put_back(msgspec.json.decode(value), known)))
 
 
 def _is_mask(value: msgspec.Raw) -> bool:

@@ -14,7 +14,9 @@ from holdfast.core.states import State
 from holdfast.phrases import Phrase
 from holdfast.watch.envelope import UNREADABLE, checked, decoded_args
 
-_JOB_FIELDS = tuple(field.name for field in msgspec.structs.fields(Job) if field.name not in {"payload", "keep_key"})
+_JOB_FIELDS = tuple(
+    field.name for field in msgspec.structs.fields(Job) if field.name not in {"payload", "keep_key"}
+)
 _ATTEMPT_FIELDS = tuple(field.name for field in msgspec.structs.fields(Attempt))
 
 

@@ -305,6 +305,7 @@ class TestSettings:
 
     def test_wrong_settings_are_wrong_usage(self, monkeypatch):
         monkeypatch.setenv("HOLDFAST_LEASSE", "3")
+        monkeypatch.setenv("HOLDFAST_GRACE", "soon")
         result = bare("doctor")
         assert result.exit_code == USAGE
         assert "did you mean HOLDFAST_LEASE?" in result.stderr

@@ -18,7 +18,7 @@ from holdfast.dashboard.shapes.values import (
 )
 from holdfast.durable.written import Told, Written
 from holdfast.phrases import Phrase
-from holdfast.watch.envelope import UNREADABLE, checked, read_envelope
+from holdfast.watch.envelope import UNREADABLE, checked, read_envelope, shown
 
 LONGEST_VALUE = 20_000
 """Bytes of JSON of one value that is shown whole."""
@@ -52,7 +52,7 @@ def args_seen(payload: bytes) -> tuple[dict[str, ValueSeen], Phrase | None]:
         return {}, Phrase("unreadable.payload", error=str(error))
     seen, room = {}, LONGEST_VALUES
     for name, value in envelope.args.items():
-        seen[name] = value_seen(bytes(value), min(room, LONGEST_VALUE))
+        seen[name] = value_seen(bytes(shown(value)), min(room, LONGEST_VALUE))
         room = max(0, room - seen[name].size)
     return seen | {name: ValueSeen(secret=True) for name in envelope.secret}, None
 

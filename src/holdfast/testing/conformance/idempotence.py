@@ -163,7 +163,13 @@ class Idempotence:
 
     @pytest.mark.parametrize(
         "fields",
-        [{}, {"delay": timedelta(minutes=1)}, {"tags": ("t",)}, {"key": "k"}, {"start_within": timedelta(minutes=1)}],
+        [
+            {},
+            {"delay": timedelta(minutes=1)},
+            {"tags": ("t",)},
+            {"key": "k"},
+            {"start_within": timedelta(minutes=1)},
+        ],
     )
     def test_a_repeated_enqueue_of_one_job_says_that_it_was_there(
         self, harness: Harness, fields: dict[str, Any]

@@ -21,6 +21,7 @@ from holdfast.errors import ArgumentsError, ConfigurationError, JobStateError
 from holdfast.ids import new_job_id
 from holdfast.store.protocol import JobFilter
 from holdfast.store.sqlite.backend import SqliteBackend
+from holdfast.watch.jobfields import job_fields
 
 RACES = 50
 
@@ -186,3 +187,18 @@ def test_what_cannot_be_edited_says_so(stage):
         stage.act("jobs.edit_and_retry", id=stage.dead(), args={"to": "x" * 1_100_000})
     with pytest.raises(ArgumentsError, match="cannot be read"):
         stage.act("jobs.edit_and_retry", id=stage.dead(payload=b"\xff"), args={})
+
+
+def test_what_names_inside_an_argument_call_secret_is_not_seen_and_not_lost(stage):
+    """As in incidents; an edit that sends the mask back keeps what it stands for, and no mask is ever stored."""
+    login = {"user": "ada", "password": "hunter2", "hosts": [{"api_key": "k-1", "port": 1}]}
+    job = stage.dead(payload=json.dumps({"v": 1, "args": {"login": login, "n": 1}}).encode())
+    seen = stage.read("jobs.show", id=job).args["login"].value
+    assert seen == {"user": "ada", "password": MASK, "hosts": [{"api_key": MASK, "port": 1}]}
+    assert "hunter2" not in str(job_fields(stage.job(job))["args"]["login"])
+    seen["user"] = "eve"
+    new = stage.act("jobs.clone", id=job, args={"login": seen, "n": 2}).job
+    assert stored(stage, new)["args"] == {"login": {**login, "user": "eve"}, "n": 2}
+    for strange in ({"token": MASK}, {"hosts": [{}, {"api_key": MASK}]}):
+        with pytest.raises(ArgumentsError):
+            stage.act("jobs.clone", id=job, args={"login": strange})
