@@ -169,7 +169,7 @@ def _in_hex(raw: bytes) -> Iterator[str]:
 
 
 def _forms(leaf: str) -> Iterator[str]:
-    """Yield how a text is written in messages, tracebacks, JSON, URLs and hex, and its lines, which may be indented."""
+    """Yield how a text is written in messages, tracebacks, JSON, URLs, hex, and its lines, maybe indented."""
     if len(leaf) >= SHORTEST:
         yield from _in_hex(leaf.encode(errors="replace"))
     for piece in {leaf, *map(str.strip, leaf.splitlines())}:

@@ -52,7 +52,7 @@ def secret_ones(envelope: Envelope) -> dict[str, msgspec.Raw]:
 
 
 def shown(value: msgspec.Raw) -> msgspec.Raw:
-    """Return an argument without what names inside it, such as `password`, call secret, as incidents leave it out."""
+    """Return an argument without what names inside it, such as `password`, call secret, as incidents do."""
     decoded = msgspec.json.decode(value)
     try:
         hidden = _without_secrets(decoded)
@@ -74,7 +74,7 @@ def _is_hidden(name: str, value: Any) -> bool:
 
 
 def _put_back(given: Any, stored: Any) -> Any:
-    """Return a value with what was hidden in it when it was shown. Raises ArgumentsError where that is not known."""
+    """Return a value with what was hidden in it when it was shown. Raises ArgumentsError if that is not known."""
     if isinstance(given, list):
         if not isinstance(stored, list) or len(stored) != len(given):
             stored = [None] * len(given)

@@ -51,7 +51,7 @@ WITH stored AS (
 -- takes: payloads bytea[], run_ats bigint[], delays bigint[], keys text[], keep_keys bigint[], start_withins bigint[]
 -- takes: on_lates text[], tags text[], metadata text[]
 -- Accept jobs with all that a job can have. Tags and metadata are JSON. Each key must be locked and free. All of
--- them wait for the end of the job `after`, if it is given.
+-- them wait for the end of the job `after`, if it is given. A row says that one of them was not known at least.
 WITH {moment},
 stored AS (
     INSERT INTO holdfast.job (id, task, version, queue, priority, max_attempts, payload, run_at, created_at, key,
@@ -86,7 +86,7 @@ given AS (
     INSERT INTO holdfast.key (task, key, id) SELECT task, key, id FROM stored WHERE key IS NOT NULL
     ON CONFLICT (task, key) DO UPDATE SET id = excluded.id
 )
-SELECT FROM stored;
+SELECT FROM stored LIMIT 1;
 
 -- name: known_jobs
 -- takes: jobs uuid[]
