@@ -14,9 +14,7 @@ from holdfast.core.states import State
 from holdfast.phrases import Phrase
 from holdfast.watch.envelope import UNREADABLE, checked, decoded_args
 
-_JOB_FIELDS = tuple(
-    field.name for field in msgspec.structs.fields(Job) if field.name not in {"payload", "keep_key"}
-)
+_JOB_FIELDS = tuple(name for name in Job.__struct_fields__ if name not in {"payload", "keep_key"})
 _ATTEMPT_FIELDS = tuple(field.name for field in msgspec.structs.fields(Attempt))
 
 

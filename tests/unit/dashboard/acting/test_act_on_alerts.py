@@ -178,7 +178,7 @@ def test_a_channel_is_tried_by_a_job(stage):
 
 def test_without_any_channel_there_is_none_to_try(stage):
     """It is not found, as another name is not, and the answer says what to do."""
-    with pytest.raises(NotThereError, match="there is no channel 'ops', nor any other .* declare one"):
+    with pytest.raises(NotThereError, match=r"there is no channel 'ops', nor any other .* declare one"):
         stage.act("channels.test", name="ops")
 
 
