@@ -6,14 +6,16 @@ With `days` a date may stand alone: it is the first moment of its day in UTC.
 import re
 from datetime import UTC, datetime
 
+from holdfast.clock import LATEST
 from holdfast.dashboard.refusals import WrongRequestError
 from holdfast.phrases import Phrase
+from holdfast.policy.problems import calendar_problems
 from holdfast.watch.spans import read_span
 
 _SPAN = re.compile(r"([0-9.]+ ?(ms|s|min|m|h|d|w) ?)+")
 _NUMBER = re.compile(r"[0-9]*\.?[0-9]+")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_FIRST, _LAST = datetime(1970, 1, 2, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
+_FIRST = datetime(1970, 1, 2, tzinfo=UTC)
 
 
 def is_bare_number(text: str) -> bool:
@@ -41,8 +43,10 @@ def _moment(field: str, text: str, now: datetime, sign: int, *, days: bool) -> d
         moment = now + sign * read_span(written)
     except (OverflowError, ValueError):
         endless = _SPAN.fullmatch(written) is not None  # a span of more than a hundred years
-        moment = (_LAST if sign > 0 else _FIRST) if endless else _date(field, written)
-    return min(max(moment, _FIRST), _LAST)
+        moment = (LATEST if sign > 0 else _FIRST) if endless else _date(field, written)
+        for problem in calendar_problems(field, moment) if sign > 0 else ():
+            raise WrongRequestError(problem) from None
+    return min(max(moment, _FIRST), LATEST)
 
 
 def _date(field: str, text: str) -> datetime:

@@ -72,6 +72,8 @@ def test_a_job_is_given_another_time(stage):
     for nonsense in ("", "soon", "2030-01-01"):
         with pytest.raises(WrongRequestError):
             stage.act("jobs.reschedule", id=job, at=nonsense)
+    with pytest.raises(WrongRequestError, match="at must lie within the years 1 to 9999"):
+        stage.act("jobs.reschedule", id=job, at="9999-12-31T23:59:59.999999Z")
     with pytest.raises(JobStateError):
         stage.act("jobs.reschedule", id=stage.running(), at="1s")
 
