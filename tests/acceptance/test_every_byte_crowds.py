@@ -81,7 +81,7 @@ async def test_cancelled_at_any_moment(world, measured):
         job = _job(f"job {number}")
         told.append([job, False])
         line = told[-1]
-        assert await backend.arun(backend.verbs.enqueue([job])) == {}
+        assert (await backend.arun(backend.verbs.enqueue([job]))).keys() <= {job.id}
         line[1] = True
 
     async def look(number):

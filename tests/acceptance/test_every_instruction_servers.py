@@ -98,7 +98,7 @@ class Books:
         self._compare(job, await backend.arun(backend.verbs.get(job.id)))
 
     def _take_down(self, job, answer):
-        if answer == {}:
+        if answer in ({}, {job.id: job.id}):  # the latter where a call was sent again after its answer was lost
             self.told.add(job.id)
         else:
             self.wrong["enqueue"] += 1

@@ -112,7 +112,7 @@ class TestTwoAtOnce:
             answer = crossing.later(crossing.verbs.enqueue([job]))
             crossing.wait_until_it_waits()
             commit()
-            assert answer.result(LONG) == {}
+            assert answer.result(LONG) == {job.id: job.id}
 
     def test_they_do_not_wait_for_each_other(self, crossing):
         """Keys are locked in one order, whatever the order of the jobs."""

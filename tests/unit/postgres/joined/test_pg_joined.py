@@ -42,6 +42,17 @@ def test_many_jobs_in_one_transaction(shop, own):
     assert jobs(shop) == 1500
 
 
+@pytest.mark.parametrize("options", [{}, {"delay": 60}, {"key": "order-1"}])
+def test_a_handle_tells_whether_its_job_was_made(shop, own, options):
+    """Under an id of the caller's own, on whichever connection of theirs."""
+    options = {**options, "job_id": new_job_id()}
+    own.begin()
+    first, again = pack(shop, own, **options), pack(shop, own, **options)
+    own.commit()
+    assert (first.id, first.created, again.id, again.created) == (options["job_id"], True, options["job_id"], False)
+    assert jobs(shop) == 1
+
+
 def test_jobs_with_everything_that_a_job_can_have(shop, own):
     options = {"key": "order-1", "tags": ["a", "it's"], "metadata": {"x": "ü\\"}, "delay": 60, "start_within": 5}
     own.begin()
