@@ -99,7 +99,13 @@ class ViewVerbs(SqliteVerbs):
                 for name, at in rows
                 if isinstance(name, str)
             ),
-            tuple(sorted(UnknownAge(name, task, version, from_micros(at)) for name, task, version, at in unknown)),
+            tuple(
+                sorted(
+                    UnknownAge(name, task, version, from_micros(at))
+                    for name, task, version, at in unknown
+                    if isinstance(name, str) and isinstance(task, str) and isinstance(at, int)
+                )
+            ),
         )
 
     @verb(Access.READ)
