@@ -36,9 +36,10 @@ class Kind:
     words: tuple[str, ...]
     workers: int = 1
     reloads: bool = False
+    program: str = PYTHON
 
     def command(self, port: int, folder: Path) -> list[str]:
-        return [PYTHON, *(word.format(port=port, here=HERE, folder=folder) for word in self.words)]
+        return [self.program, *(word.format(port=port, here=HERE, folder=folder) for word in self.words)]
 
 
 def uvicorn(name: str, *words: str, workers: int = 1, web: str = "host_asgi:web") -> Kind:

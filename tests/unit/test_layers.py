@@ -17,6 +17,7 @@ LAYERS = [
         "exchange",
         "clock",
         "ids",
+        "lastthreads",
         "naps",
         "opening",
         "patience",

@@ -7,6 +7,7 @@ from typing import Protocol
 from weakref import WeakSet
 
 from holdfast.errors import BackgroundClosedError
+from holdfast.lastthreads import keep_spares, use_spares
 
 
 class Kept(Protocol):
@@ -39,6 +40,7 @@ def end_at_exit() -> None:
     """
     global _at_exit  # noqa: PLW0603 - a process exits once
     if not _at_exit:
+        keep_spares()
         try:
             import concurrent.futures.thread  # noqa: F401, PLC0415 - its import sets that hook
 
@@ -52,6 +54,7 @@ def end_at_exit() -> None:
 
 
 def _close_all() -> None:
+    use_spares()
     for kept in list(_ALL):
         kept.close_at_exit()
 

@@ -2,18 +2,23 @@
 
 A server says when it starts and stops to serve, in each process that serves, so nothing has to be found out here.
 The worker starts after what the web app sets up, and stops before that is torn down: handlers may use it.
+
+Where the server says nothing, as daphne does, the worker starts with the first request that can be seen here, or
+some seconds after the import, and stops with the process.
 """
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from threading import Event
 from typing import Any
 
 from holdfast.app import Holdfast
 from holdfast.errors import HoldfastError, StoreError
+from holdfast.host.binding import NO_LIFESPAN, expect_lifespan
 from holdfast.host.given import host_for, refuse_wsgi
-from holdfast.host.host import Host
+from holdfast.host.host import Host, HostState
 from holdfast.host.serving import Verdict, decide_for_server, scene_here
 
 log = logging.getLogger(__name__)
@@ -31,9 +36,12 @@ def lifespan(app: Holdfast | Host, inner: Lifespan | None = None, **options: Any
     `options` are those of `Host`; or give a host that you have made.
     """
     host = host_for("lifespan", app, options)
+    came = Event()
+    expect_lifespan(host, came.is_set, alone=inner is None)
 
     @asynccontextmanager
     async def around(web: Any) -> AsyncIterator[Any]:
+        came.set()
         async with AsyncExitStack() as stack:
             state = None if inner is None else await stack.enter_async_context(inner(web))
             await _start(host)
@@ -53,10 +61,12 @@ def bind(web: AsgiApp, app: Holdfast | Host, **options: Any) -> "Bound":
     return Bound(web, host)
 
 
-async def _start(host: Host) -> None:
+async def _start(host: Host, warning: str = "") -> None:
     """Start, unless this is a test: those have the testing kit."""
     decision = decide_for_server(scene_here())
     if decision.verdict is Verdict.SERVES:
+        if warning:
+            log.warning(warning)
         if (adaptive := host.app.limits.adaptive) is not None:
             adaptive.watch_loop(asyncio.get_running_loop())
         await _prepare(host.app)
@@ -79,6 +89,9 @@ class Bound:
     def __init__(self, web: AsgiApp, host: Host) -> None:
         self.web = web
         self.host = host
+        self._begun = Event()
+        self._starting: asyncio.Task[None] | None = None
+        expect_lifespan(host, self._begun.is_set, alone=True)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.web, name)
@@ -86,26 +99,40 @@ class Bound:
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Serve one connection, or the server's lifespan."""
         if scope["type"] == "lifespan":
-            await self._live(scope, receive, send)
-        else:
-            await self.web(scope, receive, send)
+            self._begun.set()
+            await live(self.web, self.host, scope, receive, send)
+            return
+        if not self._begun.is_set():
+            self._begun.set()
+            self._starting = asyncio.create_task(self._start_late())
+        await self.web(scope, receive, send)
 
-    async def _live(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        inner = Inner(self.web, scope)
-        try:
-            answer = await inner.ask(await receive())
-            if answer["type"] == "lifespan.startup.complete":
-                try:
-                    await _start(self.host)
-                except HoldfastError as error:
-                    answer = {"type": "lifespan.startup.failed", "message": str(error)}
-            await send(answer)
-            if answer["type"] == "lifespan.startup.complete":
-                message = await receive()
-                await self.host.astop()
-                await send(await inner.ask(message))
-        finally:
-            await inner.close()
+    async def _start_late(self) -> None:
+        """Start with the first request, which does not wait for it."""
+        if self.host.state is HostState.NEW:
+            try:
+                await _start(self.host, NO_LIFESPAN)
+            except HoldfastError as error:
+                log.error("no job runs in this process: %s", error)  # noqa: TRY400 - it names the remedy
+
+
+async def live(web: AsgiApp, host: Host, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    """Answer the server's lifespan with that of the app inside, and with the worker in it."""
+    inner = Inner(web, scope)
+    try:
+        answer = await inner.ask(await receive())
+        if answer["type"] == "lifespan.startup.complete":
+            try:
+                await _start(host)
+            except HoldfastError as error:
+                answer = {"type": "lifespan.startup.failed", "message": str(error)}
+        await send(answer)
+        if answer["type"] == "lifespan.startup.complete":
+            message = await receive()
+            await host.astop()
+            await send(await inner.ask(message))
+    finally:
+        await inner.close()
 
 
 class Inner:

@@ -12,6 +12,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from holdfast.app import Holdfast
@@ -24,8 +25,12 @@ from holdfast.worker.logtail import OUR_THREADS
 log = logging.getLogger(__name__)
 
 LOOK_EVERY = 0.02
-SAID_AFTER = 5.0
+SAID_AFTER = 4.0
 """Seconds after which it is said that a host does not work, as nobody knows whether it is to."""
+
+NO_LIFESPAN = (
+    "this server has not sent a lifespan (daphne never does): the worker starts without, and stops with the process"
+)
 
 SPAWNING = ("gunicorn.arbiter", "spawn_worker")
 """Where gunicorn forks a worker, and where that then lives."""
@@ -33,7 +38,8 @@ SPAWNING = ("gunicorn.arbiter", "spawn_worker")
 _bound: "weakref.WeakKeyDictionary[Holdfast, Host]" = weakref.WeakKeyDictionary()
 """The hosts that start by themselves in this process."""
 
-_after_fork: list[Host] = []
+_after_fork: dict[Host, Callable[[], object]] = {}
+"""What is to be done for a host in each worker that is forked from this process."""
 
 
 def start_if_serving(host: Host, decision: Decision | None = None) -> Decision:
@@ -57,14 +63,32 @@ def start_if_serving(host: Host, decision: Decision | None = None) -> Decision:
         case Verdict.SERVES:
             start_soon(host)
         case Verdict.AFTER_FORK:
-            _start_after_fork(host)
+            _do_after_fork(host, partial(start_soon, host))
         case Verdict.NOT:
             log.debug("no job runs in this process: %s", decision.reason)
         case Verdict.UNKNOWN:
-            timer = threading.Timer(SAID_AFTER, _say_unknown, [host, decision.reason])
-            timer.daemon = True
-            timer.start()
+            _look_later(partial(_say_unknown, host, decision.reason))
     return decision
+
+
+def expect_lifespan(host: Host, came: Callable[[], bool], *, alone: bool) -> None:
+    """Start the worker some seconds after the import, with a warning, where a server never sends a lifespan.
+
+    Where the user has a lifespan of their own, and so is not `alone`, an error is logged instead: that is not entered
+    either, and handlers may need what it sets up.
+    """
+    scene = scene_here(3)
+    decision = decide(scene)
+    if not scene.server:
+        return  # who starts a server in code of their own may take their time before that
+    if decision.deaf:
+        leave_in_order()
+    look = partial(_without_lifespan, host, came, decision, alone=alone)
+    match decision.verdict:
+        case Verdict.SERVES | Verdict.UNKNOWN:
+            _look_later(look)
+        case Verdict.AFTER_FORK:
+            _do_after_fork(host, partial(_look_later, look))
 
 
 def leave_in_order() -> None:
@@ -109,19 +133,22 @@ def _until_imported() -> Callable[[], bool]:
     return done
 
 
-def _start_after_fork(host: Host) -> None:
+def _do_after_fork(host: Host, then: Callable[[], object]) -> None:
     if not _after_fork:
         os.register_at_fork(after_in_child=_forked_by_gunicorn)
         _hook_uwsgi()
-    if host not in _after_fork:
-        _after_fork.append(host)
+    _after_fork[host] = then
 
 
 def _forked_by_gunicorn() -> None:
     """Start hosts in a new worker of gunicorn: its master forks for other things, too, and so do its workers."""
-    if frames_from(sys._getframe(1))[:1] == [SPAWNING]:  # noqa: SLF001 - the documented way
+    module, function = frames_from(sys._getframe(1))[0]  # noqa: SLF001 - the documented way
+    if (module, function) == SPAWNING:
+        for then in _after_fork.values():
+            then()
+    elif module.startswith("gunicorn") and "dirty" not in function:
         for host in _after_fork:
-            start_soon(host)
+            _look_later(partial(_say_unknown, host, f"gunicorn forked it by {function}, which is not known"))
 
 
 def _hook_uwsgi() -> None:
@@ -135,10 +162,23 @@ def _hook_uwsgi() -> None:
         if before is not None:
             before()
         if decide(scene_here()).verdict is Verdict.SERVES:
-            for host in _after_fork:
-                start_soon(host)
+            for then in _after_fork.values():
+                then()
 
     uwsgi.post_fork_hook = forked  # type: ignore[attr-defined]
+
+
+def _look_later(look: Callable[[], object]) -> None:
+    """Look a while after those who call now have finished their imports."""
+    until = _until_imported()
+
+    def wait() -> None:
+        time.sleep(SAID_AFTER)
+        while not until():
+            time.sleep(LOOK_EVERY)
+        look()
+
+    threading.Thread(target=wait, name=f"{OUR_THREADS}host-look", daemon=True).start()
 
 
 def _say_unknown(host: Host, reason: str) -> None:
@@ -148,4 +188,19 @@ def _say_unknown(host: Host, reason: str) -> None:
             reason,
             HOST_VARIABLE,
             HOST_VARIABLE,
+        )
+
+
+def _without_lifespan(host: Host, came: Callable[[], bool], decision: Decision, *, alone: bool) -> None:
+    if came() or host.state is not HostState.NEW:
+        return
+    if decision.verdict is Verdict.UNKNOWN:
+        _say_unknown(host, decision.reason)
+    elif alone:
+        log.warning(NO_LIFESPAN)
+        start_if_serving(host, Decision(Verdict.SERVES, decision.reason))
+    else:
+        log.error(
+            "no job runs in this process: its server sends no lifespan, so nothing that your own lifespan sets up is"
+            " there; take a server that does, such as uvicorn or hypercorn, or call Host.start()"
         )

@@ -27,6 +27,7 @@ from holdfast.host.permitted import in_our_own_process, refuse_greenlets, switch
 from holdfast.host.stay import Stay
 from holdfast.host.targets import find_target
 from holdfast.host.turns import ShorterTurns
+from holdfast.lastthreads import keep_spares, use_spares
 from holdfast.policy import Seconds
 from holdfast.policy.reading import as_seconds
 from holdfast.settings import Loaded
@@ -273,6 +274,7 @@ def _stop_at_exit() -> None:
     """Have all hosts stopped when the interpreter ends, before it ends the thread pools that stores work with."""
     if os.getpid() in _at_exit:
         return
+    keep_spares()
     register = getattr(threading, "_register_atexit", atexit.register)
     try:
         import concurrent.futures.thread  # noqa: F401, PLC0415 - what is registered later is called earlier
@@ -285,6 +287,7 @@ def _stop_at_exit() -> None:
 
 def _stop_all() -> None:
     """Stop them at the same time: one grace is what a server allows for all."""
+    use_spares()
     for stopping in [_stopping(host) for host in list(_RUNNING.values())]:
         stopping.join()
 

@@ -3,11 +3,15 @@
     serves       a worker of gunicorn, uvicorn, hypercorn; daphne, waitress, mod_wsgi; `flask run`, `runserver`
     after a fork gunicorn's master with --preload, uWSGI's master: their workers are forked from it, and serve
     not          a reloader's parent, another command of Flask or Django, a shell, a test, a process of our own
-    unknown      anything else: nothing is started, and that is said
+    unknown      anything else: nothing is started before the first request, and that is said
+
+The names of a server's inner functions change with its releases. So they may show that a process serves, but never
+that it does not: for that it takes the command line, the environment, or how the process was started.
 
 What is looked at is a `Scene`, so that all this can be read, and tried, without a server.
 """
 
+import multiprocessing
 import os
 import sys
 from collections.abc import Collection, Mapping, Sequence
@@ -49,6 +53,8 @@ class Scene:
     interactive: bool = False
     uwsgi_worker: int | None = None
     """The number of this worker inside uWSGI: 0 in its master, -1 in a mule or a spooler; None elsewhere."""
+    spawned: bool = False
+    """Whether Python's `multiprocessing` started this process, as it does for workers of uvicorn and hypercorn."""
 
     def called_by(self, module: str, *functions: str) -> bool:
         """Tell whether one of these functions, or any, of a module or package called."""
@@ -64,6 +70,23 @@ class Scene:
             return self.main.removesuffix(".__main__")
         return Path(self.argv[0]).name if self.argv else ""
 
+    def option(self, *names: str) -> str | None:
+        """Return what follows one of these options on the command line, "" where that is all; None without it."""
+        for word, following in zip(self.argv, [*self.argv[1:], ""], strict=False):
+            name, equals, value = word.partition("=")
+            if name in names:
+                return value if equals else following
+        return None
+
+    @property
+    def server(self) -> str:
+        """The web server by which this is called, or whose program this is; "" where none is known."""
+        packages = {name.partition(".")[0] for name, _ in self.frames} | {self.program.partition("-")[0]}
+        return next((name for name in SERVERS if name in packages), "")
+
+
+SERVERS = ("gunicorn", "uvicorn", "hypercorn", "daphne", "waitress")
+
 
 def decide(scene: Scene) -> Decision:
     """Return what becomes of a host in this process, as far as that can be seen."""
@@ -71,7 +94,8 @@ def decide(scene: Scene) -> Decision:
         decision = look(scene)
         if decision is not None:
             return decision
-    return Decision(Verdict.UNKNOWN, "it is not known whether this process serves requests")
+    of = f" of {scene.server}" if scene.server else ""
+    return Decision(Verdict.UNKNOWN, f"it is not known whether this process{of} serves requests")
 
 
 def decide_for_server(scene: Scene) -> Decision:
@@ -94,6 +118,7 @@ def scene_here(depth: int = 1) -> Scene:
         environ=dict(os.environ),
         interactive=hasattr(sys, "ps1") or bool(sys.flags.interactive),
         uwsgi_worker=_uwsgi_worker(),
+        spawned=multiprocessing.parent_process() is not None,
     )
 
 
@@ -136,13 +161,15 @@ def _tested(scene: Scene) -> Decision | None:
 
 
 def _gunicorn(scene: Scene) -> Decision | None:
-    if scene.called_by("gunicorn.arbiter", "spawn_worker"):
+    if not scene.called_by("gunicorn"):
+        return None
+    if scene.called_by("gunicorn.dirty"):
+        return Decision(Verdict.NOT, "this is a dirty worker of gunicorn, which serves no requests")
+    if scene.called_by("gunicorn.workers") or scene.called_by("gunicorn.arbiter", "spawn_worker"):
         return Decision(Verdict.SERVES, "this is a worker of gunicorn")
-    if scene.called_by("gunicorn.arbiter"):
-        return Decision(Verdict.AFTER_FORK, "this is gunicorn's master: its workers are forked from it")
-    if scene.called_by("gunicorn"):
+    if {"--check-config", "--print-config"} & set(scene.argv):
         return Decision(Verdict.NOT, "gunicorn only looks at its configuration")
-    return None
+    return Decision(Verdict.AFTER_FORK, "this is gunicorn's master: its workers are forked from it")
 
 
 def _uwsgi(scene: Scene) -> Decision | None:
@@ -162,17 +189,33 @@ def _mod_wsgi(scene: Scene) -> Decision | None:
 
 
 def _servers(scene: Scene) -> Decision | None:
-    if scene.called_by("uvicorn.server") or scene.called_by("uvicorn.config", "load"):
-        return Decision(Verdict.SERVES, "this is uvicorn")
-    if scene.called_by("hypercorn.asyncio.run") or scene.called_by("hypercorn.trio.run"):
-        return Decision(Verdict.SERVES, "this is a worker of hypercorn")
-    for name in ("uvicorn", "hypercorn"):
-        if scene.called_by(name):
-            return Decision(Verdict.NOT, f"this is {name}, which has others serve")
-    if scene.called_by("daphne.cli"):
-        return Decision(Verdict.SERVES, "this is daphne")
-    if scene.called_by("waitress.runner"):
+    if scene.called_by("uvicorn"):
+        return _uvicorn(scene)
+    if scene.called_by("hypercorn"):
+        return _hypercorn(scene)
+    if scene.called_by("daphne.cli") or scene.program == "daphne":
+        return Decision(Verdict.SERVES, "this is daphne, which sends no lifespan")
+    if scene.called_by("waitress.runner") or scene.program in {"waitress", "waitress-serve"}:
         return Decision(Verdict.SERVES, "this is waitress", deaf=True)
+    return None
+
+
+def _uvicorn(scene: Scene) -> Decision | None:
+    serves = Decision(Verdict.SERVES, "this is uvicorn", deaf=scene.option("--lifespan") == "off")
+    if scene.spawned or scene.called_by("uvicorn.server"):
+        return serves
+    if scene.option("--reload") is not None or scene.option("--workers") not in {None, "1"}:
+        return Decision(Verdict.NOT, "this is uvicorn, which has others serve")
+    if scene.called_by("uvicorn.config", "load", "load_app"):
+        return serves
+    return None
+
+
+def _hypercorn(scene: Scene) -> Decision | None:
+    if scene.spawned or scene.called_by("hypercorn.asyncio") or scene.called_by("hypercorn.trio"):
+        return Decision(Verdict.SERVES, "this is a worker of hypercorn")
+    if scene.option("-w", "--workers") != "0" and scene.option("-c", "--config") is None:
+        return Decision(Verdict.NOT, "this is hypercorn, which has others serve")
     return None
 
 
@@ -180,6 +223,8 @@ def _django(scene: Scene) -> Decision | None:
     if not scene.called_by("django.core.management"):
         return None
     command = scene.argv[1] if len(scene.argv) > 1 else ""
+    if command != "runserver" and "runserver" in command:
+        return Decision(Verdict.UNKNOWN, f"it is not known whether this process of {command!r} serves requests")
     if command != "runserver":
         return Decision(Verdict.NOT, f"this is the management command {command!r}")
     if "--noreload" in scene.argv or reloads_here(scene.environ, "RUN_MAIN"):

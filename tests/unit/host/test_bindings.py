@@ -200,7 +200,7 @@ def starting():
 
 def test_a_master_that_forks_has_its_workers_start(app, told, monkeypatch):
     """With gunicorn's --preload: not in the master, only in what it forks as a worker, and once that is up."""
-    monkeypatch.setattr(binding, "_after_fork", [])
+    monkeypatch.setattr(binding, "_after_fork", {})
     start_if_serving(Host(app), Decision(Verdict.AFTER_FORK, ""))
     worker = SimpleNamespace(booted=False)
     binding._forked_by_gunicorn()

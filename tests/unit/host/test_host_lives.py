@@ -228,6 +228,26 @@ def test_the_end_of_the_interpreter_stops_the_host(hosted, host_script):
     eventually(lambda: is_gone(beater), "the end of the beater")
 
 
+def test_the_end_of_a_python_that_starts_no_threads_then_stops_the_host(hosted, host_script):
+    """As Python 3.12.1, where each stop of a WSGI server was a crash. The job goes back, and nothing is charged.
+
+    Work in the background is told, too, and its failure is written down.
+    """
+    script = host_script()
+    script.say("spare")
+    beater = script.start()
+    job = hosted.heedful.enqueue()
+    eventually(lambda: began(hosted, "heedful-began"))
+    script.say("end without threads")
+    assert script.process.wait(60) == 0, script.words
+    eventually(lambda: is_gone(beater), "the end of the beater")
+    found = job.job()
+    assert (found.state, found.attempt, found.crashes) == (State.READY, 0, 0), script.words
+    assert began(hosted, "heedful-told") == 1
+    incidents = hosted.app.call(hosted.app.verbs.records(Kind.INCIDENT))
+    assert [b"LookupError: told" in each.body for each in incidents] == [True], script.words
+
+
 def test_hosts_of_one_process_stop_together_at_its_end(tmp_path):
     """Each would use its grace, one after the other: the server that ends the process allows for one."""
     said = subprocess.run(

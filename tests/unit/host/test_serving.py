@@ -12,6 +12,9 @@ SPAWNED = ("gunicorn.arbiter", "spawn_worker")
 STARTING = ("gunicorn.arbiter", "run")
 MANAGED = ("django.core.management", "execute_from_command_line")
 FLASK = ("flask.cli", "load_app")
+GUNICORN = ("gunicorn.app.base", "run")
+UVICORN = ("uvicorn.main", "run")
+HYPERCORN = ("hypercorn.run", "run")
 
 
 def scene(*frames, argv=("server",), **more):
@@ -29,13 +32,33 @@ def flask(*argv, **environ):
 TABLE = [
     ("gunicorn's worker", scene(("gunicorn.workers.base", "load_wsgi"), SPAWNED, STARTING), SERVES),
     ("gunicorn's master with --preload", scene(("gunicorn.app.base", "wsgi"), STARTING), AFTER_FORK),
-    ("gunicorn --check-config", scene(("gunicorn.app.base", "run")), NOT),
+    ("gunicorn's worker, forked by another name", scene(("gunicorn.workers.base", "load"), STARTING), SERVES),
+    ("gunicorn's dirty worker", scene(("gunicorn.dirty.app", "load"), STARTING), NOT),
+    ("gunicorn --check-config", scene(GUNICORN, argv=("gunicorn", "--check-config", "shop:web")), NOT),
+    ("gunicorn.conf.py, before any fork", scene(GUNICORN), AFTER_FORK),
     ("uvicorn", scene(("uvicorn.config", "load"), ("uvicorn.server", "serve")), SERVES),
-    ("uvicorn's reloader", scene(("uvicorn.main", "run")), NOT),
-    ("hypercorn's worker", scene(("hypercorn.utils", "load"), ("hypercorn.asyncio.run", "asyncio_worker")), SERVES),
-    ("hypercorn's master", scene(("hypercorn.run", "run")), NOT),
+    ("uvicorn 0.54", scene(("uvicorn.config", "load_app"), UVICORN, argv=("uvicorn", "shop:web")), SERVES),
+    (
+        "uvicorn, one worker",
+        scene(("uvicorn.config", "load_app"), UVICORN, argv=("uvicorn", "--workers=1")),
+        SERVES,
+    ),
+    ("uvicorn, when its functions have other names", scene(UVICORN), UNKNOWN),
+    (
+        "uvicorn's worker",
+        scene(("uvicorn.anything", "load"), argv=("uvicorn", "--workers", "2"), spawned=True),
+        SERVES,
+    ),
+    ("uvicorn's reloader", scene(UVICORN, argv=("uvicorn", "shop:web", "--reload")), NOT),
+    ("uvicorn's master", scene(("uvicorn.config", "load_app"), argv=("uvicorn", "--workers", "2")), NOT),
+    ("hypercorn's worker", scene(("hypercorn.utils", "load"), HYPERCORN, spawned=True), SERVES),
+    ("hypercorn without workers", scene(("hypercorn.utils", "load"), ("hypercorn.asyncio.run", "work")), SERVES),
+    ("hypercorn without workers, otherwise named", scene(HYPERCORN, argv=("hypercorn", "-w", "0")), UNKNOWN),
+    ("hypercorn's master", scene(HYPERCORN), NOT),
     ("daphne", scene(("daphne.cli", "run")), SERVES),
+    ("daphne, when its functions have other names", scene(("daphne.start", "run"), argv=("/bin/daphne",)), SERVES),
     ("waitress", scene(("waitress.runner", "run")), SERVES),
+    ("waitress, when its functions have other names", scene(("waitress.start", "run"), main="waitress"), SERVES),
     ("mod_wsgi", scene(modules={"mod_wsgi"}), SERVES),
     ("uWSGI's worker", scene(uwsgi_worker=2), SERVES),
     ("uWSGI's master", scene(uwsgi_worker=0), AFTER_FORK),
@@ -43,6 +66,7 @@ TABLE = [
     ("runserver's reloader", django("runserver"), NOT),
     ("runserver", django("runserver", "0:8000", RUN_MAIN="true"), SERVES),
     ("runserver without a reloader", django("runserver", "--noreload"), SERVES),
+    ("runserver of an extension", django("runserver_plus"), UNKNOWN),
     ("migrate", django("migrate"), NOT),
     ("manage.py alone", django(), NOT),
     ("flask run", flask("--app", "run", "run"), SERVES),
@@ -69,6 +93,11 @@ TABLE = [
 @pytest.mark.parametrize(("where", "verdict"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
 def test_who_serves(where, verdict):
     assert decide(where).verdict is verdict
+
+
+def test_a_server_whose_process_cannot_be_told_is_named():
+    """The warning that follows says which server it is."""
+    assert decide(scene(UVICORN)).reason == "it is not known whether this process of uvicorn serves requests"
 
 
 def test_a_server_of_asgi_says_itself_that_it_serves():

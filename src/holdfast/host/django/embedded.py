@@ -1,9 +1,12 @@
 """The worker inside the processes that serve requests, where the settings want one."""
 
+import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings  # type: ignore[import-untyped]
+from django.core.signals import request_started  # type: ignore[import-untyped]
 
 from holdfast.host.django.configured import TARGET, app_of, configured
 from holdfast.host.django.declared import declare_backends
@@ -42,3 +45,36 @@ def start_embedded() -> None:
     host = Host(app, target=TARGET, **checked.options)
     start_if_serving(host, decision)
     _started[:] = [host]
+    _answer_lifespan(host)
+    if decision.verdict is Verdict.UNKNOWN:
+        request_started.connect(_start_with_request)
+
+
+def _answer_lifespan(host: "Host") -> None:
+    """Let servers of ASGI say when they start and stop, for which Django has no ear.
+
+    It is more than a courtesy: uvicorn ends its process by a signal, and nothing of Python runs after that.
+    """
+    from django.core.handlers.asgi import ASGIHandler  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    from holdfast.host.asgi import live  # noqa: PLC0415
+
+    serve = ASGIHandler.__call__
+
+    @wraps(serve)
+    async def call(self: Any, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await live(partial(serve, self), host, scope, receive, send)
+        else:
+            await serve(self, scope, receive, send)
+
+    ASGIHandler.__call__ = call
+
+
+def _start_with_request(**_: Any) -> None:
+    """Start with the first request, unless it is one of Django's test client: who gets requests serves them."""
+    request_started.disconnect(_start_with_request)
+    if "django.test.client" not in sys.modules:
+        from holdfast.host.binding import start_soon  # noqa: PLC0415 - as above
+
+        start_soon(_started[0])
