@@ -155,13 +155,16 @@ def stage(tmp_path):
 @pytest.mark.parametrize(("server", "python", "release"), cases())
 def test_a_server_runs_jobs_and_gives_back_what_runs_when_it_stops(stage, server, python, release):
     """Scheduled jobs run before any request; a stop tells the job that runs, which goes back without a charge."""
-    kind, path = server.kind, [str(HERE)]
+    kind, path, environment = server.kind, [str(HERE)], {}
     if release:
         venv, folder = installed(python, release)
-        bin_dir = folder if (folder / "bin" / kind.program).exists() else venv
-        kind = replace(kind, program=str(bin_dir / "bin" / ("python" if kind.program == PYTHON else kind.program)))
-        path.append(str(folder))
-    serving = stage.start(kind, PYTHONPATH=os.pathsep.join(path))
+        program = venv / "bin" / "python" if kind.program == PYTHON else folder / "bin" / kind.program
+        kind = replace(kind, program=str(program))
+        path = [str(ROOT / "src"), str(HERE), str(folder)]
+        environment = {"UWSGI_VIRTUALENV": str(venv)}
+        if "gunicorn==23" in release:  # which has no control socket yet
+            kind = replace(kind, words=tuple(word for word in kind.words if word != "--no-control-socket"))
+    serving = stage.start(kind, PYTHONPATH=os.pathsep.join(path), **environment)
     stage.wait_for_note("done")
     stage.wait_for_workers(kind.workers)
     held = serving.post_until_heard("hold")
@@ -170,7 +173,9 @@ def test_a_server_runs_jobs_and_gives_back_what_runs_when_it_stops(stage, server
     serving.process.wait(PATIENCE)
     stage.wait_for_workers(0)
     job = stage.job(held)
-    assert (job.state, job.attempt, job.crashes) == (State.READY, 0, 0), serving.told
+    # Of several processes one may stop a moment later than the other, and run it.
+    assert job.state in {State.READY, *([State.COMPLETED] if kind.workers > 1 else [])}, serving.told
+    assert (job.attempt, job.crashes) == (0, 0), serving.told
     assert len(stage.notes.read("asked", held)) == 1, serving.told
     assert stage.app.call(stage.app.verbs.records(RecordKind.INCIDENT)) == (), serving.told
     assert server.told in serving.told

@@ -9,7 +9,9 @@ The end of a line tells nothing: a host may close files that are not its own.
 
 import asyncio
 import os
+import signal
 import socket
+import struct
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import astuple
@@ -20,8 +22,9 @@ from holdfast.host.messages import Adopt, AskStacks
 from holdfast.supervisor.child import ChildProcess, ChildSpec, Exit
 from holdfast.supervisor.evidence.outside import seen_from_outside
 from holdfast.supervisor.folder import Folder
+from holdfast.supervisor.offspring import of_proc
 from holdfast.supervisor.options import WorkerOptions
-from holdfast.supervisor.process import ChildFiles, ProcessLauncher, configuration
+from holdfast.supervisor.process import ChildFiles, ProcessLauncher, configuration, tail_of
 from holdfast.worker.channel import SocketChannel
 from holdfast.worker.messages import Stop
 from holdfast.worker.notefile import FileLogReader
@@ -36,6 +39,20 @@ STACKS_WITHIN = 1.0
 
 GONE = Exit(255, unseen=True)
 
+_FATAL = {
+    "Segmentation fault": signal.SIGSEGV,
+    "Aborted": signal.SIGABRT,
+    "Bus error": signal.SIGBUS,
+    "Floating point exception": signal.SIGFPE,
+    "Illegal instruction": signal.SIGILL,
+}
+"""What Python writes before the stacks when one of these signals ends its process."""
+
+_GET_INFO = 0xC040FF0B
+_INFO = struct.Struct("=QQ11Ii")
+_INFO_EXIT = 8
+"""PIDFD_GET_INFO: since Linux 6.15 it tells the status of a process that its parent has taken note of already."""
+
 
 class HostProcess:
     """The process that started this one, watched until it is gone. Made inside a running event loop."""
@@ -44,6 +61,9 @@ class HostProcess:
         self.pid = pid
         self._loop = asyncio.get_running_loop()
         self.gone = asyncio.Event()
+        self.end: Exit | None = None
+        """How it ended, as far as the kernel has told."""
+        self.cgroup = of_proc(pid, "cgroup")
         self._pidfd: int | None = None
         with suppress(AttributeError, OSError):
             self._pidfd = os.pidfd_open(pid)
@@ -75,6 +95,7 @@ class HostProcess:
     def _over(self) -> None:
         self.gone.set()
         if self._pidfd is not None:
+            self.end = _end_of(self.pid, self._pidfd)
             self._loop.remove_reader(self._pidfd)
             os.close(self._pidfd)
             self._pidfd = None
@@ -186,7 +207,7 @@ class AdoptedChild:
         try:
             return await self._host.until(self._over)
         except ProcessLookupError:
-            return GONE
+            return self._host.end or told_by(tail_of(self._files.stacks)) or GONE
         finally:
             self.channel.hear_out()
 
@@ -203,10 +224,34 @@ class AdoptedChild:
         return await seen_from_outside(self.pid)
 
     def remains(self) -> Mapping[str, str]:
-        """Return nothing: the log of the host is its own."""
-        return {}
+        """Return where its threads were when a signal ended it. The log of the host is its own."""
+        written = {"stacks": tail_of(self._files.stacks), "cgroup": self._host.cgroup}
+        return {name: text for name, text in written.items() if text}
 
     def forget(self) -> None:
         """Remove what it left behind on disk."""
         for file in astuple(self._files):
             file.unlink(missing_ok=True)
+
+
+def told_by(stacks: str) -> Exit | None:
+    """Return how a process ended by what Python wrote of it, if it did."""
+    words = stacks.partition("Fatal Python error: ")[2].partition("\n")[0]
+    number = _FATAL.get(words)
+    return None if number is None else Exit(-number)
+
+
+def _end_of(pid: int, pidfd: int) -> Exit | None:
+    """Return how a process ended that is not our child: by /proc until its parent takes note, then by its pidfd."""
+    state, *rest = of_proc(pid, "stat").rpartition(")")[2].split() or [""]
+    if state == "Z":
+        return Exit(os.waitstatus_to_exitcode(int(rest[-1])))
+    info = bytearray(_INFO.pack(_INFO_EXIT, *[0] * 13))
+    with suppress(ImportError, OSError):
+        import fcntl  # noqa: PLC0415 - not on Windows
+
+        fcntl.ioctl(pidfd, _GET_INFO, info)
+        asked, *_, status = _INFO.unpack(info)
+        if asked & _INFO_EXIT:
+            return Exit(os.waitstatus_to_exitcode(status))
+    return None

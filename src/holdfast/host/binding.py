@@ -17,7 +17,7 @@ from typing import Any
 
 from holdfast.app import Holdfast
 from holdfast.errors import ConfigurationError, HoldfastError
-from holdfast.host.host import Host, HostState
+from holdfast.host.host import Host, HostState, has_host
 from holdfast.host.serving import Decision, Verdict, decide, frames_from, scene_here
 from holdfast.settings import HOST_VARIABLE
 from holdfast.worker.logtail import OUR_THREADS
@@ -29,7 +29,7 @@ SAID_AFTER = 4.0
 """Seconds after which it is said that a host does not work, as nobody knows whether it is to."""
 
 NO_LIFESPAN = (
-    "this server has not sent a lifespan (daphne never does): the worker starts without, and stops with the process"
+    "this server has not sent a lifespan (daphne never does): the worker starts without, and stops with its process"
 )
 
 SPAWNING = ("gunicorn.arbiter", "spawn_worker")
@@ -74,8 +74,8 @@ def start_if_serving(host: Host, decision: Decision | None = None) -> Decision:
 def expect_lifespan(host: Host, came: Callable[[], bool], *, alone: bool) -> None:
     """Start the worker some seconds after the import, with a warning, where a server never sends a lifespan.
 
-    Where the user has a lifespan of their own, and so is not `alone`, an error is logged instead: that is not entered
-    either, and handlers may need what it sets up.
+    Where the user has a lifespan of their own, and so ours is not `alone`, an error is logged instead: that is not
+    entered either, and handlers may need what it sets up.
     """
     scene = scene_here(3)
     decision = decide(scene)
@@ -192,7 +192,7 @@ def _say_unknown(host: Host, reason: str) -> None:
 
 
 def _without_lifespan(host: Host, came: Callable[[], bool], decision: Decision, *, alone: bool) -> None:
-    if came() or host.state is not HostState.NEW:
+    if came() or host.state is not HostState.NEW or has_host(host.app):
         return
     if decision.verdict is Verdict.UNKNOWN:
         _say_unknown(host, decision.reason)
@@ -201,6 +201,6 @@ def _without_lifespan(host: Host, came: Callable[[], bool], decision: Decision, 
         start_if_serving(host, Decision(Verdict.SERVES, decision.reason))
     else:
         log.error(
-            "no job runs in this process: its server sends no lifespan, so nothing that your own lifespan sets up is"
+            "no job runs in this process: its server sends no lifespan, so what your own lifespan sets up is not"
             " there; take a server that does, such as uvicorn or hypercorn, or call Host.start()"
         )

@@ -255,6 +255,12 @@ def read_named(queues: str) -> ServedQueues:
 _RUNNING: dict[int, Host] = {}
 """The hosts that run in this process, by the identity of their apps."""
 
+
+def has_host(app: Holdfast) -> bool:
+    """Tell whether a host of this app runs in this process."""
+    return id(app) in _RUNNING
+
+
 _ALL: "weakref.WeakSet[Host]" = weakref.WeakSet()
 """All hosts of this process: a fork may come while one that is not among those starts or stops."""
 

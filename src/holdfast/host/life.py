@@ -11,6 +11,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 from holdfast.app import Holdfast
 from holdfast.child.excepthooks import hear_loop
@@ -108,6 +109,7 @@ class Life:
             configure = await channel.receive()
             if not isinstance(configure, Configure):
                 return
+            self._presence.write_stacks(Path(configure.dump))
             place = Place(folder_here(), stays=True, locks=AttemptLocks, alarms=alarms, staged=self._staged)
             try:
                 life = await WorkingLife.begin(self._app, configure, channel, place)

@@ -3,8 +3,11 @@
 Only what handlers do is heard. The host's own log and its own exceptions are left as they are.
 """
 
+import faulthandler
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from pathlib import Path
+from typing import IO
 
 from holdfast.child.excepthooks import hear_left_behind
 from holdfast.worker.logtail import keep_log_tails_quietly
@@ -18,11 +21,22 @@ class Presence:
     def __init__(self) -> None:
         self.strays: Strays | None = None
         self._hooks = ExitStack()
+        self._stacks: IO[str] | None = None
+        self._others = False
 
     def begin(self) -> None:
         """Set the hooks."""
+        self._others = faulthandler.is_enabled()
         self._hooks.callback(hear_left_behind(self))
         self._hooks.callback(keep_log_tails_quietly())
+
+    def write_stacks(self, to: Path) -> None:
+        """Have the stacks of all threads written there on a fatal signal, unless they are written elsewhere."""
+        if not self._others:
+            former, self._stacks = self._stacks, to.open("w")
+            faulthandler.enable(file=self._stacks, all_threads=True)
+            if former is not None:
+                former.close()
 
     def heard(
         self, error: BaseException, about: Callable[[], Mapping[str, str]], whose: Callable[[], Whose | None]
@@ -33,3 +47,7 @@ class Presence:
     def end(self) -> None:
         """Put the hooks back."""
         self._hooks.close()
+        if self._stacks is not None:
+            faulthandler.disable()
+            self._stacks.close()
+            self._stacks = None

@@ -328,7 +328,7 @@ class Child:
             )
         asked = self.phase is Phase.LEAVING or self.retired
         hung = self.portrait is not None
-        if self.killed_to_stop or (asked and (end.clean or (end.unseen and not hung))):
+        if self.killed_to_stop or (asked and (end.clean or not (self.process.killable or hung))):
             return Death(DeathKind.STOPPED)
         how = "" if hung and self.verdict else str(end)  # it was killed for what is told
         evidence = "; ".join(filter(None, [how, self.verdict]))

@@ -76,7 +76,7 @@ class Offspring:
         if _CAN_SEE:
             with contextlib.suppress(ChildProcessError):
                 os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
-        left = {name: text for name in _LEFT if (text := _of_proc(self.pid, name))} if _CAN_SEE else {}
+        left = {name: text for name in _LEFT if (text := of_proc(self.pid, name))} if _CAN_SEE else {}
         while (end := self._take()) is None:
             time.sleep(LOOK_EVERY)
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
@@ -114,7 +114,8 @@ def _open_pidfd(pid: int) -> int | None:
         return None
 
 
-def _of_proc(pid: int, name: str) -> str:
+def of_proc(pid: int, name: str) -> str:
+    """Return what /proc tells of a process under this name, if it does."""
     try:
         return Path(f"/proc/{pid}/{name}").read_text(errors="replace")
     except OSError:

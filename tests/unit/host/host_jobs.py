@@ -1,5 +1,6 @@
 """The app of the tests of hosts: what its handlers do is written to files, which outlive every process."""
 
+import ctypes
 import os
 import threading
 import time
@@ -71,3 +72,9 @@ def leaves_thread() -> None:
         raise LookupError("nobody hears this")
 
     threading.Thread(target=fail, name="left-behind").start()
+
+
+@app.task
+def segfaults() -> None:
+    """Kill the process from C code."""
+    ctypes.string_at(0)

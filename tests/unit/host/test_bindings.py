@@ -13,7 +13,7 @@ from holdfast import Holdfast
 from holdfast.errors import ConfigurationError
 from holdfast.host import Host, HostState, asgi, binding, wsgi
 from holdfast.host.binding import start_if_serving
-from holdfast.host.serving import Decision, Verdict
+from holdfast.host.serving import Decision, Scene, Verdict
 
 
 @pytest.fixture
@@ -214,6 +214,92 @@ def test_a_master_that_forks_has_its_workers_start(app, told, monkeypatch):
     worker.booted = True
     waiting.join(10)
     assert told == ["start"]
+
+
+def test_a_fork_of_gunicorn_that_nobody_knows_is_told(app, told, monkeypatch, caplog):
+    """Its inner functions may have other names in another release: then no silence follows."""
+    monkeypatch.setattr(binding, "_after_fork", {})
+    monkeypatch.setattr(binding, "SAID_AFTER", 0.0)
+    start_if_serving(Host(app), Decision(Verdict.AFTER_FORK, ""))
+    FunctionType(fork_anew.__code__, {"__name__": "gunicorn.boss", "binding": binding})()
+    looked()
+    assert told == []
+    assert "gunicorn forked it by fork_anew, which is not known; if it does, set HOLDFAST_HOST=on" in caplog.text
+
+
+def fork_anew():
+    """Fork as a gunicorn of tomorrow may do."""
+    binding._forked_by_gunicorn()
+
+
+def looked():
+    """Wait for those who look later."""
+    for thread in threading.enumerate():
+        if thread.name == "holdfast-host-look":
+            thread.join(10)
+
+
+DAPHNE = Scene(frames=[("daphne.cli", "run")])
+
+
+class TestAServerWithoutLifespan:
+    """Daphne sends none: the worker starts all the same, or the log says why it does not."""
+
+    @pytest.fixture(autouse=True)
+    def daphne(self, monkeypatch):
+        monkeypatch.setattr(binding, "scene_here", lambda _: DAPHNE)
+        monkeypatch.setattr(binding, "SAID_AFTER", 0.0)
+
+    @pytest.mark.parametrize("bound", [asgi.lifespan, partial(asgi.bind, object)])
+    def test_the_worker_starts_by_itself(self, app, told, caplog, bound):
+        bound(app)
+        looked()
+        for thread in starting():
+            thread.join(10)
+        assert told == ["start"]
+        assert "this server has not sent a lifespan (daphne never does)" in caplog.text
+
+    def test_beside_a_lifespan_of_the_user_it_does_not(self, app, told, caplog):
+        """Its handlers may need what that sets up."""
+        asgi.lifespan(app, asynccontextmanager(lambda _: None))
+        looked()
+        assert told == []
+        [said] = [record for record in caplog.records if record.levelname == "ERROR"]
+        assert "no job runs in this process: its server sends no lifespan" in said.message
+
+    def test_a_process_that_cannot_be_told_is_told_of(self, app, told, caplog, monkeypatch):
+        monkeypatch.setattr(binding, "scene_here", lambda _: Scene(frames=[("uvicorn.new", "run")]))
+        asgi.lifespan(app)
+        wsgi.bind(object, app)
+        looked()
+        assert told == []
+        assert (
+            caplog.text.count("whether this process of uvicorn serves requests; if it does, set HOLDFAST_HOST=on")
+            == 2
+        )
+
+    async def test_a_lifespan_that_comes_counts(self, app, told, caplog, monkeypatch):
+        monkeypatch.setattr(binding, "SAID_AFTER", 0.2)
+        async with asgi.lifespan(app)("web"):
+            looked()
+        assert told == ["start", "stop"]
+        assert caplog.text == ""
+
+
+async def test_without_a_lifespan_the_first_request_starts_the_worker(app, told, caplog):
+    """In any server: the request does not wait for it, and is served whatever comes of it."""
+    served = []
+
+    async def web(scope, *_):
+        served.append(scope["type"])
+
+    bound = asgi.bind(web, app)
+    for _ in range(2):
+        await bound({"type": "http"}, None, None)
+    await bound._starting
+    assert served == ["http", "http"]
+    assert told == ["start"]
+    assert caplog.text.count("this server has not sent a lifespan") == 1
 
 
 def test_flask_may_run_itself(app, told, monkeypatch):

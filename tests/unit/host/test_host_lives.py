@@ -1,10 +1,13 @@
 """A worker inside another process lives and dies with it, and loses nothing: real processes, real signals."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
+import msgspec
 import pytest
 from hosting import HERE, eventually, is_gone
 
@@ -64,6 +67,22 @@ def test_a_killed_host_gives_back_its_jobs_at_once(hosted, host_script):
     assert job.result(timeout=30) == "2"
     *_, second = (hosted.HERE / "heedless-began").read_text().split()
     assert int(second) != other.pid, "what may have killed a host runs in a process of its own"
+
+
+def test_the_death_of_a_host_is_told_with_its_signal_and_its_line(hosted, host_script):
+    """As that of a process of `holdfast worker`: the beater asks the kernel, and reads what the host wrote."""
+    script = host_script()
+    beater = script.start()
+    job = hosted.segfaults.enqueue()
+    assert script.process.wait(60) == -signal.SIGSEGV
+    eventually(lambda: is_gone(beater), "the end of the beater")
+    [attempt] = hosted.app.call(hosted.app.verbs.history(job.id))
+    assert "ended by SIGSEGV" in attempt.error
+    [record] = hosted.app.call(hosted.app.verbs.records(Kind.INCIDENT))
+    incident = msgspec.json.decode(record.body)
+    assert "died of SIGSEGV while it ran segfaults" in incident["summary"]
+    stacks = (Path(incident["folder"]) / "stacks.txt").read_text()
+    assert re.search(r'File ".*host_jobs.py", line \d+ in segfaults', stacks), stacks
 
 
 def test_a_stop_tells_handlers_and_charges_nothing(hosted, host_script):
