@@ -23,7 +23,7 @@ from typing import Any, Protocol, TextIO
 
 from holdfast.durable.here import attempt_here
 from holdfast.worker.logtail import note_starters
-from holdfast.worker.stray import Lines, Strays, lines_from
+from holdfast.worker.stray import Lines, lines_from
 from holdfast.worker.whose import Whose, attempt_behind, attempt_of, starter_of
 
 _NEVER_AWAITED = "was never awaited"
@@ -36,7 +36,13 @@ class Hears(Protocol):
     """Who is told of exceptions."""
 
     def heard(
-        self, error: BaseException, about: Callable[[], Mapping[str, str]], whose: Callable[[], Whose | None]
+        self,
+        error: BaseException,
+        about: Callable[[], Mapping[str, str]],
+        whose: Callable[[], Whose | None],
+        *,
+        lines: Lines | None = None,
+        trace: Callable[[], str] | None = None,
     ) -> bool:
         """Hear of an exception; tell whether it will be told."""
         ...
@@ -50,17 +56,18 @@ def hear_left_behind(strays: Hears) -> Callable[[], None]:
     return _threads(strays, of_attempts=True)
 
 
-def hear_loop(strays: Strays, loop: asyncio.AbstractEventLoop) -> None:
-    """Set the hook of an event loop that is all ours."""
-    _event_loop(strays, loop)
+def hear_loop(strays: Hears, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
+    """Set the hook of an event loop; return what puts it back."""
+    return _event_loop(strays, loop)
 
 
-def hear_strays(strays: Strays, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
+def hear_strays(strays: Hears, loop: asyncio.AbstractEventLoop | None = None) -> Callable[[], None]:
     """Set all hooks; return what puts back those that are still ours."""
     ended = ExitStack()
     for hook in (_main_thread, _threads, _unraisable, _warnings):
         ended.callback(hook(strays))
-    ended.callback(_event_loop(strays, loop))
+    if loop is not None:
+        ended.callback(_event_loop(strays, loop))
     ended.callback(note_starters())
     return ended.close
 
@@ -69,7 +76,7 @@ def _here() -> Whose | None:
     return attempt_of(attempt_here.get())
 
 
-def _main_thread(strays: Strays) -> Callable[[], None]:
+def _main_thread(strays: Hears) -> Callable[[], None]:
     former = sys.excepthook
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -101,7 +108,7 @@ def _threads(strays: Hears, *, of_attempts: bool = False) -> Callable[[], None]:
     return partial(_put_back, threading, "excepthook", hook, former)
 
 
-def _unraisable(strays: Strays) -> Callable[[], None]:
+def _unraisable(strays: Hears) -> Callable[[], None]:
     former = sys.unraisablehook
 
     def hook(args: "sys.UnraisableHookArgs") -> None:
@@ -121,7 +128,7 @@ def _unraisable(strays: Strays) -> Callable[[], None]:
     return partial(_put_back, sys, "unraisablehook", hook, former)
 
 
-def _warnings(strays: Strays) -> Callable[[], None]:
+def _warnings(strays: Hears) -> Callable[[], None]:
     former = warnings.showwarning
 
     def hook(  # noqa: PLR0917 - as Python calls it
@@ -154,7 +161,7 @@ def _without_carriers(frame: FrameType | None) -> FrameType | None:
     return frame
 
 
-def _event_loop(strays: Strays, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
+def _event_loop(strays: Hears, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
     former = loop.get_exception_handler()
 
     def hook(loop: asyncio.AbstractEventLoop, told: LongForm) -> None:

@@ -71,6 +71,7 @@ async def _start(host: Host, warning: str = "") -> None:
             adaptive.watch_loop(asyncio.get_running_loop())
         await _prepare(host.app)
         await host.astart()
+        host.hear_loop(asyncio.get_running_loop())
     else:
         log.debug("no job runs in this process: %s", decision.reason)
 

@@ -58,7 +58,8 @@ class Host:
     concurrency, queues (as in `mail=3,reports`), lease and grace are as of `holdfast worker`; target is MODULE:APP,
     by which another process loads the app where a job needs one, and is found out unless it is given. With
     `required`, `start` returns when the worker is ready, and raises an error if it cannot be within `start_within`
-    seconds; otherwise it returns at once, and what goes wrong is in the log.
+    seconds; otherwise it returns at once, and what goes wrong is in the log. With `stray_exceptions` also those are
+    incidents that nobody heard in this process though no job is behind them: in its threads and its event loop.
     """
 
     _stay: Stay | None
@@ -75,11 +76,13 @@ class Host:
         target: str | None = None,
         required: bool = False,
         start_within: Seconds = 30,
+        stray_exceptions: bool = False,
     ) -> None:
         if not isinstance(app, Holdfast):
             raise ConfigurationError(f"a host works for a Holdfast app, not for a {type(app).__name__}")
         self.app = app
         self.required = required
+        self._stray_exceptions = stray_exceptions
         self._start_within = float(as_seconds(start_within))
         self._target = target
         self._queues = None if queues is None else read_named(queues)
@@ -136,7 +139,7 @@ class Host:
             refuse_greenlets()
             begin = self._begin()
             count_here(self.app, begin.metrics_dir)
-            stay = Stay(self.app, begin, _narrator_of(self.app).tick)
+            stay = Stay(self.app, begin, _narrator_of(self.app).tick, whole=self._stray_exceptions)
             _stop_at_exit()
             # Noted before its start: SIGTERM may end this process during it, and then stops what is noted.
             self._stay, self._off, self._was_stopped = stay, False, False
@@ -147,6 +150,11 @@ class Host:
             self._turns.begin(None if adaptive is None else adaptive.turn)
         if self.required:
             self._demand(stay)
+
+    def hear_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """With `stray_exceptions`, hear of tasks and callbacks of this event loop, too, until the next stop."""
+        if (stay := self._stay) is not None:
+            stay.presence.hear_loop(loop)
 
     def stop(self, grace: Seconds | None = None) -> None:
         """Stop: take nothing more, tell running jobs, wait for them, give back what is unfinished. Bounded.

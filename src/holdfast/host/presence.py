@@ -1,24 +1,26 @@
 """What of ours a host has in common for all its lives: hooks of the process, set once and put back in the end.
 
-Only what handlers do is heard. The host's own log and its own exceptions are left as they are.
+Only what handlers do is heard, unless the host asks for more. Its own log is left as it is.
 """
 
+import asyncio
 import faulthandler
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
-from holdfast.child.excepthooks import hear_left_behind
+from holdfast.child.excepthooks import hear_left_behind, hear_loop, hear_strays
 from holdfast.worker.logtail import keep_log_tails_quietly
-from holdfast.worker.stray import Strays
+from holdfast.worker.stray import Lines, Strays
 from holdfast.worker.whose import Whose
 
 
 class Presence:
-    """The hooks of a host. `strays` is who hears: that of the latest life."""
+    """The hooks of a host. `strays` is who hears: that of the latest life; if `whole`, also what no handler did."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, whole: bool = False) -> None:
+        self._whole = whole
         self.strays: Strays | None = None
         self._hooks = ExitStack()
         self._stacks: IO[str] | None = None
@@ -27,8 +29,13 @@ class Presence:
     def begin(self) -> None:
         """Set the hooks."""
         self._others = faulthandler.is_enabled()
-        self._hooks.callback(hear_left_behind(self))
+        self._hooks.callback(hear_strays(self) if self._whole else hear_left_behind(self))
         self._hooks.callback(keep_log_tails_quietly())
+
+    def hear_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Hear of an event loop of the host's own, if it asks for that."""
+        if self._whole:
+            self._hooks.callback(hear_loop(self, loop))
 
     def write_stacks(self, to: Path) -> None:
         """Have the stacks of all threads written there on a fatal signal, unless they are written elsewhere."""
@@ -39,10 +46,17 @@ class Presence:
                 former.close()
 
     def heard(
-        self, error: BaseException, about: Callable[[], Mapping[str, str]], whose: Callable[[], Whose | None]
+        self,
+        error: BaseException,
+        about: Callable[[], Mapping[str, str]],
+        whose: Callable[[], Whose | None],
+        *,
+        lines: Lines | None = None,
+        trace: Callable[[], str] | None = None,
     ) -> bool:
         """Hear of an exception; tell whether it will be told."""
-        return self.strays is not None and self.strays.heard(error, about, whose)
+        strays = self.strays
+        return strays is not None and strays.heard(error, about, whose, lines=lines, trace=trace)
 
     def end(self) -> None:
         """Put the hooks back."""

@@ -60,11 +60,11 @@ GIVEN_BACK_WITHIN = 5.0
 class Stay:
     """One worker, or one after the other, in this process. `tick` is called about every second."""
 
-    def __init__(self, app: Holdfast, begin: Begin, tick: Callable[[], None]) -> None:
+    def __init__(self, app: Holdfast, begin: Begin, tick: Callable[[], None], *, whole: bool = False) -> None:
         self._app = app
         self._begin = begin
         self._tick = tick
-        self._presence = Presence()
+        self.presence = Presence(whole=whole)
         self._changing = threading.Condition()
         self._lives: dict[str, Life] = {}
         self._line: HostEnd | None = None
@@ -85,7 +85,7 @@ class Stay:
     def start(self) -> None:
         """Begin, in a thread."""
         self._thread.start()
-        self._presence.begin()
+        self.presence.begin()
 
     def stop(self, grace: float) -> None:
         """Stop within the grace and a little more; what still runs then is given back once this process is gone."""
@@ -103,7 +103,7 @@ class Stay:
             left = sum(life.running for life in self._lives.values())
         if not left and self._thread.is_alive():
             self._over.wait(max(ends_at - time.monotonic(), GIVEN_BACK_WITHIN))
-        self._presence.end()
+        self.presence.end()
         self._app.events.emit(HostStopped(left))
 
     def runs_this(self) -> bool:
@@ -222,7 +222,7 @@ class Stay:
                     self._not_ready()
                 self._changing.notify_all()
 
-        life = Life(self._app, worker, self._presence, self.beater_pid or 0, ready=self._works, over=over)
+        life = Life(self._app, worker, self.presence, self.beater_pid or 0, ready=self._works, over=over)
         with self._changing:
             self._lives[worker] = life
         life.begin(end, lock)

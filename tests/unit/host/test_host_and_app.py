@@ -1,11 +1,13 @@
 """A host ends and measures what else the app does in its process: background work, and its own event loop."""
 
 import asyncio
+import gc
 import threading
 
 import pytest
 
 from holdfast import Holdfast, Life
+from holdfast.core.record import Kind
 from holdfast.errors import BackgroundClosedError
 from holdfast.host import Host, HostState, asgi
 
@@ -65,6 +67,38 @@ def test_a_job_that_stops_its_host_does_not_wait_for_itself(app):
         host.stop()
         assert host.state is HostState.STOPPED
         assert job.job().attempt == 0
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+async def test_exceptions_of_the_web_app_itself_are_incidents_where_it_asks_for_that(app):
+    """A thread that dies, and a task that nobody awaits. Without the option they are left to the server."""
+
+    async def sync_prices():
+        raise LookupError("no prices")
+
+    def warm_cache():
+        raise LookupError("no cache")
+
+    def fail():
+        thread = threading.Thread(target=warm_cache, name="warmer")
+        thread.start()
+        thread.join()
+
+    async with asgi.lifespan(Host(app))("web"):
+        fail()
+    host = Host(app, stray_exceptions=True)
+    async with asgi.lifespan(host)("web"):
+        assert await asyncio.to_thread(host.ready, PATIENCE)
+        fail()
+        task = asyncio.create_task(sync_prices())
+        await asyncio.wait([task])
+        del task
+        gc.collect()
+    assert asyncio.get_running_loop().get_exception_handler() is None
+    told = [record.body for record in app.call(app.verbs.records(Kind.INCIDENT))]
+    assert len(told) == 2
+    assert any(b"LookupError: no cache in thread 'warmer'" in each for each in told)
+    assert any(b"LookupError: no prices in task" in each for each in told)
 
 
 async def test_an_adaptive_gate_goes_by_the_loop_that_serves(app):

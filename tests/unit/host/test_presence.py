@@ -34,7 +34,7 @@ class Attempt:
 class Heard(list):
     """Who hears of strays."""
 
-    def heard(self, error, _about, whose):
+    def heard(self, error, _about, whose, **_):
         self.append((str(error), whose() and whose().job.task))
         return True
 
