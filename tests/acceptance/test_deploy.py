@@ -176,7 +176,7 @@ def test_a_web_app_with_a_worker_has_time_to_stop_and_probes_that_health_answers
     words, hook = container["command"], container["lifecycle"]["preStop"]["exec"]["command"]
     waits = int(hook[1]) + int(words[words.index("--timeout-graceful-shutdown") + 1])
     assert hook[0] == "sleep"
-    assert WEB["terminationGracePeriodSeconds"] >= waits + 15
+    assert WEB["terminationGracePeriodSeconds"] >= waits + Settings().grace + 15, "requests first, then jobs"
     probes = {name: container[name]["httpGet"]["path"] for name in container if name.endswith("Probe")}
     assert {name: path.removeprefix("/ops") for name, path in probes.items()} == {
         "startupProbe": "/readyz",

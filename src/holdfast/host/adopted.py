@@ -95,7 +95,7 @@ class HostProcess:
     def _over(self) -> None:
         self.gone.set()
         if self._pidfd is not None:
-            self.end = _end_of(self.pid, self._pidfd)
+            self.end = end_of(self.pid, self._pidfd)
             self._loop.remove_reader(self._pidfd)
             os.close(self._pidfd)
             self._pidfd = None
@@ -241,7 +241,7 @@ def told_by(stacks: str) -> Exit | None:
     return None if number is None else Exit(-number)
 
 
-def _end_of(pid: int, pidfd: int) -> Exit | None:
+def end_of(pid: int, pidfd: int) -> Exit | None:
     """Return how a process ended that is not our child: by /proc until its parent takes note, then by its pidfd."""
     state, *rest = of_proc(pid, "stat").rpartition(")")[2].split() or [""]
     if state == "Z":

@@ -64,6 +64,38 @@ def test_mistakes_are_told_in_one_line(manage):
     assert "HINT: did you mean 'EMBEDDED'?" in checked.stderr
 
 
+FIRST_REQUEST = """
+import django, time
+from django.core.signals import request_started
+django.setup()
+from holdfast.host.django.embedded import embedded_host
+host = embedded_host()
+print(host.state)
+for _ in range(2):
+    request_started.send(sender=None)
+while host.state == "new":
+    time.sleep(0.01)
+host.ready(60)
+print(host.state)
+"""
+
+
+def test_the_first_request_starts_the_worker_where_nobody_knows_whether_a_process_serves(tmp_path):
+    """As in a server that is started in code: who gets requests serves them."""
+    given = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")},
+        "SHOP_URL": f"sqlite:///{tmp_path}/shop.db",
+        "SHOP_ELSEWHERE": f"sqlite:///{tmp_path}/elsewhere.db",
+        "SHOP_HOLDFAST": json.dumps({"APP": "djshop.jobs:app", "EMBEDDED": True}),
+        "DJANGO_SETTINGS_MODULE": "djshop.settings",
+        "PYTHONPATH": os.pathsep.join([str(TESTS), str(MANAGE.parent)]),
+    }
+    served = subprocess.run(
+        [sys.executable, "-c", FIRST_REQUEST], env=given, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert served.stdout.split() == ["new", "working"], served.stderr
+
+
 def test_a_management_command_starts_no_worker(manage):
     """Even where the settings want one inside the processes that serve."""
     wants = json.dumps({"APP": "djshop.jobs:app", "EMBEDDED": True})

@@ -12,6 +12,7 @@ import pytest
 from holdfast import Holdfast
 from holdfast.errors import ConfigurationError
 from holdfast.host import Host, HostState, asgi, binding, wsgi
+from holdfast.host import host as host_module
 from holdfast.host.binding import start_if_serving
 from holdfast.host.serving import Decision, Scene, Verdict
 
@@ -277,6 +278,14 @@ class TestAServerWithoutLifespan:
             caplog.text.count("whether this process of uvicorn serves requests; if it does, set HOLDFAST_HOST=on")
             == 2
         )
+
+    def test_another_host_of_the_app_counts(self, app, told, caplog, monkeypatch):
+        """A module may make two web apps for one app, and its server serves one of them."""
+        monkeypatch.setattr(host_module, "_RUNNING", {id(app): Host(app)})
+        asgi.lifespan(app)
+        looked()
+        assert told == []
+        assert caplog.text == ""
 
     async def test_a_lifespan_that_comes_counts(self, app, told, caplog, monkeypatch):
         monkeypatch.setattr(binding, "SAID_AFTER", 0.2)

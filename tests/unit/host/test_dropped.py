@@ -1,16 +1,49 @@
 """A child that cannot be killed is dropped: nobody beats for it, another takes its place, nothing is given back."""
 
 import asyncio
+import os
+import signal
+import subprocess
+import sys
 
 import pytest
 from stand_in import adopted_child
 
 from holdfast.core.crash import DeathKind
+from holdfast.host.adopted import end_of, told_by
 from holdfast.supervisor.child import Exit, Phase
 
 pytestmark = pytest.mark.virtual_time
 
 GONE = Exit(255, unseen=True)
+
+
+@pytest.mark.parametrize(
+    ("written", "end"),
+    [
+        ("Fatal Python error: Segmentation fault\n\nThread 0x1:\n", Exit(-signal.SIGSEGV)),
+        ("Fatal Python error: Aborted\n\nCurrent thread", Exit(-signal.SIGABRT)),
+        ("Fatal Python error: something new\n", None),
+        ("", None),
+    ],
+)
+def test_where_the_kernel_does_not_tell_it_goes_by_what_python_wrote(written, end):
+    assert told_by(written) == end
+
+
+def test_the_kernel_tells_how_a_process_ended_that_is_no_child_of_ours():
+    """Before its parent, here this process, has taken note of its end."""
+    waits = [sys.executable, "-c", "import sys; sys.stdin.read(); sys.exit(7)"]
+    with subprocess.Popen(waits, stdin=subprocess.PIPE) as process:
+        pidfd = os.pidfd_open(process.pid)
+        assert end_of(process.pid, pidfd) is None
+        process.stdin.close()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert end_of(process.pid, pidfd) == Exit(7)
+        process.wait()
+    # Afterwards the kernel tells since Linux 6.15, and nothing is made up before.
+    assert end_of(process.pid, pidfd) in {Exit(7), None}
+    os.close(pidfd)
 
 
 async def test_a_dropped_child_is_replaced_and_not_beaten_for():
