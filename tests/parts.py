@@ -31,6 +31,7 @@ LONG = {
     "acceptance/test_game.py": 25,
     "acceptance/test_simulator.py": 25,
     "acceptance/test_host_servers.py": 25,
+    "acceptance/test_host_matrix.py": 20,
     "acceptance/test_long_locks.py": 20,
     "acceptance/test_long_views.py": 20,
     "unit/cli": 20,

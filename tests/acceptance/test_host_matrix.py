@@ -33,6 +33,7 @@ class Server:
     kind: Kind
     releases: tuple[str, ...]
     told: str = ""
+    store: str = "sqlite"
 
 
 DAPHNE = ("-m", "daphne", "--port", "{port}")
@@ -83,6 +84,8 @@ FULL = (
     Server(Kind("daphne-bound", (*DAPHNE, "host_asgi:bound")), ("daphne==4.1.0", "daphne"), NO_LIFESPAN),
     Server(Kind("daphne-django", (*DAPHNE, "host_django_wsgi:asgi")), ("daphne==4.1.0", "daphne")),
     Server(WAITRESS, ("waitress==3.0.0", "waitress")),
+    Server(replace(WAITRESS, name="waitress-postgres"), ("waitress",), store="postgres"),
+    Server(replace(WAITRESS, name="waitress-redis"), ("waitress",), store="redis"),
     Server(Kind("uwsgi", UWSGI_WORDS, program="uwsgi"), ("uwsgi==2.0.28", "uwsgi")),
     Server(
         Kind("uwsgi-master", (*UWSGI_WORDS, "--master", "-p", "2"), 2, program="uwsgi"), ("uwsgi==2.0.28", "uwsgi")
@@ -129,7 +132,7 @@ def installed(python, release):
     if not (venv / "made").exists():
         run(pythons()[python], "-m", "venv", "--clear", str(venv))
         pip(venv, "pip>=25.1")
-        pip(venv, "--editable", str(ROOT), "django", "flask", "starlette", "uvicorn")
+        pip(venv, "--editable", f"{ROOT}[postgres,redis]", "django", "flask", "starlette", "uvicorn")
         (venv / "made").touch()
     folder = LAB / f"{python}-{release.replace(' ', '+')}"
     if not (folder / "made").exists():
@@ -146,8 +149,8 @@ def pip(venv, *words):
 
 
 @pytest.fixture
-def stage(tmp_path):
-    stage = Stage(tmp_path)
+def stage(request, tmp_path, server):
+    stage = Stage(tmp_path, None if server.store == "sqlite" else request.getfixturevalue(f"{server.store}_url"))
     try:
         yield stage
     finally:
