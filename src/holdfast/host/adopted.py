@@ -37,7 +37,7 @@ LOOK_EVERY = 0.1
 STACKS_WITHIN = 1.0
 """Seconds for the host to say where its threads are."""
 
-GONE = Exit(255, unseen=True)
+GONE = Exit(255, foreign=True, unseen=True)
 
 _FATAL = {
     "Segmentation fault": signal.SIGSEGV,
@@ -238,14 +238,14 @@ def told_by(stacks: str) -> Exit | None:
     """Return how a process ended by what Python wrote of it, if it did."""
     words = stacks.partition("Fatal Python error: ")[2].partition("\n")[0]
     number = _FATAL.get(words)
-    return None if number is None else Exit(-number)
+    return None if number is None else Exit(-number, foreign=True)
 
 
 def end_of(pid: int, pidfd: int) -> Exit | None:
     """Return how a process ended that is not our child: by /proc until its parent takes note, then by its pidfd."""
     state, *rest = of_proc(pid, "stat").rpartition(")")[2].split() or [""]
     if state == "Z":
-        return Exit(os.waitstatus_to_exitcode(int(rest[-1])))
+        return Exit(os.waitstatus_to_exitcode(int(rest[-1])), foreign=True)
     info = bytearray(_INFO.pack(_INFO_EXIT, *[0] * 13))
     with suppress(ImportError, OSError):
         import fcntl  # noqa: PLC0415 - not on Windows
@@ -253,5 +253,5 @@ def end_of(pid: int, pidfd: int) -> Exit | None:
         fcntl.ioctl(pidfd, _GET_INFO, info)
         asked, *_, status = _INFO.unpack(info)
         if asked & _INFO_EXIT:
-            return Exit(os.waitstatus_to_exitcode(status))
+            return Exit(os.waitstatus_to_exitcode(status), foreign=True)
     return None

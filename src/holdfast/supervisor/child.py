@@ -44,12 +44,14 @@ class Exit:
     """How a process ended: its status, or minus the number of the signal that ended it.
 
     `peak_rss` is the most memory that it had at a time, in bytes, and `cpu` for how many seconds it computed; None
-    where that is not known. `unseen`: it is gone, and how it ended only its parent knows.
+    where that is not known. `foreign`: it was not our child but the process in which a worker lived; `unseen`: how
+    it ended only its parent knows.
     """
 
     code: int
     peak_rss: int | None = None
     cpu: float | None = None
+    foreign: bool = False
     unseen: bool = False
 
     @property
@@ -328,7 +330,7 @@ class Child:
             )
         asked = self.phase is Phase.LEAVING or self.retired
         hung = self.portrait is not None
-        if self.killed_to_stop or (asked and (end.clean or not (self.process.killable or hung))):
+        if self.killed_to_stop or (asked and (end.clean or (end.foreign and not hung))):
             return Death(DeathKind.STOPPED)
         how = "" if hung and self.verdict else str(end)  # it was killed for what is told
         evidence = "; ".join(filter(None, [how, self.verdict]))

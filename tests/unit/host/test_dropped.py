@@ -15,14 +15,14 @@ from holdfast.supervisor.child import Exit, Phase
 
 pytestmark = pytest.mark.virtual_time
 
-GONE = Exit(255, unseen=True)
+GONE = Exit(255, foreign=True, unseen=True)
 
 
 @pytest.mark.parametrize(
     ("written", "end"),
     [
-        ("Fatal Python error: Segmentation fault\n\nThread 0x1:\n", Exit(-signal.SIGSEGV)),
-        ("Fatal Python error: Aborted\n\nCurrent thread", Exit(-signal.SIGABRT)),
+        ("Fatal Python error: Segmentation fault\n\nThread 0x1:\n", Exit(-signal.SIGSEGV, foreign=True)),
+        ("Fatal Python error: Aborted\n\nCurrent thread", Exit(-signal.SIGABRT, foreign=True)),
         ("Fatal Python error: something new\n", None),
         ("", None),
     ],
@@ -39,10 +39,10 @@ def test_the_kernel_tells_how_a_process_ended_that_is_no_child_of_ours():
         assert end_of(process.pid, pidfd) is None
         process.stdin.close()
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        assert end_of(process.pid, pidfd) == Exit(7)
+        assert end_of(process.pid, pidfd) == Exit(7, foreign=True)
         process.wait()
     # Afterwards the kernel tells since Linux 6.15, and nothing is made up before.
-    assert end_of(process.pid, pidfd) in {Exit(7), None}
+    assert end_of(process.pid, pidfd) in {Exit(7, foreign=True), None}
     os.close(pidfd)
 
 
@@ -72,11 +72,13 @@ async def test_a_grace_that_is_over_drops_it():
 
 
 async def test_a_host_that_vanishes_after_it_was_asked_to_leave_has_left():
-    """How it ended nobody knows; that it had to is known. Unasked, it is a crash, and so is one that hung."""
+    """However it ended: it had to. Unasked, it is a crash, and so is one that hung."""
     asked, unasked, hung = (adopted_child(Phase.WORKING) for _ in range(3))
     asked.ask_to_leave(grace=5.0)
     hung.portrait = {}
     hung.kill()
     assert asked.death(GONE).kind is DeathKind.STOPPED
+    assert asked.death(Exit(-signal.SIGKILL, foreign=True)).kind is DeathKind.STOPPED
+    assert asked.death(Exit(1)).kind is DeathKind.CRASHED, "its process lives, and what it did there failed"
     assert unasked.death(GONE).kind is DeathKind.CRASHED
     assert hung.death(GONE).kind is DeathKind.CRASHED
