@@ -129,11 +129,12 @@ def run(*words, **more):
 def installed(python, release):
     """Return the folder of a virtual environment, and that of a server beside it, both made when first needed."""
     venv = LAB / python
-    if not (venv / "made").exists():
+    made, wanted = venv / "made", (ROOT / "pyproject.toml").read_text()
+    if not made.exists() or made.read_text() != wanted:
         run(pythons()[python], "-m", "venv", "--clear", str(venv))
         pip(venv, "pip>=25.1")
         pip(venv, "--editable", f"{ROOT}[postgres,redis]", "django", "flask", "starlette", "uvicorn")
-        (venv / "made").touch()
+        made.write_text(wanted)
     folder = LAB / f"{python}-{release.replace(' ', '+')}"
     if not (folder / "made").exists():
         if "mod_wsgi" in release and shutil.which("apxs") is None:
