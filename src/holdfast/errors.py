@@ -195,7 +195,7 @@ class BackgroundCancelledError(BackgroundError):
 
 
 class ResultEncodingError(HoldfastError):
-    """What a handler returned cannot be stored as JSON, or is too large."""
+    """What a handler returned cannot be stored as JSON, would be read back changed, or is too large."""
 
 
 class CursorError(HoldfastError):

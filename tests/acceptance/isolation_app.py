@@ -36,6 +36,13 @@ class Sum:
     opened_in: int
 
 
+@dataclass
+class LargeSum(Sum):
+    """A subclass, which would be read back without what it adds."""
+
+    digits: int = 0
+
+
 def make_app(url: str | None = None) -> Holdfast:
     app = Holdfast(url)
     for declare in (add, aadd, obey, ignore, hold_interpreter, nap, noop, folder):
@@ -51,6 +58,7 @@ def make_app(url: str | None = None) -> Holdfast:
     app.task(isolation="process", memory="256MB", name="take_within_limit")(take)
     app.task(isolation="process", max_attempts=3, backoff=0.01, retry_on=OSError, discard_on=KeyError)(go_wrong)
     app.task(isolation="process")(snooze_once)
+    app.task(isolation="process")(return_another_type)
     app.task(isolation="process")(write_order)
     app.task(nap_beside)
     app.task(name="ignore_beside")(ignore)
@@ -184,6 +192,10 @@ def take(megabytes: int) -> int:
 
 def go_wrong(kind: str) -> None:
     raise {"os": OSError, "key": KeyError, "value": ValueError}[kind]("on purpose")
+
+
+def return_another_type() -> Sum:
+    return LargeSum(1, 2, "acme", 3)
 
 
 def snooze_once(ctx: Context) -> int:

@@ -225,6 +225,16 @@ def test_policy_holds_as_for_other_tasks(isolated):
     assert (done.fence, done.attempt) == (2, 0)
 
 
+@pytest.mark.parametrize("isolated", sizes(short=["sqlite"], full=STORES), indirect=True)
+def test_a_result_that_would_be_read_back_changed_fails_in_its_cell(isolated):
+    """The result is checked where it is made, as elsewhere: not where somebody asks for it."""
+    isolated.start()
+    done = isolated.wait_for(isolated.enqueue("return_another_type"), State.DEAD)
+    assert done.error.startswith(
+        "ResultEncodingError: the result was given as LargeSum but would be read back as Sum"
+    )
+
+
 def test_secrets_stay_secret(isolated_here):
     """What is marked as a secret is neither in the error, nor in the log, nor in what the worker prints."""
     tree = isolated_here.start()

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, timezone
@@ -121,6 +120,7 @@ def round_trip(annotation: Any, value: Any) -> Any:
         (User, ADA),
         (User, BOB),
         (User | None, None),
+        (User | str, "Ada"),
         (list[User], [ADA, BOB]),
         (dict[str, User | None], {"a": ADA, "b": None}),
         (Order, Order(BOB, 2.5)),
@@ -197,9 +197,7 @@ def test_a_dataclass_without_equality_is_judged_by_its_fields():
         (Any, ADA),
         (User, {"name": "Ada", "joined": "2030-01-02T00:00:00Z"}),
         (User, User.model_construct(name=5, joined=None)),
-        (deque, deque([1])),
         (object, Path("a")),
-        (complex, 1j),
         (date, datetime(2030, 1, 1)),  # noqa: DTZ001 - that it is no date is the point
         (Colour, "red"),
         (dict[str, int], {1: 1}),
@@ -213,7 +211,7 @@ def test_what_would_arrive_changed_is_refused_by_name(annotation, value):
     assert len(str(refused.value)) < 500
 
 
-@pytest.mark.parametrize("annotation", [UUID | str, date | datetime, User | str, list[int] | set[int], int | Rank])
+@pytest.mark.parametrize("annotation", [UUID | str, date | datetime, list[int] | set[int], int | Rank])
 def test_a_type_that_json_cannot_tell_apart_is_refused_at_declaration(annotation):
     with pytest.raises(ConfigurationError, match="parameter 'value' of demo has a type that JSON cannot carry"):
         taking(annotation)

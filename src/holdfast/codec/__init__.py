@@ -2,7 +2,7 @@
 
 from holdfast.codec.arguments import Arguments
 from holdfast.codec.carried import carried_in, carrying, trace_id_in
-from holdfast.codec.results import decode_result, encode_result
+from holdfast.codec.results import Results, decode_result, encode_result
 from holdfast.codec.secrets import MASK, NO_SECRETS, Scrub, Secret, trace_of
 from holdfast.codec.types import MAX_BYTES
 from holdfast.codec.upgrades import Upgrade
@@ -12,6 +12,7 @@ __all__ = [
     "MAX_BYTES",
     "NO_SECRETS",
     "Arguments",
+    "Results",
     "Scrub",
     "Secret",
     "Upgrade",

@@ -14,7 +14,9 @@ from typing import Any
 
 import msgspec
 
-from holdfast.codec.arrival import float_for_decimal, is_no_number, leaves, survives
+from holdfast.codec.arrival import arrives, changed, float_for_decimal, is_no_number, leaves
+from holdfast.codec.models import without_marks
+from holdfast.codec.results import Results
 from holdfast.codec.secrets import NO_SECRETS, Scrub
 from holdfast.codec.signature import Known, resolve
 from holdfast.codec.types import ENCODER, MAX_BYTES, UNENCODABLE, UNREADABLE, one_line
@@ -60,10 +62,15 @@ class Arguments:
         """The parameters whose arguments nobody is to see."""
         return self._resolved.secrets
 
+    @cached_property
+    def results(self) -> Results:
+        """What the handler returns when it succeeds: anything that JSON has, where that is not said."""
+        return self._resolved.results
+
     @property
     def result_type(self) -> Any:
-        """What the handler returns when it succeeds; Any where that is not said or cannot be read back."""
-        return self._resolved.result_type
+        """What its result is read as."""
+        return self.results.type
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the given arguments by name. Raises ArgumentsError for a missing, extra or doubled one."""
@@ -90,7 +97,7 @@ class Arguments:
         if known.secrets:
             payload = self._encode_apart(given, known)
         else:
-            payload = self._head + self._encode_part(given, known, known.decoder) + b"}"
+            payload = self._head + self._encode_part(given, known) + b"}"
         if len(payload) > MAX_BYTES:
             raise ArgumentsError(
                 f"the arguments of {self.task} take {len(payload):,} bytes and at most {MAX_BYTES:,} are stored;"
@@ -138,7 +145,7 @@ class Arguments:
         values = [value for name, value in (arguments or {}).items() if name in secrets]
         try:
             envelope = _ENVELOPE.decode(payload)
-            stored = list(msgspec.json.decode(envelope.secret, type=dict[str, Any]).values())
+            stored = list(without_marks(msgspec.json.decode(envelope.secret, type=dict[str, Any])).values())
             shown = msgspec.json.decode(envelope.args, type=dict[str, Any])
             stored += [value for name, value in shown.items() if name in secrets]
             # Names in JSON are mostly those of fields, which are no secrets; keys that are were read as arguments.
@@ -168,16 +175,16 @@ class Arguments:
         """Return the payload with the secret arguments in a place of their own."""
         shown = {name: value for name, value in given.items() if name not in known.secrets}
         secret = {name: value for name, value in given.items() if name in known.secrets}
-        payload = self._head + self._encode_part(shown, known, known.decoder)
+        payload = self._head + self._encode_part(shown, known)
         if secret:
-            payload += b',"secret":' + self._encode_part(secret, known, known.secret_decoder)
+            payload += b',"secret":' + self._encode_part(secret, known, secret=True)
         return payload + b"}"
 
-    def _encode_part(self, given: Mapping[str, Any], known: Known, decoder: msgspec.json.Decoder[Any]) -> bytes:
+    def _encode_part(self, given: Mapping[str, Any], known: Known, *, secret: bool = False) -> bytes:
         """Return arguments as JSON that the handler will receive as they are."""
         problem: Exception | None = None
         try:
-            body = ENCODER.encode(given)
+            body = ENCODER.encode(_written(given, known) if known.adapted else given)
         except UNENCODABLE as error:
             problem = error
         if problem is not None:
@@ -185,11 +192,13 @@ class Arguments:
         plain = known.plain
         for name, value in given.items():
             if type(value) not in plain[name]:
-                self._check_arrival(given, body, decoder)
+                self._check_arrival(given, body, known, known.secret_decoder if secret else known.decoder)
                 break
         return body
 
-    def _check_arrival(self, given: Mapping[str, Any], body: bytes, decoder: msgspec.json.Decoder[Any]) -> None:
+    def _check_arrival(
+        self, given: Mapping[str, Any], body: bytes, known: Known, decoder: msgspec.json.Decoder[Any]
+    ) -> None:
         """Refuse what the handler would not receive as it was given."""
         problem = ""
         try:
@@ -199,24 +208,24 @@ class Arguments:
         if problem:
             raise ArgumentsError(self._not_a_number(given) or self._misfit(problem))
         for name, value in given.items():
-            arrives = getattr(received, name)
-            if name in self._resolved.decimals and float_for_decimal(value, arrives):
+            arrived = getattr(received, name)
+            if type(value) in known.plain[name] or arrives(value, arrived, buffers=name in known.buffers):
+                continue
+            if float_for_decimal(value, arrived):
                 raise ArgumentsError(
                     f"argument {name!r} of {self.task} has a float for a Decimal, and a float is seldom exact;"
                     " pass a Decimal made of a text, as Decimal('0.1'), or an int"
                 )
-            if not _arrives_as_given(value, arrives):
-                raise ArgumentsError(
-                    self._not_a_number({name: value})
-                    or f"argument {name!r} of {self.task} was given as {_type_name(value)} but would arrive as"
-                    f" {_type_name(arrives)}{self._seen(name, arrives)}; annotate the parameter with the type that"
-                    " you pass, or pass plain JSON values"
-                )
+            hidden = name in known.secrets
+            raise ArgumentsError(
+                self._not_a_number({name: value})
+                or f"argument {name!r} of {self.task} {changed(value, arrived, 'pass', hidden=hidden)}"
+            )
 
     def _unencodable(self, given: Mapping[str, Any], together: Exception) -> ArgumentsError:
         for name, value in given.items():
             try:
-                ENCODER.encode(value)
+                ENCODER.encode(_written({name: value}, self._resolved))
             except UNENCODABLE as error:
                 why = "" if name in self._resolved.secrets else f": {one_line(error)}"
                 return ArgumentsError(
@@ -231,9 +240,10 @@ class Arguments:
             return f"the arguments of {self.task} do not fit its parameters: {problem}; pass the annotated types"
         name, inside = found["name"], found["inside"]
         if name in self._resolved.secrets:
-            return f"argument {name!r} of {self.task}, a secret, does not fit; pass the annotated type"
+            return f"argument {name!r} of {self.task}, a secret, does not fit; pass what the annotation asks for"
         place = f" (inside it, at {inside.lstrip('.')})" if inside else ""
-        return f"argument {name!r} of {self.task} does not fit{place}: {found['what']}; pass the annotated type"
+        what = found["what"]
+        return f"argument {name!r} of {self.task} does not fit{place}: {what}; pass what the annotation asks for"
 
     def _not_a_number(self, given: Mapping[str, Any]) -> str:
         """Return what to say of a NaN or an infinity among the arguments, "" where there is none."""
@@ -244,9 +254,6 @@ class Arguments:
                     " pass None or a text for it"
                 )
         return ""
-
-    def _seen(self, name: str, value: Any) -> str:
-        return "" if name in self._resolved.secrets else f" {value!r:.80}"
 
     # -- decoding ---------------------------------------------------------------------------------------------
 
@@ -300,15 +307,10 @@ def _given_fields(values: msgspec.Struct) -> dict[str, Any]:
     return {name: value for name, value in msgspec.structs.asdict(values).items() if value is not msgspec.UNSET}
 
 
-def _arrives_as_given(given: Any, received: Any) -> bool:
-    try:
-        return survives(given, received)
-    except ArithmeticError:  # a signalling NaN, which cannot even be compared
-        return False
-
-
-def _type_name(value: Any) -> str:
-    return type(value).__qualname__
+def _written(given: Mapping[str, Any], known: Known) -> dict[str, Any]:
+    """Return the arguments with those as JSON that pydantic writes."""
+    adapted = known.adapted
+    return {name: adapted[name].write(value) if name in adapted else value for name, value in given.items()}
 
 
 def _quoted(names: Any) -> str:

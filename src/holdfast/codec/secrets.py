@@ -31,7 +31,7 @@ def is_mark(metadata: Any) -> bool:
 
 def holds_secret(annotation: Any) -> bool:
     """Tell whether a type is marked, or anything inside it. Raises NameError where a name is not defined yet."""
-    return any(map(is_mark, _parts(annotation, set())))
+    return any(map(is_mark, parts_of(annotation)))
 
 
 class Scrub:
@@ -97,8 +97,15 @@ def _shown(value: Any, show: Callable[[Any], str] = repr) -> str | None:
         return None
 
 
-def _parts(annotation: Any, seen: set[int]) -> Iterator[Any]:
-    """Yield all that an annotation is made of: arguments, marks, and the types of the fields of its classes."""
+def parts_of(annotation: Any, *, models: bool = True) -> Iterator[Any]:
+    """Yield all that an annotation is made of: arguments, marks, and the types of the fields of its classes.
+
+    Without `models`, those of pydantic models are left out.
+    """
+    yield from _parts(annotation, set(), models)
+
+
+def _parts(annotation: Any, seen: set[int], models: bool) -> Iterator[Any]:
     if id(annotation) in seen:
         return
     seen.add(id(annotation))
@@ -108,16 +115,16 @@ def _parts(annotation: Any, seen: set[int]) -> Iterator[Any]:
         *getattr(annotation, "__metadata__", ()),
         *(getattr(annotation, name, None) for name in ("__supertype__", "__value__")),
         get_origin(annotation),
-        *_field_types(annotation),
+        *_field_types(annotation, models),
     )
     for part in inside:
-        yield from _parts(part, seen)
+        yield from _parts(part, seen, models)
 
 
-def _field_types(kind: Any) -> Iterable[Any]:
-    models: Mapping[str, Any] | None = getattr(kind, "__pydantic_fields__", None)
-    if models is not None:  # pydantic has resolved its annotations, and keeps the marks apart
-        return [part for field in models.values() for part in (field.annotation, *field.metadata)]
+def _field_types(kind: Any, models: bool) -> Iterable[Any]:
+    fields: Mapping[str, Any] | None = getattr(kind, "__pydantic_fields__", None)
+    if fields is not None:  # pydantic has resolved its annotations, and keeps the marks apart
+        return [part for field in fields.values() if models for part in (field.annotation, *field.metadata)]
     known = is_dataclass(kind) or is_typeddict(kind) or any(hasattr(kind, name) for name in _MADE_OF_FIELDS)
     return get_type_hints(kind, include_extras=True).values() if known and isinstance(kind, type) else ()
 

@@ -6,8 +6,10 @@ from typing import Any, get_type_hints
 
 import msgspec
 
+from holdfast.codec.models import Adapted, is_adapted, is_field
+from holdfast.codec.results import Results
 from holdfast.codec.secrets import holds_secret
-from holdfast.codec.types import decoder_of, holds_decimal, is_context, plain_kinds, result_type_of
+from holdfast.codec.types import decoder_of, form_of, holds_buffer, is_context, plain_kinds
 from holdfast.errors import ConfigurationError
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -16,20 +18,22 @@ _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONL
 class Known(msgspec.Struct, frozen=True):
     """What is known of a function once its annotations are resolved.
 
-    `plain` has the types whose values need no look before they are stored, and `decimals` the parameters with a
-    Decimal in them. The decoders read the secret arguments and the others apart.
+    `plain` has the types whose values need no look before they are stored, and `adapted` what writes the parameters
+    that take pydantic for it, and `buffers` those that may have bytes in them. The decoders read the secret
+    arguments and the others apart.
     """
 
     decoder: msgspec.json.Decoder[Any]
     secret_decoder: msgspec.json.Decoder[Any]
     plain: dict[str, frozenset[type]]
-    decimals: frozenset[str]
+    adapted: dict[str, type[Adapted]]
+    buffers: frozenset[str]
     names: frozenset[str]
     required: frozenset[str]
     secrets: frozenset[str]
     positional: tuple[str, ...]
     context_parameter: str | None
-    result_type: Any
+    results: Results
 
 
 def resolve(fn: Callable[..., Any], task: str) -> Known:
@@ -45,17 +49,19 @@ def resolve(fn: Callable[..., Any], task: str) -> Known:
     taken = {name: each for name, each in parameters.items() if name not in contexts}
     secrets = {name: each for name, each in taken.items() if holds_secret(hints.get(name))}
     shown = {name: each for name, each in taken.items() if name not in secrets}
+    forms = {name: _form_of(task, name, each, hints.get(name, Any)) for name, each in taken.items()}
     return Known(
-        decoder=_decoder_for(task, shown, hints),
-        secret_decoder=_decoder_for(task, secrets, hints),
-        plain={name: plain_kinds(hints.get(name, Any)) for name in taken},
-        decimals=frozenset(name for name in taken if holds_decimal(hints.get(name, Any))),
+        decoder=_decoder_for(shown, forms),
+        secret_decoder=_decoder_for(secrets, forms),
+        plain={name: plain_kinds(form) for name, form in forms.items()},
+        buffers=frozenset(name for name in taken if holds_buffer(hints.get(name, Any))),
+        adapted={name: form for name, form in forms.items() if is_adapted(form)},
         names=frozenset(taken),
         required=frozenset(name for name, each in taken.items() if each.default is each.empty),
         secrets=frozenset(secrets),
         positional=tuple(name for name, each in taken.items() if each.kind is each.POSITIONAL_OR_KEYWORD),
         context_parameter=contexts[0] if contexts else None,
-        result_type=result_type_of(hints.get("return", Any)),
+        results=_results_of(task, hints.get("return", Any)),
     )
 
 
@@ -70,19 +76,33 @@ def _named_parameters(fn: Callable[..., Any], task: str) -> Mapping[str, inspect
     return parameters
 
 
+def _form_of(task: str, name: str, parameter: inspect.Parameter, annotation: Any) -> Any:
+    """Return how the arguments of a parameter are read. Raises ConfigurationError where none can be."""
+    if is_field(parameter.default):
+        raise ConfigurationError(
+            f"parameter {name!r} of {task} has a pydantic Field as its default, which a function does not heed;"
+            f" write it into the annotation, as in {name}: Annotated[int, Field(ge=0)] = 0"
+        )
+    try:
+        return form_of(annotation)
+    except TypeError as error:
+        raise ConfigurationError(
+            f"parameter {name!r} of {task} has a type that JSON cannot carry: {error}"
+        ) from error
+
+
+def _results_of(task: str, annotation: Any) -> Results:
+    try:
+        return Results(annotation)
+    except TypeError as error:
+        raise ConfigurationError(f"{task} returns a type that JSON cannot carry: {error}") from error
+
+
 def _decoder_for(
-    task: str, parameters: Mapping[str, inspect.Parameter], hints: Mapping[str, Any]
+    parameters: Mapping[str, inspect.Parameter], forms: Mapping[str, Any]
 ) -> msgspec.json.Decoder[Any]:
-    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
-    for name, each in parameters.items():
-        kind = hints.get(name, Any)
-        try:
-            decoder_of(kind)
-        except (TypeError, RuntimeError) as error:
-            raise ConfigurationError(
-                f"parameter {name!r} of {task} has a type that JSON cannot carry: {error};"
-                " use plain types, dataclasses, pydantic models or msgspec Structs (tagged ones in a union),"
-                " or pass an id"
-            ) from error
-        fields.append((name, kind) if each.default is each.empty else (name, kind, msgspec.UNSET))
+    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = [
+        (name, forms[name]) if each.default is each.empty else (name, forms[name], msgspec.UNSET)
+        for name, each in parameters.items()
+    ]
     return decoder_of(msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True))

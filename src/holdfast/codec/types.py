@@ -1,17 +1,24 @@
-"""What JSON carries of Python's types: msgspec's own, and pydantic models, which are never imported here.
+"""What JSON carries of Python's types: msgspec's own, and pydantic's, which models.py sees to."""
 
-A pydantic model is known by its members, so that pydantic is loaded only by those who use it.
-"""
-
-from dataclasses import fields as dataclass_fields
-from dataclasses import is_dataclass
+from collections import deque
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator
+from pathlib import PurePath
 from types import NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Never, NoReturn, Union, get_args, get_origin
 
 import msgspec
 import msgspec.inspect
 
-from holdfast.codec.secrets import is_mark
+from holdfast.codec.models import (
+    adapted,
+    holds_model,
+    is_adapted,
+    is_model,
+    needs_pydantic,
+    read_model,
+    write_model,
+)
+from holdfast.codec.secrets import is_mark, parts_of
 from holdfast.core.outcome import Outcome
 
 MAX_BYTES = 1024 * 1024
@@ -26,30 +33,40 @@ UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _PLAIN = (str, int, bool, NoneType)
 
 
-def is_model(kind: Any) -> bool:
-    """Tell whether a class is a pydantic model."""
-    return hasattr(kind, "__pydantic_core_schema__") and hasattr(kind, "model_validate_json")
+_SAMPLES: tuple[Any, ...] = (None, True, 1, 1.5, "", [], {})
+"""What JSON has: a class of which none of these is an instance can never be received."""
+
+_PLAIN_VALUES = (
+    "use plain types, dataclasses, pydantic models or msgspec Structs (tagged ones in a union), or pass an id"
+)
+
+_INSTEAD: tuple[tuple[Any, str], ...] = (
+    (PurePath, "pass str(path) and annotate it with str"),
+    (dict, "pass a plain dict and annotate it with dict"),
+    ((deque, range, Iterator, Awaitable), "pass what it gives as a list and annotate it with list"),
+    ((type, Callable), "pass a name, as a str, and look it up in the handler"),
+)
+"""What to use instead of some classes that JSON does not carry, and of those made of them."""
+
+_OTHERWISE = (
+    "pass a str or another plain value made of it, a dataclass, a pydantic model or a msgspec Struct, or pass an id"
+)
 
 
 def to_json(value: Any) -> Any:
     """Return what stands for a value that msgspec does not know."""
     if is_model(type(value)):
-        dumped: str = value.model_dump_json(by_alias=True, round_trip=True, warnings="error")
-        return msgspec.Raw(dumped.encode())
+        return write_model(value)
     raise TypeError(f"objects of type {type(value).__qualname__} have no JSON form")
 
 
 def from_json(kind: Any, value: Any) -> Any:
     """Return the value of a type that msgspec does not know. Raises ValueError or TypeError."""
-    if not is_model(kind):
-        if isinstance(kind, type) and isinstance(value, kind):  # object, or an abstract class that JSON values have
-            return value
-        raise TypeError(f"JSON cannot carry `{getattr(kind, '__qualname__', kind)}`")
-    try:
-        return kind.model_validate_json(msgspec.json.encode(value))
-    except Exception as error:  # noqa: BLE001 - a validator of the user's may raise anything
-        problem = _first_problem(error)
-    raise ValueError(f"`{kind.__qualname__}` refuses it: {problem}")
+    if is_adapted(kind) or is_model(kind):
+        return read_model(kind, value)
+    if isinstance(kind, type) and isinstance(value, kind):  # object, or an abstract class that JSON values have
+        return value
+    raise TypeError(f"JSON cannot carry `{getattr(kind, '__qualname__', kind)}`")
 
 
 ENCODER = msgspec.json.Encoder(enc_hook=to_json)
@@ -61,7 +78,7 @@ def decoder_of(kind: Any) -> msgspec.json.Decoder[Any]:
 
 
 def plain_kinds(annotation: Any) -> frozenset[type]:
-    """Return the types whose values surely arrive as they are under this annotation, without a look."""
+    """Return the types whose values surely arrive as they are under this annotation or form, without a look."""
     if annotation is Any or annotation is object:
         return frozenset(_PLAIN)
     if get_origin(annotation) is Annotated:
@@ -70,21 +87,63 @@ def plain_kinds(annotation: Any) -> frozenset[type]:
     return frozenset(kind for kind in _PLAIN if any(kind is member for member in members_of(annotation)))
 
 
-def holds_decimal(annotation: Any) -> bool:
-    """Tell whether a Decimal may be received, or be inside of what is; pydantic models see to their own."""
+def form_of(annotation: Any) -> Any:
+    """Return how values of an annotation are read: as itself, or as what stands for it where that takes pydantic.
+
+    Raises TypeError, which says what to use instead, where JSON cannot carry any value of it.
+    """
+    for part in parts_of(annotation, models=False):
+        if getattr(part, "__name__", "") in {"SecretStr", "SecretBytes"} and hasattr(part, "get_secret_value"):
+            raise TypeError(f"`{part.__name__}` hides its value; annotate it with Annotated[str, Secret]")
+    if needs_pydantic(annotation):
+        return adapted(annotation)
+    try:
+        decoder_of(annotation)
+    except (TypeError, RuntimeError) as error:
+        if holds_model(annotation):
+            return adapted(annotation)
+        raise TypeError(f"{error}; {_PLAIN_VALUES}") from error
+    origins = [get_origin(part) for part in parts_of(annotation, models=False)]
+    for kind in _custom_kinds(annotation):
+        if not is_model(kind) and (kind in origins or not _can_arrive(kind)):
+            raise TypeError(f"`{kind.__qualname__}`; {_instead_of(kind)}")
+    return annotation
+
+
+def _custom_kinds(annotation: Any) -> Iterator[type]:
+    """Yield the classes in an annotation that msgspec does not know."""
     nodes: list[msgspec.Struct] = [msgspec.inspect.type_info(annotation)]
     seen = set[int]()
     while nodes:
         node = nodes.pop()
-        if isinstance(node, msgspec.inspect.DecimalType):
-            return True
+        if isinstance(node, msgspec.inspect.CustomType):
+            yield node.cls
         if id(node) in seen:
             continue
         seen.add(id(node))
         for part in msgspec.structs.astuple(node):
             parts = part if isinstance(part, tuple) else (part,)
             nodes.extend(each for each in parts if isinstance(each, msgspec.inspect.Type | msgspec.inspect.Field))
-    return False
+
+
+def _can_arrive(kind: type) -> bool:
+    try:
+        return any(isinstance(sample, kind) for sample in _SAMPLES)
+    except TypeError:  # a protocol that cannot be asked for
+        return False
+
+
+def _instead_of(kind: type) -> str:
+    if kind in {Iterable, Container}:
+        return "pass a list and annotate it with list or Sequence"
+    return next((words for known, words in _INSTEAD if issubclass(kind, known)), _OTHERWISE)
+
+
+def holds_buffer(annotation: Any) -> bool:
+    """Tell whether bytes may be received, which marshal does not tell from a bytearray."""
+    return any(
+        part is kind for part in parts_of(annotation, models=False) for kind in (bytes, bytearray, memoryview)
+    )
 
 
 def members_of(annotation: Any) -> tuple[Any, ...]:
@@ -102,38 +161,13 @@ def is_context(annotation: Any) -> bool:
     return len(members) == 1 and isinstance(members[0], type) and issubclass(members[0], Supplied)
 
 
-def result_type_of(annotation: Any) -> Any:
-    """Leave out the outcomes, which are never stored; fall back to Any for what cannot be read back."""
+def stored_type(annotation: Any) -> Any:
+    """Return what is stored of what a function returns: outcomes never are."""
     members = members_of(annotation)
     stored = tuple(each for each in members if not (isinstance(each, type) and issubclass(each, Outcome)))
-    meant = Union[stored] if stored else Any  # noqa: UP007 - built from values
-    try:
-        decoder_of(meant)
-    except TypeError:
-        return Any
-    return meant
-
-
-def field_names(kind: type) -> tuple[str, ...]:
-    """Return the fields of a dataclass, a Struct or a pydantic model; of any other type, none."""
-    if is_model(kind):
-        return tuple(kind.model_fields)  # type: ignore[attr-defined] # it is a model
-    if is_dataclass(kind):
-        return tuple(field.name for field in dataclass_fields(kind))
-    names: tuple[str, ...] = getattr(kind, "__struct_fields__", ())
-    return names
+    return Any if not stored or stored[0] in (Never, NoReturn) else Union[stored]  # noqa: UP007 - built from values
 
 
 def one_line(error: Exception) -> str:
     """Return what an error says, without line breaks."""
     return " ".join(str(error).split())
-
-
-def _first_problem(error: Exception) -> str:
-    """Return the first thing that pydantic has to say, in one line and without the value."""
-    try:
-        first = error.errors(include_url=False, include_input=False)[0]  # type: ignore[attr-defined] # or not pydantic's
-    except AttributeError:
-        return f"{type(error).__qualname__}: {one_line(error)}"
-    place = ".".join(map(str, first["loc"]))
-    return f"{place}: {first['msg']}" if place else str(first["msg"])

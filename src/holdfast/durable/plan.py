@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple, get_type_hints
 
 from holdfast.codec import decode_result
-from holdfast.codec.types import result_type_of
+from holdfast.codec.types import form_of, stored_type
 from holdfast.core.retries import ONCE, Retries
 from holdfast.durable.here import StepHere
 from holdfast.errors import ConfigurationError, PayloadError, StepError
@@ -120,4 +120,7 @@ def _result_type(fn: Callable[..., Any]) -> Any:
         hints = get_type_hints(inner if inspect.isroutine(inner) else type(inner).__call__)
     except (NameError, TypeError):
         return Any
-    return result_type_of(hints.get("return", Any))
+    try:
+        return form_of(stored_type(hints.get("return", Any)))
+    except (NameError, TypeError):
+        return Any

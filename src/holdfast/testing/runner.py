@@ -25,7 +25,6 @@ from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import Claim, Ending, KnownTask, Progress, Verdict
 from holdfast.core.memo import FOR_EVER
 from holdfast.core.states import MOVES
-from holdfast.errors import PayloadError
 from holdfast.events import Events, WorkerCrashed
 from holdfast.ids import new_worker_id
 from holdfast.store.backend import Backend
@@ -256,10 +255,7 @@ class InProcessWorker:
     def _result(self, claim: Claim, ending: Ending | None) -> Any:
         if ending is None or ending.result is None:
             return None
-        try:
-            return decode_result(ending.result, self._tasks[claim.task].result_type)
-        except PayloadError:
-            return decode_result(ending.result)  # whoever asks its handle is told that the annotation is wrong
+        return decode_result(ending.result, self._tasks[claim.task].result_type)
 
     def _progressed(self, control: Control, progress: Progress) -> None:
         """Pass progress on at once, every word of it: tests want to see it."""

@@ -154,7 +154,7 @@ class Attempts:
     async def _carry(self, control: Control, task: AnyTask) -> Ending | None:
         """Go from step to step with an attempt whose task is known."""
         claim = control.claim
-        judge = Judge(claim, task.policy, self._clock.now(), self._random)
+        judge = Judge(claim, task.policy, self._clock.now(), self._random, NO_SECRETS, task.arguments.results)
         cells = self._cells if task.policy.isolation is Isolation.PROCESS else None
         arguments: dict[str, Any] = {}
         if cells is None:

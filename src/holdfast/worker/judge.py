@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.codec import NO_SECRETS, Scrub, encode_result
+from holdfast.codec import NO_SECRETS, Results, Scrub
 from holdfast.core.backoff import Exponential
 from holdfast.core.interruption import Suspended, meant_by
 from holdfast.core.job import UNREADABLE, Claim, Ending, Failure, UnreadableClaim
@@ -22,14 +22,18 @@ TRACEBACK_LIMIT = 16_000
 """Characters kept of a traceback: its end says most."""
 
 
+ANY_RESULT = Results()
+
+
 class Judge(msgspec.Struct, frozen=True, gc=False):
-    """Decides for one attempt; what it puts into words goes through `scrub`."""
+    """Decides for one attempt; its words go through `scrub`, and what is returned is written by `results`."""
 
     claim: Claim
     policy: Policy
     started_at: datetime
     random: Random
     scrub: Scrub = NO_SECRETS
+    results: Results = ANY_RESULT
 
     def returned(self, value: Any) -> Ending:
         """Judge what the handler returned."""
@@ -38,7 +42,7 @@ class Judge(msgspec.Struct, frozen=True, gc=False):
                 return self.said(value)
             value = value.result
         try:
-            result = encode_result(value)
+            result = self.results.encode(value)
         except HoldfastError as error:
             return self.dead(Failure(type(error).__name__, self._text(error)))
         kept = self.policy.keep_result

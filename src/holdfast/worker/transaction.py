@@ -5,10 +5,10 @@ Its end completes the job: after the commit the outcome is fixed.
 
 from typing import Any
 
-from holdfast.codec import encode_result
 from holdfast.core.job import Ending
 from holdfast.core.outcome import Outcome
-from holdfast.errors import ArgumentsError, JobStateError
+from holdfast.core.states import Move
+from holdfast.errors import ArgumentsError, JobStateError, ResultEncodingError
 from holdfast.store.backend import Backend
 from holdfast.worker.control import Control
 from holdfast.worker.judge import Judge
@@ -35,7 +35,7 @@ class JobTransaction(OwnTransaction):
                 f"a transaction completes its job, and {type(value).__name__} is another outcome: raise it, which"
                 " rolls back, or return it without a transaction"
             )
-        encode_result(value)  # what cannot be stored is refused here, where the handler sees it
+        self._judge.results.encode(value)  # what cannot be stored is refused here, where the handler sees it
         self._result = value
 
     def _check(self) -> None:
@@ -50,9 +50,14 @@ class JobTransaction(OwnTransaction):
             self._control.fault_point("transaction")
 
     async def _conclude(self) -> None:
+        ending = self._judge.returned(self._result)
+        if ending.move is not Move.COMPLETE and ending.failure is not None:
+            raise ResultEncodingError(
+                f"{ending.failure.message}; nothing was committed: set the transaction's `result`"
+            )
         self._control.concluding = True  # from now on, that the claim is valid no more may be our own doing
         try:
-            await self._finish(self._control.with_log(self._judge.returned(self._result)))
+            await self._finish(self._control.with_log(ending))
         except BaseException:
             self._control.concluding = False
             raise

@@ -11,6 +11,7 @@ from django.core.exceptions import SuspiciousOperation
 from django.db import IntegrityError, connection, transaction
 from django.db.transaction import TransactionManagementError
 from django.test import SimpleTestCase
+from django.utils.safestring import mark_safe
 from django_tasks import TaskResultStatus, default_task_backend, task, task_backends
 from django_tasks.exceptions import InvalidTaskError, TaskResultDoesNotExist, TaskResultMismatch
 from django_tasks.signals import task_enqueued
@@ -112,6 +113,10 @@ class TestResults(Case):
         self.assertEqual(
             told(result), [("started", "RUNNING", 0), ("started", "RUNNING", 1), ("finished", "SUCCESSFUL", 1)]
         )
+
+    def test_what_django_takes_for_json_is_stored_in_the_types_of_json(self):
+        result = ended(tasks.add.enqueue(mark_safe("a"), two=TaskResultStatus.READY))
+        self.assertEqual(result.return_value, "aREADY")
 
     def test_the_context_is_that_of_the_attempt(self):
         result = ended(tasks.who_am_i.enqueue())

@@ -57,6 +57,18 @@ def test_a_drain_reports_results_and_errors(app, kit):
     assert (odd.job_id, odd.result, odd.error) == (handles[1].id, None, "ValueError: it is odd")
 
 
+def test_a_result_that_would_be_read_back_changed_fails_its_run(app, kit):
+    @app.task
+    def count() -> int:
+        return "many"
+
+    handle = count.enqueue()
+    [run] = kit.drain()
+    assert (run.outcome, run.result) == ("die", None)
+    assert run.error.startswith("ResultEncodingError: the result, of type str, does not fit the return annotation")
+    assert handle.status() is State.DEAD
+
+
 def test_what_handlers_enqueue_runs_too(app, kit):
     @app.task
     def leaf() -> None: ...

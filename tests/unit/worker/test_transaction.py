@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 
 from holdfast import ArgumentsError, ConfigurationError, Context, JobStateError, LostClaimError, Snooze
 from holdfast.clock import SystemClock
+from holdfast.codec import Results
 from holdfast.core.crash import Death, DeathKind
 from holdfast.core.job import NewJob
 from holdfast.core.states import State
@@ -26,7 +27,7 @@ from holdfast.store.memory.backend import MemoryBackend
 from holdfast.store.protocol import ClaimRequest, WorkerInfo
 from holdfast.store.sqlite.backend import SqliteBackend
 from holdfast.worker.control import Control
-from holdfast.worker.judge import Judge
+from holdfast.worker.judge import ANY_RESULT, Judge
 from holdfast.worker.lease import Lease
 from holdfast.worker.means import AttemptMeans
 
@@ -45,9 +46,12 @@ class Attempt:
         backend.run(verbs.enqueue([NewJob(self.job_id, "pay", b"{}", metadata={"user": "7"})]))
         [claim] = backend.run(verbs.claim(ClaimRequest(WORKER, call=1, limit=1))).jobs
         self.control = kind(claim, Lease(SystemClock(), 15.0, 1.0, 5.0), lambda *_: None)
-        judge = Judge(claim, Policy(), datetime.now(UTC), Random(1))
-        self.control.means = AttemptMeans(backend, WORKER, SystemClock(), self.control, judge)
+        self.control.means = self.means()
         self.ctx = Context(claim, self.control)
+
+    def means(self, results=ANY_RESULT):
+        judge = Judge(self.control.claim, Policy(), datetime.now(UTC), Random(1), results=results)
+        return AttemptMeans(self.backend, WORKER, SystemClock(), self.control, judge)
 
     @property
     def job(self):
@@ -109,6 +113,21 @@ def test_a_transaction_that_is_open_is_taken_over(attempt, own, path):
     with attempt.ctx.transaction(own):
         pass
     assert (attempt.job.state, attempt.job.result, payments(path)) == (State.COMPLETED, b"null", 1)
+
+
+def test_a_result_that_would_be_read_back_changed_commits_nothing(attempt, own, path):
+    """Neither where it is set, nor where it was forgotten."""
+    attempt.control.means = attempt.means(Results(int))
+    with pytest.raises(ResultEncodingError, match="got `str`"), attempt.ctx.transaction(own) as tx:  # noqa: PT012
+        pay(own, attempt)
+        tx.result = "seven"
+    with pytest.raises(ResultEncodingError, match="nothing was committed"), attempt.ctx.transaction(own):
+        pay(own, attempt)
+    assert (attempt.job.state, payments(path), attempt.control.ending) == (State.HELD, 0, None)
+    with attempt.ctx.transaction(own) as tx:
+        pay(own, attempt)
+        tx.result = 7
+    assert (attempt.job.state, attempt.job.result, payments(path)) == (State.COMPLETED, b"7", 1)
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, asyncio.CancelledError])

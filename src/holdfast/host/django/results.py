@@ -20,6 +20,23 @@ _STATUS = {
 """What waits, for whatever, is READY."""
 
 
+def plain(value: Any) -> Any:
+    """Return what Django takes for JSON in JSON's own types: a TextChoices or a SafeString is a str to it."""
+    match value:
+        case dict():
+            return {plain(key): plain(each) for key, each in value.items()}
+        case list() | tuple():
+            return [plain(each) for each in value]
+        case str():
+            return str.__str__(value)
+        case int() if not isinstance(value, bool):
+            return int(value)
+        case float():
+            return float(value)
+        case _:
+            return value
+
+
 class Call(msgspec.Struct, frozen=True):
     """What the job of a Django task carries: which function to call with what, and what its TaskResult tells.
 

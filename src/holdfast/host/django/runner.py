@@ -31,7 +31,7 @@ from holdfast.host.django.interface import (
     task_finished,
     task_started,
 )
-from holdfast.host.django.results import Call, change, error_of
+from holdfast.host.django.results import Call, change, error_of, plain
 from holdfast.policy import Policy
 from holdfast.task import Task
 
@@ -159,7 +159,7 @@ async def _run(way: _Way, attempt: _Attempt) -> Any:
     result, sender = attempt.result, attempt.sender
     await way.tell(task_started, sender, result)
     try:
-        value = normalize_json(await way.call(result.task, attempt.args, result.kwargs))
+        value = plain(normalize_json(await way.call(result.task, attempt.args, result.kwargs)))
     except BaseException as error:
         if attempt.is_over(error):
             attempt.raised(error)

@@ -25,7 +25,7 @@ from holdfast.host.django.interface import (
     task_enqueued,
 )
 from holdfast.host.django.joining import begun, can_join, in_transaction
-from holdfast.host.django.results import Call, change, result_of
+from holdfast.host.django.results import Call, change, plain, result_of
 from holdfast.host.django.runner import Runners, runners_of
 from holdfast.ids import new_job_id
 from holdfast.policy import declare_policy
@@ -165,7 +165,12 @@ class HoldfastBackend(BaseTaskBackend):  # type: ignore[misc]
     def _call(self, result: Any) -> Call:
         task = result.task
         return Call(
-            task.module_path, result.args, result.kwargs, task.priority, timezone.now(), _aware(task.run_after)
+            task.module_path,
+            plain(result.args),
+            plain(result.kwargs),
+            task.priority,
+            timezone.now(),
+            _aware(task.run_after),
         )
 
     def _bound(self, result: Any, tx: Any = None) -> Any:

@@ -173,7 +173,9 @@ class CellAttempts(Attempts):
             raise TypeError("only attempts that were sent here run here")
         control.log = ToldTail(control.claim.ref, control.scrub, control.say)
         policy = dataclasses.replace(judge.policy, timeout=None)
-        judge = CellJudge(judge.claim, policy, control.started_at, judge.random, judge.scrub, control.memory)
+        judge = CellJudge(
+            judge.claim, policy, control.started_at, judge.random, judge.scrub, judge.results, control.memory
+        )
         control.memory.begin()
         return super()._run(control, task, judge, arguments)
 
