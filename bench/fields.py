@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 ONE_BY_ONE, BULK, DRAIN, DRAIN_TWO = "enqueue one by one", "enqueue in bulk", "drain, 1 worker", "drain, 2 workers"
 THREADS, ORDERED = "drain, plain functions", "drain, ordered ids"
+PUT_ASIDE = "drain what was put aside"
 PICKUP, DELAYED = "pickup latency", "lateness of delayed jobs"
 
 OURS, FLOOR = "holdfast", "floor"
@@ -16,10 +17,11 @@ FUNCTIONS = {
     DRAIN_TWO: "drain_two",
     THREADS: "drain_threads",
     ORDERED: "drain_ordered",
+    PUT_ASIDE: "drain_put_aside",
     PICKUP: "pickup",
     DELAYED: "delayed",
 }
-RATES = (ONE_BY_ONE, BULK, DRAIN, DRAIN_TWO, THREADS, ORDERED)
+RATES = (ONE_BY_ONE, BULK, DRAIN, DRAIN_TWO, THREADS, ORDERED, PUT_ASIDE)
 ALL = (ONE_BY_ONE, BULK, DRAIN, DRAIN_TWO, PICKUP, DELAYED)
 WITHOUT_BULK = (ONE_BY_ONE, DRAIN, DRAIN_TWO, PICKUP, DELAYED)
 
@@ -69,7 +71,7 @@ SQLITE = Field(
     "sqlite",
     (
         Contender(FLOOR, "floor_sqlite", (ONE_BY_ONE, BULK, DRAIN, ORDERED)),
-        Contender(OURS, "ours", (*ALL, THREADS)),
+        Contender(OURS, "ours", (*ALL, THREADS, PUT_ASIDE)),
         Contender("huey", "peer_huey", WITHOUT_BULK, 1 / 10),
     ),
     (
@@ -85,7 +87,7 @@ POSTGRES = Field(
     "postgres",
     (
         Contender(FLOOR, "floor_postgres", (ONE_BY_ONE, BULK, DRAIN)),
-        Contender(OURS, "ours", (*ALL, THREADS)),
+        Contender(OURS, "ours", (*ALL, THREADS, PUT_ASIDE)),
         Contender("pgqueuer", "peer_pgqueuer", ALL, 1 / 2),
         Contender("procrastinate", "peer_procrastinate", ALL, 1 / 30),
         Contender("huey", "peer_huey", WITHOUT_BULK, 1 / 30),
@@ -106,7 +108,7 @@ REDIS = Field(
     "redis",
     (
         Contender(FLOOR, "floor_redis", (ONE_BY_ONE, BULK, DRAIN)),
-        Contender(OURS, "ours", (*ALL, THREADS)),
+        Contender(OURS, "ours", (*ALL, THREADS, PUT_ASIDE)),
         Contender("huey", "peer_huey", WITHOUT_BULK, 1 / 10),
         Contender("dramatiq", "peer_dramatiq", WITHOUT_BULK, 1 / 10),
         Contender("taskiq", "peer_taskiq", (ONE_BY_ONE, DRAIN, DRAIN_TWO, PICKUP), 1 / 10),

@@ -60,6 +60,17 @@ def drain(count: int, processes: int = 1, task: str = "noop") -> float:
     return rate
 
 
+def drain_put_aside(count: int) -> float:
+    """Return coroutines per second of a worker that knows them, after another has put all of them aside."""
+    with _ready():
+        ours_app.noop.enqueue_many({"n": number} for number in range(count))
+        with workers([*_WORKER[:-1], "ours_app:without_tasks"]):
+            while ours_app.app.call(ours_app.app.verbs.count())[State.BLOCKED] < count:
+                time.sleep(0.1)
+        with _workers():
+            return drained(count)
+
+
 def drain_two(count: int) -> float:
     """Return coroutines per second of two worker processes."""
     return drain(count, 2)

@@ -61,7 +61,7 @@ class NewJob(msgspec.Struct, frozen=True, gc=False):
 
 
 class KnownTask(msgspec.Struct, frozen=True):
-    """A task name and the newest payload version that is meant."""
+    """A task name and the newest payload version that is meant; of what is unknown, the oldest."""
 
     name: str
     version: int
@@ -233,6 +233,15 @@ class Attempt(msgspec.Struct, frozen=True):
     error: str | None
     traceback: str | None
     log: str | None = None
+
+
+class JobAction(StrEnum):
+    """What people do to many jobs at once."""
+
+    RETRY = "retry"
+    CANCEL = "cancel"
+    DISCARD = "discard"
+    RESCHEDULE = "reschedule"
 
 
 class Cancellation(StrEnum):

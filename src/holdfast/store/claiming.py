@@ -31,6 +31,10 @@ class ClaimRequest(msgspec.Struct, frozen=True):
     if they were paused; `closed_tasks` are tasks of which nothing is given but what is adopted, and whose jobs do
     not count for `next_due_at`. They are passed over one by one; where that is only so many a call, others begin
     further on.
+
+    `unknown` are tasks that this worker does not know, none of them closed, each from a version on: this call makes
+    their due jobs blocked(no_worker), as many at once as the store likes, and gives what is behind them. Of very
+    many jobs to be adopted a store may look at some thousands, and give the first of those.
     """
 
     worker: str
@@ -45,6 +49,7 @@ class ClaimRequest(msgspec.Struct, frozen=True):
     group: int = 0
     closed: tuple[str, ...] = ()
     closed_tasks: tuple[str, ...] = ()
+    unknown: tuple[KnownTask, ...] = ()
 
     def in_turn(self, queues: Sequence[str]) -> list[str]:
         """Return the open queues in the order in which this call tries them."""

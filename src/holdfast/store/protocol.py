@@ -19,7 +19,18 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from holdfast.core.crash import Death
-from holdfast.core.job import Attempt, Cancellation, ClaimRef, Ending, Glance, Job, NewJob, Progress, Verdict
+from holdfast.core.job import (
+    Attempt,
+    Cancellation,
+    ClaimRef,
+    Ending,
+    Glance,
+    Job,
+    JobAction,
+    NewJob,
+    Progress,
+    Verdict,
+)
 from holdfast.core.memo import Memo, Save
 from holdfast.core.record import Change, Fire, Kind, Record
 from holdfast.core.states import State
@@ -166,6 +177,16 @@ class Store(Protocol):
 
         So of many who decide about a dead job at the same time one does. The other job is accepted as `enqueue`
         does, and raises KeyTakenError as it does. Raises JobNotFoundError or JobStateError as `discard` does.
+        """
+        ...
+
+    def change_jobs(
+        self, action: JobAction, job_ids: Sequence[str], run_at: datetime | None = None
+    ) -> Verb[frozenset[str]]:
+        """Do to many jobs what `requeue`, `cancel`, `discard` or `reschedule` does to one; return the changed ones.
+
+        Left as they are: those that are not there or not in a state for it, those whose key another job has or
+        would get back, and those that somebody else changes at this moment. Ask for these one by one.
         """
         ...
 

@@ -23,7 +23,7 @@ from holdfast.clock import Clock
 from holdfast.codec import NO_SECRETS
 from holdfast.context import Context
 from holdfast.core.interruption import Suspended
-from holdfast.core.job import Claim, Ending, OnLate
+from holdfast.core.job import Claim, Ending, KnownTask, OnLate
 from holdfast.core.memo import signal_name
 from holdfast.core.states import Move, Reason
 from holdfast.durable.here import attempt_here
@@ -101,6 +101,7 @@ class Attempts:
         cells: Callable[[], Cells] | None = None,
         tracing: Tracing | None = None,
         unreadable: Unreadable = lambda *_: None,
+        unknown: Callable[[KnownTask], None] = lambda _: None,
     ) -> None:
         self._tasks = tasks
         self._backend = backend
@@ -114,6 +115,7 @@ class Attempts:
         self._closures = closures
         self._threads = threads
         self._stuck = stuck
+        self._unknown = unknown
         self._middleware = tuple(middleware)
         self._cells = cells
         self._tracing = tracing
@@ -127,6 +129,7 @@ class Attempts:
         if task is None or claim.version > task.policy.version:
             problem = problem_of(claim)
             if problem is None:
+                self._unknown(KnownTask(claim.task, 0 if task is None else task.policy.version + 1))
                 return Ending(claim.ref, Move.BLOCK, reason=Reason.NO_WORKER)
             self._unreadable(claim, problem)
             return unreadable(claim, problem)

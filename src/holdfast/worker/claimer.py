@@ -97,6 +97,7 @@ class Claimer:
         self._call = 0
         self._calls_made = 0
         self._adopt: tuple[KnownTask, ...] = ()
+        self._unknown: dict[str, KnownTask] = {}
         self._wakeup = Wakeup()
         self._stopped = False
 
@@ -119,6 +120,10 @@ class Claimer:
         """Take these blocked tasks, known here, with the next claim."""
         self._adopt = tuple(tasks)
         self.wake()
+
+    def pass_over(self, unknown: KnownTask) -> None:
+        """Have the store put aside, with the next claim, the jobs of a task that is not known here."""
+        self._unknown[unknown.name] = unknown
 
     def overbooked(self) -> None:
         """Hear that due jobs went back for want of a place: look for them when there is one, if nobody else did."""
@@ -231,6 +236,7 @@ class Claimer:
 
     def _whole_request(self, limit: int, ahead_limit: int) -> ClaimRequest:
         adopt, self._adopt = self._adopt, ()
+        unknown, self._unknown = self._unknown, {}
         queues, shares = (self._queues, None) if self._fair is None else self._fair.divide(limit)
         request = ClaimRequest(
             worker=self._worker,
@@ -242,6 +248,7 @@ class Claimer:
             look_ahead=self._looks.reach(self._clock.now()),
             ahead_limit=ahead_limit,
             adopt=adopt,
+            unknown=tuple(unknown.values()),
         )
         return request if self._gates is None else self._gates.narrow(request)
 
@@ -306,7 +313,7 @@ class Claimer:
         found = self._looks.heed(look, request, answer, due=len(due), crowded=crowded or left)
         if self._gates is not None:
             self._gates.learn(request, due, filled=found.filled)
-        if found.filled:
+        if found.filled and {task.name for task in request.adopt} & {claim.task for claim in answer.jobs}:
             self._adopt = self._adopt or request.adopt  # there may be more of them
         if found.ring or left:
             self._bell.ring()

@@ -23,7 +23,7 @@ from typing import Any
 from holdfast.codec import NO_SECRETS
 from holdfast.core.crash import group_limit
 from holdfast.core.incident import InvolvedJob
-from holdfast.core.job import UNREADABLE, Claim, ClaimRef, Ending
+from holdfast.core.job import UNREADABLE, Claim, ClaimRef, Ending, KnownTask
 from holdfast.core.states import RETURNS, Move, Reason
 from holdfast.errors import PayloadError
 from holdfast.events import StopStage
@@ -180,6 +180,7 @@ class Worker:
             closures=self._closures,
             threads=self._threads,
             stuck=self._stuck,
+            unknown=self._unknown,
             middleware=middleware,
             cells=ports.cells,
             tracing=tracing,
@@ -459,6 +460,9 @@ class Worker:
     def _more_may_start(self) -> None:
         self._timers.pump()
         self._claimer.wake()
+
+    def _unknown(self, task: KnownTask) -> None:
+        self._claimer.pass_over(task)
 
     def _stuck(self, control: Control, why: str, stack: str) -> None:
         claim, why = control.claim, control.scrub.text(why)

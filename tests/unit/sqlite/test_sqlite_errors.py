@@ -111,12 +111,12 @@ def test_a_newer_schema_is_refused(path: Path, backend: SqliteBackend) -> None:
     """A file of a later release is refused with both numbers and the remedy."""
     backend.run(backend.verbs.enqueue(new_jobs(1)))
     raw = sqlite3.connect(path)
-    raw.execute("UPDATE holdfast_schema SET version = 7")
+    raw.execute("UPDATE holdfast_schema SET version = 8")
     raw.commit()
     raw.close()
     later = SqliteBackend(path)
     known = len(load_migrations("jobs", None))
-    with pytest.raises(SchemaError, match=rf"newer Holdfast \(schema 7, this release knows {known}\): upgrade"):
+    with pytest.raises(SchemaError, match=rf"newer Holdfast \(schema 8, this release knows {known}\): upgrade"):
         later.run(later.verbs.count())
     later.close()
 

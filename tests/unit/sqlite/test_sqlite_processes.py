@@ -4,6 +4,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.crash import Death, DeathKind
-from holdfast.core.job import NewJob
+from holdfast.core.job import KnownTask, NewJob
 from holdfast.core.states import State
 from holdfast.store.protocol import ClaimRequest, WorkerBeat, WorkerInfo
 from holdfast.store.sqlite import SqliteBackend
@@ -225,13 +226,16 @@ INDEXES = {
     "claim_due": "holdfast_ready (queue=? AND alone=?)",
     "every_queue": "holdfast_ready (queue>?)",
     "next_ready": "holdfast_ready (queue=? AND alone=? AND priority=?)",
-    "unblock_suspects": "holdfast_blocked (reason=? AND task=? AND version<?)",
+    "unblock_suspects": "holdfast_blocked (reason=? AND task=? AND version=? AND queue=? AND alone=?)",
+    "piles": "holdfast_blocked (reason=? AND (task,version,queue,alone,priority,run_at)>(?,?,?,?,?,?))",
+    "adoptable_jobs": "version=? AND queue=? AND alone=? AND priority=? AND run_at>? AND run_at<?)",
+    "block_unknown": "holdfast_ready (queue=? AND alone=?)",
     "promote": "holdfast_due (run_at<?)",
     "next_scheduled": "holdfast_due",
     "claim_ahead": "holdfast_due (run_at>? AND run_at<?)",
     "claims_of": "holdfast_claims (worker=?)",
     "claims_of_many": "holdfast_claims (worker=?)",
-    "unknown_tasks": "holdfast_blocked (reason=?)",
+    "unknown_tasks": "holdfast_blocked (reason=? AND (task,version,queue)>(?,?,?))",
     "due_suspects": "COVERING INDEX holdfast_suspects",
     "jobs_in_states": "holdfast_dead",
     "complete": "sqlite_autoindex_holdfast_job_1 (id=?)",
@@ -271,3 +275,58 @@ def test_hot_statements_use_their_index(backend: SqliteBackend, name: str) -> No
     plan = connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters).fetchall()
     connection.close()
     assert any(INDEXES[name] in step for *_, step in plan), plan
+
+
+def test_jobs_that_wait_for_a_worker_cost_claims_and_beats_nothing(tmp_path: Path, clock: FakeClock) -> None:
+    """A claim that adopts, one that does not, and a beat take as many steps with 20 such jobs as with 4,000."""
+    few, many = (_steps_of_a_round(tmp_path / str(jobs), clock, jobs) for jobs in (20, 4_000))
+    assert all(most < 1.2 * least for least, most in zip(few, many, strict=True)), (few, many)
+
+
+def _steps_of_a_round(folder: Path, clock: FakeClock, jobs: int) -> list[int]:
+    """Return how many steps of SQLite's machine each of some calls takes beside so many blocked jobs."""
+    folder.mkdir()
+    backend = SqliteBackend(folder / "jobs.db", clock=clock)
+    verbs, known = backend.verbs, (KnownTask("new", 1),)
+    register(backend, "w")
+    backend.run(
+        verbs.enqueue([NewJob(f"job-{number:05}", "new", b"", priority=number % 2) for number in range(jobs)])
+    )
+    left = True
+    while left:
+        left = backend.run(verbs.claim(ClaimRequest("w", 1, 0, unknown=known))).next_due_at is not None
+    backend.run(verbs.beat([WorkerBeat("w")]))
+    steps: list[None] = []
+    for access in (Access.WRITE, Access.BEAT):
+        connection = backend._engine()._writers[access]._connection
+        assert connection is not None
+        connection.set_progress_handler(lambda: steps.append(None), 1)
+    adopting = ClaimRequest("w", 3, 5, adopt=known, max_wait=LEASE, look_ahead=LEASE, ahead_limit=5)
+    taken = []
+    for verb in (verbs.claim(ClaimRequest("w", 2, 10)), verbs.claim(adopting), verbs.beat([WorkerBeat("w")])):
+        steps.clear()
+        backend.run(verb)
+        taken.append(len(steps))
+    backend.close()
+    return taken
+
+
+@pytest.mark.parametrize(
+    "damage", ["run_at = 'x'", "run_at = x'ff'", "queue = x'ff'", "version = 'x'", "priority = 'x'"]
+)
+def test_a_damaged_one_among_jobs_that_wait_for_a_worker_costs_itself_alone(
+    tmp_path: Path, clock: FakeClock, damage: str
+) -> None:
+    """Claims that adopt, and beats, end and bring the others."""
+    backend, known = SqliteBackend(tmp_path / "jobs.db", clock=clock), (KnownTask("new", 1), KnownTask("old", 1))
+    verbs = backend.verbs
+    register(backend, "w")
+    backend.run(verbs.enqueue([NewJob(f"job-{number}", "new" if number else "old", b"") for number in range(5)]))
+    backend.run(verbs.claim(ClaimRequest("w", 1, 0, unknown=known)))
+    with closing(sqlite3.connect(tmp_path / "jobs.db")) as raw:
+        raw.execute(f"UPDATE holdfast_job SET {damage} WHERE id = 'job-2'")
+        raw.commit()
+    claims = backend.run(verbs.claim(ClaimRequest("w", 2, 9, adopt=known))).jobs
+    assert {claim.job_id for claim in claims} >= {"job-0", "job-1", "job-3", "job-4"}
+    assert backend.run(verbs.beat([WorkerBeat("w")])).accepted == {"w"}
+    backend.close()

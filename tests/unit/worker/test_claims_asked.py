@@ -122,3 +122,33 @@ def test_what_was_asked_for_in_vain_is_asked_for_again() -> None:
             assert stage.clock.boot() - began < 5
 
     play(scenario)
+
+
+def test_a_task_that_a_worker_does_not_know_is_put_aside_whole() -> None:
+    """After the first of its jobs the store puts the others aside: they never reach this worker."""
+
+    async def scenario() -> None:
+        app, other = Holdfast("memory://"), Holdfast("memory://")
+
+        @app.task
+        async def known() -> None:
+            """Do nothing."""
+
+        @other.task
+        async def unknown() -> None:
+            """Do nothing."""
+
+        stage = Stage(app, RARELY)
+        other._backend = stage.backend
+        ids = unknown.enqueue_many({} for _ in range(100))
+        async with working(stage):
+            await stage.settled(known.enqueue())
+            await stage.until(lambda: stage.job(ids[-1]).state is State.BLOCKED)
+        claimed = [handle for handle in ids if stage.history(handle)]
+        assert 0 < len(claimed) < len(ids) / 2
+        assert "unknown" in stage.why(ids[-1])
+        assert stage.why(ids[0]) == stage.why(ids[-1])
+        blocked = stage.backend.run(stage.backend.verbs.count())[State.BLOCKED]
+        assert blocked == len(ids)
+
+    play(scenario)

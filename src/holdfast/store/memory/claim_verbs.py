@@ -1,5 +1,6 @@
 """What workers ask of the memory store: claims, and the fenced writes of a claim."""
 
+import math
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import partial
@@ -27,6 +28,7 @@ class ClaimVerbs(Tables):
         if request.worker not in self._workers:
             raise buried_worker(request.worker)
         now = self._clock.now()
+        self._put_aside(request, now)
         self._unblock_suspects(request)
         due = [
             Candidate(row.new.queue, row.new.priority, row.run_at, row.arrival, own=row)
@@ -39,6 +41,14 @@ class ClaimVerbs(Tables):
         jobs = tuple(row.give_to(request.worker, request.call) for row in chosen)
         left = (row.run_at for row in self._open_rows(request) if row.state is State.SCHEDULED)
         return ClaimAnswer(jobs, now, min(left, default=None))
+
+    def _put_aside(self, request: ClaimRequest, now: datetime) -> None:
+        oldest = {task.name: task.version for task in request.unknown}
+        queues = self._open_queues(request) if oldest else ()
+        for row in self._jobs.values():
+            is_meant = row.new.queue in queues and row.new.version >= oldest.get(row.new.task, math.inf)
+            if is_meant and row.group == request.group and row.state_at(now) is State.READY:
+                row.block(Reason.NO_WORKER)
 
     def _unblock_suspects(self, request: ClaimRequest) -> None:
         queues = set(self._open_queues(request))

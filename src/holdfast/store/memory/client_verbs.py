@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 
-from holdfast.core.job import Attempt, Cancellation, Glance, Job, NewJob
+from holdfast.core.job import Attempt, Cancellation, Glance, Job, JobAction, NewJob
 from holdfast.core.memo import MEMOS_LIMIT, Memo, is_signal, is_suspended, signal_memo, signal_name
 from holdfast.core.states import CLAIMED, FINAL, MOVES, WAITING, Move, Reason, State
+from holdfast.errors import JobNotFoundError, JobStateError, KeyTakenError
 from holdfast.store.memory.reception import Reception, key_of
 from holdfast.store.memory.rows import JobRow, MemoRow
 from holdfast.store.memory.tables import Tables, in_one_step, verb
@@ -112,6 +113,9 @@ class ClientVerbs(Tables):
     @verb(Access.WRITE, wakes=True)
     def requeue(self, job_id: str) -> None:
         """Make a dead job ready with attempt and crashes 0, or a scheduled one due now."""
+        self._requeue(job_id)
+
+    def _requeue(self, job_id: str) -> None:
         row, now = self._job(job_id), self._clock.now()
         state = row.state_at(now)
         if state in MOVES[Move.REQUEUE].sources:
@@ -125,6 +129,9 @@ class ClientVerbs(Tables):
     @verb(Access.WRITE, wakes=True)
     def reschedule(self, job_id: str, run_at: datetime) -> None:
         """Let a scheduled or ready job be due at another time."""
+        self._reschedule(job_id, run_at)
+
+    def _reschedule(self, job_id: str, run_at: datetime) -> None:
         row = self._job(job_id)
         if row.state is not State.SCHEDULED or is_suspended(row.reason):
             raise not_rescheduled(job_id, row.state_at(self._clock.now()))
@@ -159,6 +166,28 @@ class ClientVerbs(Tables):
 
     def _discard(self, row: JobRow) -> None:
         row.end(MOVES[Move.DISCARD].target, self._clock.now(), Reason.DISCARDED)
+
+    @verb(Access.WRITE, wakes=True, tells=True)
+    def change_jobs(
+        self, action: JobAction, job_ids: Sequence[str], run_at: datetime | None = None
+    ) -> frozenset[str]:
+        """Do to many jobs what `requeue`, `cancel`, `discard` or `reschedule` does to one."""
+        return frozenset(job_id for job_id in job_ids if self._changed(action, job_id, run_at))
+
+    def _changed(self, action: JobAction, job_id: str, run_at: datetime | None) -> bool:
+        try:
+            if action is JobAction.RETRY:
+                self._requeue(job_id)
+            elif action is JobAction.DISCARD:
+                self._discard(self._dead(job_id))
+            elif run_at is not None:
+                self._reschedule(job_id, run_at)
+            else:
+                row = self._job(job_id)
+                return row.after is None and self._cancel(row) is not Cancellation.TOO_LATE
+        except (JobNotFoundError, JobStateError, KeyTakenError):
+            return False
+        return True
 
     @verb(Access.WRITE)
     def pause(self, queue: str) -> None:

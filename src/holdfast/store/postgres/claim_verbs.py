@@ -32,6 +32,9 @@ from holdfast.store.sql_rows import Row
 from holdfast.store.times import from_micros, from_micros_or_none, span_to_micros
 from holdfast.store.verb import Access, Command, Last, Query, Steps, Together, Try, verb
 
+LOOKED_THROUGH = 5_000
+"""So many due jobs of a level are looked through at once for tasks that the worker does not know."""
+
 _KINDS = (_FRESH, _WAITING, _ADOPTABLE) = range(3)
 
 
@@ -42,6 +45,10 @@ class ClaimVerbs(RememberingVerbs):
     def claim(self, request: ClaimRequest) -> Steps[ClaimAnswer]:
         """Give jobs to a registered, living worker: fence + 1, state held."""
         noted = self._marks_for(request).begin()
+        if request.unknown:
+            unknown = [task.name for task in request.unknown], [task.version for task in request.unknown]
+            asked = self._asked(request, noted, self._given_now())
+            yield Command(self._sql["block_unknown"], (*asked, LOOKED_THROUGH, *unknown))
         if request.adopt or request.closed_tasks or (request.shares is not None and request.queues is not None):
             return (yield from self._choose(request, noted))
         expected = None if request.group else self._expectations.of(request, noted)

@@ -1,16 +1,17 @@
 """What clients ask for about jobs that are there, from cancel to discard; and about queues: pause."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
-from holdfast.core.job import Cancellation, NewJob
+from holdfast.core.job import Cancellation, JobAction, NewJob
 from holdfast.core.memo import is_suspended
 from holdfast.core.states import CLAIMED, FINAL, MOVES, Move, Reason, State
 from holdfast.errors import StoreUnavailableError
+from holdfast.store.postgres.ending import columns
 from holdfast.store.postgres.enqueue_verbs import EnqueueVerbs
-from holdfast.store.postgres.keys import give_key, holder_of, lock_keys, mark_replaced
+from holdfast.store.postgres.keys import give_key, holder_of, holders_of, lock_keys, mark_replaced
 from holdfast.store.postgres.verbs import is_id
 from holdfast.store.postgres.whereabouts import Whereabouts, whereabouts, withdraw
 from holdfast.store.refusals import key_taken, no_such_job, not_discarded, not_requeued, not_rescheduled
@@ -18,6 +19,14 @@ from holdfast.store.times import to_micros
 from holdfast.store.verb import Access, Command, Last, Query, Steps, verb
 
 T = TypeVar("T")
+
+_MANY = {
+    JobAction.RETRY: ("revive_many", "make_many_due"),
+    JobAction.CANCEL: ("ask_many_to_cancel", "withdraw_many"),
+    JobAction.DISCARD: ("discard_many",),
+    JobAction.RESCHEDULE: ("reschedule_many",),
+}
+"""The statements that do something to many jobs; each tells to which."""
 
 _LOOKS = 10
 """How often a job is looked up that moves while someone acts upon it. Each time another was quicker."""
@@ -50,6 +59,30 @@ class ClientVerbs(EnqueueVerbs):
     def supersede(self, job_id: str, job: NewJob) -> Steps[None]:
         """Discard a dead job and accept another in its place."""
         yield from self._decide(job_id, partial(self._supersede, job))
+
+    @verb(Access.WRITE, wakes=True, tells=True, once=True)
+    def change_jobs(
+        self, action: JobAction, job_ids: Sequence[str], run_at: datetime | None = None
+    ) -> Steps[frozenset[str]]:
+        """Do to many jobs what `requeue`, `cancel`, `discard` or `reschedule` does to one."""
+        jobs, now = [job_id for job_id in job_ids if is_id(job_id)], self._given_now()
+        if action is JobAction.RETRY:
+            yield from self._take_keys_again(jobs)
+        changed: set[str] = set()
+        for name in _MANY[action]:
+            what = (now, jobs) if run_at is None else (now, jobs, to_micros(run_at))
+            changed.update(job_id for (job_id,) in (yield Query(self._sql[name], what)))
+        return frozenset(changed)
+
+    def _take_keys_again(self, jobs: Sequence[str]) -> Steps[None]:
+        """Give the keys that are free to those of the dead jobs that had them."""
+        wanted = {(task, key): job_id for job_id, task, key in (yield Query(self._sql["dead_with_keys"], (jobs,)))}
+        if wanted:
+            now = yield from lock_keys(self._sql, wanted, self._given_now())
+            taken = yield from holders_of(self._sql, list(wanted), now)
+            free = [(*key, job_id) for key, job_id in wanted.items() if key not in taken]
+            if free:
+                yield Command(self._sql["give_keys"], columns(free))
 
     @verb(Access.WRITE)
     def pause(self, queue: str) -> Steps[None]:

@@ -78,6 +78,7 @@ def _script(request: ClaimRequest, places: Marks | None = None) -> Script:
                     request.closed or None,
                     request.closed_tasks or None,
                     places,
+                    [_known(task) for task in request.unknown] or None,
                 )
             ),
         ),
@@ -120,7 +121,7 @@ def _rest(request: ClaimRequest, jobs: Sequence[Claim], answer: ClaimAnswer) -> 
     if 0 < request.limit <= due:
         return None
     ahead = max(0, request.ahead_limit - (len(jobs) - due))
-    return replace(request, limit=max(0, request.limit - due), ahead_limit=ahead, adopt=())
+    return replace(request, limit=max(0, request.limit - due), ahead_limit=ahead, adopt=(), unknown=())
 
 
 def _known(task: KnownTask) -> tuple[str, int]:

@@ -1,9 +1,10 @@
 """What clients ask for about jobs that are there, from cancel and signal to discard; and about queues: pause."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from holdfast.core.job import Cancellation, NewJob
+from holdfast.core.job import Cancellation, JobAction, NewJob
 from holdfast.core.memo import MEMOS_LIMIT, signal_memo, signal_reason
 from holdfast.core.states import State
 from holdfast.store.redis.enqueue_verbs import in_columns
@@ -72,6 +73,15 @@ class ClientVerbs:
             raise key_taken(*(word.decode() for word in holder))
         if state.decode() != State.DEAD:
             raise not_discarded(job_id, state.decode())
+
+    @verb(Access.WRITE, wakes=True, tells=True, once=True)
+    def change_jobs(
+        self, action: JobAction, job_ids: Sequence[str], run_at: datetime | None = None
+    ) -> Steps[frozenset[str]]:
+        """Do to many jobs what `requeue`, `cancel`, `discard` or `reschedule` does to one."""
+        at = "" if run_at is None else str(to_micros(run_at))
+        changed = yield Script("change_jobs", (action.value, at, pack(list(job_ids))))
+        return frozenset(job_id.decode() for job_id in changed)
 
     @verb(Access.WRITE)
     def pause(self, queue: str) -> Steps[None]:

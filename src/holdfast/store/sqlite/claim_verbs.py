@@ -1,17 +1,17 @@
 """How a worker comes by jobs.
 
 A claim is a few set-wise statements under the write lock: due jobs become ready, then one update per queue gives
-the best of them away, then one for those due soon. Where jobs of a lower priority have waited for long, all that
-might be given is looked at, and chosen among here.
+the best of them away, then one for those due soon. Where jobs of a lower priority have waited for long, or blocked
+ones are to be adopted, all that might be given is looked at, and chosen among here.
 """
 
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
-from holdfast.core.job import Claim
+from holdfast.core.job import Claim, KnownTask
 from holdfast.store.choosing import Candidate, choose_due
 from holdfast.store.protocol import ClaimAnswer, ClaimRequest
 from holdfast.store.refusals import buried_worker
@@ -26,7 +26,25 @@ PROMOTED_AT_ONCE = 20_000
 """So many due jobs are made ready per claim. A larger flood takes several claims, and until it is through, its
 later jobs compete only with each other; no claim keeps the write lock for long."""
 
+LOOKED_THROUGH = 5_000
+"""So many due jobs of a queue are looked through at once for tasks that the worker does not know."""
+
+MOST_PILES = 1_000
+"""In so many places (task, version, queue, group and priority) a claim looks for blocked jobs, at most."""
+
 _SEQ = 2
+_EVER = -(2**63)
+_TYPES = [str, int, int, str, int]
+
+
+class _Pile(NamedTuple):
+    """Where blocked jobs wait that the worker knows."""
+
+    queue: str
+    alone: int
+    priority: int
+    task: str
+    version: int
 
 
 class ClaimVerbs(SqliteVerbs):
@@ -41,41 +59,60 @@ class ClaimVerbs(SqliteVerbs):
         if not registered:
             raise buried_worker(request.worker)
         yield Command(self._sql["promote"], (now_micros, PROMOTED_AT_ONCE))
-        if request.adopt:
-            adopted = (now_micros, _adoptable(request), to_json(request.queues), to_json(request.closed))
-            yield Command(self._sql["unblock_suspects"], adopted)
         queues = yield from self._open_queues(request)
-        due = yield from self._claim_due(request, queues, now_micros)
-        ahead = yield from self._claim_ahead(request, now_micros)
+        for queue in queues if request.unknown else ():
+            look = (queue, request.group, now_micros, LOOKED_THROUGH, _pairs(request.unknown))
+            yield Command(self._sql["block_unknown"], look)
+        piles = (yield from self._piles(request, now_micros)) if request.adopt else []
+        if piles and request.queues is None:
+            queues = sorted({*queues, *(pile.queue for pile in piles)})
+        queues = request.in_turn(queues)
+        piles = [pile for pile in piles if pile.alone == request.group == 0]
+        due = yield from self._claim_due(request, queues, piles, now_micros)
+        ahead = yield from self._claim_ahead(request, piles, now_micros)
         next_due_at = yield from self._next_due_at(request, queues)
         return ClaimAnswer((*due, *ahead), now, None if next_due_at is None else from_micros(next_due_at))
 
+    def _piles(self, request: ClaimRequest, now: int) -> Steps[list[_Pile]]:
+        """Return where jobs wait that this worker adopts. Suspects among them wait for a child of their own."""
+        asked = (_pairs(request.adopt), to_json(request.queues), to_json(request.closed), MOST_PILES)
+        rows = yield Query(self._sql["piles"], asked)
+        piles = [_Pile(*row) for row in rows if list(map(type, row)) == _TYPES]  # others were damaged by hand
+        for queue, alone, _, task, version in piles:
+            if alone:
+                yield Command(self._sql["unblock_suspects"], (now, queue, alone, task, version))
+        return piles
+
     def _open_queues(self, request: ClaimRequest) -> Steps[list[str]]:
         if request.queues is None:
-            rows = yield Query(self._sql["every_queue"], (_adoptable(request),))
+            rows = yield Query(self._sql["every_queue"])
             if bytes in {type(queue) for (queue,) in rows}:
                 yield from self._unearth()
-                rows = yield Query(self._sql["every_queue"], (_adoptable(request),))
+                rows = yield Query(self._sql["every_queue"])
         else:
             rows = yield Query(self._sql["asked_queues"], (to_json(dict.fromkeys(request.queues)),))
-        return request.in_turn([queue for (queue,) in rows if queue not in request.closed])
+        return [queue for (queue,) in rows if queue not in request.closed]
 
-    def _claim_due(self, request: ClaimRequest, queues: Sequence[str], now: int) -> Steps[list[Claim]]:
-        starving = yield from self._starving(request, queues, now)
-        if starving:
-            return (yield from self._claim_in_turns(request, queues, starving, now))
+    def _claim_due(
+        self, request: ClaimRequest, queues: Sequence[str], piles: Sequence[_Pile], now: int
+    ) -> Steps[list[Claim]]:
+        starving = yield from self._starving(request, queues, piles, now)
+        if starving or (piles and request.limit > 0):
+            return (yield from self._claim_in_turns(request, queues, starving, piles, now))
         claims: dict[str, list[Claim]] = {queue: [] for queue in queues}
         left = request.limit
         for queue, most in request.portions(queues):
             wanted = min(most, left)
             if wanted > 0:
-                place = (queue, request.group, now, wanted, _adoptable(request))
+                place = (queue, request.group, now, wanted)
                 rows = yield self._of_open_tasks("claim_due", request, (request.worker, request.call, *place))
                 claims[queue] += to_claims(sorted(rows))
                 left -= len(rows)
         return list(chain.from_iterable(claims.values()))
 
-    def _starving(self, request: ClaimRequest, queues: Sequence[str], now: int) -> Steps[dict[str, set[int]]]:
+    def _starving(
+        self, request: ClaimRequest, queues: Sequence[str], piles: Sequence[_Pile], now: int
+    ) -> Steps[dict[str, set[int]]]:
         """Return the priorities that have waited long, of queues where priority alone would pass over some."""
         if request.max_wait is None or request.limit <= 0:
             return {}
@@ -86,43 +123,57 @@ class ClaimVerbs(SqliteVerbs):
             yield self._of_open_tasks("long_waits", request, (to_json(queues), request.group, since))
         ):
             waited[queue].add(priority)
-            if depth > 0:
+            if depth > 0 or piles:
                 passed_over.add(queue)
-        for queue in queues if request.adopt else ():
-            where = (queue, request.group, since, _adoptable(request))
-            rows = yield Query(self._sql["adoptable_long_waits"], where)
-            waited[queue].update(priority for (priority,) in rows)
-            passed_over.add(queue)
         return {queue: waited[queue] for queue in passed_over}
 
     def _claim_in_turns(
-        self, request: ClaimRequest, queues: Sequence[str], starving: Mapping[str, set[int]], now: int
+        self,
+        request: ClaimRequest,
+        queues: Sequence[str],
+        starving: Mapping[str, set[int]],
+        piles: Sequence[_Pile],
+        now: int,
     ) -> Steps[list[Claim]]:
         """Look at all that might be given, choose, and give that."""
-        group, limit = request.group, request.limit
-        adopted, since = _adoptable(request), _long_ago(request, now)
+        group, limit = request.group, max(request.limit, 0)
+        since = _long_ago(request, now)
         due: dict[int, Candidate] = {}
         for queue in queues:
-            rows = yield self._of_open_tasks("first_due_jobs", request, (queue, group, now, limit, adopted))
+            rows = yield self._of_open_tasks("first_due_jobs", request, (queue, group, now, limit))
             for priority in starving.get(queue, ()):
                 rows += yield self._of_open_tasks(
-                    "oldest_due_jobs", request, (queue, group, since, limit, adopted, priority)
+                    "oldest_due_jobs", request, (queue, group, since, limit, priority)
                 )
+            for pile in piles:
+                if pile.queue == queue:
+                    rows += yield Query(self._sql["adoptable_jobs"], (*pile, _EVER, now, limit))
             due |= {seq: Candidate(queue, priority, run_at, seq) for seq, priority, run_at in rows}
             if len(due) >= limit and request.shares is None:
                 break  # those after it give nothing
-        chosen = [job.arrival for job in choose_due(request, queues, due.values(), since)]
+        long_ago = None if request.max_wait is None else since
+        chosen = [job.arrival for job in choose_due(request, queues, due.values(), long_ago)]
+        return (yield from self._claim_chosen(request, chosen))
+
+    def _claim_chosen(self, request: ClaimRequest, chosen: Sequence[int]) -> Steps[list[Claim]]:
         rows = yield Query(self._sql["claim_chosen"], (request.worker, request.call, json.dumps(chosen)))
         by_seq = {row[_SEQ]: row for row in rows}
         return to_claims([by_seq[seq] for seq in chosen])
 
-    def _claim_ahead(self, request: ClaimRequest, now: int) -> Steps[list[Claim]]:
-        if request.group or request.ahead_limit <= 0:
+    def _claim_ahead(self, request: ClaimRequest, piles: Sequence[_Pile], now: int) -> Steps[list[Claim]]:
+        limit = request.ahead_limit
+        if request.group or limit <= 0:
             return []
-        horizon, queues = now + span_to_micros(request.look_ahead), to_json(request.queues)
-        what = (horizon, queues, request.ahead_limit, _adoptable(request), to_json(request.closed))
-        rows = yield self._of_open_tasks("claim_ahead", request, (request.worker, request.call, now, *what))
-        return to_claims(sorted(rows, key=_by_time))
+        horizon = now + span_to_micros(request.look_ahead)
+        what = (now, horizon, to_json(request.queues), limit, to_json(request.closed))
+        if not piles:
+            rows = yield self._of_open_tasks("claim_ahead", request, (request.worker, request.call, *what))
+            return to_claims(sorted(rows, key=_by_time))
+        rows = yield self._of_open_tasks("jobs_ahead", request, what)
+        for pile in piles:
+            rows += yield Query(self._sql["adoptable_jobs"], (*pile, now, horizon, limit))
+        soonest = sorted((run_at, -priority, seq) for seq, priority, run_at in rows)[:limit]
+        return (yield from self._claim_chosen(request, [seq for _, _, seq in soonest]))
 
     def _of_open_tasks(self, name: str, request: ClaimRequest, what: tuple[Any, ...]) -> Query:
         """Return the statement that passes over closed tasks, where there are any."""
@@ -158,6 +209,6 @@ def _long_ago(request: ClaimRequest, now: int) -> int:
     return now if request.max_wait is None else now - span_to_micros(request.max_wait) // 2
 
 
-def _adoptable(request: ClaimRequest) -> str:
-    """Return what a worker adopts, as the statements take it."""
-    return json.dumps([(task.name, task.version) for task in request.adopt]) if request.adopt else "[]"
+def _pairs(tasks: Sequence[KnownTask]) -> str:
+    """Return tasks as the statements take them."""
+    return json.dumps([(task.name, task.version) for task in tasks])

@@ -1,17 +1,27 @@
 """What clients ask for about jobs that are there, from cancel to discard; and about queues: pause."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from holdfast.core.job import Cancellation, NewJob
+from holdfast.core.job import Cancellation, JobAction, NewJob
 from holdfast.core.memo import is_suspended
 from holdfast.core.states import CLAIMED, FINAL, MOVES, Move, Reason, State
 from holdfast.store.refusals import key_taken, no_such_job, not_discarded, not_requeued, not_rescheduled
 from holdfast.store.sqlite.enqueue_verbs import EnqueueVerbs
 from holdfast.store.sqlite.keys import holder_of
 from holdfast.store.sqlite.rows import state_of
+from holdfast.store.sqlite.verbs import to_json
 from holdfast.store.times import to_micros
 from holdfast.store.verb import Access, Command, Query, Steps, verb
+
+_MANY = {
+    JobAction.RETRY: ("revive_many", "make_many_due"),
+    JobAction.CANCEL: ("ask_many_to_cancel", "cancel_many"),
+    JobAction.DISCARD: ("discard_many",),
+    JobAction.RESCHEDULE: ("reschedule_many",),
+}
+"""The statements that do something to many jobs; each tells to which."""
 
 
 class _Found(NamedTuple):
@@ -62,6 +72,22 @@ class ClientVerbs(EnqueueVerbs):
         """Discard a dead job and accept another in its place."""
         yield from self._discard(job_id)
         yield from self._enqueue((job,))
+
+    @verb(Access.WRITE, wakes=True, tells=True)
+    def change_jobs(
+        self, action: JobAction, job_ids: Sequence[str], run_at: datetime | None = None
+    ) -> Steps[frozenset[str]]:
+        """Do to many jobs what `requeue`, `cancel`, `discard` or `reschedule` does to one."""
+        jobs, now = to_json(job_ids), self._now()
+        if action is JobAction.RETRY:
+            for job_id, task, key in (yield Query(self._sql["dead_with_keys"], (jobs,))):
+                if (yield from holder_of(self._sql, task, key, now)) is None:
+                    yield Command(self._sql["give_key"], (task, key, job_id))
+        changed: set[str] = set()
+        for name in _MANY[action]:
+            what = (jobs, now) if run_at is None else (jobs, now, to_micros(run_at))
+            changed.update(job_id for (job_id,) in (yield Query(self._sql[name], what)))
+        return frozenset(changed)
 
     @verb(Access.WRITE)
     def pause(self, queue: str) -> Steps[None]:

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import asdict
 
 from holdfast.core.crash import OF_HOST, Death, DeathKind
-from holdfast.core.job import Claim, ClaimRef, Ending, Failure, Job, NewJob, OnConflict, OnLate, Progress
+from holdfast.core.job import Claim, ClaimRef, Ending, Failure, Job, KnownTask, NewJob, OnConflict, OnLate, Progress
 from holdfast.core.memo import SLEEPING, Save, signal_memo, signal_reason
 from holdfast.core.record import Change, Decision, Fire, FireCause, Kind
 from holdfast.core.states import CLAIMED, ENDINGS, Move, Reason, State
@@ -25,6 +25,13 @@ SECONDS = (0, 0, 0, 1, 20)
 RECORDS = [(kind, name) for kind in (Kind.SCHEDULE, Kind.WINDOW) for name in "abc"]
 SIGNALS = ("a", "ab", "a_")
 TOKENS = ("t1", "t2", "t3")
+LEFT_OUT: tuple[dict[str, Any], ...] = (
+    {},
+    {"closed_tasks": ("mail.sort",)},
+    {"closed_tasks": (TASK,)},
+    {"unknown": (KnownTask("mail.sort", 1),)},
+    {"unknown": (KnownTask(TASK, 1), KnownTask("mail.sort", 2))},
+)
 MOST_WORKERS = 4
 MOST_PARTS = 100
 """In so many calls a store has looked at all of its jobs for what is to be forgotten."""
@@ -210,7 +217,7 @@ class History:
             adopt=self._random.choice(((), (KNOWN,))),
             group=self._random.choice((0, 0, 0, 0, 0, 1, 1, 2, 4, OF_HOST + 1, OF_HOST + 2)),
             closed=self._random.choice(((), (), QUEUES[:1], QUEUES[1:], QUEUES)),
-            closed_tasks=self._random.choice(((), (), ("mail.sort",), (TASK,))),
+            **self._random.choice(LEFT_OUT),
         )
         self._ask(lambda verbs: verbs.claim(request))
 

@@ -2,6 +2,7 @@
 
 from holdfast.testing.conformance.accepting import Accepting
 from holdfast.testing.conformance.agreeing import Agreeing
+from holdfast.testing.conformance.bulk import Bulk
 from holdfast.testing.conformance.changing import WhatComesOfChanges, Withdrawing
 from holdfast.testing.conformance.claiming import Claiming
 from holdfast.testing.conformance.crashing import Crashing, Suspects
@@ -39,7 +40,7 @@ from holdfast.testing.conformance.suspending import Suspending
 from holdfast.testing.conformance.tagging import Tagging
 from holdfast.testing.conformance.taking_turns import TakingTurns, TellingOfPolls, TellingOfRecords
 from holdfast.testing.conformance.vitals import TellingHowTheyAre
-from holdfast.testing.conformance.waiting import Adopting, Closing, Pausing
+from holdfast.testing.conformance.waiting import Adopting, Closing, Pausing, Unknown
 
 
 class StoreConformance(
@@ -54,6 +55,8 @@ class StoreConformance(
     Closing,
     PassingOver,
     Adopting,
+    Bulk,
+    Unknown,
     Crashing,
     Suspects,
     Burying,

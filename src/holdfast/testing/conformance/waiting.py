@@ -241,3 +241,67 @@ class Adopting:
         harness.place(State.BLOCKED, queue="d", task="other")
         worker = harness.register()
         assert harness.beat(worker).blocked == {KnownTask(TASK, 1), KnownTask(TASK, 2), KnownTask("other", 1)}
+
+    def test_those_that_many_wait_for_go_in_their_order(self, harness: Harness) -> None:
+        """By priority and then by time, whichever versions and tasks, with the ready ones between them."""
+        worker = harness.register()
+        known = (KnownTask(TASK, 2), KnownTask("other", 1))
+        now = harness.clock.now()
+        ids = {
+            (priority, second, version): harness.enqueue(
+                task=task, version=version, priority=priority, run_at=now + timedelta(seconds=second)
+            )
+            for second, (task, version) in enumerate([(TASK, 1), ("other", 1), (TASK, 2), (TASK, 3)])
+            for priority in (0, 5)
+        }
+        harness.clock.advance(10)
+        harness.claim(worker, 0, unknown=(KnownTask(TASK, 1), KnownTask("other", 1)))
+        ready = harness.enqueue(run_at=now + timedelta(seconds=1), priority=5)
+        order = [ids[key] for key in sorted(ids, key=lambda key: (-key[0], key[1])) if key[2] < 3]
+        given = [harness.claimed_ids(worker, 1, adopt=known)[0] for _ in range(7)]
+        assert [job_id for job_id in given if job_id != ready] == order
+        assert given.index(ready) in {1, 2}
+
+
+class Unknown:
+    """What a worker does not know is put aside as a task, and not one job after the other."""
+
+    def test_the_jobs_of_an_unknown_task_are_put_aside(self, harness: Harness) -> None:
+        """All that are due wait for a worker that knows them, without a claim; what is behind them is given."""
+        first = [harness.enqueue() for _ in range(3)]
+        behind, later = harness.enqueue(task="other"), harness.enqueue(delay=timedelta(seconds=9))
+        worker = harness.register()
+        assert harness.claimed_ids(worker, 1, unknown=(KnownTask(TASK, 0),)) == [behind]
+        for job_id in first:
+            job = harness.job(job_id)
+            assert (job.state, job.reason, job.fence, job.worker) == (State.BLOCKED, Reason.NO_WORKER, 0, None)
+            assert harness.history(job_id) == ()
+        assert harness.job(later).state is State.SCHEDULED
+        assert harness.beat(worker).blocked == {KNOWN}
+        assert harness.claimed_ids(worker, adopt=(KNOWN,)) == first
+
+    def test_only_versions_that_are_too_new(self, harness: Harness) -> None:
+        """A worker of an older release goes on with the payloads that it knows."""
+        old, new = harness.enqueue(version=1), harness.enqueue(version=2)
+        assert harness.claimed_ids(harness.register(), unknown=(KnownTask(TASK, 2),)) == [old]
+        assert harness.job(new).state is State.BLOCKED
+
+    def test_only_in_queues_that_are_asked_for_and_open(self, harness: Harness) -> None:
+        """What the call does not look at stays as it is."""
+        ids = {queue: harness.enqueue(queue=queue) for queue in ("asked", "else", "closed", "paused")}
+        harness.run(harness.verbs.pause("paused"))
+        asked: dict[str, Any] = {"queues": ("asked", "closed", "paused"), "closed": ("closed",)}
+        assert harness.claim(harness.register(), unknown=(KnownTask(TASK, 1),), **asked) == ()
+        states = {queue: harness.job(job_id).state for queue, job_id in ids.items()}
+        assert states == {**dict.fromkeys(ids, State.READY), "asked": State.BLOCKED}
+
+    def test_what_was_tried_before(self, harness: Harness) -> None:
+        """A job that comes back after a failure keeps its numbers and its history."""
+        placed = harness.place(State.HELD)
+        harness.finish(placed.worker, placed.ref, Move.RETRY)
+        assert harness.claim(placed.worker, unknown=(KNOWN,)) == ()
+        job = harness.job(placed.job_id)
+        assert (job.state, job.attempt, job.fence) == (State.BLOCKED, 1, 1)
+        assert [attempt.how for attempt in harness.history(placed.job_id)] == ["retry"]
+        (claim,) = harness.claim(placed.worker, adopt=(KNOWN,))
+        assert (claim.attempt, claim.fence) == (1, 2)

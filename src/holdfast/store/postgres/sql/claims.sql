@@ -99,11 +99,20 @@ WHERE NOT waiting.blocked AND waiting.queue = level.queue AND {of_group}
 ORDER BY waiting.run_at, waiting.seq
 
 -- part: adoptable
--- A job that is blocked for want of a worker which knows its task, as the one that asks does: `tasks` are the names
--- of those that it knows, `versions` the newest version of each.
-waiting.blocked AND waiting.reason = {no_worker} AND waiting.task = ANY (:tasks) AND EXISTS (
-    SELECT FROM unnest(:tasks, :versions) AS known (task, version)
-    WHERE known.task = waiting.task AND known.version >= waiting.version
+-- Jobs that are blocked for want of a worker which knows their task, as the one that asks does: `tasks` are the names
+-- of those that it knows, `versions` the newest version of each. Of each so many at most: they are in no order, and
+-- whoever wants the first ones sorts them.
+adoptable AS MATERIALIZED (
+    SELECT waiting.ctid, waiting.queue, waiting.priority, waiting.run_at, waiting.seq, waiting.alone
+    FROM unnest(:tasks, :versions) AS known (task, version)
+    CROSS JOIN LATERAL (
+        SELECT waiting.* , waiting.ctid FROM holdfast.waiting AS waiting
+        WHERE waiting.blocked AND waiting.reason = {no_worker} AND waiting.task = known.task
+            AND waiting.version <= known.version
+            AND (:queues IS NULL OR waiting.queue = ANY (:queues)) AND waiting.queue <> ALL (:closed)
+            AND NOT EXISTS (SELECT FROM holdfast.queue AS paused WHERE paused.name = waiting.queue)
+        LIMIT 2000
+    ) AS waiting
 )
 
 -- part: from_fresh
@@ -237,16 +246,57 @@ SELECT min(due_at) FROM first;
 -- name: unblock_suspects
 -- takes: queues text[], tasks text[], versions integer[], closed text[]
 -- Let adoptable suspects wait for a child of their own, in the queues (NULL for every queue) that are not closed.
+WITH {adoptable}
 UPDATE holdfast.waiting AS waiting SET blocked = false, reason = NULL
-WHERE {adoptable} AND waiting.alone
-    AND (:queues IS NULL OR waiting.queue = ANY (:queues)) AND waiting.queue <> ALL (:closed)
-    AND NOT EXISTS (SELECT FROM holdfast.queue AS paused WHERE paused.name = waiting.queue);
+WHERE waiting.ctid = ANY (ARRAY(SELECT ctid FROM adoptable WHERE alone)) AND waiting.blocked;
+
+-- name: block_unknown
+-- takes: {asked}, limit integer, tasks text[], versions integer[] {closed_tasks}
+-- Of the due jobs of each level put those aside that the worker does not know, so many at most: `tasks` are the names of
+-- what it does not know, `versions` the oldest version of each.
+WITH {asker}, {level},
+unknown AS MATERIALIZED (SELECT task, version FROM unnest(:tasks, :versions) AS unknown (task, version)),
+from_fresh AS (
+    DELETE FROM holdfast.fresh AS fresh
+    USING unnest(ARRAY(
+        SELECT due.ctid FROM level CROSS JOIN LATERAL (
+            SELECT fresh.ctid FROM (
+                SELECT fresh.ctid, fresh.id {fresh_due} LIMIT :limit
+            ) AS first
+            JOIN holdfast.fresh AS fresh ON fresh.ctid = first.ctid
+            WHERE EXISTS (
+                SELECT FROM holdfast.job AS job JOIN unknown ON unknown.task = job.task AND unknown.version <= job.version
+                WHERE job.id = fresh.id
+            )
+            FOR UPDATE OF fresh SKIP LOCKED
+        ) AS due
+    )) AS due (ctid)
+    WHERE fresh.ctid = due.ctid
+    RETURNING fresh.id, fresh.queue, fresh.priority, fresh.run_at, fresh.seq
+),
+put_aside AS (
+    INSERT INTO holdfast.waiting (queue, priority, run_at, seq, id, task, version, blocked, reason)
+    SELECT from_fresh.queue, from_fresh.priority, from_fresh.run_at, from_fresh.seq, job.id, job.task, job.version,
+        true, {no_worker}
+    FROM from_fresh CROSS JOIN LATERAL (
+        SELECT * FROM holdfast.job AS asked_for WHERE asked_for.id = from_fresh.id OFFSET 0
+    ) AS job
+)
+UPDATE holdfast.waiting AS waiting SET blocked = true, reason = {no_worker}
+WHERE NOT waiting.blocked AND waiting.ctid = ANY (ARRAY(
+    SELECT due.ctid FROM level CROSS JOIN LATERAL (
+        SELECT waiting.ctid FROM (SELECT waiting.ctid, waiting.task, waiting.version {waiting_due} LIMIT :limit) AS first
+        JOIN unknown ON unknown.task = first.task AND unknown.version <= first.version
+        JOIN holdfast.waiting AS waiting ON waiting.ctid = first.ctid
+        FOR UPDATE OF waiting SKIP LOCKED
+    ) AS due
+));
 
 -- name: due_jobs
 -- takes: {asked}, limit integer, tasks text[], versions integer[] {closed_tasks}
 -- The due jobs among which one can choose: the first ones of each level and of each kind. Kinds are fresh (0),
 -- waiting (1) and adoptable (2). The first row tells the time, xmin and the levels.
-WITH {asker}, {level}, {first}
+WITH {asker}, {level}, {first}, {adoptable}
 SELECT asker.now, asker.xmin::text, {levels}, NULL::text AS queue, NULL::integer AS priority, NULL::bigint AS run_at,
     NULL::bigint AS seq, NULL::integer AS kind
 FROM asker
@@ -258,11 +308,10 @@ FROM level CROSS JOIN LATERAL (
     (SELECT waiting.run_at, waiting.seq, 1 {waiting_due} LIMIT :limit)
     UNION ALL
     (
-        SELECT waiting.run_at, waiting.seq, 2 FROM holdfast.waiting AS waiting
-        WHERE {adoptable}
-            AND waiting.queue = level.queue AND waiting.priority = level.priority AND NOT waiting.alone AND :group = 0
-            AND waiting.run_at <= (SELECT now FROM asker)
-        ORDER BY waiting.run_at, waiting.seq LIMIT :limit
+        SELECT adoptable.run_at, adoptable.seq, 2 FROM adoptable
+        WHERE adoptable.queue = level.queue AND adoptable.priority = level.priority AND NOT adoptable.alone
+            AND :group = 0 AND adoptable.run_at <= (SELECT now FROM asker)
+        ORDER BY adoptable.run_at, adoptable.seq LIMIT :limit
     )
 ) AS due;
 
@@ -280,11 +329,7 @@ quota AS MATERIALIZED (
     JOIN level ON level.queue = asked.queue AND level.priority = asked.priority
 ),
 {from_fresh},
-adoptable AS MATERIALIZED (
-    SELECT waiting.ctid, waiting.queue, waiting.priority, waiting.run_at, waiting.seq, waiting.alone
-    FROM holdfast.waiting AS waiting
-    WHERE {adoptable}
-),
+{adoptable},
 from_waiting AS (
     DELETE FROM holdfast.waiting AS waiting
     USING unnest(ARRAY({waiting_by_quota}) || ARRAY(

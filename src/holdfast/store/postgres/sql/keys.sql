@@ -66,6 +66,45 @@ counted AS (
 )
 SELECT true FROM gone;
 
+-- name: withdraw_many
+-- takes: now bigint, jobs uuid[]
+-- Cancel jobs that nobody has in hand, but for those that are to replace a claimed one. Tells which.
+WITH {moment},
+was_fresh AS (
+    DELETE FROM holdfast.fresh AS fresh
+    USING unnest(ARRAY(
+        SELECT fresh.ctid FROM holdfast.job AS job
+        JOIN holdfast.fresh AS fresh ON fresh.queue = job.queue AND fresh.priority = job.priority
+            AND fresh.xid = job.xid AND fresh.seq = job.seq
+        WHERE job.id = ANY (:jobs)
+        FOR UPDATE OF fresh SKIP LOCKED
+    )) AS due (ctid)
+    WHERE fresh.ctid = due.ctid
+    RETURNING fresh.id, fresh.queue, fresh.run_at
+),
+was_waiting AS (
+    DELETE FROM holdfast.waiting WHERE id = ANY (ARRAY(
+        SELECT id FROM holdfast.waiting WHERE id = ANY (:jobs) AND after IS NULL FOR UPDATE SKIP LOCKED
+    ))
+    RETURNING id, queue, run_at, fence, attempt, crashes, alone, error
+),
+gone AS (
+    SELECT id, queue, run_at, 0 AS fence, 0 AS attempt, 0 AS crashes, false AS alone, NULL::text AS error
+    FROM was_fresh
+    UNION ALL
+    SELECT * FROM was_waiting
+),
+ended AS (
+    INSERT INTO holdfast.outcome (id, state, reason, queue, fence, run_at, finished_at, attempt, crashes, alone,
+        cancel_requested, error)
+    SELECT id, {cancelled}, {requested}, queue, fence, run_at, moment.now, attempt, crashes, alone, false, error
+    FROM gone CROSS JOIN moment
+),
+counted AS (
+    INSERT INTO holdfast.tally (queue, state, jobs) SELECT queue, {cancelled}, count(*) FROM gone GROUP BY queue
+)
+SELECT id::text FROM gone;
+
 -- name: lock_keys
 -- takes: now bigint, tasks text[], keys text[]
 -- Keep keys for this transaction: nobody else gives or takes them until it ends. Nothing comes back where the

@@ -91,8 +91,21 @@ FROM holdfast.claim AS claim WHERE claim.worker = ANY (:workers) ORDER BY claim.
 SELECT name FROM holdfast.queue;
 
 -- name: unknown_tasks
--- What waits for a worker that knows it.
-SELECT DISTINCT task, version FROM holdfast.waiting WHERE blocked AND reason = {no_worker};
+-- What waits for a worker that knows it. Jumps from one to the next in the index instead of walking the jobs.
+WITH RECURSIVE unknown AS (
+    (
+        SELECT task, version FROM holdfast.waiting WHERE blocked AND reason = {no_worker}
+        ORDER BY task, version LIMIT 1
+    )
+    UNION ALL
+    SELECT next.task, next.version FROM unknown CROSS JOIN LATERAL (
+        SELECT waiting.task, waiting.version FROM holdfast.waiting AS waiting
+        WHERE waiting.blocked AND waiting.reason = {no_worker}
+            AND (waiting.task, waiting.version) > (unknown.task, unknown.version)
+        ORDER BY waiting.task, waiting.version LIMIT 1
+    ) AS next
+)
+SELECT task, version FROM unknown;
 
 -- name: due_suspects
 -- takes: now bigint

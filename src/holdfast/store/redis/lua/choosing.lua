@@ -40,6 +40,7 @@ local function levels_of(wish, queue)
 end
 
 local TASK_AT = 74 -- of what is stored of a job (base.lua), after its numbers and its id
+local LONGEST_NUMBER = 9 -- bytes that follow the task and hold its version
 local PASSED_AT_MOST = 1000 -- members of a lane that one call looks at: nobody else is served meanwhile
 
 -- Whether a job is of a closed task. Of what is stored of it, which may be long, its task alone is read.
@@ -59,6 +60,24 @@ local function is_of_closed_task(wish, member)
         end
     end
     return false
+end
+
+-- The version and the task of a job that is of one of the unknown tasks, from a version on; else nothing.
+local function unknown_version(unknown, member)
+    local job, longest = prefix .. 'job:' .. string.sub(member, ID_AT), 0
+    for _, task in ipairs(unknown) do
+        task.packed = task.packed or cmsgpack.pack(task[1])
+        longest = math.max(longest, #task.packed)
+    end
+    local said = redis.pcall('GETRANGE', job, TASK_AT, TASK_AT + longest + LONGEST_NUMBER - 1)
+    for _, task in ipairs(type(said) == 'string' and unknown or {}) do
+        if string.sub(said, 1, #task.packed) == task.packed then
+            local is_whole, _, version = pcall(cmsgpack.unpack_one, said, #task.packed)
+            local is_meant = is_whole and type(version) == 'number' and version >= task[2]
+            return is_meant and version or nil, task[1]
+        end
+    end
+    return nil
 end
 
 -- The first members of a lane that are not of closed tasks, as many as this call may want, each followed by its time:

@@ -36,8 +36,8 @@ end
 for _, task in ipairs(adopted) do
     wish.newest_known[task[1]] = math.max(wish.newest_known[task[1]] or 0, task[2])
 end
+local rare = (#adopted > 0 or unknown) and waiting()
 if #adopted > 0 then
-    local rare = waiting()
     for _, queue in ipairs(queues) do
         for _, lane in ipairs(call('SMEMBERS', prefix .. 'lanes:' .. queue)) do
             local of_group, _, version, task = lane_parts(lane)
@@ -49,6 +49,49 @@ if #adopted > 0 then
                     rare.let_wait(job, 'scheduled')
                 end
             end
+        end
+    end
+end
+
+-- -- what this worker does not know of the first due jobs waits for one that does ---------------------------------
+
+local function put_aside(queue, lane)
+    local key, gone, entering = lane_key(queue, lane), {}, {}
+    local first = call('ZRANGEBYSCORE', key, '-inf', now, 'WITHSCORES', 'LIMIT', 0, PASSED_AT_MOST)
+    for place = 1, #first, 2 do
+        local member, version, task = first[place], unknown_version(unknown, first[place])
+        local id, flag = string.sub(member, ID_AT), tonumber(string.sub(member, FLAG_AT, FLAG_AT))
+        if version and flag >= tonumber(LIFE_FLAG) then
+            local job = rare.find_job(id)
+            if job then
+                rare.leave(job)
+                rare.let_wait(job, 'blocked', 'no_worker')
+            end
+        elseif version and type(redis.pcall('HSET', prefix .. 'life:' .. id, 's', 'blocked', 'y', 'no_worker')) == 'number' then
+            local other = lane .. ':' .. version .. ':' .. task
+            local into = entering[other] or { version = version, task = task }
+            entering[other], gone[#gone + 1] = into, member
+            into[#into + 1] = first[place + 1]
+            into[#into + 1] = string.sub(member, 1, ARRIVAL_DIGITS) .. flag + tonumber(LIFE_FLAG) .. id
+        end
+    end
+    in_bites('ZREM', key, gone)
+    for other, members in pairs(entering) do
+        in_bites('ZADD', lane_key(queue, other), members)
+        open_lane(queue, other)
+        count_unknown(members.version, members.task, #members / 2)
+        count('blocked', queue, #members / 2)
+    end
+    if #gone > 0 and call('EXISTS', key) == 0 then
+        close_lane(queue, lane)
+    end
+end
+
+for _, queue in ipairs(unknown and queues or {}) do
+    for _, lane in ipairs(call('SMEMBERS', prefix .. 'lanes:' .. queue)) do
+        local of_group, _, version = lane_parts(lane)
+        if of_group == group and not version then
+            put_aside(queue, lane)
         end
     end
 end

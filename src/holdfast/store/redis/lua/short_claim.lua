@@ -8,7 +8,7 @@ end
 
 -- The lanes that matter, if these are all of one queue.
 local named, only_lanes = asked_queues or call('ZRANGE', prefix .. 'queues', 0, 1), nil
-if #named <= 1 and not (closed or closed_tasks or group > 0 or #adopted > 0) and call('EXISTS', prefix .. 'paused') == 0 then
+if #named <= 1 and not (closed or closed_tasks or unknown or group > 0 or #adopted > 0) and call('EXISTS', prefix .. 'paused') == 0 then
     only_lanes = named[1] and call('SMEMBERS', prefix .. 'lanes:' .. named[1]) or {}
     if #only_lanes == 0 then
         return { string.format('%.0f', now), false, {}, {} }

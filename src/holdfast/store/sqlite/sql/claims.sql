@@ -1,9 +1,8 @@
--- How jobs come into a worker's hands. All of these run under the write lock of the jobs file. CROSS JOIN is how
--- SQLite is told to look up the few known tasks among the blocked jobs, and not the other way round. The casts are
--- for what someone changed by hand: a text that is no UTF-8 would fail the claim of every job beside it.
+-- How jobs come into a worker's hands. All of these run under the write lock of the jobs file. The casts are for what
+-- someone changed by hand: a text that is no UTF-8 would fail the claim of every job beside it.
 --
--- Lists are JSON. Queues are NULL for every queue; `known` are the tasks that the worker knows, pairs of name and
--- version; `alone` is the group of the suspects that are asked for, and 0 for any other job.
+-- Lists are JSON. Queues are NULL for every queue; `alone` is the group of the suspects that are asked for, and 0 for
+-- any other job.
 
 -- part, where tasks are closed: closed_tasks
 -- What statements take in addition: the closed tasks.
@@ -14,28 +13,14 @@
 AND task NOT IN (SELECT value FROM json_each(:closed_tasks))
 
 -- part: adoptable
--- Blocked jobs that wait for a worker which knows their task, as the one that asks does.
-json_each(:known) AS known
-CROSS JOIN holdfast_job AS job
-    ON job.state = {blocked} AND job.reason = {no_worker} AND job.task = json_extract(known.value, '$[0]')
-    AND job.version <= json_extract(known.value, '$[1]')
-
--- part: adoptable_due
--- Those in a queue that are due by a time.
-SELECT job.seq, job.priority, job.run_at FROM {adoptable}
-WHERE job.queue = :queue AND job.alone = :alone AND job.run_at <= :due_by
+-- The blocked jobs that wait for a worker which knows their task: those of one task, version, queue and group.
+state = {blocked} AND reason = {no_worker} AND task = :task AND version = :version AND queue = :queue
+    AND alone = :alone
 
 -- part: first_due
--- The first due jobs of a queue: ready ones and adoptable ones.
-SELECT seq FROM (
-    SELECT * FROM (
-        SELECT seq, priority, run_at FROM holdfast_job
-        WHERE state = {ready} AND queue = :queue AND alone = :alone AND run_at <= :due_by {of_open_task}
-        ORDER BY priority DESC, run_at, seq LIMIT :limit
-    )
-    UNION
-    {adoptable_due}
-)
+-- The first due jobs of a queue.
+SELECT seq FROM holdfast_job
+WHERE state = {ready} AND queue = :queue AND alone = :alone AND run_at <= :due_by {of_open_task}
 ORDER BY priority DESC, run_at, seq LIMIT :limit
 
 -- part: asked_for
@@ -43,6 +28,14 @@ ORDER BY priority DESC, run_at, seq LIMIT :limit
 (:queues IS NULL OR job.queue IN (SELECT value FROM json_each(:queues)))
     AND job.queue NOT IN (SELECT value FROM json_each(:closed))
     AND job.queue NOT IN (SELECT name FROM holdfast_queue)
+
+-- part: soon
+-- The jobs that are due after now and until the horizon, soonest first, but for those that wait for a signal: in a
+-- worker's hand they would not hear it.
+SELECT seq, priority, run_at FROM holdfast_job AS job
+WHERE state = {scheduled} AND run_at > :now AND run_at <= :horizon AND alone = 0 AND {asked_for}
+    AND coalesce(substr(job.reason, 1, 7), '') <> 'signal:' {of_open_task}
+ORDER BY run_at, priority DESC, seq LIMIT :limit
 
 -- part: level
 -- The levels of the queues that have ready jobs; `depth` is 0 for the highest of a queue. Jumps from priority to
@@ -95,30 +88,78 @@ SELECT count(*) FROM holdfast_worker WHERE id = :worker AND buried_at IS NULL;
 SELECT value FROM json_each(:queues) WHERE value NOT IN (SELECT name FROM holdfast_queue) ORDER BY key;
 
 -- name: every_queue
--- takes: known
--- Queues with something ready or adoptable, not paused, by name. Jumps from queue to queue in the index of ready
--- jobs instead of walking them.
+-- Queues with something ready, not paused, by name. Jumps from queue to queue in the index of ready jobs instead of
+-- walking them.
 WITH RECURSIVE ready (queue) AS (
     SELECT min(queue) FROM holdfast_job WHERE state = {ready}
     UNION ALL
     SELECT (SELECT min(queue) FROM holdfast_job WHERE state = {ready} AND queue > ready.queue)
     FROM ready WHERE ready.queue IS NOT NULL
 )
-SELECT queue FROM ready WHERE queue IS NOT NULL AND queue NOT IN (SELECT name FROM holdfast_queue)
-UNION
-SELECT job.queue FROM {adoptable}
-WHERE job.queue NOT IN (SELECT name FROM holdfast_queue)
-ORDER BY 1;
+SELECT queue FROM ready WHERE queue IS NOT NULL AND queue NOT IN (SELECT name FROM holdfast_queue) ORDER BY 1;
+
+-- name: piles
+-- takes: known, queues, closed, limit
+-- Where blocked jobs wait for a worker which knows their task, as the one that asks does: `known` are pairs of name and
+-- newest version. One row for each task, version, queue, group and priority. Jumps from one to the next in the index
+-- instead of walking the jobs. SQLite begins at what is equal to a row, which nothing is that
+-- ends in those bytes; and without the plus signs it would look for the next task only, and walk the rest.
+WITH RECURSIVE pile (seq) AS (
+    SELECT (
+        SELECT seq FROM holdfast_job WHERE state = {blocked} AND reason = {no_worker}
+        ORDER BY task, version, queue, alone, priority LIMIT 1
+    )
+    UNION
+    SELECT (
+        SELECT next.seq FROM holdfast_job AS next
+        WHERE next.state = {blocked} AND next.reason = {no_worker}
+            AND (next.task, next.version, next.queue, next.alone, next.priority, next.run_at)
+                > (+job.task, +job.version, +job.queue, +job.alone, +job.priority, x'FFFFFFFFFFFFFFFF')
+        ORDER BY next.task, next.version, next.queue, next.alone, next.priority LIMIT 1
+    )
+    FROM pile CROSS JOIN holdfast_job AS job ON job.seq = pile.seq
+)
+SELECT job.queue, job.alone, job.priority, job.task, job.version
+FROM pile CROSS JOIN holdfast_job AS job ON job.seq = pile.seq
+WHERE {asked_for} AND EXISTS (
+    SELECT 1 FROM json_each(:known) AS known
+    WHERE json_extract(known.value, '$[0]') = job.task AND json_extract(known.value, '$[1]') >= job.version
+)
+LIMIT :limit;
+
+-- name: adoptable_jobs
+-- takes: queue, alone, priority, task, version, after, until, limit
+-- The first jobs of a pile that are due after a time and until another.
+SELECT seq, priority, run_at FROM holdfast_job
+WHERE {adoptable} AND priority = :priority AND run_at > :after AND run_at <= :until
+ORDER BY run_at, seq LIMIT :limit;
 
 -- name: unblock_suspects
--- takes: now, known, queues, closed
--- Let adoptable suspects wait for a child of their own.
+-- takes: now, queue, alone, task, version
+-- Let the suspects of a pile wait for a child of their own.
 UPDATE holdfast_job
 SET state = CASE WHEN run_at <= :now THEN {ready} ELSE {scheduled} END, reason = NULL
-WHERE seq IN (SELECT job.seq FROM {adoptable} WHERE job.alone > 0 AND {asked_for});
+WHERE {adoptable};
+
+-- name: block_unknown
+-- takes: queue, alone, due_by, look, unknown
+-- Of the first due jobs of a queue, so many, put those aside that the worker does not know: `unknown` are pairs of
+-- name and oldest version.
+UPDATE holdfast_job SET state = {blocked}, reason = {no_worker}
+WHERE seq IN (
+    SELECT first.seq FROM (
+        SELECT seq, task, version FROM holdfast_job
+        WHERE state = {ready} AND queue = :queue AND alone = :alone AND run_at <= :due_by
+        ORDER BY priority DESC, run_at, seq LIMIT :look
+    ) AS first
+    WHERE EXISTS (
+        SELECT 1 FROM json_each(:unknown) AS unknown
+        WHERE json_extract(unknown.value, '$[0]') = first.task AND json_extract(unknown.value, '$[1]') <= first.version
+    )
+);
 
 -- name: claim_due
--- takes: worker, call, queue, alone, due_by, limit, known {closed_tasks}
+-- takes: worker, call, queue, alone, due_by, limit {closed_tasks}
 -- Give the first due jobs of a queue to a worker.
 {give}
 WHERE seq IN ({first_due})
@@ -134,30 +175,17 @@ WHERE priority IS NOT NULL AND :due_by >= (
 )
 ORDER BY priority;
 
--- name: adoptable_long_waits
--- takes: queue, alone, due_by, known
--- The priorities of the adoptable jobs in a queue that were due by a time.
-SELECT DISTINCT priority FROM ({adoptable_due});
-
 -- name: first_due_jobs
--- takes: queue, alone, due_by, limit, known {closed_tasks}
+-- takes: queue, alone, due_by, limit {closed_tasks}
 -- The same jobs that `claim_due` gives, not yet given to anyone.
 SELECT seq, priority, run_at FROM holdfast_job WHERE seq IN ({first_due});
 
 -- name: oldest_due_jobs
--- takes: queue, alone, due_by, limit, known, priority {closed_tasks}
+-- takes: queue, alone, due_by, limit, priority {closed_tasks}
 -- The first jobs of a priority in a queue that were due by a time.
-SELECT * FROM (
-    SELECT * FROM (
-        SELECT seq, priority, run_at FROM holdfast_job
-        WHERE state = {ready} AND queue = :queue AND alone = :alone AND priority = :priority AND run_at <= :due_by
-            {of_open_task}
-        ORDER BY run_at, seq LIMIT :limit
-    )
-    UNION
-    {adoptable_due}
-)
-WHERE priority = :priority
+SELECT seq, priority, run_at FROM holdfast_job
+WHERE state = {ready} AND queue = :queue AND alone = :alone AND priority = :priority AND run_at <= :due_by
+    {of_open_task}
 ORDER BY run_at, seq LIMIT :limit;
 
 -- name: claim_chosen
@@ -168,25 +196,16 @@ WHERE seq IN (SELECT value FROM json_each(:chosen))
 RETURNING {claim_columns};
 
 -- name: claim_ahead
--- takes: worker, call, now, horizon, queues, limit, known, closed {closed_tasks}
--- Give jobs due after now and until the horizon to a worker, soonest first, but for those that wait for a signal: in
--- a worker's hand they would not hear it.
+-- takes: worker, call, now, horizon, queues, limit, closed {closed_tasks}
+-- Give jobs due after now and until the horizon to a worker, soonest first.
 {give}
-WHERE seq IN (
-    SELECT seq FROM (
-        SELECT * FROM (
-            SELECT seq, priority, run_at FROM holdfast_job AS job
-            WHERE state = {scheduled} AND run_at > :now AND run_at <= :horizon AND alone = 0 AND {asked_for}
-                AND coalesce(substr(job.reason, 1, 7), '') <> 'signal:' {of_open_task}
-            ORDER BY run_at, priority DESC, seq LIMIT :limit
-        )
-        UNION
-        SELECT job.seq, job.priority, job.run_at FROM {adoptable}
-        WHERE job.run_at > :now AND job.run_at <= :horizon AND job.alone = 0 AND {asked_for}
-    )
-    ORDER BY run_at, priority DESC, seq LIMIT :limit
-)
+WHERE seq IN (SELECT seq FROM ({soon}))
 RETURNING {claim_columns};
+
+-- name: jobs_ahead
+-- takes: now, horizon, queues, limit, closed {closed_tasks}
+-- The same jobs, not yet given to anyone.
+{soon};
 
 -- name: next_ready
 -- takes: queues, alone {closed_tasks}

@@ -12,6 +12,16 @@ start_by, on_late, tags, metadata, key, keep_key, reason, after
 -- The values of the plain columns.
 :state, :queue, :priority, :run_at, :id, :task, :version, :max_attempts, :created_at, :payload
 
+-- part: made_ready
+-- A dead job becomes ready as if it were new; only its fence and its suspicion stay.
+UPDATE holdfast_job
+SET state = {ready}, run_at = :now, attempt = 0, crashes = 0, error = NULL, cancel_requested = 0, reason = NULL,
+    worker = NULL, finished_at = NULL, progress_done = NULL, progress_total = NULL, progress_note = NULL, replaced = 0
+
+-- part: among
+-- A job of a list (JSON).
+id IN (SELECT value FROM json_each(:jobs))
+
 -- name: enqueue
 -- takes: {plain_columns}
 -- Accept one plain job; one that is known already is left as it is.
@@ -86,10 +96,8 @@ UPDATE holdfast_job SET cancel_requested = 1 WHERE seq = :seq;
 
 -- name: revive
 -- takes: seq, now
--- Make a dead job ready as if it were new; only its fence and its suspicion stay.
-UPDATE holdfast_job
-SET state = {ready}, run_at = :now, attempt = 0, crashes = 0, error = NULL, cancel_requested = 0, reason = NULL,
-    worker = NULL, finished_at = NULL, progress_done = NULL, progress_total = NULL, progress_note = NULL, replaced = 0
+-- Make a dead job ready.
+{made_ready}
 WHERE seq = :seq;
 
 -- name: make_due
@@ -102,6 +110,56 @@ UPDATE holdfast_job SET state = {ready}, run_at = :now, reason = NULL WHERE seq 
 -- Let a job that waits for its time be due at another.
 UPDATE holdfast_job SET state = CASE WHEN :run_at <= :now THEN {ready} ELSE {scheduled} END, run_at = :run_at
 WHERE seq = :seq;
+
+-- name: dead_with_keys
+-- takes: jobs
+-- The dead ones of some jobs that came with a key.
+SELECT id, task, key FROM holdfast_job WHERE {among} AND +state = {dead} AND key IS NOT NULL ORDER BY seq;
+
+-- name: revive_many
+-- takes: jobs, now
+-- Make dead jobs ready that have no key, or to which it was given before.
+{made_ready}
+WHERE {among} AND +state = {dead} AND (key IS NULL OR id = (
+    SELECT taken.job FROM holdfast_key AS taken
+    WHERE taken.task = holdfast_job.task AND taken.key = holdfast_job.key
+))
+RETURNING id;
+
+-- name: make_many_due
+-- takes: jobs, now
+-- Let scheduled jobs run now, whatever they waited for.
+UPDATE holdfast_job SET state = {ready}, run_at = :now, reason = NULL
+WHERE {among} AND +state = {scheduled} AND +run_at > :now
+RETURNING id;
+
+-- name: cancel_many
+-- takes: jobs, now
+-- End jobs that nobody has claimed, but for those that are to replace a claimed one.
+UPDATE holdfast_job SET state = {cancelled}, reason = {requested}, finished_at = :now
+WHERE {among} AND +state IN {waiting} AND after IS NULL
+RETURNING id;
+
+-- name: ask_many_to_cancel
+-- takes: jobs, now
+-- Leave word for the workers that have the jobs, whatever the time.
+UPDATE holdfast_job SET cancel_requested = 1
+WHERE {among} AND +state IN {claimed} AND :now IS NOT NULL
+RETURNING id;
+
+-- name: discard_many
+-- takes: jobs, now
+-- End dead jobs as cancelled.
+UPDATE holdfast_job SET state = {cancelled}, reason = {discarded}, finished_at = :now, after = NULL
+WHERE {among} AND +state = {dead}
+RETURNING id;
+
+-- name: reschedule_many
+-- takes: jobs, now, run_at
+-- Let jobs that wait for their time be due at another, but for those that have given their slot back on purpose.
+UPDATE holdfast_job SET state = CASE WHEN :run_at <= :now THEN {ready} ELSE {scheduled} END, run_at = :run_at
+WHERE {among} AND +state IN ({ready}, {scheduled}) AND coalesce(reason, '') <> 'sleep' AND coalesce(reason, '') NOT GLOB 'signal:*'
+RETURNING id;
 
 -- name: pause
 -- takes: queue, now

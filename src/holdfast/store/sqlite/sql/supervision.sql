@@ -60,8 +60,22 @@ CROSS JOIN holdfast_job AS job ON job.worker = asked.value AND job.state IN {cla
 ORDER BY job.seq;
 
 -- name: unknown_tasks
--- What waits for a worker that knows it.
-SELECT DISTINCT task, version FROM holdfast_job WHERE state = {blocked} AND reason = {no_worker};
+-- What waits for a worker that knows it. Jumps from one to the next in the index as `piles` does.
+WITH RECURSIVE unknown (seq) AS (
+    SELECT (
+        SELECT seq FROM holdfast_job WHERE state = {blocked} AND reason = {no_worker}
+        ORDER BY task, version LIMIT 1
+    )
+    UNION
+    SELECT (
+        SELECT next.seq FROM holdfast_job AS next
+        WHERE next.state = {blocked} AND next.reason = {no_worker}
+            AND (next.task, next.version, next.queue) > (+job.task, +job.version, x'FFFFFFFFFFFFFFFF')
+        ORDER BY next.task, next.version LIMIT 1
+    )
+    FROM unknown CROSS JOIN holdfast_job AS job ON job.seq = unknown.seq
+)
+SELECT job.task, job.version FROM unknown CROSS JOIN holdfast_job AS job ON job.seq = unknown.seq;
 
 -- name: due_suspects
 -- takes: now

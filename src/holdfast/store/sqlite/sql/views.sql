@@ -236,16 +236,16 @@ SELECT queue, min(run_at) FROM (
 -- name: unknown_ages
 -- takes: now, most
 -- Of each task and payload version that no worker knew, by queue, since when the oldest job is due. Jumps from one to the
--- next in the index of blocked jobs, and looks at the first `most` of each.
+-- next in the index of blocked jobs as `piles` does, and looks at the first `most` of each.
 WITH RECURSIVE first (seq) AS (
     SELECT (
         SELECT seq FROM holdfast_job WHERE state = {blocked} AND reason = {no_worker} ORDER BY task, version LIMIT 1
     )
-    UNION ALL
+    UNION
     SELECT (
         SELECT later.seq FROM holdfast_job AS later
         WHERE later.state = {blocked} AND later.reason = {no_worker}
-            AND (later.task, later.version) > (job.task, job.version)
+            AND (later.task, later.version, later.queue) > (+job.task, +job.version, x'FFFFFFFFFFFFFFFF')
         ORDER BY later.task, later.version LIMIT 1
     )
     FROM first JOIN holdfast_job AS job ON job.seq = first.seq
