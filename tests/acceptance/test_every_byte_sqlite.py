@@ -21,7 +21,7 @@ import pytest
 from fleet import PROVE
 
 from holdfast.core.crash import Death, DeathKind
-from holdfast.core.job import Ending, NewJob, OnConflict, Progress
+from holdfast.core.job import Ending, JobAction, NewJob, OnConflict, Progress
 from holdfast.core.states import Move, State
 from holdfast.errors import StoreError
 from holdfast.store.protocol import ClaimRequest, Store, WorkerBeat, WorkerInfo
@@ -154,6 +154,7 @@ VERBS: dict[str, Callable[[Harness], Make]] = {
     "reschedule": placed(
         State.SCHEDULED, lambda verbs, job: verbs.reschedule(job.job_id, FakeClock().now() + timedelta(hours=2))
     ),
+    "change_jobs": placed(State.DEAD, lambda verbs, job: verbs.change_jobs(JobAction.RETRY, [job.job_id])),
     "signal": placed(State.RUNNING, lambda verbs, job: verbs.signal(job.job_id, "paid", "token", b"1")),
     "pause": lambda _: lambda verbs: verbs.pause("mail"),
     "resume": resumed,

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from holdfast.core.crash import Death, DeathKind
-from holdfast.core.job import Cancellation, ClaimRef, Ending, OnConflict, Progress, Verdict
+from holdfast.core.job import Cancellation, ClaimRef, Ending, JobAction, OnConflict, Progress, Verdict
 from holdfast.core.record import Change, Kind
 from holdfast.core.states import Move, State
 from holdfast.core.vitals import Vitals
@@ -98,6 +98,14 @@ class Stage:
     def set_discard(self):
         job_id = self._placed(State.DEAD).job_id
         return self._of_job(job_id, lambda verbs: verbs.discard(job_id), State.CANCELLED)
+
+    def set_change_jobs(self):
+        ids = frozenset(self._placed(State.DEAD).job_id for _ in range(3))
+        return Scene(
+            lambda verbs: verbs.change_jobs(JobAction.RETRY, sorted(ids)),
+            lambda answer: answer in {ids, frozenset()},  # that is so of a repetition
+            lambda: self._all_or_none(*(self._state(job_id) is State.READY for job_id in ids)),
+        )
 
     def set_supersede(self):
         job_id, job = self._placed(State.DEAD).job_id, self._new_job()

@@ -1,28 +1,37 @@
-"""One verb for each of several jobs: what went wrong with one is said, and does not stop the others."""
+"""Jobs that are named, changed one by one, and jobs that options select, changed many at a time by one act.
 
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import TypedDict
+What went wrong with one is said, and does not stop the others. An act on many is told and confirmed once, can be
+interrupted, and is written down in the audit.
+"""
+
+import getpass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypedDict
+from uuid import uuid4
 
 import click
 
+from holdfast.cli.confirming import confirm
 from holdfast.cli.connection import Wanted
 from holdfast.cli.failures import ExitCode, say_failed
 from holdfast.cli.lookup import find_job, pages
 from holdfast.cli.output import say, say_json
 from holdfast.cli.progress import bulk_progress
-from holdfast.core.job import Job
+from holdfast.core.job import Job, JobAction
+from holdfast.dashboard.audit.entry import Entry
+from holdfast.dashboard.audit.trail import write_down
 from holdfast.errors import JobNotFoundError, JobStateError, KeyTakenError
+from holdfast.phrases import Phrase
 from holdfast.store.backend import Backend
-from holdfast.store.protocol import JobFilter
+from holdfast.store.bulk import Changes, change_many
+from holdfast.store.errand import run_errand
+from holdfast.store.protocol import JobFilter, ask_time
 from holdfast.words import counted
 
 Act = Callable[[Backend, Job], str]
 """Does something to a job and returns what became of it, in a word or two."""
-
-_AT_A_TIME = 16
-"""So many verbs are under way together: a store that commits in groups pays once for all of them."""
 
 _MOST_TOLD = 10
 """So many failures of a bulk are told one by one."""
@@ -76,57 +85,83 @@ def _say_answer(answer: Answer) -> None:
         say(f"{answer['id']}  {answer['answer']}")
 
 
-@dataclass(slots=True)
-class _Done:
-    """What became of a selection: how many were done, as what, and which could not be."""
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """What is to be done to all jobs that a filter selects, and in words: to "dead job"s that "were requeued"."""
 
-    count: int = 0
-    became: str = ""
-    errors: list[Answer] = field(default_factory=list)
-
-    def take(self, answer: Answer | None) -> None:
-        if answer is None:
-            return
-        if "error" in answer:
-            self.errors.append(answer)
-        else:
-            self.count, self.became = self.count + 1, answer["answer"]
+    action: JobAction
+    which: JobFilter
+    noun: str
+    became: str
+    asked: Mapping[str, str]
 
 
-def act_on_selected(wanted: Wanted, backend: Backend, which: JobFilter, total: int, act: Act) -> None:
-    """Act on each job that the filter selects, once, many at a time; exit 1 in the end if one could not be done.
+def asked_of(**options: Any) -> Mapping[str, str]:
+    """Return what options select, as the audit has it."""
+    return {
+        name: ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        for name, value in options.items()
+        if value
+    }
 
-    Those that someone else took care of meanwhile are passed over.
+
+def act_on_selected(wanted: Wanted, backend: Backend, deed: Deed, *, yes: bool) -> None:
+    """Do it to all, after asking once; exit 1 in the end if it could not be done to one.
+
+    Never to more than were counted. Those that someone else took care of meanwhile are passed over.
     """
-    done = _Done()
+    total = _count(backend, deed.which)
+    if not total:
+        is_narrowed = deed.which != JobFilter(states=deed.which.states)
+        nothing = f"No {deed.noun} matches." if is_narrowed else f"No {deed.noun}s."
+        say_json({"done": 0, "errors": []}) if wanted.as_json else say(nothing)
+        return
+    if not yes:
+        confirm(f"{deed.action.value.capitalize()} {counted(total, deed.noun)}?")
+    changes, number, at = Changes(), uuid4().hex, backend.run(ask_time(backend.verbs)).now
+
+    def note(after: Phrase) -> None:
+        what = {"action": deed.action.value, **deed.asked}
+        before = str(Phrase("noted.jobs", n=total))
+        entry = Entry(at, getpass.getuser(), "jobs.bulk", what, before, str(after), by="command line", id=number)
+        run_errand(backend.run, write_down(backend.verbs, entry))
+
+    note(Phrase("noted.begun", so_far=_told(changes)))
     try:
-        with bulk_progress(total) as step, ThreadPoolExecutor(_AT_A_TIME) as pool:
-            for page in pages(backend, which):
-                for answer in pool.map(lambda job: _settle(backend, job, act), page):
-                    done.take(answer)
-                    step()
-    finally:  # what was done before the store failed is still told
-        _say_done(wanted, done)
-    if done.errors:
+        with bulk_progress(total) as step:
+            for page in pages(backend, deed.which):
+                ids = [job.id for job in islice(page, total - changes.seen)]
+                if not ids:
+                    break
+                run_errand(backend.run, change_many(backend.verbs, changes, deed.action, ids))
+                step(len(ids))
+    finally:  # what was done before the store failed, or this was interrupted, is still told
+        _say_done(wanted, deed, changes, total)
+        note(_told(changes))
+    if changes.refused:
         raise click.exceptions.Exit(ExitCode.FAILED)
 
 
-def _settle(backend: Backend, job: Job, act: Act) -> Answer | None:
-    try:
-        return {"id": job.id, "answer": act(backend, job)}
-    except KeyTakenError as error:
-        return {"id": job.id, "error": _about(job.id, error)}
-    except (JobNotFoundError, JobStateError):  # it is no longer as it was selected: that is settled
-        return None
+def _count(backend: Backend, which: JobFilter) -> int:
+    if which == JobFilter(states=which.states, queue=which.queue):
+        queues = [queue for queue in backend.run(backend.verbs.queues()) if which.queue in {None, queue.name}]
+        return sum(queue.states.get(state, 0) for queue in queues for state in which.states)
+    return sum(map(len, pages(backend, which)))
 
 
-def _say_done(wanted: Wanted, done: _Done) -> None:
+def _told(changes: Changes) -> Phrase:
+    return Phrase("noted.bulk", done=changes.done, failed=len(changes.refused), passed_over=changes.passed_over)
+
+
+def _say_done(wanted: Wanted, deed: Deed, changes: Changes, total: int) -> None:
+    errors: list[Answer] = [{"id": job_id, "error": _about(job_id, error)} for job_id, error in changes.refused]
     if wanted.as_json:
-        say_json({"done": done.count, "errors": done.errors})
+        say_json({"done": changes.done, "errors": errors})
         return
-    for answer in done.errors[:_MOST_TOLD]:
+    for answer in errors[:_MOST_TOLD]:
         say_failed(answer["error"])
-    if len(done.errors) > _MOST_TOLD:
-        say_failed(f"… and {len(done.errors) - _MOST_TOLD:,} more could not be done; --json names them all")
-    became = f"{'was' if done.count == 1 else 'were'} {done.became}" if done.count else "were changed"
-    say(f"{counted(done.count, 'dead job') if done.count else 'No dead jobs'} {became}.")
+    if len(errors) > _MOST_TOLD:
+        say_failed(f"… and {len(errors) - _MOST_TOLD:,} more could not be done; --json names them all")
+    of = "" if changes.seen >= total else f" of {total:,}"
+    became = f"{'was' if changes.done == 1 else 'were'} {deed.became}" if changes.done else "were changed"
+    say(f"{counted(changes.done, deed.noun) if changes.done else f'No {deed.noun}s'}{of} {became}.")

@@ -1,25 +1,21 @@
 """`holdfast dead`: the dead letters, to be tried again or dropped by a person's decision."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import click
 
-from holdfast.cli.bulk import Act, act_on_each, act_on_selected, requeue
-from holdfast.cli.confirming import confirm
+from holdfast.cli.bulk import Act, Deed, act_on_each, act_on_selected, asked_of, requeue
 from holdfast.cli.connection import Wanted, about_a_store
 from holdfast.cli.failures import wrong_usage
 from holdfast.cli.jobpage import say_jobs
-from holdfast.cli.lookup import pages
 from holdfast.cli.options import examples, given, page_options, yes_option
-from holdfast.cli.output import say, say_json
-from holdfast.core.job import Job
+from holdfast.core.job import Job, JobAction
 from holdfast.core.states import State
 from holdfast.errors import JobStateError
 from holdfast.store.backend import Backend
 from holdfast.store.protocol import JobFilter
-from holdfast.words import counted
 
 _ALL_DEAD = JobFilter(states=(State.DEAD,))
 
@@ -62,6 +58,7 @@ class _Selection:
 
     ids: tuple[str, ...]
     which: JobFilter
+    asked: Mapping[str, str]
     yes: bool
 
 
@@ -76,7 +73,7 @@ def _selecting(command: Callable[[Wanted, _Selection], None]) -> Callable[..., N
             raise wrong_usage(
                 "give the ids of dead jobs, or --all, or any of --task, --error and --queue, and not both"
             )
-        command(wanted, _Selection(ids, which, yes))
+        command(wanted, _Selection(ids, which, asked_of(states=which.states, **narrowed), yes))
 
     with_selection.__doc__ = command.__doc__
     selecting = given(
@@ -99,7 +96,7 @@ def _selecting(command: Callable[[Wanted, _Selection], None]) -> Callable[..., N
 @_selecting
 def retry(wanted: Wanted, selection: _Selection) -> None:
     """Run dead jobs again, with all their attempts."""
-    _deal_with(wanted, selection, doing="retry", act=_retry)
+    _deal_with(wanted, selection, JobAction.RETRY, "requeued", _retry)
 
 
 @dead.command(
@@ -112,7 +109,7 @@ def retry(wanted: Wanted, selection: _Selection) -> None:
 @_selecting
 def discard(wanted: Wanted, selection: _Selection) -> None:
     """Drop dead jobs: they end as cancelled (discarded)."""
-    _deal_with(wanted, selection, doing="discard", act=_discard)
+    _deal_with(wanted, selection, JobAction.DISCARD, "discarded", _discard)
 
 
 def _retry(backend: Backend, job: Job) -> str:
@@ -126,26 +123,10 @@ def _discard(backend: Backend, job: Job) -> str:
     return "discarded"
 
 
-def _deal_with(wanted: Wanted, selection: _Selection, *, doing: str, act: Act) -> None:
+def _deal_with(wanted: Wanted, selection: _Selection, action: JobAction, became: str, act: Act) -> None:
     with wanted.store() as backend:
         if selection.ids:
             act_on_each(wanted, backend, selection.ids, act)
         else:
-            _deal_with_selected(wanted, backend, selection, doing=doing, act=act)
-
-
-def _deal_with_selected(wanted: Wanted, backend: Backend, selection: _Selection, *, doing: str, act: Act) -> None:
-    count = _count(backend, selection.which)
-    if not count:
-        nothing = "No dead jobs." if selection.which == _ALL_DEAD else "No dead job matches."
-        say_json({"done": 0, "errors": []}) if wanted.as_json else say(nothing)
-        return
-    if not selection.yes:
-        confirm(f"{doing.capitalize()} {counted(count, 'dead job')}?")
-    act_on_selected(wanted, backend, selection.which, count, act)
-
-
-def _count(backend: Backend, which: JobFilter) -> int:
-    if which == _ALL_DEAD:
-        return backend.run(backend.verbs.count())[State.DEAD]
-    return sum(map(len, pages(backend, which)))
+            deed = Deed(action, selection.which, "dead job", became, selection.asked)
+            act_on_selected(wanted, backend, deed, yes=selection.yes)

@@ -19,11 +19,13 @@ from holdfast.watch.jobfields import job_fields, waits_for
 from holdfast.words import counted
 
 
-def say_jobs(wanted: Wanted, which: JobFilter, nothing: str) -> None:
-    """Print the jobs that are selected, and how to see the next page; `nothing` where there are none."""
+def say_jobs(wanted: Wanted, which: JobFilter, nothing: str, below: str | None = None) -> None:
+    """Print the jobs that are selected, with ids below this one, and how to see the next page; or `nothing`."""
     with wanted.store() as backend:
         if which.before is not None:
             which = replace(which, before=find_job(wanted, backend, which.before).id)
+        if below is not None:
+            which = replace(which, before=min(below, which.before or below))
         found = backend.run(backend.verbs.list_jobs(which))
         dead = which.states == (State.DEAD,)
         incidents = _ids_by_job(backend, found) if dead and found else {}

@@ -3,22 +3,27 @@
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
-from holdfast.cli.bulk import act_on_each, requeue
+from holdfast.cli.bulk import Deed, act_on_each, act_on_selected, asked_of, requeue
 from holdfast.cli.connection import Wanted, about_a_store
+from holdfast.cli.failures import wrong_usage
 from holdfast.cli.jobpage import say_jobs
 from holdfast.cli.jobs_files import files
 from holdfast.cli.jobs_reschedule import reschedule
 from holdfast.cli.jobs_show import show
 from holdfast.cli.jobs_signal import signal
-from holdfast.cli.options import examples, page_options
+from holdfast.cli.options import examples, given, page_options, yes_option
 from holdfast.cli.ordering import have_done
-from holdfast.cli.typed import read_pairs
-from holdfast.core.job import Cancellation, Job
+from holdfast.cli.typed import as_span_with_unit, read_pairs
+from holdfast.clock import SystemClock
+from holdfast.core.job import Cancellation, Job, JobAction
 from holdfast.core.provenance import SCHEDULE_KEY
 from holdfast.core.states import FINAL, State
 from holdfast.errors import HoldfastError, JobStateError
+from holdfast.ids import first_id_at
 from holdfast.store.backend import Backend
+from holdfast.store.bulk import ACTS_ON
 from holdfast.store.protocol import JobFilter
 from holdfast.supervisor.orders import KILL, Order
 
@@ -50,6 +55,52 @@ def _as_mapping(_ctx: click.Context, _parameter: click.Parameter, pairs: tuple[s
     return read_pairs(pairs, bool, "NAME=VALUE, as in `--meta customer=42`")
 
 
+def _id_of_age(ctx: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
+    """Read an option as an age; return the id below which jobs are so old."""
+    age = as_span_with_unit(ctx, parameter, text)
+    return None if age is None else first_id_at(SystemClock().now() - age)
+
+
+_narrowed = given(
+    click.option(
+        "--state",
+        "states",
+        multiple=True,
+        type=click.Choice([state.value for state in State]),
+        help="Only jobs in this state; may be given several times.",
+    ),
+    click.option("--queue", metavar="NAME", help="Only jobs of this queue."),
+    click.option("--task", metavar="NAME", help="Only jobs of this task."),
+    click.option("--key", metavar="KEY", help="Only the jobs with this key."),
+    click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only jobs with this tag; several: with all."),
+    click.option(
+        "--meta",
+        "metadata",
+        multiple=True,
+        metavar="NAME=VALUE",
+        callback=_as_mapping,
+        help="Only jobs with this metadata; several: with all.",
+    ),
+    click.option("--schedule", metavar="NAME", help="Only jobs of this schedule."),
+    click.option("--error", metavar="TEXT", help="Only jobs whose last error has this text in it."),
+    click.option(
+        "--older-than",
+        "came_before",
+        callback=_id_of_age,
+        metavar="SPAN",
+        help="Only jobs that came so long ago or before: 2h, 7d.",
+    ),
+)
+
+
+def _filter(narrowed: dict[str, Any]) -> JobFilter:
+    """Return the filter that the options mean."""
+    states, schedule = narrowed.pop("states"), narrowed.pop("schedule")
+    if schedule is not None:
+        narrowed["metadata"] = {**narrowed["metadata"], SCHEDULE_KEY: schedule}
+    return JobFilter(tuple(State(state) for state in states), **narrowed)
+
+
 @jobs.command(
     "list",
     epilog=examples(
@@ -60,37 +111,14 @@ def _as_mapping(_ctx: click.Context, _parameter: click.Parameter, pairs: tuple[s
         "holdfast jobs list --schedule nightly --error timeout",
     ),
 )
-@click.option(
-    "--state",
-    "states",
-    multiple=True,
-    type=click.Choice([state.value for state in State]),
-    help="Only jobs in this state; may be given several times.",
-)
-@click.option("--queue", metavar="NAME", help="Only jobs of this queue.")
-@click.option("--task", metavar="NAME", help="Only jobs of this task.")
-@click.option("--key", metavar="KEY", help="Only the jobs with this key.")
-@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only jobs with this tag; several: with all.")
-@click.option(
-    "--meta",
-    "metadata",
-    multiple=True,
-    metavar="NAME=VALUE",
-    callback=_as_mapping,
-    help="Only jobs with this metadata; several: with all.",
-)
-@click.option("--schedule", metavar="NAME", help="Only jobs of this schedule.")
-@click.option("--error", metavar="TEXT", help="Only jobs whose last error has this text in it.")
+@_narrowed
 @page_options
 @about_a_store
-def list_command(
-    wanted: Wanted, /, *, states: tuple[str, ...], limit: int, schedule: str | None, **narrowed: Any
-) -> None:
+def list_command(wanted: Wanted, /, *, came_before: str | None, **narrowed: Any) -> None:
     """List jobs, newest first."""
-    if schedule is not None:
-        narrowed["metadata"] = {**narrowed["metadata"], SCHEDULE_KEY: schedule}
-    which = JobFilter(tuple(State(state) for state in states), limit=limit, **narrowed)
-    say_jobs(wanted, which, nothing="No job is there." if which == JobFilter(limit=limit) else "No job matches.")
+    which = _filter(narrowed)
+    is_all = which == JobFilter(limit=which.limit) and came_before is None
+    say_jobs(wanted, which, "No job is there." if is_all else "No job matches.", came_before)
 
 
 @jobs.command(
@@ -98,15 +126,22 @@ def list_command(
         "holdfast jobs cancel 0197b1c2-7d1e-7c3a-9f60-5a4b3c2d1e0f",
         "holdfast jobs cancel 3c2d1e0f",
         "holdfast jobs cancel --kill 3c2d1e0f",
+        "holdfast jobs cancel --task send_email --state scheduled",
+        "holdfast jobs cancel --queue mail --older-than 2d --yes",
     )
 )
+@click.argument("ids", nargs=-1, metavar="[ID...]")
+@_narrowed
+@click.option("--all", "everything", is_flag=True, help="All jobs that are not over, after asking.")
+@yes_option
 @click.option(
     "--kill", is_flag=True, help="End running ones at once, with the process of their own (isolation='process')."
 )
-@click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @about_a_store
-def cancel(wanted: Wanted, ids: tuple[str, ...], *, kill: bool) -> None:
-    """Cancel jobs.
+def cancel(
+    wanted: Wanted, /, *, ids: tuple[str, ...], everything: bool, yes: bool, kill: bool, **narrowed: Any
+) -> None:
+    """Cancel jobs: those named, or all that options select.
 
     Waiting ones end at once; of running ones the worker is told, and their handlers may see it. With --kill,
     running ones that have a process of their own are killed. What runs in the process of its worker is not: for
@@ -114,8 +149,22 @@ def cancel(wanted: Wanted, ids: tuple[str, ...], *, kill: bool) -> None:
 
     ID is a job's id, or its last characters as the worker shows them.
     """
+    asked = asked_of(**narrowed)
+    if bool(ids) == (everything or bool(asked)):
+        raise wrong_usage("give the ids of jobs, or --all, or options that select some, and not both")
+    if kill and not ids:
+        raise wrong_usage("--kill is for jobs that are named by their ids")
+    which = _filter({"before": narrowed.pop("came_before"), **narrowed})
+    meant = ACTS_ON[JobAction.CANCEL]
+    states = tuple(state for state in which.states or State if state in meant)
     with wanted.store() as backend:
-        act_on_each(wanted, backend, ids, _kill if kill else _cancel)
+        if ids:
+            act_on_each(wanted, backend, ids, _kill if kill else _cancel)
+        elif not states:
+            raise wrong_usage(f"jobs can be cancelled while they are {', '.join(sorted(meant))}: name one of these")
+        else:
+            deed = Deed(JobAction.CANCEL, replace(which, states=states), "job", "cancelled", asked)
+            act_on_selected(wanted, backend, deed, yes=yes)
 
 
 def _kill(backend: Backend, job: Job) -> str:

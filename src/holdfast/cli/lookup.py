@@ -12,10 +12,11 @@ from holdfast.core.record import Kind
 from holdfast.errors import JobNotFoundError
 from holdfast.ids import new_job_id
 from holdfast.store.backend import Backend
+from holdfast.store.bulk import AT_ONCE
 from holdfast.store.protocol import JobFilter
 
 _SHORTEST_END = 6
-_PAGE = 500
+_PAGE = AT_ONCE
 _RECENT = 50_000
 """Among so many of the newest jobs an end is looked for."""
 _FULL_LENGTH = len(new_job_id())

@@ -10,15 +10,15 @@ from holdfast.words import one_line
 
 
 @contextmanager
-def bulk_progress(total: int) -> Iterator[Callable[[], None]]:
-    """Show a bar on stderr while bulk work goes on, on a terminal only; call what it gives for each step."""
+def bulk_progress(total: int) -> Iterator[Callable[[int], None]]:
+    """Show a bar on stderr while bulk work goes on, on a terminal; tell what it gives how much more is done."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn  # noqa: PLC0415 - see above
 
     console = Console(stderr=True)
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("", total=total)
-        yield lambda: progress.advance(task)
+        yield lambda done: progress.advance(task, done)
 
 
 @contextmanager

@@ -101,7 +101,7 @@ def _fill(timetable: Timetable, name: str, between: tuple[datetime, datetime], *
         def progress(done: int, _total: int) -> None:
             nonlocal shown
             for _ in range(shown, done):
-                step()
+                step(1)
             shown = max(shown, done)
 
         return timetable.call(timetable.schedules.backfill(name, *between, again=again, progress=progress))

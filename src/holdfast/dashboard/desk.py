@@ -153,10 +153,24 @@ class Desk:
         await self._write_down(deed)
         return answer
 
-    def note(self, *, before: Phrase | str | None = None, after: Phrase | str | None = None) -> None:
+    @property
+    def entry(self) -> str | None:
+        """The id of the entry in the trail in which what is done now is written down."""
+        return None if self._deed is None else self._deed.id
+
+    def go_on_with(self, entry: Entry) -> None:
+        """Write what is done now down as the rest of what an entry tells of."""
+        deed = self._deed
+        if deed is not None:
+            deed.id, deed.at, deed.asked = entry.id, entry.at, entry.asked
+
+    def note(
+        self, *, before: Phrase | str | None = None, after: Phrase | str | None = None, so_far: str | None = None
+    ) -> None:
         """Say how it was before what is done now, and how it is after it: for those who ask who did it."""
         deed = self._deed
         if deed is not None:
+            deed.so_far = deed.so_far if so_far is None else so_far
             deed.before = deed.before if before is None else str(before)
             deed.after = deed.after if after is None else str(after)
 
@@ -180,11 +194,12 @@ class Desk:
             )
 
     async def _write_down(self, deed: "_Deed", error: str | None = None) -> None:
-        words = {"before": deed.before, "after": deed.after, "error": error, "by": self._by, "asked": deed.asked}
+        words = {"before": deed.before, "after": deed.after, "error": error, "by": self._by, "so_far": deed.so_far}
 
         async def write() -> None:
             deed.at = deed.at or await self.office.now()
-            await self.office.write_down(self.user.name, deed.what, at=deed.at, id=deed.id, **words)
+            more = {**words, "id": deed.id, "asked": deed.asked}
+            await self.office.write_down(self.user.name, deed.what, at=deed.at, **more)
 
         await to_its_end(write())
 
@@ -197,6 +212,7 @@ class _Deed:
     asked: Mapping[str, str]
     before: str | None = None
     after: str | None = None
+    so_far: str = ""
     at: datetime | None = None
     id: str = field(default_factory=lambda: uuid4().hex)
 

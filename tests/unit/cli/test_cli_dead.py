@@ -1,7 +1,7 @@
 """`dead`: a person decides what becomes of the dead, and a careless one is asked first."""
 
 import json
-import threading
+from collections import Counter
 from datetime import timedelta
 
 import click
@@ -10,8 +10,10 @@ from cli_world import answer, assert_refused
 
 from holdfast.cli import bulk, lookup
 from holdfast.cli.connection import Wanted
-from holdfast.core.job import Failure
+from holdfast.core.job import Failure, JobAction
 from holdfast.core.states import State
+from holdfast.dashboard.audit.trail import read_trail
+from holdfast.store.errand import run_errand
 from holdfast.store.protocol import JobFilter
 
 
@@ -168,15 +170,37 @@ class TestSelecting:
         assert len(said) == 3
         assert "3 more could not be done" in said[-1]
 
-    def test_a_bulk_has_many_under_way_at_a_time(self, world):
-        """Alone each would wait for ever: so many together share what a commit costs."""
-        together = threading.Barrier(8)
-        for _ in range(16):
-            world.dead()
+    def test_a_thousand_take_a_few_calls_of_the_store(self, world, monkeypatch):
+        """And not one for each: what is left of them is asked for one by one, here a job with a taken key."""
+        ids = [world.dead() for _ in range(20)] + [world.dead(key="k")]
+        world.enqueue(key="k", delay=timedelta(hours=1))
+        calls = Counter()
+        run = world.backend.run
+        monkeypatch.setattr(world.backend, "run", lambda verb: (calls.update([verb.name]), run(verb))[1])
+        deed = bulk.Deed(JobAction.RETRY, JobFilter(states=(State.DEAD,)), "dead job", "requeued", {})
+        with pytest.raises(click.exceptions.Exit):
+            bulk.act_on_selected(Wanted(as_json=True), world.backend, deed, yes=True)
+        assert (calls["change_jobs"], calls["requeue"]) == (1, 1)
+        assert [world.state(job_id) for job_id in ids] == [State.READY] * 20 + [State.DEAD]
 
-        def act(_backend, _job):
-            together.wait(10)
-            return "met"
+    def test_an_interruption_says_how_many_are_done_here_and_in_the_audit(self, world, holdfast, monkeypatch):
+        monkeypatch.setattr(lookup, "_PAGE", 2)
+        ids = [world.dead() for _ in range(5)]
+        changed = bulk.change_many
 
-        which = JobFilter(states=(State.DEAD,))
-        bulk.act_on_selected(Wanted(as_json=True), world.backend, which, 16, act)
+        def interrupted(verbs, changes, *how):
+            if changes.seen == 4:
+                raise KeyboardInterrupt
+            return changed(verbs, changes, *how)
+
+        monkeypatch.setattr(bulk, "change_many", interrupted)
+        result = holdfast("dead", "retry", "--all", "--yes")
+        assert (result.exit_code, result.stdout) == (130, "4 dead jobs of 5 were requeued.\n")
+        assert sorted(world.state(job_id) for job_id in ids) == [State.DEAD] + [State.READY] * 4
+        (entry,) = run_errand(world.backend.run, read_trail(world.verbs)).entries
+        assert (entry.what, entry.by, entry.asked) == (
+            "jobs.bulk",
+            "command line",
+            {"action": "retry", "states": "dead"},
+        )
+        assert entry.after == "4 done, 0 failed, 0 passed over"

@@ -46,6 +46,52 @@ class TestJobsCancel:
         assert good == {"id": job_id, "answer": "cancelled"}
 
 
+class TestJobsCancelSelected:
+    @pytest.mark.parametrize(
+        ("options", "meant"),
+        [
+            (("--task", "report"), {"report", "tagged"}),
+            (("--queue", "reports", "--state", "scheduled"), {"tagged"}),
+            (("--tag", "night"), {"tagged"}),
+            (("--all",), {"report", "tagged", "mail", "running"}),
+            (("--state", "running"), {"running"}),
+        ],
+    )
+    def test_the_options_of_the_list_select(self, world, holdfast, options, meant):
+        running = world.running()
+        jobs = {
+            "report": world.enqueue(task="report", queue="reports"),
+            "tagged": world.enqueue(task="report", queue="reports", tags=("night",), delay=timedelta(hours=1)),
+            "mail": world.enqueue(),
+            "running": running,
+        }
+        over = world.dead(task="report", queue="quick")
+        result = holdfast("jobs", "cancel", *options, input="y\n")
+        assert f"Cancel {len(meant)} job{'s' if len(meant) > 1 else ''}? [y/N]" in result.stderr
+        assert result.stdout == f"{len(meant)} job{'s were' if len(meant) > 1 else ' was'} cancelled.\n"
+        ended = {name for name, job_id in jobs.items() if world.state(job_id) is State.CANCELLED}
+        assert ended == meant - {"running"}
+        assert world.do(world.verbs.get(running)).cancel_requested == ("running" in meant)
+        assert world.state(over) is State.DEAD
+
+    def test_by_age(self, world, holdfast):
+        new = world.enqueue()
+        old = world.enqueue(id="01800000-0000-7000-8000-000000000001")
+        assert [job["id"] for job in answer(holdfast("jobs", "list", "--older-than", "1d", "--json"))] == [old]
+        assert answer(holdfast("jobs", "cancel", "--older-than", "1d", "--yes", "--json")) == {
+            "done": 1,
+            "errors": [],
+        }
+        assert (world.state(new), world.state(old)) == (State.READY, State.CANCELLED)
+
+    @pytest.mark.parametrize("args", [(), ("--all", "some-id"), ("--task", "send_email", "some-id")])
+    def test_ids_or_a_selection_but_not_both(self, holdfast, args):
+        assert_refused(holdfast("jobs", "cancel", *args), 2, "or --all")
+
+    def test_states_in_which_nothing_can_be_cancelled(self, holdfast):
+        assert_refused(holdfast("jobs", "cancel", "--state", "dead"), 2, "scheduled")
+
+
 class TestJobsRetry:
     def test_a_dead_job_is_ready_again_with_all_its_attempts(self, world, holdfast):
         job_id = world.dead()

@@ -1,37 +1,41 @@
-"""One thing done to all jobs that a filter selects, after a count and a confirmation.
+"""One thing done to all jobs that a filter selects, after one count and one confirmation.
 
     jobs.count (action, filter) ─► count and confirmation ─► jobs.bulk (the same, count, confirmation)
+                                                                 │ ▲
+                                                                 └─┘ goes_on: as long as there are jobs left
 
 What a confirmation confirms is a filter, a number, and that only jobs that were there when it was given are meant.
-One that has died since is not one of them, and never is anything done to more jobs than were counted.
+One that has died since is not one of them. Where all were counted, it is done to no more than that. Who was told
+"at least" confirms all that match. A call lasts some seconds only, as servers and proxies end longer ones. How far
+it has come stands in the audit, in one entry for all calls: so any process may go on with it.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from datetime import datetime
 
-from holdfast.core.job import Cancellation, Job
+from holdfast.core.job import Job, JobAction
 from holdfast.dashboard.access.user import Role
+from holdfast.dashboard.audit.entry import Entry
+from holdfast.dashboard.audit.trail import read_trail
 from holdfast.dashboard.desk import Desk
-from holdfast.dashboard.ending import wait_for_end
+from holdfast.dashboard.ending import to_its_end
 from holdfast.dashboard.operation import acts
-from holdfast.dashboard.reading.jobs import MOST_AT_ONCE, confirmation, to_micros
+from holdfast.dashboard.reading.jobs import confirmation, is_at_least, to_micros
 from holdfast.dashboard.reading.moments import coming
 from holdfast.dashboard.reading.selecting import pages_of, select
 from holdfast.dashboard.refusals import NotAllowedError, NotConfirmedError, WrongRequestError
-from holdfast.dashboard.shapes.jobs import ACTS_ON, BulkAsked, BulkDone, JobFailed
-from holdfast.errors import JobNotFoundError, JobStateError, KeyTakenError
+from holdfast.dashboard.shapes.jobs import BulkAsked, BulkDone, JobFailed
 from holdfast.phrases import Phrase, phrase_in
+from holdfast.store.bulk import ACTS_ON, Changes, change_many
 
-AT_A_TIME = 16
-"""So many verbs are under way together: a store that commits in groups pays once for all of them."""
+SECONDS = 5.0
+"""After so long a call ends, and says where to go on."""
 
 MOST_ERRORS = 20
-"""So many failures are told one by one."""
+"""So many failures of a call are told one by one."""
 
-Act = Callable[[Desk, Job], Awaitable[bool]]
-"""Does something to a job; False where it had not to be done any more."""
+_NO_LIMIT = 1_000_000_000
 
 
 @acts("jobs.bulk", "/jobs/bulk", Role.OPERATOR)
@@ -42,83 +46,101 @@ async def act_on_many(desk: Desk, asked: BulkAsked) -> BulkDone:
     mark, _, _ = asked.confirm.rpartition(".")
     upper, _, counted_at = mark.partition(".")
     confirmed = asked.confirm == confirmation(asked, asked.action, asked.expected, mark)
-    if not (confirmed and counted_at.isdecimal()):
+    if not (confirmed and counted_at.rstrip("+").isdecimal()):
         raise NotConfirmedError(Phrase("refusal.not_confirmed"))
-    selection = await select(desk, asked, ACTS_ON[asked.action])
-    act = _acts(asked, selection.now)
+    action = JobAction(asked.action)
+    selection = await select(desk, asked, ACTS_ON[action])
+    work = _Work(desk, action, _run_at(asked, selection.now))
+    if asked.goes_on:
+        upper = work.resume(await _written_of(desk, asked))
     desk.note(before=Phrase("noted.jobs", n=asked.expected))
-    done, more, left = _Done(), False, asked.expected
+    left = (_NO_LIMIT if is_at_least(mark) else asked.expected) - work.seen
+    until, goes_on, more = asyncio.get_running_loop().time() + SECONDS, None, False
     try:
-        await done.begun(desk)
-        async for found in pages_of(desk, selection.below(upper), MOST_AT_ONCE):
-            meant = [job for job in found.jobs if _was_there(job, int(counted_at))]
-            await done.deal_with(desk, meant[:left], act)
+        await work.begun(upper)
+        async for found in pages_of(desk, selection.below(upper), _NO_LIMIT):
+            meant = [job for job in found.jobs if _was_there(job, int(counted_at.rstrip("+")))]
+            await work.deal_with(meant[:left])
             more, left = found.next is not None or len(meant) > left, left - len(meant)
-            if left <= 0:
+            if left <= 0 or found.next is None:
                 break
-            await done.begun(desk)
+            await work.begun(found.next)
+            if (found.bounded and selection.wanted is not None) or asyncio.get_running_loop().time() >= until:
+                goes_on = desk.entry
+                break
     finally:  # what was done before the store failed, or this was told to stop, is still written down
-        desk.note(after=done.told())
-    return BulkDone(
-        done=done.done,
-        failed=done.failed,
-        passed_over=done.passed_over,
-        errors=tuple(done.errors),
-        more=more and done.done > 0,
-    )
+        if goes_on is None:
+            desk.note(after=work.told(), so_far="")
+    return work.answer(goes_on, more=more)
 
 
-@dataclass(slots=True)
-class _Done:
-    """What became of the jobs so far."""
+async def _written_of(desk: Desk, asked: BulkAsked) -> Entry:
+    """Return what was written down of the act that is to go on: it must be this person's, and the same."""
+    page = await desk.ask(read_trail(desk.verbs, who=desk.user.name, what="jobs.bulk"))
+    for entry in page.entries:
+        if entry.id == asked.goes_on and entry.asked.get("confirm") == asked.confirm and entry.so_far:
+            return entry
+    raise NotConfirmedError(Phrase("refusal.not_confirmed"))
 
-    done: int = 0
-    failed: int = 0
-    passed_over: int = 0
-    errors: list[JobFailed] = field(default_factory=list)
-    is_stopped: bool = False
+
+class _Work:
+    """What became of the jobs so far, in this call and those before it."""
+
+    def __init__(self, desk: Desk, action: JobAction, run_at: datetime | None) -> None:
+        self._desk = desk
+        self._action = action
+        self._run_at = run_at
+        self._before = (0, 0, 0)
+        self._changes = Changes()
+
+    @property
+    def seen(self) -> int:
+        """How many jobs were dealt with."""
+        return sum(self._numbers)
+
+    @property
+    def _numbers(self) -> tuple[int, int, int]:
+        done, failed, passed_over = self._before
+        changes = self._changes
+        return done + changes.done, failed + len(changes.refused), passed_over + changes.passed_over
+
+    def resume(self, entry: Entry) -> str:
+        """Go on where an entry says; return below which id."""
+        done, failed, passed_over, place = entry.so_far.split(".")
+        self._before = (int(done), int(failed), int(passed_over))
+        self._desk.go_on_with(entry)
+        return place
 
     def told(self) -> Phrase:
         """Return it in words."""
-        return Phrase("noted.bulk", done=self.done, failed=self.failed, passed_over=self.passed_over)
+        done, failed, passed_over = self._numbers
+        return Phrase("noted.bulk", done=done, failed=failed, passed_over=passed_over)
 
-    async def begun(self, desk: Desk) -> None:
-        """Write down how far it has come, for those who ask after the process was killed."""
-        desk.note(after=Phrase("noted.begun", so_far=self.told()))
-        await desk.write_ahead()
+    async def begun(self, place: str) -> None:
+        """Write down how far it has come, for those who ask after the process was killed, and for the next call."""
+        so_far = ".".join((*map(str, self._numbers), place))
+        self._desk.note(after=Phrase("noted.begun", so_far=self.told()), so_far=so_far)
+        await self._desk.write_ahead()
 
-    async def deal_with(self, desk: Desk, jobs: Sequence[Job], act: Act) -> None:
-        """Do it to each of the jobs, many at a time. Told to stop, it ends and counts those that are under way."""
-        room = asyncio.Semaphore(AT_A_TIME)
+    async def deal_with(self, jobs: Sequence[Job]) -> None:
+        """Do it to the jobs. Told to stop, it ends and counts what is under way."""
+        ids = [job.id for job in jobs]
+        if ids:
+            act = change_many(self._desk.verbs, self._changes, self._action, ids, self._run_at)
+            await to_its_end(self._desk.ask(act))
 
-        async def settle(job: Job) -> None:
-            async with room:
-                if not self.is_stopped:
-                    await self._settle(desk, job, act)
-
-        work = asyncio.gather(*map(settle, jobs), return_exceptions=True)
-        try:
-            outcomes = await asyncio.shield(work)
-        except asyncio.CancelledError:
-            self.is_stopped = True
-            await wait_for_end(work)
-            raise
-        for outcome in outcomes:
-            if outcome is not None:  # the store failed: those under way are over by now
-                raise outcome
-
-    async def _settle(self, desk: Desk, job: Job, act: Act) -> None:
-        try:
-            changed = await act(desk, job)
-        except KeyTakenError as error:
-            self.failed += 1
-            if len(self.errors) < MOST_ERRORS:
-                self.errors.append(JobFailed(id=job.id, error=phrase_in(error)))
-        except (JobNotFoundError, JobStateError):  # it is no longer as it was selected: that is settled
-            self.passed_over += 1
-        else:
-            self.done += changed
-            self.passed_over += not changed
+    def answer(self, goes_on: str | None, *, more: bool) -> BulkDone:
+        """Return what to answer."""
+        done, failed, passed_over = self._numbers
+        errors = (JobFailed(id=job_id, error=phrase_in(error)) for job_id, error in self._changes.refused)
+        return BulkDone(
+            done=done,
+            failed=failed,
+            passed_over=passed_over,
+            errors=tuple(errors)[:MOST_ERRORS],
+            more=more and done > 0,
+            goes_on=goes_on,
+        )
 
 
 def _was_there(job: Job, counted_at: int) -> bool:
@@ -126,38 +148,8 @@ def _was_there(job: Job, counted_at: int) -> bool:
     return to_micros(job.finished_at or job.created_at) <= counted_at
 
 
-def _acts(asked: BulkAsked, now: datetime) -> Act:
-    match asked.action:
-        case "retry":
-            return _retry
-        case "cancel":
-            return _cancel
-        case "discard":
-            return _discard
-        case "reschedule":
-            run_at = coming("at", asked.at, now)
-            if run_at is None:
-                raise WrongRequestError(Phrase("refusal.no_time"))
-            return _reschedule(run_at)
-
-
-async def _retry(desk: Desk, job: Job) -> bool:
-    await desk.ask(desk.verbs.requeue(job.id))
-    return True
-
-
-async def _cancel(desk: Desk, job: Job) -> bool:
-    return await desk.ask(desk.verbs.cancel(job.id)) is not Cancellation.TOO_LATE
-
-
-async def _discard(desk: Desk, job: Job) -> bool:
-    await desk.ask(desk.verbs.discard(job.id))
-    return True
-
-
-def _reschedule(run_at: datetime) -> Act:
-    async def act(desk: Desk, job: Job) -> bool:
-        await desk.ask(desk.verbs.reschedule(job.id, run_at))
-        return True
-
-    return act
+def _run_at(asked: BulkAsked, now: datetime) -> datetime | None:
+    run_at = coming("at", asked.at, now)
+    if asked.action == "reschedule" and run_at is None:
+        raise WrongRequestError(Phrase("refusal.no_time"))
+    return run_at if asked.action == "reschedule" else None

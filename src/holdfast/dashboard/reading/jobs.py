@@ -6,6 +6,7 @@ from uuid import UUID
 
 import msgspec
 
+from holdfast.core.job import JobAction
 from holdfast.core.states import State
 from holdfast.dashboard.desk import Desk
 from holdfast.dashboard.operation import reads
@@ -14,7 +15,6 @@ from holdfast.dashboard.reading.selecting import SPAN, Selection, page_of, pages
 from holdfast.dashboard.reading.shared_looks import all_queues
 from holdfast.dashboard.reading.tasks import known_tasks
 from holdfast.dashboard.shapes.jobs import (
-    ACTS_ON,
     BulkAction,
     CountAsked,
     JobsAsked,
@@ -23,10 +23,8 @@ from holdfast.dashboard.shapes.jobs import (
     JobsWhich,
 )
 from holdfast.ids import first_id_at, new_job_id
+from holdfast.store.bulk import ACTS_ON
 from holdfast.store.protocol import JobFilter, ask_time
-
-MOST_AT_ONCE = 10_000
-"""So many jobs are dealt with by one call."""
 
 MOST_COUNTED = 3_000
 """So many jobs are counted one by one: somebody waits for it."""
@@ -35,6 +33,7 @@ MOST_LOOKS = 4
 """So often a look for jobs to count ends before a page of them was found."""
 
 
+_AT_LEAST = "+"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST = (1 << 128) - 1
 
@@ -60,7 +59,7 @@ async def list_jobs(desk: Desk, asked: JobsAsked) -> JobsSeen:
 @reads("jobs.count", "/jobs/count")
 async def count_jobs(desk: Desk, asked: CountAsked) -> JobsCounted:
     """Count jobs, and say what confirms that something is done to all of them."""
-    among = None if asked.action is None else ACTS_ON[asked.action]
+    among = None if asked.action is None else ACTS_ON[JobAction(asked.action)]
     selection = await select(desk, asked, among)
     upper = max(first_id_at(selection.now), new_job_id(), await _after_the_newest(desk))
     count, more = await _count(desk, selection)
@@ -69,7 +68,7 @@ async def count_jobs(desk: Desk, asked: CountAsked) -> JobsCounted:
         count=count,
         more=more,
         span=None if selection.wanted is None else SPAN,
-        confirm=confirmation(asked, asked.action, count, f"{upper}.{to_micros(now)}"),
+        confirm=confirmation(asked, asked.action, count, f"{upper}.{to_micros(now)}{_AT_LEAST if more else ''}"),
     )
 
 
@@ -104,10 +103,16 @@ async def _count(desk: Desk, selection: Selection) -> tuple[int, bool]:
     return count, more
 
 
+def is_at_least(mark: str) -> bool:
+    """Tell whether there were more than were counted, and all of them are meant."""
+    return mark.endswith(_AT_LEAST)
+
+
 def confirmation(asked: JobsWhich, action: BulkAction | None, count: int, mark: str) -> str:
     """Return what says that somebody knows how many jobs are meant, and that only those of its mark are.
 
-    The mark is an id, below which they are, and the microsecond at which they had been counted.
+    The mark is an id, below which they are, and the microsecond at which they had been counted; and, where not all
+    were, a sign that all of them are meant.
     """
     fields = {name: getattr(asked, name) for name in JobsWhich.__struct_fields__}
     meant = msgspec.json.encode([fields, action, count, mark], order="sorted")

@@ -17,6 +17,7 @@ from holdfast.dashboard.reading.moments import past
 from holdfast.dashboard.reading.shared_looks import store_now
 from holdfast.dashboard.shapes.jobs import JobsWhich
 from holdfast.ids import first_id_at
+from holdfast.store.bulk import AT_ONCE
 from holdfast.store.protocol import JobFilter, JobPage
 from holdfast.watch.envelope import UNREADABLE, read_envelope
 from holdfast.watch.fingerprint import fingerprint
@@ -29,7 +30,7 @@ REACH = 10_000
 
 NO_ERROR = "none"
 
-_PAGE = 500
+_PAGE = AT_ONCE
 _FIRST = 20
 """So many jobs has the first page, of which nobody knows what they weigh."""
 

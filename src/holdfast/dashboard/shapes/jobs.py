@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from holdfast.core.states import CLAIMED, WAITING, State
+from holdfast.core.states import State
 from holdfast.dashboard.shapes.values import ProgressSeen
 from holdfast.dashboard.shapes.words import Asks, Limit, Text, Told, When, Word
 from holdfast.phrases import Phrase
@@ -14,14 +14,6 @@ from holdfast.phrases import Phrase
 States = Annotated[tuple[State, ...], msgspec.Meta(max_length=8)]
 Tags = Annotated[tuple[Word, ...], msgspec.Meta(max_length=20)]
 BulkAction = Literal["retry", "cancel", "discard", "reschedule"]
-
-ACTS_ON: dict[BulkAction, frozenset[State]] = {
-    "retry": frozenset({State.DEAD, State.SCHEDULED}),
-    "cancel": WAITING | CLAIMED,
-    "reschedule": frozenset({State.SCHEDULED, State.READY}),
-    "discard": frozenset({State.DEAD}),
-}
-"""In which states something can be done to a job."""
 
 MOST_WRITTEN = 100_000
 """So many jobs one file has, at most."""
@@ -141,13 +133,15 @@ class JobsExported(Told, frozen=True, kw_only=True):
 class BulkAsked(JobsWhich, frozen=True, kw_only=True):
     """What to do with all jobs that are meant, as `jobs.count` has counted and confirmed them.
 
-    `at` is for reschedule: a date with its zone, or a span from now, such as 2h.
+    `at` is for reschedule: a date with its zone, or a span from now, such as 2h. `goes_on` is as the last
+    answer had it.
     """
 
     action: BulkAction
     expected: Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
     confirm: Word
     at: When | None = None
+    goes_on: Word | None = None
 
 
 class JobFailed(Told, frozen=True, kw_only=True):
@@ -160,7 +154,8 @@ class JobFailed(Told, frozen=True, kw_only=True):
 class BulkDone(Told, frozen=True, kw_only=True):
     """To how many jobs it was done, could not be done, and had not to be done any more.
 
-    `errors` are the first few. With `more`, there are jobs left: do it again.
+    `errors` are the first few. With `more`, there are jobs left. With `goes_on`, the time of one call is over: ask
+    the same again with that, and it goes on without another confirmation. The numbers count from the beginning.
     """
 
     done: int
@@ -168,3 +163,4 @@ class BulkDone(Told, frozen=True, kw_only=True):
     passed_over: int
     errors: tuple[JobFailed, ...] = ()
     more: bool = False
+    goes_on: str | None = None

@@ -38,13 +38,14 @@ async def do(site: Site, request: Request) -> Response:
         operation = _wanted(site, request, texts)
         done = await site.desk_of(request).act(operation, asked_by(operation, items))
         back = _where(operation, done, back)
-        return _answered(request, prefix + back, prefix, Said(_told(texts, operation, done)), 200)
+        again = getattr(done, "goes_on", None)
+        return _answered(request, prefix + back, prefix, Said(_told(texts, operation, done)), again=again)
     except RefusedError as error:
         said = Said(texts.say(f"refused.{error.refusal.code}"), bad=True)
-        return _answered(request, prefix + back, prefix, said, error.refusal.status)
+        return _answered(request, prefix + back, prefix, said, status=error.refusal.status)
     except HoldfastError as error:
         said = Said(Saying(texts).plain(phrase_in(error)), bad=True)
-        return _answered(request, prefix + back, prefix, said, int(status_of(error)))
+        return _answered(request, prefix + back, prefix, said, status=int(status_of(error)))
 
 
 def _wanted(site: Site, request: Request, texts: Texts) -> Operation[Any, Any]:
@@ -77,6 +78,8 @@ def _told(texts: Texts, operation: Operation[Any, Any], done: Any) -> str:
         **{key: _written(value) for key, value in msgspec.structs.asdict(done).items() if value is not None},
     }
     keys = [f"done.{operation.name}.{params.get('answer', '')}", f"done.{operation.name}", "done.anything"]
+    if params.get("goes_on"):
+        return texts.say("done.jobs.bulk_so_far", **params)
     if params.get("failed"):
         return texts.say("done.jobs.bulk_failed", error=Saying(texts).plain(params["errors"][0].error), **params)
     if "done" in params:
@@ -89,12 +92,19 @@ def _written(value: Any) -> Any:
     return value.astimezone(UTC).isoformat(timespec="seconds") if isinstance(value, datetime) else value
 
 
-def _answered(request: Request, to: str, prefix: str, said: Said, status: int) -> Response:
-    """Answer the script with what was done, and a plain form by going back, where it is said."""
+def _answered(
+    request: Request, to: str, prefix: str, said: Said, *, status: int = 200, again: str | None = None
+) -> Response:
+    """Answer the script with what was done, and a plain form by going back, where it is said.
+
+    The script sends the form `again` where more is to be done than one call does.
+    """
     secure = request.url.scheme == "https"
     response: Response
     if request.headers.get("accept", "").startswith("application/json"):
-        response = JSONResponse({"text": said.text, "bad": said.bad, "to": to}, status)
+        response = JSONResponse(
+            {"text": said.text, "bad": said.bad, "to": to} | ({"again": again} if again else {}), status
+        )
     else:
         response = RedirectResponse(to, _SEE_OTHER)
         say_once(response, said, prefix, secure=secure)

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.core.alert import Severity
+from holdfast.core.job import JobAction
 from holdfast.core.states import State
 from holdfast.dashboard.refusals import NotThereError
 from holdfast.dashboard.shapes.figures import FiguresSeen
-from holdfast.dashboard.shapes.jobs import ACTS_ON, MOST_WRITTEN, BulkAction
+from holdfast.dashboard.shapes.jobs import MOST_WRITTEN
 from holdfast.dashboard.web.drawn import SPANS, charts_of
 from holdfast.dashboard.web.site import View
+from holdfast.store.bulk import ACTS_ON
 
 Shown = Mapping[str, Any]
 
@@ -41,14 +43,14 @@ async def jobs(view: View) -> Shown:
     asked = view.asked(view.site.operations["jobs.list"])
     meant = {name: value for name, value in asked.items() if name not in {"before", "limit"}}
     seen = await view.read("jobs.list", **asked)
-    actions = [each for each, states in ACTS_ON.items() if _can_act(view, each, states & _states(asked))]
+    actions = [each.value for each, states in ACTS_ON.items() if _can_act(view, each, states & _states(asked))]
     shown = {"asked": asked, "meant": meant, "states": list(State), "most_written": MOST_WRITTEN}
     return {"seen": seen, "actions": actions, **shown}
 
 
-def _can_act(view: View, action: BulkAction, states: frozenset[State]) -> bool:
+def _can_act(view: View, action: JobAction, states: frozenset[State]) -> bool:
     """Tell whether something can be done to jobs in any of these states, by who looks."""
-    return bool(states) and (action != "discard" or view.may("jobs.discard"))
+    return bool(states) and (action is not JobAction.DISCARD or view.may("jobs.discard"))
 
 
 def _states(asked: Shown) -> frozenset[State]:

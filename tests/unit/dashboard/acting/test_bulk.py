@@ -3,6 +3,7 @@
 import asyncio
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from dashboard_stage import SMTP
@@ -13,6 +14,7 @@ from holdfast.dashboard.audit.trail import read_trail
 from holdfast.dashboard.operations import BY_NAME
 from holdfast.dashboard.refusals import NotAllowedError, NotConfirmedError, WrongRequestError
 from holdfast.errors import StoreUnavailableError
+from holdfast.store.errand import Errand
 
 
 def counted(stage, action, **which):
@@ -111,29 +113,62 @@ def test_what_cannot_be_done_is_told_and_stops_nothing(stage):
     assert {error.id for error in done.errors} <= set(taken)
 
 
-def test_one_call_is_bounded_and_says_that_there_is_more(stage, monkeypatch):
-    """Done again, it goes on."""
-    for _ in range(5):
+def test_more_than_one_call_does_is_confirmed_once(stage, monkeypatch):
+    """Told where to go on, the same is asked again; the numbers and the one entry of the audit count all calls."""
+    jobs = [stage.dead() for _ in range(5)]
+    monkeypatch.setattr("holdfast.dashboard.acting.bulk.SECONDS", 0.0)
+    monkeypatch.setattr("holdfast.dashboard.reading.selecting._FIRST", 2)
+    monkeypatch.setattr("holdfast.dashboard.reading.selecting._PAGE", 2)
+    asked = counted(stage, "discard")
+    later = stage.dead()
+    first = stage.act("jobs.bulk", **asked)
+    second = stage.act("jobs.bulk", **asked, goes_on=first.goes_on)
+    [entry] = stage.read("audit.list").entries
+    assert str(entry.after).startswith("begun, its end is not written down yet; so far 4 done")
+    last = stage.act("jobs.bulk", **asked, goes_on=second.goes_on)
+    assert [(each.done, each.more) for each in (first, second, last)] == [(2, True), (4, True), (5, False)]
+    assert (first.goes_on == second.goes_on, last.goes_on) == (True, None)
+    assert {stage.job(job).state for job in jobs} == {State.CANCELLED}
+    assert stage.job(later).state is State.DEAD
+    [entry] = stage.read("audit.list").entries
+    assert (entry.asked["action"], str(entry.after)) == ("discard", "5 done, 0 failed, 0 passed over")
+
+
+def test_only_ones_own_act_goes_on_and_only_the_same(stage, monkeypatch):
+    """Neither that of somebody else, nor with another confirmation, nor one that is over or never was."""
+    for _ in range(3):
         stage.dead()
-    monkeypatch.setattr("holdfast.dashboard.acting.bulk.MOST_AT_ONCE", 2)
-    results = [stage.act("jobs.bulk", **counted(stage, "discard")) for _ in range(3)]
-    assert [(done.done, done.more) for done in results] == [(2, True), (2, True), (1, False)]
+    monkeypatch.setattr("holdfast.dashboard.acting.bulk.SECONDS", 0.0)
+    monkeypatch.setattr("holdfast.dashboard.reading.selecting._FIRST", 1)
+    asked = counted(stage, "retry")
+    goes_on = stage.act("jobs.bulk", Role.OPERATOR, **asked).goes_on
+    assert goes_on is not None
+    other = counted(stage, "retry")
+    for wrong in ({**asked, "goes_on": "none"}, {**other, "goes_on": goes_on}):
+        with pytest.raises(NotConfirmedError):
+            stage.act("jobs.bulk", Role.OPERATOR, **wrong)
+    somebody = stage.desk(Role.OPERATOR)
+    somebody.user = msgspec.structs.replace(somebody.user, name="eve")
+    with pytest.raises(NotConfirmedError):
+        stage.wait(acting_of(somebody, **asked, goes_on=goes_on))
+    assert stage.read("jobs.count", state=(State.DEAD,)).count == 2
 
 
 def test_what_was_done_before_the_store_failed_is_written_down(stage, monkeypatch):
     """The error is told, and how far it came."""
     for _ in range(3):
         stage.dead()
+    monkeypatch.setattr("holdfast.dashboard.reading.selecting._FIRST", 2)
     asked = counted(stage, "discard")
-    discard, calls = stage.backend.verbs.discard, []
+    change, calls = stage.backend.verbs.change_jobs, []
 
-    def failing(job_id):
-        calls.append(job_id)
+    def failing(*how):
+        calls.append(how)
         if len(calls) == 2:
             raise StoreUnavailableError("gone")
-        return discard(job_id)
+        return change(*how)
 
-    monkeypatch.setattr(stage.backend.verbs, "discard", failing, raising=False)
+    monkeypatch.setattr(stage.backend.verbs, "change_jobs", failing, raising=False)
     with pytest.raises(StoreUnavailableError):
         stage.act("jobs.bulk", **asked)
     [entry] = stage.read("audit.list").entries
@@ -147,54 +182,59 @@ def test_reschedule_needs_a_time(stage):
         stage.act("jobs.bulk", **counted(stage, "reschedule"))
 
 
-def acting(desk, **asked):
+def acting_of(desk, **asked):
     operation = BY_NAME["jobs.bulk"]
-    return asyncio.ensure_future(desk.act(operation, operation.asked(**asked)))
+    return desk.act(operation, operation.asked(**asked))
 
 
-def test_what_was_done_before_it_was_told_to_stop_is_written_down(stage):
+def acting(desk, **asked):
+    return asyncio.ensure_future(acting_of(desk, **asked))
+
+
+def test_what_was_done_before_it_was_told_to_stop_is_written_down(stage, monkeypatch):
     """A stop of the dashboard in the middle: what is under way ends, and the trail has the true number, once."""
-    jobs = [stage.dead() for _ in range(100)]
+    jobs = [stage.dead() for _ in range(6)]
+    monkeypatch.setattr("holdfast.dashboard.reading.selecting._FIRST", 2)
+    monkeypatch.setattr("holdfast.dashboard.reading.selecting._PAGE", 2)
     asked, calls, desk = counted(stage, "discard"), [], stage.desk()
     ask = desk.ask
 
     async def stopped_midway():
         task = acting(desk, **asked)
 
-        async def counting(verb):
-            calls.append(verb)
-            if len(calls) == 20:
+        async def stopping(verb):
+            calls.append(isinstance(verb, Errand))
+            if sum(calls) == 2:
                 task.cancel()
             await asyncio.sleep(0)
             return await ask(verb)
 
-        desk.ask = counting
+        desk.ask = stopping
         with pytest.raises(asyncio.CancelledError):
             await task
 
     stage.wait(stopped_midway())
-    done = sum(stage.job(job).state is State.CANCELLED for job in jobs)
-    assert 16 <= done < 100
+    assert sum(stage.job(job).state is State.CANCELLED for job in jobs) == 4
     [entry] = stage.read("audit.list").entries
-    assert (str(entry.after), str(entry.error)[:11]) == (f"{done} done, 0 failed, 0 passed over", "ended early")
+    assert (str(entry.after), str(entry.error)[:11]) == ("4 done, 0 failed, 0 passed over", "ended early")
 
 
 def test_what_was_begun_is_written_down_before_it_is_done(stage, monkeypatch):
     """So a process that is killed leaves word of it, and, page by page, of how far it had come; then its end."""
     for _ in range(3):
         stage.dead()
-    asked, discard, seen = counted(stage, "discard"), stage.backend.verbs.discard, []
-    monkeypatch.setattr("holdfast.dashboard.reading.selecting._PAGE", 2)
+    asked, change, seen = counted(stage, "discard"), stage.backend.verbs.change_jobs, []
+    monkeypatch.setattr("holdfast.dashboard.reading.selecting._FIRST", 2)
 
-    def looking(job_id):
+    def looking(*how):
         page = stage.do(read_trail(stage.verbs))
         seen.append([(entry.before, entry.after) for entry in page.entries])
-        return discard(job_id)
+        return change(*how)
 
-    monkeypatch.setattr(stage.backend.verbs, "discard", looking, raising=False)
+    monkeypatch.setattr(stage.backend.verbs, "change_jobs", looking, raising=False)
     stage.act("jobs.bulk", **asked)
     begun = "begun, its end is not written down yet; so far {} done, 0 failed, 0 passed over"
-    assert seen == [[("3 jobs", begun.format(number))] for number in (0, 0, 2)]
+    assert seen == [[("3 jobs", begun.format(number))] for number in (0, 2)]
     [entry] = stage.read("audit.list").entries
     assert str(entry.after) == "3 done, 0 failed, 0 passed over"
 

@@ -207,16 +207,16 @@ def test_only_some_look_for_text_at_once_and_the_loop_goes_on(stage, monkeypatch
     assert current_thread() not in threads
 
 
-def test_a_count_bounds_what_is_done_also_where_there_are_more(stage, monkeypatch):
-    """Told "at least 2", somebody confirms 2: so many are dealt with, and it says that there are more."""
+def test_where_there_are_more_than_were_counted_all_are_meant(stage, monkeypatch):
+    """Told "at least 2", somebody confirms all that match and were there: nobody confirms a hundred times."""
     monkeypatch.setattr(jobs, "MOST_COUNTED", 2)
     for _ in range(5):
         stage.dead()
     seen = stage.read("jobs.count", action="discard", error="451")
     assert (seen.count, seen.more) == (2, True)
     done = stage.act("jobs.bulk", action="discard", error="451", expected=2, confirm=seen.confirm)
-    assert (done.done, done.more) == (2, True)
-    assert stage.read("jobs.count", state=(State.DEAD,)).count == 3
+    assert (done.done, done.more) == (5, False)
+    assert stage.read("jobs.count", state=(State.DEAD,)).count == 0
 
 
 def test_jobs_of_a_clock_that_is_ahead_are_dealt_with(stage):

@@ -290,10 +290,18 @@ async function send(form, button) {
   if (problem) problem.hidden = true;
   for (const each of buttons) each.disabled = true;
   try {
-    const answer = await fetch(form.getAttribute("action"), { method: "POST", body: fields, headers: { Accept: "application/json" } });
-    if (answer.redirected || !(answer.headers.get("content-type") || "").includes("json")) return location.reload();
-    const said = await answer.json();
-    if (said.bad) return complain(form, said.text);
+    let said;
+    do { // what takes longer than one call goes on, confirmed once, for as long as this page is open
+      const answer = await fetch(form.getAttribute("action"), { method: "POST", body: fields, headers: { Accept: "application/json" } });
+      if (answer.redirected || !(answer.headers.get("content-type") || "").includes("json")) return location.reload();
+      said = await answer.json();
+      if (said.bad) return complain(form, said.text);
+      if (said.again) {
+        fields.set("goes_on", said.again);
+        const place = form.querySelector(".so-far");
+        if (place) place.textContent = said.text;
+      }
+    } while (said.again);
     form.closest("[popover]")?.hidePopover();
     form.reset();
     const here = prefix + body.dataset.at;
