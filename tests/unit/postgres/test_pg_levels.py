@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from pg_underway import LONG
 
-from holdfast.core.job import Ending
+from holdfast.core.job import Ending, JobAction
 from holdfast.core.states import Move
 from holdfast.store.postgres import levels
 from holdfast.store.postgres.backend import PostgresBackend
@@ -130,7 +130,8 @@ class TestComingBack:
         jobs = bring(crossing, QUEUES[:2])
         assert claims() == set(jobs)
 
-    def test_a_dead_job_is_requeued_into_a_level_that_was_forgotten(self, crossing, claims):
+    @pytest.mark.parametrize("many", [False, True], ids=["one", "many"])
+    def test_a_dead_job_is_requeued_into_a_level_that_was_forgotten(self, crossing, claims, many):
         """Whoever revives a job sees to its level."""
         come_and_go(crossing)
         worker = crossing.register()
@@ -139,7 +140,8 @@ class TestComingBack:
         crossing.run(crossing.verbs.finish(worker, [Ending(claim.ref, Move.DIE)]))
         sweep(crossing)
         assert "dead" not in known(crossing)
-        crossing.run(crossing.verbs.requeue(job_id))
+        verbs = crossing.verbs
+        crossing.run(verbs.change_jobs(JobAction.RETRY, [job_id]) if many else verbs.requeue(job_id))
         assert claims() == {job_id}
 
     def test_a_transaction_that_relied_on_the_level_is_waited_for(self, crossing, claims):

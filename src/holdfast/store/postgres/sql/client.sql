@@ -75,7 +75,8 @@ WHERE job.id = ANY (:jobs) AND outcome.state = {dead} AND job.key IS NOT NULL OR
 -- name: revive_many
 -- takes: now bigint, jobs uuid[]
 -- Make dead jobs ready that have no key, or to which it was given before. What another one has locked is passed over,
--- here and in the other statements about many jobs: so nobody waits for another in a circle.
+-- here and in the other statements about many jobs: so nobody waits for another in a circle. Their levels may have been
+-- forgotten meanwhile.
 WITH {moment},
 meant AS MATERIALIZED (
     SELECT outcome.id FROM holdfast.outcome AS outcome JOIN holdfast.job AS job ON job.id = outcome.id
@@ -89,6 +90,13 @@ was_dead AS (
 ),
 counted AS (
     INSERT INTO holdfast.tally (queue, state, jobs) SELECT queue, {dead}, -count(*) FROM was_dead GROUP BY queue
+),
+their_levels AS (
+    INSERT INTO holdfast.level (queue, priority)
+    SELECT DISTINCT job.queue, job.priority FROM was_dead JOIN holdfast.job AS job ON job.id = was_dead.id
+    WHERE NOT EXISTS (
+        SELECT FROM holdfast.level WHERE level.queue = job.queue AND level.priority = job.priority AND {is_unmarked}
+    )
 )
 INSERT INTO holdfast.waiting (queue, priority, run_at, seq, id, task, version, fence, alone)
 SELECT job.queue, job.priority, moment.now, job.seq, job.id, job.task, job.version, was_dead.fence, was_dead.alone
