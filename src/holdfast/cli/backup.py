@@ -25,7 +25,7 @@ file_argument = click.argument("file", type=click.Path(dir_okay=False, path_type
 @file_argument
 @about_a_store
 def backup(wanted: Wanted, file: Path) -> None:
-    """Copy a SQLite store into a new FILE, while workers and other programs go on.
+    """Copy a SQLite store into a new FILE, while workers run.
 
     The copy has all that is in the file at one moment: jobs of all namespaces, schedules, and your own tables. It
     gets its name when it is complete. An existing FILE is not overwritten. PostgreSQL and Redis have tools of their

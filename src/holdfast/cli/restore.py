@@ -23,7 +23,7 @@ from holdfast.store.open import copies_of, public_name
 @yes_option
 @about_a_store
 def restore(wanted: Wanted, file: Path, *, yes: bool) -> None:
-    """Put the content of FILE, a backup, in the place of all that is in a SQLite store.
+    """Replace all that is in a SQLite store by a backup, FILE.
 
     Workers and other programs may go on: each of them sees the backup from the next call on, and a worker that the
     backup does not know is replaced by its supervisor. What was stored since the backup was made is gone, your own

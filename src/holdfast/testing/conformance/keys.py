@@ -104,7 +104,7 @@ class Keys:
         harness.finish(worker, harness.claim_one(worker), Move.COMPLETE)
         harness.enqueue(key="k")
         before = harness.snapshot()
-        assert _enqueue(harness, first) == {}
+        assert _enqueue(harness, first) == {first.id: first.id}
         assert harness.snapshot() == before
 
     def test_jobs_of_one_call_meet_each_other(self, harness: Harness) -> None:
