@@ -28,6 +28,7 @@ from holdfast.store.postgres.address import POOL_SIZE
 from holdfast.store.postgres.backend import PostgresBackend
 from holdfast.store.redis.address import Address as RedisAddress
 from holdfast.store.redis.backend import RedisBackend
+from holdfast.store.threads import Reply
 from holdfast.store.verb import Access
 from interruptions import ALONG_THE_WAY, OURS, TimeIsUpError, at_every_place
 
@@ -48,7 +49,9 @@ LONG = 20.0
 """Seconds that only a call which is stuck exceeds."""
 
 LIBRARY = str(Path(asyncio.__file__).parent.parent)
-LIBRARY = str(Path(asyncio.__file__).parent.parent)
+WAKES = Reply.wake.__code__
+"""Takes a step of a task, as the event loop does. An exception there may cut short what asyncio does at the task's end,
+of which whoever gathers it would not hear: that is as it is where the event loop itself takes the step."""
 FOLDERS = tuple(str(Path(store.__file__).parent) for store in (holdfast.store.redis, holdfast.store.postgres))
 KINDS = {"exception": TimeIsUpError, "exit": SystemExit, "interrupt": KeyboardInterrupt, "memory": MemoryError}
 RAISED = tuple(KINDS.values())
@@ -251,7 +254,7 @@ class Alarm:
 
     def _handle(self, _number, frame):
         self._next()
-        while frame is not None and frame.f_code.co_filename.startswith(LIBRARY):
+        while frame is not None and (frame.f_code.co_filename.startswith(LIBRARY) or frame.f_code is WAKES):
             frame = frame.f_back
         if frame is not None and frame.f_code.co_filename.startswith(OURS):
             self.raised += 1
