@@ -50,8 +50,8 @@ LONG = 20.0
 
 LIBRARY = str(Path(asyncio.__file__).parent.parent)
 WAKES = Reply.wake.__code__
-"""Takes a step of a task, as the event loop does. An exception there may cut short what asyncio does at the task's end,
-of which whoever gathers it would not hear: that is as it is where the event loop itself takes the step."""
+"""Takes a step of a task, as the event loop does. An exception there may cut short what asyncio does at the task's
+end, and those who gather it would not hear of that: so it is where the event loop itself takes the step."""
 FOLDERS = tuple(str(Path(store.__file__).parent) for store in (holdfast.store.redis, holdfast.store.postgres))
 KINDS = {"exception": TimeIsUpError, "exit": SystemExit, "interrupt": KeyboardInterrupt, "memory": MemoryError}
 RAISED = tuple(KINDS.values())
