@@ -89,6 +89,7 @@ class EveryByte:
         self._open = open_backend
         self.runs = Counter[str]()
         """How many trials there were, by the harm that was done."""
+        self._was_struck = False
 
     def places(self, name: str, manner: Manner) -> Iterator[tuple[Way, int, float]]:
         """Yield each place of a conversation: which way, which message, how much of it is passed on before."""
@@ -109,7 +110,7 @@ class EveryByte:
             self._proxy.arm(fault)
             try:
                 self.try_call(scene, caller, within)
-                self.runs[fault.harm if self._proxy.struck else "none"] += 1
+                self.runs[str(fault.harm) if self._was_struck else "none"] += 1
             except AssertionError as wrong:
                 raise AssertionError(f"{name}, {manner}, {fault}: {wrong}") from wrong
             finally:
@@ -122,10 +123,12 @@ class EveryByte:
             answer = caller.call(scene, within)
         except HoldfastError:
             took, succeeded = time.monotonic() - began, False
+            self._was_struck = self._proxy.struck
             self._proxy.arm(None)
             _settled(scene)
         else:
             took, succeeded = time.monotonic() - began, True
+            self._was_struck = self._proxy.struck
             self._proxy.arm(None)
             self._judge(scene, answer)
         assert took < within + STUCK, f"the call took {took:.1f} s"

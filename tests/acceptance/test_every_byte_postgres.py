@@ -129,6 +129,7 @@ def test_every_byte(world, harms, measured):
     world.trials.runs.clear()
     for name, manner, fault in chosen(world, harms):
         world.trials.try_fault(name, manner, fault)
+    assert world.trials.runs.total() > world.trials.runs["none"], "no harm was done"
     measured(dict(world.trials.runs))
 
 
