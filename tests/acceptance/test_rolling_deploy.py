@@ -22,7 +22,8 @@ class Deploy(Shop):
         super().__init__(folder)
         source = (HERE / "shop_app.py").read_text()
         changed = source.replace("@app.task\nasync def pack", "@app.task(version=2)\nasync def pack")
-        changed = changed.replace("def pack(ctx: Context, order: int)", "def pack(ctx: Context, order: int | str)")
+        taking, returning = "pack(ctx: Context, order: int)", "-> int"
+        changed = changed.replace(f"{taking} {returning}", f"{taking[:-1]} | str) {returning} | str")
         assert changed != source
         file = folder / "shop_new.py"
         file.write_text(changed + NEWER)

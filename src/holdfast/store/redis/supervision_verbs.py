@@ -25,6 +25,10 @@ LONGEST_LEASE = timedelta(days=36_500)
 """The server counts micros in doubles, which tell times of the next centuries exactly."""
 
 
+_KINDS_THAT_COME_DUE = pack([kind.value for kind in Kind if kind is not Kind.STORE])
+"""As a beat asks for them; each costs it a command."""
+
+
 class SupervisionVerbs:
     """Register, beat, condemn, forget results and jobs."""
 
@@ -50,7 +54,7 @@ class SupervisionVerbs:
             )
             for beat in beats
         ]
-        reply = yield Script("beat", (pack(named), pack([kind.value for kind in Kind])))
+        reply = yield Script("beat", (pack(named), _KINDS_THAT_COME_DUE))
         now, accepted, revoked, replaced, paused, unnamed, expired, next_expiry, unknown, suspects, *rest = reply
         turns, record_due_at = rest
         return BeatAnswer(
