@@ -136,7 +136,7 @@ def test_a_restart_while_jobs_run(fleet, server, longer_than_the_lease):
     for tree in trees:
         fleet.wait_until_it_may_bury(tree)
     before = workers_of(fleet)
-    seconds = LEASE + 2 if longer_than_the_lease else 1
+    seconds = LEASE + 2 if longer_than_the_lease else 3
     crossing = [fleet.enqueue(task, seconds=seconds) for task in ("nap", "nap_in_thread") for _ in range(5)]
     crossing += [fleet.enqueue("nap", seconds=seconds, options={"max_attempts": 1}) for _ in range(2)]
     for job in crossing:
