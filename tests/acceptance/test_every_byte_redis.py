@@ -44,7 +44,7 @@ def world():
 
 
 def chosen(world, harms):
-    """Yield verbs, manners and faults: all of them, or some that a seed has chosen."""
+    """Yield verbs, manners and faults: at full size all verbs, in all manners, at each place, or at some if silent."""
     random = Random(24)
     cases = list(product(world.stage.names, MANNERS))
     for name, manner in cases if PROVE else random.sample(cases, CASES[harms[0]]):
@@ -53,7 +53,8 @@ def chosen(world, harms):
             for place in world.trials.places(name, manner)
             for harm in harms
         ]
-        for fault in faults if PROVE else random.sample(faults, min(4, len(faults))):
+        most = (8 if Harm.HOLE in harms else len(faults)) if PROVE else 4
+        for fault in random.sample(faults, min(most, len(faults))):
             yield name, manner, fault
 
 
