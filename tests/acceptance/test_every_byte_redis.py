@@ -44,7 +44,7 @@ def world():
 
 
 def chosen(world, harms):
-    """Yield verbs, manners and faults: at full size all verbs, in all manners, at each place, or at some if silent."""
+    """Yield verbs, manners and faults: at full size all verbs, in all manners, at each place (some, if silent)."""
     random = Random(24)
     cases = list(product(world.stage.names, MANNERS))
     for name, manner in cases if PROVE else random.sample(cases, CASES[harms[0]]):
