@@ -142,7 +142,8 @@ def test_memory_is_told_of_processes_and_all_that_they_have_started():
     assert other.pid not in descendants(os.getpid())
     assert resident(other.pid) == 0, "it is gone"
     peak, nothing = status_of_self("VmHWM", "NoSuchThing")
-    assert peak >= ours > nothing == 0
+    assert nothing == 0
+    assert peak > ours - MEGABYTE, "the kernel notes the peak a few pages late"
 
 
 def test_what_forks_share_counts_once_and_what_has_ended_not_at_all():
