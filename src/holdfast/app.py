@@ -36,7 +36,7 @@ from holdfast.schedule.declaring import Declaration
 from holdfast.schedule.rules import AnyRule
 from holdfast.schedule.schedules import Schedules, declare, declare_own
 from holdfast.settings import URL_VARIABLE, read_settings
-from holdfast.spelling import missing, options_of
+from holdfast.spelling import options_of, without
 from holdfast.store.backend import Backend
 from holdfast.store.errand import Errand, arun_errand, run_errand
 from holdfast.store.files import shelf_of
@@ -69,6 +69,7 @@ _ELSEWHERE = {
 """What people write who come from other systems, and how it is written here."""
 
 
+@without(_ELSEWHERE)
 class Holdfast(Reach, Watched, Governed):
     """An app: its tasks and the store that their jobs live in.
 
@@ -434,8 +435,3 @@ class Holdfast(Reach, Watched, Governed):
         if name in self._declarations and not at.repeats(self._declarations_at[name]):
             raise ConfigurationError(f"two schedules are named {name!r}; give one of them another name")
         self._declarations[name], self._declarations_at[name] = declaration, at
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            raise missing(self, name, _ELSEWHERE.get(name))

@@ -3,7 +3,7 @@
 import math
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -25,7 +25,7 @@ from holdfast.errors import (
 )
 from holdfast.policy.reading import is_number
 from holdfast.signals import send
-from holdfast.spelling import missing
+from holdfast.spelling import without
 from holdfast.store.protocol import Store
 from holdfast.store.verb import Verb
 from holdfast.tracing.port import Tracing
@@ -132,6 +132,7 @@ class _Awaiting:
         return await watch.aended(within)
 
 
+@without(_ELSEWHERE)
 class JobHandle(msgspec.Struct, Generic[R], frozen=True, eq=False, weakref=True):
     """A job that was enqueued. `R` is what its task returns.
 
@@ -226,11 +227,6 @@ class JobHandle(msgspec.Struct, Generic[R], frozen=True, eq=False, weakref=True)
         way, deadline, last = _Awaiting(self.caller), self._deadline(timeout), None
         while (last := await self._next_progress(way, last, deadline)) is not None:
             yield last
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            raise missing(self, name, _ELSEWHERE.get(name))
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         """Yield its id and its state now, as pairs: what `dict(handle)` has, and an endpoint of FastAPI answers."""

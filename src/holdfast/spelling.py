@@ -1,9 +1,9 @@
 """Names that do not exist: refused with the name that may have been meant."""
 
 import inspect
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 
 from msgspec import Struct, StructMeta
 
@@ -52,12 +52,6 @@ def refuse_unknown(where: str, given: Iterable[str], known: Collection[str]) -> 
             raise ConfigurationError(f"{where} has no option {name!r}; {way}")
 
 
-def missing(thing: object, name: str, instead: str | None) -> AttributeError:
-    """Return the error of an attribute that is not there, with what to write instead of one that others have."""
-    said = f"{type(thing).__name__!r} object has no attribute {name!r}"
-    return AttributeError(said if instead is None else f"{said}; {instead}")
-
-
 def hint(name: str, known: Collection[str], written: Callable[[str], str] = str) -> str:
     """Return which known name may have been meant, else which there are, as people write them."""
     other = _OTHER_WORDS.get(name)
@@ -86,6 +80,36 @@ def options_of(where: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         return call
 
     return checked
+
+
+class _Absent:
+    """An attribute that other systems have: to ask for it is an error that says what to write here."""
+
+    def __init__(self, name: str, way: str) -> None:
+        self._name = name
+        self._way = way
+
+    def __get__(self, thing: object, kind: type) -> NoReturn:
+        if thing is None:
+            raise AttributeError(f"type object {kind.__name__!r} has no attribute {self._name!r}")
+        called = getattr(getattr(thing, "task", thing), "__name__", "TASK")
+        raise AttributeError(
+            f"{kind.__name__!r} object has no attribute {self._name!r}; {self._way.replace('{}', called)}"
+        )
+
+
+def without(ways: Mapping[str, str]) -> Callable[[type[T]], type[T]]:
+    """Let a class say what to write instead of the attributes of other systems. `{}` is the task's name.
+
+    A `__getattr__` would do the same, and make the reading of every attribute slower.
+    """
+
+    def said(kind: type[T]) -> type[T]:
+        for name in ways.keys() - set(dir(kind)):
+            setattr(kind, name, _Absent(name, ways[name]))
+        return kind
+
+    return said
 
 
 def written_as(word: str) -> Callable[[type[T]], type[T]]:

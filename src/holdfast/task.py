@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar
+from typing import Any, ClassVar, Generic, ParamSpec, TypeVar
 
 from msgspec.structs import replace
 
@@ -24,7 +24,7 @@ from holdfast.ids import new_job_id
 from holdfast.patience import PASSING, Patience
 from holdfast.policy import OnConflictWord, OnLateWord, Options, Policy, Seconds, declare_options
 from holdfast.policy.problems import name_problems, refuse_any, sum_problems
-from holdfast.spelling import missing, options_of
+from holdfast.spelling import options_of, without
 from holdfast.tracing.port import Tracing
 
 __all__ = ["AsyncTask", "BoundTask", "Policy", "SyncTask", "Task", "declare_task"]
@@ -60,6 +60,7 @@ _ELSEWHERE = {
 """What people write who come from other systems, and how it is written here."""
 
 
+@without(_ELSEWHERE)
 class Task(Generic[P, R]):
     """A registered function. `P` are the arguments that callers give, without the Context; `R` its result.
 
@@ -190,11 +191,6 @@ class Task(Generic[P, R]):
         """Return a handle for a job of this task whose id was kept; the store is asked nothing yet."""
         return JobHandle(job_id, self.name, self._caller, self.result_type)
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            raise missing(self, name, _instead(self, name))
-
 
 class SyncTask(Task[P, R]):
     """A task whose function is a plain `def`."""
@@ -218,6 +214,7 @@ class AsyncTask(Task[P, R]):
         return result
 
 
+@without(_ELSEWHERE)
 @dataclass(frozen=True)  # slots and Generic do not go together in Python 3.11
 class BoundTask(Generic[P, R]):
     """A task together with the options of its next jobs."""
@@ -311,11 +308,6 @@ class BoundTask(Generic[P, R]):
         """Return arguments by name, for `enqueue_many`."""
         return self.task.args(*args, **kwargs)
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            raise missing(self, name, _instead(self, name))
-
     def request(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NewJob:
         """Return the job that an enqueue would store, complete and validated."""
         return self._new_job(self.task.arguments.encode(args, kwargs))
@@ -377,12 +369,6 @@ class BoundTask(Generic[P, R]):
     @cached_property
     def _result_type(self) -> Any:
         return self.task.result_type
-
-
-def _instead(task: Any, name: str) -> str | None:
-    """Return what to write for a word of another system; a copy that is being made has no name yet."""
-    way = _ELSEWHERE.get(name)
-    return None if way is None else way.replace("{}", getattr(task, "task", task).__name__)
 
 
 def declare_task(fn: Callable[..., Any], name: str | None, policy: Policy, caller: Caller) -> Task[..., Any]:

@@ -6,7 +6,6 @@ share every line, and the same verb can run on a user's own connection.
 """
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from functools import partial, wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
@@ -119,8 +118,7 @@ async def afollow(steps: Steps[T], answer: Callable[[Statement], Awaitable[Any]]
         steps.close()
 
 
-@dataclass(slots=True)
-class Verb(Generic[T]):
+class Verb(msgspec.Struct, Generic[T]):
     """One call of a verb, ready to be run once by a driver.
 
     `wakes` says that it may make a job due, so that idle workers must hear the bell after its commit. `tells` says

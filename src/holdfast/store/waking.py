@@ -21,9 +21,9 @@ def enqueuing(jobs: Sequence[NewJob], steps: Callable[[], Steps[Mapping[str, str
     return Verb("enqueue", Access.WRITE, steps(), wakes=True, tells=tells, brings=jobs, again=steps)
 
 
-def known_before(jobs: Sequence[NewJob], accepted: int) -> dict[str, str]:
-    """Return what an enqueue answers of a single job that was not accepted, as its id is known already."""
-    return {jobs[0].id: jobs[0].id} if len(jobs) == 1 and not accepted else {}
+def known_before(jobs: Sequence[NewJob]) -> dict[str, str]:
+    """Return what an enqueue that accepted nothing answers: of a single job that its id was known already."""
+    return {jobs[0].id: jobs[0].id} if len(jobs) == 1 else {}
 
 
 def finishing(endings: Sequence[Ending], steps: Callable[[], Steps[Finished]]) -> Verb[tuple[Verdict, ...]]:

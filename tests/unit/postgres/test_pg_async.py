@@ -6,11 +6,11 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 from pg_world import LONG, of_steps, query
 
 from holdfast.errors import KeyTakenError, StoreError, StoreUnavailableError

@@ -6,12 +6,12 @@ import socketserver
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any, NoReturn
 
 import pytest
 import redis
+from msgspec.structs import replace
 from redis_scene import Open, Servers, scripted
 
 from holdfast.core.job import NewJob

@@ -31,7 +31,7 @@ class ClientVerbs(Tables):
             reception.receive(job, next(self._arrivals))
         self._jobs.update(reception.jobs.maps[0])
         self._holders.update(reception.holders.maps[0])
-        return reception.taken or known_before(jobs, len(reception.jobs.maps[0]))
+        return reception.taken if reception.taken or reception.jobs.maps[0] else known_before(jobs)
 
     @verb(Access.READ)
     def glance(self, job_ids: Sequence[str]) -> Mapping[str, Glance]:

@@ -7,11 +7,13 @@ import asyncio
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
+
+import psycopg
 
 from holdfast.errors import StoreError
 from holdfast.store.postgres.address import Address
@@ -22,7 +24,7 @@ from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.sql_files import load_statements
 from holdfast.store.postgres.steps import LongerError, arun_steps, run_steps
 from holdfast.store.postgres.tones import Sound
-from holdfast.store.postgres.translate import translated
+from holdfast.store.postgres.translate import reworded, translated
 from holdfast.store.postgres.waiting import OverdueError
 from holdfast.store.postgres.wire import Call, ForgottenError, LostError, Wire
 from holdfast.store.refusals import in_doubt
@@ -42,22 +44,50 @@ _WATCHES = sys.platform != "win32"
 
 
 class _Course:
-    """How far one call of a verb has come."""
+    """One call of a verb, and how far it has come.
 
-    __slots__ = ("_rings", "_verb", "in_doubt", "rung")
+    At its end it translates the error, and says if the verb may be committed, or rings for tones of the answer.
+    """
 
-    def __init__(self, verb: Verb[Any], rings: Mapping[tuple[Tone, ...], Sequence[Call]], in_doubt: bool) -> None:
+    __slots__ = ("_engine", "_rung", "_verb", "in_doubt")
+
+    def __init__(self, engine: "Engine", verb: Verb[Any], in_doubt: bool = False) -> None:
+        self._engine = engine
         self._verb = verb
-        self._rings = rings
         self.in_doubt = in_doubt
         """Whether it may be done, though no answer came."""
-        self.rung: tuple[Tone, ...] = ()
+        self._rung: tuple[Tone, ...] = ()
         """The tones whose ring was sent with its commit."""
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        """End."""
+        if error is not None:
+            self._fail(error)
+            return
+        for tone in self._verb.tones:
+            if tone not in self._rung:
+                self._engine.ring(tone)
+
+    def _fail(self, error: BaseException) -> None:
+        if isinstance(error, LostError | OverdueError):
+            self.in_doubt |= error.may_be_done
+        ours = self._engine.reworded(error)
+        try:
+            if isinstance(ours, StoreError) and self.in_doubt and self._verb.access is Access.WRITE:
+                raise in_doubt(ours) from ours.__cause__
+            if ours is not error:
+                raise ours
+        finally:
+            del ours  # which would keep this frame, and be kept by it
 
     def rings(self) -> Sequence[Call]:
         """Return the calls that ring, to be sent with the commit."""
-        self.rung = self._verb.tones
-        return self._rings[self.rung]
+        self._rung = self._verb.tones
+        return self._engine.rings[self._rung]
 
     def begin_again(self, lost: LostError) -> bool:
         """Let the verb begin anew after its connection broke; tell whether it may be committed already.
@@ -68,7 +98,7 @@ class _Course:
         if self._verb.again is None or (self.in_doubt and self._verb.once):
             raise lost
         self._verb.steps = self._verb.again()
-        self.rung = self._verb.tones  # this try brought nothing to ring for
+        self._rung = self._verb.tones  # this try brought nothing to ring for
         return self.in_doubt
 
 
@@ -88,7 +118,8 @@ class Engine:
         self._timeout = timeout
         self._sounds = sounds
         self._forget = forget
-        self._rings = {tones: [sounds[tone].ring for tone in tones] for tones in _COMBINATIONS}
+        self.rings: Mapping[tuple[Tone, ...], Sequence[Call]]
+        self.rings = {tones: [sounds[tone].ring for tone in tones] for tones in _COMBINATIONS}
         self._preparing = threading.RLock()
         self._prepared = False
         self._jobs = self._pool(address.pool_size, KEPT)
@@ -123,7 +154,7 @@ class Engine:
             wire = loan.enter_context(crew.pool.lend_at_once()) if _WATCHES else None
             if wire is not None:
                 try:
-                    with self._call(verb) as course:
+                    with _Course(self, verb) as course:
                         try:
                             return await arun_steps(wire, verb.steps, until, course.rings)
                         except LostError as lost:
@@ -178,7 +209,7 @@ class Engine:
 
     def _run(self, verb: Verb[T], until: float) -> T:
         """Run a verb. If its connection breaks, run it once more on another."""
-        with self._call(verb) as course:
+        with _Course(self, verb) as course:
             _refuse_late(until)
             try:
                 return self._try(verb, until, course)
@@ -188,7 +219,7 @@ class Engine:
 
     def _run_again(self, verb: Verb[T], until: float, doubt: bool) -> T:
         """Run a verb whose connection broke on the event loop; `doubt`: it may be done already."""
-        with self._call(verb, doubt) as course:
+        with _Course(self, verb, doubt) as course:
             _refuse_late(until)
             return self._try(verb, until, course)
 
@@ -202,7 +233,7 @@ class Engine:
 
     def _go_on(self, verb: Verb[T], until: float, begun: Statement, wire: Wire, loan: ExitStack) -> T:
         """Run the rest of a verb, and give its connection back."""
-        with self._call(verb) as course:
+        with _Course(self, verb) as course:
             try:
                 with loan:
                     _refuse_late(until)
@@ -211,25 +242,14 @@ class Engine:
                 course.begin_again(lost)
             return self._try(verb, until, course)
 
-    @contextmanager
-    def _call(self, verb: Verb[Any], doubt: bool = False) -> Iterator[_Course]:
-        """Translate the errors of a verb, and say if it may be committed. Ring for tones of its answer."""
-        course = _Course(verb, self._rings, doubt)
-        try:
-            with translated(self._address, self._timeout):
-                try:
-                    yield course
-                except (LostError, OverdueError) as unanswered:
-                    course.in_doubt |= unanswered.may_be_done
-                    raise
-        except StoreError as error:
+    def reworded(self, error: BaseException) -> BaseException:
+        """Return what a verb raises for an error. If that is of the store, forget what was known of the server."""
+        ours = error
+        if isinstance(error, OverdueError | psycopg.Error):
+            ours = reworded(error, self._address, self._timeout)
+        if isinstance(ours, StoreError):
             self._forget()
-            if course.in_doubt and verb.access is Access.WRITE:
-                raise in_doubt(error) from error.__cause__
-            raise
-        for tone in verb.tones:
-            if tone not in course.rung:
-                self.ring(tone)
+        return ours
 
     def _ring(self, tone: Tone) -> None:
         until = time.monotonic() + self._timeout

@@ -55,7 +55,7 @@ class EnqueueVerbs(RememberingVerbs):
             self._levels.learn(there)
         else:
             accepted = yield Last(statement) if is_last else statement
-        return known_before(jobs, accepted)
+        return {} if accepted else known_before(jobs)
 
     def _plain(self, jobs: Sequence[NewJob], now: int | None) -> Command:
         first = jobs[0]
@@ -88,7 +88,7 @@ class EnqueueVerbs(RememberingVerbs):
         for job in jobs:
             yield from reception.receive(job)
         yield from reception.close()
-        return reception.taken or known_before(jobs, not rows)
+        return reception.taken or (known_before(jobs) if rows else {})
 
     def _keep(self, jobs: Sequence[NewJob], now: int, after: str | None) -> Steps[None]:
         doubtful = self._levels.doubtful(map(_LEVEL, jobs))

@@ -62,18 +62,22 @@ def translated(address: Address, timeout: float) -> Iterator[None]:
     """Let no error of psycopg escape."""
     try:
         yield
-    except OverdueError:
-        raise overdue(address, timeout) from None
-    except psycopg.Error as raised:
-        error = raised.reason if isinstance(raised, LostError) else raised
-        raise translate(error, address) from (error if error.sqlstate else brief(error))
+    except (OverdueError, psycopg.Error) as error:
+        raise reworded(error, address, timeout)  # noqa: B904 - it has its cause
 
 
-def overdue(address: Address, timeout: float) -> StoreUnavailableError:
-    """Return the error for a server that did not answer."""
-    return StoreUnavailableError(
-        f"{address.name} did not answer within {timeout:g} s: check the server and the network, or try again"
-    )
+def reworded(raised: OverdueError | psycopg.Error, address: Address, timeout: float) -> HoldfastError:
+    """Return our error for one of psycopg's, or for an answer that did not come. It has its cause."""
+    if isinstance(raised, OverdueError):
+        late = StoreUnavailableError(
+            f"{address.name} did not answer within {timeout:g} s: check the server and the network, or try again"
+        )
+        late.__cause__ = None
+        return late
+    error = raised.reason if isinstance(raised, LostError) else raised
+    ours = translate(error, address)
+    ours.__cause__ = error if error.sqlstate else brief(error)
+    return ours
 
 
 def translate(error: psycopg.Error, address: Address) -> HoldfastError:

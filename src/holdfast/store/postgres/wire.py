@@ -33,6 +33,7 @@ _Awaited = Prepared | str
 _CALL, _SYNC = "call", "sync"
 
 _FAILED = (pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE)
+_DONE = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
 _ABORTED = pq.ExecStatus.PIPELINE_ABORTED
 _SYNCED = pq.ExecStatus.PIPELINE_SYNC
 _BINARY = 1
@@ -135,8 +136,23 @@ class Wire:
         waits for it, or hears whether it worked.
         """
         self.settled = False
+        pooled = self.pooled
         try:
-            results, error = yield from self._asking(calls, after)
+            if pooled:
+                # A pooler may take the first answer for the end of all that was sent: one group at a time.
+                yield from self._read_groups()
+            self._send(calls)
+            last = self._groups
+            if after and not pooled:
+                self._send(after)
+            if self._pg.flush():
+                yield from self._flush()
+            if last > 1:
+                yield from self._read_earlier(self._groups - last + 1)
+            results, error = yield from self._read_group()
+            if after and pooled:
+                self._send(after)
+                yield from self._flush()
         except LostError:
             raise
         except psycopg.Error as lost:
@@ -146,29 +162,6 @@ class Wire:
         if error is not None:
             raise ForgottenError(error) if _is_of_preparation(error) else error
         return results
-
-    def _asking(
-        self, calls: Sequence[Call], after: Sequence[Call]
-    ) -> Waits[tuple[list[Result], psycopg.Error | None]]:
-        pooled = self.pooled
-        if pooled:
-            # A pooler may take the first answer for the end of all that was sent: one group at a time.
-            yield from self._read_groups()
-        self._send(calls)
-        last = self._groups
-        if after and not pooled:
-            self._send(after)
-        yield from self._flush()
-        try:
-            yield from self._read_groups(but=self._groups - last + 1)
-        except LostError as lost:
-            lost.may_be_done = True  # a refusal in there was of earlier calls, not of these
-            raise
-        answer = yield from self._read_group()
-        if after and pooled:
-            self._send(after)
-            yield from self._flush()
-        return answer
 
     def telling(self, calls: Sequence[Call]) -> Waits[None]:
         """Send calls whose results nobody needs."""
@@ -260,6 +253,14 @@ class Wire:
         if error is not None:
             raise error
 
+    def _read_earlier(self, but: int) -> Waits[None]:
+        """Read, and drop, the answers to what was sent before."""
+        try:
+            yield from self._read_groups(but)
+        except LostError as lost:
+            lost.may_be_done = True  # a refusal in there was of earlier calls, not of these
+            raise
+
     def _flush(self) -> Waits[None]:
         while self._pg.flush():
             yield True
@@ -301,6 +302,10 @@ class Wire:
         result = self._pg.get_result()
         status = None if result is None else result.status
         kind = self._awaited[0]
+        if kind is _CALL and status in _DONE and result is not None:  # most often
+            self._pg.get_result()
+            self._awaited.popleft()
+            return result, None
         if result is None or ((status == _SYNCED) is not (kind is _SYNC) and status not in _FAILED):
             raise psycopg.OperationalError("the connection is lost")
         if status == _SYNCED:

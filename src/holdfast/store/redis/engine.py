@@ -207,15 +207,21 @@ class Engine:
         pool.give_back(line)
         return reply
 
-    def _evaluate(self, access: Access, connection: Wire, script: Script) -> Any:
+    def _evaluate(self, access: Access, connection: Wire, script: Script, *, is_loaded: bool = False) -> Any:
         if not self._is_checked:
             self._check_server(connection)
         command = self._command(script)
+        connection.send(command)
         try:
-            return _ask(access, connection, command)
+            return connection.read()
         except NoScriptError:
-            connection.ask("SCRIPT", "LOAD", self._texts[script.name])
-        return _ask(access, connection, command)
+            if is_loaded:
+                raise
+        except RedisError as error:
+            _leave_open(access, command, error)
+            raise
+        connection.ask("SCRIPT", "LOAD", self._texts[script.name])
+        return self._evaluate(access, connection, script, is_loaded=True)
 
     async def _acall(self, access: Access, once: bool, statement: Statement) -> Any:
         script = statement if isinstance(statement, Script) else _refuse(statement)
@@ -287,15 +293,6 @@ class Engine:
         except RedisError as error:
             self.lose_if_gone(place, error, losses)
             raise
-
-
-def _ask(access: Access, connection: Wire, words: tuple[Any, ...]) -> Any:
-    connection.send(words)
-    try:
-        return connection.read()
-    except RedisError as error:
-        _leave_open(access, words, error)
-        raise
 
 
 def _leave_open(access: Access, words: tuple[Any, ...], error: RedisError) -> None:

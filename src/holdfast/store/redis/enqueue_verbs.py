@@ -11,7 +11,7 @@ from holdfast.store.redis.rows import pairs
 from holdfast.store.refusals import key_taken
 from holdfast.store.times import span_to_micros, to_micros
 from holdfast.store.verb import Access, Script, Steps, Verb
-from holdfast.store.waking import enqueuing, known_before
+from holdfast.store.waking import enqueuing
 
 
 class EnqueueVerbs:
@@ -37,7 +37,7 @@ def _enqueue(jobs: Sequence[NewJob]) -> Steps[Mapping[str, str]]:
 def _enqueue_one(job: NewJob) -> Steps[Mapping[str, str]]:
     """Accept one plain job: most calls are for one."""
     known = yield Script("enqueue_one", (job.id, write_short_job(job), job.queue, f"0:{job.priority}"))
-    return known_before((job,), not known)
+    return {job.id: job.id} if known else {}
 
 
 def in_columns(jobs: Sequence[NewJob]) -> tuple[Sequence[Any], bytes]:

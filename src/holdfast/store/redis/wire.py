@@ -99,7 +99,7 @@ class Wire:
     @property
     def has_news(self) -> bool:
         """Whether something has come in that was not read, or the other side has hung up."""
-        return self.is_readable or self.reader.has_data()
+        return bool(self._news(0)) or self.reader.has_data()
 
     @property
     def is_readable(self) -> bool:

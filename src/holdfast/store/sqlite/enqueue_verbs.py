@@ -49,7 +49,7 @@ class EnqueueVerbs(SqliteVerbs):
                 yield Command(self._sql["grow"], (queue, number))
         elif accepted:
             yield Command(self._sql["grow_by_the_last"], (accepted,))
-        return taken or known_before(jobs, accepted)
+        return taken if taken or accepted else known_before(jobs)
 
     def _accept(self, jobs: Sequence[NewJob], now: int, after: str | None = None) -> Steps[int]:
         """Accept jobs without looking at keys; return how many were not known before."""
