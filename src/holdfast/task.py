@@ -226,16 +226,16 @@ class BoundTask(Generic[P, R]):
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Enqueue a job and return its handle: when this returns, the job is stored."""
         job = self._new_job(self.task.arguments.encode(args, kwargs))
-        handle = self._handle(job, {})  # before the call: an exception after it would leave the job in `tx`
+        handle = self._handle(job)  # before the call: an exception after it would leave the job in `tx`
         taken = run_at_once(self._store((job,), at_once=True))
-        return self._handle(job, taken) if taken else handle
+        return self._existing(job, taken) if taken else handle
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Enqueue a job from async code."""
         job = self._new_job(self.task.arguments.encode(args, kwargs))
-        handle = self._handle(job, {})
+        handle = self._handle(job)
         taken = await self._store((job,), at_once=False)
-        return self._handle(job, taken) if taken else handle
+        return self._existing(job, taken) if taken else handle
 
     def enqueue_many(self, jobs: Iterable[Mapping[str, Any]]) -> list[JobHandle[R]]:
         """Enqueue a job for each mapping of arguments, a thousand per transaction; all are checked first.
@@ -251,14 +251,14 @@ class BoundTask(Generic[P, R]):
 
     async def _enqueue_many(self, jobs: Iterable[Mapping[str, Any]], *, at_once: bool) -> list[JobHandle[R]]:
         new_jobs, taken, patience = self._new_jobs(jobs), dict[str, str](), self._patience()
+        handles = [self._handle(job) for job in new_jobs]
         if self.given.tx is not None and new_jobs:
-            handles = [self._handle(job, {}) for job in new_jobs]
-            there = await self._store(new_jobs, at_once=at_once)
-            return [self._handle(job, there) for job in new_jobs] if there else handles
-        for start, chunk in _chunks(new_jobs):
-            with _noting_stored(start):
-                taken |= await self._store(chunk, patience, at_once=at_once)
-        return [self._handle(job, taken) for job in new_jobs]
+            taken |= await self._store(new_jobs, at_once=at_once)
+        else:
+            for start, chunk in _chunks(new_jobs):
+                with _noting_stored(start):
+                    taken |= await self._store(chunk, patience, at_once=at_once)
+        return [self._existing(job, taken) for job in new_jobs] if taken else handles
 
     def _store(
         self, jobs: Sequence[NewJob], patience: Patience | None = None, *, at_once: bool
@@ -359,7 +359,10 @@ class BoundTask(Generic[P, R]):
             except ArgumentsError as error:
                 raise ArgumentsError(f"jobs[{index}]: {error}") from error
 
-    def _handle(self, job: NewJob, taken: Mapping[str, str]) -> JobHandle[R]:
+    def _handle(self, job: NewJob) -> JobHandle[R]:
+        return JobHandle(job.id, job.task, self.caller, self._result_type)
+
+    def _existing(self, job: NewJob, taken: Mapping[str, str]) -> JobHandle[R]:
         """Return the handle of the job, or of the one that had its key or its id before."""
         existing = taken.get(job.id)
         # An id that was made here is known already only where the answer to an earlier try was lost.
