@@ -80,7 +80,9 @@ def _tell(story: Story, *, all_logs: bool) -> None:
     say_written(story.written, now)
     if story.attempts:
         say_heading("History")
-        say_table(story.attempts, _attempt_columns(now), indent=2)
+        folded = [each for each in story.attempts if each.folded]
+        shown = [each for each in story.attempts if not each.folded or each is folded[-1]]
+        say_table(shown, _attempt_columns(folded, now), indent=2)
     _tell_traceback(story.attempts)
     _tell_log(story.attempts, everything=all_logs)
 
@@ -152,14 +154,18 @@ def _tell_result(fields: Mapping[str, Any]) -> None:
         say_block(indented(fields["result"]))
 
 
-def _attempt_columns(now: datetime) -> list[Column[Attempt]]:
+def _attempt_columns(folded: Sequence[Attempt], now: datetime) -> list[Column[Attempt]]:
+    """Return the columns of a history, of which one row stands for all that is folded."""
+    more = f"{sum(each.folded for each in folded):,} more"
+    often = sorted(folded, key=lambda each: -each.folded)
+    counts = ", ".join(f"{each.folded:,} {_ended(each)}" for each in often)
     return [
-        Column("CLAIM", lambda each: str(each.fence), justify="right"),
-        Column("STARTED", lambda each: _started(each, now)),
-        Column("TOOK", _took, justify="right"),
-        Column("ENDED", _ended),
+        Column("CLAIM", lambda each: "…" if each.folded else str(each.fence), justify="right"),
+        Column("STARTED", lambda each: more if each.folded else _started(each, now)),
+        Column("TOOK", lambda each: "" if each.folded else _took(each), justify="right"),
+        Column("ENDED", lambda each: "" if each.folded else _ended(each)),
         Column("WORKER", lambda each: each.worker, from_width=100),
-        Column("ERROR", lambda each: cut(each.error or "", "red"), shrinks=True),
+        Column("ERROR", lambda each: counts if each.folded else cut(each.error or "", "red"), shrinks=True),
     ]
 
 

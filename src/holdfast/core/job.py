@@ -218,11 +218,30 @@ class Glance(msgspec.Struct, frozen=True):
     progress: Progress | None
 
 
+HISTORY_FIRST = 10
+"""So many claims at the beginning of a job's history are kept one by one, ..."""
+
+HISTORY_LAST = 90
+"""... and so many at its end, the present one included. Those between are folded: counted by how they ended."""
+
+HISTORY_BATCH = 10
+"""A store folds a history once for so many claims. What it shows is folded always."""
+
+
+def folds_at(fence: int) -> bool:
+    """Tell whether the history of a job is to be folded when this claim ends."""
+    return fence > HISTORY_FIRST + HISTORY_LAST and fence % HISTORY_BATCH == 0
+
+
 class Attempt(msgspec.Struct, frozen=True):
     """One claim in a job's history. `ended_at` is None while it lasts.
 
     `how` is the Move that ended it, or `crashed`, `suspected`, `vanished` for a worker's death. `log` is the end of
     what it logged.
+
+    If `folded` is not 0, this stands for so many claims between the first and the last that ended in this way:
+    `fence` and `ended_at` are those of the last of them, `started_at` is that of the first, and there is no worker
+    and no text.
     """
 
     fence: int
@@ -233,6 +252,7 @@ class Attempt(msgspec.Struct, frozen=True):
     error: str | None
     traceback: str | None
     log: str | None = None
+    folded: int = 0
 
 
 class JobAction(StrEnum):

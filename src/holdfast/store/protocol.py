@@ -128,7 +128,12 @@ class Store(Protocol):
         ...
 
     def history(self, job_id: str) -> Verb[tuple[Attempt, ...]]:
-        """Return every claim of the job by fence, the present one included."""
+        """Return every claim of the job by fence, the present one included.
+
+        Of more than HISTORY_FIRST + HISTORY_LAST claims the ones between are folded: there is one Attempt for each
+        way to end, which says how many ended so. A store keeps no more of them, but for a few that are not folded
+        yet. A finish is accepted again while its claim is not folded, and crashes of folded claims count.
+        """
         ...
 
     def cancel(self, job_id: str) -> Verb[Cancellation]:

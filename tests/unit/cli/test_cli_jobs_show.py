@@ -11,7 +11,7 @@ from cli_world import CONTRACT, SMTP, WORKER, World, answer, assert_refused, bar
 from holdfast import Every
 from holdfast.codec.carried import carrying
 from holdfast.core.crash import Death, DeathKind
-from holdfast.core.job import Failure, OnConflict, OnLate
+from holdfast.core.job import HISTORY_FIRST, HISTORY_LAST, Failure, OnConflict, OnLate
 from holdfast.core.memo import FOR_EVER, signal_reason
 from holdfast.core.states import Move, State
 
@@ -31,7 +31,7 @@ class TestJobsShow:
     def test_json_tells_the_history(self, world, holdfast):
         (attempt,) = answer(holdfast("jobs", "show", world.dead(), "--json"))["attempts"]
         times = {"started", "started_at", "ended_at"}
-        assert attempt.keys() == {"fence", "worker", *times, "how", "error", "traceback", "log"}
+        assert attempt.keys() == {"fence", "worker", *times, "how", "error", "traceback", "log", "folded"}
         assert (attempt["fence"], attempt["how"], attempt["error"]) == (1, "die", "SMTPError: 451 try again")
 
     def test_who_came_down_before_its_start_was_marked_had_started(self, world, holdfast):
@@ -115,6 +115,17 @@ class TestJobsShow:
         history = text[text.index("History") :]
         assert f" {words} " in history
         assert f" {move.value} " not in history
+
+    def test_of_a_long_history_what_lies_between_is_counted(self, world, holdfast):
+        """In words between the first and the last claims, and in JSON by how they ended."""
+        job_id, bound = world.enqueue(max_attempts=1000), HISTORY_FIRST + HISTORY_LAST
+        for number in range(bound + 12):
+            how = {"failure": SMTP} if number == HISTORY_FIRST else {}
+            world.end(job_id, Move.RETRY if how else Move.SNOOZE, **how)
+        text = holdfast("jobs", "show", job_id, env={"COLUMNS": "160"}).stdout
+        assert re.search(r"\n +10 .*\n +… +12 more +11 put off, 1 failed *\n +23 ", text)
+        attempts = answer(holdfast("jobs", "show", job_id, "--json"))["attempts"]
+        assert {each["how"]: each["folded"] for each in attempts if each["folded"]} == {"snooze": 11, "retry": 1}
 
     def test_for_how_long_a_result_is_kept_is_shown(self, world, holdfast):
         done = world.end(world.enqueue(), Move.COMPLETE, result=b"1", keep_result=timedelta(hours=2))

@@ -16,7 +16,7 @@ LUA = """
 and break do else elseif end false for function if in local nil not or return then true while
 ARGV KEYS cmsgpack ipairs math pairs pcall redis select string struct table tonumber type unpack
 """
-MOVES = "local MOVES, SETTLED, STARTED_ITS_LAST"
+MOVES = "local MOVES, SETTLED, STARTED_ITS_LAST, FIRST, LAST, BATCH"
 """What the one part declares that is not a file."""
 
 NAMES = r"(\w+(?:, \w+)*)"

@@ -25,9 +25,6 @@ EDITED_FROM = "holdfast.edited_from"
 CLONED_FROM = "holdfast.cloned_from"
 """Where the metadata of a job names the one of which it is a copy."""
 
-_MOST_ATTEMPTS = 100
-"""So many claims are told of, the last ones."""
-
 _CAN = {
     State.SCHEDULED: ("jobs.retry", "jobs.cancel", "jobs.reschedule", "jobs.signal", "jobs.clone"),
     State.READY: ("jobs.cancel", "jobs.reschedule", "jobs.signal", "jobs.clone"),
@@ -71,7 +68,7 @@ async def show_job(desk: Desk, asked: WhichJob) -> JobSeen:
         result=None if job.result is None else value_seen(job.result),
         result_until=job.result_until,
         error=text_seen(job.error),
-        attempts=tuple(map(_attempt, story.attempts[-_MOST_ATTEMPTS:])),
+        attempts=tuple(map(_attempt, story.attempts)),
         timeline=tuple(_timeline(story)),
         why=_why(story.why),
         written=written_seen(story.written),
@@ -99,11 +96,12 @@ def _attempt(attempt: Attempt) -> AttemptSeen:
         started=had_started(attempt),
         started_at=began,
         ended_at=ended,
-        took=None if began is None or ended is None else (ended - began).total_seconds(),
+        took=None if began is None or ended is None or attempt.folded else (ended - began).total_seconds(),
         how=attempt.how,
         error=attempt.error,
         traceback=text_seen(attempt.traceback),
         log=text_seen(attempt.log),
+        folded=attempt.folded,
     )
 
 
@@ -111,7 +109,12 @@ def _timeline(story: Story) -> Iterator[Station]:
     """Yield the life of a job, the first first; what is still to come is last."""
     job = story.job
     yield Station(at=job.created_at, what="enqueued")
-    for each in story.attempts[-_MOST_ATTEMPTS:]:
+    folded = [each for each in story.attempts if each.folded]
+    for each in story.attempts:
+        if each.folded:
+            if each is folded[-1] and each.ended_at is not None:
+                yield Station(at=each.ended_at, what="folded", detail=f"{sum(one.folded for one in folded):,}")
+            continue
         if each.started_at is not None:
             yield Station(at=each.started_at, what="started", fence=each.fence, worker=each.worker)
         if each.ended_at is not None:

@@ -26,7 +26,11 @@ class CancelAsked(WhichJob, frozen=True, kw_only=True):
 
 
 class AttemptSeen(Told, frozen=True, kw_only=True):
-    """One claim of a job. `took` is in seconds; `how` is null while it lasts."""
+    """One claim of a job. `took` is in seconds; `how` is null while it lasts.
+
+    Of a long history the claims between the first and the last are counted by how they ended: `folded` is 0, or how
+    many of them this stands for.
+    """
 
     fence: int
     worker: str
@@ -38,12 +42,14 @@ class AttemptSeen(Told, frozen=True, kw_only=True):
     error: str | None
     traceback: TextSeen | None
     log: TextSeen | None
+    folded: int = 0
 
 
 class Station(Told, frozen=True, kw_only=True):
     """One point in the life of a job.
 
-    `what` is enqueued, due, started, or how a claim ended, or the state in which it ended, or now.
+    `what` is enqueued, due, started, or how a claim ended, or the state in which it ended, or now; or folded, of
+    claims that are not told one by one: `detail` says how many.
     """
 
     at: datetime

@@ -68,7 +68,7 @@ class Call(msgspec.Struct, frozen=True):
             kwargs=self.kwargs,
             backend=alias,
             errors=list(_errors(history)),
-            worker_ids=[attempt.worker for attempt in started],
+            worker_ids=[attempt.worker for attempt in started for _ in range(attempt.folded or 1)],
         )
 
 

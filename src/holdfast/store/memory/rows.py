@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from operator import attrgetter
 
 from holdfast.core.crash import group_limit
-from holdfast.core.job import Attempt, Claim, ClaimRef, Job, NewJob, Progress
+from holdfast.core.job import HISTORY_FIRST, HISTORY_LAST, Attempt, Claim, ClaimRef, Job, NewJob, Progress
 from holdfast.core.memo import Save, signal_prefix
 from holdfast.core.states import CLAIMED, FINAL, Move, Reason, State, settle
 from holdfast.core.vitals import Vitals
@@ -25,6 +26,7 @@ class ClaimRow:
     error: str | None = None
     traceback: str | None = None
     log: str | None = None
+    folded: int = 0
     by_finish: bool = False
 
     def view(self) -> Attempt:
@@ -134,10 +136,26 @@ class JobRow:
         self.fence += 1
         self.worker, self.call = worker, call
         self.claims.append(ClaimRow(self.fence, worker))
+        if self.fence > HISTORY_FIRST + HISTORY_LAST:
+            self._fold()
         try:
             return self._claim()
         except DAMAGES as error:
             return unreadable_claim(self.new.id, self.fence, self.new.queue, error)
+
+    def _fold(self) -> None:
+        """Count the claims between the first and the last by how they ended."""
+        kept: list[ClaimRow] = []
+        kinds: dict[str | None, ClaimRow] = {}
+        for row in self.claims:
+            if HISTORY_FIRST < row.fence <= self.fence - HISTORY_LAST:
+                kind = kinds.setdefault(row.how, ClaimRow(row.fence, "", how=row.how))
+                kind.fence, kind.ended_at = row.fence, row.ended_at
+                kind.started_at = min(filter(None, (kind.started_at, row.started_at)), default=None)
+                kind.folded += row.folded or 1
+            else:
+                kept.append(row)
+        self.claims = sorted([*kept, *kinds.values()], key=attrgetter("fence"))
 
     def _claim(self) -> Claim:
         new = self.new

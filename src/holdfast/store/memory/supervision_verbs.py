@@ -156,7 +156,7 @@ def _orphan(row: JobRow) -> Orphan:
         max_attempts=row.new.max_attempts,
         group=row.group,
         cancel_requested=row.cancel_requested,
-        crashes_alone=sum(claim.how == CHARGED_ALONE for claim in row.claims),
+        crashes_alone=sum(claim.folded or 1 for claim in row.claims if claim.how == CHARGED_ALONE),
         replaced=row.replaced_by is not None,
     )
 

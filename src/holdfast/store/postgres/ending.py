@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from holdfast.core.job import HISTORY_FIRST, HISTORY_LAST, folds_at
 from holdfast.core.states import FINAL, State
 from holdfast.store.claimed import End
 from holdfast.store.postgres.readable import readable
@@ -17,6 +18,9 @@ def ends(sql: Mapping[str, str], ended: Sequence[End], now: int) -> list[Command
     commands = []
     if ended:
         commands.append(Command(sql["record_attempts"], (now, *columns(map(_story, ended)))))
+    if long := [end.row for end in ended if folds_at(end.row.fence)]:
+        between = [(row.id, HISTORY_FIRST, row.fence - HISTORY_LAST) for row in long]
+        commands.append(Command(sql["fold_attempts"], columns(between)))
     if final:
         commands.append(Command(sql["end_for_good"], (now, *columns(map(_outcome, final)))))
     if back:

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.core.job import Attempt, Glance, Job
+from holdfast.core.job import HISTORY_FIRST, HISTORY_LAST, Attempt, Glance, Job
 from holdfast.core.memo import SLEEPING, signal_reason
 from holdfast.core.states import Move, State
 from holdfast.store.looking import UNKNOWN_LOOKED_AT
@@ -80,7 +80,7 @@ class ViewVerbs(RememberingVerbs):
         """Return every claim of the job by fence, the present one included."""
         if not is_id(job_id):
             return ()
-        rows = yield Last(Query(self._sql["history"], (job_id, Move.COMPLETE.value)))
+        rows = yield Last(Query(self._sql["history"], (job_id, Move.COMPLETE.value, HISTORY_FIRST, HISTORY_LAST)))
         return tuple(to_attempt(row) for row in rows)
 
     @verb(Access.READ)

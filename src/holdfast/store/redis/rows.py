@@ -210,9 +210,10 @@ def to_glance(state: bytes, progress: bytes | None) -> Glance:
 
 def to_attempt(row: Row) -> Attempt:
     """Return the claim that `history` tells of."""
-    fence, worker, started_at, ended_at, how, error, traceback, log = row
+    fence, worker, started_at, ended_at, how, error, traceback, log, folded = row
     times = (_time(started_at), _time(ended_at))
-    return Attempt(fence, worker.decode(), *times, _text(how), _text(error), _text(traceback), _text(log))
+    words = (_text(how), _text(error), _text(traceback), _text(log))
+    return Attempt(fence, worker.decode(), *times, *words, folded)
 
 
 def to_worker(row: Row) -> Worker:

@@ -16,6 +16,7 @@ from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 
+from holdfast.core.job import HISTORY_BATCH, HISTORY_FIRST, HISTORY_LAST
 from holdfast.core.states import ENDINGS, FINAL, MOVES, STARTED_ITS_LAST, Move, settle
 
 _FOLDER = files(__package__) / "lua"
@@ -75,7 +76,7 @@ def _table_of_moves() -> str:
     return "\n".join(
         [
             "-- Part: the table of moves; and what is recorded for an ending: of a job that is wanted, and of one",
-            "-- that is not, each with chances left and without.",
+            "-- that is not, each with chances left and without. And how long a history is (core.job).",
             "local MOVES = {",
             *rules,
             "}",
@@ -83,6 +84,7 @@ def _table_of_moves() -> str:
             *settled,
             "}",
             f"local STARTED_ITS_LAST = '{STARTED_ITS_LAST}'",
+            f"local FIRST, LAST, BATCH = {HISTORY_FIRST}, {HISTORY_LAST}, {HISTORY_BATCH}",
         ]
     )
 

@@ -70,7 +70,9 @@ class ViewVerbs:
     @verb(Access.READ)
     def history(self, job_id: str) -> Steps[tuple[Attempt, ...]]:
         """Return every claim of the job by fence, the present one included."""
-        rows = yield Script("history", (job_id,))
+        counted: bytes | None = b""
+        while counted is not None:
+            counted, rows = yield Script("history", (job_id, counted))
         return tuple(to_attempt(row) for row in rows)
 
     @verb(Access.READ)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from holdfast.core.job import HISTORY_FIRST, HISTORY_LAST, folds_at
 from holdfast.core.states import FINAL, State
 from holdfast.store.claimed import End
 from holdfast.store.verb import Command, Steps
@@ -12,6 +13,10 @@ def write_end(sql: Mapping[str, str], end: End, now: int) -> Steps[bool]:
     row = end.row
     story = (row.started_at, now, end.how, end.attempt_error, end.traceback, end.log, end.by.value)
     yield Command(sql["record_attempt"], (row.seq, row.fence, row.worker, *story))
+    if folds_at(row.fence):
+        between = (row.seq, HISTORY_FIRST, row.fence - HISTORY_LAST)
+        yield Command(sql["fold_attempts"], between)
+        yield Command(sql["forget_folded"], between)
     numbers = (row.attempt, row.crashes, row.group, row.error)
     if end.state in FINAL:
         last = (end.result, end.result_until, row.started_at)

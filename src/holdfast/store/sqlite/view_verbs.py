@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
-from holdfast.core.job import NO_TASK, Attempt, Glance, Job
+from holdfast.core.job import HISTORY_FIRST, HISTORY_LAST, NO_TASK, Attempt, Glance, Job
 from holdfast.core.states import Move, State
 from holdfast.store.looking import UNKNOWN_LOOKED_AT
 from holdfast.store.protocol import (
@@ -60,7 +60,7 @@ class ViewVerbs(SqliteVerbs):
     @verb(Access.READ)
     def history(self, job_id: str) -> Steps[tuple[Attempt, ...]]:
         """Return every claim of the job by fence, the present one included."""
-        rows = yield Query(self._sql["attempts"], (job_id,))
+        rows = yield Query(self._sql["attempts"], (job_id, HISTORY_FIRST, HISTORY_LAST))
         attempts = [to_attempt(row) for row in rows]
         last = yield Query(self._sql["last_claim"], (job_id,))
         recorded = {attempt.fence for attempt in attempts}

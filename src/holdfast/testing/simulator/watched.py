@@ -219,4 +219,4 @@ class WatchedStore(WatchedMemos):
 
     def history_of(self, job_id: str) -> list[str | None]:
         """Return how each claim of a job ended."""
-        return [claim.how for claim in self._jobs[job_id].claims]
+        return [claim.how for claim in self._jobs[job_id].claims for _ in range(claim.folded or 1)]

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from dashboard_stage import SECRET, WORKER
-from holdfast.core.job import Failure
+from holdfast.core.job import HISTORY_FIRST, HISTORY_LAST, Failure
 from holdfast.core.record import Kind
 from holdfast.core.states import Move, State
 from holdfast.dashboard.reading import shown
@@ -31,6 +31,19 @@ def test_a_job_with_its_story(stage):
     assert [station.what for station in seen.timeline] == ["enqueued", "started", "retry", "due"]
     assert seen.why.cause == "retry_wait"
     assert seen.can == ("jobs.retry", "jobs.cancel", "jobs.reschedule", "jobs.signal", "jobs.clone")
+
+
+def test_of_a_long_history_what_lies_between_is_counted(stage):
+    """The first and the last claims are told one by one, those between by how they ended."""
+    job = stage.enqueue(max_attempts=1000)
+    for number in range(HISTORY_FIRST + HISTORY_LAST + 12):
+        stage.end(job, Move.RETRY if number == HISTORY_FIRST else Move.SNOOZE)
+    seen = stage.read("jobs.show", id=job)
+    assert {each.how: each.folded for each in seen.attempts if each.folded} == {"retry": 1, "snooze": 11}
+    assert sum(not each.folded for each in seen.attempts) == HISTORY_FIRST + HISTORY_LAST
+    [between] = [station for station in seen.timeline if station.what == "folded"]
+    assert between.detail == "12"
+    assert len(seen.timeline) == 2 * (HISTORY_FIRST + HISTORY_LAST) + 3
 
 
 def test_the_end_of_an_id_will_do(stage):

@@ -261,6 +261,14 @@ async def test_pages_know_where_they_are_mounted():
     assert all(each["src"].startswith("/ops/jobs/static/") for each in page.all("script"))
 
 
+async def test_of_a_long_history_what_lies_between_is_counted():
+    """One line for all of them, with no claim to open and no worker to go to."""
+    text = (await get(f"/jobs/{ID}", SampleDesk(FULL))).text
+    assert text.count("… 2,900 more: 2,880 put off, 20 failed") == 1
+    assert 'id="attempt-3"' in text
+    assert 'id="attempt-4"' not in text
+
+
 async def test_what_is_typed_into_the_search_leads_to_the_job():
     for typed, to in (
         (ID.upper(), f"/jobs/{ID}"),

@@ -231,6 +231,13 @@ JOB = job.JobSeen(
             log=values.TextSeen(text="INFO sending\nERROR no address\n", size=30),
         )
         for n, how in ((1, "retry"), (2, "vanished"), (3, "die"))
+    )
+    + tuple(
+        job.AttemptSeen(
+            fence=n, worker="", started=True, started_at=ago(9), ended_at=ago(8), took=None, how=how, error=None,
+            traceback=None, log=None, folded=number,
+        )
+        for n, how, number in ((4, "retry", 20), (5, "snooze", 2880))
     ),
     timeline=tuple(
         job.Station(at=ago(30 - n), what=what, detail=NASTY if what == "die" else None)

@@ -163,7 +163,8 @@ ORDER BY claim.id FOR UPDATE OF claim;
 -- takes: worker text, how text
 -- Every claim of a worker, locked, and how often each brought down a process of its own.
 SELECT (
-    SELECT count(*) FROM holdfast.attempt AS attempt WHERE attempt.id = claim.id AND attempt.how = :how
+    SELECT coalesce(sum({number}), 0)::integer FROM holdfast.attempt AS attempt
+    WHERE attempt.id = claim.id AND attempt.how = :how
 ), {claimed_columns}
 FROM holdfast.claim AS claim
 {job_of_claim}
@@ -192,6 +193,26 @@ SELECT id, fence, worker, started_at, :now, how, error, traceback, log, ended_by
 FROM unnest(
     :ids, :fences, :workers, :times, :hows, :errors, :tracebacks, :logs, :ended_bys
 ) AS ended (id, fence, worker, started_at, how, error, traceback, log, ended_by);
+
+-- name: fold_attempts
+-- takes: ids uuid[], firsts integer[], lasts integer[]
+-- Let one row for each kind stand for the claims between two of jobs: the last of the kind, which then has no worker
+-- and `ended_by` 'folded', and says in `log` how many there are.
+WITH kind AS MATERIALIZED (
+    SELECT attempt.id, attempt.how, max(attempt.fence) AS fence, min(attempt.started_at) AS started_at,
+        max(attempt.ended_at) AS ended_at, sum({number}) AS number, listed.first, listed.last
+    FROM unnest(:ids, :firsts, :lasts) AS listed (id, first, last)
+    JOIN holdfast.attempt AS attempt ON attempt.id = listed.id AND attempt.fence > first AND attempt.fence <= last
+    GROUP BY attempt.id, attempt.how, listed.first, listed.last
+), forgotten AS (
+    DELETE FROM holdfast.attempt AS attempt USING kind
+    WHERE attempt.id = kind.id AND attempt.fence > kind.first AND attempt.fence < kind.fence
+        AND attempt.how = kind.how
+)
+UPDATE holdfast.attempt AS attempt
+SET worker = '', started_at = kind.started_at, ended_at = kind.ended_at, error = NULL, traceback = NULL,
+    log = kind.number::text, ended_by = 'folded'
+FROM kind WHERE attempt.id = kind.id AND attempt.fence = kind.fence;
 
 -- name: end_for_good
 -- takes: now bigint, ids uuid[], states text[], reasons text[], times bigint[], attempts integer[], crashes integer[]

@@ -9,6 +9,10 @@ moment AS MATERIALIZED (SELECT holdfast.present(:now) AS now)
 fresh.queue = level.queue AND fresh.priority = level.priority AND fresh.xid >= level.mark
 ORDER BY fresh.xid, fresh.seq
 
+-- part: number
+-- How many claims a row of the history stands for.
+CASE attempt.ended_by WHEN 'folded' THEN substring(attempt.log FROM '^[0-9]+')::numeric ELSE 1 END
+
 -- part: mark
 -- From where a level is walked. A mark that is beyond this server's present is another server's, and says nothing.
 CASE WHEN noted.mark <= asker.xmin THEN noted.mark ELSE '0'::xid8 END AS mark

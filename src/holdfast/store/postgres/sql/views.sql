@@ -298,17 +298,30 @@ FROM unnest(:jobs) AS asked (id)
 CROSS JOIN LATERAL (SELECT id FROM holdfast.job WHERE id = asked.id OFFSET 0) AS job {placed};
 
 -- name: history
--- takes: job uuid, completed text
--- Every claim of a job by fence. The one that lasts, and one that ended by plain completion, have no row in
--- attempt: claim and outcome say all of them.
-SELECT fence, worker, started_at, ended_at, how, error, traceback, log FROM holdfast.attempt WHERE id = :job
-UNION ALL
-SELECT fence, worker, started_at, NULL, NULL, NULL, NULL, NULL FROM holdfast.claim WHERE id = :job
-UNION ALL
-SELECT fence, worker, started_at, finished_at, :completed, NULL, NULL, NULL FROM holdfast.outcome AS outcome
-WHERE id = :job AND state = {completed} AND NOT EXISTS (
-    SELECT 1 FROM holdfast.attempt AS attempt WHERE attempt.id = :job AND attempt.fence = outcome.fence
+-- takes: job uuid, completed text, first integer, last integer
+-- Every claim of a job by fence; those between so many at the beginning and so many at the end are counted by how they
+-- ended. The claim that lasts, and one that ended by plain completion, have no row in attempt: claim and outcome say
+-- all of them.
+WITH present AS MATERIALIZED (
+    SELECT fence, worker, started_at, NULL::bigint AS ended_at, NULL AS how FROM holdfast.claim WHERE id = :job
+    UNION ALL
+    SELECT fence, worker, started_at, finished_at, :completed FROM holdfast.outcome AS outcome
+    WHERE id = :job AND state = {completed} AND NOT EXISTS (
+        SELECT 1 FROM holdfast.attempt AS attempt WHERE attempt.id = :job AND attempt.fence = outcome.fence
+    )
+), recent AS MATERIALIZED (
+    SELECT greatest(
+        (SELECT fence FROM present), (SELECT max(attempt.fence) FROM holdfast.attempt AS attempt WHERE id = :job)
+    ) - :last AS start
 )
+SELECT fence, worker, started_at, ended_at, how, error, traceback, log, 0 AS folded FROM holdfast.attempt
+WHERE id = :job AND (fence <= :first OR fence > (SELECT start FROM recent))
+UNION ALL
+SELECT max(fence), '', min(started_at), max(ended_at), how, NULL, NULL, NULL, sum({number})::integer
+FROM holdfast.attempt AS attempt
+WHERE id = :job AND fence > :first AND fence <= (SELECT start FROM recent) GROUP BY how
+UNION ALL
+SELECT fence, worker, started_at, ended_at, how, NULL, NULL, NULL, 0 FROM present
 ORDER BY fence;
 
 -- name: queue_states

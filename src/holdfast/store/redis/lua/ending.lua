@@ -1,4 +1,4 @@
--- uses: keys, moves
+-- uses: keys, folding
 -- Part: how a job ends, and how a claim leaves its worker's hands, whoever ends it.
 
 -- Make a job final that is in no lane and in nobody's hands. `result` and `until_at` are for those who have one.
@@ -33,6 +33,12 @@ local function close_claim(job, how, by, story)
     call('HDEL', prefix .. 'claims', job.id)
     call('SREM', prefix .. 'held:' .. job.worker, job.id)
     write_life(job, { ['h' .. job.fence] = entry })
+    if job.fence > FIRST + LAST and job.fence % BATCH == 0 then
+        local folded = folded_of(job.id)
+        local fields = count_up_to(job.id, folded, job.fence - LAST)
+        call('HSET', prefix .. 'life:' .. job.id, 'k', cmsgpack.pack(unpack(folded)))
+        in_bites('HDEL', prefix .. 'life:' .. job.id, fields)
+    end
     job.has_life = true
     count(job.claim.state, job.queue, -1)
 end

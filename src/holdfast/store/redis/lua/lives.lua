@@ -5,6 +5,7 @@
 --   w who had it, if it is over     z finished_at     e last error           p progress
 --   v result                        u until when      n the job it waits for, if it is blocked(replacing)
 --   h<fence>  how that claim ended: worker, started_at, ended_at, how, error, traceback, log, by whom
+--   k         of a long history, how many claims ended how between the first and the last (folding.lua)
 
 local LIFE_FIELDS = { 's', 'y', 't', 'f', 'a', 'c', 'o', 'x', 'w', 'z', 'e', 'p', 'v', 'u', 'n' }
 

@@ -11,7 +11,8 @@ if not is_to_be_buried(worker, must_be_condemned) then
 end
 
 local function crashes_alone(id)
-    local crashes, life = 0, redis.pcall('HGETALL', prefix .. 'life:' .. id)
+    local folded = folded_of(id)[2].crashed
+    local crashes, life = folded and folded[4] or 0, redis.pcall('HGETALL', prefix .. 'life:' .. id)
     for place = 1, #life, 2 do
         local parts = string.sub(life[place], 1, 1) == 'h' and parts_of(life[place + 1])
         crashes = crashes + (type(parts) == 'table' and parts[4] == 'crashed' and 1 or 0)

@@ -10,6 +10,16 @@ seq, id, fence, worker, CAST(call AS INTEGER), state, CAST(run_at AS INTEGER), C
     CAST(crashes AS INTEGER), CAST(max_attempts AS INTEGER), CAST(alone AS INTEGER), cancel_requested, started_at, error,
     queue, task, key, replaced
 
+-- part: number
+-- How many claims a row of the history stands for.
+CASE ended_by WHEN 'folded' THEN CAST(log AS INTEGER) ELSE 1 END
+
+-- part: folded
+-- Which of the claims between the first and the last of a job's history stand for those that ended as they did: the
+-- last of each kind. It then has no worker and `ended_by` 'folded', and says in `log` how many there are.
+SELECT how, max(fence) AS fence, min(started_at) AS started_at, max(ended_at) AS ended_at, sum({number}) AS number
+FROM holdfast_attempt WHERE job = :seq AND fence > :first AND fence <= :last GROUP BY how
+
 -- name: start
 -- takes: job, fence, worker, started_at
 -- Mark a claim as running; a claim that runs already keeps its time.
@@ -99,10 +109,27 @@ WHERE id = (SELECT job FROM holdfast_key WHERE task = :task AND key = :key) AND 
 INSERT INTO holdfast_attempt (job, fence, worker, started_at, ended_at, how, error, traceback, log, ended_by)
 VALUES (:seq, :fence, :worker, :started_at, :ended_at, :how, :error, :traceback, :log, :ended_by);
 
+-- name: fold_attempts
+-- takes: seq, first, last
+-- Let one row for each kind stand for the claims between two.
+UPDATE holdfast_attempt
+SET worker = '', started_at = kind.started_at, ended_at = kind.ended_at, error = NULL, traceback = NULL,
+    log = kind.number, ended_by = 'folded'
+FROM ({folded}) AS kind
+WHERE holdfast_attempt.job = :seq AND holdfast_attempt.fence = kind.fence;
+
+-- name: forget_folded
+-- takes: seq, first, last
+-- Forget the claims between two for which others stand since `fold_attempts`.
+DELETE FROM holdfast_attempt
+WHERE job = :seq AND fence > :first AND fence <= :last AND fence NOT IN (
+    SELECT max(fence) FROM holdfast_attempt WHERE job = :seq AND fence > :first AND fence <= :last GROUP BY how
+);
+
 -- name: crashes_alone
 -- takes: worker, how
 -- How often each claimed job of a worker brought down a process of its own.
-SELECT job.id, count(*) FROM holdfast_job AS job
+SELECT job.id, sum({number}) FROM holdfast_job AS job
 JOIN holdfast_attempt AS attempt ON attempt.job = job.seq AND attempt.how = :how
 WHERE job.worker = :worker AND job.state IN {claimed} GROUP BY job.id;
 

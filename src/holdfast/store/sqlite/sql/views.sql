@@ -1,6 +1,10 @@
 -- What people look at. A job that is stored as ready or scheduled is shown by its time: READY once that has come.
 -- The casts are for what someone changed by hand: whatever the column holds, readers get bytes, and numbers.
 
+-- part: number
+-- How many claims a row of the history stands for.
+CASE ended_by WHEN 'folded' THEN CAST(log AS INTEGER) ELSE 1 END
+
 -- part: job_columns
 -- All that is shown of a job.
 job.id, job.task, CAST(job.version AS INTEGER), job.queue, CAST(job.priority AS INTEGER), job.state, job.reason,
@@ -155,10 +159,18 @@ SELECT job.id, job.state, job.run_at, job.progress_done, job.progress_total, job
 FROM json_each(:jobs) AS asked CROSS JOIN holdfast_job AS job ON job.id = asked.value;
 
 -- name: attempts
--- takes: job
--- The claims of a job that ended otherwise than by plain completion.
-SELECT fence, worker, started_at, ended_at, how, error, traceback, log FROM holdfast_attempt
-WHERE job = (SELECT seq FROM holdfast_job WHERE id = :job) ORDER BY fence;
+-- takes: job, first, last
+-- The claims of a job that ended otherwise than by plain completion; those between so many at the beginning and so
+-- many at the end are counted by how they ended.
+SELECT attempt.fence, attempt.worker, attempt.started_at, attempt.ended_at, how, attempt.error, traceback, log, 0
+FROM holdfast_job AS job JOIN holdfast_attempt AS attempt ON attempt.job = job.seq
+WHERE job.id = :job AND (attempt.fence <= :first OR attempt.fence > CAST(job.fence AS INTEGER) - :last)
+UNION ALL
+SELECT max(attempt.fence), '', min(attempt.started_at), max(attempt.ended_at), how, NULL, NULL, NULL, sum({number})
+FROM holdfast_job AS job JOIN holdfast_attempt AS attempt ON attempt.job = job.seq
+WHERE job.id = :job AND attempt.fence > :first AND attempt.fence <= CAST(job.fence AS INTEGER) - :last
+GROUP BY how
+ORDER BY 1;
 
 -- name: last_claim
 -- takes: job
