@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from datetime import timedelta
 
+import msgspec
 import pytest
 from redis_scene import Open, Servers, calls_of, everything, fill
 
 from holdfast.core.crash import DeathKind
-from holdfast.core.job import Claim, Ending, OnConflict, Progress, Verdict
+from holdfast.core.job import HISTORY_FIRST, HISTORY_LAST, Attempt, Claim, Ending, OnConflict, Progress, Verdict
 from holdfast.core.states import Move, State
 from holdfast.errors import StoreFullError
 from holdfast.store.protocol import ClaimAnswer, WorkerBeat
@@ -57,6 +58,21 @@ def test_commands_do_not_grow_with_the_jobs(private: RedisServer, store: Harness
     endings = [Ending(claim.ref, Move.COMPLETE, store.clock.now(), result=b"1") for claim in claims]
     assert commands(lambda: store.run(store.verbs.finish(worker, endings))) < 20
     assert len(claims) == len(jobs)
+
+
+def test_a_history_that_was_never_folded_is_looked_at_in_pieces(private: RedisServer, store: Harness) -> None:
+    """Others come in between: a look at thousands of claims, as an older release kept, held up the server."""
+    placed = store.place(State.HELD)
+    assert store.history("unknown") == ()
+    store.finish(placed.worker, placed.ref, Move.SNOOZE)
+    entry = b"".join(map(msgspec.msgpack.encode, ("w", 1, 2, "snooze", None, None, None, "finish")))
+    with private.connect() as own:
+        own.hset(f"{{holdfast}}:life:{placed.job_id}", mapping={f"h{fence}": entry for fence in range(2, 2001)})
+        own.hset(f"{{holdfast}}:life:{placed.job_id}", "f", 2000)
+    looks: list[tuple[Attempt, ...]] = []
+    ran = calls_of(private, lambda: looks.append(store.history(placed.job_id)))
+    assert (ran["evalsha"], ran.get("hgetall")) == (4, None)
+    assert sum(each.folded for each in looks[0]) == 2000 - HISTORY_FIRST - HISTORY_LAST
 
 
 def test_a_full_server_lets_work_come_to_its_end(private: RedisServer, store: Harness) -> None:
